@@ -1,6 +1,6 @@
-# Fermata. `make help` lists what there is to make.
+# Builds, tests and releases Fermata. `make help` lists the targets.
 
-# The PHP to build and test with; PHP=php8.3 chooses another.
+# PHP command for builds and tests; PHP=php8.3 selects another.
 PHP ?= php
 export PHP
 export FERMATA_PHP := $(PHP)
@@ -8,302 +8,347 @@ export CARGO_TARGET_DIR ?= $(CURDIR)/target
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:/usr/local/go/bin:/usr/sbin
 export FERMATA_EXTENSION := $(CURDIR)/build/fermata.so
 
-# No -p: Cargo would compile what a package uses with the features that it alone asks for, and all that uses it once more.
+# No -p: Cargo would select features for that package only, and recompile its dependencies and everything above them.
 CARGO_TEST := cargo test --locked --quiet --no-fail-fast
-# The same for tests that wait for other programs, beside other suites.
+# Command for tests that wait for other processes while other suites run.
 BLACK_BOX_TEST := scripts/black-box.sh $(CARGO_TEST)
 
 .DEFAULT_GOAL := all
-.PHONY: all site chat chat-cluster chat-https crowd test release lint bench bench-chat bench-json bench-files bench-fibers bench-floor bench-restart bench-counts bench-edge bench-held bench-http2 bench-million bench-million-edge bench-proxy bench-websocket chaos soak soak-edge soak-isolation soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
+.PHONY: all dev check site chat chat-cluster chat-https crowd test release lint bench bench-chat bench-json bench-files bench-fibers bench-floor bench-restart bench-counts bench-edge bench-held bench-http2 bench-million bench-million-edge bench-proxy bench-websocket chaos soak soak-callbacks soak-edge soak-isolation soak-leaving soak-trust soak-trust-valgrind attack clean help setup generate test-rust test-phpt test-docs \
 	test-server test-io test-loom test-php84 test-php85 test-arm64 test-zts test-musl test-versions test-release test-pie test-targets test-systemd test-docker test-scripts test-chat test-browser test-wordpress test-mediawiki test-bench test-counts test-bench-tables test-bench-loads test-generated test-leak test-revolt test-http2 test-php test-editor test-frameworks test-frameworks-newer test-requests test-monitoring fuzz
+
+##@ Build and run
 
 all: ## Build build/fermata.so and build/fermata
 	@scripts/setup.sh build
 	@scripts/build-ext.sh
 
-chat: ## Build, then serve the chat at http://127.0.0.1:8000
+dev: ## Build with the profile `quick`: seconds after a change
+	@scripts/setup.sh build
+	@PROFILE=quick scripts/build-ext.sh
+
+chat: ## Serve the chat at http://127.0.0.1:8000
 	@scripts/setup.sh chat
 	@scripts/build-ext.sh
 	exec build/fermata serve --extension $(FERMATA_EXTENSION) examples/chat/server.php
 
-chat-https: ## The same at https://localhost:8443, over HTTP/2 with the development certificate
+chat-https: ## Serve the chat at https://localhost:8443 over HTTP/2
 	@scripts/setup.sh chat
 	@scripts/build-ext.sh
 	FERMATA_TLS_DEVELOPMENT=on CHAT_ORIGIN=https://localhost:8443 exec build/fermata serve --extension $(FERMATA_EXTENSION) --listen https://localhost:8443 examples/chat/server.php
 
-chat-cluster: ## The chat on three servers with a log and nginx at http://127.0.0.1:8000, all of which may be killed
+chat-cluster: ## Serve the chat on three servers behind nginx; stop one, clients stay
 	@scripts/setup.sh cluster
 	@scripts/build-ext.sh
 	exec build/fermata cluster up --extension $(FERMATA_EXTENSION) --proxy 8000 --workers 2 examples/chat/server.php
 
-crowd: ## 10,000 held clients join the chat that `make chat` serves, for a minute; CLIENTS=1000 are fewer, CHAT=http://HOST:PORT is another
+crowd: ## Join the chat of `make chat` with CLIENTS=10000 for a minute
 	@scripts/build-ext.sh
 	CLIENTS=$(or $(CLIENTS),10000) scripts/crowd.sh $(CHAT)
 
-test: setup all ## Run every test
+##@ Check
+
+# Targets that a change breaks most often. They take three minutes; `make test` runs all targets.
+CHECK_TARGETS := http1 sse hub websocket
+check: dev ## Run lint, unit tests and the main black-box tests: 3 minutes
+	@scripts/setup.sh test
+	scripts/lint.sh
+	$(CARGO_TEST) --workspace --exclude fermata-tests
+	$(CARGO_TEST) $(CHECK_TARGETS:%=--test %)
+
+test: setup all ## Run every test: 40 minutes
 	@scripts/test-all.sh
 
-release: ## Build what a release consists of, in dist/: command, extensions, packages, SBOM, checksums
+release: ## Build packages, checksums and SBOM in dist/
 	@scripts/setup.sh release
 	@scripts/release.sh
 
-lint: setup ## Check formatting, clippy, PHP syntax and shell scripts
+lint: setup ## Check format, clippy, C warnings, PHP syntax and scripts
 	@scripts/lint.sh
 
-bench: bench-chat bench-json bench-files ## Measure against the peers of seeds 000, 004 and 002, 25 minutes; needs a quiet machine
+##@ Benchmarks
 
-bench-chat: ## The table of seed 000: page, message and memory of a chat server; eight minutes
+bench: bench-chat bench-json bench-files ## Run bench-chat, bench-json and bench-files: 25 minutes
+
+bench-chat: ## Compare page, message and memory of a chat server: 8 minutes
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
 	python3 -m bench chat
 
-bench-json: ## The table of seed 004: small JSON; eight minutes
+bench-json: ## Compare small JSON responses with peers: 8 minutes
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
 	python3 -m bench json
 
-bench-files: ## The table of seed 002: 108 KB through a file, and handlers that wait; nine minutes
+bench-files: ## Compare 108 KB files and waiting handlers with peers: 9 minutes
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
 	python3 -m bench files
 
-bench-fibers: ## What it costs that handlers can wait, and whether others wait with them; three minutes, best as root
+bench-fibers: ## Measure what a waiting handler costs: 3 minutes, best as root
 	@scripts/setup.sh test
 	@scripts/build-ext.sh
 	python3 -m bench fibers
 
-bench-restart: ## How long after a file is saved `fermata dev` answers with it; a minute
+bench-restart: ## Measure how soon `fermata dev` serves a saved file: 1 minute
 	@scripts/build-ext.sh
 	python3 -m bench restart
 
-bench-counts: ## Record instructions and system calls per request, the budget that test-bench checks
+bench-counts: ## Record the budget of instructions and system calls per request
 	@scripts/setup.sh test
 	@scripts/build-ext.sh
 	python3 -m bench counts --record
 
-bench-held: ## Measure what a held client costs, beside Pushpin where it is installed; about ten minutes
+bench-held: ## Measure a held client, with Pushpin if installed: 10 minutes
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
 	python3 -m bench held
 
-bench-http2: ## Measure small JSON over HTTP/2 and TLS, and handshakes, beside nginx, Go and Node; about six minutes
+bench-http2: ## Compare HTTP/2, TLS and handshakes with peers: 6 minutes
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
 	python3 -m bench http2
 
-bench-edge: ## Measure the edge beside Pushpin, where it is installed; about nine minutes
+bench-edge: ## Compare the edge with Pushpin if installed: 9 minutes
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
 	python3 -m bench edge
 
-bench-proxy: ## Measure the edge as a proxy beside nginx and HAProxy; about eight minutes; needs a quiet machine
+bench-proxy: ## Compare the edge with nginx and HAProxy as a proxy: 8 minutes
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
 	python3 -m bench proxy
 
-bench-million: ## Hold a million clients, both ends on this machine; under ten minutes, as root, needs 16 GiB
+bench-million: ## Hold a million clients: 10 minutes, as root, needs 16 GiB
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
 	python3 -m bench million
 
-bench-floor: ## What held clients cost beside bare system calls, 100,000 of them in five rounds; fifteen minutes, as root
+bench-floor: ## Compare held clients with bare system calls: 15 minutes, as root
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
 	python3 -m bench floor
 
-bench-million-edge: ## The same through the edge, PHP-FPM answering each client; under ten minutes
+bench-million-edge: ## Hold a million clients at the edge: 10 minutes, as root
 	@scripts/setup.sh bench
 	@scripts/build-ext.sh
 	python3 -m bench million --server edge
 
-soak: ## 200,000 clients for ten minutes with reconnects and killed workers; SECONDS=60 is shorter
-	@scripts/setup.sh bench
-	@scripts/build-ext.sh
-	python3 -m bench soak $(if $(SECONDS),--duration-s $(SECONDS))
-
-soak-edge: ## 20,000 clients of the edge for ten minutes: killed workers, changing routes and certificates, backends that stop; SECONDS=60 is shorter
-	@scripts/setup.sh bench
-	@scripts/build-ext.sh
-	python3 -m bench soak --server edge $(if $(SECONDS),--duration-s $(SECONDS))
-
-soak-leaving: ## Conversations with the edge that end in every way, for an hour, and nothing left of them; SECONDS=600 is shorter
-	@scripts/setup.sh test
-	@scripts/build-ext.sh
-	python3 -m bench leaving $(if $(SECONDS),--duration-s $(SECONDS))
-
-soak-trust: all ## Handlers ended in every way, and what the next one finds, for an hour; SECONDS=60 is shorter, SEED=1 repeats
-	FERMATA_TEST_SECONDS=$(or $(SECONDS),3600) $(if $(SEED),FERMATA_TEST_SEED=$(SEED)) FERMATA_TEST_OUT=$(CURDIR)/build/soak-trust.json \
-		cargo test --locked --test trust -- --nocapture the_next_finds_nothing programs_that_are_made_up
-
-soak-isolation: all ## 100,000 mixed requests to each framework, nothing of one user visible to the next, memory flat; REQUESTS=20000 is shorter, SEED=1 repeats
-	FERMATA_ISOLATION_REQUESTS=$(or $(REQUESTS),100000) $(if $(SEED),FERMATA_TEST_SEED=$(SEED)) \
-		$(PHP) -d extension=$(FERMATA_EXTENSION) -d include_path=.:/usr/share/php "$$(command -v phpunit)" --do-not-cache-result \
-		--bootstrap php/tests/autoload.php php/tests/Frameworks/IsolationTest.php
-
-soak-trust-valgrind: all ## Handlers that are made up, under memcheck, for SECONDS=60
-	FERMATA_TEST_VALGRIND=1 FERMATA_TEST_DEADLINE_S=600 FERMATA_TEST_SECONDS=$(or $(SECONDS),60) $(if $(SEED),FERMATA_TEST_SEED=$(SEED)) \
-		cargo test --locked --test trust -- --nocapture programs_that_are_made_up
-
-chaos: ## Servers, workers, bridges, the log and the network of a cluster fail at random for ten minutes, each event once and in order; SECONDS=60 is shorter, SEED=1 repeats, LOGS=nats-three is one of nats, redis and three servers of NATS
-	@scripts/setup.sh test
-	@scripts/build-ext.sh
-	python3 -m bench chaos $(if $(SECONDS),--duration-s $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(LOGS),--logs $(LOGS))
-
-attack: ## Slow clients by the thousand, full disks, too few descriptors, resets, a million requests; as root
-	@scripts/setup.sh bench
-	@scripts/build-ext.sh
-	python3 -m bench attack
-
-bench-websocket: ## The tables of seed 003 beside their peers, about 13 minutes; needs a quiet machine
+bench-websocket: ## Compare WebSocket servers: 13 minutes
 	@scripts/setup.sh build
 	@scripts/build-ext.sh
 	python3 -m bench websocket
 
-clean: ## Remove everything that was built
+##@ Soak and attack
+
+soak: ## Run 200,000 clients with killed workers for SECONDS=600
+	@scripts/setup.sh bench
+	@scripts/build-ext.sh
+	python3 -m bench soak $(if $(SECONDS),--duration-s $(SECONDS))
+
+soak-edge: ## Run 20,000 clients of the edge with faults for SECONDS=600
+	@scripts/setup.sh bench
+	@scripts/build-ext.sh
+	python3 -m bench soak --server edge $(if $(SECONDS),--duration-s $(SECONDS))
+
+soak-leaving: ## Close edge connections in every way for SECONDS=3600
+	@scripts/setup.sh test
+	@scripts/build-ext.sh
+	python3 -m bench leaving $(if $(SECONDS),--duration-s $(SECONDS))
+
+soak-trust: all ## Run random handlers, check isolation, for SECONDS=3600; SEED=1
+	FERMATA_TEST_SECONDS=$(or $(SECONDS),3600) $(if $(SEED),FERMATA_TEST_SEED=$(SEED)) FERMATA_TEST_OUT=$(CURDIR)/build/soak-trust.json \
+		cargo test --locked --test trust -- --nocapture the_next_finds_nothing programs_that_are_made_up
+
+soak-callbacks: all ## Run handlers that wait in callbacks for SECONDS=3600; SEED=1 VALGRIND=1
+	FERMATA_TEST_SECONDS=$(or $(SECONDS),3600) $(if $(SEED),FERMATA_TEST_SEED=$(SEED)) $(if $(VALGRIND),FERMATA_TEST_VALGRIND=1 FERMATA_TEST_DEADLINE_S=600) \
+		cargo test --locked --test trust -- --nocapture handlers_that_wait_in_callbacks
+
+soak-isolation: all ## Send REQUESTS=100000 to each framework, check isolation; SEED=1
+	FERMATA_ISOLATION_REQUESTS=$(or $(REQUESTS),100000) $(if $(SEED),FERMATA_TEST_SEED=$(SEED)) \
+		$(PHP) -d extension=$(FERMATA_EXTENSION) -d include_path=.:/usr/share/php "$$(command -v phpunit)" --do-not-cache-result \
+		--bootstrap php/tests/autoload.php php/tests/Frameworks/IsolationTest.php
+
+soak-trust-valgrind: all ## Run random handlers under memcheck for SECONDS=60
+	FERMATA_TEST_VALGRIND=1 FERMATA_TEST_DEADLINE_S=600 FERMATA_TEST_SECONDS=$(or $(SECONDS),60) $(if $(SEED),FERMATA_TEST_SEED=$(SEED)) \
+		cargo test --locked --test trust -- --nocapture programs_that_are_made_up
+
+# LOGS: one or more of nats, redis, nats-three (three servers), nats-checked and redis-checked. The checked logs are rolled back
+# or deleted during the run, and the history checker verifies the result.
+chaos: ## Break a cluster at random for SECONDS=600; SEED=1 LOGS=nats-three
+	@scripts/setup.sh test
+	@scripts/build-ext.sh
+	python3 -m bench chaos $(if $(SECONDS),--duration-s $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(LOGS),--logs $(LOGS))
+
+attack: ## Run slow clients, full disks, descriptor limits: as root
+	@scripts/setup.sh bench
+	@scripts/build-ext.sh
+	python3 -m bench attack
+
+##@ Housekeeping
+
+clean: ## Remove all build output
 	rm -rf build dist target tests/browser/node_modules
 
-help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+help: ## List the targets
+	@awk -F ':.*## ' ' \
+		/^##@ / { group = substr($$0, 5); if (!(group in lines)) { order[++groups] = group; lines[group] = "" } } \
+		/^[a-z0-9-]+:.*## / { lines[group] = lines[group] sprintf("  make %-22s %s\n", $$1, $$2) } \
+		END { for (i = 1; i <= groups; i++) printf "%s%s\n%s", (i > 1 ? "\n" : ""), order[i], lines[order[i]] }' $(MAKEFILE_LIST)
 
-setup: ## Install what the tests need and this machine lacks
+setup: ## Install what the tests need and the machine lacks
 	@scripts/setup.sh test
 
-generate: ## Rewrite the generated files: C header, arginfo, reference of settings and figures
+generate: ## Rewrite generated files: C header, arginfo, reference pages
 	cargo run --locked --quiet --bin fermata-header
 	scripts/arginfo.sh
 	scripts/architecture.py
 	$(PHP) scripts/stubs.php
+	$(PHP) scripts/callbacks.php
 	UPDATE_GENERATED=1 $(CARGO_TEST) -p fermata-config -p fermata-engine -p fermata-edge -p fermata-gateway reference
 
-test-rust: ## Unit and property tests of the crates
+##@ One suite
+
+test-rust: ## Run unit and property tests of the crates
 	$(BLACK_BOX_TEST) --workspace --exclude fermata-tests
 
-# Black-box tests that wait nearly all of their time, for clients, logs and backends: twice as many at once as there are cores.
+# Black-box tests that mostly wait for clients, logs and backends. Two of them run per core.
 WAITING := cluster command edge mercure pusher trust
 COMPUTING := $(filter-out $(WAITING) fermata-tests,$(shell sed -n 's/^name = "\(.*\)"/\1/p' tests/Cargo.toml))
 
-test-server: all ## Black-box tests over real sockets
+test-server: all ## Run black-box tests over real sockets
 	status=0; \
 	RUST_TEST_THREADS=$$((2 * $$(nproc))) $(BLACK_BOX_TEST) $(WAITING:%=--test %) || status=$$?; \
 	$(BLACK_BOX_TEST) $(COMPUTING:%=--test %) || status=$$?; \
 	exit $$status
 
-# The edge's tests of connections to and from it; the others wait for its clocks, and would take minutes.
+# Edge tests of client and upstream connections. The other edge tests wait for timers and would take minutes.
 EDGE_CONNECTIONS := arriving bounds failing http2 leaving upstreams
 
-test-io: all ## The black-box tests that touch sockets over io_uring, which are run over epoll otherwise
+test-io: all ## Run black-box tests of sockets over io_uring
 	status=0; \
 	export FERMATA_IO=io_uring; \
 	$(BLACK_BOX_TEST) --test http1 --test sse --test hub --test websocket --test tls --test workers -- --skip a_hundred_clients_share_eight_workers || status=$$?; \
 	RUST_TEST_THREADS=$$((2 * $$(nproc))) $(BLACK_BOX_TEST) --test edge -- $(EDGE_CONNECTIONS:%=%::) --skip a_flood_of_publishers_loses_nothing || status=$$?; \
 	exit $$status
 
-test-loom: ## The atomics of the ring and of tables in every order the memory model allows
+test-loom: ## Check the atomics of ring and tables in every order, with loom
 	CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/loom RUSTFLAGS='--cfg loom' CARGO_PROFILE_RELEASE_LTO=off \
 		cargo test --locked --quiet --release -p fermata-hub -p fermata-table --test loom
 
-test-phpt: all ## Tests of the extension, one behaviour per file
+test-phpt: all ## Run the extension's .phpt tests
 	scripts/phpt.sh
 
-test-php84: all ## The same with PHP 8.4, in a Debian 13 that is made once in ~/.cache/fermata; as root
+##@ Other PHPs and machines
+
+test-php84: all ## Run the .phpt tests with PHP 8.4 in a Debian 13 folder; as root
 	scripts/other-php.sh 8.4
 
-test-php85: all ## The same with PHP 8.5, from Debian's experimental; no part of `make test`
+test-php85: all ## Run the .phpt tests with PHP 8.5; not in `make test`
 	scripts/other-php.sh 8.5
 
-test-arm64: ## A part of them with the extension for arm64 and Debian's PHP 8.2, emulated by QEMU; a part of test-targets. TESTS=--all is all of them
+test-arm64: ## Run some .phpt tests on arm64 under QEMU; TESTS=--all for all
 	scripts/arm64-php.sh $(TESTS)
 
-test-zts: all ## The same with a PHP with threads, compiled from Debian's source once in ~/.cache/fermata
+test-zts: all ## Run the .phpt tests with a ZTS PHP compiled from source
 	scripts/source-php.sh
 
-test-musl: ## The same with a PHP for musl, compiled like that with musl-gcc, and the extension for it; no part of `make test`
+test-musl: ## Run the .phpt tests with a musl PHP; not in `make test`
 	FERMATA_PHP_LIBC=musl scripts/source-php.sh $(TESTS)
 
-test-versions: all ## Compile the extension against the headers of every PHP that is there
+test-versions: all ## Compile the extension for every installed PHP
 	scripts/php-versions.sh
 
-test-release: all ## Pack what is built, and install, run and purge it in a Debian 12 without Rust; as root
+##@ Release and installation
+
+test-release: all ## Pack, install, run and purge in a fresh Debian 12; as root
 	scripts/test-release.sh
 
-test-pie: ## Install the extension by PIE, from a release and from source, as if this commit were published; PIE=FILE is pie.phar; as root
+test-pie: ## Install by PIE from a release and from source; PIE=FILE; as root
 	scripts/test-pie.sh
 
-test-targets: ## Compile the command without a C library and for arm64, and run both; as root, with QEMU. DIST=dist runs those of a release
+test-targets: ## Compile the static and the arm64 command and run both; as root
 	scripts/test-targets.sh
 
-test-monitoring: all ## Alerts, dashboard and log rotation of packaging/, against a server that runs
+test-monitoring: all ## Check alerts, dashboard and log rotation of packaging/
 	scripts/test-monitoring.sh
 
-test-systemd: all ## The unit of docs/deploy.md, checked and run under a systemd of its own; as root
+test-systemd: all ## Run the systemd unit of docs/deploy.md; as root
 	scripts/test-systemd.sh
 
-# It compiles all of Rust anew in the image, which would take as long as several suites together.
-test-docker: ## Build packaging/docker/Dockerfile on stand-ins for its images, and run what comes out; no part of `make test`; as root, PROFILE=quick is faster
+# Not in `make test`: the image recompiles all Rust code, which takes as long as several suites.
+test-docker: ## Build and run packaging/docker/Dockerfile; not in `make test`; as root
 	scripts/test-docker.sh
 
-test-scripts: all ## Tests of the scripts that set a machine up, that run PHP's own tests, and that check sources
+##@ One suite
+
+test-scripts: all ## Run the tests of the scripts
 	scripts/test-black-box.sh
 	scripts/test-setup.sh
 	scripts/test-php-phpt.sh
 	scripts/test-lookups.sh
+	scripts/test-claims.sh
 
-test-chat: ## PHPUnit tests of the chat
+test-chat: ## Run the chat's PHPUnit tests
 	$(PHP) "$$(command -v phpunit)" --do-not-cache-result --bootstrap examples/chat/tests/autoload.php examples/chat/tests
 
-test-php: ## PHPUnit tests of the library that need no extension
+test-php: ## Run PHPUnit tests of the library that need no extension
 	$(PHP) "$$(command -v phpunit)" --do-not-cache-result --bootstrap php/tests/autoload.php php/tests/Grip
 
-test-editor: ## What a language server says of programs that use the Composer package, with its stubs
+test-editor: ## Check the stubs with a PHP language server
 	scripts/test-editor.sh
 
-test-frameworks: all ## PHPUnit tests of the bridges, over real servers with Debian's Symfony, Laravel, Slim and PSR-7 libraries
+test-frameworks: all ## Run PHPUnit tests of the framework bridges
 	$(PHP) -d extension=$(FERMATA_EXTENSION) -d include_path=.:/usr/share/php "$$(command -v phpunit)" --do-not-cache-result \
 		--bootstrap php/tests/autoload.php php/tests/Frameworks
 	$(PHP) -d extension=$(FERMATA_EXTENSION) "$$(command -v phpunit)" --do-not-cache-result --bootstrap php/tests/autoload.php php/tests/Testing
 	$(PHP) -d extension=$(FERMATA_EXTENSION) "$$(command -v phpunit)" --do-not-cache-result --bootstrap php/tests/autoload.php php/tests/FastCgi
 	scripts/psr7-tests.sh
 
-test-frameworks-newer: all ## The bridges with Laravel 10 and Symfony 6.4, Debian 13's; FERMATA_OCTANE=FOLDER is a checkout of laravel/octane
+# With FERMATA_OCTANE=FOLDER, a checkout of laravel/octane, Octane's own tests run as well.
+test-frameworks-newer: all ## Run them with Laravel 10 and Symfony 6.4; FERMATA_OCTANE=FOLDER
 	@status=0; folder=$$(scripts/newer-frameworks.sh) || status=$$?; \
 	if [ "$$status" = 3 ] && [ -z "$$CI" ]; then echo "NOT RUN: newer frameworks cannot be had here"; exit 0; fi; \
 	[ "$$status" = 0 ] || exit "$$status"; \
 	FERMATA_FRAMEWORKS=$$folder $(PHP) -d extension=$(FERMATA_EXTENSION) -d include_path=.:/usr/share/php "$$(command -v phpunit)" \
 		--do-not-cache-result --bootstrap php/tests/autoload.php php/tests/Frameworks
 
-test-requests: all ## PHP's own tests of sessions, requests and uploads, through a FrankenPHP worker; FERMATA_PHP_SOURCE=FOLDER is a tree of PHP's source
+# FERMATA_PHP_SOURCE=FOLDER is a PHP source tree.
+test-requests: all ## Run PHP's own request tests and the comparison with PHP-FPM
 	$(PHP) php/tests/Requests/run.php
+	FERMATA_EXTENSION=$(FERMATA_EXTENSION) $(PHP) -d extension=$(FERMATA_EXTENSION) "$$(command -v phpunit)" --do-not-cache-result \
+		--bootstrap php/tests/autoload.php php/tests/Requests/BesideFpmTest.php
 
-test-browser: all ## The chat in Chromium
+test-browser: all ## Run the chat's tests in Chromium
 	scripts/test-browser.sh
 
-test-wordpress: all ## WordPress with MariaDB in Chromium, unchanged, where both are installed; no part of `make test`
+test-wordpress: all ## Run WordPress in Chromium; not in `make test`
 	FERMATA_TEST_WORDPRESS=1 scripts/test-browser.sh wordpress.test.js
 
-test-mediawiki: all ## MediaWiki with SQLite in Chromium, unchanged; no part of `make test`
+test-mediawiki: all ## Run MediaWiki in Chromium; not in `make test`
 	FERMATA_TEST_MEDIAWIKI=1 scripts/test-browser.sh mediawiki.test.js
 
-test-docs: all site ## Run the samples of the documentation, and build its site
+test-docs: all site ## Run the samples of the documentation and build its site
 	$(PHP) scripts/check-samples.php
 
-site: ## The documentation as a site in build/site, which reads offline; a dead link fails
+site: ## Build the documentation site in build/site; a dead link fails
 	@scripts/site.sh
 
-test-bench: test-counts test-bench-tables test-bench-loads ## A quick run of the benchmark, to see that it still works
+test-bench: test-counts test-bench-tables test-bench-loads ## Run every benchmark briefly to check that it works
 
-test-counts: all ## Of that, instructions and system calls per request against their budget; other programs change them
+test-counts: all ## Check instructions and system calls per request; quiet machine
 	python3 -m bench counts --check
 
-test-bench-tables: all ## Of that, tables beside peers
+test-bench-tables: all ## Run the benchmarks that compare peers, briefly
 	python3 -m unittest discover -s bench/tests -t .
 	python3 -m bench --quick
 	python3 -m bench fibers --quick
 	python3 -m bench websocket --quick --peers fermata node-ws
 
-test-bench-loads: all ## Of that, what holds and puts under load, which fails for faults alone
+test-bench-loads: all ## Run the benchmarks that hold or load, briefly
 	python3 -m bench held --quick
 	python3 -m bench edge --quick
-	# Without hyper, which takes a minute and a half to compile.
+	# Without hyper, whose compilation takes 90 seconds.
 	python3 -m bench http2 --quick --peers fermata go nginx node php-fpm
 	python3 -m bench proxy --quick
 	python3 -m bench floor --quick
@@ -318,23 +363,27 @@ test-bench-loads: all ## Of that, what holds and puts under load, which fails fo
 	python3 -m bench soak --quick --server edge --out build/bench/quick
 	python3 -m bench attack --quick
 
-# The last command takes all crates, so that it compiles what test-rust runs.
-test-generated: ## Check that the generated files are up to date
+# The last command builds all crates, so that test-rust reuses its artefacts.
+test-generated: ## Check that generated files are current
 	cargo run --locked --quiet --bin fermata-header -- --check
 	scripts/arginfo.sh --check
 	$(PHP) scripts/stubs.php --check
-	python3 -m bench readme --check
+	$(PHP) scripts/callbacks.php --check
+	python3 scripts/process-state.py
+	python3 -m bench readme --check --any-age
 	python3 scripts/autobahn.py --check
 	$(CARGO_TEST) --workspace --exclude fermata-tests reference
 
-test-http2: ## h2spec and real clients against the HTTP/2 of crates/proto, each where it is installed; one minute
+test-http2: ## Run h2spec and real HTTP/2 clients, where installed
 	scripts/http2.sh
 
-test-revolt: all ## Revolt's own tests of its drivers, over ours; REVOLT=FOLDER is a checkout of revoltphp/event-loop
+test-revolt: all ## Run Revolt's driver tests; REVOLT=FOLDER is its checkout
 	scripts/revolt.sh $(REVOLT)
 
-test-leak: all ## The extension's tests under valgrind
+test-leak: all ## Run the .phpt tests under valgrind
 	scripts/phpt.sh --valgrind
+
+##@ Soak and attack
 
 fuzz: ## Fuzz every parser for SECONDS=60 each; needs a nightly Rust
 	@scripts/setup.sh fuzz

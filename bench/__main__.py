@@ -1,4 +1,4 @@
-"""`python3 -m bench SUITE`: runs one suite of the benchmark; `python3 -m bench SUITE --help` lists its options."""
+"""Runs one benchmark suite: `python3 -m bench SUITE`. `python3 -m bench SUITE --help` lists the suite's options."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 import sys
 
 TABLES = ("chat", "files", "json")
-"""The tables against other servers are rows of one suite, which takes their names as arguments."""
+"""Rows of the suite `tables`, which compares servers. Each of these names runs that suite with the name as its argument."""
 SUITES = {
     "attack": "bench.suites.attack.main",
     "chaos": "bench.suites.crowd.chaos",
@@ -27,6 +27,7 @@ SUITES = {
     "readme": "bench.readme",
     "restart": "bench.suites.restart.main",
     "soak": "bench.suites.crowd.soak",
+    "unread": "bench.suites.unread.main",
     "websocket": "bench.suites.websocket.main",
 }
 
@@ -43,7 +44,7 @@ def main() -> int:
         known = ", ".join(sorted([*TABLES, *SUITES]))
         print(f"usage: python3 -m bench [SUITE] [options]\n\nThe suites are {known}; without a name all tables.")
         return 0 if name in ("-h", "--help") else 2
-    # What a run writes down as its command is what makes it again.
+    # Runs record sys.argv as the command that reproduces them.
     sys.argv[0] = f"python3 -m bench {name}".strip()
     return module.main()
 

@@ -1,7 +1,7 @@
-"""Writes the newest runs of bench/runs between the markers of docs/benchmarks.md, and a few figures of them into the README.
+"""Writes the results of the newest runs in bench/runs into docs/benchmarks.md and a few of them into the README.
 
-`python3 -m bench readme` rewrites the blocks; with `--check` it only compares and fails on a difference, so that no
-number stands there that no run has printed.
+`python3 -m bench readme` rewrites the text between the markers. `--check` changes nothing and fails if the text is outdated, or
+if a figure of the README is older than COMMITS_MAX commits or DAYS_MAX days. `--check --any-age` ignores the age.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import math
 import re
+import subprocess
 import sys
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ MILLION = re.compile(r"(<!-- million:begin -->\n).*?(<!-- million:end -->)", re.
 FIGURES = re.compile(r"(<!-- figures:begin -->\n).*?(<!-- figures:end -->)", re.DOTALL)
 EDGE = re.compile(r"(<!-- edge:begin -->\n).*?(<!-- edge:end -->)", re.DOTALL)
 CROWD = re.compile(r"(<!-- crowd-edge:begin -->\n).*?(<!-- crowd-edge:end -->)", re.DOTALL)
+COMMITS_MAX, DAYS_MAX = 300, 30
+"""Maximum age of a figure in the README."""
 SUBJECT, CONTROL = "fermata", "control"
 LEGEND = """One run each on one machine, everybody in turns; medians over the rounds. Of Fermata the table has the rate,
 of all others how many times their rate Fermata's is: above 1× Fermata is faster. The C servers, Node `net` and the
@@ -58,7 +62,7 @@ TABLES = {
         "files",
     ),
 }
-"""Title, rows with their columns, and the row that the peers are sorted by."""
+"""Title of each table, its rows with their column headings, and the row by which peers are sorted."""
 
 FURTHER = (
     "connect and subscribe",
@@ -68,7 +72,7 @@ FURTHER = (
     "server side in all: user and kernel",
     "publish to a group: last byte, median",
 )
-"""Of a million through the edge, beside its goals."""
+"""Figures that the table of a million clients through the edge shows in addition to its goals."""
 
 
 def cells(line: str) -> list[str]:
@@ -76,20 +80,20 @@ def cells(line: str) -> list[str]:
 
 
 def newest(table: str) -> Path | None:
-    """The raw data of the newest run of a table that is kept."""
+    """Returns the raw data of a table's newest stored run."""
     kept = sorted(RUNS.glob(f"*/{table}-*.json"), key=lambda path: (path.parent.name, path.name))
     return kept[-1] if kept else None
 
 
 def newest_edge() -> Path | None:
-    """The newest run of the edge that measured all its goals: some are kept for one row."""
+    """Returns the newest stored run of the edge that measured all goals. Some runs measured only one row."""
     kept = sorted(RUNS.glob("*/edge-*.json"), key=lambda path: (path.parent.name, path.name))
     whole = [path for path in kept if all(goal["value"] for goal in json.loads(path.read_text())["goals"])]
     return whole[-1] if whole else None
 
 
 def block(before: str) -> str:
-    """The block of `make bench`: each table that has a run, and their goals. `before` stays while none has."""
+    """Returns the block of `make bench`: each table with a stored run, and the goals. Returns `before` if no table has a run."""
     parts, goals, machine = [LEGEND], [], ""
     for table in TABLES:
         path = newest(table)
@@ -111,7 +115,7 @@ def block(before: str) -> str:
 
 
 def compared(table: str, run: dict[str, Any], path: Path) -> str:
-    """One table: a line per peer, the strongest first."""
+    """Returns one table: a line per peer, the fastest first."""
     title, rows, main = TABLES[table]
     figures = {row: {line["peer"]: line for line in run["summary"].get(row, [])} for row in rows}
 
@@ -149,8 +153,8 @@ def goal_line(goal: dict[str, Any]) -> str:
 
 
 def million(kind: str = "million", further: tuple[str, ...] = ()) -> str:
-    """The block of `make bench-million`, or of that through the edge: its table up to the last goal, with those it has
-    missed, and further lines."""
+    """Returns the block of `make bench-million`, or of the same run through the edge: the rows with a goal, and the rows
+    named in `further`."""
     tables = sorted(RUNS.glob(f"*/{kind}-*.md"), key=lambda path: (path.parent.name, path.name))
     whole = [table for table in tables if table.read_text().startswith("# 1,000,000 held clients")]
     if not whole:
@@ -167,7 +171,7 @@ def million(kind: str = "million", further: tuple[str, ...] = ()) -> str:
 
 
 def edge() -> str:
-    """The block of `make bench-edge`: its goals, with both sides' figures and the ratio."""
+    """Returns the block of `make bench-edge`: each goal with the figures of Fermata and Pushpin and their ratio."""
     path = newest_edge()
     if path is None:
         return "No run of `make bench-edge` is kept in bench/runs yet.\n"
@@ -190,15 +194,37 @@ def edge() -> str:
     return "\n".join([machine, "", *lines, "", f"[Everything this run printed](../{folder}/{path.stem}.md).", ""])
 
 
+def commit_of(path: Path) -> str:
+    """Returns the commit that a stored run measured."""
+    if path.suffix == ".json":
+        return str(json.loads(path.read_text())["machine"]["commit"])
+    found = re.search(r"\bcommit (\w+)", path.read_text())
+    return found[1] if found else ""
+
+
+def newest_million() -> Path | None:
+    kept = [path for path in RUNS.glob("*/million-*.md") if path.read_text().startswith("# 1,000,000 held clients")]
+    return max(kept, key=lambda path: (path.parent.name, path.name), default=None)
+
+
+def figure_sources() -> list[Path]:
+    """Returns the runs that provide the README's figures."""
+    return [path for path in (newest_million(), newest("json"), newest("files"), newest_edge()) if path is not None]
+
+
 def figures() -> str:
-    """The README's: what a held client costs, and four ratios, each from the newest run of its suite."""
-    lines = ["| | |", "|---|---|"]
-    crowds = [path for path in RUNS.glob("*/million-*.md") if path.read_text().startswith("# 1,000,000 held clients")]
-    if crowds:
-        rows = max(crowds, key=lambda path: (path.parent.name, path.name)).read_text().splitlines()
+    """Returns the README's block: the memory of a held client and four ratios, each with the date and commit of its run."""
+    lines = ["| | | Measured |", "|---|---|---|"]
+
+    def add(title: str, value: str, path: Path) -> None:
+        lines.append(f"| {title} | {value} | {path.parent.name[:10]}, commit {commit_of(path)} |")
+
+    crowd = newest_million()
+    if crowd is not None:
+        rows = crowd.read_text().splitlines()
         memory = next(cells(row)[1] for row in rows if row.startswith("| server's user memory per client"))
-        title = "a million event streams held on two cores and 24 GiB, both ends on that machine"
-        lines.append(f"| {title} | {memory} of the server's memory each |")
+        title = "a million event streams, server and clients on one machine with two cores and 24 GiB"
+        add(title, f"{memory} of the server's memory each", crowd)
     ratios = {
         "json": ("small JSON by a PHP closure, one core", "json", "rate", ("nginx", "swoole", "node", "php-fpm")),
         "files": ("1,000 clients whose handlers wait 50 ms for a backend", "waits", "rate", ("node", "php-fpm")),
@@ -210,20 +236,36 @@ def figures() -> str:
         run = json.loads(path.read_text())
         found = {line["peer"]: line["ratios"].get(metric) for line in run["summary"].get(row, [])}
         shown = [f"{found[peer]['median']:.2g}× {run['peers'][peer]['name']}" for peer in peers if found.get(peer)]
-        lines.append(f"| {title} | {', '.join(shown)} |")
+        add(title, ", ".join(shown), path)
     path = newest_edge()
     if path is not None:
         by_figure = {goal["figure"]: goal["value"] for goal in json.loads(path.read_text())["goals"] if goal["value"]}
         memory, rate = by_figure["stream-memory"]["median"], by_figure["stream-rate"]["median"]
         value = f"1/{1 / memory:.0f} of its memory, {rate:.0f}× its connects per second"
-        lines.append(f"| a client held by the edge, beside Pushpin | {value} |")
+        add("a client held by the edge, compared with Pushpin", value, path)
     return "\n".join(lines) + "\n"
+
+
+def too_old(today: date) -> list[str]:
+    """Returns a line for each outdated run used by the README. In a shallow clone, only the age in days is checked."""
+    found = []
+    for path in figure_sources():
+        commit = commit_of(path)
+        days = (today - date.fromisoformat(path.parent.name[:10])).days
+        count = subprocess.run(
+            ["git", "rev-list", "--count", f"{commit}..HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        commits = int(count.stdout) if count.returncode == 0 else 0
+        if commits > COMMITS_MAX or days > DAYS_MAX:
+            age = f"{commits} commits and {days} days old"
+            found.append(f"{path.relative_to(ROOT)}: {age}, at most {COMMITS_MAX} and {DAYS_MAX}; measure again")
+    return found
 
 
 def main() -> int:
     arguments = sys.argv[1:]
-    if arguments not in ([], ["--check"]):
-        print("usage: python3 -m bench readme [--check]", file=sys.stderr)
+    if arguments not in ([], ["--check"], ["--check", "--any-age"]):
+        print("usage: python3 -m bench readme [--check [--any-age]]", file=sys.stderr)
         return 2
     page, readme = PAGE.read_text(), README.read_text()
     tables = BLOCK.sub(lambda match: match[1] + block(match[2]) + match[3], page)
@@ -232,7 +274,9 @@ def main() -> int:
     tables = EDGE.sub(lambda match: match[1] + edge() + match[2], tables)
     few = FIGURES.sub(lambda match: match[1] + figures() + match[2], readme)
     if (tables, few) == (page, readme):
-        return 0
+        old = too_old(datetime.now(UTC).date()) if arguments == ["--check"] else []
+        print("".join(f"{line}\n" for line in old), end="", file=sys.stderr)
+        return 1 if old else 0
     if arguments:
         print("README.md or docs/benchmarks.md does not show the newest runs: python3 -m bench readme", file=sys.stderr)
         return 1

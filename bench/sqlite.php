@@ -1,12 +1,12 @@
 <?php
 
 /**
- * What Hook::Sqlite costs a query that nobody waits for, beside what giving one to a thread would cost.
+ * Measures the cost of Hook::Sqlite for a query that need not wait, and the cost of moving a query to a thread for comparison.
  *
  *   php -d extension=build/fermata.so bench/sqlite.php
  *
- * Each figure is the best of many rounds, so a busy machine disturbs it little. A thread's round trip is that of fsync()
- * of a file in memory under Hook::Files, which is always given away.
+ * Each figure is the minimum of many rounds, so other load has little effect. The round trip to a thread is measured by fsync()
+ * of a file in memory under Hook::Files, which always runs in a thread.
  */
 
 declare(strict_types=1);

@@ -3,17 +3,17 @@
 declare(strict_types=1);
 
 /*
- * WebSockets: an echo, and rooms whose members hear each other.
+ * WebSockets: an echo, and rooms whose members receive each other's messages.
  *
  *     php -d extension=build/fermata.so examples/websocket.php
  *
- * In the console of a browser, on http://127.0.0.1:8080/ :
+ * In the browser's console, on http://127.0.0.1:8080/ :
  *
  *     const socket = new WebSocket(`ws://${location.host}/rooms/7?name=Ada`);
  *     socket.onmessage = ({ data }) => console.log(data);
  *     socket.send('Hello');
  *
- * docs/websocket.md explains what happens here.
+ * docs/websocket.md explains this example.
  */
 
 use Fermata\{Channel, Event, Response, Server, WebSocket, WebSocketHandler};
@@ -35,7 +35,7 @@ $server->websocket('/rooms/{id}', new class extends WebSocketHandler {
 
             return;
         }
-        // Kept for this connection until it ends, without a PHP object for the connection itself.
+        // The server stores the data until the connection closes; no PHP object represents the idle connection.
         $upgrade->setData(['name' => $name, 'room' => "room.{$request->route('id')}"]);
     }
 
@@ -54,7 +54,7 @@ $server->websocket('/rooms/{id}', new class extends WebSocketHandler {
             return;
         }
         ['name' => $name, 'room' => $room] = $socket->data();
-        // The core brings it to the members in all workers; the sender is left out.
+        // The core sends the message to the members in all workers, except the sender.
         Channel::get($room)->publish(new Event("$name: $message"), except: $socket);
     }
 

@@ -1,15 +1,26 @@
-/* The module: start-up, settings, `php --ri fermata`. */
+/* The PHP module: start, INI settings, classes, and `php --ri fermata`. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
-#include "core/changes.h"
-#include "core/process.h"
+#include "php_fermata.h"
+#include "state/quiet.h"
+#include "clients/clients.h"
+#include "channels/channels.h"
+#include "sockets/sockets.h"
+#include "jobs/jobs.h"
+#include "worker/worker.h"
+#include "state/changes.h"
+#include "hooks/process.h"
+#include "worker/sapi_name.h"
 #include "hooks/hooks.h"
-#include "core/stray.h"
-#include "files/file.h"
+#include "state/sapi_output.h"
+#include "fibers/callbacks.h"
+#include "files/files.h"
+#include "state/last_errors.h"
+#include "state/php_state.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +36,7 @@
 #include "zend_exceptions.h"
 #include "zend_interfaces.h"
 #include "zend_observer.h"
-#include "core/thrown.h"
+#include "worker/startup_errors.h"
 #include "fermata_arginfo.h"
 
 #define INI_NAME_BYTES_MAX 128
@@ -34,29 +45,6 @@
 #ifdef ZTS
 ZEND_TSRMLS_CACHE_DEFINE()
 #endif
-
-fermata_state fermata;
-fermata_strings fermata_known;
-
-zend_class_entry *fermata_ce_server, *fermata_ce_limits, *fermata_ce_history, *fermata_ce_log;
-zend_class_entry *fermata_ce_access_log, *fermata_ce_access_log_format;
-zend_class_entry *fermata_ce_tls, *fermata_ce_tls_version, *fermata_ce_client_certificate, *fermata_ce_trace;
-zend_class_entry *fermata_ce_log_format, *fermata_ce_log_level, *fermata_ce_slow_policy, *fermata_ce_ack, *fermata_ce_same_site;
-zend_class_entry *fermata_ce_uploaded_file, *fermata_ce_upload_failed;
-zend_class_entry *fermata_ce_routes, *fermata_ce_next;
-zend_class_entry *fermata_ce_request, *fermata_ce_response, *fermata_ce_hold;
-zend_class_entry *fermata_ce_event, *fermata_ce_channel, *fermata_ce_member, *fermata_ce_publisher;
-zend_class_entry *fermata_ce_websocket_handler, *fermata_ce_websocket, *fermata_ce_upgrade, *fermata_ce_message;
-zend_class_entry *fermata_ce_queue_policy, *fermata_ce_format, *fermata_ce_options, *fermata_ce_compression;
-zend_class_entry *fermata_ce_misuse, *fermata_ce_configuration, *fermata_ce_backpressure;
-zend_class_entry *fermata_ce_bad_request, *fermata_ce_connection_closed, *fermata_ce_connection, *fermata_ce_timeout, *fermata_ce_protocol;
-zend_class_entry *fermata_ce_cancelled, *fermata_ce_client_gone, *fermata_ce_queue_closed;
-zend_class_entry *fermata_ce_future, *fermata_ce_cancellation, *fermata_ce_mutex, *fermata_ce_semaphore, *fermata_ce_queue, *fermata_ce_pool;
-zend_class_entry *fermata_ce_hook;
-zend_class_entry *fermata_ce_table, *fermata_ce_table_column, *fermata_ce_table_type;
-zend_class_entry *fermata_ce_pusher, *fermata_ce_webhook, *fermata_ce_webhook_event, *fermata_ce_mercure, *fermata_ce_mercure_algorithm;
-zend_class_entry *fermata_ce_jobs, *fermata_ce_job_failed, *fermata_ce_job_crashed, *fermata_ce_worker, *fermata_ce_poll, *fermata_ce_engine;
-zend_class_entry *fermata_ce_client, *fermata_ce_frame, *fermata_ce_opcode, *fermata_ce_close_code;
 
 void fermata_error_seen(int type, zend_string *file, uint32_t line, zend_string *message);
 
@@ -76,6 +64,7 @@ static void register_exceptions(void)
 	fermata_ce_file_failure = register_class_Fermata_Exception_FileException(runtime, common);
 	fermata_ce_cancelled = register_class_Fermata_Exception_CancelledException(runtime, common);
 	fermata_ce_client_gone = register_class_Fermata_Exception_ClientGoneException(fermata_ce_cancelled);
+	fermata_ce_shared_transaction = register_class_Fermata_Exception_SharedTransactionException(runtime, common);
 	fermata_ce_queue_closed = register_class_Fermata_Exception_QueueClosedException(runtime, common);
 	fermata_ce_job_failed = register_class_Fermata_Exception_JobFailedException(runtime, common);
 	fermata_ce_job_crashed = register_class_Fermata_Exception_JobCrashedException(runtime, common);
@@ -221,9 +210,10 @@ static void register_strings(void)
 	fermata_known.type_json = known("application/json");
 	fermata_known.type_text = known("text/plain; charset=utf-8");
 	fermata_known.type_html = known("text/html; charset=utf-8");
+	fermata_known.type_page = known("text/html; charset=UTF-8");
 }
 
-/* The settings are declared in the core, once for all surfaces; PHP copies names and values. */
+/* Registers the core's settings as INI entries. PHP copies names and values. */
 static void register_settings(int type, int module_number)
 {
 	FmStr name, value, doc;
@@ -246,32 +236,41 @@ static void forked(void)
 	fermata_codec_forked();
 }
 
-void fermata_fill_standard_streams(void)
+/* Registers all parts with state per handler (handler/parts.h), in the order in which they are suspended and cleaned up. */
+static void register_parts(void)
 {
-	for (int number = STDIN_FILENO; number <= STDERR_FILENO; number++) {
-		/* The lowest that is free is taken, which is this one. Commands that PHP starts have it, too. */
-		if (UNEXPECTED(fcntl(number, F_GETFD) < 0 && errno == EBADF) && open("/dev/null", O_RDWR) < 0) {
-			return;
-		}
-	}
-}
-
-void fermata_keep_standard_streams(void)
-{
-	const zend_resource *resource;
-	ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
-		if (resource->type != php_file_le_stream()) {
-			continue;
-		}
-		php_stream *stream = resource->ptr;
-		/* Of others, which may be the program's own, nothing is asked. Output may be a socket: systemd's. */
-		bool has_descriptor = stream->ops == &php_stream_stdio_ops || strcmp(stream->ops->label, "generic_socket") == 0;
-		int number = -1;
-		if (has_descriptor && php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void *)&number, 0) == SUCCESS
-				&& number >= STDIN_FILENO && number <= STDERR_FILENO) {
-			stream->flags |= PHP_STREAM_FLAG_NO_CLOSE;
-		}
-	} ZEND_HASH_FOREACH_END();
+	fermata_fibers_init();
+	fermata_request_init_part();
+	fermata_response_init_part();
+	fermata_quiet_init();
+	/* Resumed last, because resuming the others may cause errors. */
+	fermata_last_errors_init();
+	fermata_changes_init();
+	/* Undone after PHP's state and before the changes, which restore the superglobals. */
+	fermata_globals_init_part();
+	fermata_php_state_init();
+	fermata_magic_init();
+	fermata_stray_init();
+	fermata_sqlite_init();
+	fermata_hook_streams_init();
+	/* Moves the state of the following parts between two pieces of a body. */
+	fermata_streams_init();
+	fermata_conversations_init();
+	fermata_sync_init_part();
+	fermata_turns_init();
+	fermata_cursors_init();
+	fermata_owners_init();
+	fermata_guards_init_part();
+	fermata_calls_init();
+	fermata_spawn_init();
+	fermata_callbacks_init();
+	/* After the guards, which start tasks that roll back transactions. */
+	fermata_tasks_init_part();
+	fermata_context_init();
+	fermata_middleware_init_part();
+	fermata_socket_runner_init();
+	fermata_file_jobs_init();
+	fermata_publishing_init();
 }
 
 PHP_MINIT_FUNCTION(fermata)
@@ -287,11 +286,12 @@ PHP_MINIT_FUNCTION(fermata)
 	ZEND_TSRMLS_CACHE_UPDATE();
 #endif
 	if (strcmp(sapi_module.name, "cli") == 0) {
-		/* Before PHP opens its script. */
+		/* Before PHP opens the script. */
 		fermata_fill_standard_streams();
 	}
 	register_settings(type, module_number);
 	register_strings();
+	register_parts();
 	register_classes();
 	fermata_guards_init();
 	fermata_process_init();
@@ -303,6 +303,7 @@ PHP_MINIT_FUNCTION(fermata)
 PHP_MSHUTDOWN_FUNCTION(fermata)
 {
 	UNREGISTER_INI_ENTRIES();
+	fermata_sapi_name_shutdown();
 	fermata_mercure_shutdown();
 	return PHP_MSHUTDOWN(fermata_hooks)(SHUTDOWN_FUNC_ARGS_PASSTHRU);
 }
@@ -310,9 +311,13 @@ PHP_MSHUTDOWN_FUNCTION(fermata)
 PHP_RINIT_FUNCTION(fermata)
 {
 	if (strcmp(sapi_module.name, "cli") == 0) {
+		fermata_sapi_name_start();
 		fermata_process_wrap();
 		fermata_changes_wrap();
 		fermata_stray_wrap();
+		fermata_sessions_wrap();
+		fermata_cursors_wrap();
+		fermata_input_wrap();
 		fermata_guards_wrap();
 		fermata_thrown_start();
 	}
@@ -322,14 +327,16 @@ PHP_RINIT_FUNCTION(fermata)
 PHP_RSHUTDOWN_FUNCTION(fermata)
 {
 	fermata_server_request_end();
+	fermata_sapi_name_end();
 	fermata_thrown_end();
 	fermata_codec_request_end();
-	fermata_globals_forget();
+	fermata_globals_request_end();
 	fermata_websocket_release_all();
+	fermata_runner_request_end();
 	return SUCCESS;
 }
 
-/* The value a server would run with unless its constructor says otherwise, and where that comes from. */
+/* Returns the value that a server would use without a constructor argument, and its source. */
 static const char *effective(FmStr name, const char **source)
 {
 	char text[INI_NAME_BYTES_MAX];
@@ -359,7 +366,7 @@ static void print_row(FmStr name, const char *value, const char *source)
 	}
 }
 
-/* The core's rows name the kernel's features first, then the settings, which are told here with their source. */
+/* Prints the core's rows of kernel features. The rows after them are settings; print_settings() prints these with their source. */
 static void print_features(void)
 {
 	FmStr name, value, setting, fallback, doc;
@@ -374,7 +381,7 @@ static void print_features(void)
 	}
 }
 
-/* Without secrets, which are for nobody who may see phpinfo(). The caller frees. */
+/* Returns the value with its secrets masked, since phpinfo() may be public. The caller frees it. */
 static char *masked(const char *value)
 {
 	FmStr text = {value, strlen(value)};
@@ -385,7 +392,7 @@ static char *masked(const char *value)
 	return copy;
 }
 
-/* Settings that are secrets as a whole, which no text around them shows. */
+/* Returns true for settings whose entire value is a secret. */
 static bool is_secret(FmStr name)
 {
 	static const char ending[] = "_password";
@@ -449,8 +456,8 @@ zend_module_entry fermata_module_entry = {
 };
 
 #ifdef COMPILE_DL_FERMATA
-/* PHP keeps the first of two extensions with one name, and says of the second that the module is loaded already: not which of
- * the two files it uses from then on. */
+/* Explains PHP's warning "module already loaded": names the file in use. Of two extensions with one name PHP keeps the first and
+ * does not report its file. */
 static void tell_other(const zend_module_entry *first)
 {
 	Dl_info used, unused;

@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: 9b8a3a4b268ceaa19727b141a2d440b10b6f6200 */
+ * Stub hash: aa367a5b2aba5d59dfaa63147c34224a0013f30d */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -626,6 +626,11 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Channel_publish, 0
 	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, ack, Fermata\\Ack, 0, "Fermata\\Ack::Cluster")
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Channel_publishExcept, 0, 2, IS_STRING, 0)
+	ZEND_ARG_OBJ_INFO(0, event, Fermata\\Event, 0)
+	ZEND_ARG_TYPE_INFO(0, socketId, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Channel_members, 0, 0, IS_ARRAY, 0)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, limit, IS_LONG, 1, "null")
 ZEND_END_ARG_INFO()
@@ -744,6 +749,12 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Runtime_hook, 0, 0
 ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Runtime_hooks arginfo_class_Fermata_Server_routes
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Runtime_setSapiName, 0, 1, IS_VOID, 0)
+	ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Runtime_replaceWorker arginfo_class_Fermata_Server_run
 
 #define arginfo_class_Fermata_Runtime_isToRestart arginfo_class_Fermata_Poll_inHandler
 
@@ -1327,6 +1338,7 @@ ZEND_METHOD(Fermata_Event, json);
 ZEND_METHOD(Fermata_Channel, __construct);
 ZEND_METHOD(Fermata_Channel, get);
 ZEND_METHOD(Fermata_Channel, publish);
+ZEND_METHOD(Fermata_Channel, publishExcept);
 ZEND_METHOD(Fermata_Channel, members);
 ZEND_METHOD(Fermata_Channel, memberCount);
 ZEND_METHOD(Fermata_Channel, history);
@@ -1362,6 +1374,8 @@ ZEND_METHOD(Fermata_Cancellation, isCancelled);
 ZEND_METHOD(Fermata_Cancellation, run);
 ZEND_METHOD(Fermata_Runtime, hook);
 ZEND_METHOD(Fermata_Runtime, hooks);
+ZEND_METHOD(Fermata_Runtime, setSapiName);
+ZEND_METHOD(Fermata_Runtime, replaceWorker);
 ZEND_METHOD(Fermata_Runtime, isToRestart);
 ZEND_METHOD(Fermata_Runtime, keepOnCancel);
 ZEND_METHOD(Fermata_Table, __construct);
@@ -1783,6 +1797,7 @@ static const zend_function_entry class_Fermata_Channel_methods[] = {
 	ZEND_ME(Fermata_Channel, __construct, arginfo_class_Fermata_Channel___construct, ZEND_ACC_PRIVATE)
 	ZEND_ME(Fermata_Channel, get, arginfo_class_Fermata_Channel_get, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Channel, publish, arginfo_class_Fermata_Channel_publish, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Channel, publishExcept, arginfo_class_Fermata_Channel_publishExcept, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Channel, members, arginfo_class_Fermata_Channel_members, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Channel, memberCount, arginfo_class_Fermata_Channel_memberCount, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Channel, history, arginfo_class_Fermata_Channel_history, ZEND_ACC_PUBLIC)
@@ -1858,6 +1873,8 @@ static const zend_function_entry class_Fermata_Hook_methods[] = {
 static const zend_function_entry class_Fermata_Runtime_methods[] = {
 	ZEND_ME(Fermata_Runtime, hook, arginfo_class_Fermata_Runtime_hook, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Runtime, hooks, arginfo_class_Fermata_Runtime_hooks, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Runtime, setSapiName, arginfo_class_Fermata_Runtime_setSapiName, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
+	ZEND_ME(Fermata_Runtime, replaceWorker, arginfo_class_Fermata_Runtime_replaceWorker, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Runtime, isToRestart, arginfo_class_Fermata_Runtime_isToRestart, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Runtime, keepOnCancel, arginfo_class_Fermata_Runtime_keepOnCancel, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_FE_END
@@ -2180,6 +2197,11 @@ static const zend_function_entry class_Fermata_Exception_CancelledException_meth
 
 
 static const zend_function_entry class_Fermata_Exception_ClientGoneException_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_SharedTransactionException_methods[] = {
 	ZEND_FE_END
 };
 
@@ -4012,6 +4034,18 @@ static zend_class_entry *register_class_Fermata_Exception_ClientGoneException(ze
 	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "ClientGoneException", class_Fermata_Exception_ClientGoneException_methods);
 	class_entry = zend_register_internal_class_ex(&ce, class_entry_Fermata_Exception_CancelledException);
 	class_entry->ce_flags |= ZEND_ACC_FINAL;
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_SharedTransactionException(zend_class_entry *class_entry_RuntimeException, zend_class_entry *class_entry_Fermata_Exception_FermataException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "SharedTransactionException", class_Fermata_Exception_SharedTransactionException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_RuntimeException);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
+	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);
 
 	return class_entry;
 }

@@ -13,92 +13,92 @@
 #include <stdint.h>
 
 /**
- * Success.
+ * The call succeeded.
  */
 #define FM_OK 0
 
 /**
- * A setting, a file or an address is wrong: ConfigurationException.
+ * A setting, a file or an address is invalid: ConfigurationException.
  */
 #define FM_CONFIGURATION 1
 
 /**
- * The program uses the API in a way that cannot work: MisuseError.
+ * The application misuses the API: MisuseError.
  */
 #define FM_MISUSE 2
 
 /**
- * A bound is reached, trying again later may work: BackpressureException.
+ * A limit is reached and a later retry may succeed: BackpressureException.
  */
 #define FM_BACKPRESSURE 3
 
 /**
- * The other process cannot be reached: ConnectionException.
+ * The peer process cannot be reached: ConnectionException.
  */
 #define FM_IO 4
 
 /**
- * No answer in time: TimeoutException.
+ * No reply arrived in time: TimeoutException.
  */
 #define FM_TIMEOUT 5
 
 /**
- * The request's client has left or it was answered before; nothing to report.
+ * The client disconnected, or the request already has a response; nothing to report.
  */
 #define FM_GONE 6
 
 /**
- * A panic was caught: a bug of ours.
+ * A panic was caught: a bug in the core.
  */
 #define FM_INTERNAL 7
 
 /**
- * There is nothing wrong with the bytes so far, and some are missing; nothing to report.
+ * The bytes so far are valid but incomplete; nothing to report.
  */
 #define FM_PARTIAL 8
 
 /**
- * The peer breaks the protocol: ProtocolException.
+ * The peer violates the protocol: ProtocolException.
  */
 #define FM_PROTOCOL 9
 
 /**
- * Room for an error sentence.
+ * Size of an error message buffer, in bytes.
  */
 #define FM_ERROR_BYTES 1020
 
 /**
- * Room for the text of an event id.
+ * Size of an event id buffer, in bytes.
  */
 #define FM_ID_BYTES 60
 
 /**
- * `fm_publish_begin`: begin again a little later.
+ * Result of `fm_publish_begin`: start the publish again a little later.
  */
 #define FM_PUBLISH_LATER UINT64_MAX
 
 /**
- * `fm_stream_wanted`: the client has left, or the request was answered before.
+ * `fm_stream_wanted`: the client disconnected, or the request already has a response.
  */
 #define FM_STREAM_NOTHING 0
 
 /**
- * `fm_stream_wanted`: give the first piece to `fm_stream_begin`.
+ * `fm_stream_wanted`: pass the first piece to `fm_stream_begin`.
  */
 #define FM_STREAM_PIECES 1
 
 /**
- * `fm_stream_wanted`: call `fm_stream_begin` without a piece; nothing follows.
+ * `fm_stream_wanted`: call `fm_stream_begin` without a piece; no other call follows.
  */
 #define FM_STREAM_HEAD 2
 
 /**
- * `fm_stream_wanted`: there are as many streams as there may be; answer 503.
+ * `fm_stream_wanted`: the limit of streams is reached; respond with 503.
  */
 #define FM_STREAM_REFUSAL 3
 
 /**
- * No number of a handler.
+ * Handler number that means none.
  */
 #define FM_NO_HANDLER 4294967295
 
@@ -108,202 +108,202 @@
 #define FM_STATIC_FILE 0
 
 /**
- * `fm_static_find`: nothing; answer 404.
+ * `fm_static_find`: nothing; respond with 404.
  */
 #define FM_STATIC_NOTHING 1
 
 /**
- * `fm_static_find`: a directory; answer 308 to the same path with a slash at its end.
+ * `fm_static_find`: a directory; redirect with 308 to the same path with a trailing slash.
  */
 #define FM_STATIC_DIRECTORY 2
 
 /**
- * `fm_static_find`: a file that cannot be read, as the log says; answer 500.
+ * `fm_static_find`: an unreadable file; the error is logged; respond with 500.
  */
 #define FM_STATIC_FAILED 3
 
 /**
- * A job begins in this process.
+ * A job starts in this process.
  */
 #define FM_COMPANION_JOB_BEGINS 0
 
 /**
- * A job has ended, or the process that was at it.
+ * A job has finished, or its process has exited.
  */
 #define FM_COMPANION_JOB_ENDS 1
 
 /**
- * A process for jobs has ended and is replaced.
+ * A job process has exited and is replaced.
  */
 #define FM_COMPANION_PROCESS_REPLACED 2
 
 /**
- * Bytes that a signature has room for: a key, a colon and 64 digits.
+ * Size of a signature buffer, in bytes: a key, a colon and 64 hexadecimal digits.
  */
 #define FM_AUTH_BYTES 160
 
 /**
- * `path`: `length` bytes (-1: all) from `offset` on.
+ * Reads `length` bytes (-1: all) of `path`, starting at `offset`.
  */
 #define FM_FILE_READ 1
 
 /**
- * `path`, `data`, `mode` FM_WRITE_*, `permissions`; `flag`: return when the disk has it.
+ * Writes `data` to `path` with `mode` FM_WRITE_* and `permissions`; `flag`: flush to disk before completion.
  */
 #define FM_FILE_WRITE 2
 
 /**
- * `path` to `other`; `flag`: replace what is there.
+ * Copies `path` to `other`; `flag`: replace an existing file.
  */
 #define FM_FILE_COPY 3
 
 /**
- * `path`; `flag`: what a link points to.
+ * Returns the attributes of `path`; `flag`: follow a symbolic link.
  */
 #define FM_FILE_STAT 4
 
 /**
- * `path`.
+ * Lists the directory `path`.
  */
 #define FM_FILE_LIST 5
 
 /**
- * `path`; `flag`: with everything in it.
+ * Removes `path`; `flag`: recursively.
  */
 #define FM_FILE_REMOVE 6
 
 /**
- * `path` to `other`; `flag`: replace what is there.
+ * Renames `path` to `other`; `flag`: replace an existing file.
  */
 #define FM_FILE_RENAME 7
 
 /**
- * `path`, `permissions`; `flag`: with those above it, and it may be there.
+ * Creates the directory `path` with `permissions`; `flag`: create parents too and accept an existing directory.
  */
 #define FM_FILE_MAKE_DIRECTORY 8
 
 /**
- * `path`, `mode` FM_OPEN_*, `permissions`.
+ * Opens `path` with `mode` FM_OPEN_* and `permissions`.
  */
 #define FM_FILE_OPEN 9
 
 /**
- * In the directory `path`, its name beginning with `other`.
+ * Creates a temporary file in the directory `path`; its name starts with `other`.
  */
 #define FM_FILE_TEMPORARY 10
 
 /**
- * Of `file`: at most `length` bytes.
+ * Reads at most `length` bytes from `file`.
  */
 #define FM_FILE_NEXT 11
 
 /**
- * Of `file`: a line of at most `length` bytes.
+ * Reads a line of at most `length` bytes from `file`.
  */
 #define FM_FILE_LINE 12
 
 /**
- * To `file`: `data`.
+ * Writes `data` to `file`.
  */
 #define FM_FILE_PUT 13
 
 /**
- * In `file`: go to `offset`.
+ * Moves the position of `file` to `offset`.
  */
 #define FM_FILE_SEEK 14
 
 /**
- * Of `file`: cut it off at `offset`.
+ * Truncates `file` to `offset` bytes.
  */
 #define FM_FILE_TRUNCATE 15
 
 /**
- * Of `file`: return when the disk has it.
+ * Flushes `file` to disk.
  */
 #define FM_FILE_SYNC 16
 
 /**
- * Of `file`: what it is.
+ * Returns the attributes of `file`.
  */
 #define FM_FILE_SIZE 17
 
 /**
- * `file`, which is temporary: to `other`, in place of what is there, and it stays.
+ * Renames the temporary `file` to `other`, replacing an existing file, and makes it permanent.
  */
 #define FM_FILE_KEEP 18
 
 /**
- * In place of what is there.
+ * Replaces the content.
  */
 #define FM_WRITE_REPLACE 0
 
 /**
- * The same, all at once.
+ * Replaces the file atomically.
  */
 #define FM_WRITE_ATOMIC 1
 
 /**
- * Behind what is there.
+ * Appends to the file.
  */
 #define FM_WRITE_APPEND 2
 
 /**
- * Only if there is none.
+ * Creates the file; fails if it exists.
  */
 #define FM_WRITE_NEW 3
 
 /**
- * Reading what is there.
+ * Opens an existing file for reading.
  */
 #define FM_OPEN_READ 0
 
 /**
- * Reading and writing.
+ * Opens a file for reading and writing; creates it if it does not exist.
  */
 #define FM_OPEN_UPDATE 1
 
 /**
- * Reading and writing, empty.
+ * Creates or empties a file for reading and writing.
  */
 #define FM_OPEN_REPLACE 2
 
 /**
- * Writing behind its end.
+ * Opens a file for appending; creates it if it does not exist.
  */
 #define FM_OPEN_APPEND 3
 
 /**
- * Reading and writing, only if there is none.
+ * Creates a file for reading and writing; fails if it exists.
  */
 #define FM_OPEN_NEW 4
 
 /**
- * There is no such file.
+ * The file does not exist.
  */
 #define FM_FILE_NOT_FOUND 32
 
 /**
- * Permissions forbid it.
+ * Permission denied.
  */
 #define FM_FILE_ACCESS_DENIED 33
 
 /**
- * There is one already.
+ * The file already exists.
  */
 #define FM_FILE_EXISTS 34
 
 /**
- * No space is left.
+ * No space left on the device.
  */
 #define FM_FILE_FULL 35
 
 /**
- * It is a directory.
+ * The path is a directory.
  */
 #define FM_FILE_IS_DIRECTORY 36
 
 /**
- * Something in the path is no directory.
+ * A component of the path is not a directory.
  */
 #define FM_FILE_NOT_DIRECTORY 37
 
@@ -313,22 +313,22 @@
 #define FM_FILE_NOT_EMPTY 38
 
 /**
- * Anything else; the message says what.
+ * Any other error; see the message.
  */
 #define FM_FILE_OTHER 39
 
 /**
- * `fm_open_file_lock`: not any more.
+ * `fm_open_file_lock`: releases the lock.
  */
 #define FM_LOCK_NONE 0
 
 /**
- * `fm_open_file_lock`: together with others that share it.
+ * `fm_open_file_lock`: a shared lock.
  */
 #define FM_LOCK_SHARED 1
 
 /**
- * `fm_open_file_lock`: alone.
+ * `fm_open_file_lock`: an exclusive lock.
  */
 #define FM_LOCK_EXCLUSIVE 2
 
@@ -353,82 +353,82 @@
 #define FM_TYPE_OTHER 3
 
 /**
- * `path`, `flags`, `mode`. -ENXIO: it is a pipe or a device, which was not opened.
+ * Opens `path` with `flags` and `mode`. Returns -ENXIO for a pipe or device, without opening it.
  */
 #define FM_CALL_OPEN 1
 
 /**
- * Have the kernel know `path`, and what it points to if `flags` is 1.
+ * Loads the directory entries of `path` into the kernel's cache; with `flags` 1, of a link's target too.
  */
 #define FM_CALL_LOOK 2
 
 /**
- * Have the kernel cache `len` bytes of `fd` from `offset` on.
+ * Loads `len` bytes of `fd` from `offset` on into the page cache.
  */
 #define FM_CALL_LOAD 3
 
 /**
- * `data` to `fd`.
+ * Writes `data` to `fd`.
  */
 #define FM_CALL_WRITE 4
 
 /**
- * From `fd` to `other_fd` at most `len` bytes.
+ * Copies at most `len` bytes from `fd` to `other_fd`.
  */
 #define FM_CALL_COPY 5
 
 /**
- * `fd`; `flags` 1: without what is not needed to read it.
+ * Flushes `fd` to disk; `flags` 1: only the metadata needed to read the data.
  */
 #define FM_CALL_SYNC 6
 
 /**
- * `fd` to `len` bytes.
+ * Truncates `fd` to `len` bytes.
  */
 #define FM_CALL_TRUNCATE 7
 
 /**
- * `path` to `other`.
+ * Renames `path` to `other`.
  */
 #define FM_CALL_RENAME 8
 
 /**
- * `path` gets the name `other` as well.
+ * Creates the hard link `other` to `path`.
  */
 #define FM_CALL_LINK 9
 
 /**
- * `path` is what stands in the link `other`.
+ * Creates the symbolic link `other` with the target `path`.
  */
 #define FM_CALL_SYMLINK 10
 
 /**
- * `path`.
+ * Removes the file `path`.
  */
 #define FM_CALL_UNLINK 11
 
 /**
- * `path`.
+ * Removes the directory `path`.
  */
 #define FM_CALL_REMOVE_DIRECTORY 12
 
 /**
- * `path`, `mode`.
+ * Creates the directory `path` with `mode`.
  */
 #define FM_CALL_MAKE_DIRECTORY 13
 
 /**
- * As FM_CALL_LOAD, of an `fd` that must not be copied: it stays open until the call is over.
+ * Like FM_CALL_LOAD, for an `fd` that must not be duplicated: C keeps it open until the call completes.
  */
 #define FM_CALL_LOAD_HELD 14
 
 /**
- * As FM_CALL_SYNC, likewise.
+ * Like FM_CALL_SYNC, for an `fd` that C keeps open until the call completes.
  */
 #define FM_CALL_SYNC_HELD 15
 
 /**
- * A handler or another task has begun it.
+ * A task that a handler or another task started.
  */
 #define FM_TASK_ASYNC 0
 
@@ -443,52 +443,52 @@
 #define FM_TASK_DEFERRED 2
 
 /**
- * It reads messages of other workers.
+ * A task that reads messages of other workers.
  */
 #define FM_TASK_MESSAGES 3
 
 /**
- * The job has given a result.
+ * The job returned a result.
  */
 #define FM_JOB_DONE 0
 
 /**
- * The job has thrown.
+ * The job threw an exception.
  */
 #define FM_JOB_FAILED 1
 
 /**
- * Its process has died.
+ * The job's process crashed.
  */
 #define FM_JOB_CRASHED 2
 
 /**
- * It took too long.
+ * The job timed out.
  */
 #define FM_JOB_TIMED_OUT 3
 
 /**
- * It is no longer awaited.
+ * The caller no longer waits for the job.
  */
 #define FM_JOB_CANCELLED 4
 
 /**
- * It was not taken.
+ * The job was rejected.
  */
 #define FM_JOB_REJECTED 5
 
 /**
- * A publish is over when the log of the cluster has the message.
+ * A publish completes when the cluster log has stored the message.
  */
 #define FM_ACK_CLUSTER 0
 
 /**
- * It is over when the message is on its way there.
+ * A publish completes when the message is queued for the cluster log.
  */
 #define FM_ACK_LOCAL 1
 
 /**
- * No requests are recorded, or this one is over.
+ * Requests are not recorded, or this one has ended.
  */
 #define FM_SPAN_NONE 0
 
@@ -498,133 +498,133 @@
 #define FM_SPAN_RECORDED 1
 
 /**
- * Others are recorded, this one is not.
+ * Other requests are recorded, this one is not.
  */
 #define FM_SPAN_LEFT_OUT 2
 
 /**
- * The value comes from php.ini.
+ * The value is from php.ini.
  */
 #define FM_SOURCE_INI 1
 
 /**
- * The value comes from the program.
+ * The value is from the application.
  */
 #define FM_SOURCE_CODE 2
 
 /**
- * There is a callback for handshakes: FM_EVENT_UPGRADE is handed out.
+ * A handshake callback exists: deliver FM_EVENT_UPGRADE.
  */
 #define FM_WS_ON_UPGRADE 1
 
 /**
- * There is a callback for open sockets: FM_EVENT_WS_OPEN is handed out.
+ * An open callback exists: deliver FM_EVENT_WS_OPEN.
  */
 #define FM_WS_ON_OPEN 2
 
 /**
- * There is a callback for messages: FM_EVENT_WS_MESSAGE is handed out.
+ * A message callback exists: deliver FM_EVENT_WS_MESSAGE.
  */
 #define FM_WS_ON_MESSAGE 4
 
 /**
- * There is a callback for sockets that have ended: FM_EVENT_WS_CLOSE is handed out.
+ * A close callback exists: deliver FM_EVENT_WS_CLOSE.
  */
 #define FM_WS_ON_CLOSE 8
 
 /**
- * A message that does not fit into the queue is refused with FM_BACKPRESSURE.
+ * Refuses a message that exceeds the queue with FM_BACKPRESSURE.
  */
 #define FM_WS_REFUSE 0
 
 /**
- * Older messages of which nothing was sent yet make room.
+ * Drops the oldest messages that are completely unsent.
  */
 #define FM_WS_DROP_OLDEST 1
 
 /**
- * The socket is closed with code 1013.
+ * Closes the socket with code 1013.
  */
 #define FM_WS_CLOSE_SLOW 2
 
 /**
- * The data of a channel's messages, each as a text message.
+ * Sends the data of each channel message as a text message.
  */
 #define FM_WS_FORMAT_DATA 0
 
 /**
- * Messages, joins, leaves and gaps as JSON: channel, id, event and data.
+ * Sends messages, joins, leaves and gaps as JSON with channel, id, event and data.
  */
 #define FM_WS_FORMAT_JSON 1
 
 /**
- * A column of numbers: `number` of FmValue.
+ * An integer column: `number` of FmValue.
  */
 #define FM_COLUMN_INT 0
 
 /**
- * A column of numbers: `real` of FmValue.
+ * A floating-point column: `real` of FmValue.
  */
 #define FM_COLUMN_FLOAT 1
 
 /**
- * A column of strings: `text` of FmValue.
+ * A string column: `text` of FmValue.
  */
 #define FM_COLUMN_STRING 2
 
 /**
- * The number of a body that is read while it arrives.
+ * Upload number of a body that is still arriving.
  */
 #define FM_UPLOAD_ARRIVING 4294967295
 
 /**
- * `fm_note_handler`: added to the number of a handler of WebSockets.
+ * `fm_note_handler`: flag added to the number of a WebSocket handler.
  */
 #define FM_HANDLER_WEBSOCKET 2147483648
 
 /**
- * `fm_note_handler`: a task.
+ * `fm_note_handler`: number that means a task.
  */
 #define FM_HANDLER_TASK 4294967295
 
 /**
- * There are bytes, a connection to accept, or the end of the stream.
+ * Bytes, a connection to accept, or the end of the stream.
  */
 #define FM_WATCH_READ 1
 
 /**
- * There is room to write.
+ * Space for writing.
  */
 #define FM_WATCH_WRITE 2
 
 /**
- * There is urgent data.
+ * Urgent data.
  */
 #define FM_WATCH_PRIORITY 4
 
 /**
- * The other end has closed, or the file is broken: told, never asked for.
+ * The peer closed the connection, or the file has an error. Reported without a request.
  */
 #define FM_WATCH_HANGUP 8
 
 /**
- * The file is one that is always ready: a regular file, a directory.
+ * The file is always ready: a regular file or a directory.
  */
 #define FM_ALWAYS_READY 64
 
 /**
- * `request` is to be answered.
+ * `request` needs a response.
  */
 #define FM_EVENT_REQUEST 1
 
 /**
- * The worker has stopped; free it and end the process with `fm_worker_exit_code`.
+ * The worker has stopped; free it and exit the process with `fm_worker_exit_code`.
  */
 #define FM_EVENT_STOP 2
 
 /**
- * `request` is a WebSocket handshake that can be accepted: answer it with `fm_ws_accept_request`, or
- * refuse it with `fm_respond` or `fm_fail`. All fields of FM_EVENT_REQUEST are set.
+ * `request` is a valid WebSocket handshake: accept it with `fm_ws_accept_request`, or refuse it with `fm_respond` or
+ * `fm_fail`. All fields of FM_EVENT_REQUEST are set.
  */
 #define FM_EVENT_UPGRADE 3
 
@@ -634,78 +634,80 @@
 #define FM_EVENT_WS_OPEN 4
 
 /**
- * `socket` has received `body`. Only `kind`, `handler`, `socket`, `binary` and `body` are set.
+ * `socket` received the message `body`. Only `kind`, `handler`, `socket`, `binary` and `body` are set.
  */
 #define FM_EVENT_WS_MESSAGE 5
 
 /**
- * `socket` has ended with `code` (1005: none was given, 1006: cut off) and the reason `body`: exactly once
- * for each socket that was accepted. Only `kind`, `handler`, `socket`, `code` and `body` are set.
+ * `socket` is closed with `code` (1005: no code, 1006: no close frame) and the reason `body`. Occurs exactly once
+ * per accepted socket. Only `kind`, `handler`, `socket`, `code` and `body` are set.
  */
 #define FM_EVENT_WS_CLOSE 6
 
 /**
- * The client of `request` or `socket`, the other of which is 0, has left while its handler waits; at most
- * once for each. Only `kind`, `request` and `socket` are set.
+ * The client of `request` or `socket` (the other is 0) disconnected while its handler waits; at most once for each.
+ * Only `kind`, `request` and `socket` are set.
  */
 #define FM_EVENT_GONE 7
 
 /**
- * It is the time of `fm_worker_wake_at`, or `fm_file_next` or `fm_publish_next` has something to say. Only `kind` is set.
+ * The time of `fm_worker_wake_at` is reached, or `fm_file_next` or `fm_publish_next` may have a result. Only `kind`
+ * is set.
  */
 #define FM_EVENT_WAKE 8
 
 /**
- * The stream that answers `request` wants its next piece: `fm_stream_write`, `fm_stream_end` or
+ * The response stream of `request` accepts its next piece: call `fm_stream_write`, `fm_stream_end` or
  * `fm_stream_fail`. Only `kind`, `handler` and `request` are set.
  */
 #define FM_EVENT_STREAM 9
 
 /**
- * The stream that answers `request` has ended before its end: its client has left. Only `kind`, `handler` and
- * `request` are set.
+ * The client disconnected before the response stream of `request` was complete. Only `kind`, `handler` and `request`
+ * are set.
  */
 #define FM_EVENT_STREAM_END 10
 
 /**
- * The descriptor `handler` is ready for `code` (FM_WATCH_*), or has hung up; `fm_watch` has asked for it. Only
- * `kind`, `handler` and `code` are set.
+ * The descriptor `handler`, registered by `fm_watch`, is ready for `code` (FM_WATCH_*) or has hung up. Only `kind`,
+ * `handler` and `code` are set.
  */
 #define FM_EVENT_READY 11
 
 /**
- * More of the body of `request` can be read by `fm_body_read`, or the rest of it cannot be had. Only `kind` and
+ * More of the body of `request` can be read by `fm_body_read`, or the rest will not arrive. Only `kind` and
  * `request` are set.
  */
 #define FM_EVENT_BODY 12
 
 /**
- * A worker of another server of the cluster has sent `body` by `fm_worker_send_to_servers`. Only `kind` and `body` are set.
+ * A worker of another server in the cluster sent `body` by `fm_worker_send_to_servers`. Only `kind` and `body` are
+ * set.
  */
 #define FM_EVENT_PEER_MESSAGE 13
 
 /**
- * A held client gets server-sent events.
+ * The held client receives server-sent events.
  */
 #define FM_FORMAT_EVENT_STREAM 0
 
 /**
- * A slow client is told by a `gap` event what it has missed.
+ * A slow client receives a `gap` event in place of the events it missed.
  */
 #define FM_SLOW_GAP 0
 
 /**
- * A slow client is closed; it comes back with its last event id.
+ * A slow client is closed; it reconnects with its last event id.
  */
 #define FM_SLOW_CLOSE 1
 
 /**
- * Bytes of an answer to a key.
+ * Length of Sec-WebSocket-Accept, in bytes.
  */
 #define FM_WS_ACCEPT_BYTES 28
 
 /**
- * Largest payload of a close frame.
+ * Maximum payload of a close frame, in bytes.
  */
 #define FM_WS_CLOSE_BYTES 125
 
@@ -715,17 +717,17 @@
 #define FM_WS_MASK_EITHER 0
 
 /**
- * Frames have to be masked: they come from a client.
+ * Frames must be masked: they are from a client.
  */
 #define FM_WS_MASK_REQUIRED 1
 
 /**
- * Frames must not be masked: they come from a server.
+ * Frames must not be masked: they are from a server.
  */
 #define FM_WS_MASK_FORBIDDEN 2
 
 /**
- * Nothing that came needs the program; there may be output to send.
+ * Nothing for the application; the output may have bytes to send.
  */
 #define FM_WS_RECEIVED_NOTHING 0
 
@@ -745,22 +747,22 @@
 #define FM_WS_RECEIVED_BINARY 3
 
 /**
- * The answer to a ping.
+ * A pong.
  */
 #define FM_WS_RECEIVED_PONG 4
 
 /**
- * A close frame; nothing follows.
+ * A close frame; no message follows.
  */
 #define FM_WS_RECEIVED_CLOSE 5
 
 /**
- * The companion, in it and in every process it forks.
+ * The companion, in its own process and in every process it forks.
  */
 typedef struct FmCompanion FmCompanion;
 
 /**
- * What a worker in this process has, for `fm_in_process_end`.
+ * State of the worker in this process, for `fm_in_process_end`.
  */
 typedef struct FmMemory FmMemory;
 
@@ -770,35 +772,36 @@ typedef struct FmMemory FmMemory;
 typedef struct FmOpenFile FmOpenFile;
 
 /**
- * A server that does not run yet.
+ * A server that has not started.
  */
 typedef struct FmServer FmServer;
 
 /**
- * A table, as this process sees it; forked processes have one of their own.
+ * This process's handle of a table; each forked process has its own.
  */
 typedef struct FmTable FmTable;
 
 /**
- * One worker process.
+ * A worker process.
  */
 typedef struct FmWorker FmWorker;
 
 /**
- * A connection, from the handshake to the end.
+ * A WebSocket connection from its handshake until its close.
  */
 typedef struct FmWsClient FmWsClient;
 
 /**
- * A request, from its event until its client has been let go: also the stream or the hold that answers it. 0 is none.
+ * A request, from its event until its client is released. Also identifies the stream or hold that responds to it. 0
+ * means none.
  */
 typedef uint64_t FmRequest;
 
 /**
  * Bytes with a length, not NUL-terminated. `ptr` is NULL if and only if the value is absent.
  *
- * Invariant: of those that C makes, `ptr` is NULL or has `len` bytes that stay as they are until the function returns.
- * Those that are made here, by `lend`, are only handed out.
+ * Invariant: in a value made by C, `ptr` is NULL or points to `len` bytes that stay unchanged until the function
+ * returns. Values made here, by `lend`, are only returned to C.
  */
 typedef struct FmStr {
   /**
@@ -838,11 +841,11 @@ typedef struct FmResponse {
    */
   struct FmStr content_type;
   /**
-   * Further field lines; each has passed `fm_header_valid`.
+   * Additional field lines; each has passed `fm_header_valid`.
    */
   const struct FmHeader *headers;
   /**
-   * Their number.
+   * Number of `headers`.
    */
   size_t headers_len;
   /**
@@ -850,13 +853,13 @@ typedef struct FmResponse {
    */
   struct FmStr body;
   /**
-   * What stands behind the status in HTTP/1; `ptr` NULL for the standard phrase. It has passed `fm_header_valid`.
+   * Reason phrase for HTTP/1; `ptr` NULL for the standard one. It has passed `fm_header_valid`.
    */
   struct FmStr reason;
 } FmResponse;
 
 /**
- * An error sentence for the user: UTF-8, `len` bytes, cut at the end of a character if too long.
+ * An error message for the user: UTF-8, `len` bytes, truncated at a character boundary if too long.
  */
 typedef struct FmError {
   /**
@@ -864,102 +867,102 @@ typedef struct FmError {
    */
   uint32_t len;
   /**
-   * The sentence.
+   * The message.
    */
   char message[FM_ERROR_BYTES];
 } FmError;
 
 /**
- * What is known of the code that a log line is about. Strings may be absent.
+ * Source location and request of a log line. Strings may be absent.
  */
 typedef struct FmDetail {
   /**
-   * The handler of the route, as for `fm_note_handler`.
+   * Handler of the route, as for `fm_note_handler`.
    */
   uint32_t handler;
   /**
-   * The line in `file`.
+   * Line in `file`.
    */
   uint32_t line;
   /**
-   * Method of the request.
+   * Request method.
    */
   struct FmStr method;
   /**
-   * The class of what was thrown.
+   * Class of the exception.
    */
   struct FmStr exception;
   /**
-   * Where.
+   * Source file.
    */
   struct FmStr file;
   /**
-   * The calls that have led there, one a line.
+   * Stack trace, one call per line.
    */
   struct FmStr trace;
 } FmDetail;
 
 /**
- * A file to answer with.
+ * A file as a response.
  */
 typedef struct FmFile {
   /**
-   * Where it is: below `root` if there is one, else as the process sees it.
+   * Path below `root`, or path of the file system without `root`.
    */
   struct FmStr path;
   /**
-   * The directory that it must lie in; `ptr` NULL for anywhere.
+   * Directory that must contain the file; `ptr` NULL for any.
    */
   struct FmStr root;
   /**
-   * The handler of `fm_server_guard_files` whose tree it is of, FM_NO_HANDLER for none; `path` is then that of the
-   * request, decoded.
+   * Handler of `fm_server_guard_files` whose tree contains the file; FM_NO_HANDLER for none. With a handler,
+   * `path` is the decoded path of the request.
    */
   uint32_t tree;
   /**
-   * Content-Type; `ptr` NULL goes by the name.
+   * Content-Type; `ptr` NULL derives it from the file name.
    */
   struct FmStr content_type;
   /**
-   * 200 to 599; conditions and ranges count with 200 alone.
+   * Status, 200 to 599. Conditions and ranges apply only to 200.
    */
   uint32_t status;
   /**
-   * Further field lines of the answer; each has passed `fm_header_valid`.
+   * Additional field lines of the response; each has passed `fm_header_valid`.
    */
   const struct FmHeader *headers;
   /**
-   * Their number.
+   * Number of `headers`.
    */
   size_t headers_len;
   /**
-   * Field lines of the request; those about conditions, ranges and codings count.
+   * Field lines of the request; only conditions, ranges and codings are used.
    */
   const struct FmHeader *asked;
   /**
-   * Their number.
+   * Number of `asked`.
    */
   size_t asked_len;
 } FmFile;
 
 /**
- * What is to be signed.
+ * Input of a Pusher signature.
  */
 typedef struct FmAuthOf {
   /**
-   * The application's key.
+   * Key of the Pusher application.
    */
   struct FmStr key;
   /**
-   * Its secret.
+   * Secret of the application.
    */
   struct FmStr secret;
   /**
-   * The connection.
+   * Socket id of the connection.
    */
   struct FmStr socket_id;
   /**
-   * What it wants to subscribe to; `ptr` NULL: a user signs in.
+   * Channel to subscribe to; `ptr` NULL for a user sign-in.
    */
   struct FmStr channel;
   /**
@@ -969,7 +972,7 @@ typedef struct FmAuthOf {
 } FmAuthOf;
 
 /**
- * What an application of Pusher's has signed.
+ * A Pusher signature.
  */
 typedef struct FmAuth {
   /**
@@ -983,7 +986,7 @@ typedef struct FmAuth {
 } FmAuth;
 
 /**
- * An update of Mercure.
+ * A Mercure update.
  */
 typedef struct FmUpdate {
   /**
@@ -991,37 +994,37 @@ typedef struct FmUpdate {
    */
   const struct FmStr *topics;
   /**
-   * Their number.
+   * Number of `topics`.
    */
   size_t topics_len;
   /**
-   * The data.
+   * Event data.
    */
   struct FmStr data;
   /**
-   * The id that subscribers get; `ptr` NULL: the server's.
+   * Event id; `ptr` NULL for one that the server assigns.
    */
   struct FmStr id;
   /**
-   * The event's type; `ptr` NULL for none.
+   * Event type; `ptr` NULL for none.
    */
   struct FmStr kind;
   /**
-   * Milliseconds after which subscribers come back; -1 for none.
+   * Reconnection time of subscribers in milliseconds; -1 for none.
    */
   int64_t retry_ms;
   /**
-   * Whether it is only for those whose token allows a topic.
+   * True if only subscribers whose token covers a topic receive it.
    */
   bool is_private;
 } FmUpdate;
 
 /**
- * A PHP-FPM and the paths it answers.
+ * A PHP-FPM pool and the paths it serves.
  */
 typedef struct FmFastCgi {
   /**
-   * What the paths begin with; `/` for all.
+   * Path prefix; `/` for all paths.
    */
   struct FmStr prefix;
   /**
@@ -1029,45 +1032,45 @@ typedef struct FmFastCgi {
    */
   struct FmStr socket;
   /**
-   * The folder of the scripts, as PHP-FPM's machine has it.
+   * Directory of the scripts on PHP-FPM's machine.
    */
   struct FmStr root;
   /**
-   * The script that answers what no other does; `ptr` NULL: the path has to name one.
+   * Script for paths that name no script; `ptr` NULL for none.
    */
   struct FmStr index;
   /**
-   * Seconds that it may be silent.
+   * Maximum time without output from PHP-FPM, in seconds.
    */
   double timeout_s;
   /**
-   * Seconds that a connection is kept for another request; 0 = it is not.
+   * Idle time after which a connection is closed, in seconds; 0 = no reuse.
    */
   double keep_s;
   /**
-   * Bytes that a body may have; -1 = as the setting says.
+   * Maximum size of a request body in bytes; -1 = the setting's value.
    */
   int64_t body_bytes_max;
   /**
-   * Connections of a worker.
+   * Maximum number of connections per worker.
    */
   uint32_t connections_max;
   /**
-   * Requests of a worker that wait for one.
+   * Maximum number of requests per worker that wait for a connection.
    */
   uint32_t queue_max;
   /**
-   * The root is a folder of this machine: its files are sent, and its scripts looked for.
+   * True if `root` is on this machine: the worker serves its files and checks that scripts exist.
    */
   bool has_files;
   /**
-   * A body is passed on while it arrives.
+   * True to forward a request body while it arrives.
    */
   bool streams_body;
 } FmFastCgi;
 
 /**
- * What is to be done. Which fields count is said at FM_FILE_*.
+ * A file job. FM_FILE_* documents which fields each kind uses.
  */
 typedef struct FmFileJob {
   /**
@@ -1079,7 +1082,7 @@ typedef struct FmFileJob {
    */
   uint32_t mode;
   /**
-   * Permissions of what is made, as for `open`.
+   * Permissions of created files, as for `open`.
    */
   uint32_t permissions;
   /**
@@ -1095,7 +1098,7 @@ typedef struct FmFileJob {
    */
   struct FmStr other;
   /**
-   * What is written.
+   * Bytes to write.
    */
   struct FmStr data;
   /**
@@ -1107,31 +1110,31 @@ typedef struct FmFileJob {
    */
   int64_t length;
   /**
-   * The open file.
+   * Open file that the job works on.
    */
   const struct FmOpenFile *file;
 } FmFileJob;
 
 /**
- * A job on a file that is under way. 0 is none.
+ * A pending file job. 0 means none.
  */
 typedef uint64_t FmFileJobId;
 
 /**
- * What came of it; fields that do not concern the job are 0.
+ * Result of a job; fields that do not apply to the job are 0.
  */
 typedef struct FmFileResult {
   /**
-   * What was read; `ptr` NULL behind the last line. Names have a NUL behind each. Valid until the next call with a
+   * Bytes read; `ptr` NULL after the last line. In lists a NUL follows each name. Valid until the next call with a
    * job or result.
    */
   struct FmStr bytes;
   /**
-   * Bytes that were written or copied.
+   * Number of bytes written or copied.
    */
   uint64_t count;
   /**
-   * What was opened; to be freed.
+   * Opened file; the caller frees it.
    */
   struct FmOpenFile *file;
   /**
@@ -1139,49 +1142,49 @@ typedef struct FmFileResult {
    */
   uint32_t file_type;
   /**
-   * The last twelve bits of the mode.
+   * Lowest twelve bits of the mode.
    */
   uint32_t permissions;
   /**
-   * Bytes of the file.
+   * File size in bytes.
    */
   uint64_t size;
   /**
-   * Number of the owner.
+   * User id of the owner.
    */
   uint32_t owner;
   /**
-   * Number of the group.
+   * Group id.
    */
   uint32_t group;
   /**
-   * Number of the inode.
+   * Inode number.
    */
   uint64_t inode;
   /**
-   * Number of the device.
+   * Device number.
    */
   uint64_t device;
   /**
-   * Names it has.
+   * Number of hard links.
    */
   uint64_t links;
   /**
-   * Seconds since 1970.
+   * Modification time, seconds since 1970.
    */
   double modified_s;
   /**
-   * Seconds since 1970.
+   * Access time, seconds since 1970.
    */
   double accessed_s;
   /**
-   * Seconds since 1970.
+   * Status change time, seconds since 1970.
    */
   double changed_s;
 } FmFileResult;
 
 /**
- * What is to be called. Which fields count is said at FM_CALL_*.
+ * A call. FM_CALL_* documents which fields each kind uses.
  */
 typedef struct FmFileCall {
   /**
@@ -1193,11 +1196,11 @@ typedef struct FmFileCall {
    */
   int32_t flags;
   /**
-   * Permissions of what is made.
+   * Permissions of created files.
    */
   uint32_t mode;
   /**
-   * See FM_CALL_*; the caller's, which may be closed when `fm_file_call` has returned unless it is held.
+   * See FM_CALL_*. The caller may close it after `fm_file_call` returns, except for FM_CALL_*_HELD.
    */
   int32_t fd;
   /**
@@ -1213,7 +1216,7 @@ typedef struct FmFileCall {
    */
   struct FmStr other;
   /**
-   * What is written.
+   * Bytes to write.
    */
   struct FmStr data;
   /**
@@ -1227,12 +1230,12 @@ typedef struct FmFileCall {
 } FmFileCall;
 
 /**
- * A WebSocket, from `fm_ws_accept_request` until FM_EVENT_WS_CLOSE. 0 is none.
+ * A WebSocket, from `fm_ws_accept_request` until FM_EVENT_WS_CLOSE. 0 means none.
  */
 typedef uint64_t FmSocket;
 
 /**
- * What `fm_next_event` hands out.
+ * An event from `fm_next_event`.
  */
 typedef struct FmEvent {
   /**
@@ -1240,32 +1243,32 @@ typedef struct FmEvent {
    */
   uint32_t kind;
   /**
-   * The number the route was added with.
+   * Handler number of the route.
    */
   uint32_t handler;
   /**
-   * The handle that the answer names.
+   * Handle of the request, which the response refers to.
    */
   FmRequest request;
   /**
-   * The WebSocket of FM_EVENT_WS_*.
+   * WebSocket of FM_EVENT_WS_*.
    */
   FmSocket socket;
   /**
-   * The close code of FM_EVENT_WS_CLOSE.
+   * Close code of FM_EVENT_WS_CLOSE.
    */
   uint16_t code;
   /**
-   * Whether the message of FM_EVENT_WS_MESSAGE is binary; otherwise it is valid UTF-8.
+   * True if the message of FM_EVENT_WS_MESSAGE is binary; otherwise it is valid UTF-8.
    */
   bool binary;
   /**
-   * The status that the core would have answered with, for the handlers of `fm_server_fallback` and
-   * `fm_server_guard_files`; else 0.
+   * Status that the core would have sent without the handlers of `fm_server_fallback` and `fm_server_guard_files`;
+   * 0 for all other handlers.
    */
   uint16_t unrouted;
   /**
-   * Content, transfer coding removed; of a WebSocket the message, or the reason of its close.
+   * Content without transfer coding; for a WebSocket the message or the close reason.
    */
   struct FmStr body;
   /**
@@ -1281,11 +1284,11 @@ typedef struct FmEvent {
    */
   struct FmStr target;
   /**
-   * What follows the first `?`, as sent; `ptr` NULL without a `?`.
+   * Query after the first `?`, as sent; `ptr` NULL without a `?`.
    */
   struct FmStr query;
   /**
-   * The Allow header that belongs to `unrouted`; `ptr` NULL for none.
+   * Allow header for a response with the status `unrouted`; `ptr` NULL for none.
    */
   struct FmStr allow;
   /**
@@ -1293,8 +1296,8 @@ typedef struct FmEvent {
    */
   uint32_t headers_len;
   /**
-   * What the body has left outside of `body`, for `fm_upload_*`; 0 for nothing. To be released when the request is over.
-   * FM_UPLOAD_ARRIVING: the body has not arrived, and `fm_body_read` gives it.
+   * Parts of the body outside of `body`, for `fm_upload_*`; 0 for none. Release it after the request.
+   * FM_UPLOAD_ARRIVING: the body is still arriving and `fm_body_read` reads it.
    */
   uint32_t upload;
 } FmEvent;
@@ -1328,78 +1331,78 @@ typedef struct FmId {
 } FmId;
 
 /**
- * A publish that waits for the log of the cluster. 0 is none.
+ * A publish that waits for the cluster log. 0 means none.
  */
 typedef uint64_t FmPublish;
 
 /**
- * What the value of a `traceparent` header says; its strings are parts of that value.
+ * A parsed `traceparent` header value; the strings are parts of that value.
  */
 typedef struct FmTraceParent {
   /**
-   * The trace: 32 digits.
+   * Trace id, 32 hexadecimal digits.
    */
   struct FmStr trace_id;
   /**
-   * The sender's span: 16 digits.
+   * Span id of the sender, 16 hexadecimal digits.
    */
   struct FmStr parent_id;
   /**
-   * Whether the sender may have recorded it.
+   * True if the sender may have recorded the trace.
    */
   bool is_sampled;
 } FmTraceParent;
 
 /**
- * The span that the server records for a request, in digits.
+ * Span that the server records for a request, in hexadecimal digits.
  */
 typedef struct FmSpan {
   /**
-   * Its trace.
+   * Trace id.
    */
   uint8_t trace_id[32];
   /**
-   * The span.
+   * Span id.
    */
   uint8_t id[16];
 } FmSpan;
 
 /**
- * How `fm_server_static` serves files.
+ * Options of `fm_server_static`.
  */
 typedef struct FmStatic {
   /**
-   * Seconds that clients may use a file without asking; -1 leaves it to them.
+   * Seconds for which clients may reuse a file without revalidation; -1 sends no Cache-Control.
    */
   int64_t cache_seconds;
   /**
-   * Whether they need not ask even when the page is reloaded.
+   * True if clients need not revalidate even on a reload.
    */
   bool immutable;
   /**
-   * The file that is served for a directory; empty for none.
+   * File to serve for a directory; empty for none.
    */
   struct FmStr index;
   /**
-   * Whether compressed siblings are sent.
+   * True if precompressed sibling files are sent.
    */
   bool precompressed;
   /**
-   * Whether files without one are compressed.
+   * True if files without such a sibling are compressed.
    */
   bool compress;
   /**
-   * Whether programs of PHP's are sent as text.
+   * True if PHP source files are sent as text.
    */
   bool sources;
 } FmStatic;
 
 /**
- * How the frames of the calling program lie in memory: `current` is an address, all else offsets in bytes.
+ * Memory layout of PHP's stack frames: `current` is an address, all other fields are byte offsets.
  */
 typedef struct FmFrames {
   /**
-   * Where the pointer to the innermost frame is.
+   * Address of the pointer to the innermost frame.
    */
   size_t current;
   /**
@@ -1419,7 +1422,7 @@ typedef struct FmFrames {
    */
   size_t function_kind;
   /**
-   * The kind that has neither file nor line.
+   * Function kind without file and line.
    */
   uint8_t kind_native;
   /**
@@ -1461,19 +1464,19 @@ typedef struct FmFrames {
 } FmFrames;
 
 /**
- * Which process `fm_server_start` has returned in.
+ * The process in which `fm_server_start` returned.
  */
 typedef struct FmStart {
   /**
-   * The worker. When it and `companion` are NULL this is the calling process, and everything has ended.
+   * The worker. If it and `companion` are NULL, this is the calling process and all workers have exited.
    */
   struct FmWorker *worker;
   /**
-   * What the process should exit with (calling process only).
+   * Exit code for the process (calling process only).
    */
   int32_t exit_code;
   /**
-   * The worker's number from 0 (worker only).
+   * Worker index, starting at 0 (worker only).
    */
   uint32_t worker_index;
   /**
@@ -1481,70 +1484,70 @@ typedef struct FmStart {
    */
   struct FmCompanion *companion;
   /**
-   * The companion that still runs (calling process only): the caller ends it. 0 = there is none.
+   * Process id of a companion that still runs (calling process only), which the caller must stop; 0 for none.
    */
   int32_t companion_pid;
   /**
-   * SIGUSR2 has ended the server, and nobody has asked it to stop since (calling process only).
+   * True if SIGUSR2 stopped the server and no stop was requested since (calling process only).
    */
   bool is_to_restart;
 } FmStart;
 
 /**
- * The WebSockets of one path. Numbers of bytes and milliseconds: -1 = the setting of that name after
- * `websocket_`; 0 turns a time off.
+ * WebSocket route. For bytes and milliseconds, -1 means the setting of the same name with the prefix `websocket_`; 0
+ * disables a time.
  */
 typedef struct FmWsRoute {
   /**
-   * Handed out with every event.
+   * Handler number, set in every event.
    */
   uint32_t handler;
   /**
-   * FM_WS_ON_*: events without a callback are not handed out.
+   * FM_WS_ON_*; events without a callback are not delivered.
    */
   uint32_t callbacks;
   /**
-   * Pages that may connect, `scheme://host` or `scheme://host:port`; NULL = those of the same host.
+   * Allowed origins, `scheme://host` or `scheme://host:port`; NULL allows only the same host.
    */
   const struct FmStr *origins;
   /**
-   * Their number.
+   * Number of `origins`.
    */
   size_t origins_len;
   /**
-   * All pages may connect.
+   * True if all origins are allowed.
    */
   bool any_origin;
   /**
-   * Subprotocols, the preferred one first.
+   * Subprotocols in order of preference.
    */
   const struct FmStr *protocols;
   /**
-   * Their number.
+   * Number of `protocols`.
    */
   size_t protocols_len;
   /**
-   * Bytes of a message.
+   * Maximum size of a message, in bytes.
    */
   int64_t message_bytes_max;
   /**
-   * Bytes of a frame; 0 = as many as a message.
+   * Maximum size of a frame, in bytes; 0 = same as a message.
    */
   int64_t frame_bytes_max;
   /**
-   * Bytes that may wait for one socket.
+   * Maximum bytes queued for one socket.
    */
   int64_t queue_bytes_max;
   /**
-   * Silence after which a ping is sent.
+   * Idle time before a ping.
    */
   int64_t ping_interval_ms;
   /**
-   * Silence after a ping after which the connection is cut off.
+   * Time to wait for any input after a ping; then the connection is closed.
    */
   int64_t pong_timeout_ms;
   /**
-   * Time without a message after which the socket is closed.
+   * Time without a message before the socket is closed.
    */
   int64_t idle_timeout_ms;
   /**
@@ -1552,41 +1555,41 @@ typedef struct FmWsRoute {
    */
   uint32_t queue_policy;
   /**
-   * Whether permessage-deflate is negotiated; what follows counts only then.
+   * True if permessage-deflate is negotiated. The fields below apply only then.
    */
   bool compresses;
   /**
-   * Keep the window from message to message for what is sent.
+   * True to keep the compression window between sent messages.
    */
   bool server_takeover;
   /**
-   * Let clients keep it for what they send.
+   * True to let clients keep the window between their messages.
    */
   bool client_takeover;
   /**
-   * 9 to 15: the window is as large as this power of two.
+   * Window size as a power of two, 9 to 15.
    */
   uint8_t window_bits;
   /**
-   * 1 (fast) to 9 (small).
+   * Compression level, 1 (fast) to 9 (small).
    */
   uint8_t level;
   /**
-   * Shorter messages are sent as they are.
+   * Shorter messages are sent uncompressed.
    */
   uint32_t compress_bytes_min;
 } FmWsRoute;
 
 /**
- * A channel for a socket.
+ * A subscription of a socket to a channel.
  */
 typedef struct FmWsJoin {
   /**
-   * The channel.
+   * Channel name.
    */
   struct FmStr channel;
   /**
-   * The user that the socket counts as; `ptr` NULL for none.
+   * User for presence; `ptr` NULL for none.
    */
   struct FmStr user;
   /**
@@ -1594,11 +1597,11 @@ typedef struct FmWsJoin {
    */
   struct FmStr info;
   /**
-   * Whether `join` and `leave` are published.
+   * True if `join` and `leave` events are published.
    */
   bool announce;
   /**
-   * Last event id of the client; `ptr` NULL for none.
+   * Last event id that the client received; `ptr` NULL for none.
    */
   struct FmStr since;
   /**
@@ -1608,25 +1611,25 @@ typedef struct FmWsJoin {
 } FmWsJoin;
 
 /**
- * What can be said about a socket.
+ * State of a socket.
  */
 typedef struct FmWsInfo {
   /**
-   * Whether something can be sent.
+   * True if messages can be sent.
    */
   bool open;
   /**
-   * Bytes that wait for the client.
+   * Bytes queued for the client.
    */
   size_t queued_bytes;
   /**
-   * The subprotocol; `ptr` NULL for none. Valid until the next `fm_next_event`.
+   * Subprotocol; `ptr` NULL for none. Valid until the next `fm_next_event`.
    */
   struct FmStr protocol;
 } FmWsInfo;
 
 /**
- * What is in a column: one of the three, by the column's type.
+ * Value of a column; `kind` selects the field.
  */
 typedef struct FmValue {
   /**
@@ -1634,107 +1637,123 @@ typedef struct FmValue {
    */
   uint32_t kind;
   /**
-   * Of FM_COLUMN_INT.
+   * Value of FM_COLUMN_INT.
    */
   int64_t number;
   /**
-   * Of FM_COLUMN_FLOAT.
+   * Value of FM_COLUMN_FLOAT.
    */
   double real;
   /**
-   * Of FM_COLUMN_STRING.
+   * Value of FM_COLUMN_STRING.
    */
   struct FmStr text;
 } FmValue;
 
 /**
- * A file that came with a form.
+ * An uploaded file of a form.
  */
 typedef struct FmUploadedFile {
   /**
-   * Name of its field.
+   * Name of the form field.
    */
   struct FmStr field;
   /**
-   * Its name at the client, without directories.
+   * File name from the client, without directories.
    */
   struct FmStr name;
   /**
-   * Its Content-Type as the client says; `ptr` NULL for none.
+   * Content-Type from the client; `ptr` NULL for none.
    */
   struct FmStr content_type;
   /**
-   * Where it is until it is moved.
+   * Temporary path.
    */
   struct FmStr path;
   /**
-   * Its length.
+   * Size in bytes.
    */
   uint64_t bytes;
 } FmUploadedFile;
 
 /**
- * The settings that concern fibers.
+ * Settings about fibers.
  */
 typedef struct FmFibers {
   /**
-   * Fibers at most.
+   * Maximum number of fibers.
    */
   uint32_t max;
   /**
-   * Fibers kept for reuse.
+   * Maximum number of idle fibers kept for reuse.
    */
   uint32_t idle_max;
   /**
-   * Tasks at most that have not begun.
+   * Maximum number of tasks that have not started.
    */
   uint32_t tasks_max;
   /**
-   * Milliseconds that a connection is waited for that another handler uses.
+   * Maximum number of tasks per request.
+   */
+  uint32_t tasks_per_request_max;
+  /**
+   * Maximum time to wait for a connection that another handler uses, in milliseconds.
    */
   uint64_t shared_wait_ms;
   /**
-   * Bytes of a fiber's stack.
+   * Stack size of a fiber in bytes.
    */
   size_t stack_bytes;
   /**
-   * How long a query goes on whose client has left.
+   * Maximum time that a query continues after its client disconnected.
    */
   uint64_t abandoned_query_ms_max;
   /**
-   * Handlers under way at most; 0 for no bound.
+   * Maximum time that a handler may wait in `shield()` after its client disconnected.
+   */
+  uint64_t abandoned_wait_ms_max;
+  /**
+   * Maximum number of running handlers; 0 for no limit.
    */
   uint32_t handlers_max;
   /**
-   * Bytes of memory for a program that sets no limit of its own; 0 for none.
+   * Memory limit in bytes for an application that sets none; 0 for none.
    */
   size_t memory_bytes_max;
+  /**
+   * Maximum time that one handler may block the worker in callbacks that must not wait, in milliseconds.
+   */
+  uint64_t callback_wait_ms_max;
+  /**
+   * True if such a wait throws.
+   */
+  bool callback_wait_throws;
 } FmFibers;
 
 /**
- * What an edge has said with a request.
+ * Data that an edge added to a request.
  */
 typedef struct FmGrip {
   /**
-   * The value of Grip-Sig.
+   * Value of the Grip-Sig header.
    */
   struct FmStr signature;
   /**
-   * The target, as it was sent.
+   * Request-target as sent.
    */
   struct FmStr target;
   /**
-   * The values of Grip-Last.
+   * Values of the Grip-Last headers.
    */
   const struct FmStr *lasts;
   /**
-   * Their number.
+   * Number of `lasts`.
    */
   size_t lasts_len;
 } FmGrip;
 
 /**
- * An answer that keeps the client.
+ * A response that keeps the client connected.
  */
 typedef struct FmHold {
   /**
@@ -1742,15 +1761,15 @@ typedef struct FmHold {
    */
   uint8_t format;
   /**
-   * Channels.
+   * Channels to subscribe to.
    */
   const struct FmStr *channels;
   /**
-   * Their number.
+   * Number of `channels`.
    */
   size_t channels_len;
   /**
-   * The user that the client counts as; `ptr` NULL for none.
+   * User for presence; `ptr` NULL for none.
    */
   struct FmStr user;
   /**
@@ -1758,15 +1777,15 @@ typedef struct FmHold {
    */
   struct FmStr info;
   /**
-   * Whether `join` and `leave` are published.
+   * True if `join` and `leave` events are published.
    */
   bool announce;
   /**
-   * Last event id of the client; `ptr` NULL for none.
+   * Last event id that the client received; `ptr` NULL for none.
    */
   struct FmStr since;
   /**
-   * Milliseconds of silence before a comment; -1 = default, 0 = never.
+   * Milliseconds without output before a keep-alive comment; -1 = default, 0 = never.
    */
   int64_t keep_alive_ms;
   /**
@@ -1774,33 +1793,33 @@ typedef struct FmHold {
    */
   uint32_t slow;
   /**
-   * Events for this client alone.
+   * Initial events for this client only.
    */
   const struct FmMessage *with;
   /**
-   * Their number.
+   * Number of `with`.
    */
   size_t with_len;
   /**
-   * Further response field lines; each has passed `fm_header_valid`.
+   * Additional response field lines; each has passed `fm_header_valid`.
    */
   const struct FmHeader *headers;
   /**
-   * Their number.
+   * Number of `headers`.
    */
   size_t headers_len;
   /**
-   * What an edge has said with the request; NULL when none has signed it.
+   * Data that an edge added to the request; NULL without an edge's signature.
    */
   const struct FmGrip *grip;
 } FmHold;
 
 /**
- * A user who is present.
+ * A present user.
  */
 typedef struct FmMember {
   /**
-   * The user.
+   * User name.
    */
   struct FmStr user;
   /**
@@ -1814,28 +1833,28 @@ typedef struct FmMember {
 } FmMember;
 
 /**
- * History that the log of a cluster is asked for. 0 is none.
+ * A pending read of history from the cluster log. 0 means none.
  */
 typedef uint64_t FmReading;
 
 /**
- * A message of the past.
+ * A message from a channel's history.
  */
 typedef struct FmPast {
   /**
-   * Its event id.
+   * Event id.
    */
   struct FmStr id;
   /**
-   * Its name; `ptr` NULL for none.
+   * Event name; `ptr` NULL for none.
    */
   struct FmStr name;
   /**
-   * Its data.
+   * Event data.
    */
   struct FmStr data;
   /**
-   * When it was published, milliseconds since 1970.
+   * Publish time in milliseconds since 1970.
    */
   uint64_t time_ms;
 } FmPast;
@@ -1845,45 +1864,45 @@ typedef struct FmPast {
  */
 typedef struct FmWsFrame {
   /**
-   * Bytes of the header.
+   * Length of the header, in bytes.
    */
   size_t header_bytes;
   /**
-   * Bytes of the payload, which follows the header.
+   * Length of the payload after the header, in bytes.
    */
   size_t payload_bytes;
   /**
-   * The masking key, when `masked`.
+   * Masking key if `masked`.
    */
   uint8_t key[4];
   /**
-   * Of a violation, the code to close with. Of a close frame whose payload was read, its code; 0 for none.
+   * Close code to send after a violation, or the code of a close frame whose payload was read; 0 for none.
    */
   uint16_t close_code;
   /**
-   * RFC 6455, 11.8.
+   * Opcode (RFC 6455, 11.8).
    */
   uint8_t opcode;
   /**
-   * The reserved bits as in the first byte: 0x40, 0x20, 0x10.
+   * Reserved bits at their positions in the first byte: 0x40, 0x20, 0x10.
    */
   uint8_t reserved;
   /**
-   * Whether the frame ends its message.
+   * True for the last frame of a message.
    */
   bool fin;
   /**
-   * Whether the payload is masked.
+   * True if the payload is masked.
    */
   bool masked;
 } FmWsFrame;
 
 /**
- * What a client asks for.
+ * Parameters of a WebSocket handshake.
  */
 typedef struct FmWsOpening {
   /**
-   * The value of `Host`.
+   * Value of the `Host` header.
    */
   struct FmStr host;
   /**
@@ -1891,7 +1910,7 @@ typedef struct FmWsOpening {
    */
   struct FmStr target;
   /**
-   * Subprotocols, the favourite first.
+   * Subprotocols in order of preference.
    */
   const struct FmStr *protocols;
   /**
@@ -1899,25 +1918,25 @@ typedef struct FmWsOpening {
    */
   size_t protocols_len;
   /**
-   * Further headers.
+   * Additional headers.
    */
   const struct FmHeader *headers;
   /**
-   * Number of further headers.
+   * Number of additional headers.
    */
   size_t headers_len;
   /**
-   * The longest message that is accepted.
+   * Maximum length of a received message, in bytes.
    */
   size_t message_bytes_max;
   /**
-   * Whether compression is offered.
+   * True if compression is offered.
    */
   bool compression;
 } FmWsOpening;
 
 /**
- * What has come.
+ * A received message or state change.
  */
 typedef struct FmWsReceived {
   /**
@@ -1925,24 +1944,24 @@ typedef struct FmWsReceived {
    */
   uint32_t kind;
   /**
-   * Of a close frame its code, 1005 for none; of a refused handshake the status; of a violation the close code.
+   * Close code of a close frame (1005 for none) or of a protocol violation; HTTP status of a refused handshake.
    */
   uint16_t code;
   /**
-   * The message, the pong's payload or the close frame's reason, until the next call.
+   * Message, pong payload or close reason; valid until the next call.
    */
   struct FmStr payload;
 } FmWsReceived;
 
 /**
- * What to do about a request that is to be answered by a stream: FM_STREAM_*.
+ * Returns how to respond to a request with a stream: FM_STREAM_*.
  */
 uint32_t fm_stream_wanted(const struct FmWorker *worker, FmRequest request, uint32_t status);
 
 /**
- * Answers a request by a stream whose first piece is the body of `response`, of which it takes `taken` bytes.
- * `length` is what all pieces have together, -1 if that is not known. FM_EVENT_STREAM asks for more. FM_GONE;
- * FM_MISUSE when the piece is longer than `length`, and the request is still open.
+ * Starts a response stream. The first piece is the body of `response`; `taken` receives the number of bytes
+ * accepted. `length` is the total length of all pieces, -1 if unknown. FM_EVENT_STREAM requests more. FM_GONE;
+ * FM_MISUSE if the piece exceeds `length`; the request is then still open.
  */
 uint32_t fm_stream_begin(struct FmWorker *worker,
                          FmRequest request,
@@ -1952,8 +1971,8 @@ uint32_t fm_stream_begin(struct FmWorker *worker,
                          struct FmError *error);
 
 /**
- * Gives a stream's next piece, of which `taken` bytes are taken; the rest is to be given at the next
- * FM_EVENT_STREAM. FM_GONE; FM_MISUSE when it is longer than was promised: end it with `fm_stream_fail`.
+ * Passes the next piece of a stream; `taken` receives the number of bytes accepted. Pass the rest at the next
+ * FM_EVENT_STREAM. FM_GONE; FM_MISUSE if the stream exceeds its length: end it with `fm_stream_fail`.
  */
 uint32_t fm_stream_write(struct FmWorker *worker,
                          FmRequest request,
@@ -1962,15 +1981,12 @@ uint32_t fm_stream_write(struct FmWorker *worker,
                          struct FmError *error);
 
 /**
- * Ends a stream. FM_GONE; FM_MISUSE when it is shorter than was promised: end it with `fm_stream_fail`.
+ * Ends a stream. FM_GONE; FM_MISUSE if it is shorter than its length: end it with `fm_stream_fail`.
  */
-uint32_t fm_stream_end(struct FmWorker *worker,
-                       FmRequest request,
-                       struct FmError *error);
+uint32_t fm_stream_end(struct FmWorker *worker, FmRequest request, struct FmError *error);
 
 /**
- * Ends a stream that cannot go on: its client sees that something is missing, and `message` and what is known go to
- * the log. FM_GONE.
+ * Aborts a stream so that the client detects the truncation, and logs `message` with its details. FM_GONE.
  */
 uint32_t fm_stream_fail(struct FmWorker *worker,
                         FmRequest request,
@@ -1978,24 +1994,21 @@ uint32_t fm_stream_fail(struct FmWorker *worker,
                         const struct FmDetail *detail);
 
 /**
- * Ends a stream without its end and without a word in the log, if it has not ended.
+ * Aborts a stream without a log line, unless it has ended.
  */
 void fm_stream_cut(struct FmWorker *worker, FmRequest request);
 
 /**
- * What the decoded `path` of a request leads to in the tree that `handler` stands in front of: FM_STATIC_*.
+ * Looks up the decoded `path` of a request in the file tree that `handler` guards. Returns FM_STATIC_*.
  */
 uint32_t fm_static_find(struct FmWorker *worker,
                         uint32_t handler,
                         struct FmStr path);
 
 /**
- * Answers a request with a file: whole, in parts, or by saying that the client's copy is right; 404 when it is not
- * there. FM_GONE.
+ * Responds with a file: complete, as a range, or with 304; 404 if it does not exist. FM_GONE.
  */
-uint32_t fm_respond_file(struct FmWorker *worker,
-                         FmRequest request,
-                         const struct FmFile *file);
+uint32_t fm_respond_file(struct FmWorker *worker, FmRequest request, const struct FmFile *file);
 
 /**
  * Writes a log line under the companion's name; `level` from 0 (error) to 3 (debug).
@@ -2003,23 +2016,28 @@ uint32_t fm_respond_file(struct FmWorker *worker,
 void fm_companion_log(const struct FmCompanion *companion, uint32_t level, struct FmStr message);
 
 /**
- * Counts what happens in the processes for jobs (FM_COMPANION_*).
+ * Logs a line that a job wrote to standard error, regardless of `log_level`.
+ */
+void fm_companion_log_text(const struct FmCompanion *companion, struct FmStr line);
+
+/**
+ * Counts an event of the job processes (FM_COMPANION_*).
  */
 void fm_companion_count(const struct FmCompanion *companion, uint32_t what);
 
 /**
- * The memory limit of a process in which PHP has none; 0 = it stays without one.
+ * Returns the memory limit for a process whose PHP has none; 0 = no limit.
  */
 size_t fm_companion_memory_bytes_max(const struct FmCompanion *companion);
 
 /**
- * Frees it, before the process ends.
+ * Frees the companion before its process exits.
  */
 void fm_companion_free(struct FmCompanion *companion);
 
 /**
- * Serves an application of the Pusher protocol: `app` is a JSON object with the keys of an `[[app]]` of `fermata hub`, `path`
- * what stands in front of `/app` and `/apps`. FM_CONFIGURATION.
+ * Serves an application of the Pusher protocol. `app` is a JSON object with the keys of an `[[app]]` table of
+ * `fermata hub`; `path` is the prefix of `/app` and `/apps`. FM_CONFIGURATION.
  */
 uint32_t fm_server_pusher(struct FmServer *server,
                           struct FmStr app,
@@ -2027,32 +2045,33 @@ uint32_t fm_server_pusher(struct FmServer *server,
                           struct FmError *error);
 
 /**
- * Serves Mercure: `mercure` is a JSON object with the keys of `[mercure]` of `fermata hub`. FM_CONFIGURATION.
+ * Serves Mercure. `mercure` is a JSON object with the keys of the `[mercure]` table of `fermata hub`.
+ * FM_CONFIGURATION.
  */
 uint32_t fm_server_mercure(struct FmServer *server,
                            struct FmStr mercure,
                            struct FmError *error);
 
 /**
- * Signs a subscription or a user's signing in. FM_PROTOCOL when the client has named no connection or channel;
- * FM_CONFIGURATION when the application has no such key.
+ * Signs a subscription or a user sign-in. FM_PROTOCOL if the client sent an invalid socket id or channel;
+ * FM_CONFIGURATION if the key or secret is invalid.
  */
 uint32_t fm_pusher_sign(const struct FmAuthOf *of,
                         struct FmAuth *out,
                         struct FmError *error);
 
 /**
- * Whether subscribers of a channel are told of each other, so that its subscription names a user.
+ * Returns true for presence channels, whose subscriptions name a user.
  */
 bool fm_pusher_has_members(struct FmStr channel);
 
 /**
- * Whether `fm_server_mercure` was called.
+ * Returns true if `fm_server_mercure` was called.
  */
 bool fm_worker_has_mercure(const struct FmWorker *worker);
 
 /**
- * Publishes an update to subscribers of Mercure. `id` stays valid until the next call with this worker. FM_MISUSE,
+ * Publishes an update to Mercure subscribers. `id` stays valid until the next call with this worker. FM_MISUSE,
  * FM_BACKPRESSURE.
  */
 uint32_t fm_mercure_publish(struct FmWorker *worker,
@@ -2061,17 +2080,17 @@ uint32_t fm_mercure_publish(struct FmWorker *worker,
                             struct FmError *error);
 
 /**
- * Has PHP-FPM answer the paths below a prefix. Its requests do not come as events. FM_MISUSE names the argument.
+ * Forwards requests below a prefix to PHP-FPM; they cause no events. FM_MISUSE names the argument.
  */
 uint32_t fm_server_fastcgi(struct FmServer *server,
                            const struct FmFastCgi *given,
                            struct FmError *error);
 
 /**
- * Begins a job. Does it before returning when `user` is 0, behind those that it must not overtake, or when `worker` is
- * NULL, without looking at any other. `id` is 0 when it is over, and `result` or the code says how:
- * FM_OK, FM_FILE_*, FM_BACKPRESSURE (too many, or no descriptors left). Otherwise it is pending, and FM_EVENT_WAKE
- * tells that `fm_file_next` may give `user`.
+ * Starts a job. With `user` 0 it completes before the call returns, after earlier jobs that it must not overtake. If
+ * `worker` is NULL, it completes immediately. If `id` is 0, the job is complete, and the code and `result`
+ * describe the outcome: FM_OK, FM_FILE_*, FM_BACKPRESSURE (too many jobs, or no descriptor left). Otherwise the job
+ * is pending, and after FM_EVENT_WAKE `fm_file_next` may return `user`.
  */
 uint32_t fm_file_begin(struct FmWorker *worker,
                        const struct FmFileJob *job,
@@ -2082,12 +2101,12 @@ uint32_t fm_file_begin(struct FmWorker *worker,
                        struct FmError *error);
 
 /**
- * The next pending job that is over: its `user`. False when there is none.
+ * Returns the `user` of the next pending job that has completed. False if there is none.
  */
 bool fm_file_next(struct FmWorker *worker, uint64_t *user);
 
 /**
- * How a job has ended that `fm_file_next` has told of: as `fm_file_begin`.
+ * Returns the outcome of a job that `fm_file_next` returned, as `fm_file_begin` does.
  */
 uint32_t fm_file_take(struct FmWorker *worker,
                       FmFileJobId id,
@@ -2095,13 +2114,13 @@ uint32_t fm_file_take(struct FmWorker *worker,
                       struct FmError *error);
 
 /**
- * Stops waiting for a job, which is finished all the same.
+ * Stops waiting for a job. The job still completes.
  */
 void fm_file_forget(struct FmWorker *worker, FmFileJobId id);
 
 /**
- * Opens `path` for `length` bytes (-1: all) from `offset` on, if it is in the kernel's memory and not larger than what
- * is read without leaving the loop. How many bytes `fm_file_cached_read` then wants room for; -1 when it is not.
+ * Opens `length` bytes (-1: all) of `path` from `offset`, if they are in the page cache and small enough to read
+ * inside the event loop. Returns the buffer size for `fm_file_cached_read`, or -1.
  */
 int64_t fm_file_cached(const struct FmWorker *worker,
                        struct FmStr path,
@@ -2109,45 +2128,46 @@ int64_t fm_file_cached(const struct FmWorker *worker,
                        int64_t length);
 
 /**
- * Reads what `fm_file_cached` has opened, and closes it. False when it is not all there: a job reads it.
+ * Reads the file that `fm_file_cached` opened, and closes it. False if a part is no longer cached; use a job then.
  *
  * # Safety
- * What the header says of pointers: those of bytes and arrays have as much room as is said above.
+ * The contract at the head of the header: bytes and arrays have the documented sizes.
  */
 bool fm_file_cached_read(char *into);
 
 /**
- * The bytes of the last result are not needed any more.
+ * Releases the bytes of the last result.
  */
 void fm_file_release(void);
 
 /**
- * Bytes that `fm_file_begin` is given as `bytes_max` with this worker: file_read_bytes_max.
+ * Returns the setting file_read_bytes_max, the `bytes_max` of `fm_file_begin` with this worker.
  */
 uint64_t fm_file_bytes_max(const struct FmWorker *worker);
 
 /**
- * Frees an open file, and removes a temporary one. Work that is under way is finished all the same.
+ * Frees an open file, and removes a temporary one. Pending jobs still complete.
  */
 void fm_open_file_free(struct FmOpenFile *file);
 
 /**
- * Closes an open file, and removes a temporary one; what is asked of it then fails.
+ * Closes an open file, and removes a temporary one. Later jobs on it fail.
  */
 void fm_open_file_close(struct FmOpenFile *file);
 
 /**
- * Where the next read or write of an open file is.
+ * Returns the position of the next read or write.
  */
 uint64_t fm_open_file_position(const struct FmOpenFile *file);
 
 /**
- * Whether an open file is removed when it is closed.
+ * Returns true if the file is removed when it is closed.
  */
 bool fm_open_file_is_temporary(const struct FmOpenFile *file);
 
 /**
- * Locks an open file as FM_LOCK_* says; waits for it only if `waits` is set. `locked` is false when another has it.
+ * Locks an open file (FM_LOCK_*); blocks only if `waits` is set. `locked` is false if another process holds the
+ * lock.
  */
 uint32_t fm_open_file_lock(struct FmOpenFile *file,
                            uint32_t lock,
@@ -2156,9 +2176,9 @@ uint32_t fm_open_file_lock(struct FmOpenFile *file,
                            struct FmError *error);
 
 /**
- * Begins a call. False when that cannot be: the caller makes it itself. `id` is 0 when it is over, and `answer` says how:
- * what the call has returned, or a negative error number. Otherwise it is pending, and FM_EVENT_WAKE tells that
- * `fm_file_next` may give `user`; `fm_file_call_take` follows, or `fm_file_forget`.
+ * Starts a call. False if that is impossible: the caller then makes the call itself. If `id` is 0, the call is
+ * complete and `answer` is its result or a negative error number. Otherwise it is pending, and after FM_EVENT_WAKE
+ * `fm_file_next` may return `user`; then call `fm_file_call_take` or `fm_file_forget`.
  */
 bool fm_file_call(struct FmWorker *worker,
                   const struct FmFileCall *call,
@@ -2167,13 +2187,13 @@ bool fm_file_call(struct FmWorker *worker,
                   int64_t *answer);
 
 /**
- * How a call has ended that `fm_file_next` has told of: as `answer` of `fm_file_call`.
+ * Returns the result of a call that `fm_file_next` returned, like `answer` of `fm_file_call`.
  */
 int64_t fm_file_call_take(struct FmWorker *worker, FmFileJobId id);
 
 /**
- * Whether a short call may be made in the loop, which moves `bytes` and, if `writes`, writes to this file.
- * `fm_file_tried` follows it.
+ * Returns true if the caller may make a short call inside the event loop. The call transfers `bytes` and, if
+ * `writes`, writes to this file. Call `fm_file_tried` afterwards.
  */
 bool fm_file_may_try(struct FmWorker *worker,
                      uint64_t bytes,
@@ -2182,23 +2202,23 @@ bool fm_file_may_try(struct FmWorker *worker,
                      uint64_t inode);
 
 /**
- * It was made.
+ * Records that the call of `fm_file_may_try` was made.
  */
 void fm_file_tried(struct FmWorker *worker);
 
 /**
- * Finishes what is still to be written to a file, before somebody writes to it who cannot wait.
+ * Completes pending writes to a file before a caller that cannot wait writes to it.
  */
 void fm_file_settle(struct FmWorker *worker, uint64_t device, uint64_t inode);
 
 /**
- * Bytes that one call moves in the loop: file_inline_bytes_max.
+ * Returns file_inline_bytes_max, the maximum bytes that one call transfers inside the event loop.
  */
 uint64_t fm_file_inline_bytes_max(const struct FmWorker *worker);
 
 /**
- * Makes the worker of a server in the calling process; consumes the server in every case. Its clock stands still, and its log
- * is in a file that has no name, for which `log` is a descriptor of the caller's. Free the worker before `memory`.
+ * Creates the worker of a server in the calling process; always consumes the server. Its clock is stopped. Its log
+ * is an unnamed file, for which `log` is a descriptor that the caller owns. Free the worker before `memory`.
  */
 uint32_t fm_in_process_start(struct FmServer *server,
                              int32_t *log,
@@ -2207,8 +2227,8 @@ uint32_t fm_in_process_start(struct FmServer *server,
                              struct FmError *error);
 
 /**
- * Has the worker take over a connected stream as if it had accepted it from `address`, an IP address; an empty one stands for
- * a Unix socket. FM_MISUSE when it is no address; the descriptor is then still the caller's.
+ * Adds a connected stream as if the worker had accepted it from `address`, an IP address; an empty one means a Unix
+ * socket. FM_MISUSE for an invalid address; the caller then still owns the descriptor.
  */
 uint32_t fm_in_process_connect(struct FmWorker *worker,
                                int32_t fd,
@@ -2217,52 +2237,51 @@ uint32_t fm_in_process_connect(struct FmWorker *worker,
                                struct FmError *error);
 
 /**
- * As `fm_next_event`, and false when nothing is left to do at this time: what goes on outside of the process is waited for at
- * most `wait_ms`.
+ * Like `fm_next_event`, but returns false if nothing is left to do now. Waits at most `wait_ms` for events from
+ * outside the process.
  */
 bool fm_in_process_next(struct FmWorker *worker,
                         uint64_t wait_ms,
                         struct FmEvent *event);
 
 /**
- * Sets the clock of the process forward to when something is next due, or by `ms_max`. Returns by how much.
+ * Advances the clock to the next timer, at most by `ms_max`. Returns the milliseconds advanced.
  */
-uint64_t fm_in_process_advance(struct FmWorker *worker,
-                               uint64_t ms_max);
+uint64_t fm_in_process_advance(struct FmWorker *worker, uint64_t ms_max);
 
 /**
- * Takes back what a worker has had that was freed: the log goes to standard error again, and the clock on.
+ * Restores the log to standard error and restarts the clock, after the worker was freed.
  */
 void fm_in_process_end(struct FmMemory *memory);
 
 /**
- * A task of a kind (FM_TASK_*) has ended.
+ * Counts a finished task of a kind (FM_TASK_*).
  */
 void fm_count_task(struct FmWorker *worker, uint32_t kind, bool has_failed);
 
 /**
- * So many runs of `every()` were left out.
+ * Counts skipped runs of `every()`.
  */
 void fm_count_skipped(struct FmWorker *worker, uint64_t runs);
 
 /**
- * So many handlers and tasks wait now, and so many tasks have not begun.
+ * Sets the number of waiting handlers and tasks, and of tasks that have not started.
  */
 void fm_worker_waiting(struct FmWorker *worker, uint32_t fibers, uint32_t tasks);
 
 /**
- * So many calls of jobs have not ended.
+ * Sets the number of pending job calls.
  */
 void fm_worker_jobs(struct FmWorker *worker, uint32_t pending);
 
 /**
- * A call of a job has ended in one of the ways FM_JOB_*.
+ * Counts a finished job call by its outcome (FM_JOB_*).
  */
 void fm_count_job(struct FmWorker *worker, uint32_t end);
 
 /**
- * Publishes through the control socket `unix:/path` of a running server and waits for its answer.
- * FM_IO, FM_TIMEOUT, FM_MISUSE, FM_BACKPRESSURE.
+ * Publishes through the control socket `unix:/path` of a running server and waits for its reply. FM_IO, FM_TIMEOUT,
+ * FM_MISUSE, FM_BACKPRESSURE.
  */
 uint32_t fm_publisher_publish(struct FmStr control,
                               uint32_t timeout_ms,
@@ -2272,9 +2291,9 @@ uint32_t fm_publisher_publish(struct FmStr control,
                               struct FmError *error);
 
 /**
- * Publishes a message. When it returns FM_OK the message is in the channel's log; in a cluster, in the log that machines share,
- * or with FM_ACK_LOCAL on its way there, and the id is empty. The socket `except` of this worker does not get it; 0 = everybody
- * does.
+ * Publishes a message. FM_OK: the message is in the channel's log; in a cluster it is in the shared log. With
+ * FM_ACK_LOCAL it is queued for the shared log and the id is empty. The socket `except` of this worker does not
+ * receive it; 0 = no exception.
  */
 uint32_t fm_publish(struct FmWorker *worker,
                     struct FmStr channel,
@@ -2285,33 +2304,46 @@ uint32_t fm_publish(struct FmWorker *worker,
                     struct FmError *error);
 
 /**
- * Names the request whose handler is about to publish, by its handle: the publish is part of its trace. 0 = none.
+ * Publishes to all clients except one Pusher client of any worker, identified by its socket id. An id of another
+ * server excludes no client. In a cluster the call blocks until the log replies.
+ */
+uint32_t fm_publish_except(struct FmWorker *worker,
+                           struct FmStr channel,
+                           const struct FmMessage *message,
+                           struct FmStr socket_id,
+                           struct FmId *id,
+                           struct FmError *error);
+
+/**
+ * Sets the request whose handler publishes next, by its handle, so that the publish is part of its trace. 0 = none.
  */
 void fm_publish_for(struct FmWorker *worker,
                     FmRequest request);
 
 /**
- * Sends a message to the workers of all other servers of the cluster, which have it as FM_EVENT_PEER_MESSAGE; nothing happens without a
- * cluster. When it returns FM_OK the message is on its way. FM_MISUSE (too large), FM_BACKPRESSURE (the log is not there).
+ * Sends a message to the workers of all other servers of the cluster, which receive FM_EVENT_PEER_MESSAGE; does
+ * nothing without a cluster. FM_OK: the message is queued. FM_MISUSE (too large), FM_BACKPRESSURE (the log is
+ * unavailable).
  */
 uint32_t fm_worker_send_to_servers(struct FmWorker *worker,
                                    struct FmStr data,
                                    struct FmError *error);
 
 /**
- * Whether a publish takes longer than a moment, so that a handler should wait for it: `fm_publish_begin`.
+ * Returns true if a publish may take long, so that a handler should wait for it with `fm_publish_begin`.
  */
 bool fm_publish_waits(const struct FmWorker *worker);
 
 /**
- * How long a publish may take.
+ * Returns the maximum time of a publish in milliseconds.
  */
 uint64_t fm_publish_wait_ms_max(const struct FmWorker *worker);
 
 /**
- * Begins to publish as `fm_publish` does, for a handler that waits, in which it has begun at `began_ms` of `fm_worker_now_ms`,
- * 0 for one with FM_ACK_LOCAL that begins. On FM_OK `record` is 0 when it is over, FM_PUBLISH_LATER when it is to be begun
- * again a little later, and else for `fm_publish_end` when `fm_publish_next` has given `user`, which is not 0. FM_MISUSE, FM_BACKPRESSURE.
+ * Starts a publish like `fm_publish`, for a waiting handler. `began_ms` is the start of the first attempt in
+ * `fm_worker_now_ms`, or 0 for a first attempt with FM_ACK_LOCAL. After FM_OK, `record` is 0 if the publish is
+ * complete, or FM_PUBLISH_LATER to start it again a little later. Any other `record` is for `fm_publish_end`, after
+ * `fm_publish_next` has returned `user`, which is not 0. FM_MISUSE, FM_BACKPRESSURE.
  */
 uint32_t fm_publish_begin(struct FmWorker *worker,
                           struct FmStr channel,
@@ -2325,13 +2357,13 @@ uint32_t fm_publish_begin(struct FmWorker *worker,
                           struct FmError *error);
 
 /**
- * The next publish of which the log has said something: its `user`. False when there is none.
+ * Returns the `user` of the next publish with news from the log. False if there is none.
  */
 bool fm_publish_next(struct FmWorker *worker, uint64_t *user);
 
 /**
- * What became of a publish that began at `began_ms`: FM_OK, FM_BACKPRESSURE. `over` is false, and the answer FM_OK, while that is
- * not known; it is known when its time is over at the latest.
+ * Returns the outcome of a publish that started at `began_ms`: FM_OK, FM_BACKPRESSURE. While it is pending, `over`
+ * is false and the result FM_OK; it completes or times out within `fm_publish_wait_ms_max`.
  */
 uint32_t fm_publish_end(struct FmWorker *worker,
                         FmPublish record,
@@ -2341,20 +2373,20 @@ uint32_t fm_publish_end(struct FmWorker *worker,
                         struct FmError *error);
 
 /**
- * Stops waiting for a publish. The message is published all the same.
+ * Stops waiting for a publish. The message is still published.
  */
 void fm_publish_forget(struct FmWorker *worker, FmPublish record);
 
 /**
- * The handler of a stream that was begun goes on: FM_EVENT_GONE tells when its client has left, and FM_EVENT_STREAM that
- * all it has pushed was taken.
+ * Marks a started stream whose handler keeps running. FM_EVENT_GONE then reports that its client disconnected, and
+ * FM_EVENT_STREAM that all pushed bytes were sent.
  */
 void fm_stream_watch(struct FmWorker *worker,
                      FmRequest request);
 
 /**
- * Queues an event; `ptr` of `data`, `name` and `id` is NULL, and `retry_ms` -1, for none. `queued` is how many bytes it
- * has become. FM_GONE; FM_MISUSE.
+ * Queues an event; `ptr` NULL for no `data`, `name` or `id`, `retry_ms` -1 for none. `queued` receives the encoded
+ * size in bytes. FM_GONE; FM_MISUSE.
  */
 uint32_t fm_stream_push(struct FmWorker *worker,
                         FmRequest request,
@@ -2366,7 +2398,7 @@ uint32_t fm_stream_push(struct FmWorker *worker,
                         struct FmError *error);
 
 /**
- * Queues a comment, as `fm_stream_push`.
+ * Queues a comment, like `fm_stream_push`.
  */
 uint32_t fm_stream_comment(struct FmWorker *worker,
                            FmRequest request,
@@ -2375,7 +2407,7 @@ uint32_t fm_stream_comment(struct FmWorker *worker,
                            struct FmError *error);
 
 /**
- * Queues bytes as they are, as `fm_stream_push`: for bodies that are no streams of events.
+ * Queues raw bytes, like `fm_stream_push`, for bodies that are not event streams.
  */
 uint32_t fm_stream_bytes(struct FmWorker *worker,
                          FmRequest request,
@@ -2384,17 +2416,25 @@ uint32_t fm_stream_bytes(struct FmWorker *worker,
                          struct FmError *error);
 
 /**
- * Whether the worker finishes what it has and takes nothing new.
+ * Counts `bytes` that PHP holds back for a slow client as buffered, so that they may cause the client's closing. 0
+ * when PHP holds none.
+ */
+void fm_stream_hold(struct FmWorker *worker,
+                    FmRequest request,
+                    size_t bytes);
+
+/**
+ * Returns true if the worker is draining.
  */
 bool fm_worker_is_draining(const struct FmWorker *worker);
 
 /**
- * The setting keep_alive_ms; 0 = no comments.
+ * Returns the setting keep_alive_ms; 0 = no comments.
  */
 uint64_t fm_worker_keep_alive_ms(const struct FmWorker *worker);
 
 /**
- * The `nth` (from 0) field line of that name, any case. False when there is none.
+ * Returns the `nth` (from 0) field line of that name, ignoring case. False if there is none.
  */
 bool fm_request_header(struct FmWorker *worker,
                        FmRequest request,
@@ -2403,7 +2443,7 @@ bool fm_request_header(struct FmWorker *worker,
                        struct FmStr *value);
 
 /**
- * The field line at `index`: name as sent, and value. False past the end.
+ * Returns the field line at `index`: name as sent, and value. False past the end.
  */
 bool fm_request_header_at(struct FmWorker *worker,
                           FmRequest request,
@@ -2412,17 +2452,19 @@ bool fm_request_header_at(struct FmWorker *worker,
                           struct FmStr *value);
 
 /**
- * Reads the value of a `traceparent` header. False when it is malformed.
+ * Parses a `traceparent` header value. False if it is malformed.
  */
 bool fm_trace_parent(struct FmStr value, struct FmTraceParent *parent);
 
 /**
- * Whether a request that is not answered yet is recorded; with FM_SPAN_RECORDED `span` is told.
+ * Returns the recording state of a request without a response yet. For FM_SPAN_RECORDED it fills `span`.
  */
-uint32_t fm_request_span(struct FmWorker *worker, FmRequest request, struct FmSpan *span);
+uint32_t fm_request_span(struct FmWorker *worker,
+                         FmRequest request,
+                         struct FmSpan *span);
 
 /**
- * What the route's `{name}` has matched, percent-decoded. False when the pattern has no such name.
+ * Returns the value of the route parameter `{name}`, percent-decoded. False if the pattern has no such name.
  */
 bool fm_request_route(struct FmWorker *worker,
                       FmRequest request,
@@ -2430,7 +2472,7 @@ bool fm_request_route(struct FmWorker *worker,
                       struct FmStr *value);
 
 /**
- * The route parameter at `index`. False past the end.
+ * Returns the route parameter at `index`. False past the end.
  */
 bool fm_request_route_at(struct FmWorker *worker,
                          FmRequest request,
@@ -2439,8 +2481,8 @@ bool fm_request_route_at(struct FmWorker *worker,
                          struct FmStr *value);
 
 /**
- * The client's address (without port; `unix` for a Unix socket) and port, as a trusted proxy says, else those of the
- * connection.
+ * Returns the client's address (without port; `unix` for a Unix socket) and port: from a trusted proxy's header,
+ * else from the connection.
  */
 bool fm_request_remote(struct FmWorker *worker,
                        FmRequest request,
@@ -2448,8 +2490,8 @@ bool fm_request_remote(struct FmWorker *worker,
                        uint16_t *port);
 
 /**
- * The address of this server that the connection goes to (without port; empty for a Unix socket) and port, and the version of
- * HTTP as `HTTP/1.1`.
+ * Returns the local address of the connection (without port; empty for a Unix socket), its port, and the HTTP
+ * version as `HTTP/1.1`.
  */
 bool fm_request_server(struct FmWorker *worker,
                        FmRequest request,
@@ -2458,15 +2500,15 @@ bool fm_request_server(struct FmWorker *worker,
                        struct FmStr *protocol);
 
 /**
- * The host and port that the client asked for, as a trusted proxy says, else as the request does. False without one.
+ * Returns the requested host and port: from a trusted proxy's header, else from the request. False without a host.
  */
 bool fm_request_host(struct FmWorker *worker,
                      FmRequest request,
                      struct FmStr *host);
 
 /**
- * Whether the client speaks TLS, to us or to a trusted proxy; subject and PEM of the certificate it has shown us, `ptr`
- * NULL when it has shown none.
+ * Returns true if the client uses TLS, to this server or to a trusted proxy. Sets subject and PEM of the client
+ * certificate; `ptr` NULL without one.
  */
 bool fm_request_tls(struct FmWorker *worker,
                     FmRequest request,
@@ -2474,29 +2516,32 @@ bool fm_request_tls(struct FmWorker *worker,
                     struct FmStr *pem);
 
 /**
- * Whether `name` is a token and `value` a field value (RFC 9110, 5.1 and 5.5): what may be handed
- * to `fm_respond` and `fm_hold`.
+ * Returns true if `name` is a token and `value` a field value (RFC 9110, 5.1 and 5.5). Required for fields passed to
+ * `fm_respond` and `fm_hold`.
  */
-bool fm_header_valid(struct FmStr name, struct FmStr value);
+bool fm_header_valid(struct FmStr name,
+                     struct FmStr value);
 
 /**
- * Whether the field frames the message and is therefore the server's own.
+ * Returns true if the field frames the message, so that only the server may set it.
  */
 bool fm_header_reserved(struct FmStr name);
 
 /**
- * The version of the native core. Valid for ever.
+ * Returns the version of the native core. Always valid.
  */
 struct FmStr fm_version(void);
 
 /**
- * The row at `index` of what `php --ri fermata` tells: kernel features, then settings with their
- * their defaults. False past the end. Valid for ever.
+ * Returns the row at `index` of the output of `php --ri fermata`: kernel features, then settings with their
+ * defaults. False past the end. Always valid.
  */
-bool fm_info_at(size_t index, struct FmStr *name, struct FmStr *value);
+bool fm_info_at(size_t index,
+                struct FmStr *name,
+                struct FmStr *value);
 
 /**
- * The setting at `index`: name, default and documentation. False past the end. Valid for ever.
+ * Returns the setting at `index`: name, default and documentation. False past the end. Always valid.
  */
 bool fm_setting_at(size_t index,
                    struct FmStr *name,
@@ -2504,28 +2549,28 @@ bool fm_setting_at(size_t index,
                    struct FmStr *doc);
 
 /**
- * `text` with `***` in place of its secrets, as the log has it: the number of its bytes. They are in `place` if it has room
- * for so many.
+ * Replaces the secrets in `text` by `***`, as in the log, and returns the resulting length in bytes. Writes the
+ * result to `place` if it fits.
  *
  * # Safety
- * `place` is NULL or valid for writing `len` bytes.
+ * `place` is NULL or valid for writes of `len` bytes.
  */
 size_t fm_mask_secrets(struct FmStr text,
                        char *place,
                        size_t len);
 
 /**
- * A server without routes; NULL only after a panic.
+ * Creates a server without routes; NULL only after a panic.
  */
 struct FmServer *fm_server_new(void);
 
 /**
- * Frees a server that was not started.
+ * Frees a server that has not started.
  */
 void fm_server_free(struct FmServer *server);
 
 /**
- * Sets a setting by its name. FM_CONFIGURATION for a bad value or an unknown name.
+ * Sets a setting by its name. FM_CONFIGURATION for an invalid value or an unknown name.
  */
 uint32_t fm_server_set(struct FmServer *server,
                        struct FmStr name,
@@ -2534,7 +2579,7 @@ uint32_t fm_server_set(struct FmServer *server,
                        struct FmError *error);
 
 /**
- * Adds a route; an empty `method` stands for any. FM_MISUSE for a bad or a taken pattern.
+ * Adds a route; an empty `method` matches any method. FM_MISUSE for an invalid or duplicate pattern.
  */
 uint32_t fm_server_route(struct FmServer *server,
                          struct FmStr method,
@@ -2543,7 +2588,8 @@ uint32_t fm_server_route(struct FmServer *server,
                          struct FmError *error);
 
 /**
- * Lets bodies of requests for the handler have so many bytes, whatever the settings say. FM_MISUSE when that is too much.
+ * Sets the maximum body size of a handler's requests in bytes, overriding the settings. FM_MISUSE if it is too
+ * large.
  */
 uint32_t fm_server_route_body(struct FmServer *server,
                               uint32_t handler,
@@ -2551,8 +2597,8 @@ uint32_t fm_server_route_body(struct FmServer *server,
                               struct FmError *error);
 
 /**
- * Sends requests that no route serves to `handler`: unknown paths, and if `takes_methods` also wrong methods and OPTIONS.
- * The event's `unrouted` and `allow` tell what the core would have answered.
+ * Sends unrouted requests to `handler`: unknown paths and, with `takes_methods`, unsupported methods and OPTIONS.
+ * The event's `unrouted` and `allow` describe the response that the core would have sent.
  */
 uint32_t fm_server_fallback(struct FmServer *server,
                             uint32_t handler,
@@ -2560,15 +2606,15 @@ uint32_t fm_server_fallback(struct FmServer *server,
                             struct FmError *error);
 
 /**
- * Hands requests to the handler when their heads are complete: FmEvent.upload is then FM_UPLOAD_ARRIVING unless the
- * body has come with the head, and `fm_body_read` gives what has arrived.
+ * Starts the handler when the request head is complete. FmEvent.upload is then FM_UPLOAD_ARRIVING, and
+ * `fm_body_read` reads the body, unless the body arrived with the head.
  */
 void fm_server_route_early(struct FmServer *server,
                            uint32_t handler);
 
 /**
- * Sends requests for files of the tree at `prefix` to `handler`: FmEvent.unrouted is then 200, and `fm_static_find` and
- * `fm_respond_file` know the tree by `handler`.
+ * Sends requests for files below `prefix` to `handler` with FmEvent.unrouted 200. `handler` then identifies the tree
+ * for `fm_static_find` and `fm_respond_file`.
  */
 uint32_t fm_server_guard_files(struct FmServer *server,
                                struct FmStr prefix,
@@ -2576,8 +2622,7 @@ uint32_t fm_server_guard_files(struct FmServer *server,
                                struct FmError *error);
 
 /**
- * Sends requests below `prefix` that no file of the tree there answers to `handler`: paths without a file, and every
- * method but GET and HEAD.
+ * Sends requests below `prefix` without a matching file, and all methods except GET and HEAD, to `handler`.
  */
 uint32_t fm_server_static_fallback(struct FmServer *server,
                                    struct FmStr prefix,
@@ -2585,12 +2630,12 @@ uint32_t fm_server_static_fallback(struct FmServer *server,
                                    struct FmError *error);
 
 /**
- * Has FM_EVENT_UPGRADE come for every handshake of the WebSockets that were added with `handler`.
+ * Delivers FM_EVENT_UPGRADE for every handshake of the WebSocket routes of `handler`.
  */
 void fm_server_guard_websocket(struct FmServer *server, uint32_t handler);
 
 /**
- * Serves the files below `directory` under the path `prefix`. FM_MISUSE as `fm_server_route`.
+ * Serves the files below `directory` at the path `prefix`. FM_MISUSE as for `fm_server_route`.
  */
 uint32_t fm_server_static(struct FmServer *server,
                           struct FmStr prefix,
@@ -2599,44 +2644,45 @@ uint32_t fm_server_static(struct FmServer *server,
                           struct FmError *error);
 
 /**
- * Tells where the master finds what a worker's handler is doing, for the report of those that hold the loop.
+ * Describes how the master finds the code that a worker's handler runs, for reports about blocked workers.
  */
 void fm_server_frames(struct FmServer *server,
                       const struct FmFrames *frames);
 
 /**
- * Tells what runs the handlers, such as `PHP 8.4.1, opcache on`, for the banner at the start.
+ * Sets the runtime's name, such as `PHP 8.4.1, opcache on`, for the start banner.
  */
 void fm_server_program(struct FmServer *server, struct FmStr name);
 
 /**
- * Has the log say at the start what is probably not meant.
+ * Adds a warning about a likely misconfiguration to the log at the start.
  */
 void fm_server_warn(struct FmServer *server, struct FmStr message);
 
 /**
- * How many workers the server would start; 0 when a setting is wrong, which `fm_server_start` tells.
+ * Returns the number of workers that the server would start; 0 if a setting is invalid, which `fm_server_start`
+ * reports.
  */
 uint32_t fm_server_workers(struct FmServer *server);
 
 /**
- * Has the master keep one more process beside the workers, in which `fm_server_start` returns as well, with
- * `companion`. Its log lines have this name.
+ * Makes the master run one more process next to the workers. `fm_server_start` returns there too, with `companion`
+ * set. `name` marks its log lines.
  */
 void fm_server_companion(struct FmServer *server,
                          struct FmStr name);
 
 /**
- * Binds and forks. Returns once in each worker and companion, and once in the calling process after the last
- * worker has ended. Consumes the server in every case.
+ * Binds the listeners and forks. Returns once in each worker and companion, and once in the calling process after
+ * the last worker has exited. Always consumes the server.
  */
 uint32_t fm_server_start(struct FmServer *server,
                          struct FmStart *out,
                          struct FmError *error);
 
 /**
- * Opens WebSockets at paths that match `pattern`. FM_MISUSE for a bad or a taken pattern (a WebSocket
- * takes the place of a GET route) and for options that cannot work.
+ * Opens WebSockets at paths that match `pattern`. FM_MISUSE for an invalid or duplicate pattern (a WebSocket route
+ * counts as a GET route) and for options that cannot work.
  */
 uint32_t fm_server_websocket(struct FmServer *server,
                              struct FmStr pattern,
@@ -2644,12 +2690,12 @@ uint32_t fm_server_websocket(struct FmServer *server,
                              struct FmError *error);
 
 /**
- * Accepts the handshake of FM_EVENT_UPGRADE: `request` is its handle. With `protocol.ptr` NULL the
- * first of the route's subprotocols that the client offers is taken. On an error (FM_MISUSE, FM_GONE)
- * the request is still open. Each header has passed `fm_header_valid`.
+ * Accepts the handshake of FM_EVENT_UPGRADE with the handle `request`. With `protocol.ptr` NULL it selects the first
+ * of the route's subprotocols that the client offers. After an error (FM_MISUSE, FM_GONE) the request is still open.
+ * Each header has passed `fm_header_valid`.
  *
  * # Safety
- * What the header says of pointers: those of bytes and arrays have as much room as is said above.
+ * The contract at the head of the header: bytes and arrays have the documented sizes.
  */
 uint32_t fm_ws_accept_request(struct FmWorker *worker,
                               FmRequest request,
@@ -2660,8 +2706,8 @@ uint32_t fm_ws_accept_request(struct FmWorker *worker,
                               struct FmError *error);
 
 /**
- * Queues a message for a socket. FM_GONE, FM_BACKPRESSURE (policy FM_WS_REFUSE), FM_MISUSE (text that
- * is not UTF-8). The payload of the current FM_EVENT_WS_MESSAGE may be handed back as it is.
+ * Queues a message for a socket. FM_GONE, FM_BACKPRESSURE (policy FM_WS_REFUSE), FM_MISUSE (text that is not UTF-8).
+ * `payload` may be the payload of the current FM_EVENT_WS_MESSAGE.
  */
 uint32_t fm_ws_send(struct FmWorker *worker,
                     FmSocket socket,
@@ -2670,8 +2716,8 @@ uint32_t fm_ws_send(struct FmWorker *worker,
                     struct FmError *error);
 
 /**
- * Sends a message to a socket of any worker, by the text that `fm_ws_id` gave. FM_MISUSE, FM_BACKPRESSURE
- * (no room in the shared log). FM_OK does not say that it has arrived: the socket may have left.
+ * Sends a message to a socket of any worker, identified by the text of `fm_ws_id`. FM_MISUSE, FM_BACKPRESSURE (no
+ * space in the shared log). FM_OK does not confirm delivery: the socket may be closed.
  */
 uint32_t fm_ws_send_to(struct FmWorker *worker,
                        struct FmStr id,
@@ -2680,8 +2726,8 @@ uint32_t fm_ws_send_to(struct FmWorker *worker,
                        struct FmError *error);
 
 /**
- * Begins to close a socket; nothing can be sent from here on. FM_EVENT_WS_CLOSE follows when the client
- * has answered or its time is over. FM_GONE, FM_MISUSE (code or reason).
+ * Starts to close a socket; no message can be sent afterwards. FM_EVENT_WS_CLOSE follows after the client's close
+ * frame or a timeout. FM_GONE, FM_MISUSE (code or reason).
  */
 uint32_t fm_ws_disconnect(struct FmWorker *worker,
                           FmSocket socket,
@@ -2690,8 +2736,7 @@ uint32_t fm_ws_disconnect(struct FmWorker *worker,
                           struct FmError *error);
 
 /**
- * Ends a socket whose handler failed: close code 1011 to the client, `message` to the log. Counted
- * as a failure of a handler.
+ * Closes a socket with code 1011 after its handler failed, logs `message` and counts a failed handler.
  */
 void fm_ws_fail(struct FmWorker *worker,
                 FmSocket socket,
@@ -2707,7 +2752,7 @@ uint32_t fm_ws_join(struct FmWorker *worker,
                     struct FmError *error);
 
 /**
- * Ends a subscription; nothing happens when there is none. FM_GONE.
+ * Ends a subscription; does nothing without one. FM_GONE.
  */
 uint32_t fm_ws_leave(struct FmWorker *worker,
                      FmSocket socket,
@@ -2715,18 +2760,18 @@ uint32_t fm_ws_leave(struct FmWorker *worker,
                      struct FmError *error);
 
 /**
- * What can be said about a socket. False when it has ended.
+ * Returns the state of a socket. False if it is closed.
  */
 bool fm_ws_info(struct FmWorker *worker, FmSocket socket, struct FmWsInfo *info);
 
 /**
- * The text by which any worker can send to a socket. FM_GONE.
+ * Returns the text by which any worker can send to the socket. FM_GONE.
  */
 uint32_t fm_ws_id(struct FmWorker *worker, FmSocket socket, struct FmId *id);
 
 /**
- * A socket's client: its address (without port; `unix` for a Unix socket) and port. The address is valid
- * until the next call of this function or of `fm_request_remote`. False when the socket has ended.
+ * Returns the client's address (without port; `unix` for a Unix socket) and port. The address is valid until the
+ * next call of this function or of `fm_request_remote`. False if the socket is closed.
  */
 bool fm_socket_remote(struct FmWorker *worker,
                       FmSocket socket,
@@ -2734,18 +2779,18 @@ bool fm_socket_remote(struct FmWorker *worker,
                       uint16_t *port);
 
 /**
- * A table without columns, which is not made yet; NULL only after a panic.
+ * Creates the description of a table without columns; `fm_table_make` allocates the table. NULL only after a panic.
  */
 struct FmTable *fm_table_new(void);
 
 /**
- * Adds a column of a type (FM_COLUMN_*); `bytes_max` is what a string may have.
+ * Adds a column of type FM_COLUMN_*; `bytes_max` is the maximum length of a string.
  */
 void fm_table_column(struct FmTable *table, uint32_t column, uint32_t bytes_max);
 
 /**
- * Makes the table, in memory that is shared with processes which are forked from here on, and tells how much that is at
- * most. FM_MISUSE, FM_CONFIGURATION (there is no such memory).
+ * Allocates the table in memory shared with processes forked later, and returns its maximum size. FM_MISUSE,
+ * FM_CONFIGURATION (no memory).
  */
 uint32_t fm_table_make(struct FmTable *table,
                        uint32_t rows,
@@ -2754,17 +2799,17 @@ uint32_t fm_table_make(struct FmTable *table,
                        struct FmError *error);
 
 /**
- * To be called in a process that was forked, before anything else is done with the table there.
+ * Prepares the table in a forked process. Call it before any other function on the table there.
  */
 void fm_table_forked(struct FmTable *table);
 
 /**
- * Begins a change, of which `fm_table_put` gives the columns and `fm_table_set` the row.
+ * Starts a change; `fm_table_put` sets its columns and `fm_table_set` applies it to a row.
  */
 void fm_table_begin(struct FmTable *table);
 
 /**
- * What a column is to be. FM_MISUSE: it takes another type, or is too short.
+ * Sets a column of the change. FM_MISUSE if the type differs or the value is too long.
  */
 uint32_t fm_table_put(struct FmTable *table,
                       uint32_t column,
@@ -2772,15 +2817,15 @@ uint32_t fm_table_put(struct FmTable *table,
                       struct FmError *error);
 
 /**
- * Changes a row, or adds it. FM_MISUSE (the key), FM_BACKPRESSURE: the table is full, or its lock taken.
+ * Updates or inserts a row. FM_MISUSE (key), FM_BACKPRESSURE: the table is full, or another process holds its lock.
  */
 uint32_t fm_table_set(struct FmTable *table,
                       struct FmStr key,
                       struct FmError *error);
 
 /**
- * Adds to a column, and adds a row when there is none. FM_MISUSE: key, type, a sum that is too large; FM_BACKPRESSURE as
- * `fm_table_set`.
+ * Adds to a column, and inserts the row if it does not exist. FM_MISUSE: key, type or overflow; FM_BACKPRESSURE as
+ * for `fm_table_set`.
  */
 uint32_t fm_table_add(struct FmTable *table,
                       struct FmStr key,
@@ -2790,7 +2835,7 @@ uint32_t fm_table_add(struct FmTable *table,
                       struct FmError *error);
 
 /**
- * Deletes a row, and tells whether there was one. FM_MISUSE (the key), FM_BACKPRESSURE.
+ * Deletes a row and reports if it existed. FM_MISUSE (key), FM_BACKPRESSURE.
  */
 uint32_t fm_table_delete(struct FmTable *table,
                          struct FmStr key,
@@ -2798,12 +2843,12 @@ uint32_t fm_table_delete(struct FmTable *table,
                          struct FmError *error);
 
 /**
- * Deletes the rows that are there. FM_BACKPRESSURE.
+ * Deletes all rows. FM_BACKPRESSURE.
  */
 uint32_t fm_table_clear(struct FmTable *table, struct FmError *error);
 
 /**
- * Copies a row for `fm_table_value`, and tells whether there is one. FM_MISUSE (the key), FM_BACKPRESSURE.
+ * Copies a row for `fm_table_value` and reports if it exists. FM_MISUSE (key), FM_BACKPRESSURE.
  */
 uint32_t fm_table_get(struct FmTable *table,
                       struct FmStr key,
@@ -2811,7 +2856,7 @@ uint32_t fm_table_get(struct FmTable *table,
                       struct FmError *error);
 
 /**
- * Whether there is a row. FM_MISUSE (the key), FM_BACKPRESSURE.
+ * Reports if a row exists. FM_MISUSE (key), FM_BACKPRESSURE.
  */
 uint32_t fm_table_contains(struct FmTable *table,
                            struct FmStr key,
@@ -2819,8 +2864,8 @@ uint32_t fm_table_contains(struct FmTable *table,
                            struct FmError *error);
 
 /**
- * Copies the row behind `place`, at first 0, for `fm_table_key` and `fm_table_value`, and moves `place` behind it. `is_there`
- * is false at the end. FM_BACKPRESSURE.
+ * Copies the next row from `place` (initially 0) on for `fm_table_key` and `fm_table_value`, and advances `place`.
+ * `is_there` is false at the end. FM_BACKPRESSURE.
  */
 uint32_t fm_table_next(struct FmTable *table,
                        uint32_t *place,
@@ -2828,27 +2873,29 @@ uint32_t fm_table_next(struct FmTable *table,
                        struct FmError *error);
 
 /**
- * The key of the row that `fm_table_next` has copied. Valid until another function is called with the table.
+ * Returns the key of the row that `fm_table_next` copied. Valid until the next call with the table.
  */
 struct FmStr fm_table_key(const struct FmTable *table);
 
 /**
- * A column of the row that was copied. False when there is no such column. Valid as `fm_table_key`.
+ * Returns a column of the copied row. False if there is no such column. Valid as for `fm_table_key`.
  */
-bool fm_table_value(const struct FmTable *table, uint32_t column, struct FmValue *value);
+bool fm_table_value(const struct FmTable *table,
+                    uint32_t column,
+                    struct FmValue *value);
 
 /**
- * How many rows there are.
+ * Returns the number of rows.
  */
 uint32_t fm_table_len(const struct FmTable *table);
 
 /**
- * Frees this process's own; others keep theirs.
+ * Frees this process's handle; other processes keep theirs.
  */
 void fm_table_free(struct FmTable *table);
 
 /**
- * The field at `index` of a form: name as sent, and value. False past the end.
+ * Returns the form field at `index`: name as sent, and value. False past the end.
  */
 bool fm_upload_field_at(struct FmWorker *worker,
                         uint32_t upload,
@@ -2857,7 +2904,7 @@ bool fm_upload_field_at(struct FmWorker *worker,
                         struct FmStr *value);
 
 /**
- * The name at `index` of those fields for files in which nothing was chosen, and how many files came before it. False
+ * Returns the name at `index` of the file fields without a chosen file, and the number of files before it. False
  * past the end.
  */
 bool fm_upload_unchosen_at(struct FmWorker *worker,
@@ -2867,7 +2914,7 @@ bool fm_upload_unchosen_at(struct FmWorker *worker,
                            size_t *files_before);
 
 /**
- * The file at `index` of a form. False past the end.
+ * Returns the form file at `index`. False past the end.
  */
 bool fm_upload_file_at(struct FmWorker *worker,
                        uint32_t upload,
@@ -2875,20 +2922,20 @@ bool fm_upload_file_at(struct FmWorker *worker,
                        struct FmUploadedFile *file);
 
 /**
- * The file of a body that is too large for memory. False when the body is not in a file.
+ * Returns the file of a body that is too large for memory. False if the body is not in a file.
  */
 bool fm_upload_body(struct FmWorker *worker, uint32_t upload, struct FmStr *path);
 
 /**
- * The request is over: removes its files, but for those that were moved away.
+ * Removes the upload's files, except those that were moved, after the request is complete.
  */
 void fm_upload_release(struct FmWorker *worker, uint32_t upload);
 
 /**
- * Reads on in a body that arrives, at most `bytes_max` (and `body_piece_bytes_max`): `piece` is empty at its end, and stays
- * valid until the next call or `fm_next_event`; `last` tells that nothing follows. FM_PARTIAL when nothing has come:
- * FM_EVENT_BODY tells when to ask again. FM_GONE when the client has left, FM_PROTOCOL when the rest cannot be had: `status` is
- * that of the answer.
+ * Reads at most `bytes_max` (and `body_piece_bytes_max`) bytes of an arriving body. `piece` is empty at the end and
+ * valid until the next call or `fm_next_event`; `last` is true if nothing follows. FM_PARTIAL: no bytes yet;
+ * FM_EVENT_BODY reports when to call again. FM_GONE: the client disconnected. FM_PROTOCOL: the rest will not arrive;
+ * `status` is the response's status.
  */
 uint32_t fm_body_read(struct FmWorker *worker,
                       FmRequest request,
@@ -2899,93 +2946,94 @@ uint32_t fm_body_read(struct FmWorker *worker,
                       struct FmError *error);
 
 /**
- * The settings that concern fibers.
+ * Returns the settings about fibers.
  */
 void fm_worker_fibers(const struct FmWorker *worker, struct FmFibers *fibers);
 
 /**
- * The handler of a request waits and will answer later. FM_EVENT_GONE tells when its client leaves
- * before. FM_GONE when it has left already, or was answered.
+ * Marks the handler of a request as waiting; it responds later. FM_EVENT_GONE reports that its client disconnected
+ * before. FM_GONE if the client is already gone, or the request has a response.
  */
-uint32_t fm_defer(struct FmWorker *worker, FmRequest request);
+uint32_t fm_defer(struct FmWorker *worker,
+                  FmRequest request);
 
 /**
- * The handler of a WebSocket waits: nothing more comes from this socket until `fm_ws_resume`, except
- * FM_EVENT_GONE and its close. FM_GONE when it has ended.
+ * Marks the handler of a WebSocket as waiting: until `fm_ws_resume` the socket causes only FM_EVENT_GONE and its
+ * close. FM_GONE if it is closed.
  */
 uint32_t fm_ws_defer(struct FmWorker *worker,
                      FmSocket socket);
 
 /**
- * The handler of a WebSocket that waited has come to its end.
+ * Marks a waiting WebSocket handler as finished.
  */
 void fm_ws_resume(struct FmWorker *worker, FmSocket socket);
 
 /**
- * Asks for one FM_EVENT_WAKE at `due_ms` of `fm_worker_now_ms`; 0 = as soon as output has gone out and
- * events were looked for, UINT64_MAX = not any more. The last call counts.
+ * Requests one FM_EVENT_WAKE at `due_ms` of `fm_worker_now_ms`. 0 = after the next output and poll for events;
+ * UINT64_MAX = never. The last call counts.
  */
 void fm_worker_wake_at(struct FmWorker *worker,
                        uint64_t due_ms);
 
 /**
- * Milliseconds of the monotonic clock.
+ * Returns the monotonic clock in milliseconds.
  */
 uint64_t fm_worker_now_ms(struct FmWorker *worker);
 
 /**
- * Whether something is under way that has no client, and should come to its end before the worker stops.
+ * Sets the busy flag: work without a client is running, and should finish before the worker stops.
  */
-void fm_worker_busy(struct FmWorker *worker,
-                    bool busy);
+void fm_worker_busy(struct FmWorker *worker, bool busy);
 
 /**
- * Whether there is no room for another handler. Meanwhile only FM_EVENT_WAKE, FM_EVENT_GONE and
- * FM_EVENT_STOP come.
+ * Sets the full flag: no further handler can start. While it is set, only FM_EVENT_WAKE, FM_EVENT_GONE and
+ * FM_EVENT_STOP occur.
  */
-void fm_worker_full(struct FmWorker *worker, bool full);
+void fm_worker_full(struct FmWorker *worker,
+                    bool full);
 
 /**
- * This handler runs from now on, though no event was asked for: it has waited. For the report of what holds the loop.
+ * Records that this handler resumes after a wait, without an event, for reports about blocked workers.
  */
 void fm_note_handler(struct FmWorker *worker,
                      uint32_t handler);
 
 /**
- * Whether another handler or task may go on in this turn that has waited, or another task begin; what ran has returned, or
- * waits. When not, ask for an event first, after `fm_worker_wake_at` with 0.
+ * Returns true if another waiting handler or task may resume, or another task may start, in this turn; the previous
+ * one has returned or waits. If false, fetch an event first, after `fm_worker_wake_at` with 0.
  */
 bool fm_may_resume(struct FmWorker *worker);
 
 /**
- * Sends what was answered in this turn at once, while the handler that has answered goes on. Nothing that the core has lent of
- * its request is valid any more.
+ * Sends this turn's responses immediately, while the handler that responded keeps running. Invalidates all strings
+ * that the core lent for its request.
  */
 void fm_send_answers(struct FmWorker *worker);
 
 /**
- * The handler of a request for which `fm_defer` was called has come to its end.
+ * Marks the handler of a request after `fm_defer` as finished.
  */
 void fm_settle(struct FmWorker *worker, FmRequest request);
 
 /**
- * The program waits before it can give the next piece of the stream that answers `request`. FM_EVENT_GONE tells when
- * the client leaves before. FM_GONE when it has left already.
+ * Marks the response stream of `request` as waiting for the application's next piece. FM_EVENT_GONE reports that the
+ * client disconnected before. FM_GONE if it already has.
  */
 uint32_t fm_stream_defer(struct FmWorker *worker,
                          FmRequest request);
 
 /**
- * The piece that FM_EVENT_STREAM asks for cannot be made while there is no room for another handler that waits: it is
- * asked for again after `fm_worker_full`.
+ * Postpones the piece that FM_EVENT_STREAM requested, because no other handler can wait. FM_EVENT_STREAM occurs
+ * again after `fm_worker_full`.
  */
 void fm_stream_later(struct FmWorker *worker,
                      FmRequest request);
 
 /**
- * Asks for one FM_EVENT_READY when `fd` is ready for any of `interest` (FM_WATCH_*) or has hung up; this replaces
- * what was asked for before, and 0 takes it back. The descriptor may be closed at any time: nothing is told of it
- * then. FM_ALWAYS_READY and FM_MISUSE (not open; no memory left): nothing was asked for.
+ * Requests one FM_EVENT_READY when `fd` is ready for any of `interest` (FM_WATCH_*) or has hung up. Replaces an
+ * earlier request; 0 cancels it. The descriptor may be closed at any time; it then causes no event. FM_ALWAYS_READY
+ * and FM_MISUSE (not open; no memory left): no request was made.
  */
 uint32_t fm_watch(struct FmWorker *worker,
                   int32_t fd,
@@ -2993,20 +3041,20 @@ uint32_t fm_watch(struct FmWorker *worker,
                   struct FmError *error);
 
 /**
- * Blocks until there is something for PHP to do. All strings of the event and of the fm_request_*
- * calls stay valid until the next call. `event` holds one already, if only of zeros: few of its fields are set.
+ * Blocks until an event needs PHP. All strings of the event and of the fm_request_* calls stay valid until the next
+ * call. `event` must be initialized, at least with zeros: most events set only a few fields.
  */
 uint32_t fm_next_event(struct FmWorker *worker,
                        struct FmEvent *event);
 
 /**
- * Answers a request. FM_GONE when its client has left or it was answered before.
+ * Responds to a request. FM_GONE if the client disconnected or the request already has a response.
  */
 uint32_t fm_respond(struct FmWorker *worker, FmRequest request, const struct FmResponse *response);
 
 /**
- * Sends `103 Early Hints` with the header lines of `hints` at once. `has_sent` tells whether the client understands them.
- * FM_GONE as for `fm_respond`.
+ * Sends `103 Early Hints` with the header lines of `hints` immediately. `has_sent` is false if the client does not
+ * support them. FM_GONE as for `fm_respond`.
  */
 uint32_t fm_early_hints(struct FmWorker *worker,
                         FmRequest request,
@@ -3014,8 +3062,8 @@ uint32_t fm_early_hints(struct FmWorker *worker,
                         bool *has_sent);
 
 /**
- * Answers a request whose handler failed: `status` (500; 400 when the request is to blame) to the
- * client, `message` and what is known to the log.
+ * Responds to a request whose handler failed: sends `status` (500, or 400 if the request is at fault) and logs
+ * `message` with its details.
  */
 uint32_t fm_fail(struct FmWorker *worker,
                  FmRequest request,
@@ -3024,29 +3072,35 @@ uint32_t fm_fail(struct FmWorker *worker,
                  const struct FmDetail *detail);
 
 /**
- * Counts a handler that has failed, whose client the program itself answers.
+ * Counts a failed handler for which the application itself responds.
  */
 void fm_note_failure(struct FmWorker *worker);
 
 /**
- * After a fatal error: the worker takes no more requests, has a replacement started, finishes its
- * writes, ends its held clients in order, and FM_EVENT_STOP follows.
+ * Retires a worker after a fatal error. It accepts no more requests, requests a replacement, finishes its output and
+ * closes held clients in an orderly way. FM_EVENT_STOP follows.
  */
 void fm_worker_retire(struct FmWorker *worker);
 
 /**
- * What the process should exit with after FM_EVENT_STOP.
+ * Drains a worker whose application cannot start another request. A replacement starts, and requests that no handler
+ * has started go to another worker or to the replacement. FM_EVENT_STOP follows.
+ */
+void fm_worker_replace(struct FmWorker *worker);
+
+/**
+ * Returns the exit code of the process after FM_EVENT_STOP.
  */
 int32_t fm_worker_exit_code(const struct FmWorker *worker);
 
 /**
- * Whether `fm_hold` has to be told what an edge has said.
+ * Returns true if `fm_hold` needs the data that edges add to requests.
  */
 bool fm_worker_has_edges(const struct FmWorker *worker);
 
 /**
- * Answers a request by an event stream and keeps the client, or has the edge keep it that has
- * signed the request. On an error (FM_MISUSE, FM_BACKPRESSURE, FM_GONE) the request is still open.
+ * Responds with an event stream and holds the client, or delegates the hold to the edge that signed the request.
+ * After an error (FM_MISUSE, FM_BACKPRESSURE, FM_GONE) the request is still open.
  */
 uint32_t fm_hold(struct FmWorker *worker,
                  FmRequest request,
@@ -3054,18 +3108,18 @@ uint32_t fm_hold(struct FmWorker *worker,
                  struct FmError *error);
 
 /**
- * Checks a channel's name. FM_MISUSE when it is none.
+ * Checks a channel name. FM_MISUSE if it is invalid.
  */
 uint32_t fm_channel_name_check(struct FmStr channel, struct FmError *error);
 
 /**
- * Checks an event's name and data. FM_MISUSE when they cannot be sent.
+ * Checks an event's name and data. FM_MISUSE if they cannot be sent.
  */
 uint32_t fm_message_check(const struct FmMessage *message, struct FmError *error);
 
 /**
- * How many users are present in a channel: the length that `fm_members` would give without a bound.
- * FM_MISUSE, FM_BACKPRESSURE (the presence table is not to be had).
+ * Counts the users present in a channel, which is the length that `fm_members` returns without a limit. FM_MISUSE,
+ * FM_BACKPRESSURE (the presence table is unavailable).
  */
 uint32_t fm_member_count(struct FmWorker *worker,
                          struct FmStr channel,
@@ -3073,8 +3127,8 @@ uint32_t fm_member_count(struct FmWorker *worker,
                          struct FmError *error);
 
 /**
- * Users present in a channel, at most `count_max` of them, the latest first. The array stays
- * valid until the next call of this function. FM_MISUSE, FM_BACKPRESSURE as `fm_member_count`.
+ * Returns at most `count_max` users present in a channel, the latest first. The array stays valid until the next
+ * call of this function. FM_MISUSE, FM_BACKPRESSURE as for `fm_member_count`.
  */
 uint32_t fm_members(struct FmWorker *worker,
                     struct FmStr channel,
@@ -3084,9 +3138,10 @@ uint32_t fm_members(struct FmWorker *worker,
                     struct FmError *error);
 
 /**
- * The newest messages of a channel after `since` (`ptr` NULL: all), oldest first. The array stays
- * valid until the next call of this function or `fm_history_next`. With `reading` the log of a cluster is not waited for: what is
- * written there is 0, or a number for `fm_history_next` while there is nothing yet. FM_MISUSE, FM_BACKPRESSURE.
+ * Returns the newest messages of a channel after `since` (`ptr` NULL: all), oldest first. The array stays valid
+ * until the next call of this function or `fm_history_next`. With `reading` the call does not wait for the cluster
+ * log: `reading` receives 0, or a number to pass to `fm_history_next` while the log has not replied. FM_MISUSE,
+ * FM_BACKPRESSURE.
  */
 uint32_t fm_history(struct FmWorker *worker,
                     struct FmStr channel,
@@ -3098,8 +3153,8 @@ uint32_t fm_history(struct FmWorker *worker,
                     struct FmError *error);
 
 /**
- * Goes on with history that the log is asked for. `over` is false, and the answer FM_OK, while it has not answered; when it is
- * true, the number is of no more use. FM_BACKPRESSURE.
+ * Continues a read of history from the cluster log. While the log has not replied, `over` is false and the result
+ * FM_OK. After `over` is true the number is invalid. FM_BACKPRESSURE.
  */
 uint32_t fm_history_next(struct FmWorker *worker,
                          FmReading reading,
@@ -3109,7 +3164,7 @@ uint32_t fm_history_next(struct FmWorker *worker,
                          struct FmError *error);
 
 /**
- * Stops waiting for history.
+ * Cancels a read of history.
  */
 void fm_history_forget(struct FmWorker *worker, FmReading reading);
 
@@ -3119,8 +3174,8 @@ void fm_history_forget(struct FmWorker *worker, FmReading reading);
 void fm_worker_log(struct FmWorker *worker, uint32_t level, struct FmStr message);
 
 /**
- * Writes a log line about the program's code. `is_bounded`: clients can cause it at will, so that only so many are
- * written per second.
+ * Writes a log line about the application's code. `is_bounded` limits the lines per second, for those that clients
+ * can trigger at will.
  */
 void fm_worker_tell(struct FmWorker *worker,
                     uint32_t level,
@@ -3129,38 +3184,44 @@ void fm_worker_tell(struct FmWorker *worker,
                     const struct FmDetail *detail);
 
 /**
+ * Logs a line that the application wrote to standard error, regardless of `log_level`.
+ */
+void fm_worker_log_text(struct FmWorker *worker, struct FmStr line);
+
+/**
  * Frees a worker after FM_EVENT_STOP.
  */
 void fm_worker_free(struct FmWorker *worker);
 
 /**
- * Writes FM_WS_ACCEPT_BYTES bytes: the answer to a client's key. False when the key is not base64 of 16 bytes.
+ * Writes Sec-WebSocket-Accept for a client's key, FM_WS_ACCEPT_BYTES bytes. False if the key is not base64 of 16
+ * bytes.
  *
  * # Safety
- * What the header says of pointers: those of bytes and arrays have as much room as is said above.
+ * The contract at the head of the header: bytes and arrays have the documented sizes.
  */
 bool fm_ws_accept(struct FmStr key,
                   char *accept);
 
 /**
- * Bytes of a frame with its header.
+ * Returns the length of a frame with its header, in bytes.
  */
 size_t fm_ws_frame_bytes(size_t payload_bytes, bool masked);
 
 /**
- * Whether these bytes may be a text message: they are UTF-8.
+ * Returns true if the bytes are valid UTF-8, as a text message requires.
  *
- * For C, which writes the header of a plain text frame itself: that takes less than a call.
+ * For C, which writes the header of a plain text frame itself, because that is cheaper than a call.
  */
 bool fm_ws_is_text(struct FmStr payload);
 
 /**
- * Writes a frame of `fm_ws_frame_bytes` bytes. Of `frame` opcode, reserved, fin, masked and key count.
+ * Writes a frame of `fm_ws_frame_bytes` bytes. Uses the fields opcode, reserved, fin, masked and key of `frame`.
  *
- * FM_MISUSE when the frame would break the protocol; what was written is then of no use.
+ * FM_MISUSE if the frame would violate the protocol; the buffer's content is then undefined.
  *
  * # Safety
- * What the header says of pointers: those of bytes and arrays have as much room as is said above.
+ * The contract at the head of the header: bytes and arrays have the documented sizes.
  */
 uint32_t fm_ws_encode(const struct FmWsFrame *frame,
                       struct FmStr payload,
@@ -3168,12 +3229,12 @@ uint32_t fm_ws_encode(const struct FmWsFrame *frame,
                       struct FmError *error);
 
 /**
- * Writes the payload of a close frame, at most FM_WS_CLOSE_BYTES bytes, and its length.
+ * Writes the payload of a close frame, at most FM_WS_CLOSE_BYTES bytes, and returns its length.
  *
- * FM_MISUSE when the code must not be sent, or the reason is too long or not UTF-8.
+ * FM_MISUSE if the code must not be sent, or the reason is too long or not UTF-8.
  *
  * # Safety
- * What the header says of pointers: those of bytes and arrays have as much room as is said above.
+ * The contract at the head of the header: bytes and arrays have the documented sizes.
  */
 uint32_t fm_ws_close(int64_t code,
                      struct FmStr reason,
@@ -3184,8 +3245,8 @@ uint32_t fm_ws_close(int64_t code,
 /**
  * Reads the header of the frame at the start of `bytes`.
  *
- * FM_OK when the whole frame is there, FM_PARTIAL when bytes are missing, FM_PROTOCOL with `frame.close_code`
- * when it breaks the protocol or is longer than `payload_bytes_max`. `reserved` are the reserved bits that may be set.
+ * FM_OK if the frame is complete, FM_PARTIAL if bytes are missing. FM_PROTOCOL with `frame.close_code` if the frame
+ * violates the protocol or is longer than `payload_bytes_max`. `reserved` are the reserved bits that may be set.
  */
 uint32_t fm_ws_header(struct FmStr bytes,
                       uint32_t masking,
@@ -3195,13 +3256,14 @@ uint32_t fm_ws_header(struct FmStr bytes,
                       struct FmError *error);
 
 /**
- * Writes the payload of a frame that `fm_ws_header` has read from the same bytes, unmasked, and checks it.
+ * Writes the unmasked payload of a frame that `fm_ws_header` read from the same bytes, and checks it.
  *
- * Sets `frame.close_code` of a close frame; its reason starts at `out + 2`. FM_PROTOCOL with `frame.close_code`
- * for a text that is not UTF-8 (of a fragment, that cannot be the first one of such) and for a malformed close frame.
+ * Sets `frame.close_code` of a close frame; its reason starts at `out + 2`. FM_PROTOCOL with `frame.close_code` for
+ * a malformed close frame and for text that is not UTF-8. A first fragment may end inside a character; further
+ * fragments are not checked.
  *
  * # Safety
- * What the header says of pointers: those of bytes and arrays have as much room as is said above.
+ * The contract at the head of the header: bytes and arrays have the documented sizes.
  */
 uint32_t fm_ws_payload(struct FmWsFrame *frame,
                        const char *payload,
@@ -3209,51 +3271,52 @@ uint32_t fm_ws_payload(struct FmWsFrame *frame,
                        struct FmError *error);
 
 /**
- * Checks what is asked for. NULL with an error: FM_MISUSE.
+ * Creates a client after checking the parameters. Returns NULL and FM_MISUSE for invalid ones.
  */
 struct FmWsClient *fm_ws_client_new(const struct FmWsOpening *opening, struct FmError *error);
 
 /**
- * Releases a client.
+ * Frees a client.
  */
 void fm_ws_client_free(struct FmWsClient *client);
 
 /**
- * What is to be sent. Valid until the next call for this client.
+ * Returns the bytes to send. Valid until the next call for this client.
  */
 struct FmStr fm_ws_client_output(const struct FmWsClient *client);
 
 /**
- * All of the output was sent.
+ * Clears the output after C has sent all of it.
  */
 void fm_ws_client_flushed(struct FmWsClient *client);
 
 /**
- * Where to put what comes, and how much at most; then say so by `fm_ws_client_filled`. NULL after a panic.
+ * Returns the free input buffer and its length; then call `fm_ws_client_filled`. NULL after a panic.
  */
 char *fm_ws_client_room(struct FmWsClient *client,
                         size_t *len);
 
 /**
- * So many bytes were put into the room: at most its length.
+ * Records that C read `bytes` bytes into the buffer, at most its length.
  */
 void fm_ws_client_filled(struct FmWsClient *client, size_t bytes);
 
 /**
- * The next thing that came. FM_PARTIAL: read more. FM_IO: the handshake was refused. FM_PROTOCOL: the server is at fault;
- * send the output and close. Send the output after FM_OK too.
+ * Returns the next received item. FM_PARTIAL: read more. FM_IO: the server refused the handshake. FM_PROTOCOL: the
+ * server violated the protocol; send the output and close. Send the output after FM_OK too.
  */
 uint32_t fm_ws_client_next(struct FmWsClient *client,
                            struct FmWsReceived *received,
                            struct FmError *error);
 
 /**
- * The connection has ended. The code to tell the program; 0 when a close frame has told it.
+ * Records the end of the connection. Returns the close code for the application; 0 if a close frame already reported
+ * it.
  */
 uint16_t fm_ws_client_ended(struct FmWsClient *client);
 
 /**
- * Puts a message into the output. FM_GONE when the connection is closed, FM_MISUSE for text that is not UTF-8.
+ * Adds a message to the output. FM_GONE if the connection is closed, FM_MISUSE for text that is not UTF-8.
  */
 uint32_t fm_ws_client_send(struct FmWsClient *client,
                            bool binary,
@@ -3261,14 +3324,12 @@ uint32_t fm_ws_client_send(struct FmWsClient *client,
                            struct FmError *error);
 
 /**
- * Puts a ping into the output. FM_GONE when the connection is closed, FM_MISUSE when it is too long.
+ * Adds a ping to the output. FM_GONE if the connection is closed, FM_MISUSE if it is too long.
  */
-uint32_t fm_ws_client_ping(struct FmWsClient *client,
-                           struct FmStr payload,
-                           struct FmError *error);
+uint32_t fm_ws_client_ping(struct FmWsClient *client, struct FmStr payload, struct FmError *error);
 
 /**
- * Puts a close frame into the output, once. FM_MISUSE when code or reason cannot be sent.
+ * Adds a close frame to the output, once. FM_MISUSE if the code or reason is not allowed.
  */
 uint32_t fm_ws_client_close(struct FmWsClient *client,
                             int64_t code,
@@ -3276,16 +3337,16 @@ uint32_t fm_ws_client_close(struct FmWsClient *client,
                             struct FmError *error);
 
 /**
- * Whether messages can be sent.
+ * Returns true if messages can be sent.
  */
 bool fm_ws_client_can_send(const struct FmWsClient *client);
 
 /**
- * Whether messages can come.
+ * Returns true if messages can still arrive.
  */
 bool fm_ws_client_can_read(const struct FmWsClient *client);
 
 /**
- * The subprotocol that was agreed on; absent when there is none. Valid as long as the client.
+ * Returns the negotiated subprotocol; absent if there is none. Valid until the client is freed.
  */
 struct FmStr fm_ws_client_protocol(const struct FmWsClient *client);

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# An application of Debian's as its authors publish it: in one folder, with what it needs, ready to be installed in a browser.
+# Unpacks a PHP application from Debian's packages into one folder with its dependencies. The result equals the upstream archive:
+# unconfigured, ready for installation in a browser.
 #   scripts/applications.sh dokuwiki|mediawiki|wordpress FOLDER
-# Packages are downloaded and unpacked, not installed. Ends with 3 where they cannot be had.
+# Packages are downloaded and unpacked, not installed. Exits with status 3 if they cannot be downloaded.
 set -euo pipefail
 
 name=${1:?dokuwiki, mediawiki or wordpress} folder=${2:?a folder to make}
@@ -32,11 +33,11 @@ if [ ! -e "$system/done" ]; then
         [ ! -e "$new$target" ] || ln -sfn "$system$target" "$link"
     done
     touch "$new/done"
-    # Another run may have been faster.
+    # A concurrent run may have moved its result here first.
     mv -T "$new" "$system" 2>/dev/null || [ -e "$system/done" ]
 fi
 
-# Debian puts settings, data and libraries elsewhere, by links and changed paths.
+# Debian moves settings, data and libraries to other folders, by links and patched paths. The functions below undo that.
 dokuwiki() {
     cp -r "$system/usr/share/dokuwiki" "$folder"
     rm -f "$folder"/.htaccess "$folder"/lib/tpl "$folder"/lib/plugins "$folder"/inc/preload.php
@@ -53,7 +54,7 @@ dokuwiki() {
 
 mediawiki() {
     mkdir "$folder"
-    # Its settings are a link to where the administrator's would be.
+    # Debian's LocalSettings.php is a link to the administrator's file in /etc.
     tar -C "$system/usr/share/mediawiki" --dereference --exclude=./LocalSettings.php --exclude=./extensions-core -c . | tar -C "$folder" -x
     chmod -R u+rwX "$folder"
 }

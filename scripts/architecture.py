@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes the graph of crates into ARCHITECTURE.md from their Cargo.toml, and checks what that page and CONTRIBUTING.md name.
+"""Generates the crate graph of ARCHITECTURE.md from Cargo.toml files, and checks the paths in that page and CONTRIBUTING.md.
 
     scripts/architecture.py [--check]
 
-Rows of tours and recipes have `FILE: function`: the file must be there and define that function. Every other path in
-backticks must be there too. --check changes nothing and fails on a difference. ARCHITECTURE.md has at most BYTES_MAX bytes.
+`FILE: function` in backticks names a function: the file must exist and define it. Every other path in backticks must exist.
+--check changes nothing and fails on a difference. ARCHITECTURE.md may have at most BYTES_MAX bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TEST_ONLY = {"fermata-testkit", "fermata-tests"}
 
 
 def crates() -> dict[str, tuple[str, list[str]]]:
-    """Name, description and the crates of ours that each builds on; not for tests."""
+    """Returns the description and the dependencies within this workspace of each crate, except crates for tests."""
     found = {}
     for path in sorted((ROOT / "crates").glob("*/Cargo.toml")):
         table = tomllib.loads(path.read_text())
@@ -37,7 +37,7 @@ def crates() -> dict[str, tuple[str, list[str]]]:
 
 
 def floors(all: dict[str, tuple[str, list[str]]]) -> list[list[str]]:
-    """Crates by the length of the longest way down: no arrow goes up."""
+    """Returns the crates by the length of their longest dependency chain, the longest first."""
     depth: dict[str, int] = {}
 
     def of(name: str) -> int:

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Writes ext/fermata_arginfo.h from ext/fermata.stub.php; with --check only compares and fails on a difference.
+# Generates ext/fermata_arginfo.h from ext/fermata.stub.php. With --check, only compares the two and fails if they differ.
 #
-# PHP's gen_stub.php downloads PHP-Parser unless a folder of a certain name lies beside it. We put a copy of
-# the script into a scratch folder, beside a link to the parser that Debian's php-parser package installs.
+# PHP's gen_stub.php downloads PHP-Parser unless the folder PHP-Parser-VERSION exists next to it. A scratch folder therefore
+# holds a copy of gen_stub.php and a link to the parser of Debian's php-parser package.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -30,7 +30,7 @@ mkdir -p "$scratch/PHP-Parser-$version/lib"
 ln -s "$parser" "$scratch/PHP-Parser-$version/lib/PhpParser"
 cp "$root/ext/fermata.stub.php" "$scratch/fermata.stub.php"
 
-# The tokenizer may be a shared extension, so the machine's own ini files are read.
+# No -n: the tokenizer may be a shared extension that the system's ini files load.
 "$php" -d error_reporting=E_ALL\&~E_DEPRECATED "$scratch/gen_stub.php" -f "$scratch/fermata.stub.php" >"$scratch/log" 2>&1 || {
     cat "$scratch/log" >&2
     exit 1

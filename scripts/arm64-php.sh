@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # Builds the extension for arm64 and runs the extension's tests with Debian's PHP for arm64, emulated by QEMU.
 #
-#   scripts/arm64-php.sh [TEST…]    the .phpt named; default: those below
-#   scripts/arm64-php.sh --all      all of them
-#   scripts/arm64-php.sh --root     prints the folder with PHP for arm64, and does no more
-#   FERMATA_CORE=FILE …             links this core of the extension; default: compiled with the profile of tests, as `make test-targets` does
+#   scripts/arm64-php.sh [TEST…]    runs these .phpt tests; default: the selection below
+#   scripts/arm64-php.sh --all      runs all .phpt tests
+#   scripts/arm64-php.sh --root     only prints the folder with PHP for arm64
+#   FERMATA_CORE=FILE …             links this core; default: compiles one in the test profile, as `make test-targets` does
 #
-# PHP and what it needs are unpacked, not installed, below FERMATA_CACHE (~/.cache/fermata by default; 130 MB, under a minute): QEMU
-# finds their files there. So neither root nor a chroot is needed. The script that drives the tests is run by this machine's own PHP.
+# PHP and its dependencies are unpacked, not installed, below FERMATA_CACHE (default ~/.cache/fermata; 130 MB, under a minute). QEMU
+# finds the files there, so neither root nor a chroot is needed. The host's own PHP runs the test driver run-tests.php.
 #
-# QEMU emulates no io_uring, so FERMATA_IO is epoll, and tells a process another time of its own start than it tells others: a table
-# that processes share takes each owner of its locks for dead, so table_shared and table_forked cannot pass.
-# Where something is missing nothing is run, which in CI is a failure.
+# QEMU does not emulate io_uring, so FERMATA_IO is epoll. QEMU reports a process's start time differently to that process and to
+# others. A shared table then treats each lock owner as dead, so table_shared and table_forked cannot pass.
+# If a tool is missing, no test runs; in CI that is a failure.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -29,7 +29,7 @@ debian=$cache/php$version-arm64
 build=$root/build/php$version-arm64
 packages=()
 for module in cli curl mbstring mysql pgsql sqlite3; do packages+=("php$version-$module"); done
-# A few of each part of the extension: enough to see that it was compiled for what it runs on.
+# A few tests of each part of the extension: enough to show that it was compiled correctly for arm64.
 some=(module settings random request_query uploads response_stream hold channel_publish_text exit fatal_error time_limit memory_limit tls
     hooks_processes hooks_sockets hooks_sqlite pool jobs waiting_tasks websocket_echo websocket_compression)
 
@@ -40,7 +40,7 @@ cannot() {
     exit 0
 }
 
-# Unpacks the packages and all that they depend on. apt's own lists and what is installed stay as they are.
+# Unpacks the packages and their dependencies. Leaves apt's lists and the installed packages unchanged.
 unpack() { # folder
     local archive apt archives
     archive=$(debian_mirror)
@@ -54,7 +54,7 @@ unpack() { # folder
         -o Dir::State::status="$apt/status" -o Dir::Cache="$apt/cache" -o APT::Sandbox::User=root)
     apt-get "${options[@]}" update &&
         apt-get "${options[@]}" --download-only install "${packages[@]}" &&
-        # Of the tools to build with, the headers and scripts alone: compilers are this machine's.
+        # Unpack only the headers and scripts of the development package: the host's cross compiler is used.
         (cd "$archives" && apt-get "${options[@]}" download "php$version-dev") || return
     for package in "$archives"/*.deb; do dpkg-deb -x "$package" "$1" || return; done
     rm -rf "$apt"
@@ -101,6 +101,6 @@ case ${1:-} in
     '') tests=("${some[@]}") ;;
     *) tests=("$@") ;;
 esac
-# An emulated PHP takes ten times as long: what the defaults give seconds gets minutes, and a slow worker is none to kill or to warn of.
+# An emulated PHP is ten times slower: time limits of seconds become minutes, and slow workers are neither killed nor reported.
 export FERMATA_PHPT_WAIT_S=240 FERMATA_DRAIN_TIMEOUT_MS=60000 FERMATA_STALL_TIMEOUT_MS=0 FERMATA_BLOCKING_CALL_MS=60000 FERMATA_IO=epoll
 FERMATA_EXTENSION=$build/fermata.so FERMATA_PHPT_PHP=$build/php BUILD=$build exec scripts/phpt.sh "${tests[@]}"

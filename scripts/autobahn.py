@@ -1,9 +1,9 @@
-"""Summarises reports of the Autobahn Testsuite; scripts/autobahn.sh calls it.
+"""Summarises reports of the Autobahn Testsuite. Called by scripts/autobahn.sh.
 
-    autobahn.py [--keep] FOLDER SIDE…   reads FOLDER/SIDE/index.json, prints and with --keep keeps the summary
-    autobahn.py --check                 whether the kept summary passes and is what docs/conformance.md says
+    autobahn.py [--keep] FOLDER SIDE…   reads FOLDER/SIDE/index.json and prints a summary; --keep also saves it
+    autobahn.py --check                 fails unless the saved summary passes and docs/conformance.md agrees with it
 
-Fails when a case is neither OK, NON-STRICT nor INFORMATIONAL, or did not close as it should.
+A case passes if its behaviour is OK, NON-STRICT or INFORMATIONAL and its close handling also passes.
 """
 
 import json
@@ -23,7 +23,7 @@ SIDES = {
     "client": "`Fermata\\WebSocket\\Client`",
 }
 REQUIRED = ("server", "server-io_uring")
-"""The client's side is Fermata's own for tests and scripts; the server must have been judged on both io drivers."""
+"""Sides whose results must exist: the server on both io drivers. The client is only for tests and scripts."""
 PASSES = ("OK", "NON-STRICT", "INFORMATIONAL", "UNIMPLEMENTED")
 GROUPS = {
     "1": "Framing",
@@ -38,7 +38,7 @@ GROUPS = {
     "12": "Compression, different messages",
     "13": "Compression, different parameters",
 }
-# Cases in each group of a whole run. A kept summary has to have them all.
+# Number of cases in each group of a full run. A saved summary must contain all of them.
 COUNTS = {"1": 16, "2": 11, "3": 7, "4": 10, "5": 20, "6": 145, "7": 37, "9": 54, "10": 1, "12": 90, "13": 126}
 
 
@@ -47,7 +47,7 @@ def order(case):
 
 
 def outcome(result):
-    """What counts of a case: how it behaved, or how it closed if that is worse."""
+    """Returns the outcome of a case: its behaviour, followed by its close handling if the latter did not pass."""
     behaviour, close = result["behavior"], result["behaviorClose"]
     if close not in PASSES:
         return f"{behaviour}, close {close}"
@@ -55,13 +55,13 @@ def outcome(result):
 
 
 def read(path):
-    """From case to outcome; the one agent's."""
+    """Returns the outcome of each case in a report, which must contain exactly one agent."""
     (agent,) = json.loads(path.read_text()).values()
     return {case: outcome(agent[case]) for case in sorted(agent, key=order)}
 
 
 def summarise(cases):
-    """By group how many there are of each outcome, and which are not simply OK."""
+    """Returns the number of cases per group and outcome, and the cases whose outcome is not OK."""
     groups = {}
     for case, result in cases.items():
         group = groups.setdefault(case.split(".")[0], {})

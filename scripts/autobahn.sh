@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs the Autobahn Testsuite against the server on both io drivers, over HTTP/2 (RFC 8441, by a proxy in Node) and against Fermata\WebSocket\Client, and keeps a summary of
-# what it says in tests/conformance/autobahn.json and docs/conformance.md. Takes about an hour.
+# Runs the Autobahn Testsuite against the server with both I/O drivers, over HTTP/2 (RFC 8441, through a proxy in Node), and
+# against Fermata\WebSocket\Client. Writes summaries to tests/conformance/autobahn.json and docs/conformance.md. Takes an hour.
 #
 #   scripts/autobahn.sh [server|server-io_uring|server-http2|client]… [--cases PATTERN[,PATTERN…]]
 #
-# Without --cases all are run; with it the summary is printed and not kept.
-# The suite needs Python 2.7: AUTOBAHN_PYTHON names it (default: pyenv's). It is installed into AUTOBAHN_DIR
-# (default: target/autobahn), never into the repository or the system.
+# Without --cases all cases run. With --cases the summary is printed and not saved.
+# The suite needs Python 2.7: AUTOBAHN_PYTHON is its command (default: pyenv's). The suite is installed into AUTOBAHN_DIR
+# (default: target/autobahn), never into tracked folders or the system.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -54,7 +54,7 @@ if [ ! -e "$packages/.complete" ]; then
     }
     touch "$packages/.complete"
 fi
-# The packages have namespaces, which only a site folder may have.
+# Namespace packages work only in a site folder, so PYTHONPATH does not suffice.
 suite() {
     exec "$python" -c "import site, sys; site.addsitedir('$packages'); sys.argv[0] = 'wstest'
 from autobahntestsuite.wstest import run; run()" "$@"
@@ -73,7 +73,7 @@ end() {
 }
 trap end EXIT
 
-# The first line of a file that matches, as soon as there is one.
+# Waits for a line of a file that matches, and prints the first one.
 wait_for() {
     local end=$((SECONDS + 30))
     until grep -m 1 -oE "$2" "$1" 2>/dev/null; do

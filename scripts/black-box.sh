@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs black-box tests of Rust: scripts/black-box.sh cargo test … [-- ARGUMENTS].
+# Runs Rust black-box tests and repeats failed ones: scripts/black-box.sh cargo test … [-- ARGUMENTS].
 #
-# These start servers, browsers' peers and databases, several at a time, beside the suite under valgrind, and wait for what
-# each does. One that fails there has shown a fault or was starved. So a few that failed are run again, each alone and
-# several times in a row; if each passes each time the suite passes, and it names them as FLAKY: each is a fault to
-# be found. More than a few that fail at once are not chance and not run again.
+# These tests start servers and databases, several at a time, while the valgrind suite also runs. A failed test has found a fault,
+# or did not get enough processor time. Up to FLAKY_MAX failed tests therefore run again, each alone, RUNS_ALONE times. If every
+# run passes, the suite passes and reports the tests as FLAKY: each of them still has a fault to find. If more tests fail, none
+# is repeated and the suite fails.
 set -uo pipefail
 
 readonly FLAKY_MAX=2 # tests
@@ -28,9 +28,9 @@ done
 status=${PIPESTATUS[0]}
 [ "$status" != 0 ] || exit 0
 
-# As libtest lists them at the end of each program: four spaces and a name, after a line "failures:".
+# libtest lists failed tests at the end of each test binary: after a line "failures:", four spaces and a name per line.
 mapfile -t failed < <(sed -n '/^failures:$/,/^test result:/s/^    \([A-Za-z0-9_:]\+\)$/\1/p' "$log" | sort -u)
-# What did not compile, or crashed, has no list.
+# A binary that did not compile or that crashed prints no list.
 programs=$(grep -c '^test result: FAILED' "$log")
 targets=$(grep -c '^    `.*--[a-z]* *[a-z0-9_-]*`$' "$log")
 if [ ${#failed[@]} -eq 0 ] || [ ${#failed[@]} -gt $FLAKY_MAX ] || [ "$programs" != "$targets" ]; then
@@ -41,7 +41,7 @@ for name in "${failed[@]}"; do
         printf -- '-- again, alone, %d of %d: %s\n' "$run" $RUNS_ALONE "$name"
         "${command[@]}" -- --exact "$name" >"$log" 2>&1
         status=$?
-        # A name that none of the programs knows would pass.
+        # A filter that matches no test exits with status 0, so a passed test is required.
         if [ $status != 0 ] || [ "$(grep -c '^test result: ok\. 1 passed' "$log")" = 0 ]; then
             cat "$log"
             exit 1

@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
-# Builds build/fermata.so (the extension) and build/fermata (the command).
+# Builds the extension build/fermata.so and the command build/fermata.
 #
-# The extension is compiled in a copy of ext/, so phpize leaves nothing in the source tree.
-# A second run without changes does nothing; a change in crates/ links anew, a changed header
-# compiles anew, a changed config.m4 or set of files configures anew.
+# The extension is compiled in a copy of ext/, so phpize writes no files into the source tree. A run without changes does nothing.
+# A change in crates/ only relinks, a changed header recompiles, and a changed config.m4 or list of files runs configure again.
 #
 #   PHP=php8.3 scripts/build-ext.sh      builds for another PHP
 #   BUILD=build/asan CFLAGS=… …          builds into another folder, with other flags
-#   FERMATA_CORE=libfermata_ffi.a …      links this core and builds the extension alone, without Rust
-#   PROFILE=quick …                      builds the core with Cargo's profile `quick`, in seconds after a change; not to be measured
-#   PHPIZE=… PHP_CONFIG=… …              builds for the PHP that these two belong to, which need not run here
+#   FERMATA_CORE=libfermata_ffi.a …      links this core library and builds only the extension, without Rust
+#   PROFILE=quick …                      builds the core with Cargo's profile `quick`: seconds after a change; not for benchmarks
+#   PHPIZE=… PHP_CONFIG=… …              builds for the PHP of these two scripts, which need not run on this machine
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -37,7 +36,7 @@ else
 fi
 
 mkdir -p "$work"
-# Two builds in one folder would configure and link over each other; the second waits.
+# Concurrent builds in one folder would overwrite each other's files, so the second one waits.
 exec 9>"$build/.lock"
 flock 9
 if [ -z "$ready_core" ]; then
@@ -46,7 +45,7 @@ if [ -z "$ready_core" ]; then
         install -m 755 "$CARGO_TARGET_DIR/$profile/fermata" "$build/fermata"
 fi
 
-# Copy what changed, and only that, so that make sees true dates.
+# Copy only changed files, so that make sees correct modification times.
 for file in ext/*.[ch] ext/*/*.[ch] ext/*.php ext/config.m4; do
     copy=$work/${file#ext/}
     if ! cmp -s "$file" "$copy"; then
@@ -55,7 +54,7 @@ for file in ext/*.[ch] ext/*/*.[ch] ext/*.php ext/config.m4; do
     fi
 done
 
-# What a configured build depends on: the PHP, the flags, the list of sources and config.m4.
+# Inputs of configure: the PHP, the flags, the list of sources and config.m4.
 configuration=$(
     "$php_config" --version --extension-dir
     echo "$root $FERMATA_CORE ${CC:-} ${CFLAGS:-} ${LDFLAGS:-} ${CONFIGURE_ARGUMENTS:-}"
@@ -77,17 +76,17 @@ if [ ! -e "$work/Makefile" ] || [ "$configuration" != "$(cat "$work/.configurati
     printf '%s\n' "$configuration" >"$work/.configuration"
 fi
 
-# The Makefile knows its headers and the library, so this compiles and links only what is old.
+# The Makefile lists the headers and the core library as dependencies, so make rebuilds only outdated files.
 mkdir -p "$work/modules"
 make -s -C "$work" -j"$(nproc)" >"$work/make.log" 2>&1 || {
     cat "$work/make.log" >&2
     exit 1
 }
-# Warnings of our own code are worth seeing even when the build succeeds.
+# Print compiler warnings of the extension even if the build succeeds.
 grep -E 'warning:' "$work/make.log" >&2 || true
 
 if ! cmp -s "$work/modules/fermata.so" "$build/fermata.so"; then
-    # Replaced by rename: a server that has the old one mapped keeps it.
+    # Replace by rename: a running server keeps its mapping of the old file.
     cp "$work/modules/fermata.so" "$build/fermata.so.new"
     mv "$build/fermata.so.new" "$build/fermata.so"
 fi

@@ -1,23 +1,23 @@
 <?php
 
 /**
- * Runs the samples of the documentation, or of the pages named, so that none of them can be wrong for long.
+ * Runs the samples of the whole documentation, or of the given pages.
  *
- * What it finds in a page:
- *   ```php              is linted; a block without `<?php` gets one first.
- *   ```php server       is also started; it must say where it listens.
- *   ```php script       is also run to its end, beside the server above it.
- *   ```console          has lines `$ command`, run together in bash; the other lines are the output
- *                       they must give. `…` stands for anything within a line.
- *   ```console background   is the same, started first and read when the page's next server starts
- *                       or the page ends; the output must begin with what is shown.
- *   ```console first    has what a reader types before starting the next server.
- *   ```ini FILE         (or another language) must be that file of the repository, word for word.
+ * The info string of a code block selects the check:
+ *   ```php              Linted. A missing `<?php` is added.
+ *   ```php server       Also started. The server must print its address.
+ *   ```php script       Also run until it exits, while the server above it runs.
+ *   ```console          The lines `$ command` run in one bash. The other lines are the expected output, in which `…`
+ *                       matches any text within a line.
+ *   ```console background   As above, but started in the background. Its output is read when the page's next server starts,
+ *                       or at the end of the page. The output must begin with the lines shown.
+ *   ```console first    Commands that a reader types before starting the next server.
+ *   ```ini FILE         (or another language) Must be identical to this file of the repository.
  *
- * A server starts as a reader would start it: as server.php in an empty folder, which has nothing but what the page made by
- * `console first`, and without settings but the address. It listens on a free port, with TLS when its code has an https
- * address; `127.0.0.1:8080` or `127.0.0.1:8443` in a command or script is replaced by its address, and the ports of the edge,
- * `127.0.0.1:7999` and `127.0.0.1:5561`, by free ones. HOME is a folder of the run.
+ * A server starts as server.php in an otherwise empty folder. The folder contains only files that the page created by
+ * `console first`, and the only setting is the address. The server listens on a free port, with TLS if its code has an https
+ * address. In commands and scripts, `127.0.0.1:8080` and `127.0.0.1:8443` are replaced by its address. The edge's addresses,
+ * `127.0.0.1:7999` and `127.0.0.1:5561`, are replaced by ones with free ports. HOME is a temporary folder.
  */
 
 declare(strict_types=1);
@@ -55,7 +55,7 @@ final class Child
         return proc_get_status($this->process)['running'];
     }
 
-    /** Waits until the condition holds or the process ends; false when neither happens in time. */
+    /** Waits until the condition holds or the process exits. Returns false if neither happens in time. */
     public function waitUntil(Closure $condition, float $secondsMax): bool
     {
         $deadline = microtime(true) + $secondsMax;
@@ -88,18 +88,18 @@ final class Samples
     public int $failed = 0;
     private ?Child $server = null;
     private string $address = '';
-    /** Where the page's server and commands run. */
+    /** Working folder of the page's server and commands. */
     private string $folder;
     private int $folders = 0;
     private bool $prepared = false;
-    /** @var array<string, string> addresses of an edge, and what they are in this run */
+    /** @var array<string, string> edge addresses in the documentation, and their replacements in this run */
     private array $ports = [];
-    /** @var list<array{string, string, Child}> place, expected output, process */
+    /** @var list<array{string, string, Child}> page and line, expected output, process */
     private array $background = [];
 
     public function __construct(private readonly string $extension, private readonly string $top)
     {
-        // Both at once, so that they differ.
+        // Hold both sockets open while choosing, so that the ports differ.
         foreach (['127.0.0.1:7999', '127.0.0.1:5561'] as $address) {
             $held[] = $socket = stream_socket_server('tcp://127.0.0.1:0');
             $this->ports[$address] = stream_socket_get_name($socket, false);
@@ -240,12 +240,12 @@ final class Samples
     {
         [$commands, $expected] = $this->split($text);
         $this->background[] = [$place, $expected, $this->bash($commands)];
-        // The next sample talks to this one, and the page gives no sign of when it is ready.
+        // The next sample connects to this process, and no output shows when the process is ready.
         usleep(500_000);
         return true;
     }
 
-    /** @return array{string, string} the commands and the output they must give */
+    /** @return array{string, string} the commands and their expected output */
     private function split(string $text): array
     {
         $commands = $expected = [];
@@ -265,7 +265,7 @@ final class Samples
 
     private function bash(string $commands): Child
     {
-        // exec keeps a single command the process itself, so that stopping it stops the command.
+        // With exec a single command replaces bash, so that a signal to the process stops the command.
         $limit = COMMAND_SECONDS_MAX . 's';
         return new Child(['timeout', $limit, 'bash', '-c', $commands], $this->folder, [
             'GRIP_URL' => "http://{$this->ports['127.0.0.1:5561']}",
@@ -281,10 +281,10 @@ final class Samples
     /** @return array<string, string> */
     private function environment(): array
     {
-        // The command lies beside the extension.
+        // The command is in the same folder as the extension.
         return [
             'HOME' => $this->top,
-            // As after installing it: whatever PHP a sample starts has it too.
+            // Every PHP process that a sample starts loads the extension, as after an installation.
             'PHP_INI_SCAN_DIR' => ":$this->top/ini",
             'PATH' => dirname($this->extension) . ':' . getenv('PATH'),
             'GRIP_URL' => '',

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A crowd joins a chat that runs: CLIENTS=10000 held clients of one user, for HOLD=60 seconds, while its corner counts them.
+# Connects CLIENTS=10000 held clients of one user to a running chat for HOLD=60 seconds. The chat page shows their number.
 #   scripts/crowd.sh [http://127.0.0.1:8000]
 # Needs build/fermata and curl.
 set -euo pipefail

@@ -1,10 +1,10 @@
-# Sourced by scripts that make a Debian, or take sources from its archive.
+# Sourced by scripts that create a Debian root folder or download sources from Debian's archive.
 # shellcheck shell=bash
 
 debian_codename() { sed -n 's/^VERSION_CODENAME=//p' /etc/os-release; }
 
-# Where the machine itself gets Debian from, without the updates, whose sources not every copy of the archive has; nothing where
-# apt's configuration names none. FERMATA_DEBIAN_MIRROR names another archive, on a machine that is no Debian.
+# Prints the address of the Debian archive in apt's configuration, or nothing if there is none. Skips the updates, because some
+# mirrors lack their sources. FERMATA_DEBIAN_MIRROR overrides the address, for machines that do not run Debian.
 debian_mirror() {
     if [ -n "${FERMATA_DEBIAN_MIRROR:-}" ]; then
         echo "$FERMATA_DEBIAN_MIRROR"
@@ -15,7 +15,7 @@ debian_mirror() {
         awk -v codename="$(debian_codename)" '$1 == "Debian" && $2 == codename { print $3; exit }'
 }
 
-# Makes a Debian 12 in FOLDER, once: 170 MB, a minute, by debootstrap as root. Prints why not, where it cannot.
+# Creates a Debian 12 in FOLDER unless it exists: by debootstrap as root, 170 MB, one minute. On failure prints the reason.
 debian_12() { # folder
     (
         exec 9>"$1.lock"
@@ -37,11 +37,11 @@ debian_12() { # folder
     )
 }
 
-# The phpize and php-config of a PHP that lies in a folder, where they name /usr: writes into TOOLS those that name the folder. Its
-# command, with which a build would generate fermata_arginfo.h again, may not run here.
+# Writes to TOOLS a phpize and a php-config for a PHP in a folder: copies with /usr replaced by the folder. php_binary becomes
+# `true`, because that PHP may not run here and the build would use it to regenerate fermata_arginfo.h.
 tools_of_root() { # folder, version of PHP, TOOLS
     mkdir -p "$3"
-    # autoconf's macros are to fit this machine's libtool.
+    # autoconf's macros must match the host's libtool.
     sed "s|^prefix='/usr'|prefix='$1/usr'|; s|^aclocaldir=.*|aclocaldir=/usr/share/aclocal|" "$1/usr/bin/phpize$2" >"$3/phpize"
     sed "s|^prefix=\"/usr\"|prefix=\"$1/usr\"|; s|^\( *php_binary=\).*|\1true|" "$1/usr/bin/php-config$2" >"$3/php-config"
     chmod +x "$3/phpize" "$3/php-config"

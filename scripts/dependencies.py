@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Checks the crates of others that ours are built of: licences, versions, sources; `make lint` runs it.
+"""Checks licences, versions and sources of third-party crates; `make lint` runs it.
 
     dependencies.py          fails on a licence that LICENCES does not allow, on a crate in two versions that TWICE does
-                             not name, on a crate of BANNED, and on one that is not from crates.io
+                             not list, on a crate of BANNED, and on a crate that is not from crates.io
     dependencies.py --list   also shows every crate with its licence
 
-It reads `Cargo.lock` by `cargo metadata` and needs no network. Advisories are not looked at: their database is not here.
+It reads `Cargo.lock` by `cargo metadata`, without network. Advisories are not checked: their database is not available.
 """
 
 import collections
@@ -17,7 +17,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# Licences under which binaries may be handed on with ours.
+# Licences that permit shipping a crate inside Fermata's binaries.
 LICENCES = {
     "0BSD",
     "Apache-2.0",
@@ -30,12 +30,12 @@ LICENCES = {
     "Zlib",
 }
 
-# Crates under other licences, and why that does no harm.
+# Crates under other licences, and why these are acceptable.
 EXCEPTIONS = {
     "cbindgen": "MPL-2.0: makes the C header, and is in nothing that is handed on",
 }
 
-# Crates that are there in two versions, and who needs the older one.
+# Crates that are compiled in two versions, and the crates that need the second version.
 TWICE = {
     "base64": "the newer one is of rcgen, which makes certificates for tests",
     "bit-vec": "one is of proptest, the other of nothing that is built here",
@@ -48,7 +48,7 @@ TWICE = {
     "winnow": "the newer one is of nothing that is built here",
 }
 
-# Crates that must not come into what is handed on, by way of another.
+# Crates that shipped binaries must not contain, not even as indirect dependencies.
 BANNED = {
     "async-std": "there is one loop per worker, and no async runtime",
     "native-tls": "TLS is rustls",
@@ -56,14 +56,14 @@ BANNED = {
     "tokio": "there is one loop per worker, and no async runtime",
 }
 
-# What is handed on: the command, and the extension's core.
+# Crates of the shipped binaries: the command and the extension's core.
 SHIPPED = {"fermata-cli", "fermata-ffi"}
 
 CRATES_IO = "registry+https://github.com/rust-lang/crates.io-index"
 
 
 def is_allowed(expression):
-    """Whether an SPDX expression can be met with LICENCES; `/` is an old form of OR."""
+    """Returns true if LICENCES satisfies an SPDX expression. `/` is an old form of OR."""
     tokens = re.findall(r"\(|\)|[^\s()/]+(?: WITH [^\s()/]+)?|/", expression)
 
     def any_of():
@@ -92,7 +92,7 @@ def is_allowed(expression):
 
 
 def shipped(metadata):
-    """Ids of the packages that SHIPPED is built of."""
+    """Returns the ids of all packages in the shipped binaries."""
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
     reached = set()
     pending = [package["id"] for package in metadata["packages"] if package["name"] in SHIPPED]

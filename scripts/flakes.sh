@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Repeats black-box tests on a machine that is busy, and lists those that failed at times.
+# Repeats black-box tests under processor load, and lists tests that failed in some of the runs.
 #
 # Usage: scripts/flakes.sh [-n TIMES] [-l LOAD] SUITE[:FILTER]...
-#   -n TIMES  how often each suite is run, 10 by default
-#   -l LOAD   processes that do nothing but take processor time meanwhile, twice the cores by default
-#   SUITE     a target of tests/Cargo.toml, such as edge or edge:reliable; all of FILTER's tests in it are run
+#   -n TIMES  number of runs of each suite; default 10
+#   -l LOAD   number of processes that keep the processor busy; default twice the number of cores
+#   SUITE     a target of tests/Cargo.toml, such as edge or edge:reliable; with FILTER only tests whose names contain it
 #
-# What failed is kept in build/flakes/: the output of each run that did, and `failed` with a line for each test.
+# build/flakes/ receives the output of each failed run, and the file `failed` with one line per failed test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -30,7 +30,6 @@ rm -rf "$out"
 mkdir -p "$out"
 busy=()
 end() {
-    # An array of none is one of an empty text to kill.
     [ ${#busy[@]} = 0 ] || kill "${busy[@]}" 2>/dev/null || true
 }
 trap end EXIT
@@ -39,7 +38,7 @@ for suite in "$@"; do
     cargo test --locked --quiet --test "${suite%%:*}" --no-run
 done
 for ((at = 0; at < load; at++)); do
-    # Ends by itself when this script was killed and could not end it.
+    # Exits by itself if this script was killed and could not stop it.
     (while kill -0 $$ 2>/dev/null; do for ((i = 0; i < 100000; i++)); do :; done; done) &
     busy+=($!)
 done
@@ -57,7 +56,7 @@ for ((time = 1; time <= times; time++)); do
             rm "$log"
             continue
         fi
-        # The list of names at the end, and what a case of a table says of itself.
+        # Record the tests listed as failed, and the failed cases that table-driven tests print.
         {
             sed -n '/^failures:$/,$ { s/^    \([a-z0-9_:]*\)$/\1/p }' "$log"
             sed -n 's/^[A-Za-z]* \([a-z0-9_]*\): FAILED .*/case \1/p' "$log"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Conformance of crates/proto's HTTP/2: h2spec and real clients against its example server, each where it is installed.
+# Checks the HTTP/2 conformance of crates/proto: runs h2spec and real clients against its example server, if they are installed.
 #
-#   scripts/http2.sh            what is not installed is named and left out
-#   FERMATA_HPACK_VECTORS=dir   also the vectors of http2jp/hpack-test-case
+#   scripts/http2.sh            reports and skips tools that are not installed
+#   FERMATA_HPACK_VECTORS=dir   also runs the vectors of http2jp/hpack-test-case
 #
 # h2spec: `go install github.com/summerwind/h2spec/cmd/h2spec@latest`; nghttp and h2load: Debian's nghttp2-client;
-# Python's h2: `pip install h2`, in the Python that H2_PYTHON names.
+# Python's h2: `pip install h2` for the Python command in H2_PYTHON.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PATH:${GOPATH:-$HOME/go}/bin"
@@ -35,7 +35,7 @@ work=$(mktemp -d)
 mkfifo "$work/stdin"
 "${CARGO_TARGET_DIR:-target}/debug/examples/h2c" <"$work/stdin" >"$work/address" 2>"$work/server.log" &
 server=$!
-# The server stops when this end is closed.
+# The server stops when its standard input is closed.
 exec 3>"$work/stdin"
 trap 'exec 3>&-; wait "$server"; rm -rf "$work"' EXIT
 for _ in $(seq 100); do
@@ -45,7 +45,7 @@ done
 address=$(cat "$work/address")
 url=http://$address
 
-# Its exit code says little, so its last line is read.
+# The last line of h2spec's output decides, because its exit status does not cover skipped cases.
 h2spec_passed() {
     timeout 300 h2spec -h 127.0.0.1 -p "${address#*:}" -o 5 >"$work/h2spec" || true
     sed -n '/^Failures:/,$p' "$work/h2spec"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks packaging/kubernetes: every manifest against Kubernetes' schemas, and what cluster.yml configures by running it.
+"""Checks packaging/kubernetes: validates every manifest against Kubernetes' schemas, and runs the cluster of cluster.yml.
 
-The configuration of the log is taken out of the manifest and three real nats-server processes run it on loopback; two
-servers get the environment of the manifest's Deployment. Names of pods become addresses, nothing else is changed but how
-much room the log reserves. Needs kubernetes-validate (PyPI), nats-server and a built extension.
+Three real nats-server processes run on loopback with the configuration from the manifest. Two Fermata servers run with the
+environment of its Deployment. Only the pod names, which become addresses, and the storage size of the log are changed.
+Needs kubernetes-validate (PyPI), nats-server and a built extension.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def documents() -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def environment(workload: dict[str, Any], pod: str) -> dict[str, str]:
-    """What a pod of a workload has, as Kubernetes puts it together."""
+    """Returns the environment of a pod. Expands $(NAME) and resolves secrets and the pod's name, as Kubernetes does."""
     values: dict[str, str] = {}
     for one in workload["spec"]["template"]["spec"]["containers"][0]["env"]:
         if "value" in one:

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Formatting and static checks of every language in the repository.
+# Checks the formatting of every language in the repository and runs static checks.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
-# The linter of Python, from PyPI where the machine has none.
+# Version of the Python linter. It is installed from PyPI if this machine lacks it.
 RUFF=0.17.6
 php=${PHP:-php}
 php_config=php-config$("$php" -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')
@@ -22,24 +22,24 @@ cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
 step "modules"
 python3 scripts/modules.py
 
+step "floors of the extension"
+python3 scripts/floors.py
+
 step "dependencies"
 python3 scripts/dependencies.py
 
 step "look-ups"
 python3 scripts/lookups.py
 
-step "words"
-python3 scripts/words.py
-
 step "C warnings"
-# PHP's own headers are not ours to mend, so they count as system headers.
+# PHP's headers are included as system headers, which suppresses their warnings.
 read -ra includes < <("$php_config" --includes | sed 's/-I/-isystem /g')
 cc -fsyntax-only -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Werror \
     -Wno-unused-parameter -Wno-missing-field-initializers \
     "${includes[@]}" -DCOMPILE_DL_FERMATA=1 -DZEND_ENABLE_STATIC_TSRMLS_CACHE=1 -Iext ext/*.c ext/*/*.c
 
 step "texts without an end"
-# PHP's own snprintf(), which its headers put in the place of C's, takes strlen() of what this is given.
+# "%.*s" is forbidden: PHP's headers replace snprintf() by PHP's own, which calls strlen() on the argument.
 if git grep -nE '"[^"]*%\.\*s' -- 'ext/*.c'; then exit 1; fi
 
 step "PHP syntax"
@@ -53,6 +53,9 @@ scripts/architecture.py --check
 
 step "SECURITY.md"
 scripts/security.py
+
+step "claims and links of the pages"
+python3 scripts/claims.py
 
 step "Python"
 ruff=$(command -v ruff || true)

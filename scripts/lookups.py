@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""Finds look-ups in tables of state that end in silence when they find nothing.
+"""Finds look-ups in state tables that silently ignore a missing entry.
 
     scripts/lookups.py [FILE...]
 
-What `let Some(…) = ….get(…) else { return; }` leaves open is whether nothing can be there. Where it can, a comment says why,
-in the statement or above it, or an error says it to the caller. Where it cannot, `missed(…)` asserts it and counts it. Tests
-may be silent. So is `if let Some(…) = ….get_mut(…) { … }` without `else`, where something of a table is to be changed; what is
-only read may well be optional. `….known()` there is what `missed(…)` is where there is an `else`.
+A statement such as `let Some(…) = ….get(…) else { return; }` does not show whether the entry can be missing. If it can, the
+code needs a comment with the reason, in the statement or above it, or must return an error. If it cannot, the `else` must
+call `missed(…)`, which asserts and counts. The same holds for `if let Some(…) = ….get_mut(…) { … }` without `else`: it needs
+a comment, or `….known()` in place of `missed(…)`. An `if let` that only reads needs neither. Tests are not checked.
 """
 
 import re
 import subprocess
 import sys
 
-# Those whose `if let` is not held to it yet.
+# Paths whose `if let` statements are not checked yet.
 WITHOUT_IF_LET = ("crates/edge/", "crates/engine/src/http/respond/")
 
-# Of maps and slabs, and of the engine's tables of connections.
+# Look-up methods of maps and slabs, and of the engine's connection tables.
 LOOK_UP = re.compile(r"\.(?:get|get_mut|at|at_mut|pair|pair_mut|exchange|exchange_mut|remove|key|entry)\((?!\))")
 CHANGED = re.compile(r"\.(?:get_mut|at_mut|pair_mut|exchange_mut)\((?!.*\.\.)(?:[^()]|\([^()]*\))+\)\{$")
 IF_LET = re.compile(r"^(\s*)if let Some\(")
@@ -30,7 +30,7 @@ def code(line):
 
 
 def changes(path, lines):
-    """Those of `if let`."""
+    """Yields the findings in `if let` statements."""
     for start, line in enumerate(lines):
         if line.startswith("#[cfg(test)]"):
             return

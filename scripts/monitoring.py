@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks alerts and dashboard against the metrics that a server has.
+"""Checks alert rules and a dashboard against the metrics of a server.
 
-  scripts/monitoring.py METRICS RULES DASHBOARD   METRICS is what a server answers to GET /metrics
+  scripts/monitoring.py METRICS RULES DASHBOARD   METRICS is a file with the response to GET /metrics
 
-Every metric that is named must be there, and every label of it that is named.
+The server must export every metric that the rules and the dashboard use, with the labels that they use.
 """
 
 import json
@@ -11,13 +11,13 @@ import re
 import sys
 from pathlib import Path
 
-# Labels and metrics that Prometheus adds by itself.
+# Metrics and labels that Prometheus itself adds.
 OWN_METRICS = {"up"}
 OWN_LABELS = {"instance", "job"}
 
 
 def known(text: str) -> dict[str, set[str]]:
-    """Labels by metric; a metric that has had no reason to appear yet is known by its TYPE."""
+    """Returns the labels of each metric. A metric without samples is included because of its TYPE line."""
     metrics: dict[str, set[str]] = {}
     for line in text.splitlines():
         if line.startswith("# TYPE "):
@@ -54,7 +54,7 @@ def main() -> int:
             wanted = set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", labels))
             wanted |= {it.strip() for group in grouped for it in group.split(",")}
             missing = wanted - OWN_LABELS - names[name]
-            # A label that comes with the first event of its kind is declared nowhere; worker is on all of them.
+            # A metric without samples shows no labels, not even `worker`, so its labels cannot be checked.
             if missing and names[name]:
                 wrong.append(f"{name} has no label {', '.join(sorted(missing))}, asked for by: {expression.strip()}")
     print(f"{len(asked)} expressions, {len(names)} metrics", *wrong, sep="\n")

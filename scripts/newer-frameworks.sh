@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Laravel 10 and Symfony 6.4 of Debian 13, for tests under this machine's PHP: prints the folder that has them.
+# Unpacks Laravel 10 and Symfony 6.4 of Debian 13 for tests with the host's PHP, and prints their folder.
 #   scripts/newer-frameworks.sh
-# Packages are downloaded once into FERMATA_CACHE and unpacked, not installed. Ends with 3 where they cannot be had.
+# Packages are downloaded once into FERMATA_CACHE and unpacked, not installed. Exits with status 3 if they cannot be downloaded.
 set -euo pipefail
 
 suite=trixie
@@ -30,14 +30,14 @@ fi
 if [ "$(cat "$folder/done" 2>/dev/null)" != "${packages[*]}" ]; then
     new=$(mktemp -d "$cache/new-XXXXXX")
     trap 'rm -rf "$new"' EXIT
-    # An apt that knows this suite alone, and nothing of what is installed here.
+    # An apt configuration with this suite only, and with an empty list of installed packages.
     mkdir -p "$new/state/lists/partial" "$new/cache/archives/partial"
     touch "$new/status"
     echo "deb $archive $suite main" >"$new/sources.list"
     apt=(-o "Dir::State=$new/state" -o "Dir::State::status=$new/status" -o "Dir::Cache=$new/cache" -o "Dir::Etc::sourcelist=$new/sources.list"
         -o Dir::Etc::sourceparts=/dev/null -o Dir::Etc::preferencesparts=/dev/null -o APT::Sandbox::User=)
     apt-get "${apt[@]}" update >"$new/log" 2>&1 || cannot "apt-get cannot read $archive: $(tail -n 1 "$new/log")"
-    # What they need of PHP is the machine's; of the rest, what is PHP.
+    # The host provides PHP and its extensions, so only dependencies written in PHP are downloaded.
     mapfile -t needed < <(apt-get "${apt[@]}" -s install --no-install-recommends "${packages[@]}" | awk '$1 == "Inst" && $2 ~ /^(composer|php-.*)$/ { print $2 }')
     [ ${#needed[@]} -gt 0 ] || cannot "apt-get does not find ${packages[*]}"
     (cd "$new" && apt-get "${apt[@]}" download "${needed[@]}" >"$new/log" 2>&1) || cannot "apt-get cannot download: $(tail -n 1 "$new/log")"
@@ -46,7 +46,7 @@ if [ "$(cat "$folder/done" 2>/dev/null)" != "${packages[*]}" ]; then
             *_all.deb) dpkg-deb -x "$package" "$new/unpacked" ;;
         esac
     done
-    # They name each other where they would be installed.
+    # The packages refer to each other by their installed paths.
     grep -rl "'/usr/share/php/" "$new/unpacked/usr/share/php" --include='*.php' |
         xargs sed -i "s#'/usr/share/php/#'$folder/usr/share/php/#g"
     echo "${packages[*]}" >"$new/unpacked/done"

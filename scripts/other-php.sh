@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Builds the extension for another PHP than the machine's and runs its tests there, in a Debian that lies in a folder.
+# Builds the extension for a PHP version other than the host's, and runs its tests in a Debian root folder with that version.
 #
-#   scripts/other-php.sh 8.4|8.5 [TEST…]         the .phpt named; default: all of them
-#   scripts/other-php.sh 8.4|8.5 --run COMMAND…  a command in that Debian, in this checkout
+#   scripts/other-php.sh 8.4|8.5 [TEST…]         runs these .phpt tests; default: all
+#   scripts/other-php.sh 8.4|8.5 --run COMMAND…  runs a command in that Debian, in this checkout
 #
-# 8.4 is that of Debian 13. 8.5 is that of Debian's experimental, which can be broken any day: nothing but a person asks for it.
+# PHP 8.4 comes from Debian 13. PHP 8.5 comes from Debian experimental, which breaks at times, so no automatic suite uses it.
 #
-# A folder is made once by debootstrap (700 MB, one to six minutes) below FERMATA_CACHE, which is ~/.cache/fermata by default.
-# Only the extension's C is compiled in it: the Rust core is the one that this machine has built, and a library that was
-# built with an older glibc is linked by a newer one. Root is needed, to mount and to change the root folder; what it mounts
-# and starts lives in namespaces of its own and ends with it.
+# debootstrap creates the folder once (700 MB, one to six minutes) below FERMATA_CACHE (default ~/.cache/fermata).
+# Only the extension's C code is compiled in it. It links the Rust core that the host has built, which works because a newer
+# glibc links libraries built with an older one. Mounting and changing the root folder need root. Mounts and processes live in
+# separate namespaces and disappear with this script.
 #
-# Without root, debootstrap or a Debian archive there is nothing to test with: that is said, and fails only in CI.
+# Without root, debootstrap or a Debian archive no test runs: the script prints the reason, and fails only in CI.
 set -euo pipefail
 
 version=${1:-}
@@ -25,7 +25,7 @@ case $version in
 esac
 shift
 
-# A changed list is installed into the folder that is there.
+# If this list changes, the new packages are installed into the existing folder.
 packages=(gcc make libc6-dev procps curl openssl)
 for module in cli dev curl mbstring mysql pgsql sqlite3; do
     packages+=("php$version-$module")
@@ -55,7 +55,7 @@ cannot() {
 command -v debootstrap >/dev/null || cannot "debootstrap is not installed"
 unshare --mount --pid --fork true 2>/dev/null || cannot "this machine allows no mount and process namespaces"
 
-# inside FOLDER COMMAND… runs it with the folder as its root, and with this checkout at the same place.
+# inside FOLDER COMMAND… runs the command with FOLDER as its root folder. This checkout is mounted there at the same path.
 inside() {
     local folder=$1 temporary status=0
     shift
@@ -92,10 +92,10 @@ make_debian() {
     fi
     if [ ! -e "$debian/etc/fermata-packages" ]; then
         say "making a Debian $suite in $debian"
-        # An earlier run that was interrupted has left this, and its mounts have ended with it.
+        # Remains of an interrupted run. Its mounts disappeared with its namespace.
         rm -rf --one-file-system "$debian" "$debian.new"
         mkdir -p "$debian.new/etc/dpkg/dpkg.cfg.d"
-        # It can be made again, so nothing has to be on the disk before it goes on, and nobody reads manuals there.
+        # Skip fsync and documentation: the folder can be created again, and no user reads manuals there.
         printf '%s\n' force-unsafe-io 'path-exclude=/usr/share/doc/*' 'path-exclude=/usr/share/man/*' \
             'path-exclude=/usr/share/locale/*' >"$debian.new/etc/dpkg/dpkg.cfg.d/fermata"
         debootstrap --variant=minbase "$suite" "$debian.new" "$archive" >"$log" 2>&1 || {
@@ -105,7 +105,7 @@ make_debian() {
         : >"$debian.new/etc/fermata-packages"
         if [ "$suite" = sid ]; then
             echo "deb $archive experimental main" >"$debian.new/etc/apt/sources.list.d/experimental.list"
-            # A copy of the archive may be a few weeks behind. Its signatures are checked all the same.
+            # A mirror may be a few weeks old, so expired release files are accepted. Signatures are still checked.
             echo 'Acquire::Check-Valid-Until "false";' >"$debian.new/etc/apt/apt.conf.d/fermata"
         fi
         mv "$debian.new" "$debian"
@@ -123,7 +123,7 @@ mkdir -p "$cache"
 exec 9>"$debian.lock"
 flock 9
 [ "$(cat "$debian/etc/fermata-packages" 2>/dev/null)" = "${packages[*]}" ] || make_debian
-# Others may use it at the same time, and nobody changes it meanwhile.
+# A shared lock: several runs may use the folder at the same time, while none may change it.
 flock -s 9
 
 if [ "${1:-}" = --run ]; then

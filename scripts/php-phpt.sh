@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
-# Runs PHP's own tests with and without hooks, and says which of them come out differently.
+# Runs PHP's own tests with and without hooks, and lists the tests whose results differ.
 #
 #   scripts/php-phpt.sh [--outside | --inside] CHECKOUT [FOLDER…]
 #
-# CHECKOUT is a checkout of php-src, best of the version that PHP is; FOLDER is one in it, such as ext/standard/tests/file.
-# A test runs three times: without hooks; with all of them on, in a script (--outside: only that); and with all on in a
-# task of a server, where functions wait (--inside: only that). Tests that fail everywhere count when what they print is
-# different; one that took too long is ended and named. Some differ by numbers of resources, and inside by what they ask for: who includes them, names of global
-# variables, their shutdown functions, exit, children that they fork. Tests of curl and ftp start servers: for --outside.
+# CHECKOUT is a checkout of php-src, if possible of the version of PHP under test. FOLDER is a folder in it, such as
+# ext/standard/tests/file.
 #
-# FERMATA_EXTENSION names the extension (default build/fermata.so), PHP the php command, EXTENSIONS those to load besides,
-# TEST_SECONDS_MAX how long a test may take (default 30).
+# Each test runs three times: without hooks, with all hooks in a script, and with all hooks in a task of a server, where functions
+# wait. --outside selects only the run in a script, and --inside only the run in a task. A test that fails in every run counts if
+# its output differs. A test that exceeds its time limit is killed and reported. Some tests differ by resource numbers. Inside a
+# task, tests may also differ if they inspect including files, global variables or shutdown functions, call exit or fork.
+# Tests of curl and ftp start servers: run them with --outside.
+#
+# FERMATA_EXTENSION: the extension (default build/fermata.so). PHP: the php command. EXTENSIONS: further extensions to load.
+# TEST_SECONDS_MAX: time limit of one test, in seconds (default 30).
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -35,14 +38,14 @@ folders=("$@")
 work=$root/build/php-phpt
 rm -rf "$work"
 mkdir -p "$work"
-# Tests write beside themselves, and find each other by where they and run-tests.php are.
+# Work on a copy: tests write files into their folders, and find each other by paths relative to themselves and run-tests.php.
 for folder in "${folders[@]}" ext/pdo/tests ext/standard/tests; do
     if [ -d "$checkout/$folder" ] && [ ! -e "$work/tests/$folder" ]; then
         mkdir -p "$work/tests/$(dirname "$folder")"
         cp -r "$checkout/$folder" "$work/tests/$folder"
     fi
 done
-# PHP's own is of the version that PHP is.
+# Prefer the run-tests.php of the installed PHP: it matches the version under test.
 # shellcheck disable=SC2016 # the dollar sign is PHP's
 api=$("$php" -n -r 'ob_start(); phpinfo(INFO_GENERAL); preg_match("/PHP API => (\d+)/", ob_get_clean(), $m); echo $m[1];')
 run_tests=/usr/lib/php/$api/build/run-tests.php
@@ -57,7 +60,7 @@ done
 
 cat >"$work/before.php" <<'PHP'
 <?php
-// Without hooks, too, so that objects have the same numbers.
+// Also in the run without hooks, so that objects have the same numbers.
 $hooks = Fermata\Hook::cases();
 if (getenv('FERMATA_PHPT_MODE') !== 'without') {
     Fermata\Runtime::hook(...$hooks);
@@ -69,16 +72,16 @@ if (getenv('FERMATA_PHPT_MODE') === 'inside' && isset($_SERVER['SCRIPT_FILENAME'
         $server->every(0.001, static function () use ($master): void {
             static $has_begun = false;
             if ($has_begun) {
-                // It has called exit(), behind which nothing runs.
+                // The test has called exit().
                 posix_kill($master, SIGTERM);
                 return;
             }
             $has_begun = true;
-            // After a fatal error, too.
+            // Also after a fatal error.
             register_shutdown_function(static fn () => posix_kill($master, SIGTERM));
             try {
                 (static function (): void {
-                    // As in a script, variables of the outermost level are global, at least those that functions ask for.
+                    // Make variables global, as at the top level of a script: those that functions of the test declare as global.
                     foreach ([$_SERVER['SCRIPT_FILENAME'], ...glob(dirname($_SERVER['SCRIPT_FILENAME']) . '/*.inc')] as $file) {
                         preg_match_all('/\bglobal\s+([^;]+);|\$GLOBALS\[["\']?(\w+)/', file_get_contents($file), $all);
                         preg_match_all('/\w+/', implode(' ', [...$all[1], ...$all[2]]), $names);
@@ -104,14 +107,14 @@ if (getenv('FERMATA_PHPT_MODE') === 'inside' && isset($_SERVER['SCRIPT_FILENAME'
 unset($hooks);
 PHP
 
-# A test that does not end is ended with all that it has begun: run-tests.php kills the process it has started, and those that
-# were forked from it would go on, and hold the pipes that it reads from.
+# Kills a test that exceeds its time limit together with its children. run-tests.php kills only the process that it started;
+# forked children would keep running and hold the pipes from which run-tests.php reads.
 limited=$work/php-limited
 seconds_max=${TEST_SECONDS_MAX:-30}
 : >"$work/ended.txt"
 cat >"$limited" <<WRAPPER
 #!/bin/sh
-# In the background the shell would take standard input away.
+# The shell would replace the standard input of a background process.
 exec 3<&0
 began=\$(date +%s)
 timeout --signal=KILL $seconds_max "$php" "\$@" <&3 3<&- &
@@ -119,7 +122,7 @@ group=\$!
 wait \$group
 status=\$?
 kill -9 "-\$group" 2>/dev/null
-# One may also have killed itself.
+# Less time: the test has killed itself.
 if [ \$status -eq 137 ] && [ \$((\$(date +%s) - began)) -ge $seconds_max ]; then
     before= file=
     for argument in "\$@"; do
@@ -138,7 +141,7 @@ run() {
     local mode=$1
     export FERMATA_PHPT_MODE=$mode
     rm -rf "$work/now" && cp -r "$work/tests" "$work/now"
-    # A group of its own, so that servers which tests have started can be ended with it.
+    # A separate process group, so that servers which tests started can be killed with it.
     # shellcheck disable=SC2016 # the dollar signs are for the inner shell
     setsid bash -c 'cd "$1" && shift && exec "$@"' - "$work/now" "$php" -n run-tests.php -q -n --no-color --no-progress --offline \
         -j"${JOBS:-$(nproc)}" --set-timeout $((seconds_max + 30)) -p "$limited" "${load[@]}" -d "extension=$extension" -d "auto_prepend_file=$work/before.php" \
@@ -164,7 +167,7 @@ cat "$work/ended.txt"
         foreach ($all as [, $state, $path]) {
             $file = "$work/$mode/" . substr($path, 0, -4) . "out";
             $out = is_file($file) ? file_get_contents($file) : "";
-            // Numbers of processes, resources, objects and times differ anyway, and inside there are more callers.
+            // Numbers (process ids, resources, objects, times) always differ, and the stack is deeper inside a task.
             $out = preg_replace(["~^Stack trace:\R(#.*\R)*~m", "~^#\d.*\R?~m", "~\d+~", "~[ \t]+$~m"], ["", "", "N", ""], $out);
             $found[$path] = [$state, $out];
         }

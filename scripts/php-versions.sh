@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Compiles the extension's C, without linking, against the headers of every PHP that is there, and checks that ext/versions.h is
-# the only file in which versions of PHP differ.
+# Compiles the extension's C code, without linking, against the headers of every PHP found. Also checks that no file except
+# ext/base/versions.h tests the PHP version.
 #
-#   scripts/php-versions.sh [FOLDER…]   FOLDER has headers too: main, Zend, TSRM, ext
+#   scripts/php-versions.sh [FOLDER…]   FOLDER: additional headers, with the subfolders main, Zend, TSRM and ext
 #
-# Those of the machine are found by php-config, those of scripts/other-php.sh and scripts/source-php.sh in their cache.
+# php-config locates the host's headers. Those of scripts/other-php.sh and scripts/source-php.sh are found in their cache.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -21,7 +21,7 @@ compiles() { # folder of headers
     for part in '' /main /TSRM /Zend /ext /ext/date/lib; do
         include+=(-isystem "$1$part")
     done
-    # What PHP's macros do with our arguments is not ours to mend; everything else is.
+    # These two warnings come from PHP's macros; all other warnings are errors.
     cc -fsyntax-only -std=gnu11 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-missing-field-initializers \
         "${include[@]}" -Iext -DCOMPILE_DL_FERMATA=1 -DZEND_ENABLE_STATIC_TSRMLS_CACHE=1 "${sources[@]}"
 }
@@ -30,7 +30,7 @@ version_of() {
     ! grep -q '^#define ZTS 1' "$1/main/php_config.h" || echo 'with threads'
 }
 
-report "ext/versions.h is the only place that asks for a version" asks_nowhere_else
+report "ext/base/versions.h is the only place that asks for a version" asks_nowhere_else
 folders=("$@")
 for folder in /usr/include/php/2* "$cache"/*/usr/include/php/2* "$cache"/php-*/include/php; do
     [ ! -e "$folder/main/php_version.h" ] || folders+=("$folder")

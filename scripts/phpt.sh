@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Runs the extension's tests (ext/tests/*.phpt) with PHP's own run-tests.php.
 #
-#   scripts/phpt.sh [--valgrind] [TEST…]     TEST is a name or a path; default: all
+#   scripts/phpt.sh [--valgrind] [TEST…]     TEST is a name or a path; default: all tests
 #
-# FERMATA_EXTENSION names the extension (default build/fermata.so), PHP the php command, FERMATA_XDEBUG an xdebug.so.
-# With --valgrind every server and the value-object tests run under memcheck, without PHP's own allocator; scripts
-# that only talk to a server do not. An invalid access or a definite leak with a frame of ours fails the run.
+# FERMATA_EXTENSION: the extension (default build/fermata.so). PHP: the php command. FERMATA_XDEBUG: an xdebug.so.
+# With --valgrind, servers and the value-object tests run under memcheck with PHP's allocator disabled; scripts that are only
+# clients of a server do not. An invalid access or definite leak with a stack frame of the extension fails the run.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -26,7 +26,7 @@ if [ ! -f "$extension" ]; then
     exit 1
 fi
 
-# run-tests.php writes beside the tests, so they run in a copy.
+# run-tests.php writes files next to the tests, so they run in a copy.
 rm -rf "$work"
 mkdir -p "$work/valgrind"
 cp -r "$root/ext/tests" "$work/tests"
@@ -41,27 +41,29 @@ if [ -z "$run_tests" ]; then
     exit 1
 fi
 
-# What setup.sh has unpacked.
+# Unpacked by setup.sh.
 xdebug=$root/build/xdebug/$("$php" -n -r 'echo basename(PHP_EXTENSION_DIR);').so
 if [ -z "${FERMATA_XDEBUG:-}" ] && [ -f "$xdebug" ]; then
     export FERMATA_XDEBUG=$xdebug
 fi
 
-# run-tests.php starts its helpers with all the extensions of the machine, which are not what is tested.
+# Without this, run-tests.php would load the host's extensions into its helper processes.
 export PHP_INI_SCAN_DIR=
 export NO_INTERACTION=1 FERMATA_EXTENSION="$extension"
-# Most of these tests wait most of their time.
+# Two jobs per core: most tests mainly wait.
 jobs=$((2 * $(nproc)))
-# What is tested where it is not what runs the tests: a PHP that is emulated.
+# Slower tests are listed. Under memcheck, each test takes about 20 times as long.
+SLOW_MS=$([ -n "$valgrind" ] && echo 60000 || echo 10000)
+# The PHP under test, if it differs from the PHP that runs run-tests.php: an emulated one.
 subject=${FERMATA_PHPT_PHP:-$php}
 order=()
 if [ -n "$valgrind" ]; then
-    # One report per process, forked workers included. A jump of the stack pointer by more than a frame ever has is a
-    # switch to the stack of another fiber, which lie 2 MiB apart.
+    # Each process writes a separate report, including forked workers. Stacks of fibers are 2 MiB apart, so memcheck treats a
+    # larger change of the stack pointer than any frame needs as a switch between stacks.
     subject=$work/php-valgrind
     cat >"$subject" <<WRAPPER
 #!/bin/sh
-# What run-tests.php asks PHP itself is no test, and a client has nothing of the extension but the codec.
+# Without valgrind: queries of run-tests.php about PHP, and clients of a server, which use only the codec of the extension.
 script=
 for argument in "\$@"; do
     case \$argument in *.php) script=\$argument ;; esac
@@ -69,16 +71,18 @@ done
 if [ -z "\$script" ] || { grep -q 'new TestServer' "\$script" && ! grep -q 'thrown(' "\$script"; }; then
     exec "$php" "\$@"
 fi
+# run-tests.php sets SCRIPT_FILENAME to the test, and servers of the test inherit it.
+test=\$(basename "\${SCRIPT_FILENAME:-unknown}" .php)
 exec valgrind -q --max-stackframe=1000000 --num-callers=30 --suppressions="$root/ext/tests/valgrind.supp" \\
-    --log-file="$work/valgrind/%p.log" "$php" "\$@"
+    --log-file="$work/valgrind/\$test.%p.log" "$php" "\$@"
 WRAPPER
     chmod +x "$subject"
     export USE_ZEND_ALLOC=0 ZEND_DONT_UNLOAD_MODULES=1 FERMATA_PHPT_WAIT_S=600
-    # Memcheck on a busy machine takes minutes for what the defaults give seconds: a slow worker is none to kill.
+    # Under memcheck, operations whose default limit is seconds take minutes on a busy machine. Slow workers must not be killed.
     export FERMATA_DRAIN_TIMEOUT_MS=60000 FERMATA_STALL_TIMEOUT_MS=0
-    # Shuffled ones are given out four at a time and not by the third of all.
+    # With --shuffle, run-tests.php distributes tests in batches of four instead of up to 32, which balances its workers.
     order=(--shuffle)
-    # In the environment and not in the command, so that a test whose PHP leaks by nature can turn it off.
+    # In the environment, so that a test of a PHP function that leaks by design can override the options.
     export VALGRIND_OPTS='--leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite'
 fi
 export TEST_PHP_EXECUTABLE="$subject"
@@ -88,7 +92,7 @@ export FERMATA_PHPT_SERVER="$subject -n -d extension=$extension"
 cd "$work/tests"
 status=0
 "$php" -n "$run_tests" -q -n --no-color --no-progress --offline -j"$jobs" --set-timeout 900 "${order[@]}" \
-    -g FAIL,BORK,WARN,LEAK,XFAIL,SKIP --show-diff \
+    -g FAIL,BORK,WARN,LEAK,XFAIL,SKIP --show-diff --show-slow "$SLOW_MS" \
     -p "$subject" -d extension="$extension" "${tests[@]}" >"$work/output" 2>&1 || status=$?
 sed -n '/^Number of tests/,$p' "$work/output" | grep -v '^=*$' || status=1
 if [ "$status" -ne 0 ] || ! grep -q '^Tests passed' "$work/output"; then
@@ -99,17 +103,18 @@ if grep -q '^Tests failed *: *[1-9]' "$work/output"; then
     status=1
 fi
 
-# The names of the tests that failed, a line each: test-all.sh runs them again.
+# The names of failed tests, one per line: test-all.sh runs them again.
 sed -n 's/.*\[\([a-z0-9_]*\)\.phpt\].*/\1/p' <(sed -n '/^FAILED TEST SUMMARY/,/^WARNED\|^====/p' "$work/output") | sort -u >"$work/failed"
 
 count() { sed -n "s/^Tests $1 *: *\([0-9]*\).*/\1/p" "$work/output" | grep . || echo 0; }
 echo "$(count passed) passed, $(count failed) failed, $(count skipped) skipped"
 
 if [ -n "$valgrind" ]; then
-    # PHP itself is not free of reports without its allocator; ours have a frame of the extension.
+    # Without its allocator, PHP itself causes reports. Only reports with a stack frame of the extension count.
     : >"$work/reports"
     for log in "$work"/valgrind/*.log; do
-        sed 's/^==[0-9]*== \{0,1\}//' "$log" | awk -v RS= '/fermata|SIGSEGV|SIGABRT/ { print $0 "\n" }' >>"$work/reports"
+        sed 's/^==[0-9]*== \{0,1\}//' "$log" | awk -v RS= -v test="$(basename "$log" .log)" \
+            '/fermata|SIGSEGV|SIGABRT/ { print test ":\n" $0 "\n" }' >>"$work/reports"
     done
     processes=$(find "$work/valgrind" -name '*.log' | wc -l)
     if [ -s "$work/reports" ]; then

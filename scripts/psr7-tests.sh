@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The PSR-7 integration tests of php-http, over the requests and files that the PSR-15 bridge gives to handlers: with Debian's
-# libraries, and with laminas/laminas-diactoros where FERMATA_LAMINAS names a checkout of it.
+# Runs php-http's PSR-7 integration tests on the requests and files that the PSR-15 bridge passes to handlers: with Debian's
+# libraries, and with laminas/laminas-diactoros if FERMATA_LAMINAS names a checkout of it.
 #
 #   scripts/psr7-tests.sh [FOLDER]     FOLDER is a checkout of github.com/php-http/psr7-integration-tests
 #
-# Needs build/fermata.so and phpunit. Without FOLDER, FERMATA_PSR7_TESTS names it; without either nothing is run.
+# Needs build/fermata.so and phpunit. FOLDER defaults to FERMATA_PSR7_TESTS; without both no test runs.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -32,7 +32,7 @@ done
 if [ -z "${FERMATA_LAMINAS:-}" ]; then
     echo "psr7-tests: laminas: NOT RUN: FERMATA_LAMINAS names no checkout of laminas/laminas-diactoros"
 else
-    # It needs newer interfaces than those of Debian 12.
+    # laminas-diactoros needs newer PSR interfaces than Debian 12 has.
     FERMATA_LAMINAS=$(cd "$FERMATA_LAMINAS" && pwd)
     export FERMATA_LAMINAS
     frameworks=$("$root/scripts/newer-frameworks.sh")

@@ -1,19 +1,18 @@
 #!/usr/bin/env bash
-# Builds everything that a release consists of, in dist/.
+# Builds all artefacts of a release into dist/.
 #
 #   scripts/release.sh [--quick]
 #
-# The Rust core is compiled once per target, and for each PHP the C of ext/ alone. Everything is compiled with this machine's C
-# library, also for the PHP of a newer Debian, so the artefacts need a glibc as old as this machine's and none newer.
+# The Rust core is compiled once per target. For each PHP, only the C code of ext/ is compiled. Everything links the host's glibc,
+# even for the PHP of a newer Debian, so no artefact needs a newer glibc than the host's.
 #
-# Targets besides the machine's own are built where their tools are there, and named where they are not; release/targets.sh
-# has them.
-# PHPs: those of this machine, those of scripts/other-php.sh, scripts/source-php.sh and scripts/arm64-php.sh, and each php-config that
-# FERMATA_PHP_CONFIGS names.
+# Other targets, listed in release/targets.sh, are built if their tools are installed; missing ones are reported.
+# PHPs: the host's; those of scripts/other-php.sh, scripts/source-php.sh and scripts/arm64-php.sh; and each php-config in
+# FERMATA_PHP_CONFIGS.
 #
-#   --quick                     this machine's target and its PHP alone
-#   FERMATA_CORE, FERMATA_BINARY  take this libfermata_ffi.a and this command as built, and do not compile for x86_64 glibc
-#   DIST=FOLDER                 in place of dist
+#   --quick                       builds only for the host's target and PHP
+#   FERMATA_CORE, FERMATA_BINARY  uses this libfermata_ffi.a and this command for x86_64 glibc instead of compiling them
+#   DIST=FOLDER                   output folder instead of dist
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -34,7 +33,7 @@ cache=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}
 PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
 machine=$(uname -m)
 [ "$machine" = x86_64 ] || { echo "release: this script knows how to release from x86_64 only" >&2; exit 1; }
-# What is in an artefact is dated by the commit it was made of.
+# Files in artefacts carry the date of the commit, which makes builds reproducible.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 say() { printf 'release: %s\n' "$*" >&2; }
@@ -44,7 +43,7 @@ leave_out() { say "LEFT OUT: $*"; left_out+=("$*"); }
 rm -rf "${stage:?}/bin" "${stage:?}/so"
 mkdir -p "$stage/bin" "$stage/so"
 
-# The commands, and the core that extensions are linked with.
+# Compile the commands, and the core library that the extensions link.
 glibc=x86_64-unknown-linux-gnu
 core=${FERMATA_CORE:-$(built "$glibc" libfermata_ffi.a)}
 binary=${FERMATA_BINARY:-$(built "$glibc" fermata)}
@@ -89,7 +88,7 @@ extension() {
         CFLAGS="-g -O2 -ffile-prefix-map=$root=. -ffile-prefix-map=$cache=." scripts/build-ext.sh >/dev/null
     install -D "$stage/$1/fermata.so" "$stage/so/php$version-$target/fermata.so"
 }
-# The PHP of a Debian in a folder: its phpize and php-config name /usr, and are told of the folder.
+# Builds the extension for the PHP of a Debian root folder, with copies of its phpize and php-config adapted to the folder.
 extension_of_root() { # folder, version
     local tools=$stage/tools-$2
     [ -x "$1/usr/bin/phpize$2" ] || { leave_out "the extension for PHP $2: make test-php${2/./} makes the folder $1 that has it"; return; }
@@ -109,7 +108,7 @@ if [ -z "$quick" ]; then
     extension_of_root "$cache/trixie" 8.4
     extension_of_root "$cache/sid" 8.5
     has_zts=
-    # An extension for arm64 and for musl: of the PHPs that its tests run with.
+    # Build the extensions for arm64 and for musl, for the PHP versions that their tests use.
     arm64_extension() {
         local php version
         php=$(scripts/arm64-php.sh --root) || php=

@@ -1,9 +1,9 @@
-# Sourced by scripts that try one thing after the other and count.
+# Sourced by scripts that run several checks and count the results.
 # shellcheck shell=bash
 
 passed=0
 failed=0
-report() { # what, then a command that succeeds
+report() { # description, then a command that must succeed
     local what=$1
     shift
     if "$@"; then

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Revolt's own tests of an event loop driver, over Fermata\Revolt\Driver, and ours of it in a server.
+# Runs Revolt's own tests of event loop drivers on Fermata\Revolt\Driver, and Fermata's tests of that driver in a server.
 #
 #   scripts/revolt.sh FOLDER     FOLDER is a checkout of github.com/revoltphp/event-loop
 #
-# Needs build/fermata.so and phpunit. Without FOLDER, FERMATA_REVOLT names it; without either nothing is run.
+# Needs build/fermata.so and phpunit. FOLDER defaults to FERMATA_REVOLT; without both no test runs.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks that the tests which SECURITY.md and docs/pusher-and-mercure.md name are there.
+"""Checks that the tests named in SECURITY.md and docs/pusher-and-mercure.md exist, and also folders and `make` targets.
 
-A test is named as `file::function`, as `file.phpt` of ext/tests, or by its file alone. Folders and `make` targets have to
-exist, too.
+A test is named as `file::function`, as `file.phpt` of ext/tests, or by its file only. A path is relative to the root, or to
+the folder of another file in the same row.
 """
 
 import re
@@ -15,7 +15,7 @@ DOCUMENTS = [ROOT / "SECURITY.md", ROOT / "docs/pusher-and-mercure.md"]
 
 
 def find(name: str, row: str) -> Path | None:
-    """A file by its path, or beside one that the same row has named before."""
+    """Returns a file by its path from the root, or from the folder of another file in the same row."""
     if name.endswith(".phpt") and "/" not in name:
         return next((path for path in [ROOT / "ext/tests" / name] if path.is_file()), None)
     folders = [ROOT] + [ROOT / Path(one).parent for one in re.findall(r"`([\w./-]+/[\w.-]+)(?:::\w+)?`", row)]

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Finds what this machine lacks for a task and installs it.
+# Finds the packages that a task needs and this machine lacks, and installs them.
 #
 #   scripts/setup.sh [--dry-run] build|release|chat|cluster|test|edge|bench|docker|fuzz
 #
-# It looks for the programs themselves, not for packages, so a tool installed by other means counts,
-# and a machine that lacks nothing is done within a tenth of a second without touching apt.
-# On Debian and Ubuntu the missing packages are installed; elsewhere they are named.
-# Without root, sudo asks for a password where there is a terminal; elsewhere nothing is installed, and the line to
-# type is printed. --dry-run prints it in any case.
+# The script looks for commands and files, not for packages, so tools installed by other means count. If nothing is missing, it
+# takes a tenth of a second and does not run apt. On Debian and Ubuntu it installs the missing packages; elsewhere it lists them.
+# Without root, sudo asks for a password on a terminal. Without a terminal, the script only prints the command to run.
+# --dry-run always only prints that command.
 set -euo pipefail
 
 dry_run=
@@ -35,23 +34,35 @@ fail() {
 has() { command -v "$1" >/dev/null 2>&1; }
 at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
 
-# The PHP to build for: PHP=php8.3 chooses another than the default.
+# phpize's Makefiles and libtool split paths at spaces.
+case $root in *[[:space:]]*) fail "the path of this checkout has a space: $root; move it, because PHP's build tools split paths at spaces" ;; esac
+# A dry run writes nothing, so the checkout need not be writable.
+[ -n "$dry_run" ] || [ -w "$root" ] || fail "$root cannot be written by $(id -un 2>/dev/null || id -u), and the build writes build/ and target/ there; change its owner or clone again"
+
+# The PHP to build for; PHP=php8.3 selects another.
 php=${PHP:-php}
 php_package=php
 php_modules=''
+if ! has "$php" && [ "$php" != php ]; then
+    case $php in
+        php[0-9].[0-9]*) php_package=$php ;;
+        *) fail "PHP=$php: there is no such program; set PHP to one that is installed" ;;
+    esac
+    if has apt-cache && [ -z "$(apt-cache policy "$php_package-cli" | sed -n 's/^ *Candidate: //p' | grep -v '(none)')" ]; then
+        fail "PHP=$php: it is not installed, and apt has no $php_package-cli; set PHP to one that is installed"
+    fi
+fi
 if has "$php"; then
     # shellcheck disable=SC2016 # PHP's variables, not the shell's
-    facts=$("$php" -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION, " ", (int) PHP_ZTS;')
-    php_version=${facts% *}
+    php_version=$("$php" -n -r 'echo PHP_MAJOR_VERSION, ".", PHP_MINOR_VERSION;')
     at_least 8.2 "$php_version" || fail "$php is PHP $php_version; Fermata needs 8.2 to 8.5. Set PHP=php8.2 to choose another."
-    [ "${facts#* }" = 0 ] || fail "$php is thread-safe (ZTS); Fermata needs a PHP without threads (NTS)."
     php_package=php$php_version
     php_modules=$("$php" -m)
 fi
 has_module() { grep -qix "$1" <<<"$php_modules"; }
 
 missing=()
-need() { # package, then a command that succeeds when it is there
+need() { # package, then a command that succeeds if it is installed
     local package=$1
     shift
     "$@" || missing+=("$package")
@@ -64,7 +75,7 @@ has_rust() {
     at_least "$rust_version" "${version%%[ -]*}"
 }
 
-# Debian names one phpize per version, others have just one.
+# Debian has one phpize per PHP version; other systems have one phpize.
 has_phpize() { has "phpize${php_version:-}" || { ! has apt-get && has phpize; }; }
 
 need_build() {
@@ -75,7 +86,7 @@ need_build() {
     need "$php_package-dev" has_phpize
     need rust has_rust
 }
-# What a release is compiled with for other machines, and what runs that here.
+# Cross compilers of a release, and the emulator that runs their results.
 need_release() {
     need_build
     need musl-tools has musl-gcc
@@ -95,11 +106,11 @@ need_load() {
     need apache2-utils has ab
 }
 need_node() {
-    # Debian's node lacks npm; other builds bring it, so ask for each.
+    # Debian's nodejs package lacks npm and other builds include it, so check both.
     need nodejs has node
     need npm has npm
 }
-# What `fermata cluster up --proxy` starts beside the servers.
+# Processes that `fermata cluster up --proxy` starts in addition to the servers.
 need_cluster() {
     need_chat
     need nats-server has nats-server
@@ -116,21 +127,21 @@ need_test() {
     need procps has ps
     need bsdutils has script
     need curl has curl
-    # Databases that the tests of hooks start for themselves, and PHP's clients.
+    # Databases that the tests of hooks start, and PHP's clients for them.
     need mariadb-server has mariadbd
     need redis-server has redis-server
-    # The log that many machines share.
+    # The log of a cluster.
     need nats-server has nats-server
     need postgresql has_postgres
     need "$php_package-mysql" has_module pdo_mysql
     need "$php_package-redis" has_module redis
     need php-predis test -e /usr/share/php/Predis/autoload.php
-    # Mail and messages, by libraries in plain PHP.
+    # Mail and messaging libraries written in PHP.
     need python3-aiosmtpd /usr/bin/python3 -c 'import aiosmtpd' 2>/dev/null
     need php-symfony-mailer test -e /usr/share/php/Symfony/Component/Mailer/autoload.php
     need rabbitmq-server test -e /usr/lib/rabbitmq/bin/rabbitmq-server
     need php-amqplib test -e /usr/share/php/PhpAmqpLib/autoload.php
-    # What the bridges to frameworks are tested with.
+    # Libraries for the tests of the framework bridges.
     need php-psr-http-message test -e /usr/share/php/Psr/Http/Message/autoload.php
     need php-nyholm-psr7 test -e /usr/share/php/Nyholm/Psr7/autoload.php
     need php-guzzlehttp-psr7 test -e /usr/share/php/GuzzleHttp/Psr7/autoload.php
@@ -148,24 +159,24 @@ need_test() {
     need php-laravel-framework test -e /usr/share/php/Illuminate/autoload.php
     need "$php_package-pgsql" has_module pdo_pgsql
     need "$php_package-curl" has_module curl
-    # What stands before servers, speaking the PROXY protocol.
+    # Proxies in front of servers that send the PROXY protocol.
     need haproxy has haproxy
     need libnginx-mod-stream test -e /usr/lib/nginx/modules/ngx_stream_module.so
-    # What stands behind the edge.
+    # Origins behind the edge.
     need nginx-light has nginx
     need "$php_package-fpm" has "php-fpm${php_version:-}"
     need xdebug has_xdebug
     need shellcheck has shellcheck
-    # What lint and the site take from PyPI.
+    # Lint and the site install packages from PyPI.
     need python3-pip has_pip
     need python3-venv has_venv
     need chromium has chromium
     need firefox-esr has firefox-esr
-    # A client of HTTP/2 that loads.
+    # HTTP/2 load generator.
     need nghttp2-client has h2load
     need rustfmt has rustfmt
     need clippy has cargo-clippy
-    # Where the extension is tested with another PHP: that of a Debian in a folder, and one compiled from its source.
+    # For tests with another PHP: in a Debian root folder, or compiled from source.
     need debootstrap has debootstrap
     need libsqlite3-dev test -e /usr/include/sqlite3.h
     need libssl-dev test -e /usr/include/openssl/ssl.h
@@ -175,7 +186,7 @@ need_test() {
     need pkg-config has pkg-config
 }
 has_postgres() { ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || has initdb; }
-# Debian's package loads Xdebug into every PHP of the machine, which slows all of them: only its file is taken.
+# Debian's package would load Xdebug into every PHP process of the machine and slow it down, so only xdebug.so is unpacked.
 xdebug_file() { "$php" -n -r 'echo "'"$root"'/build/xdebug/", basename(PHP_EXTENSION_DIR), ".so";'; }
 has_xdebug() {
     ! has "$php" || test -f "$(xdebug_file)" || ! has apt-get || ! apt-cache show "$php_package-xdebug" >/dev/null 2>&1
@@ -184,15 +195,15 @@ install_xdebug() {
     local folder
     say "unpacking $php_package-xdebug to build/xdebug"
     folder=$(mktemp -d)
-    # A test is skipped without it, so this is no reason to fail.
+    # Ignore failures: without Xdebug one test is skipped.
     if (cd "$folder" && apt-get download "$php_package-xdebug" >/dev/null 2>&1 && dpkg-deb -x ./*.deb .); then
         mkdir -p "$root/build/xdebug"
         find "$folder" -name xdebug.so -exec cp {} "$(xdebug_file)" \;
     fi
     rm -rf "$folder"
 }
-# The programs that the edge is tested with. Most of them begin to serve when their packages are installed, so a test
-# that lacks one is skipped instead of installing it; CI asks for all.
+# Servers that the tests of the edge use. Most of these packages start a service when installed, so local runs skip tests whose
+# server is missing; CI installs them all.
 need_edge() {
     need_test
     need_release
@@ -200,7 +211,7 @@ need_edge() {
     need "libapache2-mod-$php_package" test -e "/usr/lib/apache2/modules/libphp${php_version:-}.so"
     need openssl has openssl
     need systemd has systemd-analyze
-    # What the packages of a release are checked with.
+    # Tools that check the packages of a release.
     need lintian has lintian
     need logrotate has logrotate
     need iproute2 has ip
@@ -219,12 +230,12 @@ need_bench() {
     need default-jdk-headless has javac
     need valgrind has valgrind
     need strace has strace
-    # Only the server, without the package that starts one as a service.
+    # Only the executable, without the package that starts a service.
     need apache2-bin has apache2
     need "libapache2-mod-$php_package" test -e "/usr/lib/apache2/modules/libphp${php_version:-}.so"
     need "$php_package-fpm" has "php-fpm${php_version:-}"
 }
-# What an image is built with, without Docker.
+# Builds images without Docker.
 need_docker() {
     need buildah has buildah
     need debootstrap has debootstrap
@@ -240,10 +251,10 @@ need_fuzz() {
     need nightly-rust has_nightly
 }
 
-# Rust is often installed by rustup, and Debian's own may be too old: find the package that fits. Nothing = there is none.
+# Prints the package with a recent enough Rust, or nothing if there is none. Debian's own Rust may be too old.
 rust_package() {
     local package version
-    # Debian keeps a current compiler beside its own for building browsers: cargo-web.
+    # Debian also packages a current compiler for building browsers: cargo-web.
     for package in cargo cargo-web $(apt-cache pkgnames cargo-1. | sort -rV) rustup; do
         version=$(apt-cache policy "$package" | sed -n 's/^ *Candidate: //p')
         case $package:$version in
@@ -256,7 +267,7 @@ rust_package() {
     done
 }
 
-# The package of rustfmt or clippy that belongs to a package of cargo.
+# Prints the package of rustfmt or clippy that matches a cargo package.
 component_package() { # component, package of cargo
     case $2:$1 in
         cargo-web:rustfmt) echo rustfmt-web ;;
@@ -266,12 +277,12 @@ component_package() { # component, package of cargo
     esac
 }
 
-# What is left to do after apt has installed it.
+# Completes the installation after apt.
 finish_rust() { # package of cargo
     if [ "$1" = rustup ]; then
         rustup default stable
     elif [[ $1 == cargo-1.* ]] && ! has cargo; then
-        # Ubuntu's versioned packages install /usr/bin/cargo-1.89 only.
+        # Ubuntu's versioned packages install only versioned commands, such as /usr/bin/cargo-1.89.
         as_root ln -s "/usr/bin/$1" /usr/local/bin/cargo
         as_root ln -s "/usr/bin/rustc-${1#cargo-}" /usr/local/bin/rustc
     fi
@@ -282,19 +293,19 @@ as_root() {
     if [ "$(id -u)" = 0 ]; then
         "$@"
     else
-        # On a terminal it asks for the password.
+        # On a terminal, sudo asks for the password.
         sudo "$@"
     fi
 }
 
-# apt does not wait for another that holds its lists or archives, and only if asked for one that installs. Machines that have
-# just started run one in the background.
-apt() { # a log, then arguments of apt-get
+# Runs apt-get, and retries while another apt holds a lock. DPkg::Lock::Timeout does not cover the locks of lists and archives.
+# A freshly started machine often runs apt in the background.
+apt() { # log file, then arguments of apt-get
     local log=$1 deadline=$((SECONDS + ${FERMATA_APT_WAIT_S:-600})) status told=
     shift
     while true; do
         status=0
-        # A progress line per package; the rest is shown when it fails.
+        # Print one progress line per package. The complete output is printed on failure.
         as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 "$@" </dev/null 2>&1 |
             tee "$log" | sed -un 's/^Setting up \([^ ]*\) \(.*\) .*/setup:   \1 \2/p' >&2 || status=$?
         if [ "$status" = 0 ] || ! grep -qE 'Could not get lock|Unable to (acquire|lock)' "$log" || [ "$SECONDS" -ge "$deadline" ]; then
@@ -306,14 +317,14 @@ apt() { # a log, then arguments of apt-get
     done
 }
 
-# apt's lists are fetched once per run, and only when something is missing.
+# Fetches apt's lists at most once per run, and only if a package is missing.
 apt_updated=
 apt_update() {
     [ -z "$apt_updated" ] || return 0
     say "updating apt's package lists"
     local log
     log=$(mktemp)
-    # Without some of the lists the packages may still be found.
+    # Continue on failure: the packages may be in the lists that were fetched.
     apt "$log" update -qq || cat "$log" >&2
     rm -f "$log"
     apt_updated=1
@@ -337,7 +348,7 @@ if [ ${#missing[@]} -eq 0 ]; then
     exit 0
 fi
 
-# The first need of a package may stand twice (cc and make).
+# Remove duplicates: several tools may need one package (cc and make).
 mapfile -t missing < <(printf '%s\n' "${missing[@]}" | awk '!seen[$0]++')
 say "missing for '$task': ${missing[*]}"
 if ! has apt-get; then

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds docs/ as a site in build/site, with a page for every class of the extension. A dead link fails.
+# Builds docs/ as a site in build/site, with a page for every class of the extension. Fails on a dead link.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 version=9.8.1
-# What a browser needs to search a page that comes from a file, since it starts no worker there.
+# Version of iframe-worker. The search needs it on file: pages, where browsers start no web worker.
 shim=1.0.4
 tools=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}/site-$version
 source=build/site-source
@@ -18,11 +18,12 @@ if [ ! -e "$tools/package/shim/index.js" ]; then
 fi
 python3 scripts/site/prepare.py "$source"
 "${PHP:-php}" scripts/site/reference.php ext/fermata.stub.php "$source/reference/php"
-# It announces its makers' next version otherwise.
+# Suppresses MkDocs' announcement of its next version.
 NO_MKDOCS_2_WARNING=1 "$tools/bin/mkdocs" build --strict --config-file scripts/site/mkdocs.yml
 cp "$tools/package/shim/index.js" build/site/assets/javascripts/iframe-worker.js
+python3 scripts/site/llms.py "$source" build/site
 python3 - build/site <<'PYTHON'
-"""Has every page take the shim from the site, and fails where a page would still load something from elsewhere."""
+"""Makes every page load the shim from the site, and fails if a page still loads a file from another host."""
 import os
 import pathlib
 import re

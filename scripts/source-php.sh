@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Builds a PHP with threads (ZTS) from its source and runs the extension's tests with it.
+# Builds a PHP with threads (ZTS) from source and runs the extension's tests with it.
 #
-#   scripts/source-php.sh [TEST…]              the .phpt named; default: all of them
-#   FERMATA_PHP_SOURCE=FOLDER … [TEST…]        the source in this folder (php-8.3.27 …) in place of the one that Debian's package has
-#   FERMATA_PHP_THREADS=no …                   a PHP without threads
-#   FERMATA_PHP_LIBC=musl …                    a PHP without threads and without glibc, compiled by musl-gcc, and with it the extension
-#   scripts/source-php.sh --source             prints the folder with the source, and does no more
-#   scripts/source-php.sh --php                compiles the PHP where that is to be done, prints its folder, and does no more
+#   scripts/source-php.sh [TEST…]              runs these .phpt tests; default: all
+#   FERMATA_PHP_SOURCE=FOLDER … [TEST…]        uses the source in this folder (php-8.3.27 …) instead of Debian's source package
+#   FERMATA_PHP_THREADS=no …                   builds a PHP without threads
+#   FERMATA_PHP_LIBC=musl …                    builds a PHP without threads for musl, and the extension for it, by musl-gcc
+#   scripts/source-php.sh --source             only prints the folder with the source
+#   scripts/source-php.sh --php                only compiles the PHP if necessary, and prints its folder
 #
-# Debian has no PHP with threads, but the source of its own (12 MB), which is compiled once below FERMATA_CACHE, ~/.cache/fermata by
-# default, in three minutes on two cores. The Rust core is the one that this machine has built. Where the source cannot be had there
-# is nothing to test with: that is said, and fails only in CI.
+# Debian packages no PHP with threads. Debian's PHP source (12 MB) is therefore compiled once, below FERMATA_CACHE (default
+# ~/.cache/fermata), in three minutes on two cores. The tests use the Rust core that the host has built. If the source is not
+# available, no test runs: the script prints the reason, and fails only in CI.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -26,7 +26,7 @@ core=${CARGO_TARGET_DIR:-$root/target}/release/libfermata_ffi.a
 threads=${FERMATA_PHP_THREADS:-yes}
 libc=${FERMATA_PHP_LIBC:-}
 [ -z "$libc" ] || threads=no
-# What the tests use, as libraries where Debian's packages have libraries. scripts/setup.sh brings what they are built with.
+# Extensions that the tests use; those of separate Debian packages are shared objects. scripts/setup.sh installs their libraries.
 configuration=(--disable-all --enable-cli --enable-cgi --disable-phpdbg --enable-opcache --enable-session --enable-pcntl --enable-filter
     --with-openssl --with-libxml --with-zlib)
 for module in posix sockets ctype tokenizer ftp pdo dom simplexml xml; do
@@ -35,7 +35,7 @@ done
 configuration+=("--with-pdo-mysql=shared,mysqlnd" "--with-mysqli=shared,mysqlnd" --with-pdo-sqlite=shared --with-sqlite3=shared --with-curl=shared)
 [ "$threads" = no ] || configuration+=(--enable-zts)
 if [ "$libc" = musl ]; then
-    # Without what needs a library, which Debian has for glibc alone.
+    # No extensions that need libraries: Debian has those only for glibc.
     configuration=(--disable-all --enable-cli --disable-cgi --disable-phpdbg --without-valgrind --enable-opcache --enable-session
         --enable-pcntl --enable-filter)
     for module in posix sockets ctype tokenizer pdo; do configuration+=("--enable-$module=shared"); done
@@ -51,7 +51,7 @@ cannot() {
     exit 0
 }
 
-# Downloads the source of this Debian's PHP into FOLDER. apt's own lists stay as they are.
+# Downloads the source of this Debian's PHP into FOLDER. Leaves apt's lists unchanged.
 download() { # folder, package
     local release archive
     archive=$(debian_mirror)
@@ -98,7 +98,7 @@ if [ "$(cat "$prefix/configuration" 2>/dev/null)" != "${configuration[*]}" ]; th
     say "compiling $name in $prefix"
     rm -rf "$prefix" "$prefix-build"
     mkdir -p "$prefix-build"
-    # Outside its source, which stays as it is. It is to run tests and not to be fast.
+    # Build outside the source folder, which stays unchanged. -O1: this PHP only runs tests.
     (cd "$prefix-build" && CFLAGS=-O1 "$source/configure" --quiet --prefix="$prefix" "${configuration[@]}" && make --quiet -j"$(nproc)" &&
         make --quiet install) >"$prefix.log" 2>&1 || { tail -n 20 "$prefix.log" >&2; say "the whole log is $prefix.log"; exit 1; }
     rm -rf "$prefix-build"
@@ -128,6 +128,6 @@ if [ "$threads" != no ] && ! grep -q 'it works for the command line only' <<<"$r
     say "the extension starts beside threads, or does not say why it does not"
     exit 1
 fi
-# What tests start says of each such variable that it is none of its settings.
+# Servers warn about each FERMATA_ variable that is not a setting.
 unset "${!FERMATA_PHP_@}"
 RUN_TESTS=$prefix/lib/php/build/run-tests.php FERMATA_EXTENSION=$build/fermata.so exec scripts/phpt.sh "$@"

@@ -1,12 +1,13 @@
 <?php
 /**
- * Writes php/stubs/fermata.php: the extension's classes as editors and static analysers read them.
+ * Writes php/stubs/fermata.php: the extension's classes for editors and static analysers.
  *
- *   php scripts/stubs.php [--check]     --check fails when the file differs from what would be written
+ *   php scripts/stubs.php [--check]     --check fails if the file differs from the output
  *
- * It is made of ext/fermata.stub.php, whose comments name types as PHP's own generator of arginfo can read them: "callable
- * $handler function (Request $request): Response|Hold" becomes a type with parameters, "array $names list<string> …" a list, and
- * "see get() for the arguments" those of get(). Templates, for which there is no place in that file, stand below.
+ * The source is ext/fermata.stub.php, whose comments may contain only types that PHP's arginfo generator accepts. This script
+ * converts them: "callable $handler function (Request $request): Response|Hold" becomes a callable type with parameters,
+ * "array $names list<string> …" becomes a list, and "see get() for the arguments" becomes the arguments of get(). Templates cannot
+ * appear in that file and are listed below.
  */
 
 declare(strict_types=1);
@@ -16,7 +17,7 @@ const TARGET = __DIR__ . '/../php/stubs/fermata.php';
 
 const WORK = ['@template T', '@param callable(): T $work', '@return T'];
 
-/** What is added to comments; a line for a parameter replaces that of the source. */
+/** Lines added to comments. A line for a parameter replaces the one of the source. */
 const ADDED = [
     'async' => ['@template T', '@param callable(): T $work', '@return Future<T>'],
     'await' => ['@template T', '@param Future<T> $future', '@return T'],
@@ -43,23 +44,23 @@ const ADDED = [
     'Queue::getIterator' => ['@return \Iterator<int, T>'],
 ];
 
-/** A handler takes the request, or parameters of its path by their names. */
+/** Type of a handler, which accepts the request or the parameters of its path by name. */
 const HANDLER = '(callable(Request): (Response|Hold))|(callable(never...): (Response|Hold))';
-/** Psalm takes `never` for the type of the handler's own parameters, and refuses them; PHPStan reads what is for Psalm, too. */
+/** Type of a handler for Psalm, which rejects every handler for `never`. PHPStan reads Psalm's tags, so it needs its own. */
 const HANDLER_PSALM = '(callable(Request): (Response|Hold))|(callable(mixed...): (Response|Hold))';
 
-/** "Request $request, callable $next" as a list of types. */
+/** Converts "Request $request, callable $next" to a list of types. */
 function parameterTypes(string $parameters): string
 {
     $types = [];
     foreach ($parameters === '' ? [] : explode(',', $parameters) as $parameter) {
-        // One without a type, such as $connection.
+        // A parameter without a type, such as $connection, is mixed.
         $types[] = preg_match('~^\s*(\S+)\s+\$~', $parameter, $found) ? $found[1] : 'mixed';
     }
     return implode(', ', $types);
 }
 
-/** A line of a comment, with the type that it names in words as a type. */
+/** Converts a type written in words in a line of a comment. */
 function typed(string $line): string
 {
     $pattern = '~^@param (callable|\\\\Closure)(\|null)? (\$\w+) function \(([^)]*)\): ([\w\\\\|<>]+)(.*)$~s';
@@ -79,7 +80,7 @@ function typed(string $line): string
     return $line;
 }
 
-/** What a line of a comment is for: "@param $handler", "@return"; "" for text. */
+/** Returns the tag and parameter of a line: "@param $handler", "@return"; "" for text. */
 function subject(string $line): string
 {
     return match (true) {
@@ -89,7 +90,7 @@ function subject(string $line): string
     };
 }
 
-/** @return list<string> a comment's paragraphs and tags, each with the lines that go on with it */
+/** @return list<string> paragraphs and tags of a comment, each with its continuation lines */
 function items(string $comment): array
 {
     $items = [];
@@ -105,7 +106,7 @@ function items(string $comment): array
 }
 
 /**
- * A tag, and behind it what analysers are to read in place of a type that they understand in different ways.
+ * Returns the tag, followed by a tag for each analyser if the analysers interpret its type differently.
  *
  * @return list<string>
  */

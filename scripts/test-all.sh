@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# Runs every suite, also after one has failed, and says at the end which ones did.
-# `make test-NAME` runs one of them alone.
+# Runs every suite, even after a failure, and lists the failed suites at the end. `make test-NAME` runs one suite.
 #
-# Many suites wait most of their time, for clients, clocks and browsers. What judges no times runs beside them, one after the other,
-# with what they leave of the processor: what a machine makes once (a PHP compiled from its source, a Debian 13), the extension's
-# tests under valgrind, which take as long as several suites together, what compiles for other machines, the extension's tests with
-# other PHPs, and the half of the benchmark that counts faults. Results of these are printed at the end. A test of the extension that
-# failed there may have been starved, so it has to pass alone; one with a report of valgrind's has not been.
+# Many suites mainly wait for clients, timers and browsers. Suites that do not depend on timing run in the background at low
+# priority, one after another:
+#   - preparations that a machine needs once: a PHP compiled from source, a Debian 13
+#   - the extension's tests under valgrind, which take as long as several suites
+#   - cross-compiled targets, and the extension's tests with other PHPs
+#   - the half of the benchmark that counts faults
+# Their results are printed at the end. A failed extension test may have had too little processor time, so it runs again alone and
+# must then pass. A report of valgrind always fails.
 #
-# How often a loop goes round for a request depends on what else the machine does, so the one suite that counts system calls goes
-# first, with nothing beside it.
+# The number of loop iterations per request depends on other load, so the suite that counts system calls runs first and alone.
 #
-# Seconds of the processor stand beside those of the clock: a suite that takes few of them waits, and on a busy machine they alone
-# can be compared. What a suite starts and does not wait for is not in them.
+# Each result has elapsed and processor seconds. Elapsed time far above processor time means that the suite waits. On a busy
+# machine only processor seconds are comparable. They exclude processes that a suite starts and does not wait for.
 set -uo pipefail
 
 cd "$(dirname "$0")/.." || exit
@@ -25,11 +26,19 @@ passed=0
 failed=()
 flaky=()
 times=()
+skipped=()
 cpu_all=0
+# One line per flaky test and run on this machine. A test that was flaky in three runs fails the whole run.
+flaky_counts=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}/flaky
+readonly FLAKY_RUNS_MAX=2
 begin=$(date +%s)
 
-# count_cpu FILE COMMAND… writes into FILE how many seconds of the processor the command has taken. In a shell of its own, because
-# the one that waits for other suites would count those, too.
+# A suite takes up to ten minutes, a background suite up to 30. A suite that exceeds the limit fails; the others still run.
+readonly SUITE_S_MAX=2400
+make_suite=(timeout --foreground --kill-after=30 "$SUITE_S_MAX" make --no-print-directory)
+
+# count_cpu FILE COMMAND… writes the processor seconds of COMMAND to FILE. It uses a subshell: the main shell's figure would
+# include the other suites that it waits for.
 count_cpu() (
     TIMEFORMAT='%U %S'
     file=$1
@@ -47,31 +56,42 @@ count() {
 }
 run_beside() {
     local suite begin niceness
-    # What they say is said again by the suites that need them.
+    # Failures are ignored here: the suites that need these folders report them.
     nice -n 10 scripts/source-php.sh --php >"$build/test-prepare.log" 2>&1
     nice -n 10 scripts/other-php.sh 8.4 --run true >>"$build/test-prepare.log" 2>&1
     for suite in "${beside[@]}"; do
         begin=$SECONDS
         niceness=10
-        # It has bounds for what it waits for.
+        # A higher priority than the others, because this suite has time limits.
         [ "$suite" != bench-loads ] || niceness=5
-        count_cpu "$build/test-$suite.cpu" nice -n "$niceness" make --no-print-directory "test-$suite" >"$build/test-$suite.log" 2>&1
+        count_cpu "$build/test-$suite.cpu" nice -n "$niceness" "${make_suite[@]}" "test-$suite" >"$build/test-$suite.log" 2>&1
         echo "$? $((SECONDS - begin))" >"$build/test-$suite.status"
     done
+}
+
+# note_skipped SUITE LOG: records the tests that the suite's runners and scripts report as skipped.
+note_skipped() {
+    local phpt phpunit ignored line
+    phpt=$(sed -nE 's/^.*, ([0-9]+) skipped.*/\1/p' "$2" | awk '{ n += $1 } END { print n + 0 }')
+    phpunit=$(sed -nE 's/^.*Skipped: ([0-9]+).*/\1/p' "$2" | awk '{ n += $1 } END { print n + 0 }')
+    ignored=$(sed -nE 's/^test result: .* ([0-9]+) ignored;.*/\1/p' "$2" | awk '{ n += $1 } END { print n + 0 }')
+    [ $((phpt + phpunit + ignored)) = 0 ] || skipped+=("$1: $((phpt + phpunit + ignored)) tests")
+    while read -r line; do skipped+=("$1: $line"); done < <(grep -E 'NOT RUN|SKIPPED:' "$2" | sort -u)
 }
 
 run() {
     local suite=$1 verdict=FAILED
     printf '\n== %s (make test-%s)\n' "$suite" "$suite"
     SECONDS=0
-    if count_cpu "$output.cpu" make --no-print-directory "test-$suite" 2>&1 | tee "$output"; then verdict=passed; fi
+    if count_cpu "$output.cpu" "${make_suite[@]}" "test-$suite" 2>&1 | tee "$output"; then verdict=passed; fi
     count "$suite" "$verdict" "$SECONDS" "$output.cpu"
+    note_skipped "$suite" "$output"
     mapfile -O "${#flaky[@]}" -t flaky < <(sed -n 's/^FLAKY: //p' "$output")
 }
 
 for suite in "${beside[@]}"; do rm -f "$build/test-$suite.status"; done
 for suite in "${alone[@]}"; do run "$suite"; done
-# A group of its own, so that all of it can be ended.
+# A separate process group, so that all background suites can be stopped.
 set -m
 run_beside &
 others=$!
@@ -99,12 +119,20 @@ for suite in "${beside[@]}"; do
         "${retry[@]}" "${again[@]}" && verdict=passed && flaky+=("${again[@]}")
     fi
     count "$suite" "$verdict" "$took" "$build/test-$suite.cpu" ', beside the others'
+    note_skipped "$suite" "$build/test-$suite.log"
 done
 printf '\n== what each suite took: by the clock, of the processor\n'
 printf '%s\n' "${times[@]}"
 printf '%6d s           of waiting for those beside\n' "$waited"
 printf '%6d s %6d s  in all, on %d cores\n' "$(($(date +%s) - begin))" "$cpu_all" "$(nproc)"
-[ ${#flaky[@]} -eq 0 ] || printf 'flaky, failed beside other suites and passed alone: %s\n' "${flaky[@]}"
+[ ${#skipped[@]} -eq 0 ] || { printf '\n== not run\n' && printf '%s\n' "${skipped[@]}"; }
+mkdir -p "${flaky_counts%/*}"
+for test in "${flaky[@]}"; do
+    printf '%s\n' "$test" >>"$flaky_counts"
+    runs=$(grep -cxF -- "$test" "$flaky_counts")
+    printf 'flaky, failed beside other suites and passed alone: %s (%d of this machine'"'"'s runs)\n' "$test" "$runs"
+    [ "$runs" -le $FLAKY_RUNS_MAX ] || failed+=("$test, flaky in $runs runs: mend it, then delete its lines in $flaky_counts")
+done
 [ ${#failed[@]} -eq 0 ] || echo "failed suites: ${failed[*]}"
 printf 'suites: %d passed, %d failed\n' "$passed" "${#failed[@]}"
 [ ${#failed[@]} -eq 0 ]

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Tests scripts/black-box.sh with a stand-in for cargo that prints what cargo and libtest print.
+# Tests scripts/black-box.sh with a fake cargo that imitates the output of cargo and libtest.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-# As often as $folder/failures says m::one fails, and m::two as often as failures-two; beside `aborts` a program ends without a list.
+# $folder/one, two and three contain the number of failures left for each test. If $folder/aborts exists, a test binary also
+# aborts without a list of failures.
 cat >"$folder/cargo" <<'STANDIN'
 #!/usr/bin/env bash
 folder=$(dirname "$0")
@@ -38,7 +39,7 @@ exit 101
 STANDIN
 chmod +x "$folder/cargo"
 checks=0
-check() { # what, expected status, expected flaky tests, expected runs alone, failures of one, two, three
+check() { # description, expected status, expected flaky tests, expected runs alone, failures of one, two, three
     local status=0
     echo "$5" >"$folder/one"
     echo "$6" >"$folder/two"

@@ -1,25 +1,25 @@
 #!/usr/bin/env bash
-# Builds packaging/docker/Dockerfile as it is, and runs the image: it serves, loses a worker, is stopped.
+# Builds packaging/docker/Dockerfile unchanged and tests the image: a request, a killed worker, a stop.
 #
-#   scripts/test-docker.sh                 the release profile, as `docker build` would: long on two cores
-#   PROFILE=quick scripts/test-docker.sh   the Rust in the image is compiled with little optimisation; all else is the same
+#   scripts/test-docker.sh                 release profile, as in `docker build`; slow on two cores
+#   PROFILE=quick scripts/test-docker.sh   compiles the Rust code with little optimisation; all else is equal
 #
-# No registry of images is asked. The images that the file begins with are stand-ins, made once below FERMATA_CACHE:
-#   php:8.2-cli            a Debian 12 with PHP compiled from Debian's source, with the flags and in the places of the official image,
-#                          and scripts that do here what its docker-php-ext-* do
-#   rust:1-slim-bookworm   a Debian 12 with the Rust of this machine
-# So what is tested is the file and what it makes, and not those images. buildah builds; what `docker run` would do is done by
-# unshare: processes and a network of its own, the image's user, folder, environment, entry point and command, the server as
-# process 1. What is not there of Docker: its seccomp profile, its limits, its published ports.
+# No image registry is used. Substitutes for the base images are built once below FERMATA_CACHE:
+#   php:8.2-cli            Debian 12 with PHP compiled from Debian's source, with the flags and paths of the official image, and
+#                          substitutes for its docker-php-ext-* scripts
+#   rust:1-slim-bookworm   Debian 12 with this machine's Rust
+# The test therefore covers the Dockerfile and its result, not the official base images. buildah builds the image. unshare replaces
+# `docker run`: separate process and network namespaces; the image's user, folder, environment, entry point and command; the
+# server as process 1. Docker's seccomp profile, limits and published ports are not covered.
 #
-# Root is needed. Dockerfile.alpine is not run: it needs packages of Alpine.
+# Needs root. Dockerfile.alpine is not tested: it needs Alpine's packages.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 cache=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}
 profile=${PROFILE:-release}
-# The stand-ins are made anew when this changes.
+# Version of the substitute images. Increment it to rebuild them.
 recipe=1
 start_s_max=30
 stop_s_max=15
@@ -49,7 +49,7 @@ export BUILDAH_ISOLATION=chroot
 store=(--root "$cache/containers" --runroot "$cache/containers-run" --storage-driver overlay)
 run() { buildah "${store[@]}" "$@" 8>&-; }
 work=$(mktemp -d /var/tmp/fermata-docker-XXXXXX)
-# `unshare`, whose only child is process 1 of the container: that one ends with it.
+# Process id of `unshare`. Its only child is process 1 of the container, which dies with it.
 server=
 init() { pgrep -P "$server" 2>/dev/null; }
 finish() {
@@ -57,7 +57,7 @@ finish() {
         kill -KILL "$server" 2>/dev/null || true
         wait "$server" 2>/dev/null || true
     fi
-    # Only this script makes containers in that store, one run at a time; the stand-ins stay.
+    # Only this script uses that container store, one run at a time. The substitute images stay.
     run rm --all >/dev/null 2>&1 || true
     run rmi localhost/fermata:test >/dev/null 2>&1 || true
     run rmi --prune >/dev/null 2>&1 || true
@@ -67,8 +67,8 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# A stand-in begins with a Debian, which trusts the certificates that this machine trusts.
-begin() { # its folder is left in $folder, its name in $container
+# Starts a substitute image from a Debian that trusts this machine's certificates.
+begin() { # sets $folder to the container's root folder and $container to its name
     [ -e "$debian/etc/debian_version" ] || { why=$(debian_12 "$debian") || cannot "$why"; }
     container=$(run from scratch)
     folder=$(run mount "$container")
@@ -78,7 +78,7 @@ inside() { # script
     run run --env DEBIAN_FRONTEND=noninteractive "$container" -- sh -ec "$1" >"$work/log" 2>&1 || { tail -n 30 "$work/log" >&2; exit 1; }
     cp -L --remove-destination "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" "$folder/etc/ssl/certs/ca-certificates.crt"
 }
-end() { # image, what it is made of
+end() { # image, version of its contents
     run config --label "made-of=$2" "$container"
     run commit --quiet --rm "$container" "$1" >/dev/null
 }
@@ -97,7 +97,7 @@ if ! is_made_of "localhost/php:$php-cli" "$recipe $version"; then
     begin
     mkdir -p "$folder/usr/src"
     cp -a "$sources" "$folder/usr/src/php"
-    # PHPIZE_DEPS of the official image stay in it; what only PHP itself is compiled with is removed, as there.
+    # As in the official image, PHPIZE_DEPS stay installed, and packages that only PHP's own build needs are removed.
     inside 'headers="libsqlite3-dev libssl-dev zlib1g-dev libcurl4-openssl-dev libxml2-dev libonig-dev libreadline-dev"
         apt-get update -qq
         apt-get install -qq -y --no-install-recommends autoconf dpkg-dev file g++ gcc libc-dev make pkg-config re2c ca-certificates curl xz-utils $headers
@@ -123,7 +123,7 @@ for name; do
     echo "$key=$name" >"/usr/local/etc/php/conf.d/docker-php-ext-$name.ini"
 done
 ENABLE
-    # PHP's own build has compiled it.
+    # Compiling is unnecessary: PHP's own build has compiled the extension, so the script only enables it.
     printf '#!/bin/sh\nexec docker-php-ext-enable "$@"\n' >"$folder/usr/local/bin/docker-php-ext-install"
     chmod +x "$folder"/usr/local/bin/docker-php-ext-*
     run config --env PHPIZE_DEPS='autoconf dpkg-dev file g++ gcc libc-dev make pkg-config re2c' --env PHP_INI_DIR=/usr/local/etc/php \
@@ -135,7 +135,7 @@ if ! is_made_of localhost/rust:1-slim-bookworm "$recipe $rust"; then
     SECONDS=0
     begin
     mkdir -p "$folder/usr/local/rust" "$folder/usr/local/cargo"
-    # Without its documentation, which is half of it.
+    # Skip the documentation, which is half of the toolchain.
     tar -C "$(rustc --print sysroot)" --exclude=./share -c . | tar -x -C "$folder/usr/local/rust"
     inside 'apt-get update -qq
         apt-get install -qq -y --no-install-recommends ca-certificates gcc libc6-dev
@@ -145,7 +145,7 @@ if ! is_made_of localhost/rust:1-slim-bookworm "$recipe $rust"; then
     say "made a stand-in for rust:1-slim-bookworm, $rust, in $SECONDS s"
 fi
 
-# What a clone has, and nothing that lies beside it.
+# Copy only tracked files, as in a fresh clone.
 mkdir "$work/clone"
 git archive HEAD | tar -x -C "$work/clone"
 if [ "$profile" = quick ]; then
@@ -161,7 +161,7 @@ report "packaging/docker/Dockerfile is built" builds
 say "built with Rust's profile $profile in $SECONDS s"
 
 run inspect --type image localhost/fermata:test >"$work/image.json"
-# Lines of the image's configuration: a text is one, a list one for each item.
+# Prints a value of the image's configuration: a string as one line, a list as one line per item.
 config() {
     python3 - "$work/image.json" "$1" <<'PYTHON'
 import json, sys
@@ -181,7 +181,7 @@ container=$(run from --pull=never localhost/fermata:test)
 folder=$(run mount "$container")
 has_no_tools() { [ ! -e "$folder/src" ] && [ ! -e "$folder/ext" ] && [ ! -e "$folder/tmp/fermata.so" ] && [ ! -e "$folder/usr/local/rust" ]; }
 report "nothing of the build is left in it" has_no_tools
-# Docker makes the image's folder; buildah does not.
+# Docker creates the working folder; buildah does not.
 mkdir -p "$folder$directory"
 cat >"$folder$directory/server.php" <<'PHP'
 <?php
@@ -206,7 +206,7 @@ $server->post('/orphan', fn () => Response::text((string) shell_exec('sleep 0.3 
 $server->run();
 PHP
 
-# In a network of its own the image's address can be listened on as it is.
+# In a separate network namespace the server can listen on the image's own address.
 # shellcheck disable=SC2016 # for the inner shells
 unshare --mount --pid --net --ipc --uts --fork --kill-child --propagation private bash -euc '
     folder=$1 user=$2 directory=$3
@@ -224,7 +224,7 @@ unshare --mount --pid --net --ipc --uts --fork --kill-child --propagation privat
     exec chroot --userspec="$user:$user" "$folder" /usr/bin/env -i --chdir="$directory" "$@"
 ' bash "$folder" "$user" "$directory" "${environment[@]}" "${command[@]}" </dev/null >"$work/server.log" 2>&1 8>&- &
 server=$!
-# From outside of it, in its network.
+# Requests come from outside the container, but in its network namespace.
 ask() { nsenter --target "$(init)" --net curl -sf --max-time 10 "$@"; }
 address=http://127.0.0.1:8080
 shows_log() { tail -n 20 "$work/server.log"; return 1; }
@@ -287,7 +287,7 @@ reaps() {
 }
 report "the child of a command that has ended is reaped" reaps
 doctor() {
-    # What a server that is to start would be told, so at another port.
+    # The checks before a start, on another port because the server runs.
     nsenter --target "$(init)" --mount --net --pid chroot --userspec="$user:$user" "$folder" /usr/bin/env -i --chdir="$directory" "${environment[@]}" \
         fermata doctor --listen http://127.0.0.1:8099 >"$work/doctor" 2>&1 || { cat "$work/doctor"; return 1; }
 }

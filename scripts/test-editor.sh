@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A language server's view of programs that use the Composer package: see scripts/editor/check.mjs.
+# Checks the diagnostics of a language server for scripts that use the Composer package: see scripts/editor/check.mjs.
 #
-#   PSALM=FILE scripts/test-editor.sh   the same by Psalm at its strictest; FILE is psalm.phar, which no package brings
+#   PSALM=FILE scripts/test-editor.sh   also runs Psalm at its strictest level; FILE is psalm.phar, which no package contains
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -28,7 +28,7 @@ for program in good wrong; do
     mkdir "$work/$program"
     cp "scripts/editor/$program.php" "$work/$program/"
     echo '{"autoload": {}}' >"$work/$program/composer.json"
-    # Psalm wants to be told of classes by Composer, and there are none.
+    # Psalm requires a Composer autoloader; this one loads no classes.
     mkdir "$work/$program/vendor"
     echo '<?php return new \Composer\Autoload\ClassLoader();' >"$work/$program/vendor/autoload.php"
     cat >"$work/$program/psalm.xml" <<XML

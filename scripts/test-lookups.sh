@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests of lookups.py: what it finds, and what it leaves alone.
+# Tests lookups.py: it reports silent look-ups and accepts all others.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -8,7 +8,7 @@ trap 'rm -rf "$place"' EXIT
 passed=0
 failed=0
 
-check() { # clean or found, what; standard input is the body of a function
+check() { # clean or found, description; standard input is the body of a function
     local expected=$1 what=$2 status=0 output
     { echo "fn f(map: &Map) {"; cat; echo "}"; } >"$place/it.rs"
     output=$(python3 "$root/scripts/lookups.py" "$place/it.rs" 2>&1) || status=$?

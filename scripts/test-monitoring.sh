@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks what packaging/ has for operators: alerts and dashboard against the metrics of a server that runs, the alerts also by
-# promtool, Kubernetes' manifests against its schemas and by running what they configure, logrotate's file by running it.
+# Checks the files for operators in packaging/. Alerts and dashboard are compared with the metrics of a running server, and promtool
+# checks the alerts. Kubernetes manifests are checked against the schemas, and their configuration runs. logrotate runs its file.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -24,7 +24,7 @@ $server->get('/', fn () => Fermata\Response::text('ok'));
 $table = new Fermata\Table(10, [Fermata\Table\Column::int('count')]);
 $server->run();
 PHP
-# Nothing listens at port 1: a cluster whose log is away has all its figures.
+# Nothing listens on port 1. A server whose log is unreachable still has all metrics of a cluster.
 FERMATA_CLUSTER=nats://127.0.0.1:1 "${PHP:-php}" -d extension="$extension" "$work/server.php" >"$work/log" 2>&1 &
 servers+=("$!")
 "${FERMATA_COMMAND:-$PWD/build/fermata}" edge --listen 127.0.0.1:0 --route '* 127.0.0.1:1' --control "unix:$work/edge.sock" \
@@ -46,7 +46,7 @@ cat "$work/metrics" "$work/edge-metrics" >"$work/all-metrics"
 report "alerts and dashboard ask for what there is" \
     python3 scripts/monitoring.py "$work/all-metrics" packaging/prometheus/alerts.yml packaging/grafana/fermata.json
 
-# Debian's package would start a server of its own when it is installed: only the program is taken.
+# Installing Debian's package would start a server, so only the executable is unpacked.
 promtool=$(command -v promtool || echo "$cache/promtool/usr/bin/promtool")
 if [ ! -x "$promtool" ]; then
     mkdir -p "$cache"
@@ -68,7 +68,7 @@ else
     echo "the alerts were NOT TRIED: promtool cannot be had"
     [ -z "${CI:-}" ] || failed=$((failed + 1))
 fi
-# With it comes a reader of YAML.
+# This package also installs a YAML parser.
 schemas=$cache/kubernetes-validate-1.37.0
 [ -d "$schemas" ] || python3 -m pip install --quiet --disable-pip-version-check --target "$schemas" kubernetes-validate==1.37.0 || true
 if [ -d "$schemas" ] && command -v nats-server >/dev/null; then

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Tests of php-phpt.sh: a test of PHP's that does not end is ended and named, and what a test has left running is, too.
+# Tests php-phpt.sh: it kills and reports a PHP test that does not exit, and kills processes that a test has left running.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 place=$(mktemp -d)
-# Left when a check has failed.
+# Kill processes that remain after a failed check.
 end() {
     while read -r pid; do
         kill -9 "$pid" 2>/dev/null || true
@@ -27,7 +27,7 @@ check() { # what, then a command
     fi
 }
 has_line() { grep -qxF -- "$2" <<<"$1"; }
-# A process that nobody has waited for is over, too.
+# A zombie also counts as exited.
 is_over() { [ ! -e "/proc/$1" ] || grep -q '^State:[[:space:]]*[ZX]' "/proc/$1/status" 2>/dev/null; }
 are_over() {
     local pid deadline=$((SECONDS + 60))
@@ -39,17 +39,17 @@ are_over() {
     done <"$place/pids"
 }
 
-# The script writes beside itself.
+# A copy, because the script writes into its own checkout.
 mkdir -p "$place/checkout/scripts"
 cp "$root/scripts/php-phpt.sh" "$place/checkout/scripts/"
 tests=ext/standard/tests/bound
 mkdir -p "$place/php-src/$tests"
-phpt() { # name, code, what it prints
+phpt() { # name, code, expected output
     printf -- '--TEST--\n%s\n--FILE--\n<?php\n%s\n?>\n--EXPECT--\n%s\n' "$1" "$2" "$3" >"$place/php-src/$tests/$1.phpt"
 }
 note="file_put_contents('$place/pids', getmypid() . \"\\n\", FILE_APPEND | LOCK_EX);"
 phpt endless "$note while (true);" 'nothing'
-# The child has the pipes that run-tests.php reads from.
+# The forked child holds the pipes that run-tests.php reads.
 phpt leaves "@unlink('$place/forked');
 if (pcntl_fork() === 0) { $note touch('$place/forked'); while (true); }
 while (!file_exists('$place/forked')) { usleep(1000); clearstatcache(); } echo 'left';" 'left'

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Installs the extension by PIE in a Debian 12 that has never seen this project: the archive of a release, and from source.
+# Installs the extension by PIE in a fresh Debian 12: from a release archive, and from source.
 #
-#   PIE=FILE scripts/test-pie.sh   FILE is pie.phar, or a script that runs PIE with what lies in its folder
+#   PIE=FILE scripts/test-pie.sh   FILE is pie.phar, or a script that runs PIE from its own folder
 #
-# PIE is no package of Debian's, so it has to be given; without it nothing is run. Nothing is asked of Packagist or GitHub: PIE has a
-# network of its own, in which release/registry.py answers in their names as it would with this release. Root and debootstrap are
-# needed, as for test-release.sh, which makes the Debian.
+# Debian does not package PIE; without PIE no test runs. Packagist and GitHub are not contacted: PIE runs in a separate network
+# namespace, where release/registry.py serves their hosts as if this release were published. Needs root and debootstrap, like
+# test-release.sh, which creates the Debian root folder.
 #
-#   DIST=FOLDER   the release that lies there, in place of packing build/ anew
+#   DIST=FOLDER   uses the release in FOLDER instead of packing build/ again
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -43,7 +43,7 @@ if [ -z "$dist" ]; then
 fi
 version=$(sed -n 's/^#define PHP_FERMATA_VERSION "\(.*\)"/\1/p' ext/php_fermata.h)
 
-# What is published: with the archive, and without it, as for a PHP or a machine that the release has none for.
+# Two published releases: one with the archive, and one without it, as for a PHP or a machine that has no archive.
 mkdir -p "$work"/{upper/packages,work,root,with/assets,without/assets}
 cp "$dist"/php_fermata-*.zip "$work/with/assets/"
 for published in with without; do
@@ -126,7 +126,7 @@ timeout "$seconds_max" unshare --mount --pid --fork --kill-child --propagation p
     pie_of with uninstall "${pie[@]}" uninstall fermata/ext-fermata
     result "uninstalls: $? $("${within[@]}" php -m | grep -c fermata)"
 
-    # What PIE asks for before it builds; a compiler comes with php8.2-dev.
+    # Tools that PIE requires for a build; php8.2-dev depends on a compiler.
     install php8.2-dev make || exit
     pie_of without cargo "${pie[@]}" install fermata/ext-fermata
     result "builds without cargo: $?"
@@ -146,7 +146,7 @@ report "the extension has the release's version" has_line "extension: $version"
 report "PIE lists it" says show "fermata:$version"
 report "PIE removes it" has_line 'uninstalls: 0 0'
 report "without an archive for this PHP it builds, and fails without cargo" has_line 'builds without cargo: 1'
-# PIE breaks lines anywhere.
+# PIE wraps lines at any position, so compare without white space.
 names_cargo() { tr -d '[:space:]' <"$work/cargo.log" | grep -qF 'error:cargonotfound;installRustfromhttps://rustup.rsorsetCARGO'; }
 report "it says that cargo is missing" names_cargo
 report "with a core that is built, it builds" has_line 'builds: 0'

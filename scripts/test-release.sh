@@ -1,16 +1,15 @@
 #!/usr/bin/env bash
-# Packs a release of what is built and tries it as a user would: in a Debian 12 that has never seen this project, without Rust.
+# Packs a release from build/ and tests it like a user: in a fresh Debian 12 without Rust.
 #
-# The Debian is made once by debootstrap (170 MB, a minute) below FERMATA_CACHE; each run works on a layer above it that is thrown
-# away. Root, debootstrap and a Debian archive are needed for it: where they are missing, only the packing is tested, and in CI
-# that is a failure.
+# debootstrap creates the Debian once (170 MB, a minute) below FERMATA_CACHE. Each run uses a temporary overlay above it. This needs
+# root, debootstrap and a Debian archive. Without them only packing is tested, and in CI that is a failure.
 #
-#   DIST=FOLDER scripts/test-release.sh   tries the packages that lie there, in place of packing build/ anew
+#   DIST=FOLDER scripts/test-release.sh   tests the packages in FOLDER instead of packing build/ again
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 root=$PWD
-# Long on a loaded machine with an archive far away; the aim for a machine with nothing else to do is 60.
+# Time limit for a loaded machine with a slow archive. The goal on an idle machine is 60 s.
 seconds_max=600
 cache=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}
 debian=$cache/bookworm
@@ -42,7 +41,7 @@ if [ -z "$dist" ]; then
     }
     report "a release is packed" packs
     [ "$failed" = 0 ] || finish
-    # Of the same commit, at another time and in another folder.
+    # Packing the same commit at another time in another folder must give identical files.
     SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) python3 scripts/release/pack.py --stage build/release --dist "$work/again" >/dev/null
     report "packed again, it has the same bytes" cmp "$dist/SHA256SUMS" "$work/again/SHA256SUMS"
 fi
@@ -50,10 +49,10 @@ sums_fit() { (cd "$dist" && sha256sum --quiet --check SHA256SUMS); }
 report "checksums" sums_fit
 version=$(sed -n 's/^#define PHP_FERMATA_VERSION "\(.*\)"/\1/p' ext/php_fermata.h)
 pie=$dist/php_fermata-${version}_php8.2-x86_64-linux-glibc.zip
-# PIE looks for this name, and for the library at the archive's root.
+# PIE requires this file name, and the library at the archive's root.
 has_library() { python3 -c 'import sys, zipfile; sys.exit("fermata.so" not in zipfile.ZipFile(sys.argv[1]).namelist())' "$pie"; }
 report "PIE's archive" has_library
-# Where PIE has no archive it builds, which needs Rust.
+# If no archive matches, PIE builds from source, which needs Rust.
 names_cargo() {
     local tools=/usr/bin:/bin
     [ -z "$(PATH=$tools command -v cargo)" ] || { echo "Rust is in $tools; a machine without is NOT TESTED"; return; }
@@ -87,7 +86,7 @@ PYTHON
 }
 report "SBOM" is_cyclonedx
 if command -v lintian >/dev/null; then
-    # No package of Debian's: there is no bug of theirs that it closes, and libraries of PHP are no shared libraries.
+    # Suppressed tags concern only packages in Debian's archive (closing a bug) and shared libraries, which PHP extensions are not.
     report "lintian" lintian --fail-on error --tag-display-limit 0 \
         --suppress-tags initial-upload-closes-no-bugs,embedded-library "$dist"/*_amd64.deb
 else

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests of setup.sh: on a machine made of a few programs and an apt-get, a sudo and an id that write down what they are asked.
+# Tests setup.sh on a simulated machine: a PATH with few commands and fake apt-get, sudo and id that record their arguments.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -16,14 +16,14 @@ fake() { # name, script
     printf '#!/bin/sh\n%s\n' "$2" >"$place/bin/$1"
     chmod +x "$place/bin/$1"
 }
-new_machine() { # user's number
+new_machine() { # user id
     rm -f "$place"/calls "$place/locked" "$place/bin/sudo" "$place/bin/cc"
     fake id "echo $1"
     fake apt-cache 'case $1 in policy) [ "$2" != cargo-web ] || echo "  Candidate: 1.90.0+dfsg" ;; esac'
     fake apt-get "echo \"apt-get \$*\" >>$place/calls
         if [ -e $place/locked ]; then rm $place/locked; echo 'E: Could not get lock /var/lib/apt/lists/lock.'; exit 100; fi"
 }
-setup() { # arguments; standard input is what the caller gives
+setup() { # arguments; standard input is passed on
     status=0
     output=$(PATH=$place/bin CARGO_HOME=$place/none HOME=$place FERMATA_APT_PAUSE_S=0 \
         "$place/bin/bash" "$place/checkout/scripts/setup.sh" "$@" 2>&1) || status=$?
@@ -42,12 +42,27 @@ check() { # what, then a command
 has_line() { grep -qxF -- "$2" <<<"$1"; }
 lacks() { ! grep -qF -- "$2" <<<"$1"; }
 
-# The script looks for the machine's own programs in places besides PATH; this copy does not.
+# setup.sh also looks outside PATH for installed software; this copy does not.
 mkdir -p "$place/checkout/scripts"
 cp "$root/Cargo.toml" "$place/checkout/"
 sed 's|^PATH=.*|PATH=$PATH|' "$root/scripts/setup.sh" >"$place/checkout/scripts/setup.sh"
 
 install='apt-get install -y --no-install-recommends build-essential git php-cli php-dev cargo-web'
+
+new_machine 0
+cp -r "$place/checkout" "$place/a checkout"
+status=0
+output=$(PATH=$place/bin "$place/bin/bash" "$place/a checkout/scripts/setup.sh" build 2>&1 </dev/null) || status=$?
+check "a path with a space is refused in one line" grep -q '^setup: the path of this checkout has a space: .*; move it' <<<"$output"
+check "a path with a space fails" [ "$status" = 1 ]
+rm -r "$place/a checkout"
+
+new_machine 0
+PHP=php9.9 setup build </dev/null
+check "a PHP that apt lacks is refused in one line" has_line "$output" "setup: PHP=php9.9: it is not installed, and apt has no php9.9-cli; set PHP to one that is installed"
+check "a PHP that apt lacks installs nothing" [ -z "$calls" ]
+PHP=hphp setup build </dev/null
+check "a PHP of another kind is refused" has_line "$output" "setup: PHP=hphp: there is no such program; set PHP to one that is installed"
 
 new_machine 1000
 setup build </dev/null
@@ -86,7 +101,7 @@ check "it asks again after it has waited" [ "$(grep -c 'update' <<<"$calls")" = 
 check "it has apt wait for dpkg" grep -q 'DPkg::Lock::Timeout=600 install' <<<"$calls"
 check "it succeeds after it has waited" [ "$status" = 0 ]
 
-# What programs of the tests load from Debian's packages, by the paths that setup.sh looks for.
+# Files of Debian's packages that test scripts load, by the paths that setup.sh checks.
 output='' calls='' status=0
 loaded=$(
     cd "$root"
@@ -95,7 +110,7 @@ loaded=$(
     grep -rhoE "'(Bundle|Component)/[A-Za-z]+'" php/tests bench/suites bench/peers | sed -E "s|'(.*)'|Symfony/\\1/autoload.php|"
 )
 while read -r path; do
-    # A package that another one needs comes with that.
+    # Dependencies of another package are installed with it.
     case $path in Slim/autoload.php | Symfony/Component/HttpClient/*) continue ;; esac
     check "it installs what has /usr/share/php/$path" grep -qF "/usr/share/php/$path" "$root/scripts/setup.sh"
 done < <(sort -u <<<"$loaded")

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Checks the unit that docs/deploy.md shows: by systemd-analyze, and by running it under a systemd of its own.
+# Checks the systemd unit of docs/deploy.md with systemd-analyze, and runs it under a separate systemd.
 #
-# That systemd runs in namespaces, on an overlay of this machine, with a network of its own, and ends with this script. It needs
-# root and cgroup2; where they are missing only the static checks are made, which is said.
+# That systemd runs in its own namespaces and network, on an overlay of this machine's files, and stops with this script. It needs
+# root and cgroup2. Without them the script runs only the static checks, and reports that.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 unit=packaging/systemd/chat.service
-exposure_max=30 # tenths
+exposure_max=30 # tenths of systemd-analyze's exposure level
 # shellcheck source=scripts/report.sh
 . scripts/report.sh
 finish() {
@@ -47,7 +47,7 @@ group=$groups/fermata-systemd-$$
 boot=
 end() {
     [ -z "$boot" ] || kill -KILL "$boot" 2>/dev/null || true
-    # A group can be removed when its processes are gone, and innermost first.
+    # A cgroup can be removed only after its processes have exited, and innermost first.
     for _ in 1 2 3 4 5; do
         find "$group" -depth -type d -exec rmdir {} \; 2>/dev/null || true
         [ -e "$group" ] || break
@@ -58,7 +58,7 @@ end() {
 trap end EXIT
 mkdir "$work/upper" "$work/work" "$work/root" "$group"
 
-# What is laid over the machine's own files.
+# Upper layer of the overlay.
 upper=$work/upper
 units=$upper/etc/systemd/system
 mkdir -p "$units" "$upper/srv/chat" "$upper/usr/local/lib"
@@ -149,10 +149,10 @@ UNIT
         ln -s pts/ptmx "$root/dev/ptmx"
         ln -s /proc/self/fd "$root/dev/fd"
         ip link set lo up
-        # None of the services that this machine would start.
+        # Start none of the services of this machine.
         rm -rf "$root"/etc/systemd/system/*.wants
         chroot "$root" useradd --system --home-dir /srv/chat --shell /usr/sbin/nologin chat
-        # Not chroot: systemd makes namespaces of its own, from the root of this one.
+        # Not chroot: systemd creates mount namespaces, which start at the root of this one.
         mkdir "$root/old"
         cd "$root"
         pivot_root . old
@@ -162,7 +162,7 @@ UNIT
     ' bash "$work"
 ) </dev/null >"$work/boot.log" 2>&1 &
 boot=$!
-# So that the shell does not tell of its end.
+# Keeps the shell from reporting its exit.
 disown "$boot"
 for _ in $(seq 900); do
     [ ! -e "$upper/result" ] || break

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Compiles the command for what this machine is not, and runs it: x86-64 without a C library in a folder that has nothing but the
-# command, ARM64 by QEMU. Each serves an edge that holds a client until something is published.
+# Cross-compiles the command and runs it: the static x86-64 build in a folder that contains only the command, the ARM64 build under
+# QEMU. Each build runs an edge that holds a client until an event is published.
 #
-# With the profile of tests, because what may break is what a target has not, and that shows in any profile. The core that
-# extensions are linked with is compiled for musl, too, linked as a library with the musl of this machine, and called.
+# The test profile suffices: it also reveals features that a target lacks. The core library of the extensions is compiled for musl
+# as well, linked into a shared library with this machine's musl, and called.
 #
-#   DIST=FOLDER scripts/test-targets.sh   runs the commands of a release that lies there, and compiles nothing
+#   DIST=FOLDER scripts/test-targets.sh   runs the commands of the release in FOLDER without compiling
 #
-# Where tools are missing nothing is run, which in CI is a failure.
+# If a tool is missing, no test runs; in CI that is a failure.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -18,9 +18,9 @@ PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
 . scripts/report.sh
 # shellcheck source=scripts/release/targets.sh
 . scripts/release/targets.sh
-# Seconds that a command has for one thing; an emulated one is slow, and so is a loaded machine.
+# Time limit of each step. Emulation and loaded machines are slow.
 seconds_max=120
-# Of a server; it is ended before.
+# Time limit of a server, which is normally stopped earlier.
 server_seconds_max=600
 work=$(mktemp -d /var/tmp/fermata-targets-XXXXXX)
 trap 'rm -rf --one-file-system "$work"' EXIT
@@ -37,7 +37,7 @@ for it in sockets: it.bind(("127.0.0.1", 0))
 print(*(it.getsockname()[1] for it in sockets))'
 }
 
-# command_of TARGET NAME: puts the command in $work/NAME.
+# command_of TARGET NAME: copies the command to $work/NAME.
 command_of() {
     if [ -n "$dist" ]; then
         tar -xzf "$dist/fermata-$version-linux-$2.tar.gz" -C "$work" --strip-components=1 --transform "s|/fermata\$|/$2|" \
@@ -49,7 +49,7 @@ command_of() {
 }
 
 says_version() { [ "$(timeout "$seconds_max" "$@" --version)" = "fermata $version" ]; }
-# It has no PHP to find, and says so; what it finds of the kernel it says as well.
+# `fermata doctor` fails because no PHP is installed here, but it must still report the kernel and the cores.
 is_examined() {
     local said
     said=$(timeout "$seconds_max" "$@" doctor) || true
@@ -58,7 +58,7 @@ is_examined() {
         return 1
     fi
 }
-# An edge with an origin of its own: a client is held, gets what is published, and the end is in order.
+# Runs an edge with the built-in test origin: a held client receives a published event, and the edge stops cleanly.
 serves() {
     local ports port control server client status=0 at
     ports=$(free_ports)
@@ -71,7 +71,7 @@ serves() {
     done
     curl -sN -m "$seconds_max" "http://127.0.0.1:$port/stream?channel=room" >"$work/held" &
     client=$!
-    # Until the client is held, what is published reaches nobody.
+    # Publish repeatedly: events published before the client is held reach no client.
     for at in $(seq "$seconds_max"); do
         timeout "$seconds_max" "$@" publish --spec "http://127.0.0.1:$control" room "hello from $at" >/dev/null || status=1
         ! grep -q '^hello from' "$work/held" || break
@@ -103,13 +103,13 @@ else
     report "alone in a folder it examines the machine" is_examined "${alone[@]}"
     report "alone in a folder it serves" serves "${alone[@]}"
     if [ -z "$dist" ]; then
-        # musl's loader and musl-gcc's library are Debian's, older than what rustup's target brings.
+        # musl's loader and library come from Debian and are older than those of rustup's target.
         is_linked() {
             local functions flags=() it self
             compile "$musl" fermata-ffi >"$work/log" 2>&1 || { tail -n 30 "$work/log"; return 1; }
             mapfile -t functions < <(grep -o '\bfm_[a-z0-9_]*(' ext/fermata_core.h | tr -d '(' | sort -u)
             for it in "${functions[@]}"; do flags+=("-Wl,-u,$it"); done
-            # The unwinder: Alpine's PHP has it from libgcc, whose glibc form Debian has.
+            # The stack unwinder. Alpine's PHP loads it from libgcc, which Debian has only for glibc.
             self=$(rustc --print sysroot)/lib/rustlib/$musl/lib/self-contained/libunwind.a
             musl-gcc -shared -fPIC -Wl,-z,defs "${flags[@]}" "$(built "$musl" libfermata_ffi.a)" "$self" -o "$work/core.so"
             printf '#include <stdio.h>\n#include "fermata_core.h"\n%s\n' \
@@ -133,7 +133,7 @@ else
     report "emulated it says its version" says_version "${emulated[@]}"
     report "emulated it examines the machine" is_examined "${emulated[@]}"
     report "emulated it serves" serves "${emulated[@]}"
-    # It says by itself what it lacks, and fails for it in CI.
+    # arm64-php.sh itself reports missing tools, and fails for them in CI.
     [ -n "$dist" ] || report "emulated, the extension for arm64 passes tests of its own" scripts/arm64-php.sh
 fi
 echo "$passed passed, $failed failed"

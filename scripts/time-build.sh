@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# How long a build takes: seconds by the clock, and of the processor, which alone can be compared on a busy machine.
+# Measures the elapsed and processor seconds of a build. On a busy machine only processor seconds are comparable.
 #
-#   scripts/time-build.sh change   after a change of one line in crates/engine, with PROFILE, `quick` by default; this tree is built first
-#   scripts/time-build.sh source   everything from nothing, as `make` does it, in a folder that is removed; crates are downloaded before
+#   scripts/time-build.sh change   builds once, changes one line in crates/engine, and measures a build with PROFILE (default quick)
+#   scripts/time-build.sh source   downloads all crates, then measures a complete build, as by `make`, in a temporary folder
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -20,7 +20,7 @@ case ${1:-} in
         before=$(mktemp)
         cp -p "$file" "$before"
         trap 'mv "$before" "$file"' EXIT
-        # Machine code has to change with it; it is put back afterwards.
+        # The change must affect machine code. The file is restored afterwards.
         sed -i 's/^\(const SLACK_DIVISOR: [a-z0-9]* = [0-9]*\);/\11;/' "$file"
         ! cmp -s "$file" "$before" || { echo "time-build: $file has no SLACK_DIVISOR to change" >&2; exit 1; }
         count "after a change in engine, PROFILE=$PROFILE" scripts/build-ext.sh

@@ -1,1 +1,1 @@
-"""The parts of Fermata's benchmark: peers, load, measurements, statistics, report."""
+"""Modules that several benchmark suites share: peers, load, measurements, statistics, reports."""

@@ -1,4 +1,4 @@
-"""The backend of the waiting row: a small C server that answers after 50 ms, started while that row is measured."""
+"""Runs the backend of the row `waits`: a small C server that responds after 50 ms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ READY_SECONDS_MAX = 5.0
 
 
 class Backend:
-    """The running backend; peers that start meanwhile find its address in BACKEND and as `$backend`."""
+    """The running backend. Peers that start while it runs get its address in BACKEND and as `$backend`."""
 
     def __enter__(self) -> Backend:
         port = process.free_port()

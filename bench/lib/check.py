@@ -1,4 +1,4 @@
-"""Proof, before anything is measured, that every peer gives the answer the row is about."""
+"""Checks before a measurement that a peer sends the response that the row measures."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ JSON_BODY = b'{"status":"OK"}'
 WAITED_BODY = b"OK\n"
 FILE_BYTES = 108_000
 FILE_CHARACTERS = bytes(range(65, 123))
-"""What the text of seed 002 is made of."""
+"""Characters of the text that the script of seed 002 generates."""
 CONSTANT_PATH = "/constant"
 TIMEOUT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Captured:
-    """One answer as it came, kept with the run's raw data."""
+    """A received response, stored with the run's raw data."""
 
     status: int
     head: str
@@ -29,7 +29,7 @@ class Captured:
 
 
 def check(running: Running, service: str) -> dict[str, Captured]:
-    """Verify every answer of the service; raises CannotRun with what is wrong."""
+    """Checks every response of the service. Raises CannotRun with the first error."""
     try:
         if service in ("json", "cores"):
             return {service: _check_json(running.port, running.service.keep_alive)}
@@ -47,7 +47,7 @@ def check(running: Running, service: str) -> dict[str, Captured]:
 
 def _check_json(port: int, keep_alive: bool) -> Captured:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_SECONDS)
-    # Two requests on one connection: without keep-alive the row would measure something else.
+    # Two requests on one connection prove keep-alive, without which the row would measure connecting.
     connection.request("GET", "/?n=1")
     _expect(connection.getresponse(), 200, JSON_BODY, "application/json")
     kept = connection.sock
@@ -60,7 +60,7 @@ def _check_json(port: int, keep_alive: bool) -> Captured:
 
 
 def check_pipelining(port: int, requests: int) -> None:
-    """Verify that so many requests in one write get as many right answers, in one connection. Raises CannotRun."""
+    """Checks that `requests` requests in one write receive as many correct responses on one connection. Raises CannotRun."""
     request = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode()
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_SECONDS) as client:
@@ -77,7 +77,7 @@ def check_pipelining(port: int, requests: int) -> None:
 
 
 class _Unclosed:
-    """What HTTPResponse takes for a socket: one stream for answer after answer."""
+    """A stand-in for a socket that lets HTTPResponse read several responses from one stream."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -89,11 +89,11 @@ class _Unclosed:
         return getattr(self._stream, name)
 
     def close(self) -> None:
-        """The next answer comes from the same stream."""
+        """Does nothing: the next response is read from the same stream."""
 
 
 def _check_script(running: Running) -> dict[str, Captured]:
-    """Every answer has the text that was written, which is another one each time."""
+    """Checks that each response contains the text that was just written, and that the texts differ."""
     running.peer.clear_scratch()
     constant = _check_get(running.port, CONSTANT_PATH, b"x" * FILE_BYTES)
     texts = set()

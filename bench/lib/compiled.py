@@ -1,4 +1,4 @@
-"""The small programs of `load/` that a run needs beside its peers, in C and Go."""
+"""Compiles the load generators and small servers in `load/`, written in C and Go."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .peers import BENCH, BUILD, CannotRun
 
 
 def build(name: str) -> None:
-    """Compile `load/NAME.c` or `load/NAME.go` to `BUILD/NAME`. Raises CannotRun."""
+    """Compiles `load/NAME.c` or `load/NAME.go` to `BUILD/NAME`. Raises CannotRun."""
     BUILD.mkdir(parents=True, exist_ok=True)
     source = BENCH / "load" / f"{name}.go"
     compiler = ["go", "build"]

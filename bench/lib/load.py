@@ -1,4 +1,4 @@
-"""The load generators: wrk for closed loops, ab for the rows of seed 000, `fermata load http` for the open loop."""
+"""Runs load generators: wrk for closed loops, ab for the rows of seed 000, `fermata load http` for the open loop."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .peers import BENCH, FERMATA
 CONNECTIONS = 100
 """Connections of the closed loop."""
 AB_CONCURRENCY = 10
-"""As in seed 000."""
+"""Concurrent requests of ab, as in seed 000."""
 GRACE_SECONDS = 30.0
 UNSENT_SHARE_MAX = 0.02
 
 
 class LoadError(Exception):
-    """The generator itself failed; the text is the reason."""
+    """The load generator failed; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """What one run of a generator reports."""
+    """Result of one run of a load generator."""
 
     command: str
     requests: int
@@ -35,7 +35,7 @@ class Load:
     errors: dict[str, int] = field(default_factory=dict)
     latency_us: dict[str, int] = field(default_factory=dict)
     kept_alive: int | None = None
-    """Requests that reused a connection; only ab tells."""
+    """Number of requests that reused a connection; None unless the generator is ab."""
 
 
 def wrk(
@@ -48,7 +48,7 @@ def wrk(
     path: str = "/",
     timeout_seconds: int = 5,
 ) -> Load:
-    """So many connections for whole seconds, with a script of bench/load."""
+    """Runs wrk for `seconds` with a script in bench/load."""
     command = [
         *prefix,
         "wrk",
@@ -88,7 +88,7 @@ def ab(
     concurrency: int = AB_CONCURRENCY,
     timeout_seconds: int = 5,
 ) -> Load:
-    """So many at a time, `requests` in all; a connection per request unless `keep_alive`."""
+    """Runs ab with `requests` requests, at most `concurrency` at a time. Opens a connection per request unless `keep_alive`."""
     command = [
         *prefix,
         "ab",
@@ -107,7 +107,7 @@ def ab(
 
 
 def open_loop(prefix: list[str], port: int, seconds: float, rate: int) -> Load:
-    """Requests on a schedule of so many per second, 0 for a closed loop; latency counts from when one was due."""
+    """Sends `rate` requests per second, or runs a closed loop if 0. Latency is measured from each request's scheduled time."""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         command = [*prefix, str(FERMATA), "load", "http", f"http://127.0.0.1:{port}/", f"--connections={CONNECTIONS}"]
         command += [f"--duration={seconds * 1000:.0f}ms", f"--warmup={seconds * 100:.0f}ms", "--quiet"]
@@ -117,7 +117,7 @@ def open_loop(prefix: list[str], port: int, seconds: float, rate: int) -> Load:
     counters = found["counters"]
     wrong = ("bad_responses", "connect_failures", "failures", "timeouts")
     errors = {name: counters[name] for name in wrong if counters[name]}
-    # The last of a run may be due and not yet sent; more than a few mean that the rate was not reached.
+    # The last requests of a run may be due but unsent. A larger share means that the load did not reach its rate.
     if counters["unsent"] > UNSENT_SHARE_MAX * counters["responses"]:
         errors["unsent"] = counters["unsent"]
     return Load(
@@ -131,7 +131,7 @@ def open_loop(prefix: list[str], port: int, seconds: float, rate: int) -> Load:
 
 
 def parse_ab(text: str, command: str, client_cpu_ns: int) -> Load:
-    """Read ab's report. Answers that are not 2xx and failed requests are errors."""
+    """Parses ab's report. Failed requests and responses other than 2xx are errors."""
 
     def number(pattern: str) -> float:
         found = re.search(pattern, text, re.MULTILINE)
@@ -157,7 +157,7 @@ def parse_ab(text: str, command: str, client_cpu_ns: int) -> Load:
 
 
 def _run(command: list[str], seconds_max: float) -> tuple[str, int]:
-    """Run to the end; the output and the processor time it took."""
+    """Runs a command until it exits. Returns its output and its processor time."""
     before = _children_cpu_ns()
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What a number is worth nothing without: the machine, its settings and the versions of the tools."""
+"""Describes the machine of a run: hardware, kernel settings and versions of the tools."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SYSCTLS = (
 
 
 def facts() -> dict[str, str]:
-    """Name and value of everything a reader needs to judge or repeat the run."""
+    """Returns name and value of each property that a reader needs to judge or repeat the run."""
     cpuinfo = _read(Path("/proc/cpuinfo"))
     memory = re.search(r"^MemTotal:\s+(\d+) kB", _read(Path("/proc/meminfo")), re.MULTILINE)
     model = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
@@ -52,7 +52,7 @@ def facts() -> dict[str, str]:
 
 
 def php_start_ms() -> float | None:
-    """How long PHP takes to start and end without doing anything, the median of a few times."""
+    """Returns the time that PHP needs to start and exit, as a median of PHP_STARTS runs. None if PHP fails."""
     times = []
     for _ in range(PHP_STARTS):
         before = time.monotonic()
@@ -78,7 +78,7 @@ def _read(path: Path) -> str:
 
 def _output(command: list[str]) -> str:
     try:
-        # wrk ends with status 1 after printing its version.
+        # wrk exits with status 1 after printing its version.
         done = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""What the reports of all suites have in common: the machine, intervals, a warning about noise, the peers."""
+"""Parts of reports that all suites share: the machine, intervals, a warning about other load, the peers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Protocol
 from .stats import Interval
 
 BUSY_SHARE_MAX = 0.02
-"""Above this share of foreign work or stolen time on the core, a run's figures are marked as unreliable."""
+"""Maximum share of the core that other processes or the hypervisor may use. Above it a report warns about its figures."""
 QUICK = "**A quick run**: it shows that the suite works; its figures mean nothing."
 
 
 class Described(Protocol):
-    """A peer as far as a report shows it."""
+    """The fields of a peer that a report shows."""
 
     @property
     def name(self) -> str: ...
@@ -23,7 +23,7 @@ class Described(Protocol):
 
 
 class Watched(Protocol):
-    """A measurement that knows who else was on the core."""
+    """A measurement with the shares of the core that other processes and the hypervisor used."""
 
     @property
     def foreign(self) -> float: ...
@@ -33,7 +33,7 @@ class Watched(Protocol):
 
 
 def machine_line(machine: Mapping[str, str]) -> str:
-    """Where a run was made."""
+    """Returns a line that describes the machine of a run."""
     return (
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory']}, {machine['system']}, "
         f"Linux {machine['kernel']}, commit {machine['commit']}"
@@ -41,7 +41,7 @@ def machine_line(machine: Mapping[str, str]) -> str:
 
 
 def warning(samples: Sequence[Watched]) -> str:
-    """That the machine was not quiet, or nothing."""
+    """Returns a warning if other processes or the hypervisor used the core during the run; otherwise empty."""
     noisy = sum(sample.foreign > BUSY_SHARE_MAX or sample.steal > BUSY_SHARE_MAX for sample in samples)
     if not noisy:
         return ""
@@ -53,7 +53,7 @@ def warning(samples: Sequence[Watched]) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table whose first column is text and whose others are figures."""
+    """Returns a table with text in the first column and right-aligned figures in the others."""
     lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
     lines += ["| " + " | ".join([*row, *[""] * (len(head) - len(row))]) + " |" for row in rows]
     return "\n".join(lines)
@@ -62,7 +62,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def peers_section(
     title: str, peers: Mapping[str, Described], versions: Mapping[str, str], not_run: Mapping[str, str]
 ) -> str:
-    """What every peer is, with its version or why it was not run."""
+    """Returns a list of all peers, each with its description and its version, or the reason why it was not run."""
     lines = [f"## {title}", ""]
     for id, peer in peers.items():
         version = versions.get(id) or f"not run: {not_run.get(id, 'not asked for')}"
@@ -71,5 +71,5 @@ def peers_section(
 
 
 def interval_text(value: Interval | None) -> str:
-    """A ratio with its interval."""
+    """Returns a ratio with its interval as text."""
     return f"{value.median:.2f}× [{value.low:.2f}, {value.high:.2f}]" if value else "–"

@@ -1,7 +1,7 @@
-"""The servers that are compared: read from peers/*/peer.toml, built, started and stopped.
+"""Reads the compared servers from peers/*/peer.toml; builds, starts and stops them.
 
-Some peers cannot be had from a package registry; they are looked for in the folder that FERMATA_BENCH_PEERS or
---peers-in names (`$peers` in a peer.toml) and reported as not run where it has none.
+Peers that no package registry provides are searched in a folder: FERMATA_BENCH_PEERS or --peers-in names it, and peer.toml
+files use it as `$peers`. If a peer is missing there, the report lists it as not run.
 """
 
 from __future__ import annotations
@@ -25,80 +25,80 @@ ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "bench"
 BUILD = ROOT / "build" / "bench"
 SCRATCH = Path(os.environ.get("FERMATA_BENCH_SCRATCH", "/dev/shm/fermata-bench"))
-"""Where the servers write files. In memory: an ext4 without a journal looks through all inodes freed in the last minutes
-for each file that is made, so on such a disk the rows would measure how much had been deleted before."""
+"""Folder where the servers write files. It is in memory: when an ext4 without a journal creates a file, it scans all inodes
+freed in the last minutes. On such a disk the results would depend on the number of files deleted before."""
 PAGE = BENCH / "page.html"
 EXTENSION = Path(os.environ.get("FERMATA_EXTENSION", ROOT / "build" / "fermata.so"))
 FERMATA = Path(os.environ.get("FERMATA_COMMAND", ROOT / "build" / "fermata"))
-"""The command, for `fermata load`."""
+"""Path of the command `fermata`, for `fermata load`."""
 PHP = os.environ.get("FERMATA_PHP", "php")
 ELSEWHERE = Path(os.environ.get("FERMATA_BENCH_PEERS", BUILD / "peers"))
-"""Where peers are that this repository does not have, unless --peers-in says otherwise."""
+"""Default folder of peers that are not in this repository; --peers-in overrides it."""
 BACKEND = "BENCH_BACKEND"
-"""The environment variable with the address of the backend: the peers of the waiting row wait for it, edges ask it."""
+"""Name of the environment variable with the backend's address, for the service `waits` and for edges."""
 
 SUBJECT = "fermata"
-"""The peer that all ratios are about."""
+"""The peer that all ratios compare with the others."""
 
 START_SECONDS_MAX = 15.0
 BUILD_SECONDS_MAX = 300.0
 SERVICES = ("json", "cores", "chat", "static", "held", "edge", "echo", "script", "waits", "pauses", "h2", "h2held", "proxy")
 COMPARED = ("json", "cores", "chat", "script", "waits", "pauses")
-"""The services of the peers in `run.py` and `counts.py`; `held`, `edge` and those of HTTP/2 belong to suites of their own."""
+"""Services that the suites `tables` and `counts` measure. Each other service has a separate suite."""
 MESSAGES = ("", "answered", "closed")
 
 
 class CannotRun(Exception):
-    """A peer cannot be measured here; the text is the reason shown in the table."""
+    """A peer cannot be measured on this machine; the message is the reason shown in the report."""
 
 
 class Lacks(CannotRun):
-    """This build of Fermata does not have what the service needs, which is no failure of the suite."""
+    """This build of Fermata lacks a feature that the service needs. The suite does not fail."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """One program of a peer: `json` answers GET / with small JSON from one process or worker, `cores` does so with as
-    many as there are cores, `chat` is seed 000's server, `static` serves its page from a file, `held` holds event
-    streams, `edge` holds those of a GRIP backend and proxies its other answers, `echo` sends WebSocket messages back,
-    `script` is seed 002's script, `waits` and `pauses` take 50 ms for an answer: of a backend, or of nobody,
-    `h2` is `json` over HTTP/2 and TLS, `h2held` holds event streams at `port` and, over HTTP/2 and TLS, at `port2`,
-    `proxy` asks a backend for each answer."""
+    """A server program of a peer. `json`: small JSON for GET /, from one process or worker. `cores`: `json` with one
+    process or worker per core. `chat`: the chat of seed 000. `static`: the page of that chat, from a file. `script`: the
+    script of seed 002. `held`: event streams. `edge`: streams of a GRIP backend, whose other responses are proxied.
+    `echo`: returns WebSocket messages. `waits`: responds after waiting 50 ms for a backend. `pauses`: responds after 50 ms
+    of sleep. `h2`: `json` over HTTP/2 and TLS. `h2held`: event streams at `port`, and over HTTP/2 and TLS at `port2`.
+    `proxy`: forwards each request to a backend."""
 
     start: tuple[str, ...]
     render: tuple[str, ...] = ()
-    """Files of the peer's folder that are copied to its build folder with $names replaced."""
+    """Files copied from the peer's folder to its build folder, with $names replaced."""
     message: str = ""
-    """How a message send ends: "" (cannot send), "answered" (2xx), "closed" (no answer at all)."""
+    """How the server completes the request that sends a message: "" (cannot send), "answered" (2xx), "closed" (no response)."""
     publish: str = ""
-    """Where a held service takes messages: {n} is replaced by the number of the group."""
+    """URL to which messages for a held service are posted. {n} is replaced by the group's number."""
     publish_body: str = "{message}"
     path: str = "/"
-    """Of the service's first row."""
+    """Path that the service's first row requests."""
     requires: str = ""
-    """An expression in PHP that is true when the extension has what the service needs."""
+    """PHP expression that is true if the extension has the features that the service needs."""
     keep_alive: bool = True
-    """False when every connection is closed after one answer."""
+    """False if the server closes every connection after one response."""
     spins: bool = False
-    """It uses the processor also while nothing comes, so it is stopped while others are measured."""
+    """True if the server uses the processor even when idle. It is stopped while other peers are measured."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A server that is compared; its name is that of its folder."""
+    """A compared server. `id` is the name of its folder."""
 
     id: str
     name: str
     about: str
     needs: tuple[str, ...]
-    """Programs that have to be on the PATH."""
+    """Commands that must be on the PATH."""
     files: tuple[str, ...]
-    """Files that have to exist."""
+    """Files that must exist."""
     build: tuple[tuple[str, ...], ...]
     version: tuple[str, ...]
     services: dict[str, Service]
     directory: Path = ELSEWHERE
-    """Where peers are that this repository does not have."""
+    """Folder of peers that are not in this repository."""
 
     @property
     def here(self) -> Path:
@@ -109,7 +109,7 @@ class Peer:
         return BUILD / self.id
 
     def fill(self, text: str, ports: tuple[int, int, int] = (0, 0, 0), workers: int = 1) -> str:
-        """Replace the names that README.md lists; any other $ stays as it is."""
+        """Replaces the $names that README.md lists. Any other $ is unchanged."""
         names: dict[str, object] = {
             "root": ROOT,
             "here": self.here,
@@ -131,7 +131,7 @@ class Peer:
         return Template(text).safe_substitute(names)
 
     def prepare(self) -> str:
-        """Check what it needs, build it, and return its version. Raises CannotRun."""
+        """Checks requirements, builds the peer and returns its version. Raises CannotRun."""
         for program in map(self.fill, self.needs):
             if shutil.which(program) is None:
                 raise CannotRun(f"{program} is not installed")
@@ -148,16 +148,16 @@ class Peer:
 
     @property
     def scratch(self) -> Path:
-        """Where the `script` service writes."""
+        """Folder where the service `script` writes."""
         return SCRATCH / self.id
 
     def clear_scratch(self) -> None:
-        """Remove what the `script` service has written."""
+        """Removes the files that the service `script` has written."""
         for file in self.scratch.glob("*.txt"):
             file.unlink(missing_ok=True)
 
     def check_requires(self, service: str) -> None:
-        """Raises Lacks when the extension does not have what the service needs."""
+        """Raises Lacks if the extension lacks a feature that the service needs."""
         if requires := self.services[service].requires:
             command = [PHP, "-d", f"extension={EXTENSION}", "-r", f"exit((int) !({requires}));"]
             if subprocess.run(command, capture_output=True, timeout=30, check=False).returncode != 0:
@@ -183,10 +183,10 @@ class Peer:
 
 
 class Running:
-    """A started service of a peer, pinned to a core. Use it as a context manager or call close()."""
+    """A running service of a peer. Use it as a context manager or call close()."""
 
     def __init__(self, peer: Peer, service: str, prefix: list[str], workers: int = 1, wait: bool = True) -> None:
-        """Start, and wait until the port accepts. `prefix` wraps the command (taskset, valgrind, ...)."""
+        """Starts the server, and waits until its port accepts connections if `wait`. `prefix` wraps the command (taskset …)."""
         self.peer = peer
         self.service = peer.services[service]
         self.ports = _free_ports()
@@ -206,8 +206,8 @@ class Running:
                 stdout=log,
                 stderr=log,
                 cwd=peer.out,
-                # Not a session of its own: Linux schedules sessions as groups against each other
-                # (sched_autogroup), and two commands of one shell, as the seeds ran them, are one.
+                # A separate process group but not a session: Linux schedules each session as one group
+                # (sched_autogroup), and the seeds ran server and load from one shell, hence in one session.
                 process_group=0,
             )
         if not wait:
@@ -234,12 +234,12 @@ class Running:
         return process.tree(self.process.pid)
 
     def pause(self) -> None:
-        """Stop a server that spins until resume()."""
+        """Stops a server that spins until resume() is called."""
         if self.service.spins and self.alive():
             os.killpg(self.process.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a server that pause() has stopped go on."""
+        """Continues a server that pause() has stopped."""
         if self.service.spins and self.alive():
             os.killpg(self.process.pid, signal.SIGCONT)
 
@@ -261,18 +261,18 @@ P = TypeVar("P", bound=Peer)
 
 
 def load_all(services: tuple[str, ...] = COMPARED, directory: Path = ELSEWHERE) -> dict[str, Peer]:
-    """Every peer that has one of the services, by its folder's name, the subject first."""
+    """Returns all peers that have one of the services, by folder name, the subject first."""
     found = [_load(path, directory) for path in sorted((BENCH / "peers").glob("*/peer.toml"))]
     return by_id([peer for peer in found if not peer.services.keys().isdisjoint(services)])
 
 
 def by_id(peers: list[P]) -> dict[str, P]:
-    """Peers by their name, the subject first."""
+    """Returns the peers by id, the subject first."""
     return {peer.id: peer for peer in sorted(peers, key=lambda peer: peer.id != SUBJECT)}
 
 
 def read_table(path: Path, extra: set[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A peer.toml, and what every kind of Peer takes from it. `extra` are the keys beside those; others are errors."""
+    """Returns a peer.toml, and the arguments in it that every kind of Peer has. Other keys must be in `extra`."""
     table = tomllib.loads(path.read_text())
     known = {"name", "about", "needs", "files", "build", "version"} | extra
     if unknown := set(table) - known:
@@ -290,14 +290,14 @@ def read_table(path: Path, extra: set[str]) -> tuple[dict[str, Any], dict[str, A
 
 
 def environment(directory: Path) -> None:
-    """What the sources of peers look for: an autoloader outside the repository."""
+    """Sets the environment that peers read: the path of an autoloader outside the repository, and Go's toolchain."""
     os.environ["BENCH_AUTOLOAD"] = str(directory / "autoload.php")
     os.environ.setdefault("GOTOOLCHAIN", "local")
 
 
 @cache
 def php_version() -> str:
-    """`8.2` for 8.2.1, as Debian names PHP's other programs."""
+    """Returns PHP's version without the patch number, as in the names of Debian's PHP commands: `8.2` for 8.2.1."""
     command = [PHP, "-n", "-r", "echo PHP_MAJOR_VERSION, '.', PHP_MINOR_VERSION;"]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
@@ -322,7 +322,7 @@ def _service(path: Path, id: str, table: dict[str, Any]) -> Service:
 
 
 def _free_ports() -> tuple[int, int, int]:
-    """Ports that are free now. Another program may take one before the server does; then start fails."""
+    """Returns three free ports. If another process binds one before the server does, the start fails."""
     with socket.socket() as one, socket.socket() as two, socket.socket() as three:
         for probe in (one, two, three):
             probe.bind(("127.0.0.1", 0))

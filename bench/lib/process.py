@@ -1,4 +1,4 @@
-"""What a running server costs: its process tree, processor time and memory, read from /proc."""
+"""Reads the process tree, processor time and memory of a running server from /proc."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class Memory:
     """Resident memory of a process tree in bytes."""
 
     pss: int
-    """Proportional share: private pages, plus shared ones divided by those who map them."""
+    """Proportional set size: private pages, plus shared pages divided by the number of processes that map them."""
     rss: int
-    """Everything mapped and resident; counts shared pages once per process."""
+    """Resident set size: counts shared pages once per process."""
     private: int
-    """Pages nobody else maps."""
+    """Pages that no other process maps."""
 
 
 def _parents() -> dict[int, list[int]]:
-    """Children by parent for every process of the machine."""
+    """Returns the children of every process on the machine, by parent."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -36,14 +36,14 @@ def _parents() -> dict[int, list[int]]:
             stat = Path("/proc", entry, "stat").read_text()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        # The command name may hold spaces and parentheses; fields count from the last one.
+        # The command name may contain spaces and parentheses, so fields start after the last parenthesis.
         parent = int(stat.rpartition(")")[2].split()[1])
         children.setdefault(parent, []).append(int(entry))
     return children
 
 
 def tree(pid: int) -> list[int]:
-    """The process and all its descendants."""
+    """Returns a process and all its descendants."""
     children = _parents()
     found, waiting = [], [pid]
     while waiting:
@@ -54,16 +54,16 @@ def tree(pid: int) -> list[int]:
 
 
 def leaves(pid: int) -> list[int]:
-    """The descendants (or the process itself) that have no children: the workers of a server."""
+    """Returns the processes of the tree without children: the workers of a server."""
     children = _parents()
     return [one for one in tree(pid) if not children.get(one)]
 
 
 def cpu_ns(pids: list[int]) -> int:
-    """Nanoseconds on a processor, summed over the threads that live now.
+    """Returns the processor time in nanoseconds, summed over all existing threads.
 
-    Threads that have ended take their time with them, so call this before and after a measurement
-    on servers whose threads stay.
+    The time of exited threads is not counted. The difference of two calls is therefore valid only for servers whose threads
+    do not exit.
     """
     total = 0
     for pid in pids:
@@ -80,7 +80,7 @@ def cpu_ns(pids: list[int]) -> int:
 
 
 def memory(pids: list[int]) -> Memory:
-    """Resident memory summed over processes."""
+    """Returns the resident memory, summed over processes."""
     sums = {"Pss": 0, "Rss": 0, "Private_Clean": 0, "Private_Dirty": 0}
     for pid in pids:
         try:
@@ -95,13 +95,13 @@ def memory(pids: list[int]) -> Memory:
 
 
 def state(pid: int) -> str:
-    """The one-letter state of a process (R, S, T, ...)."""
+    """Returns the one-letter state of a process (R, S, T, ...)."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 @dataclass(frozen=True)
 class CoreTime:
-    """A reading of one core's line in /proc/stat, or of that of all, in seconds since boot."""
+    """Idle and stolen time of one core or of all cores since boot in seconds, from /proc/stat."""
 
     idle: float
     steal: float
@@ -117,8 +117,8 @@ class CoreTime:
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a server started in a process group of its own: SIGTERM to it, SIGKILL to its group if it lingers, and to what
-    had made itself a session of its own, as PHP-FPM does."""
+    """Stops a server in a separate process group: sends SIGTERM to it, then SIGKILL to its group and to descendants
+    in other sessions, such as PHP-FPM's."""
     others = tree(process.pid)[1:]
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
@@ -134,7 +134,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def free_port() -> int:
-    """A port that is free now. Another program may take it before the one it is for."""
+    """Returns a free port. Another process may bind it before the caller does."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Waiting until a server that holds streams answers, and notes on the terminal."""
+"""Waits until a server that holds streams responds, and prints notes to the terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ READY_SECONDS_MAX = 15.0
 
 
 def wait_for_stream(running: Running) -> None:
-    """A port that accepts is not yet a server that answers: Pushpin's parts find each other later."""
+    """Waits until a stream opens. Pushpin's port accepts connections before its processes are connected to each other."""
     deadline = time.monotonic() + READY_SECONDS_MAX
     reason: Exception | str = "no answer"
     while time.monotonic() < deadline:
@@ -30,7 +30,7 @@ def wait_for_stream(running: Running) -> None:
 
 
 def skip(not_run: dict[str, str], key: str, reason: Exception) -> None:
-    """Remember why something is not measured, and say so."""
+    """Records and prints the reason why an item is not measured."""
     not_run[key] = str(reason)
     note(f"not run: {key}: {reason}")
 

@@ -1,4 +1,4 @@
-"""The held event stream of the message rows: a small C client whose count of messages is read here."""
+"""Runs the client of the message rows: a small C program that holds an event stream and counts messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import process
 from .peers import BUILD, CannotRun
 
 NEEDLE = "mary: hello"
-"""What `GET /msg/mary/john%20hello` makes every peer put into john's event stream."""
+"""Text that `GET /msg/mary/john%20hello` publishes to john's event stream."""
 MESSAGE_PATH = "/msg/mary/john%20hello"
 RECEIVER_PATH = "/john"
 
@@ -22,7 +22,7 @@ _WORDS_BYTES = 4096
 
 
 class Receiver:
-    """john's browser tab. Counts what arrives until it is closed."""
+    """The event stream of user john. Counts received messages until it is closed."""
 
     def __init__(self, port: int, prefix: list[str]) -> None:
         path = BUILD / f"receiver-{os.getpid()}.count"
@@ -32,8 +32,8 @@ class Receiver:
             stdin=subprocess.DEVNULL,
             process_group=0,
         )
-        # The client truncates the file to zero and to full size again before it connects, so it is mapped
-        # once it has its size; `ready` is set long after that.
+        # The client truncates the file to zero and then to full size before it connects, so the file is
+        # mapped only after the response head has arrived.
         deadline = time.monotonic() + READY_SECONDS_MAX
         while not _head_arrived(path.read_bytes()):
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -57,14 +57,14 @@ class Receiver:
         self._words.close()
 
     def count(self) -> int:
-        """Messages that have arrived."""
+        """Returns the number of received messages."""
         return int(struct.unpack_from("=Q", self._words, 0)[0])
 
     def cpu_ns(self) -> int:
         return process.cpu_ns([self.process.pid])
 
     def wait_for(self, count: int, seconds_max: float) -> int:
-        """Wait until `count` messages have arrived or none came for `seconds_max`; return the count."""
+        """Waits until `count` messages were received, or none for `seconds_max`. Returns the number of received messages."""
         last, since = self.count(), time.monotonic()
         while last < count and time.monotonic() - since < seconds_max:
             time.sleep(0.005)

@@ -1,4 +1,4 @@
-"""Medians of per-round ratios, with a bootstrap interval."""
+"""Calculates medians of per-round ratios, with a bootstrap interval."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COVERAGE = 0.95
 
 @dataclass(frozen=True)
 class Interval:
-    """A median and the interval that holds it in 95 % of the resamples."""
+    """A median, and the interval that contains the medians of 95 % of the resamples."""
 
     median: float
     low: float
@@ -21,12 +21,12 @@ class Interval:
 
 
 def ratios(ours: dict[int, float], theirs: dict[int, float]) -> list[float]:
-    """Our value by theirs for every round that has both."""
+    """Returns our value divided by theirs, for every round with both values."""
     return [ours[round] / theirs[round] for round in sorted(ours) if theirs.get(round)]
 
 
 def interval(values: list[float], seed: int = 1) -> Interval | None:
-    """Median and percentile bootstrap; None without values. The same values give the same interval."""
+    """Returns the median and its percentile bootstrap interval; None without values. The result is deterministic."""
     if not values:
         return None
     source = random.Random(seed)

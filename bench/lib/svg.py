@@ -1,4 +1,4 @@
-"""The little SVG that the plots are made of."""
+"""Helpers that generate the SVG of plots."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from html import escape
 
 
 def document(width: float, height: float, parts: Iterable[str]) -> str:
-    """A picture on white."""
+    """Returns an SVG document with a white background."""
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
         'font-family="sans-serif" font-size="12">'

@@ -1,7 +1,7 @@
-/* The backend of the waiting row: answers every request 50 ms after it came, over kept connections or not.
+/* Backend of the waiting row: responds to every request 50 ms after its arrival, with or without keep-alive.
  *
- * `backend PORT` listens on 127.0.0.1 and ends with its parent. All delays are the same, so answers are due in the order of
- * their requests and one queue is enough. One request at a time on a connection; its head ends with an empty line. */
+ * `backend PORT` listens on 127.0.0.1 and exits with its parent. All delays are equal, so responses are due in the order of the
+ * requests and one queue suffices. A connection carries one request at a time, whose head ends with an empty line. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,7 +26,7 @@ static const char kept[] = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConte
 static const char closed[] = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 3\r\nConnection: close\r\n\r\nOK\n";
 
 static struct client {
-	uint32_t generation; /* tells the answers of an earlier client with this descriptor */
+	uint32_t generation; /* identifies responses to an earlier client with this descriptor */
 	uint16_t len;
 	bool waits, closes;
 	char head[HEAD_BYTES_MAX + 1];

@@ -1,13 +1,13 @@
-/* What the kernel alone costs: held connections that are accepted, answered and sent to by system calls and nothing else.
+/* Measures the kernel's share of the cost: accepts, holds and sends to connections with system calls and little else.
  *
- * `floor PORT WORKERS send|writev|hub` listens on 127.0.0.1 with that many processes and ends with its parent. A `GET` of a path
- * that ends in `/events` is answered by the head of an event stream and held; a `POST` is sent to every held connection of
- * all processes, in one `send` or in one `writev` of its three parts each; anything else is a page. There is no router, no
- * time-out, no history and no queue: a connection that cannot take an event at once is ended.
+ * `floor PORT WORKERS send|writev|hub` listens on 127.0.0.1 with WORKERS processes and exits with its parent. A `GET` of a path
+ * that ends in `/events` receives the head of an event stream and is held. The body of a `POST` is sent to every held connection
+ * of all processes: in one `send`, or in one `writev` of three parts. Any other request receives a page. There is no router,
+ * time-out, history or queue: a connection that cannot accept an event immediately is closed.
  *
- * With `hub`, it sends in one `send` and says what the clients of `bench hub` wait for: by Mercure, a `GET` of its hub is held
- * too; by Pusher, `/app/` becomes a WebSocket that is told of its socket id and, at its first message, of its subscription.
- * Neither keys nor signatures are looked at. */
+ * With `hub`, each event is one `send`, and the server also speaks the protocols of `bench hub`'s clients. For Mercure it holds a
+ * `GET` of the hub. For Pusher, `/app/` becomes a WebSocket, which receives its socket id and, after the client's first message,
+ * its subscription. Keys and signatures are not checked. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,24 +28,24 @@
 #include <unistd.h>
 
 #define WORKERS_MAX 256
-#define CLIENTS_MAX 20000 /* descriptors of a process */
+#define CLIENTS_MAX 20000 /* maximum number of descriptors of a process */
 #define EVENTS_MAX 256
 #define REQUEST_BYTES_MAX 8192
-#define RING_EVENTS 4096 /* a process that is this far behind ends */
+#define RING_EVENTS 4096 /* a process that falls this far behind exits */
 #define DATA_BYTES_MAX 1024
 
 static const char stream[] = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n"
 	"Transfer-Encoding: chunked\r\n\r\n";
 static const char page[] = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n{\"status\":\"OK\"}";
 static const char upgraded[] = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-	"Sec-WebSocket-Accept: ICX+Yqv66kxgM0FcWaLWlFLwTAI=\r\n\r\n"; /* to the key of `bench hub`, sixteen zero bytes */
+	"Sec-WebSocket-Accept: ICX+Yqv66kxgM0FcWaLWlFLwTAI=\r\n\r\n"; /* for the key that `bench hub` sends, sixteen zero bytes */
 static const char established[] = "{\"event\":\"pusher:connection_established\","
 	"\"data\":\"{\\\"socket_id\\\":\\\"123456789.123456789\\\",\\\"activity_timeout\\\":120}\"}";
 static const char subscribed[] = "{\"event\":\"pusher_internal:subscription_succeeded\",\"channel\":\"bench\",\"data\":\"{}\"}";
 static const char published[] = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
 static const char accepted[] = "HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n";
 
-/* What was published, shared by all processes. */
+/* Published events, shared by all processes. */
 static struct ring {
 	uint32_t lock;
 	uint64_t count;
@@ -57,12 +57,12 @@ static struct ring {
 
 static int wakes[WORKERS_MAX], workers;
 static bool in_parts, is_hub;
-/* What came of requests that were not whole yet; NULL for most. */
+/* Received bytes of an incomplete request, by descriptor; usually NULL. */
 static struct request {
 	size_t len;
 	char bytes[REQUEST_BYTES_MAX + 1];
 } *requests[CLIENTS_MAX];
-static int held[CLIENTS_MAX], places[CLIENTS_MAX], held_len; /* held descriptors, and the place of each in them */
+static int held[CLIENTS_MAX], places[CLIENTS_MAX], held_len; /* held descriptors, and the index of each in `held` */
 static bool is_held[CLIENTS_MAX], is_websocket[CLIENTS_MAX];
 
 static void fail(const char *what)
@@ -92,7 +92,7 @@ static void answer(int fd, const char *bytes, size_t len)
 	}
 }
 
-/* The head of a text frame of a server (RFC 6455, section 5.2); how long it is. */
+/* Writes the head of an unmasked text frame (RFC 6455, section 5.2) and returns its length in bytes. */
 static size_t frame_head(char *head, size_t len)
 {
 	head[0] = (char)0x81;
@@ -137,7 +137,7 @@ static void publish(const char *data, size_t len)
 	}
 }
 
-/* Sends what was published since `next` to every held connection. */
+/* Sends the events published since `next` to every held connection. Returns the number of the next event. */
 static uint64_t deliver(uint64_t next)
 {
 	static char whole[DATA_BYTES_MAX + 64], frame[DATA_BYTES_MAX + 4];
@@ -161,7 +161,7 @@ static uint64_t deliver(uint64_t next)
 			memcpy(frame + frame_len, event->data, event->len);
 			frame_len += event->len;
 		}
-		/* From the end: a connection that is ended puts the last one in its place. */
+		/* Iterate from the end: closing a connection moves the last one to its index. */
 		for (int at = held_len - 1; at >= 0; at--) {
 			const char *bytes = is_websocket[held[at]] ? frame : whole;
 			size_t bytes_len = is_websocket[held[at]] ? frame_len : len;
@@ -174,11 +174,11 @@ static uint64_t deliver(uint64_t next)
 	return next;
 }
 
-/* What to do for the request at the start of `bytes`; the bytes it has, or 0 while it is not whole. */
+/* Handles the request at the start of `bytes`. Returns its length in bytes, or 0 if it is incomplete. */
 static size_t handle(int fd, char *bytes)
 {
 	if (is_websocket[fd]) {
-		/* A message is whole when it comes, as clients of a benchmark send it: the first one subscribes. */
+		/* Benchmark clients send each message in one piece. The first one subscribes. */
 		if (!is_held[fd]) {
 			say(fd, subscribed, sizeof subscribed - 1);
 			hold(fd);
@@ -234,7 +234,7 @@ static void receive(int fd)
 	}
 	len += (size_t)got;
 	bytes[len] = 0;
-	/* One request at a time, as clients of a benchmark send them. */
+	/* Benchmark clients send one request at a time. */
 	if (handle(fd, bytes) != 0) {
 		if (requests[fd]) {
 			requests[fd]->len = 0;
@@ -259,7 +259,7 @@ static void take(int epoll, int listener)
 		if (fd >= CLIENTS_MAX || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) < 0) {
 			fail("epoll_ctl");
 		}
-		/* Most requests are there before their connection is accepted. */
+		/* Most requests arrive before their connection is accepted. */
 		receive(fd);
 	}
 }
@@ -324,7 +324,7 @@ int main(int argc, char **argv)
 			work((uint16_t)atoi(argv[1]), worker);
 		}
 	}
-	/* A worker ends only when it has failed. */
+	/* A worker exits only on failure. */
 	wait(NULL);
 	return 1;
 }

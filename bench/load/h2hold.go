@@ -1,12 +1,12 @@
-// Holds event streams of a server and counts the events that come: the client of `bench http2`'s rows of held streams.
+// Holds event streams of a server and counts the received events: the client for the held-stream rows of `bench http2`.
 //
-// `h2hold URL STREAMS MODE` takes a line from standard input for each step and answers with one:
+// `h2hold URL STREAMS MODE` reads one command per line from standard input, and prints one line in response:
 //
-//	open N   opens connections until there are N, each with STREAMS streams that have got their head and a first event
-//	events   how many events all streams have got, least and most per stream
+//	open N   opens connections until N exist, each with STREAMS streams that have received their head and first event
+//	events   prints the events of all streams: total, and minimum and maximum per stream
 //
-// MODE is `h1` (one stream per connection, HTTP/1.1), `h1s` (the same over TLS), `h2c` (HTTP/2 by prior knowledge) or `h2`.
-// It ends with standard input. It speaks as little HTTP/2 as that takes: windows as large as they may be, no dynamic table.
+// MODE is `h1` (HTTP/1.1 with one stream per connection), `h1s` (h1 over TLS), `h2c` (HTTP/2 by prior knowledge) or `h2`. The
+// process exits at the end of standard input. It implements a minimum of HTTP/2: maximum windows and no dynamic table.
 package main
 
 import (
@@ -28,7 +28,7 @@ const (
 	connectTimeout = 30 * time.Second
 	windowMax      = 1<<31 - 1
 	windowFirst    = 65535
-	// Beyond some thousands the kernel looks long for a free port of one source address.
+	// Beyond some thousands of connections, the kernel's search for a free port of one source address is slow.
 	connectionsPerSource = 7000
 	connectingMax        = 64
 
@@ -38,7 +38,7 @@ const (
 
 type stream struct {
 	events atomic.Int64
-	// The last byte was a line's end: the next one ends the event.
+	// The last byte was a line feed, so another line feed ends the event.
 	lineEnded bool
 }
 
@@ -94,7 +94,7 @@ func fail(text string) {
 	os.Exit(1)
 }
 
-// open opens connections until there are so many.
+// open opens connections until the given number exists.
 func (c *client) open(connections int) {
 	first := len(c.held) / c.streams
 	for index := first; index < connections; index++ {
@@ -116,7 +116,7 @@ func (c *client) open(connections int) {
 	}
 }
 
-// connect returns when all streams of the connection have got their first event, and leaves a reader behind.
+// connect opens a connection and starts its reader. It returns after all streams have received their first event.
 func (c *client) connect(index int) error {
 	source := &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+index/connectionsPerSource))}
 	dialer := net.Dialer{Timeout: connectTimeout, LocalAddr: source}
@@ -159,11 +159,11 @@ func (c *client) connect(index int) error {
 	return connection.SetDeadline(time.Time{})
 }
 
-// requests is the preface, windows as large as they may be, and a request on each stream.
+// requests returns the connection preface, SETTINGS and WINDOW_UPDATE with maximum windows, and a request for each stream.
 func (c *client) requests() []byte {
 	var out bytes.Buffer
 	out.WriteString("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-	// SETTINGS_HEADER_TABLE_SIZE 0: heads are written without a table; SETTINGS_INITIAL_WINDOW_SIZE.
+	// SETTINGS_HEADER_TABLE_SIZE 0 disables the dynamic table; SETTINGS_INITIAL_WINDOW_SIZE is the maximum, 2^31-1.
 	settings := []byte{0, 1, 0, 0, 0, 0, 0, 4, 0x7f, 0xff, 0xff, 0xff}
 	frame(&out, frameSettings, 0, 0, settings)
 	frame(&out, frameWindowUpdate, 0, 0, binary.BigEndian.AppendUint32(nil, windowMax-windowFirst))
@@ -171,7 +171,7 @@ func (c *client) requests() []byte {
 	if c.secure {
 		scheme = 0x87
 	}
-	// RFC 7541: GET and the scheme are of the static table, path, authority and accept have names of it.
+	// RFC 7541: GET and the scheme are indexed in the static table; path, authority and accept use its names.
 	block := []byte{0x82, scheme}
 	block = append(append(block, 0x01), text(c.host)...)
 	block = append(append(block, 0x04), text(c.path)...)
@@ -182,7 +182,7 @@ func (c *client) requests() []byte {
 	return out.Bytes()
 }
 
-// text is a string literal without Huffman's code.
+// text encodes a string literal without Huffman coding (RFC 7541, section 5.2).
 func text(value string) []byte {
 	if len(value) > 126 {
 		fail("a header field is too long: " + value)
@@ -196,8 +196,8 @@ func frame(out *bytes.Buffer, kind, flags byte, id uint32, payload []byte) {
 	out.Write(payload)
 }
 
-// readFrames counts what comes on the streams. It tells once whether all have got an event, and ends the process when the
-// connection ends later: the figures of such a run mean nothing.
+// readFrames counts the events of all streams of a connection. It reports once on `ready`: after every stream has received an
+// event, or on failure. If the connection closes later, it exits the process, because the figures of that run are invalid.
 func readFrames(connection net.Conn, held []*stream, ready chan<- error) {
 	missing := len(held)
 	err := func() error {
@@ -244,7 +244,7 @@ func readFrames(connection net.Conn, held []*stream, ready chan<- error) {
 	ended(err, missing == 0, ready)
 }
 
-// readStream does so for the one stream of a connection of HTTP/1.1, whose body comes in chunks or to the end.
+// readStream is readFrames for an HTTP/1.1 connection, whose single body is chunked or ends with the connection.
 func readStream(connection net.Conn, one *stream, ready chan<- error) {
 	told := false
 	err := func() error {
@@ -284,7 +284,7 @@ func ended(err error, told bool, ready chan<- error) {
 	ready <- err
 }
 
-// take counts the events in a piece: each ends with an empty line. Sizes of chunks end with \r\n and are no empty lines.
+// take counts the events in a piece of data: each ends with an empty line. Chunk sizes end with \r\n and do not form empty lines.
 func (s *stream) take(piece []byte) {
 	for _, one := range piece {
 		if one == '\n' && s.lineEnded {

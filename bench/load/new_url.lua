@@ -1,5 +1,5 @@
--- A URL never seen before in every request: shows what a server's cache of parsed requests hides.
--- The text is joined by hand because wrk.format costs more than some of the servers measured.
+-- Sends a new URL in every request, which defeats a server's cache of parsed requests.
+-- The request is concatenated directly, because wrk.format costs more than some of the measured servers.
 dofile((os.getenv('BENCH_LOAD') or 'bench/load') .. '/report.lua')
 
 local number = 0

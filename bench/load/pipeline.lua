@@ -1,4 +1,4 @@
--- Sixteen requests in one write, sixteen answers awaited.
+-- Pipelines sixteen requests in one write and waits for sixteen responses.
 dofile((os.getenv('BENCH_LOAD') or 'bench/load') .. '/report.lua')
 
 local batch

@@ -1,8 +1,8 @@
-/* What the kernel alone costs for a proxy: bytes are read from one socket and written to another, and nothing is looked at.
+/* Measures the kernel's share of a proxy's cost: copies bytes between two sockets without parsing them.
  *
- * `proxy_floor PORT BACKEND` listens on 127.0.0.1 and gives each client a connection of its own to the backend. It has one
- * thread, one `epoll_wait` for all that is ready, one `recv` and one `send` per piece; a socket that takes no more stops the
- * reading of the other. There is no parsing, no pool, no time-out and no log. */
+ * `proxy_floor PORT BACKEND` listens on 127.0.0.1 and opens a separate backend connection for each client. It has one thread, one
+ * `epoll_wait` for all ready sockets, and one `recv` and one `send` per piece. While a socket accepts no more bytes, its peer is
+ * not read. There is no connection pool, time-out or log. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,13 +20,13 @@
 
 #define DESCRIPTORS_MAX 4096
 #define EVENTS_MAX 256
-#define PIECE_BYTES (48 * 1024) /* what the edge reads at once */
+#define PIECE_BYTES (48 * 1024) /* read size of the edge */
 
-/* One end of a conversation, by its descriptor. */
+/* One side of a proxied connection, indexed by its descriptor. */
 static struct end {
 	int other;
 	uint32_t interest;
-	char *kept; /* what this end has not taken yet; NULL for most */
+	char *kept; /* bytes not yet written to this side; usually NULL */
 	size_t kept_len, kept_from;
 } ends[DESCRIPTORS_MAX];
 
@@ -49,7 +49,7 @@ static void watch(int fd, uint32_t interest)
 	}
 }
 
-/* Ends both sides. What the other one has not taken is lost, as clients of a benchmark leave when they have all. */
+/* Closes both sides. Pending bytes are lost; benchmark clients disconnect only after they have received everything. */
 static void end(int fd)
 {
 	int other = ends[fd].other;
@@ -60,7 +60,7 @@ static void end(int fd)
 	}
 }
 
-/* Reads once from `from`, and writes what has come. */
+/* Reads once from `from` and writes the bytes to the other side. */
 static void pass(int from)
 {
 	static char piece[PIECE_BYTES];
@@ -93,7 +93,7 @@ static void pass(int from)
 	}
 }
 
-/* Writes what was kept; then the other end is read again. */
+/* Writes the pending bytes, then resumes reading the other side. */
 static void flush(int fd)
 {
 	struct end *it = &ends[fd];
@@ -117,7 +117,7 @@ static void take(int listener, const struct sockaddr_in *backend)
 {
 	int client;
 	while ((client = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-		/* It blocks for as long as a backend on this machine takes, and only once for each client. */
+		/* connect() blocks, but only once per client, and the backend runs on this machine. */
 		int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
 		if (server >= DESCRIPTORS_MAX || connect(server, (const struct sockaddr *)backend, sizeof *backend) < 0) {
 			fail("connect");
@@ -160,7 +160,7 @@ int main(int argc, char **argv)
 				take(listener, &backend);
 				continue;
 			}
-			/* An event before this one may have ended it. */
+			/* An earlier event of this batch may have closed it. */
 			if (ends[fd].interest & events[at].events & EPOLLOUT && ends[fd].kept) {
 				flush(fd);
 			}

@@ -1,11 +1,10 @@
-/* One server-sent-events client that counts how often a text arrives.
+/* Counts occurrences of a text in one stream of server-sent events.
  *
  *     receiver PORT PATH NEEDLE COUNT_FILE
  *
- * The count is a 64-bit word in COUNT_FILE, shared by mmap: the driver reads it at any time without
- * costing this process a system call, so the receiver's share of the core is its reads alone.
- * Word 0 is the number of needles, word 1 becomes 1 when the response head has arrived, word 2 is the
- * number of reads. The process ends when the server closes, with status 1. */
+ * The counters are 64-bit words in COUNT_FILE, shared by mmap. The benchmark reads them at any time without a system call in this
+ * process, so this process uses processor time only for its reads. Word 0 is the number of needles. Word 1 becomes 1 after the
+ * response head has arrived. Word 2 is the number of reads. When the server closes, the process exits with status 1. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -47,7 +46,7 @@ int main(int argc, char **argv)
         "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%s\r\nAccept: text/event-stream\r\n\r\n", argv[2], argv[1]);
     if (write(fd, buffer, (size_t)len) != len) return fail("write");
 
-    /* The head is a handful of lines; whatever follows it in the same reads is counted too. */
+    /* The head is a few lines. Events that arrive in the same reads are counted as well. */
     size_t kept = 0;
     for (;;) {
         ssize_t got = read(fd, buffer + kept, sizeof buffer - kept);
@@ -69,7 +68,7 @@ int main(int argc, char **argv)
             at = hit + needle_len;
         }
         words[0] += found;
-        /* Keep what may be the beginning of a needle that this read has cut in two. */
+        /* Keep the last bytes: this read may have split a needle. */
         size_t rest = (size_t)(buffer + end - at);
         kept = rest < needle_len - 1 ? rest : needle_len - 1;
         memmove(buffer, buffer + end - kept, kept);

@@ -1,5 +1,5 @@
--- Prints wrk's own summary as one JSON line, so that the driver need not read prose.
--- `request` is left alone: wrk then sends one prebuilt request and no Lua runs per request.
+-- Prints wrk's summary as one JSON line for the benchmark.
+-- The script does not define `request`, so wrk sends one prebuilt request and runs no Lua per request.
 function done(summary, latency, requests)
   local errors = summary.errors
   io.write(string.format(

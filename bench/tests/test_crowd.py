@@ -50,7 +50,7 @@ class Figures(unittest.TestCase):
         self.assertEqual(faults(load()), 0)
         self.assertEqual(faults(load(lost=2, not_held=1)), 3)
         self.assertEqual(faults(load() | {"passed": False}), 1)
-        # What was not answered may never have been published.
+        # A publish without a response may not have taken effect.
         self.assertEqual(faults(load(publish_failures=2) | {"incomplete_publishes": 3}), 1)
 
     def test_workers_have_room_for_an_uneven_spread(self) -> None:

@@ -50,7 +50,7 @@ class Rounds(unittest.TestCase):
         run, taken = self.take_rounds(7)
         measured = Counter(found.peer for found in run.samples)
         self.assertEqual(measured, {SUBJECT: 7, CONTROL: 7, "c": 7, "amphp": 3})
-        # Once more each to warm up.
+        # Each peer has one additional warm-up run.
         self.assertEqual((taken["c"], taken["amphp"]), (8, 4))
 
     def test_one_round_has_everybody(self) -> None:

@@ -167,7 +167,7 @@ class Tables(unittest.TestCase):
         self.assertIn("Fermata", texts)
         self.assertIn("C", texts)
         self.assertIn("0.80 ms", texts)
-        # The ground, and a bar for each line.
+        # The background, and one bar per line.
         self.assertEqual(len(list(root.iter("{http://www.w3.org/2000/svg}rect"))), 1 + 3)
         half = Memory(1, 1, 1)
         run.memory.append(MemoryLine(SUBJECT, half, half, 700_000, 300))

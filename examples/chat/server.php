@@ -3,11 +3,11 @@
 declare(strict_types=1);
 
 /*
- * The chat. Start it with
+ * The chat server. Start it with
  *
  *     php -d extension=build/fermata.so examples/chat/server.php
  *
- * and open http://127.0.0.1:8000 in a few tabs. The README beside this file explains how it works.
+ * and open http://127.0.0.1:8000 in several tabs. The README next to this file explains how it works.
  */
 
 use Chat\Application;

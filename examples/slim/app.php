@@ -28,7 +28,7 @@ $app->post('/notes', function (ServerRequestInterface $request, ResponseInterfac
     return $response->withStatus(303)->withHeader('Location', '/');
 });
 
-// The client is held; what is published comes to it while the application serves others.
+// Holds the client: it receives published events while the application serves other requests.
 $app->get('/events', fn(ServerRequestInterface $request, ResponseInterface $response): ResponseInterface => $response->withBody(
     Body::hold(Hold::sse('notes')->since($request->getAttribute(Fermata\Request::class)->lastEventId())),
 ));

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// Composer's, or Debian's packages php-slim and php-nyholm-psr7 and this checkout.
+// Composer's autoloader if installed, otherwise Debian's packages php-slim and php-nyholm-psr7 and this checkout.
 
 if (is_file(__DIR__ . '/vendor/autoload.php')) {
     return require __DIR__ . '/vendor/autoload.php';

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// What Composer makes as vendor/autoload_runtime.php, with Debian's packages and this checkout where there is no Composer.
+// Composer's vendor/autoload_runtime.php if installed, otherwise a replacement for Debian's packages and this checkout.
 
 if (is_file(__DIR__ . '/vendor/autoload_runtime.php')) {
     return require __DIR__ . '/vendor/autoload_runtime.php';
@@ -11,7 +11,7 @@ set_include_path(get_include_path() . PATH_SEPARATOR . '/usr/share/php');
 foreach (['Bundle/FrameworkBundle', 'Bundle/TwigBundle', 'Component/Runtime', 'Component/Console', 'Component/Dotenv', 'Component/Yaml'] as $package) {
     require_once "Symfony/$package/autoload.php";
 }
-// Symfony 6 asks Composer what is installed, and Debian's packages do not load what answers that.
+// Symfony 6 calls Composer\InstalledVersions, which Debian's packages do not load.
 if (!class_exists(Composer\InstalledVersions::class) && stream_resolve_include_path('Composer/InstalledVersions.php')) {
     require_once 'Composer/InstalledVersions.php';
 }

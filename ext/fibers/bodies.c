@@ -1,71 +1,54 @@
-/* Handlers whose body is a stream: what they are in the middle of between two pieces, while no fiber runs for them.
+/* Handlers with a streamed body: their state between two pieces, while no fiber runs them.
  *
- * A piece is made on whatever fiber is free, and the fiber serves others until the client has taken it. So what the handler has
- * by then (connections in the middle of a conversation, transactions, results that are being read, mutexes, values of its
- * context) is put by: a fiber that never runs has it, and others queue behind that one as behind a handler that waits. The fiber
- * that makes the next piece takes it up, and the one that makes the last lets it go. */
+ * Any free fiber makes a piece and then serves other handlers until the client has received it. The handler's state (an open
+ * exchange on a connection, a transaction, mutexes, context values) moves to a fiber that never runs. Other handlers wait for
+ * that fiber as for a waiting handler. The fiber that makes the next piece gets the state back. The fiber that makes the last
+ * piece cleans it up. */
 #include "fibers/fibers.h"
-#include "hooks/hooks.h"
-
-static void move_family(fermata_fiber *from, fermata_fiber *to)
-{
-	if (!to->family) {
-		to->family = from->family;
-	}
-	if (!to->talks_since) {
-		to->talks_since = from->talks_since;
-	}
-	to->has_failed |= from->has_failed;
-	from->family = from->talks_since = 0;
-	from->has_failed = false;
-}
-
-static void move_context(fermata_fiber *from, fermata_fiber *to)
-{
-	if (!to->context_values) {
-		to->context_values = from->context_values;
-		from->context_values = NULL;
-	}
-}
+#include "handler/parts.h"
 
 static void move(fermata_fiber *from, fermata_fiber *to)
 {
-	fermata_owners_move(from, to);
-	fermata_guards_move(from, to);
-	fermata_mutexes_move(from, to);
-	move_context(from, to);
-	move_family(from, to);
+	FERMATA_EACH_PART(on_move, from, to)
+	if (!to->family) {
+		to->family = from->family;
+	}
+	to->has_failed |= from->has_failed;
+	from->family = 0;
+	from->has_failed = false;
+}
+
+static bool has_rest(const fermata_fiber *fiber)
+{
+	bool has_some = fiber->family;
+	for (uint32_t i = 0; i < fermata_parts.has_rest.len; i++) {
+		has_some |= fermata_parts.has_rest.at[i](fiber);
+	}
+	return has_some;
 }
 
 void fermata_body_put_by(fermata_fiber **kept)
 {
 	fermata_fiber *self = fermata_run.fiber;
-	if (!self->claims && !self->keeps_guards && !self->locked && !self->context_values && !self->family && !self->talks_since) {
+	if (!has_rest(self)) {
 		return;
 	}
 	if (!*kept) {
 		*kept = pecalloc(1, sizeof(fermata_fiber), true);
 	}
 	move(self, *kept);
-	/* What it has read to its end is for others meanwhile. */
-	fermata_owners_rest(*kept);
+	/* Connections without an open exchange can serve other handlers until the next piece. */
+	FERMATA_EACH_PART(on_wait, *kept)
 }
 
 void fermata_body_take_up(fermata_fiber *kept)
 {
-	fermata_run.fiber->touched = true;
+	fermata_run.fiber->touched |= ((FERMATA_TOUCHED << fermata_parts.on_clean_up.len) << 1) - 1;
 	move(kept, fermata_run.fiber);
 }
 
 void fermata_body_forget(fermata_fiber *kept)
 {
-	fermata_mutexes_forgotten(kept);
-	fermata_owners_settle(kept);
-	if (kept->keeps_guards) {
-		fermata_guards_settle(kept);
-	}
-	if (kept->context_values) {
-		zend_array_release(kept->context_values);
-	}
+	FERMATA_EACH_PART(on_clean_up, kept)
 	pefree(kept, true);
 }

@@ -1,12 +1,13 @@
-/* What ends waits from outside: delay(), timeout(), shield(), Fermata\Cancellation.
+/* delay(), and scopes that end waits inside a call: timeout(), shield(), Fermata\Cancellation.
  *
- * Each makes a call with a scope around it, in the same fiber. A wait inside looks at the scopes around it, from the
- * innermost to the outermost, and ends with the exception of the first that is over; see cause_of() in fibers.c.
+ * Each scope surrounds a call on the same fiber. A wait checks the scopes around it from the innermost to the outermost, and
+ * ends with the exception of the first that has expired; see cause_of() in scheduler.c.
  *
- * A Fiber of the program's may be suspended inside such a call. Then the scope is around what the Fiber does, and not around
- * what its handler does meanwhile; and the Fiber may go on when the handler, or even its fiber, is gone. */
+ * A PHP Fiber may be suspended inside such a call. The scope then applies to the Fiber's code and not to its handler's. The
+ * Fiber may be resumed after its handler, or even the handler's fiber, is gone. */
+#include "fibers/callbacks.h"
 #include "fibers/fibers.h"
-#include "core/small.h"
+#include "base/optimize_size.h"
 
 typedef struct fermata_cancellation {
 	bool is_cancelled;
@@ -42,11 +43,11 @@ static void enter(fermata_scope *scope)
 {
 	scope->owner = fermata_run.fiber;
 	scope->inside = EG(active_fiber);
-	scope->begun_at = fermata_conversation_clock();
+	scope->begun_at = fermata_clock();
 	scope->outer = scope->owner->scope;
 	scope->owner->scope = scope;
-	/* What is left when the handler ends does not concern the next one. */
-	scope->owner->touched = true;
+	/* A scope left open must not affect the next handler. */
+	scope->owner->touched |= FERMATA_TOUCHED;
 }
 
 static void leave(fermata_scope *scope)
@@ -54,7 +55,7 @@ static void leave(fermata_scope *scope)
 	if (UNEXPECTED(!scope->owner)) {
 		return;
 	}
-	/* Others may stand before it: those of a Fiber that is suspended. */
+	/* Scopes of a suspended PHP Fiber may precede it in the list. */
 	for (fermata_scope **at = &scope->owner->scope; *at; at = &(*at)->outer) {
 		if (*at == scope) {
 			*at = scope->outer;
@@ -63,17 +64,17 @@ static void leave(fermata_scope *scope)
 	}
 }
 
-/* As fermata_wait(), for what happens whether it is waited for or not: only the worker's end ends it before its time. */
+/* Like fermata_wait(), for events that occur anyway: only the worker's shutdown ends it early. */
 fermata_wait_result fermata_wait_shielded(uint64_t due_ms)
 {
-	fermata_scope scope = {.is_shield = true, .due_ms = FERMATA_NEVER};
+	fermata_scope scope = {.is_shield = true, .is_own = true, .due_ms = FERMATA_NEVER};
 	enter(&scope);
 	fermata_wait_result result = fermata_wait(due_ms);
 	leave(&scope);
 	return result;
 }
 
-/* Calls with a scope around the call. */
+/* Makes the call inside the scope. */
 static void call_inside(fermata_scope *scope, zend_fcall_info *info, zend_fcall_info_cache *call, zval *return_value)
 {
 	if (UNEXPECTED(!fermata.handling)) {
@@ -93,7 +94,15 @@ ZEND_FUNCTION(Fermata_delay)
 	ZEND_PARSE_PARAMETERS_START(1, 1)
 		Z_PARAM_DOUBLE(seconds)
 	ZEND_PARSE_PARAMETERS_END();
-	if (fermata_can_wait() && fermata_seconds_to_due(seconds, &due_ms)) {
+	if (UNEXPECTED(fermata_wait_obstacle())) {
+		if (!fermata_has_to_hold()) {
+			fermata_can_wait();
+		} else if (fermata_seconds_to_due(seconds, &due_ms)) {
+			fermata_block(NULL, 0, due_ms);
+		}
+		return;
+	}
+	if (fermata_seconds_to_due(seconds, &due_ms)) {
 		fermata_wait(due_ms);
 	}
 }

@@ -1,8 +1,58 @@
-/* Fermata\Context: values that belong to one handler and to the tasks it begins. */
+/* Fermata\Context: values of one handler and the tasks it starts. */
 #include "fibers/fibers.h"
-#include "core/small.h"
+#include "handler/parts.h"
+#include "base/optimize_size.h"
 
-/* False after an exception. */
+typedef struct context {
+	zend_array *values; /* NULL = none */
+} context;
+
+static fermata_part part;
+FERMATA_SLOT(context, part)
+
+zend_array *fermata_context_values(void)
+{
+	return slot(fermata_run.fiber)->values;
+}
+
+void fermata_context_give(fermata_fiber *fiber, zend_array *values)
+{
+	slot(fiber)->values = values;
+	if (values) {
+		fermata_touch(fiber, part);
+	}
+}
+
+static void on_clean_up(fermata_fiber *fiber)
+{
+	zend_array *values = slot(fiber)->values;
+	slot(fiber)->values = NULL;
+	if (values) {
+		zend_array_release(values);
+	}
+}
+
+static bool has_rest(const fermata_fiber *fiber)
+{
+	return slot(fiber)->values;
+}
+
+static void on_move(fermata_fiber *from, fermata_fiber *to)
+{
+	if (!slot(to)->values) {
+		slot(to)->values = slot(from)->values;
+		slot(from)->values = NULL;
+	}
+}
+
+static fermata_part part = {.size = sizeof(context), .on_clean_up = on_clean_up, .has_rest = has_rest, .on_move = on_move};
+
+void fermata_context_init(void)
+{
+	fermata_part_register(&part);
+}
+
+/* Returns false with an exception pending. */
 static bool check(void)
 {
 	if (UNEXPECTED(!fermata.handling)) {
@@ -24,7 +74,7 @@ ZEND_METHOD(Fermata_Context, get)
 	if (!check()) {
 		RETURN_THROWS();
 	}
-	zend_array *values = fermata_run.fiber->context_values;
+	zend_array *values = fermata_context_values();
 	zval *found = values ? zend_hash_find(values, name) : NULL;
 	if (found) {
 		RETURN_COPY(found);
@@ -34,7 +84,7 @@ ZEND_METHOD(Fermata_Context, get)
 	}
 }
 
-/* Tasks see what was set before they were begun: each has the array of its own once it changes. */
+/* Tasks inherit the values set before they start. The array is copied on the first change. */
 ZEND_METHOD(Fermata_Context, set)
 {
 	zend_string *name;
@@ -47,15 +97,16 @@ ZEND_METHOD(Fermata_Context, set)
 		RETURN_THROWS();
 	}
 	fermata_fiber *fiber = fermata_run.fiber;
-	if (!fiber->context_values) {
-		fiber->context_values = zend_new_array(0);
-	} else if (GC_REFCOUNT(fiber->context_values) > 1) {
-		GC_DELREF(fiber->context_values);
-		fiber->context_values = zend_array_dup(fiber->context_values);
+	context *mine = slot(fiber);
+	if (!mine->values) {
+		mine->values = zend_new_array(0);
+	} else if (GC_REFCOUNT(mine->values) > 1) {
+		GC_DELREF(mine->values);
+		mine->values = zend_array_dup(mine->values);
 	}
-	fiber->touched = true;
-	/* A destructor of the old value may come back here, and the table may then be another. */
-	zval *place = zend_hash_lookup(fiber->context_values, name), old;
+	fermata_touch(fiber, part);
+	/* A destructor of the old value may call set() again and replace the table. */
+	zval *place = zend_hash_lookup(mine->values, name), old;
 	ZVAL_COPY_VALUE(&old, place);
 	ZVAL_COPY(place, value);
 	zval_ptr_dtor(&old);

@@ -1,16 +1,16 @@
-/* Server::every() and defer(): work that has no client. Both run as tasks. */
+/* Server::every() and defer(): work without a client, run as tasks. */
 #include "fibers/fibers.h"
 #include "zend_exceptions.h"
-#include "core/small.h"
+#include "base/optimize_size.h"
 
-/* Shorter ones would be later than they are long: the clock has milliseconds. */
+/* Resolution of the worker's clock. */
 #define INTERVAL_MS_MIN 1
 
 struct fermata_every {
 	fermata_timer timer;
 	uint64_t interval_ms;
 	zval work;               /* a closure */
-	fermata_future *running; /* the last time it was begun; NULL = never */
+	fermata_future *running; /* its last run; NULL = never started */
 	bool in_each_worker;
 	struct fermata_every *next;
 };
@@ -39,10 +39,10 @@ void fermata_every_gc(const fermata_every *every, zend_get_gc_buffer *buffer)
 	}
 }
 
-/* In a worker that begins. */
+/* Called when a worker starts. */
 void fermata_every_start(fermata_every *every, uint32_t worker_index)
 {
-	uint64_t now_ms = fm_worker_now_ms(fermata_run.worker);
+	uint64_t now_ms = fm_worker_now_ms(fermata.worker);
 	for (; every; every = every->next) {
 		if (every->in_each_worker || !worker_index) {
 			fermata_timer_arm(&every->timer, now_ms + every->interval_ms);
@@ -50,7 +50,7 @@ void fermata_every_start(fermata_every *every, uint32_t worker_index)
 	}
 }
 
-/* In a worker that ends: while PHP frees all objects, one that another still refers to would stay. */
+/* Called when a worker stops. PHP then frees all objects, and one with a remaining reference would stay. */
 void fermata_every_stop(fermata_every *every)
 {
 	for (; every; every = every->next) {
@@ -59,20 +59,24 @@ void fermata_every_stop(fermata_every *every)
 	}
 }
 
-/* A run that takes longer than the interval is not joined by a second one: the times it misses are left out. */
-void fermata_every_due(fermata_timer *timer, uint64_t now_ms)
+/* Skips runs while the previous one is still running. */
+static void on_due(fermata_timer *timer, uint64_t now_ms)
 {
 	fermata_every *every = (fermata_every *)((char *)timer - XtOffsetOf(fermata_every, timer));
 	uint64_t missed = (now_ms - timer->due_ms) / every->interval_ms;
 	fermata_timer_arm(timer, timer->due_ms + (missed + 1) * every->interval_ms);
 	bool runs = every->running && !fermata_future_has_ended(every->running);
 	if (missed + runs) {
-		fm_count_skipped(fermata_run.worker, missed + runs);
+		fm_count_skipped(fermata.worker, missed + runs);
 	}
 	if (runs) {
 		return;
 	}
-	fermata_future_release(every->running);
+	fermata_future *before = every->running;
+	every->running = NULL;
+	if (EXPECTED(before)) {
+		fermata_future_drop(before);
+	}
 	every->running = fermata_task_begin(&every->work, FM_TASK_EVERY);
 	if (UNEXPECTED(EG(exception))) {
 		fermata_log_exception(FERMATA_LOG_ERROR);
@@ -111,7 +115,7 @@ ZEND_METHOD(Fermata_Server, every)
 		RETURN_THROWS();
 	}
 	fermata_every *every = ecalloc(1, sizeof(fermata_every));
-	every->timer.kind = FERMATA_TIMER_EVERY;
+	every->timer.on_due = on_due;
 	every->interval_ms = MAX((uint64_t)(seconds * 1000), INTERVAL_MS_MIN);
 	every->in_each_worker = in_each_worker;
 	ZVAL_COPY_VALUE(&every->work, &work.closure);

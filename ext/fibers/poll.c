@@ -1,18 +1,19 @@
-/* Fermata\Poll: many streams, signals and a time, waited for at once. Fermata\Revolt\Driver is made of it.
+/* Fermata\Poll waits for many streams, signals and a timeout. Fermata\Revolt\Driver is based on it.
  *
- * The streams are in an epoll set of its own. In a handler or task the fiber waits for the set to become ready, elsewhere the
- * process does. After a fork the set would be shared with the parent, so it is made anew when it is next used. */
+ * The streams are in a separate epoll set. In a handler or task, the fiber waits for the set to become ready; elsewhere, the
+ * process does. After fork() the set would be shared with the parent, so it is created again on its next use. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include "fibers/callbacks.h"
 #include "fibers/watch.h"
 #include "zend_exceptions.h"
 
 #define EVENTS_MAX 64
 #define SIGNALS_MAX 65
-/* What the set has beside streams, whose numbers are positive. */
+/* Keys of events other than streams, whose keys are positive. */
 #define KEY_WAKE (-1)
 #define KEY_SIGNAL (-2)
 
@@ -20,21 +21,21 @@
 #define WANTS_WRITE 2
 
 typedef struct fermata_poll {
-	int set, wake;         /* -1 = not made yet */
-	uint32_t fork;         /* fermata.forks when they were made */
-	HashTable streams;     /* number of a stream's resource => what is wanted, and its descriptor above that */
-	HashTable always;      /* the same of those that epoll does not take: regular files are always ready */
-	uint64_t signals;      /* a bit for each that is watched */
+	int set, wake;         /* -1 = not created yet */
+	uint32_t fork;         /* fermata.forks when they were created */
+	HashTable streams;     /* resource number => requested events, with the descriptor in the higher bits */
+	HashTable always;      /* the same for streams that epoll rejects: regular files are always ready */
+	uint64_t signals;      /* bit mask of watched signals */
 	bool waits;
 	zend_object std;
 } fermata_poll;
 
-/* Of the process. The handler writes, which wakes the wait, and marks which signal it was. */
+/* Signals of the process. The handler marks the signal and writes to `fd`, which wakes the wait. */
 static struct {
 	int fd;
 	uint32_t fork;
 	volatile sig_atomic_t seen[SIGNALS_MAX];
-	uint32_t watched[SIGNALS_MAX]; /* by how many */
+	uint32_t watched[SIGNALS_MAX]; /* number of watchers */
 	struct sigaction before[SIGNALS_MAX];
 } signals = {.fd = -1};
 
@@ -51,7 +52,7 @@ static void on_signal(int number)
 	uint64_t one = 1;
 	signals.seen[number] = 1;
 	if (write(signals.fd, &one, sizeof(one)) < 0) {
-		/* It is full, so it wakes anyway. */
+		/* The eventfd is full, so the wait ends anyway. */
 	}
 	errno = before;
 }
@@ -73,7 +74,7 @@ static void signal_unwatch(int number)
 	}
 }
 
-/* The set */
+/* The epoll set */
 
 static void add(const fermata_poll *poll, int fd, int key)
 {
@@ -81,14 +82,14 @@ static void add(const fermata_poll *poll, int fd, int key)
 	epoll_ctl(poll->set, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* Numbers of resources are not used again, those of descriptors are. */
+/* Resource numbers are never reused, descriptors are. */
 static bool is_open(zend_ulong number)
 {
 	const zval *resource = zend_hash_index_find(&EG(regular_list), number);
 	return resource && Z_RES_P(resource)->type >= 0;
 }
 
-/* Another stream has this descriptor now. */
+/* Removes older streams with this descriptor, which now belongs to another stream. */
 static void forget_descriptor(fermata_poll *poll, int fd, zend_ulong but)
 {
 	zend_ulong number;
@@ -126,7 +127,7 @@ static void close_set(fermata_poll *poll)
 	}
 }
 
-/* False after an exception. */
+/* Returns false with an exception pending. */
 static bool open_signals(void)
 {
 	if (signals.fd >= 0 && signals.fork != fermata.forks) {
@@ -140,7 +141,7 @@ static bool open_signals(void)
 	return signals.fd >= 0;
 }
 
-/* False after an exception. */
+/* Returns false with an exception pending. */
 static bool open_set(fermata_poll *poll)
 {
 	if (EXPECTED(poll->set >= 0 && poll->fork == fermata.forks)) {
@@ -174,7 +175,7 @@ static bool open_set(fermata_poll *poll)
 	return true;
 }
 
-/* Life of the object */
+/* Object lifecycle */
 
 static zend_object *poll_create(zend_class_entry *ce)
 {
@@ -235,7 +236,7 @@ static void forget(fermata_poll *poll, zend_ulong number)
 	zval *wanted = zend_hash_index_find(&poll->streams, number);
 	if (wanted) {
 		struct epoll_event unused = {0};
-		/* One that was closed the kernel has forgotten by itself, and the descriptor may be another stream's. */
+		/* The kernel has removed a closed descriptor itself, and the number may belong to another stream. */
 		if (poll->set >= 0 && poll->fork == fermata.forks && is_open(number)) {
 			epoll_ctl(poll->set, EPOLL_CTL_DEL, (int)(Z_LVAL_P(wanted) >> 2), &unused);
 		}
@@ -292,7 +293,7 @@ ZEND_METHOD(Fermata_Poll, signal)
 		fermata_misuse("signal " ZEND_LONG_FMT " cannot be waited for", number);
 		RETURN_THROWS();
 	}
-	if (fermata_run.worker && number == SIGTERM) {
+	if (fermata.worker && number == SIGTERM) {
 		fermata_misuse("SIGTERM stops a worker of a server and cannot be waited for in it");
 		RETURN_THROWS();
 	}
@@ -320,7 +321,7 @@ ZEND_METHOD(Fermata_Poll, wake)
 	const fermata_poll *poll = THIS_POLL();
 	uint64_t one = 1;
 	if (poll->wake >= 0 && write(poll->wake, &one, sizeof(one)) < 0) {
-		/* It is full, so it wakes anyway. */
+		/* The eventfd is full, so the wait ends anyway. */
 	}
 }
 
@@ -328,15 +329,15 @@ static void drain(int fd)
 {
 	uint64_t count;
 	if (read(fd, &count, sizeof(count)) < 0) {
-		/* Another Poll has done so. */
+		/* Another Poll has already reported it. */
 	}
 }
 
-/* Waits. False after an exception; `*len` events otherwise. */
+/* Waits for events. Returns false after an exception; otherwise sets `*len` to the number of events. */
 static bool wait_events(fermata_poll *poll, double seconds, bool background, struct epoll_event *events, int *len)
 {
 	if (!in_handler()) {
-		/* Up, so that what is due then is due. */
+		/* Rounded up, so that timers due then have expired. */
 		double ms = seconds < 0 ? -1 : ceil(seconds * 1000);
 		*len = epoll_wait(poll->set, events, EVENTS_MAX, ms > INT_MAX ? INT_MAX : (int)ms);
 		return true;
@@ -347,15 +348,19 @@ static bool wait_events(fermata_poll *poll, double seconds, bool background, str
 	}
 	fermata_wait_result result;
 	uint64_t due_ms = FERMATA_NEVER;
-	if (!fermata_can_wait() || (seconds >= 0 && !fermata_seconds_to_due(seconds, &due_ms))) {
+	bool holds = UNEXPECTED(fermata_wait_obstacle() != NULL) && fermata_has_to_hold();
+	if ((!holds && !fermata_can_wait()) || (seconds >= 0 && !fermata_seconds_to_due(seconds, &due_ms))) {
 		return false;
 	}
 	fermata_background(background);
-	if (due_ms) {
+	if (UNEXPECTED(holds)) {
+		struct pollfd one = {.fd = poll->set, .events = POLLIN};
+		result = fermata_block(&one, 1, due_ms);
+	} else if (due_ms) {
 		short happened;
 		result = fermata_wait_fd(poll->set, POLLIN, due_ms, &happened);
 	} else {
-		/* Others have their turn. */
+		/* Yields to other fibers. */
 		result = fermata_wait(0);
 	}
 	fermata_background(false);
@@ -388,7 +393,7 @@ static void collect(fermata_poll *poll, const struct epoll_event *events, int le
 		} else if ((wanted = zend_hash_index_find(&poll->streams, (zend_ulong)key))) {
 			add_ready(streams, (zend_ulong)key, Z_LVAL_P(wanted), events[i].events);
 		} else {
-			/* Closed here and open in a process that was forked: only a new set is without it. */
+			/* Closed here but open in a forked process: only a new set drops it. */
 			is_haunted = true;
 		}
 	}

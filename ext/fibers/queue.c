@@ -1,19 +1,19 @@
-/* Fermata\Sync\Queue: values from one handler or task to another, in order, at most so many between them. */
+/* Fermata\Sync\Queue: a bounded FIFO queue of values between handlers and tasks. */
 #include "fibers/fibers.h"
 #include "zend_exceptions.h"
 #include "zend_interfaces.h"
-#include "core/small.h"
+#include "base/optimize_size.h"
 
 #define ITEMS_CAPACITY_MIN 8
 #define CAPACITY_MAX 16777216
 
 typedef struct fermata_queue {
-	zval *items;               /* a ring */
+	zval *items;               /* a ring buffer */
 	uint32_t first, len, allocated;
 	uint32_t capacity;         /* 0 before the constructor */
 	bool is_closed;
-	fermata_waiters givers;    /* wait while it is full; each has its item */
-	fermata_waiters takers;    /* wait while it is empty */
+	fermata_waiters givers;    /* wait while the queue is full; each has its value */
+	fermata_waiters takers;    /* wait while the queue is empty */
 	zend_object std;
 } fermata_queue;
 
@@ -21,7 +21,7 @@ static zend_object_handlers queue_handlers;
 
 #define THIS_QUEUE() FERMATA_FROM(fermata_queue, Z_OBJ_P(ZEND_THIS))
 
-/* Life of the object */
+/* Object lifecycle */
 
 static zend_object *queue_create(zend_class_entry *ce)
 {
@@ -75,7 +75,7 @@ void fermata_queue_init(void)
 	queue_handlers.compare = zend_objects_not_comparable;
 }
 
-/* Items */
+/* Values */
 
 static void grow(fermata_queue *queue)
 {
@@ -92,7 +92,7 @@ static void grow(fermata_queue *queue)
 	queue->first = 0;
 }
 
-/* Takes the reference over. */
+/* Takes ownership of the reference. */
 static void append(fermata_queue *queue, zval *item)
 {
 	if (queue->len == queue->allocated) {
@@ -114,7 +114,7 @@ static ZEND_COLD void throw_closed(void)
 	zend_throw_exception(fermata_ce_queue_closed, "the queue is closed", 0);
 }
 
-/* Gives without waiting. False when it is full. */
+/* Adds a value without waiting. Returns false if the queue is full. */
 static bool give(fermata_queue *queue, zval *item)
 {
 	fermata_waiter *taker = queue->takers.first;
@@ -132,7 +132,7 @@ static bool give(fermata_queue *queue, zval *item)
 	return true;
 }
 
-/* Takes without waiting. False when it is empty. */
+/* Removes a value without waiting. Returns false if the queue is empty. */
 static bool take(fermata_queue *queue, zval *item)
 {
 	if (!queue->len) {
@@ -190,7 +190,7 @@ ZEND_METHOD(Fermata_Sync_Queue, push)
 	fermata_waiter waiter = {.fiber = fermata_run.fiber};
 	ZVAL_COPY(&waiter.item, item);
 	fermata_waiters_add(&queue->givers, &waiter);
-	fermata_wait_result waited = fermata_wait(FERMATA_NEVER);
+	fermata_wait_result waited = fermata_wait_for_others();
 	fermata_waiters_remove(&waiter);
 	if (!Z_ISUNDEF(waiter.item)) {
 		zval_ptr_dtor(&waiter.item);
@@ -213,7 +213,8 @@ ZEND_METHOD(Fermata_Sync_Queue, tryPush)
 	RETURN_BOOL(give(THIS_QUEUE(), item));
 }
 
-/* Takes, and waits while it is empty. False when it is closed and empty, or with an exception pending. */
+/* Removes a value, and waits while the queue is empty. Returns false if the queue is closed and empty, or with an exception
+ * pending. */
 static bool take_waiting(fermata_queue *queue, zval *item)
 {
 	if (take(queue, item)) {
@@ -225,7 +226,7 @@ static bool take_waiting(fermata_queue *queue, zval *item)
 	fermata_waiter waiter = {.fiber = fermata_run.fiber};
 	ZVAL_UNDEF(&waiter.item);
 	fermata_waiters_add(&queue->takers, &waiter);
-	fermata_wait(FERMATA_NEVER);
+	fermata_wait_for_others();
 	fermata_waiters_remove(&waiter);
 	if (Z_ISUNDEF(waiter.item)) {
 		return false;
@@ -284,11 +285,11 @@ ZEND_METHOD(Fermata_Sync_Queue, count)
 	RETURN_LONG(THIS_QUEUE()->len);
 }
 
-/* foreach: takes value after value until the queue is closed and empty. Several may go over one queue; each value goes to
- * one of them. */
+/* foreach over a queue: removes values until the queue is closed and empty. Several loops may iterate over one queue; each value
+ * goes to one of them. */
 
 typedef struct queue_iterator {
-	zend_object_iterator base; /* holds the queue */
+	zend_object_iterator base; /* holds a reference to the queue */
 	zval item;                 /* undefined at the end */
 	zend_ulong taken;
 	bool waits;
@@ -333,7 +334,7 @@ static void iterator_next(zend_object_iterator *base)
 		return;
 	}
 	iterator_drop(base);
-	/* The value waits outside of the iterator: whoever waits may be asked for it meanwhile. */
+	/* The value is stored outside of the iterator, whose current value another fiber may read during the wait. */
 	iterator->waits = true;
 	bool taken = take_waiting(FERMATA_FROM(fermata_queue, Z_OBJ(base->data)), &item);
 	iterator->waits = false;
@@ -343,7 +344,7 @@ static void iterator_next(zend_object_iterator *base)
 	}
 }
 
-/* A second foreach over one iterator goes on where the first has ended, with the value it has. */
+/* A second foreach over one iterator continues with its current value. */
 static void iterator_rewind(zend_object_iterator *base)
 {
 	if (Z_ISUNDEF(((queue_iterator *)base)->item)) {

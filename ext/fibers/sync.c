@@ -1,15 +1,16 @@
-/* Fermata\Sync\Mutex and Semaphore. What is released goes straight to the first who waits, so nobody starves. */
+/* Fermata\Sync\Mutex and Semaphore. A release passes ownership directly to the first waiter, so no waiter starves. */
 #include "fibers/fibers.h"
+#include "handler/parts.h"
 #include "zend_exceptions.h"
-#include "core/small.h"
+#include "base/optimize_size.h"
 
-struct fermata_mutex {
-	fermata_fiber *owner; /* NULL = free */
-	fermata_mutex *next;  /* of the same owner */
-	uint64_t locked_at;   /* on the clock of hooks/conversations.c */
+typedef struct fermata_mutex {
+	fermata_fiber *owner; /* NULL = unlocked */
+	struct fermata_mutex *next;  /* next mutex of the same owner */
+	uint64_t locked_at;   /* fermata_clock() when it was locked */
 	fermata_waiters waiters;
 	zend_object std;
-};
+} fermata_mutex;
 
 typedef struct fermata_semaphore {
 	zend_long permits, permits_max; /* 0 before the constructor */
@@ -17,12 +18,20 @@ typedef struct fermata_semaphore {
 	zend_object std;
 } fermata_semaphore;
 
+typedef struct locking {
+	fermata_mutex *waits; /* mutex that the fiber waits for; NULL = none */
+	fermata_mutex *owned; /* first mutex that it has locked */
+} locking;
+
+static fermata_part part;
+FERMATA_SLOT(locking, part)
+
 static zend_object_handlers mutex_handlers, semaphore_handlers;
 
 #define THIS_MUTEX() FERMATA_FROM(fermata_mutex, Z_OBJ_P(ZEND_THIS))
 #define THIS_SEMAPHORE() FERMATA_FROM(fermata_semaphore, Z_OBJ_P(ZEND_THIS))
 
-/* Life of the objects */
+/* Object lifecycle */
 
 static zend_object *mutex_create(zend_class_entry *ce)
 {
@@ -35,7 +44,7 @@ static zend_object *mutex_create(zend_class_entry *ce)
 
 static void disown(fermata_mutex *mutex)
 {
-	for (fermata_mutex **at = &mutex->owner->locked; *at; at = &(*at)->next) {
+	for (fermata_mutex **at = &slot(mutex->owner)->owned; *at; at = &(*at)->next) {
 		if (*at == mutex) {
 			*at = mutex->next;
 			break;
@@ -47,13 +56,13 @@ static void disown(fermata_mutex *mutex)
 static void own(fermata_mutex *mutex, fermata_fiber *fiber)
 {
 	mutex->owner = fiber;
-	mutex->locked_at = fermata_conversation_clock();
-	mutex->next = fiber->locked;
-	fiber->locked = mutex;
-	fiber->touched = true;
+	mutex->locked_at = fermata_clock();
+	mutex->next = slot(fiber)->owned;
+	slot(fiber)->owned = mutex;
+	fermata_touch(fiber, part);
 }
 
-/* Those who wait hold references, so nobody does. */
+/* Waiting fibers hold references, so none is left. */
 static void mutex_free(zend_object *object)
 {
 	fermata_mutex *mutex = FERMATA_FROM(fermata_mutex, object);
@@ -87,12 +96,12 @@ void fermata_sync_init(void)
 	semaphore_handlers.compare = zend_objects_not_comparable;
 }
 
-/* Waits in a list until somebody takes this one out of it. False after an exception. */
+/* Waits in a list until another fiber removes this one. Returns false after an exception. */
 static bool wait_in(fermata_waiters *list)
 {
 	fermata_waiter waiter = {.fiber = fermata_run.fiber};
 	fermata_waiters_add(list, &waiter);
-	bool done = fermata_wait(FERMATA_NEVER) != FERMATA_WAIT_FAILED;
+	bool done = fermata_wait_for_others() != FERMATA_WAIT_FAILED;
 	fermata_waiters_remove(&waiter);
 	return done;
 }
@@ -109,11 +118,6 @@ static fermata_fiber *take_first(fermata_waiters *list)
 
 /* Mutex */
 
-fermata_fiber *fermata_mutex_owner(const fermata_mutex *mutex)
-{
-	return mutex->owner;
-}
-
 static bool in_handler(void)
 {
 	return EXPECTED(fermata.handling) || fermata_can_wait();
@@ -124,17 +128,17 @@ static void hand_over(fermata_mutex *mutex)
 	disown(mutex);
 	fermata_fiber *next = take_first(&mutex->waiters);
 	if (next) {
-		/* Until it runs it is the owner and waits no more: who looks for deadlocks must not go round in it. */
-		next->locks = NULL;
+		/* The new owner no longer waits, even before it runs. Otherwise the deadlock search would loop. */
+		slot(next)->waits = NULL;
 		own(mutex, next);
 		fermata_wake(next);
 	}
 }
 
-/* By its owner, who is done with what it was locked for: the next may use the same connections. */
+/* Unlocks. The owner's exchanges under the lock are complete: the next owner may use the same connections. */
 static void let_go(fermata_mutex *mutex)
 {
-	fermata_owners_give_back(mutex->locked_at);
+	FERMATA_EACH_PART(on_unlock, mutex->locked_at)
 	hand_over(mutex);
 }
 
@@ -151,17 +155,17 @@ static bool lock(fermata_mutex *mutex)
 	if (!fermata_can_wait() || !fermata_check_deadlock(mutex->owner)) {
 		return false;
 	}
-	fiber->locks = mutex;
+	slot(fiber)->waits = mutex;
 	bool done = wait_in(&mutex->waiters);
-	fiber->locks = NULL;
+	slot(fiber)->waits = NULL;
 	if (UNEXPECTED(!done && mutex->owner == fiber)) {
-		/* It was handed over when the worker stopped. */
+		/* The mutex was handed over when the worker stopped. */
 		hand_over(mutex);
 	}
 	return done;
 }
 
-/* False after an exception. */
+/* Returns false with an exception pending. */
 static bool unlock(fermata_mutex *mutex)
 {
 	if (UNEXPECTED(!mutex->owner || mutex->owner != fermata_run.fiber)) {
@@ -173,25 +177,43 @@ static bool unlock(fermata_mutex *mutex)
 	return true;
 }
 
-/* A handler or task has ended with mutexes locked: others must not wait for ever. */
-void fermata_mutexes_forgotten(fermata_fiber *fiber)
+/* Unlocks mutexes of a finished handler or task; otherwise other fibers would wait forever. */
+static void on_clean_up(fermata_fiber *fiber)
 {
-	while (UNEXPECTED(fiber->locked)) {
-		fm_worker_log(fermata_run.worker, FERMATA_LOG_ERROR, FERMATA_LITERAL(
+	while (UNEXPECTED(slot(fiber)->owned)) {
+		fm_worker_log(fermata.worker, FERMATA_LOG_ERROR, FERMATA_LITERAL(
 			"a handler or task has ended without unlocking a Mutex, which was unlocked now; use Mutex::synchronized()"));
-		hand_over(fiber->locked);
+		hand_over(slot(fiber)->owned);
 	}
 }
 
-void fermata_mutexes_move(fermata_fiber *from, fermata_fiber *to)
+static bool has_rest(const fermata_fiber *fiber)
 {
-	while (UNEXPECTED(from->locked)) {
-		fermata_mutex *mutex = from->locked;
+	return slot(fiber)->owned;
+}
+
+static void on_move(fermata_fiber *from, fermata_fiber *to)
+{
+	while (UNEXPECTED(slot(from)->owned)) {
+		fermata_mutex *mutex = slot(from)->owned;
 		uint64_t locked_at = mutex->locked_at;
 		disown(mutex);
 		own(mutex, to);
 		mutex->locked_at = locked_at;
 	}
+}
+
+static const fermata_fiber *waits_for(const fermata_fiber *fiber)
+{
+	return slot(fiber)->waits ? slot(fiber)->waits->owner : NULL;
+}
+
+static fermata_part part = {.size = sizeof(locking), .on_clean_up = on_clean_up, .has_rest = has_rest, .on_move = on_move,
+	.waits_for = waits_for};
+
+void fermata_sync_init_part(void)
+{
+	fermata_part_register(&part);
 }
 
 ZEND_METHOD(Fermata_Sync_Mutex, lock)
@@ -238,7 +260,8 @@ ZEND_METHOD(Fermata_Sync_Mutex, synchronized)
 	}
 	info.retval = return_value;
 	zend_call_function(&info, &call);
-	if (mutex->owner == fermata_run.fiber) {
+	/* Both are NULL if a PHP Fiber is resumed here after the server was stopped. */
+	if (mutex->owner && mutex->owner == fermata_run.fiber) {
 		let_go(mutex);
 	}
 }

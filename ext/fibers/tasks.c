@@ -1,16 +1,20 @@
 /* Tasks: async(), await(), all(), race() and Fermata\Future.
  *
- * A task waits in a queue until a fiber has the loop and room for it, and then runs there as a handler does: without a switch
- * unless it waits. */
-#include "core/changes.h"
+ * A task waits in a queue until a fiber has the loop and capacity for it. It then runs there like a handler: without a switch
+ * unless it waits.
+ *
+ * The tasks of one request share a limit: at most half of the free fibers may have its tasks, queued or running. So a request
+ * with many tasks cannot occupy all fibers. Further tasks are held back, in order, until one of the admitted finishes. A task
+ * that awaits others does not count meanwhile; otherwise the tasks it awaits could be held back forever. If all admitted tasks
+ * wait for a queue, a mutex or a semaphore, the next is admitted, since it may wake them. */
 #include "fibers/fibers.h"
-#include "hooks/hooks.h"
+#include "handler/parts.h"
 #include "zend_exceptions.h"
 #include "zend_smart_str.h"
-#include "core/small.h"
+#include "base/optimize_size.h"
 
 #define PLACE_BYTES_MAX 1024
-/* How far it is looked who waits for whom. */
+/* Longest wait chain that deadlock detection follows. */
 #define CHAIN_MAX 1000
 
 typedef enum fermata_future_state {
@@ -23,34 +27,55 @@ typedef enum fermata_future_state {
 struct fermata_future {
 	fermata_future_state state;
 	bool is_cancelled; /* its waits end */
-	bool is_seen;      /* somebody has asked, or will, how it ended */
-	bool is_detached;  /* nobody can ask */
+	bool is_seen;      /* the result was requested, or will be */
+	bool is_detached;  /* no code can request the result */
 	uint8_t kind;      /* FM_TASK_* */
 	fermata_handler work;
 	zval result;
 	zend_object *exception;
-	fermata_fiber *fiber; /* while it runs */
-	fermata_client *client; /* until it runs */
-	zend_array *context_values; /* likewise */
+	fermata_fiber *fiber; /* set while it runs */
+	fermata_client *client; /* set until it runs */
+	zend_array *context_values; /* set until it runs */
 	uint64_t family;
+	uint64_t share; /* number of its request's share; 0 = no request */
 	fermata_waiters waiters;
 	uint64_t turn;
-	bool is_urgent; /* others wait for what it does */
-	fermata_future *next; /* in the queue, which holds a reference */
+	bool is_urgent; /* other fibers wait for its work */
+	fermata_future *next; /* next in the queue, which holds a reference */
 	zend_object std;
 };
 
 static struct {
 	fermata_future *first, *last;
 	uint32_t len;
-	uint32_t deferred; /* will be in it when their handlers have ended */
+	uint32_t deferred; /* not queued until their handlers finish */
+	uint32_t held;     /* not queued: the share of their request is used up */
 } queue;
+
+/* Share of one request. */
+typedef struct share {
+	uint32_t admitted; /* queued or running */
+	uint32_t blocked;  /* admitted tasks that wait for another task or handler */
+	uint32_t len;      /* all tasks, including held back ones */
+	fermata_future *first, *last; /* held back; linked like the queue */
+} share;
+
+static HashTable shares; /* by number, while tasks exist; allocated outside of PHP's request memory, like the process */
+static bool has_shares;
+
+typedef struct tasks {
+	const fermata_future *awaits;
+	fermata_future *deferred; /* start after the handler finishes; last first */
+} tasks;
+
+static fermata_part part;
+FERMATA_SLOT(tasks, part)
 
 static zend_object_handlers future_handlers;
 
 #define THIS_FUTURE() FERMATA_FROM(fermata_future, Z_OBJ_P(ZEND_THIS))
 
-/* Life of the object */
+/* Object lifecycle */
 
 static zend_object *future_create(zend_class_entry *ce)
 {
@@ -61,7 +86,7 @@ static zend_object *future_create(zend_class_entry *ce)
 	return &future->std;
 }
 
-/* A failure must not be lost only because nobody asked. */
+/* Logs a failure that no code has requested. */
 static ZEND_COLD void log_failure(const fermata_future *future)
 {
 	zend_object *exception = future->exception;
@@ -147,7 +172,12 @@ uint32_t fermata_tasks_queued(void)
 	return queue.len;
 }
 
-/* Of the first; there is one. */
+uint32_t fermata_tasks_held(void)
+{
+	return queue.held;
+}
+
+/* Returns the turn of the first task; the queue must not be empty. */
 uint64_t fermata_tasks_turn(void)
 {
 	return queue.first->turn;
@@ -158,7 +188,7 @@ bool fermata_tasks_are_urgent(void)
 	return queue.first && queue.first->is_urgent;
 }
 
-/* Takes the reference over. */
+/* Takes ownership of the reference. */
 static void enqueue(fermata_future *future)
 {
 	if (UNEXPECTED(future->is_urgent)) {
@@ -181,6 +211,127 @@ static void enqueue(fermata_future *future)
 	fermata_run.waits = true;
 }
 
+static void share_free(zval *found)
+{
+	pefree(Z_PTR_P(found), true);
+}
+
+/* Returns NULL if there is none, or if the worker is stopping. */
+static zend_always_inline share *share_find(uint64_t number)
+{
+	return number && has_shares ? zend_hash_index_find_ptr(&shares, number) : NULL;
+}
+
+static void share_join(fermata_future *future, uint64_t number)
+{
+	if (UNEXPECTED(!has_shares)) {
+		zend_hash_init(&shares, 0, NULL, share_free, true);
+		has_shares = true;
+	}
+	share *it = share_find(number);
+	if (!it) {
+		it = pecalloc(1, sizeof(share), true);
+		zend_hash_index_add_new_ptr(&shares, number, it);
+	}
+	it->len++;
+	future->share = number;
+}
+
+/* Admits at least one task that is not blocked; otherwise no task would make progress. */
+static bool share_has_room(const share *it)
+{
+	return it->admitted <= it->blocked || it->admitted < fermata_fibers_free(queue.len);
+}
+
+/* Queues a task or holds it back. Takes ownership of the reference. */
+static void enqueue_shared(fermata_future *future)
+{
+	share *it = share_find(future->share);
+	if (EXPECTED(!it || share_has_room(it))) {
+		if (it) {
+			it->admitted++;
+		}
+		enqueue(future);
+		return;
+	}
+	future->next = NULL;
+	if (it->last) {
+		it->last->next = future;
+	} else {
+		it->first = future;
+	}
+	it->last = future;
+	queue.held++;
+}
+
+/* Admits held back tasks up to the limit. */
+static void admit_held(share *it)
+{
+	while (it->first && share_has_room(it)) {
+		fermata_future *future = it->first;
+		it->first = future->next;
+		if (!it->first) {
+			it->last = NULL;
+		}
+		queue.held--;
+		it->admitted++;
+		enqueue(future);
+	}
+}
+
+/* Removes a finished task from its share. */
+static void share_leave(const fermata_future *future)
+{
+	share *it = share_find(future->share);
+	if (it) {
+		it->admitted--;
+		it->len--;
+		admit_held(it);
+		if (!it->len) {
+			zend_hash_index_del(&shares, future->share);
+		}
+	}
+}
+
+/* Stops counting the current task before it awaits others. */
+static void share_step_aside(void)
+{
+	const fermata_future *future = fermata_run.fiber->future;
+	share *it = future ? share_find(future->share) : NULL;
+	if (it) {
+		it->admitted--;
+		admit_held(it);
+	}
+}
+
+/* Counts the current task again. */
+static void share_step_back(void)
+{
+	const fermata_future *future = fermata_run.fiber->future;
+	share *it = future ? share_find(future->share) : NULL;
+	if (it) {
+		it->admitted++;
+	}
+}
+
+/* Like fermata_wait() without a time limit, for a wait that another task or handler ends. */
+fermata_wait_result fermata_wait_for_others(void)
+{
+	const fermata_future *future = fermata_run.fiber->future;
+	uint64_t number = future ? future->share : 0;
+	share *it = share_find(number);
+	if (it) {
+		it->blocked++;
+		admit_held(it);
+	}
+	fermata_wait_result result = fermata_wait(FERMATA_NEVER);
+	it = share_find(number);
+	if (it) {
+		it->blocked--;
+	}
+	return result;
+}
+
 static fermata_future *dequeue(void)
 {
 	fermata_future *future = queue.first;
@@ -194,12 +345,20 @@ static fermata_future *dequeue(void)
 	return future;
 }
 
-/* NULL after an exception. */
+/* Returns NULL after an exception. */
 static fermata_future *future_new(zval *callable)
 {
-	if (UNEXPECTED(queue.len + queue.deferred >= fermata_fibers_tasks_max())) {
+	uint32_t waiting = queue.len + queue.held + queue.deferred;
+	if (UNEXPECTED(waiting >= fermata_fibers_tasks_max())) {
 		zend_throw_exception_ex(fermata_ce_backpressure, 0,
-			"%u tasks (tasks_queue_max) wait to begin; await some before you begin more", queue.len + queue.deferred);
+			"%u tasks (tasks_queue_max) wait to begin; await some before you begin more", waiting);
+		return NULL;
+	}
+	uint64_t number = fermata.handling ? fermata_fiber_family() : 0;
+	const share *own = share_find(number);
+	if (UNEXPECTED(own && own->len >= fermata_fibers_tasks_per_request_max())) {
+		zend_throw_exception_ex(fermata_ce_backpressure, 0,
+			"this request has %u tasks (tasks_per_request_max); await some before you begin more", own->len);
 		return NULL;
 	}
 	fermata_future *future = FERMATA_FROM(fermata_future, future_create(fermata_ce_future));
@@ -215,10 +374,13 @@ static fermata_future *future_new(zval *callable)
 		OBJ_RELEASE(&future->std);
 		return NULL;
 	}
+	if (number) {
+		share_join(future, number);
+	}
 	return future;
 }
 
-/* NULL after an exception. What a handler begins (FM_TASK_ASYNC) goes on for its client. */
+/* Returns NULL after an exception. A task started by a handler (FM_TASK_ASYNC) works for its client. */
 fermata_future *fermata_task_begin(zval *callable, uint8_t kind)
 {
 	fermata_fiber *fiber = fermata_run.fiber;
@@ -230,21 +392,21 @@ fermata_future *fermata_task_begin(zval *callable, uint8_t kind)
 	future->is_detached = kind != FM_TASK_ASYNC;
 	if (!future->is_detached && fermata.handling) {
 		future->family = fermata_fiber_family();
-		/* What is begun inside shield() is finished although the client has left, as what shield() calls is. */
+		/* Like code inside shield(), tasks started there finish even after the client has disconnected. */
 		if (!fermata_fiber_is_shielded(fiber) && (future->client = fermata_fiber_client(fiber))) {
 			future->client->references++;
 		}
-		if ((future->context_values = fiber->context_values)) {
+		if ((future->context_values = fermata_context_values())) {
 			GC_ADDREF(future->context_values);
 		}
 	}
 	GC_ADDREF(&future->std);
-	enqueue(future);
+	enqueue_shared(future);
 	return future;
 }
 
-/* Begins a task without a client when the present handler or task has ended and its answer is on its way. An urgent one comes
- * before all others, also when all fibers are taken: those that have them may be waiting for it. */
+/* Starts a task without a client after the current handler or task has finished and its response is sent. An urgent task runs
+ * before all others, even if all fibers are occupied: their handlers may be waiting for it. */
 void fermata_task_defer(zval *callable, bool is_urgent)
 {
 	fermata_fiber *fiber = fermata_run.fiber;
@@ -252,19 +414,19 @@ void fermata_task_defer(zval *callable, bool is_urgent)
 	if (!future) {
 		return;
 	}
-	if ((future->context_values = fiber->context_values)) {
+	if ((future->context_values = fermata_context_values())) {
 		GC_ADDREF(future->context_values);
 	}
 	future->kind = FM_TASK_DEFERRED;
 	future->is_urgent = is_urgent;
-	future->next = fiber->deferred;
-	fiber->deferred = future;
+	future->next = slot(fiber)->deferred;
+	slot(fiber)->deferred = future;
 	queue.deferred++;
-	fiber->touched = true;
+	fermata_touch(fiber, part);
 }
 
-/* Takes the references over, the last first. */
-void fermata_tasks_enqueue_all(fermata_future *last)
+/* Takes ownership of the references; the list has the last task first. */
+static void enqueue_all(fermata_future *last)
 {
 	fermata_future *first = NULL;
 	while (last) {
@@ -276,12 +438,12 @@ void fermata_tasks_enqueue_all(fermata_future *last)
 	while (first) {
 		fermata_future *next = first->next;
 		queue.deferred--;
-		enqueue(first);
+		enqueue_shared(first);
 		first = next;
 	}
 }
 
-/* How a task ends */
+/* Task results */
 
 static void wake_waiters(fermata_future *future)
 {
@@ -310,7 +472,7 @@ static void complete(fermata_future *future, fermata_future_state state)
 	release_work(future);
 }
 
-/* An exception that was not thrown anywhere yet. */
+/* Creates an exception without throwing it. */
 static ZEND_COLD zend_object *exception_new(zend_class_entry *ce, const char *message)
 {
 	zval exception;
@@ -342,27 +504,36 @@ static ZEND_COLD void take_exception(fermata_future *future)
 	}
 }
 
-/* Runs the next task on the present fiber. */
+/* Releases a future between two handlers. Destructors may run. */
+void fermata_future_drop(fermata_future *future)
+{
+	fermata_run.cleans = true;
+	fermata_future_release(future);
+	fermata_run.cleans = false;
+	fermata_clean_up();
+}
+
+/* Runs the next task on the current fiber. */
 void fermata_tasks_run_next(void)
 {
 	fermata_fiber *fiber = fermata_run.fiber;
 	fermata_future *future = dequeue();
 	if (has_ended(future)) {
-		OBJ_RELEASE(&future->std);
-		fermata_clean_up();
+		share_leave(future);
+		fermata_future_drop(future);
 		return;
 	}
 	future->state = FUTURE_RUNNING;
 	future->fiber = fiber;
 	fiber->future = future;
 	fiber->client = future->client;
-	fiber->context_values = future->context_values;
+	fermata_context_give(fiber, future->context_values);
 	fiber->family = future->family;
-	fiber->touched = true;
+	fiber->touched |= FERMATA_TOUCHED;
 	future->client = NULL;
 	future->context_values = NULL;
 	fermata_run.socket = 0;
-	fm_note_handler(fermata_run.worker, FM_HANDLER_TASK);
+	fm_note_handler(fermata.worker, FM_HANDLER_TASK);
 
 	zval result;
 	if (UNEXPECTED(!fermata_call(&future->work, NULL, 0, &result))) {
@@ -372,7 +543,7 @@ void fermata_tasks_run_next(void)
 		zval_ptr_dtor(&result);
 		take_exception(future);
 		if (future->is_detached) {
-			/* every() keeps it until its next run, which may be a day away. */
+			/* every() keeps the future until its next run, which may be a day away. */
 			log_failure(future);
 			future->is_seen = true;
 		}
@@ -382,25 +553,35 @@ void fermata_tasks_run_next(void)
 		complete(future, FUTURE_DONE);
 	}
 	bool failed = future->state == FUTURE_FAILED && !fermata_exception_comes_of(future->exception, fermata_ce_cancelled);
-	fm_count_task(fermata_run.worker, future->kind, failed);
+	fm_count_task(fermata.worker, future->kind, failed);
 	/* Destructors may run up to here, and belong to the task. */
-	fiber->awaits = NULL;
-	if (UNEXPECTED(fiber->changes)) {
-		fermata_changes_shut_down();
-	}
+	slot(fiber)->awaits = NULL;
+	fermata_fiber_returned();
 	fermata_clean_up();
-	/* As after a handler: what destructors would begin from here on would be the next one's. */
+	/* As after a handler: otherwise work started by destructors would count as the next handler's. */
 	fermata.handling = false;
-	fermata_fiber_settle();
+	fermata_fiber_clean_up();
 	fiber->future = NULL;
-	OBJ_RELEASE(&future->std);
-	fermata_clean_up();
+	share_leave(future);
+	fermata_future_drop(future);
 }
 
-/* The worker ends: tasks that have not begun never will. */
+/* The worker stops: queued tasks never start. */
 void fermata_tasks_drop(void)
 {
 	fermata_future *future;
+	if (has_shares) {
+		share *it;
+		ZEND_HASH_FOREACH_PTR(&shares, it) {
+			while ((future = it->first)) {
+				it->first = future->next;
+				OBJ_RELEASE(&future->std);
+			}
+		} ZEND_HASH_FOREACH_END();
+		zend_hash_destroy(&shares);
+		has_shares = false;
+		queue.held = 0;
+	}
 	while ((future = dequeue())) {
 		OBJ_RELEASE(&future->std);
 	}
@@ -422,24 +603,25 @@ static void cancel(fermata_future *future)
 
 /* Awaiting */
 
-static const fermata_fiber *waited_for_by(const fermata_fiber *fiber)
+static const fermata_fiber *waits_for(const fermata_fiber *fiber)
 {
-	if (fiber->awaits || fiber->locks) {
-		return fiber->awaits ? fiber->awaits->fiber : fermata_mutex_owner(fiber->locks);
-	}
-	if (!fiber->queues_for) {
-		return NULL;
-	}
-	const fermata_fiber *holder = fermata_guard_holder(fiber->queues_for);
-	return holder || !fermata_guard_is_of_fd(fiber->queues_for) ? holder
-		: fermata_owner_waited_for((int)(fiber->queues_for >> 1), fiber);
+	return slot(fiber)->awaits ? slot(fiber)->awaits->fiber : NULL;
 }
 
-/* False after a MisuseError: `owner`, which would have to go on first, waits for this fiber itself. */
+static const fermata_fiber *waited_for_by(const fermata_fiber *fiber)
+{
+	const fermata_fiber *other = NULL;
+	for (uint32_t i = 0; !other && i < fermata_parts.waits_for.len; i++) {
+		other = fermata_parts.waits_for.at[i](fiber);
+	}
+	return other;
+}
+
+/* Returns false with a MisuseError pending if `owner`, which has to run first, itself waits for this fiber. */
 bool fermata_check_deadlock(const fermata_fiber *owner)
 {
 	const fermata_fiber *last = NULL;
-	/* Others may wait for each other, until their time is over. */
+	/* Bounded, since other fibers may wait for each other in a cycle until their time-outs. */
 	for (uint32_t steps = 0; owner && steps < CHAIN_MAX; owner = waited_for_by(owner), steps++) {
 		if (EXPECTED(owner != fermata_run.fiber)) {
 			last = owner;
@@ -478,9 +660,11 @@ static void await(fermata_future *future, zval *return_value)
 		}
 		fermata_waiter waiter = {.fiber = fiber};
 		fermata_waiters_add(&future->waiters, &waiter);
-		fiber->awaits = future;
+		slot(fiber)->awaits = future;
+		share_step_aside();
 		fermata_wait_result waited = fermata_wait(FERMATA_NEVER);
-		fiber->awaits = NULL;
+		share_step_back();
+		slot(fiber)->awaits = NULL;
 		fermata_waiters_remove(&waiter);
 		if (waited == FERMATA_WAIT_FAILED) {
 			return;
@@ -489,14 +673,14 @@ static void await(fermata_future *future, zval *return_value)
 	deliver(future, return_value);
 }
 
-/* Several at once */
+/* all() and race() */
 
 typedef struct several {
 	uint32_t len, left;
 	struct {
 		fermata_future *future;
-		zend_string *name; /* NULL = by position */
-		bool is_own;       /* begun here, and ended here if the others fail */
+		zend_string *name; /* NULL = positional */
+		bool is_own;       /* started here, and cancelled here if others fail */
 		fermata_waiter waiter;
 	} at[1];
 } several;
@@ -535,7 +719,7 @@ static bool several_add(several *all, zval *work, zend_string *name)
 	return true;
 }
 
-/* NULL after an exception. */
+/* Returns NULL after an exception. */
 static several *several_begin(zend_execute_data *execute_data)
 {
 	zval *given;
@@ -569,7 +753,7 @@ static several *several_begin(zend_execute_data *execute_data)
 	return all;
 }
 
-/* The first that has ended (or, for all(), failed); NULL when there is none. */
+/* Returns the first finished (or, for all(), failed) future; NULL = none. */
 static fermata_future *several_first(const several *all, fermata_future_state state_min)
 {
 	for (uint32_t i = 0; i < all->len; i++) {
@@ -580,7 +764,7 @@ static fermata_future *several_first(const several *all, fermata_future_state st
 	return NULL;
 }
 
-/* False after an exception. */
+/* Returns false with an exception pending. */
 static bool several_wait(several *all, bool counts)
 {
 	all->left = 0;
@@ -596,7 +780,13 @@ static bool several_wait(several *all, bool counts)
 		fermata_waiters_add(&future->waiters, &all->at[i].waiter);
 		all->left++;
 	}
-	return !all->left || fermata_wait(FERMATA_NEVER) != FERMATA_WAIT_FAILED;
+	if (!all->left) {
+		return true;
+	}
+	share_step_aside();
+	fermata_wait_result waited = fermata_wait(FERMATA_NEVER);
+	share_step_back();
+	return waited != FERMATA_WAIT_FAILED;
 }
 
 ZEND_FUNCTION(Fermata_all)
@@ -646,7 +836,7 @@ ZEND_FUNCTION(Fermata_race)
 	several_free(all);
 }
 
-/* Functions and methods */
+/* PHP functions and methods */
 
 ZEND_FUNCTION(Fermata_async)
 {
@@ -695,4 +885,22 @@ ZEND_METHOD(Fermata_Future, cancel)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
 	cancel(THIS_FUTURE());
+}
+
+static void on_clean_up(fermata_fiber *fiber)
+{
+	fermata_future *deferred = slot(fiber)->deferred;
+	if (deferred) {
+		slot(fiber)->deferred = NULL;
+		enqueue_all(deferred);
+		/* The response is sent first. */
+		fermata_fibers_end_turn();
+	}
+}
+
+static fermata_part part = {.size = sizeof(tasks), .on_clean_up = on_clean_up, .waits_for = waits_for};
+
+void fermata_tasks_init_part(void)
+{
+	fermata_part_register(&part);
 }

@@ -1,5 +1,4 @@
-/* What waits for the clock: a heap of timers, the earliest first. The core is asked to wake the loop for that one alone, so
- * a timer that is not needed any more costs nothing. */
+/* Timers: a heap, earliest first. The core wakes the loop for the earliest timer only, so a disarmed timer causes no wake-up. */
 #include "fibers/fibers.h"
 
 #define TIMERS_CAPACITY_MIN 64
@@ -47,7 +46,7 @@ static void move_down(uint32_t index, fermata_timer *timer)
 	place(index, timer);
 }
 
-/* The timer is not armed. There are as many as fibers, every() calls and streams, so the heap is bounded. */
+/* Requires a disarmed timer. The heap is bounded by the number of fibers, every() calls and streams. */
 void fermata_timer_arm(fermata_timer *timer, uint64_t due_ms)
 {
 	if (UNEXPECTED(heap.len == heap.capacity)) {
@@ -56,7 +55,7 @@ void fermata_timer_arm(fermata_timer *timer, uint64_t due_ms)
 	}
 	timer->due_ms = due_ms;
 	move_up(heap.len++, timer);
-	/* So that the core is told when to wake us. */
+	/* Report the new wake-up time to the core. */
 	fermata_run.waits = true;
 }
 
@@ -92,8 +91,8 @@ void fermata_timers_free(void)
 	memset(&heap, 0, sizeof(heap));
 }
 
-/* When that many seconds from now are over: not before, and at most a millisecond after; exactly then where the clock stands
- * still, in a test. False after a MisuseError. */
+/* Converts seconds from now into a due time: never early, and at most 1 ms late. It is exact with a test's clock, which stands
+ * still. Returns false with a MisuseError pending. */
 bool fermata_seconds_to_due(double seconds, uint64_t *due_ms)
 {
 	if (UNEXPECTED(!(seconds >= 0))) {
@@ -107,9 +106,9 @@ bool fermata_seconds_to_due(double seconds, uint64_t *due_ms)
 	} else {
 		double ms = seconds * 1000;
 		uint64_t whole = (uint64_t)ms;
-		/* A clock that goes has begun its millisecond already. */
+		/* The current millisecond of a running clock has already started. */
 		uint64_t rest = fermata_run.in_process ? whole < ms : 1;
-		*due_ms = fm_worker_now_ms(fermata_run.worker) + whole + rest;
+		*due_ms = fm_worker_now_ms(fermata.worker) + whole + rest;
 	}
 	return true;
 }

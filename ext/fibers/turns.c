@@ -1,36 +1,33 @@
-/* Turns: at most so many handlers under way (handlers_max), for programs whose handlers must not meet.
+/* Turns: limits the number of handlers in progress (handlers_max), for applications whose handlers must not overlap.
  *
- * A handler that has no turn waits on a fiber of its own before it is called, as it would wait for a mutex: meanwhile the loop
- * goes on with holds, files and tasks. Turns are given in the order of arrival. */
+ * A handler without a turn waits on its own fiber before it is called, as for a mutex. The loop continues with holds, files and
+ * tasks. Turns are given in order of arrival. */
 #include "fibers/fibers.h"
+#include "handler/parts.h"
 
 static uint32_t turns_max, turns_taken;
 static fermata_waiters line;
 
-void fermata_turns_start(uint32_t handlers_max)
-{
-	turns_max = handlers_max;
-	fermata_run.takes_turns = handlers_max > 0;
-	turns_taken = 0;
-	line = (fermata_waiters){0};
-}
+typedef struct turn {
+	bool is_taken;
+} turn;
 
-bool fermata_turns_are_single(void)
-{
-	return turns_max == 1;
-}
+static fermata_part part;
+FERMATA_SLOT(turn, part)
 
-/* False after an exception: the client has left meanwhile, or the worker stops. */
-bool fermata_turn_take(void)
+
+/* Returns false with an exception pending: the client has disconnected, or the worker stops. */
+static bool take(void)
 {
 	fermata_fiber *fiber = fermata_run.fiber;
-	/* An error handler has the turn of the handler that has failed. */
-	if (!turns_max || fiber->has_turn || fiber->future || fermata_fibers_is_unwinding()) {
+	/* An error handler runs in the turn of the failed handler. */
+	if (!turns_max || slot(fiber)->is_taken || fiber->future || fermata_fibers_is_unwinding()) {
 		return true;
 	}
 	if (turns_taken < turns_max) {
 		turns_taken++;
-		fiber->has_turn = fiber->touched = true;
+		slot(fiber)->is_taken = true;
+		fermata_touch(fiber, part);
 		return true;
 	}
 	fermata_waiter waiter = {.fiber = fiber};
@@ -40,20 +37,43 @@ bool fermata_turn_take(void)
 	if (!is_given) {
 		fermata_waiters_remove(&waiter);
 	}
-	fiber->has_turn = is_given;
-	fiber->touched = true;
+	slot(fiber)->is_taken = is_given;
+	fermata_touch(fiber, part);
 	return result != FERMATA_WAIT_FAILED;
 }
 
-/* The handler has ended: the first in the line is next. */
-void fermata_turn_end(fermata_fiber *fiber)
+void fermata_turns_start(uint32_t handlers_max)
+{
+	turns_max = handlers_max;
+	fermata_run.take_turn = handlers_max ? take : NULL;
+	turns_taken = 0;
+	line = (fermata_waiters){0};
+}
+
+bool fermata_turns_are_single(void)
+{
+	return turns_max == 1;
+}
+
+/* The handler has finished; its turn goes to the first in the queue. */
+static void on_clean_up(fermata_fiber *fiber)
 {
 	fermata_waiter *next = line.first;
-	fiber->has_turn = false;
+	if (EXPECTED(!slot(fiber)->is_taken)) {
+		return;
+	}
+	slot(fiber)->is_taken = false;
 	if (!next) {
 		turns_taken--;
 		return;
 	}
 	fermata_waiters_remove(next);
 	fermata_wake(next->fiber);
+}
+
+static fermata_part part = {.size = sizeof(turn), .on_clean_up = on_clean_up};
+
+void fermata_turns_init(void)
+{
+	fermata_part_register(&part);
 }

@@ -1,4 +1,4 @@
-/* Lists of those who wait for one thing, first come, first served. */
+/* FIFO lists of waiting fibers. */
 #include "fibers/fibers.h"
 
 void fermata_waiters_add(fermata_waiters *list, fermata_waiter *waiter)

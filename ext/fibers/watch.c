@@ -1,19 +1,19 @@
-/* Fibers that wait for descriptors. The core is asked once for each descriptor, for what any of its watchers wants; it tells
- * once, and is asked again while somebody is left. */
+/* Fibers that wait for descriptors. The core watches each descriptor once, for the events of all its watchers. It reports once,
+ * and is armed again while watchers remain. */
 #include "fibers/watch.h"
 #include <errno.h>
-#include "core/small.h"
+#include "base/optimize_size.h"
 
 #define DESCRIPTORS_CAPACITY_MIN 64
 #define WATCHERS_INLINE_MAX 8
 
 typedef struct descriptor {
 	fermata_watcher *first;
-	short armed; /* what the core was asked for */
+	short armed; /* events armed in the core */
 } descriptor;
 
 static struct {
-	descriptor *at; /* by number */
+	descriptor *at; /* indexed by descriptor */
 	uint32_t capacity, watchers_len;
 } table;
 
@@ -66,11 +66,11 @@ static void unlink_watcher(fermata_watcher *watcher)
 	table.watchers_len--;
 }
 
-/* A forked child shares the kernel's set with its parent. */
+/* A forked child shares the kernel's epoll set with its parent. */
 static void forget(int fd)
 {
 	if (EXPECTED(!fermata.forked)) {
-		fm_watch(fermata_run.worker, fd, 0, NULL);
+		fm_watch(fermata.worker, fd, 0, NULL);
 	}
 }
 
@@ -86,16 +86,16 @@ bool fermata_watch(fermata_watcher *watcher, int fd, short events, short *why)
 	reserve(fd);
 	fermata_fibers_note_descriptor(fd);
 	descriptor *it = &table.at[fd];
-	/* Always anew: the number may belong to another file by now. */
+	/* Always arm again: the number may belong to another file. */
 	short all = wanted(it) | events;
-	uint32_t code = fm_watch(fermata_run.worker, fd, interest_of(all), NULL);
+	uint32_t code = fm_watch(fermata.worker, fd, interest_of(all), NULL);
 	if (UNEXPECTED(code != FM_OK)) {
 		it->armed = 0;
 		if (code == FM_ALWAYS_READY) {
 			*why = events;
 		}
 		if (it->first) {
-			/* The core does not watch it for others either any more. */
+			/* The core does not watch the descriptor for the other watchers either. */
 			tell(fd, POLLNVAL);
 		}
 		return false;
@@ -120,12 +120,12 @@ void fermata_unwatch(fermata_watcher *watcher)
 		return;
 	}
 	if (UNEXPECTED((uint32_t)fd >= table.capacity)) {
-		/* The worker has ended. */
+		/* The worker has stopped. */
 		watcher->fd = -1;
 		return;
 	}
 	unlink_watcher(watcher);
-	/* While others are left the core may tell once for nothing. */
+	/* If other watchers remain, the core may report one spurious event. */
 	descriptor *it = &table.at[fd];
 	if (!it->first && it->armed) {
 		it->armed = 0;
@@ -146,7 +146,7 @@ static void tell(int fd, short happened)
 		fermata_watcher *next = watcher->next;
 		if (happened & (watcher->events | failed)) {
 			unlink_watcher(watcher);
-			/* First all are taken out, so that one that watches again is not told twice. */
+			/* Remove all first, so that a watcher that watches again is not notified twice. */
 			watcher->next = told;
 			told = watcher;
 		}
@@ -170,7 +170,7 @@ void fermata_watch_ready(const FmEvent *event)
 	descriptor *it = &table.at[fd];
 	if (it->first && !it->armed) {
 		short events = wanted(it);
-		if (fm_watch(fermata_run.worker, fd, interest_of(events), NULL) == FM_OK) {
+		if (fm_watch(fermata.worker, fd, interest_of(events), NULL) == FM_OK) {
 			it->armed = events;
 		} else {
 			tell(fd, POLLNVAL);
@@ -196,7 +196,7 @@ void fermata_watches_free(void)
 	memset(&table, 0, sizeof(table));
 }
 
-/* Fibers that wait */
+/* Waiting fibers */
 
 typedef struct waiting {
 	fermata_watcher watcher;
@@ -216,11 +216,11 @@ uint64_t fermata_ms_to_due(int64_t ms)
 	if (ms < 0) {
 		return FERMATA_NEVER;
 	}
-	/* A clock that goes has begun its millisecond already; that of a test stands still. */
-	return fm_worker_now_ms(fermata_run.worker) + (uint64_t)ms + (fermata_run.in_process && ms > 0 ? 0 : 1);
+	/* The current millisecond of a running clock has already started; a test's clock stands still. */
+	return fm_worker_now_ms(fermata.worker) + (uint64_t)ms + (fermata_run.in_process && ms > 0 ? 0 : 1);
 }
 
-/* True when somebody wakes the fiber, false when there is no need to wait. */
+/* Returns true if an event will wake the fiber, false if there is no need to wait. */
 static bool watch_all(waiting *all, struct pollfd *fds, nfds_t len)
 {
 	bool is_ready = false;
@@ -256,13 +256,13 @@ fermata_wait_result fermata_wait_fds(struct pollfd *fds, nfds_t len, uint64_t du
 			if (errno != EINTR) {
 				break;
 			}
-			/* Even without a time to wait a signal that has come interrupts it. */
+			/* A received signal interrupts the call even if its timeout is 0. */
 		}
 		if (!watch_all(all, fds, len)) {
 			for (nfds_t i = 0; i < len; i++) {
 				fermata_unwatch(&all[i].watcher);
 			}
-			/* Such a file was open when poll() looked: it has been exchanged, or the kernel has no memory left. */
+			/* poll() accepted the descriptor, but epoll did not: it was replaced, or the kernel is out of memory. */
 			break;
 		}
 		result = fermata_wait(due_ms);
@@ -272,7 +272,7 @@ fermata_wait_result fermata_wait_fds(struct pollfd *fds, nfds_t len, uint64_t du
 			is_closed |= all[i].is_closed;
 		}
 		if (result != FERMATA_WAIT_WOKEN || is_closed) {
-			/* The number of what was closed may belong to another file by now. */
+			/* The number of a closed descriptor may belong to another file. */
 			for (nfds_t i = 0; i < len; i++) {
 				fds[i].revents = all[i].is_closed ? POLLNVAL : 0;
 			}

@@ -1,10 +1,10 @@
-/* The static functions of Fermata\File, and Fermata\File\Stat. */
-#include "files/file.h"
+/* Static methods of Fermata\File, and Fermata\File\Stat. */
+#include "files/files.h"
 #include "ext/standard/php_filestat.h"
 #include "main/php_open_temporary_file.h"
 #include "zend_enum.h"
 #include "zend_exceptions.h"
-#include "core/small.h"
+#include "base/optimize_size.h"
 
 #define MODE_FILE 0666
 #define MODE_DIRECTORY 0777
@@ -21,7 +21,7 @@ static zend_always_inline uint32_t case_number(zend_object *object, uint32_t oth
 	return object ? (uint32_t)Z_LVAL_P(zend_enum_fetch_case_value(object)) : otherwise;
 }
 
-/* PHP's own functions must not go on seeing what was there before. */
+/* Clears PHP's stat cache, so that its functions see the change. */
 static void changed(void)
 {
 	php_clear_stat_cache(false, NULL, 0);
@@ -32,13 +32,13 @@ ZEND_METHOD(Fermata_File, __construct)
 	ZEND_PARSE_PARAMETERS_NONE();
 }
 
-/* What the kernel has in its memory, read straight into the string; NULL when it has not. */
+/* Reads a file that is in the page cache directly into a string; NULL if it is not there. */
 static zend_string *read_cached(const zend_string *path, zend_long offset, zend_long length)
 {
 	if (UNEXPECTED(fermata_wait_obstacle())) {
 		return NULL;
 	}
-	int64_t len = fm_file_cached(fermata_run.worker, fermata_str(path), (uint64_t)offset, length);
+	int64_t len = fm_file_cached(fermata.worker, fermata_str(path), (uint64_t)offset, length);
 	if (len < 0) {
 		return NULL;
 	}
@@ -105,7 +105,7 @@ ZEND_METHOD(Fermata_File, write)
 	RETURN_LONG((zend_long)result.count);
 }
 
-/* From one name to another. */
+/* Runs a job with two paths, such as a rename. */
 static void two_paths(INTERNAL_FUNCTION_PARAMETERS, uint32_t kind)
 {
 	zend_string *from, *to;
@@ -252,7 +252,7 @@ ZEND_METHOD(Fermata_File, makeDirectory)
 	changed();
 }
 
-/* False after an exception. */
+/* Returns false with an exception pending. */
 static bool open_file(zval *file, zend_string *path, uint32_t mode, zend_long permissions)
 {
 	FmFileResult result;

@@ -1,8 +1,8 @@
 /* Objects of Fermata\File: open files. */
-#include "files/file.h"
+#include "files/files.h"
 #include "ext/standard/php_filestat.h"
 #include "zend_exceptions.h"
-#include "core/small.h"
+#include "base/optimize_size.h"
 
 #define BLOCK_BYTES 65536
 #define LINE_BYTES_MAX 1048576
@@ -14,7 +14,7 @@ static zend_object_handlers file_handlers;
 
 #define THIS_FILE() FERMATA_FROM(fermata_file, Z_OBJ_P(ZEND_THIS))
 
-/* Life of the object */
+/* Object lifetime */
 
 static zend_object *file_create(zend_class_entry *ce)
 {
@@ -74,8 +74,8 @@ static bool check_open(const fermata_file *file)
 	return file->open != NULL;
 }
 
-/* The object must live while a job of it is waited for, whoever drops it meanwhile: the caller's frame holds it. Its path
- * may become another one. */
+/* The caller's frame holds the object while the job is awaited, even if the application drops it. keep() may change the path
+ * meanwhile. */
 bool fermata_file_run_on(const fermata_file *file, FmFileJob *job, FmFileResult *result)
 {
 	zend_string *path = zend_string_copy(path_of(file));
@@ -232,7 +232,7 @@ ZEND_METHOD(Fermata_File, keep)
 		RETURN_THROWS();
 	}
 	FmFileResult result;
-	/* A fiber that is ended while it waits has kept it: the work goes on. */
+	/* If the waiting fiber is cancelled, the job still completes and the file is kept. */
 	FmFileJob job = {.kind = FM_FILE_KEEP, .other = fermata_str(path)};
 	if (!fermata_file_run_on(file, &job, &result)) {
 		RETURN_THROWS();

@@ -1,11 +1,12 @@
-/* Jobs of the core on files: the fiber that asks for one waits until it is over, where PHP can wait; elsewhere the call
- * blocks, until those are over as well that it must not overtake. What goes wrong becomes an exception of the class that belongs to it. */
-#include "files/file.h"
+/* File jobs of the core. The calling fiber waits until its job is complete. Where PHP cannot wait, the call blocks, also for
+ * earlier jobs that it must not overtake. Failures become exceptions. */
+#include "fibers/callbacks.h"
+#include "files/files.h"
 #include "main/fopen_wrappers.h"
 #include "zend_exceptions.h"
-#include "core/small.h"
+#include "base/optimize_size.h"
 
-/* A lock has no event: it is asked for again and again, less and less often. */
+/* File locks have no event, so waiting fibers poll with growing pauses. */
 #define LOCK_PAUSE_MS_MIN 1
 #define LOCK_PAUSE_MS_MAX 50
 
@@ -41,11 +42,11 @@ static ZEND_COLD void fail(uint32_t code, const FmError *error, FmStr path)
 	throw_failure(ce, message, path);
 }
 
-/* Some jobs have ended: their waiting fibers go on. */
-void fermata_files_woken(void)
+/* Wakes the fibers whose jobs are complete. */
+static void on_wake(void)
 {
 	uint64_t user;
-	while (fm_file_next(fermata_run.worker, &user)) {
+	while (fm_file_next(fermata.worker, &user)) {
 		fermata_file_wait *one = (fermata_file_wait *)(uintptr_t)user;
 		one->over = true;
 		fermata_wake(one->fiber);
@@ -56,25 +57,25 @@ static bool wait_for(FmFileJobId id, fermata_file_wait *one)
 {
 	while (!one->over) {
 		if (UNEXPECTED(fermata_wait(FERMATA_NEVER) == FERMATA_WAIT_FAILED)) {
-			/* The work goes on without us: half of it would be worse. */
-			fm_file_forget(fermata_run.worker, id);
+			/* The job continues without its fiber: a half-done job would be worse. */
+			fm_file_forget(fermata.worker, id);
 			return false;
 		}
 	}
 	return true;
 }
 
-/* Strings of the job are valid until this returns, those of the result until the next job. */
+/* The caller's strings must stay valid until this returns; the result's are valid until the next job. */
 bool fermata_file_run(const FmFileJob *job, FmFileResult *result)
 {
 	FmError error;
 	FmFileJobId id;
-	fermata_file_wait one = {.fiber = fermata_run.fiber};
+	fermata_file_wait one = {.fiber = fermata_this_fiber()};
 	error.len = 0;
-	/* Where PHP cannot wait, the core does, behind what has to be done before. */
+	/* Where PHP cannot wait, the core blocks, after the jobs that must precede this one. */
 	uint64_t user = fermata_wait_obstacle() ? 0 : (uintptr_t)&one;
 	FmWorker *worker = fermata.forked ? NULL : fermata.worker;
-	/* Without a server to keep going it is up to the program's memory_limit. */
+	/* Outside a server only memory_limit applies. */
 	uint64_t bytes_max = worker ? fm_file_bytes_max(worker) : UINT64_MAX;
 	uint32_t code = fm_file_begin(worker, job, bytes_max, user, &id, result, &error);
 	if (code == FM_OK && id) {
@@ -90,7 +91,7 @@ bool fermata_file_run(const FmFileJob *job, FmFileResult *result)
 	return true;
 }
 
-/* What was read, as a string of PHP's; NULL behind the last line. */
+/* Returns the bytes that were read as a PHP string; NULL after the last line. */
 zend_string *fermata_file_bytes(const FmFileResult *result)
 {
 	zend_string *bytes = result->bytes.ptr ? zend_string_init_fast(result->bytes.ptr, result->bytes.len) : NULL;
@@ -98,7 +99,7 @@ zend_string *fermata_file_bytes(const FmFileResult *result)
 	return bytes;
 }
 
-/* A path that is about to be used. */
+/* Checks a path before use. */
 bool fermata_file_check_path(const zend_string *path)
 {
 	if (UNEXPECTED(!ZSTR_LEN(path))) {
@@ -127,7 +128,11 @@ bool fermata_file_lock(fermata_file *file, uint32_t lock, bool waits, bool *lock
 {
 	uint64_t pause_ms = LOCK_PAUSE_MS_MIN;
 	for (;;) {
-		bool can_wait = !fermata_wait_obstacle();
+		bool holds = false, can_wait = !fermata_wait_obstacle();
+		if (UNEXPECTED(!can_wait)) {
+			/* The lock's owner may be a handler of this worker, which could not continue if this call blocked. */
+			can_wait = holds = fermata_has_to_hold();
+		}
 		FmError error;
 		error.len = 0;
 		uint32_t code = fm_open_file_lock(file->open, lock, waits && !can_wait, locked, &error);
@@ -138,7 +143,8 @@ bool fermata_file_lock(fermata_file *file, uint32_t lock, bool waits, bool *lock
 		if (*locked || !waits) {
 			return true;
 		}
-		if (fermata_wait(fm_worker_now_ms(fermata_run.worker) + pause_ms) == FERMATA_WAIT_FAILED) {
+		uint64_t due_ms = fm_worker_now_ms(fermata.worker) + pause_ms;
+		if ((holds ? fermata_block(NULL, 0, due_ms) : fermata_wait(due_ms)) == FERMATA_WAIT_FAILED) {
 			return false;
 		}
 		pause_ms = MIN(pause_ms * 2, LOCK_PAUSE_MS_MAX);
@@ -147,4 +153,11 @@ bool fermata_file_lock(fermata_file *file, uint32_t lock, bool waits, bool *lock
 			return false;
 		}
 	}
+}
+
+static fermata_part part = {.on_wake = on_wake};
+
+void fermata_file_jobs_init(void)
+{
+	fermata_part_register(&part);
 }

@@ -1,10 +1,10 @@
-/* Fermata\File\Pieces: a file gone through by lines or blocks. */
-#include "files/file.h"
-#include "core/small.h"
+/* Fermata\File\Pieces: iterates over the lines or blocks of a file. */
+#include "files/files.h"
+#include "base/optimize_size.h"
 
 typedef struct pieces {
-	zval file; /* undefined before it is made */
-	zend_string *piece; /* NULL = none, before the first and behind the last */
+	zval file; /* undefined before the constructor */
+	zend_string *piece; /* NULL before the first and after the last */
 	zend_long bytes, number;
 	bool lines, begun, reads;
 	zend_object std;
@@ -45,7 +45,7 @@ void fermata_pieces_init(void)
 	pieces_handlers.compare = zend_objects_not_comparable;
 }
 
-/* Takes the file over. */
+/* Takes over the file. */
 void fermata_pieces_make(zval *return_value, zval *file, bool lines, zend_long bytes)
 {
 	ZVAL_OBJ(return_value, pieces_create(fermata_ce_pieces));
@@ -55,7 +55,7 @@ void fermata_pieces_make(zval *return_value, zval *file, bool lines, zend_long b
 	all->bytes = bytes;
 }
 
-/* Reads the next piece. It is released first: what is read may take as much memory again. */
+/* Reads the next piece. Releases the current one first, so that only one is in memory. */
 static void advance(pieces *all)
 {
 	if (all->piece) {

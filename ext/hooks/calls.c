@@ -1,31 +1,54 @@
-/* What hooked objects call in place of the C library's sleep(), poll(), select() and close().
+/* Replacements for the C library's sleep(), poll(), select() and close() in hooked objects.
  *
- * Each looks whether it would block, and whether a fiber may wait here; else it is the C library's function. When a wait is
- * ended by an exception (the client has left, a timeout() is over), the call fails as one that has been interrupted for good:
- * the caller returns to PHP, where the exception is met. */
+ * Each function waits in the fiber if the call would block and the fiber may wait there; otherwise it calls the C library. If an
+ * exception ends the wait (the client disconnected, or a timeout() expired), the call fails and must not be retried. The caller
+ * then returns to PHP, which handles the exception. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
+#include "fibers/callbacks.h"
 #include "hooks/hooks.h"
 #include "ext/standard/file.h"
 #include <errno.h>
 #include <pthread.h>
 #include <sys/select.h>
 #include <time.h>
-#include "core/small.h"
+#include "base/optimize_size.h"
 
 #define FDS_INLINE_MAX 16
 #define NS_PER_MS 1000000
 #define MS_PER_S 1000
 #define LINE_BYTES_MAX 1024
-/* How long a handler or task may hold the worker for sockets, pipes and commands in places where PHP cannot wait, in all. */
+/* Total time that a handler or task may hold the worker for sockets, pipes and commands where PHP cannot wait. */
 #define HELD_MS_MAX 1000
 
-/* Libraries have threads of their own, whose calls are none of our business. */
+typedef struct slot_of_calls {
+	uint64_t held_ms;       /* time it has held the worker where PHP cannot wait */
+	bool waits_for_library; /* waits in poll() of PHP's own object or of libpq */
+	bool is_cut;            /* an exception that may still be pending ended a wait */
+	bool is_cut_reported;   /* the caller has received the error */
+} slot_of_calls;
+
+static fermata_part part;
+FERMATA_SLOT(slot_of_calls, part)
+
+/* Libraries may have their own threads; their calls are not hooked. */
 static pthread_t loop_thread;
+
+static bool is_on[FERMATA_HOOKS_LEN];
+
+bool fermata_hook_is_on(fermata_hook which)
+{
+	return is_on[which];
+}
+
+void fermata_hook_set_on(fermata_hook which, bool on)
+{
+	is_on[which] = on;
+}
 
 void fermata_hooks_note_loop(void)
 {
@@ -38,8 +61,8 @@ void fermata_hooks_init(void)
 	fermata_hook_sockets_init();
 }
 
-/* What has to run to its end at once: while a file is being read for include, other handlers would include it once more; libxml
- * and the extension soap keep what a call works with in globals. */
+/* Returns true inside code that must run without interruption. If a fiber waited while include reads a file, another handler
+ * would include the file a second time. libxml and the extension soap keep the state of a call in globals. */
 static bool is_inside_globals(void)
 {
 	static const char *const modules[] = {"soap", "libxml", "dom", "SimpleXML", "xmlreader", "xmlwriter", "xsl"};
@@ -64,18 +87,21 @@ bool fermata_hook_is_loop(void)
 fermata_hook_place fermata_hook_where(void)
 {
 	if (!fermata_hook_is_loop() || !fermata.handling || fermata.forked) {
-		return UNEXPECTED(fermata_run.collects) && fermata_hook_is_loop() ? FERMATA_PLACE_CUT : FERMATA_PLACE_FREE;
+		return UNEXPECTED(fermata_is_collecting()) && fermata_hook_is_loop() ? FERMATA_PLACE_CUT : FERMATA_PLACE_FREE;
 	}
 	if (UNEXPECTED(EG(exception))) {
-		/* What is freed on its way may still have something to say. */
-		return fermata_run.fiber->is_cut ? FERMATA_PLACE_CUT : FERMATA_PLACE_BOUNDED;
+		/* Destructors that run during unwinding may still write to connections. */
+		return slot(fermata_this_fiber())->is_cut ? FERMATA_PLACE_CUT : FERMATA_PLACE_BOUNDED;
 	}
-	/* In a destructor the exception of a wait that was ended is put aside: that is no new beginning. */
-	if (UNEXPECTED(fermata_wait_obstacle())) {
-		return fermata_fiber_is_ended(fermata_run.fiber) ? FERMATA_PLACE_CUT : FERMATA_PLACE_BOUNDED;
+	/* PHP sets the pending exception aside while a destructor runs, so the ended wait still counts. */
+	if (UNEXPECTED(fermata_hold_obstacle())) {
+		return fermata_fiber_is_ended(fermata_this_fiber()) ? FERMATA_PLACE_CUT : FERMATA_PLACE_BOUNDED;
 	}
-	fermata_run.fiber->is_cut = false;
-	return EXPECTED(!is_inside_globals()) ? FERMATA_PLACE_WAITS : FERMATA_PLACE_FREE;
+	slot(fermata_this_fiber())->is_cut = false;
+	if (UNEXPECTED(is_inside_globals())) {
+		return FERMATA_PLACE_FREE;
+	}
+	return EXPECTED(!fermata_is_in_callback()) ? FERMATA_PLACE_WAITS : FERMATA_PLACE_HOLDS;
 }
 
 static bool begins_with_any(const char *name, const char *const *beginnings, size_t len)
@@ -88,10 +114,10 @@ static bool begins_with_any(const char *name, const char *const *beginnings, siz
 	return false;
 }
 
-ZEND_COLD bool fermata_hook_is_query(void)
+static ZEND_COLD bool is_query(void)
 {
 	static const char *const modules[] = {"mysqli", "PDO", "pdo_mysql", "pdo_pgsql", "pgsql", "redis"};
-	/* What waits for others rather than for an answer, and connections that nobody has yet. */
+	/* Functions that wait for other clients' data rather than a reply, and functions that open a connection. */
 	static const char *const unbounded[] = {"__construct", "bl", "br", "bz", "connect", "monitor", "mysqli_connect", "mysqli_poll",
 		"mysqli_real_connect", "open", "pconnect", "pg_connect", "pg_pconnect", "pgsqlGetNotify", "poll", "popen", "psubscribe",
 		"real_connect", "ssubscribe", "subscribe", "wait", "xRead"};
@@ -116,53 +142,35 @@ bool fermata_hook_may_wait(void)
 
 bool fermata_hook_is_cut(void)
 {
-	return UNEXPECTED(pthread_equal(pthread_self(), loop_thread) && fermata.handling && EG(exception) && fermata_run.fiber->is_cut);
+	return UNEXPECTED(pthread_equal(pthread_self(), loop_thread) && fermata.handling && EG(exception) && slot(fermata_this_fiber())->is_cut);
 }
 
 /* Waiting */
 
-/* What constructors set for warnings inside of them, and proc_close() for what it closes, must not reach other handlers. */
-typedef struct kept {
-	zend_error_handling_t handling;
-	zend_class_entry *exception_class;
-	int waits_for_process;
-} kept;
-
-static kept keep(void)
+static fermata_wait_result note_result(fermata_wait_result result)
 {
-	kept all = {.handling = EG(error_handling), .exception_class = EG(exception_class), .waits_for_process = FG(pclose_wait)};
-	FG(pclose_wait) = 0;
-	EG(error_handling) = EH_NORMAL;
-	EG(exception_class) = NULL;
-	return all;
-}
-
-static fermata_wait_result give_back(const kept *all, fermata_wait_result result)
-{
-	EG(error_handling) = all->handling;
-	EG(exception_class) = all->exception_class;
-	FG(pclose_wait) = all->waits_for_process;
-	fermata_run.fiber->is_cut = result == FERMATA_WAIT_FAILED;
+	slot(fermata_this_fiber())->is_cut = result == FERMATA_WAIT_FAILED;
+	if (UNEXPECTED(result == FERMATA_WAIT_FAILED)) {
+		fermata_touch(fermata_this_fiber(), part);
+	}
 	return result;
 }
 
 fermata_wait_result fermata_hook_wait(uint64_t due_ms)
 {
-	kept all = keep();
-	return give_back(&all, fermata_wait(due_ms));
+	return note_result(fermata_wait(due_ms));
 }
 
-/* For libraries that know themselves what to do with a connection whose wait was ended. */
+/* Waits without shutting down connections. For libraries that clean up a connection themselves after an ended wait. */
 static fermata_wait_result wait_fds(struct pollfd *fds, nfds_t len, uint64_t due_ms)
 {
-	kept all = keep();
-	return give_back(&all, fermata_wait_fds(fds, len, due_ms));
+	return note_result(fermata_wait_fds(fds, len, due_ms));
 }
 
 static ZEND_COLD void end_conversations(const struct pollfd *fds, nfds_t len)
 {
 	for (nfds_t i = 0; i < len; i++) {
-		/* The number of one that was closed may be that of another by now. */
+		/* Skip closed descriptors: their number may already belong to another file. */
 		if (!(fds[i].revents & POLLNVAL)) {
 			fermata_conversation_end(fds[i].fd);
 		}
@@ -178,6 +186,20 @@ fermata_wait_result fermata_hook_wait_fds(struct pollfd *fds, nfds_t len, uint64
 	return result;
 }
 
+fermata_wait_result fermata_hook_hold_fds(struct pollfd *fds, nfds_t len, uint64_t due_ms)
+{
+	fermata_wait_result result = note_result(fermata_block(fds, len, due_ms));
+	if (UNEXPECTED(result == FERMATA_WAIT_FAILED)) {
+		end_conversations(fds, len);
+	}
+	return result;
+}
+
+fermata_wait_result fermata_hook_hold(uint64_t due_ms)
+{
+	return fermata_hook_hold_fds(NULL, 0, due_ms);
+}
+
 fermata_wait_result fermata_hook_wait_fd(int fd, short events, uint64_t due_ms, short *happened)
 {
 	struct pollfd one = {.fd = fd, .events = events};
@@ -186,9 +208,9 @@ fermata_wait_result fermata_hook_wait_fd(int fd, short events, uint64_t due_ms, 
 	return result;
 }
 
-/* Where PHP cannot wait */
+/* Places where PHP cannot wait */
 
-static uint64_t now_ms(void)
+uint64_t fermata_hook_clock_ms(void)
 {
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
@@ -201,21 +223,21 @@ static ZEND_COLD void say_held_too_long(void)
 	int len = snprintf(line, sizeof(line), "%s:%u: a call that PHP cannot wait in was given up after %d ms for which it has held "
 		"the worker, as after a time-out; end conversations before the object is released", zend_get_executed_filename(),
 		zend_get_executed_lineno(), HELD_MS_MAX);
-	fm_worker_log(fermata_run.worker, FERMATA_LOG_WARNING, (FmStr){line, MIN((size_t)len, sizeof(line) - 1)});
+	fm_worker_log(fermata.worker, FERMATA_LOG_WARNING, (FmStr){line, MIN((size_t)len, sizeof(line) - 1)});
 }
 
 int fermata_hook_poll_bounded(struct pollfd *fds, nfds_t len, int timeout_ms)
 {
-	fermata_fiber *self = fermata_run.fiber;
-	int left = self->held_ms < HELD_MS_MAX ? (int)(HELD_MS_MAX - self->held_ms) : 0;
+	fermata_fiber *self = fermata_this_fiber();
+	int left = slot(self)->held_ms < HELD_MS_MAX ? (int)(HELD_MS_MAX - slot(self)->held_ms) : 0;
 	bool is_short = timeout_ms >= 0 && timeout_ms <= left;
-	uint64_t begin = now_ms();
+	uint64_t begin = fermata_hook_clock_ms();
 	int ready = poll(fds, len, is_short ? timeout_ms : left);
 	int error = errno;
-	self->held_ms += now_ms() - begin;
-	self->touched = true;
+	slot(self)->held_ms += fermata_hook_clock_ms() - begin;
+	fermata_touch(self, part);
 	if (UNEXPECTED(ready == 0 && !is_short)) {
-		self->held_ms = HELD_MS_MAX;
+		slot(self)->held_ms = HELD_MS_MAX;
 		if (left) {
 			say_held_too_long();
 		}
@@ -225,16 +247,17 @@ int fermata_hook_poll_bounded(struct pollfd *fds, nfds_t len, int timeout_ms)
 	return ready;
 }
 
-/* sleep() and its kin */
+/* sleep(), usleep() and nanosleep() */
 
-/* Nanoseconds that are left; 0 = to the end. */
-static uint64_t sleep_ns(uint64_t ns)
+/* Sleeps in the fiber and returns the remaining nanoseconds; 0 if the time is over. */
+static uint64_t sleep_ns(fermata_hook_place place, uint64_t ns)
 {
+	bool holds = place == FERMATA_PLACE_HOLDS;
 	struct timespec begin, now;
 	if (ns < NS_PER_MS) {
-		/* Finer than our timers: others get their turn, and the rest of it is slept. */
+		/* Timers have a resolution of 1 ms: yield once, then sleep the rest. */
 		struct timespec rest = {0, (long)ns};
-		if (fermata_hook_wait(0) == FERMATA_WAIT_FAILED) {
+		if (!holds && fermata_hook_wait(0) == FERMATA_WAIT_FAILED) {
 			return ns;
 		}
 		nanosleep(&rest, NULL);
@@ -243,7 +266,7 @@ static uint64_t sleep_ns(uint64_t ns)
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	uint64_t ms = ns / NS_PER_MS;
 	uint64_t due_ms = ms > INT64_MAX / 2 ? FERMATA_NEVER : fermata_ms_to_due((int64_t)ms);
-	while (fermata_hook_wait(due_ms) == FERMATA_WAIT_WOKEN) {
+	while ((holds ? fermata_hook_hold(due_ms) : fermata_hook_wait(due_ms)) == FERMATA_WAIT_WOKEN) {
 	}
 	if (EXPECTED(!EG(exception))) {
 		return 0;
@@ -253,14 +276,19 @@ static uint64_t sleep_ns(uint64_t ns)
 	return ns > gone ? ns - gone : 1;
 }
 
+static bool is_waited_for(fermata_hook_place place)
+{
+	return place == FERMATA_PLACE_WAITS || place == FERMATA_PLACE_HOLDS;
+}
+
 static unsigned int hooked_sleep(unsigned int seconds)
 {
 	fermata_hook_place place = fermata_hook_where();
-	if (!seconds || place != FERMATA_PLACE_WAITS) {
+	if (!seconds || !is_waited_for(place)) {
 		return place == FERMATA_PLACE_CUT ? seconds : sleep(seconds);
 	}
 	uint64_t second = (uint64_t)MS_PER_S * NS_PER_MS;
-	return (unsigned int)((sleep_ns(seconds * second) + second - 1) / second);
+	return (unsigned int)((sleep_ns(place, seconds * second) + second - 1) / second);
 }
 
 static int hooked_nanosleep(const struct timespec *wanted, struct timespec *rest)
@@ -274,12 +302,12 @@ static int hooked_nanosleep(const struct timespec *wanted, struct timespec *rest
 		return -1;
 	}
 	bool is_valid = wanted->tv_sec >= 0 && wanted->tv_nsec >= 0 && wanted->tv_nsec < MS_PER_S * NS_PER_MS;
-	if (!is_valid || !(wanted->tv_sec || wanted->tv_nsec) || place != FERMATA_PLACE_WAITS) {
+	if (!is_valid || !(wanted->tv_sec || wanted->tv_nsec) || !is_waited_for(place)) {
 		return nanosleep(wanted, rest);
 	}
 	uint64_t second = (uint64_t)MS_PER_S * NS_PER_MS;
 	uint64_t ns = (uint64_t)wanted->tv_sec > UINT64_MAX / second / 2 ? UINT64_MAX / 2 : wanted->tv_sec * second + wanted->tv_nsec;
-	uint64_t left = sleep_ns(ns);
+	uint64_t left = sleep_ns(place, ns);
 	if (EXPECTED(!left)) {
 		return 0;
 	}
@@ -294,16 +322,17 @@ static int hooked_nanosleep(const struct timespec *wanted, struct timespec *rest
 static int hooked_usleep(useconds_t us)
 {
 	fermata_hook_place place = fermata_hook_where();
-	if (!us || place != FERMATA_PLACE_WAITS) {
+	if (!us || !is_waited_for(place)) {
 		return place == FERMATA_PLACE_CUT ? 0 : usleep(us);
 	}
-	sleep_ns((uint64_t)us * (NS_PER_MS / MS_PER_S));
+	sleep_ns(place, (uint64_t)us * (NS_PER_MS / MS_PER_S));
 	return 0;
 }
 
 /* poll() and select() */
 
-/* The wait is over: what has not arrived will not be read. */
+/* Result of poll() after the wait was ended. If no event is ready, shuts down the connections, because their data will not be
+ * read. */
 static int poll_cut(struct pollfd *fds, nfds_t len)
 {
 	int ready = poll(fds, len, 0);
@@ -315,13 +344,14 @@ static int poll_cut(struct pollfd *fds, nfds_t len)
 	return ready;
 }
 
-/* The library goes on although an exception is pending: only the end of the connection stops it. */
+/* libcurl continues despite the pending exception; only closing the connection stops it. */
 static int poll_cut_curl(struct pollfd *fds, nfds_t len)
 {
-	if (len == 1 && fermata_run.fiber->is_cut_told) {
+	if (len == 1 && slot(fermata_this_fiber())->is_cut_reported) {
 		shutdown(fds[0].fd, SHUT_RDWR);
 	}
-	fermata_run.fiber->is_cut_told = true;
+	slot(fermata_this_fiber())->is_cut_reported = true;
+	fermata_touch(fermata_this_fiber(), part);
 	int ready = poll(fds, len, 0);
 	if (!ready) {
 		errno = ECANCELED;
@@ -339,7 +369,7 @@ static int count_ready(const struct pollfd *fds, nfds_t len)
 	return ready;
 }
 
-/* As poll(), from how the wait has ended. */
+/* Converts the result of a wait into the return value of poll(). */
 static int poll_result(struct pollfd *fds, nfds_t len, fermata_wait_result result)
 {
 	switch (result) {
@@ -354,24 +384,31 @@ static int poll_result(struct pollfd *fds, nfds_t len, fermata_wait_result resul
 	return -1;
 }
 
-static int hooked_poll(struct pollfd *fds, nfds_t len, int timeout_ms)
+static ZEND_COLD int poll_held(struct pollfd *fds, nfds_t len, int timeout_ms)
+{
+	return poll_result(fds, len, fermata_hook_hold_fds(fds, len, fermata_ms_to_due(timeout_ms)));
+}
+
+int fermata_hook_poll(struct pollfd *fds, nfds_t len, int timeout_ms)
 {
 	if (timeout_ms == 0) {
 		return poll(fds, len, 0);
 	}
 	switch (fermata_hook_where()) {
 		case FERMATA_PLACE_WAITS: break;
+		case FERMATA_PLACE_HOLDS: return poll_held(fds, len, timeout_ms);
 		case FERMATA_PLACE_BOUNDED: return fermata_hook_poll_bounded(fds, len, timeout_ms);
 		case FERMATA_PLACE_CUT: return poll_cut(fds, len);
 		case FERMATA_PLACE_FREE: return poll(fds, len, timeout_ms);
 	}
-	fermata_run.fiber->waits_for_library = true;
+	slot(fermata_this_fiber())->waits_for_library = true;
 	fermata_wait_result result = fermata_hook_wait_fds(fds, len, fermata_ms_to_due(timeout_ms));
-	fermata_run.fiber->waits_for_library = false;
+	slot(fermata_this_fiber())->waits_for_library = false;
 	return poll_result(fds, len, result);
 }
 
-/* A transfer that was ended costs libcurl its connection, unless other transfers share it, whose answers it tells apart. */
+/* poll() of libcurl. After an ended wait, libcurl closes the connection of the transfer, unless other transfers share it. libcurl
+ * matches their responses itself. */
 static int hooked_poll_curl(struct pollfd *fds, nfds_t len, int timeout_ms)
 {
 	if (timeout_ms == 0) {
@@ -379,42 +416,15 @@ static int hooked_poll_curl(struct pollfd *fds, nfds_t len, int timeout_ms)
 	}
 	switch (fermata_hook_where()) {
 		case FERMATA_PLACE_WAITS: break;
+		case FERMATA_PLACE_HOLDS:
+			slot(fermata_this_fiber())->is_cut_reported = false;
+			return poll_held(fds, len, timeout_ms);
 		case FERMATA_PLACE_BOUNDED: return fermata_hook_poll_bounded(fds, len, timeout_ms);
 		case FERMATA_PLACE_CUT: return poll_cut_curl(fds, len);
 		case FERMATA_PLACE_FREE: return poll(fds, len, timeout_ms);
 	}
-	fermata_run.fiber->is_cut_told = false;
+	slot(fermata_this_fiber())->is_cut_reported = false;
 	return poll_result(fds, len, wait_fds(fds, len, fermata_ms_to_due(timeout_ms)));
-}
-
-/* For a library that goes on with its connection after a wait that has failed, and would take the answer that it has not
- * waited for as that to its next question. */
-static int hooked_poll_closing(struct pollfd *fds, nfds_t len, int timeout_ms)
-{
-	bool is_guarded = len == 1 && timeout_ms != 0 && fermata_hook_may_wait(), is_new = false;
-	uintptr_t key = fermata_guard_key_of_fd(len ? fds[0].fd : 0);
-	const fermata_fiber *taker = fermata_run.fiber;
-	int ready;
-	if (UNEXPECTED(fermata_run.retired && !EG(current_execute_data))) {
-		/* After a fatal error nobody goes on with it, but PHP, which frees it, takes all answers that are still to come. */
-		shutdown(fds[0].fd, SHUT_RDWR);
-	}
-	if (UNEXPECTED(is_guarded && !fermata_guard_take(key, &is_new))) {
-		/* By a way that no guard knows. The library has lost the other's place in the conversation by now. */
-		fermata_guard_refuse("connection to PostgreSQL");
-		ready = -1;
-	} else {
-		ready = hooked_poll(fds, len, timeout_ms);
-		if (is_new) {
-			fermata_guard_give_back(key, taker);
-		}
-		if (EXPECTED(ready >= 0 || len != 1 || !fermata_hook_is_cut())) {
-			return ready;
-		}
-	}
-	shutdown(fds[0].fd, SHUT_RDWR);
-	errno = ECANCELED;
-	return ready;
 }
 
 static int hooked_poll_curl_chk(struct pollfd *fds, nfds_t len, int timeout_ms, size_t size)
@@ -422,15 +432,10 @@ static int hooked_poll_curl_chk(struct pollfd *fds, nfds_t len, int timeout_ms, 
 	return hooked_poll_curl(fds, len, timeout_ms);
 }
 
-static int hooked_poll_closing_chk(struct pollfd *fds, nfds_t len, int timeout_ms, size_t size)
-{
-	return hooked_poll_closing(fds, len, timeout_ms);
-}
-
-/* What -D_FORTIFY_SOURCE makes of poll(). */
+/* poll() as compiled with -D_FORTIFY_SOURCE. */
 static int hooked_poll_chk(struct pollfd *fds, nfds_t len, int timeout_ms, size_t size)
 {
-	return hooked_poll(fds, len, timeout_ms);
+	return fermata_hook_poll(fds, len, timeout_ms);
 }
 
 static nfds_t list_fds(struct pollfd *fds, int numbers, const fd_set *sets[3])
@@ -454,7 +459,8 @@ static nfds_t list_fds(struct pollfd *fds, int numbers, const fd_set *sets[3])
 	return len;
 }
 
-/* Other functions wait for what a library in C has, which guards.c knows. */
+/* Only these two functions select on behalf of the application. Others wait on connections of C libraries, which guards.c
+ * handles. */
 static bool is_called_by_program(void)
 {
 	const zend_execute_data *frame = EG(current_execute_data);
@@ -483,7 +489,7 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 	const fd_set *wanted[3] = {readable ? &copies[0] : NULL, writable ? &copies[1] : NULL, urgent ? &copies[2] : NULL};
 	int64_t timeout_ms = !timeout || timeout->tv_sec > INT32_MAX / MS_PER_S - 1 ? -1
 		: (int64_t)timeout->tv_sec * MS_PER_S + (timeout->tv_usec + MS_PER_S - 1) / MS_PER_S;
-	uint64_t due_ms = place == FERMATA_PLACE_WAITS ? fermata_ms_to_due(timeout_ms) : FERMATA_NEVER;
+	uint64_t due_ms = is_waited_for(place) ? fermata_ms_to_due(timeout_ms) : FERMATA_NEVER;
 	struct pollfd few[FDS_INLINE_MAX], *fds = few;
 	nfds_t len = list_fds(NULL, numbers, wanted);
 	if (len > FDS_INLINE_MAX) {
@@ -499,7 +505,7 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 	bool is_closed = false;
 	fermata_wait_result result = FERMATA_WAIT_WOKEN;
 	for (;;) {
-		/* PHP's own answer, for what poll() and select() see differently. */
+		/* Query select() itself: it reports some conditions differently from poll(). */
 		struct timeval now = {0, 0};
 		ready = select(numbers, readable, writable, urgent, &now);
 		if (UNEXPECTED(ready == 0 && is_cut)) {
@@ -517,6 +523,10 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 			result = fermata_hook_poll_bounded(fds, len, (int)timeout_ms) == 0 ? FERMATA_WAIT_DUE : FERMATA_WAIT_WOKEN;
 			continue;
 		}
+		if (UNEXPECTED(place == FERMATA_PLACE_HOLDS)) {
+			result = fermata_hook_hold_fds(fds, len, due_ms);
+			continue;
+		}
 		bool is_told = is_alone && fermata_owner_begin_wait(fds[0].fd, side);
 		result = len ? fermata_hook_wait_fds(fds, len, due_ms) : fermata_hook_wait(due_ms);
 		if (is_told) {
@@ -526,7 +536,7 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 			is_closed |= (fds[i].revents & POLLNVAL) != 0;
 		}
 		if (UNEXPECTED(is_closed)) {
-			/* The number may be that of another file by now. */
+			/* The number may already belong to another file. */
 			break;
 		}
 	}
@@ -543,7 +553,7 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 	return ready;
 }
 
-/* The waiting fiber is told. */
+/* Notifies fibers that wait for the descriptor before it closes it. */
 static int hooked_close(int fd)
 {
 	if (UNEXPECTED(fermata_spawn_closes(fd))) {
@@ -564,7 +574,7 @@ const fermata_replacement fermata_calls_sleep[] = {
 const size_t fermata_calls_sleep_len = sizeof(fermata_calls_sleep) / sizeof(fermata_replacement);
 
 const fermata_replacement fermata_calls_poll[] = {
-	{"poll", hooked_poll},
+	{"poll", fermata_hook_poll},
 	{"__poll_chk", hooked_poll_chk},
 };
 const size_t fermata_calls_poll_len = sizeof(fermata_calls_poll) / sizeof(fermata_replacement);
@@ -575,12 +585,6 @@ const fermata_replacement fermata_calls_poll_curl[] = {
 };
 const size_t fermata_calls_poll_curl_len = sizeof(fermata_calls_poll_curl) / sizeof(fermata_replacement);
 
-const fermata_replacement fermata_calls_poll_closing[] = {
-	{"poll", hooked_poll_closing},
-	{"__poll_chk", hooked_poll_closing_chk},
-};
-const size_t fermata_calls_poll_closing_len = sizeof(fermata_calls_poll_closing) / sizeof(fermata_replacement);
-
 const fermata_replacement fermata_calls_select[] = {
 	{"select", hooked_select},
 };
@@ -590,3 +594,21 @@ const fermata_replacement fermata_calls_close[] = {
 	{"close", hooked_close},
 };
 const size_t fermata_calls_close_len = sizeof(fermata_calls_close) / sizeof(fermata_replacement);
+
+static void on_clean_up(fermata_fiber *fiber)
+{
+	*slot(fiber) = (slot_of_calls){0};
+}
+
+/* A query runs to its end after its client has disconnected: ending it would cost the connection. */
+static bool outlives_client(const fermata_fiber *fiber)
+{
+	return slot(fiber)->waits_for_library && is_query();
+}
+
+static fermata_part part = {.size = sizeof(slot_of_calls), .on_clean_up = on_clean_up, .outlives_client = outlives_client};
+
+void fermata_calls_init(void)
+{
+	fermata_part_register(&part);
+}

@@ -1,15 +1,15 @@
-/* Sockets over which the program talks to a server: requests go out, replies come back in the same order.
+/* Sockets over which the application exchanges requests and replies with a server, in order.
  *
- * A wait that is ended (the client has left, timeout(), a cancelled task) leaves a reply on its way that nobody reads. The next
- * user of the connection would take it for its own: the data of another user. So such a socket is shut down, and what comes
- * next on it fails. It concerns
+ * An exception may end a wait (client disconnect, timeout(), cancelled task) before the reply was read. The next user of the
+ * connection would read that reply as its own, which may be another user's data. So such a socket is shut down, and later calls
+ * on it fail. This applies to
  *
- *   a socket in which the wait was ended: reading, writing, connecting, select();
- *   a socket of the program that the same handler or task has written to and not read from since, or that has bytes nobody has
- *   read, wherever the wait was: delay() between a request and its reply.
+ * - a socket in which the wait was ended: read, write, connect or select();
+ * - a socket that the handler or task has written to and not read from since, or that has unread bytes, wherever the wait was:
+ *   delay() between a request and its reply.
  *
- * Left alone are listeners, datagrams that anybody may send, pipes and files, and what Runtime::keepOnCancel() names. The
- * table is by descriptor; the inode tells a socket from a later one with the same number. */
+ * Excluded are listeners, datagram sockets without a peer, pipes, files, and sockets passed to Runtime::keepOnCancel(). The
+ * table is indexed by descriptor; the inode distinguishes a socket from a later one with the same number. */
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
@@ -20,10 +20,10 @@
 #include <sys/ioctl.h>
 #include <sys/un.h>
 #include "main/php_network.h"
-#include "core/small.h"
+#include "base/optimize_size.h"
 #if __has_include("ext/sockets/php_sockets.h")
 # ifndef HAVE_SOCKETS
-/* What the header asks for; the extension may be one that is loaded. */
+/* The header requires this; the extension may be a loaded one. */
 #  define HAVE_SOCKETS 1
 # endif
 # include "ext/sockets/php_sockets.h"
@@ -35,29 +35,31 @@
 #define METHOD_BYTES_MAX 33
 #define PATH_BYTES_MAX 257
 #define LINE_BYTES_MAX 1024
-/* Of what has arrived and is thrown away; more than a socket's buffer has. */
+/* Buffer for discarded data, and maximum number of reads; more than a socket buffer holds. */
 #define DISCARD_BYTES 16384
 #define DISCARDS_MAX 1024
 
 typedef struct conversation {
-	ino_t inode;                /* 0 = nothing is known of the socket */
-	uint64_t user;              /* that has used it last: its `talks_since`, which no other has */
-	/* on the clock */
+	ino_t inode;                /* 0 = unknown socket */
+	uint64_t user;              /* last user: its `since`, which is unique */
+	/* on the conversation clock */
 	uint64_t begun_at, used_at;
-	uint64_t written_at; /* 0 = it was read from since */
+	uint64_t written_at; /* 0 = read from since */
 	bool is_kept, is_over;
 } conversation;
 
 static struct {
-	conversation *at; /* by descriptor */
+	conversation *at; /* indexed by descriptor */
 	uint32_t capacity;
-	uint64_t clock; /* one more with each use */
 } table;
 
-uint64_t fermata_conversation_clock(void)
-{
-	return table.clock;
-}
+typedef struct talks {
+	uint64_t since;  /* first use of a connection by the handler or task, on the clock; 0 = not yet */
+	uint32_t ended;  /* connections shut down while it waited on them or after it had used them; never decreases */
+} talks;
+
+static fermata_part part;
+FERMATA_SLOT(talks, part)
 
 static ino_t inode_of(int fd)
 {
@@ -65,7 +67,7 @@ static ino_t inode_of(int fd)
 	return fstat(fd, &found) == 0 && S_ISSOCK(found.st_mode) ? found.st_ino : 0;
 }
 
-/* NULL when it is no socket. */
+/* Returns NULL if the descriptor is not a socket. */
 static conversation *find(int fd)
 {
 	if (UNEXPECTED(fd < 0)) {
@@ -86,23 +88,23 @@ static conversation *find(int fd)
 		if (!inode) {
 			return NULL;
 		}
-		*it = (conversation){.inode = inode, .begun_at = ++table.clock};
+		*it = (conversation){.inode = inode, .begun_at = fermata_clock_tick()};
 	}
 	return it;
 }
 
-/* What the handler or task opens from here on is its own. */
+/* Connections opened from now on belong to this handler or task. */
 static void begin_talks(fermata_fiber *self)
 {
-	if (!self->talks_since) {
-		self->talks_since = ++table.clock;
-		self->touched = true;
+	if (!slot(self)->since) {
+		slot(self)->since = fermata_clock_tick();
+		fermata_touch(self, part);
 	}
 }
 
 uint64_t fermata_conversation_number(int fd)
 {
-	begin_talks(fermata_run.fiber);
+	begin_talks(fermata_this_fiber());
 	const conversation *it = find(fd);
 	return it ? it->begun_at : 0;
 }
@@ -129,15 +131,15 @@ bool fermata_conversation_is_gone(int fd)
 
 static conversation *use(int fd)
 {
-	fermata_fiber *self = fermata_run.fiber;
+	fermata_fiber *self = fermata_this_fiber();
 	if (UNEXPECTED(!fermata.handling || fermata.forked)) {
 		return NULL;
 	}
 	begin_talks(self);
 	conversation *it = find(fd);
 	if (it) {
-		it->user = self->talks_since;
-		it->used_at = ++table.clock;
+		it->user = slot(self)->since;
+		it->used_at = fermata_clock_tick();
 	}
 	return it;
 }
@@ -186,14 +188,14 @@ static bool has_peer(int fd)
 	return getpeername(fd, (struct sockaddr *)&peer, &len) == 0;
 }
 
-/* A datagram says itself whom it is from, unless the socket is for one peer alone. */
+/* Returns false for a datagram socket without a fixed peer: each datagram has its own sender. */
 static bool is_conversation(int fd)
 {
 	int type = option_of(fd, SO_TYPE);
 	return type >= 0 && option_of(fd, SO_ACCEPTCONN) != 1 && (type != SOCK_DGRAM || has_peer(fd));
 }
 
-/* PHP's snprintf() looks for the end of what `%.*s` is given, which our texts do not have. */
+/* PHP's snprintf() searches the argument of `%.*s` for its end, and these strings have none. */
 static void copy_text(char *to, size_t size, FmStr from)
 {
 	size_t len = MIN(from.len, size - 1);
@@ -238,18 +240,18 @@ static void describe_peer(int fd, char *text, size_t size)
 	snprintf(text, size, "descriptor %d", fd);
 }
 
-/* The handler whose wait it was, as "GET /path". */
+/* Describes the handler that waited, as "GET /path". */
 static void describe_handler(char *text, size_t size)
 {
-	const FmEvent *event = &fermata_run.request->event;
-	if (fermata_run.collects) {
+	const FmEvent *event = &fermata_this_request()->event;
+	if (fermata_is_collecting()) {
 		snprintf(text, size, "a destructor");
-	} else if (fermata_run.fiber->future) {
+	} else if (fermata_this_fiber()->future) {
 		snprintf(text, size, "a task");
-	} else if (fermata_run.socket) {
+	} else if (fermata_this_socket()) {
 		snprintf(text, size, "a WebSocket handler");
-	} else if (fermata_run.stream) {
-		/* The request is another's by now. */
+	} else if (fermata_this_stream()) {
+		/* The request structure already belongs to another request. */
 		snprintf(text, size, "the body of a stream");
 	} else {
 		char method[METHOD_BYTES_MAX], path[PATH_BYTES_MAX];
@@ -259,7 +261,7 @@ static void describe_handler(char *text, size_t size)
 	}
 }
 
-/* Of a connection that is kept for others it is worth a warning, since the next who uses it fails. */
+/* Logs a warning for a connection shared by handlers: its next user gets an error. */
 static ZEND_COLD void say(int fd, bool is_own)
 {
 	char peer[PEER_BYTES_MAX], who[METHOD_BYTES_MAX + PATH_BYTES_MAX], line[LINE_BYTES_MAX];
@@ -268,11 +270,11 @@ static ZEND_COLD void say(int fd, bool is_own)
 	const char *file = zend_get_executed_filename();
 	int len = snprintf(line, sizeof(line), "the connection to %s was shut down: a wait of %s was ended in %s:%u before the reply "
 		"was read, which the next use would have taken for its own", peer, who, file, zend_get_executed_lineno());
-	fm_worker_log(fermata_run.worker, is_own ? FERMATA_LOG_DEBUG : FERMATA_LOG_WARNING,
+	fm_worker_log(fermata.worker, is_own ? FERMATA_LOG_DEBUG : FERMATA_LOG_WARNING,
 		(FmStr){line, MIN((size_t)len, sizeof(line) - 1)});
 }
 
-/* What has arrived would still be read. */
+/* Data that has already arrived could still be read. */
 void fermata_conversation_discard(int fd)
 {
 	char room[DISCARD_BYTES];
@@ -284,19 +286,19 @@ void fermata_conversation_discard(int fd)
 void fermata_conversation_end(int fd)
 {
 	int before = errno;
-	/* Destructors of garbage that is collected between two handlers wait for nothing, either. */
-	conversation *it = (fermata.handling || fermata_run.collects) && !fermata.forked ? find(fd) : NULL;
+	/* Destructors run by the garbage collector between two handlers do not wait either. */
+	conversation *it = (fermata.handling || fermata_is_collecting()) && !fermata.forked ? find(fd) : NULL;
 	if (it && it->inode != inode_of(fd)) {
-		/* Closed by a way that nobody sees. */
+		/* The socket was closed by a call that is not hooked. */
 		it->inode = 0;
 		it = find(fd);
 	}
 	if (it && !it->is_kept && is_conversation(fd)) {
 		if (!it->is_over) {
-			fermata_fiber *self = fermata_run.fiber;
+			fermata_fiber *self = fermata_this_fiber();
 			it->is_over = true;
-			self->conversations_ended++;
-			say(fd, self->talks_since && it->user == self->talks_since && it->begun_at > self->talks_since);
+			slot(self)->ended++;
+			say(fd, slot(self)->since && it->user == slot(self)->since && it->begun_at > slot(self)->since);
 		}
 		shutdown(fd, SHUT_RDWR);
 		fermata_conversation_discard(fd);
@@ -310,7 +312,7 @@ bool fermata_conversation_is_unread(int fd)
 	return (ioctl(fd, FIONREAD, &waiting) == 0 && waiting > 0) || fermata_stream_is_unread(fd);
 }
 
-/* Whether a reply is missing, or was not read to its end. */
+/* Returns true if a reply is missing or only partly read. */
 static bool owes(int fd, const conversation *it, uint64_t since)
 {
 	return it->written_at > since || (it->used_at > since && fermata_conversation_is_unread(fd));
@@ -331,27 +333,32 @@ ZEND_COLD void fermata_conversation_end_left(int fd, const char *what)
 	it->is_over = true;
 	describe_peer(fd, peer, sizeof(peer));
 	int len = snprintf(line, sizeof(line), "the connection to %s was shut down: %s has ended in the middle of %s", peer,
-		fermata_run.fiber->future ? "a task" : "a handler", what);
-	fm_worker_log(fermata_run.worker, FERMATA_LOG_WARNING, (FmStr){line, MIN((size_t)len, sizeof(line) - 1)});
+		fermata_this_fiber()->future ? "a task" : "a handler", what);
+	fm_worker_log(fermata.worker, FERMATA_LOG_WARNING, (FmStr){line, MIN((size_t)len, sizeof(line) - 1)});
 	shutdown(fd, SHUT_RDWR);
 	fermata_conversation_discard(fd);
 }
 
-ZEND_COLD void fermata_conversations_end(uint64_t since)
+uint32_t fermata_conversations_ended(void)
 {
-	fermata_fiber *self = fermata_run.fiber;
-	since = MAX(since, self->talks_since);
+	return fermata_this_fiber() ? slot(fermata_this_fiber())->ended : 0;
+}
+
+/* Called when a wait was ended. Shuts down the fiber's connections on which a reply to a request sent since then is missing. */
+static ZEND_COLD void on_cut(fermata_fiber *self, uint64_t since)
+{
+	since = MAX(since, slot(self)->since);
 	fermata_owners_cut_short(self, since);
-	for (uint32_t fd = 0; self->talks_since && fd < table.capacity; fd++) {
+	for (uint32_t fd = 0; slot(self)->since && fd < table.capacity; fd++) {
 		const conversation *it = &table.at[fd];
-		/* Datagrams, such as those of a log, mostly have no reply. */
-		if (it->inode && it->user == self->talks_since && !it->is_over && owes((int)fd, it, since) && option_of((int)fd, SO_TYPE) != SOCK_DGRAM) {
+		/* Datagrams, such as log messages, usually have no reply. */
+		if (it->inode && it->user == slot(self)->since && !it->is_over && owes((int)fd, it, since) && option_of((int)fd, SO_TYPE) != SOCK_DGRAM) {
 			fermata_conversation_end((int)fd);
 		}
 	}
 }
 
-/* -1 after an exception. */
+/* Returns -1 with an exception pending. */
 static int fd_of(zval *given)
 {
 	if (Z_TYPE_P(given) == IS_RESOURCE) {
@@ -389,11 +396,37 @@ ZEND_METHOD(Fermata_Runtime, keepOnCancel)
 	it->is_kept = true;
 }
 
-void fermata_conversations_free(void)
+static void on_stop(void)
 {
 	fermata_owners_free();
 	if (table.at) {
 		pefree(table.at, true);
 	}
 	memset(&table, 0, sizeof(table));
+}
+
+static void on_clean_up(fermata_fiber *fiber)
+{
+	slot(fiber)->since = 0;
+}
+
+static bool has_rest(const fermata_fiber *fiber)
+{
+	return slot(fiber)->since;
+}
+
+static void on_move(fermata_fiber *from, fermata_fiber *to)
+{
+	if (!slot(to)->since) {
+		slot(to)->since = slot(from)->since;
+	}
+	slot(from)->since = 0;
+}
+
+static fermata_part part = {.size = sizeof(talks), .on_clean_up = on_clean_up, .has_rest = has_rest, .on_move = on_move,
+	.on_cut = on_cut, .on_stop = on_stop};
+
+void fermata_conversations_init(void)
+{
+	fermata_part_register(&part);
 }

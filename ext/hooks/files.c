@@ -1,42 +1,50 @@
-/* Plain files: what PHP's functions call of the C library for them.
+/* Replacements for the C library functions that PHP calls for plain files.
  *
- * What is short or cached is done here, in the loop; the rest is the core's work on files, which the fiber waits for. Only
- * functions that are named below wait: whatever else opens and reads files (include, sessions, opcache, destructors) relies
- * on nobody else running meanwhile. Where a call cannot change anything, the kernel is only made to know the answer, and the
- * call is made then: so what it says is true when the program hears it, and positions, flags and errors are the kernel's. */
+ * Short or cached operations run directly in the loop. All others run in the core, and the fiber waits for them. Only the PHP
+ * functions listed below wait. Other code that reads files (include, sessions, opcache, destructors) relies on no handler
+ * running during the call. For calls that change nothing, the core only brings the result into the kernel's cache; then the call
+ * itself runs here. So its result is current, and the kernel sets positions, flags and errors. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
-#include "core/stray.h"
+#include "state/sapi_output.h"
 #include "hooks/hooks.h"
+#include "zend_exceptions.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-#include "core/small.h"
+#include "base/optimize_size.h"
 
 #ifndef RWF_NOWAIT
 # define RWF_NOWAIT 0x00000008
 #endif
-/* Less is not worth the trouble of asking for it. */
+/* Minimum size of a piece that the core is requested to load. */
 #define PIECE_BYTES_MIN 65536
 #define RESOLVE_ONLY_CACHED 0x20
 #define MAGIC_TMPFS 0x01021994
 #define MAGIC_RAMFS 0x858458f6
 
-/* A lock has no event: it is asked for again and again, less and less often. */
+/* No event reports a released lock, so the lock is retried with growing pauses. */
 #define LOCK_PAUSE_MS_MIN 1
 #define LOCK_PAUSE_MS_MAX 50
+/* Pause after which the owner of a session lock is searched for; most locks are free before that. */
+#define LOCK_FIRST_LOOK_MS 8
+#define LINE_BYTES_MAX 256
+#define NS_PER_MS 1000000
+#define LOCK_LOG_MS 5000 /* a longer wait for a session lock is logged */
 
-/* Functions whose own state is whole while they wait: they have it on the C stack or in a stream that is pinned. Closing has
- * not, and stream_copy_to_stream() has two streams, of which one is not pinned. */
+/* Functions whose state stays valid while they wait, because it is on the C stack or in a pinned stream. Functions that close a
+ * stream are excluded, and stream_copy_to_stream(), of whose two streams only one is pinned. */
 static const char *const function_names[] = {
 	"copy", "error_log", "fdatasync", "fflush", "fgetc", "fgetcsv", "fgets", "file", "file_exists",
 	"file_get_contents", "file_put_contents", "fileatime", "filectime", "filegroup", "fileinode", "filemtime", "fileowner",
@@ -48,10 +56,10 @@ static const char *const function_names[] = {
 };
 #define FUNCTIONS_LEN (sizeof(function_names) / sizeof(function_names[0]))
 
-static HashTable functions; /* their handlers */
+static HashTable functions; /* handlers of these functions */
 static bool is_known;
 
-/* Before any handler runs. */
+/* Called before any handler runs. */
 bool fermata_hook_files(void)
 {
 	fermata_hook_streams();
@@ -77,7 +85,7 @@ void fermata_hook_files_end(void)
 	}
 }
 
-/* A stream of the program's own may be what is being included, however many functions deeper this is. */
+/* Returns true if a stream wrapper of the application is being included, at any call depth. */
 static bool is_including(const zend_execute_data *frame)
 {
 	const zend_execute_data *inner = NULL;
@@ -86,7 +94,7 @@ static bool is_including(const zend_execute_data *frame)
 				|| frame->opline->opcode != ZEND_INCLUDE_OR_EVAL) {
 			continue;
 		}
-		/* What was included runs as code without a name. */
+		/* Included code runs as a function without a name. */
 		bool runs = inner && inner->func && ZEND_USER_CODE(inner->func->common.type) && !inner->func->common.function_name;
 		if (!runs) {
 			return true;
@@ -111,19 +119,19 @@ bool fermata_hook_file_may_wait(void)
 	return may_wait();
 }
 
-/* Work of the core */
+/* File operations in the core */
 
 typedef enum outcome {
 	DONE,
-	CUT,  /* an exception is pending; the work goes on without us: half of it would be worse */
-	NONE, /* it cannot be worked on: the call is to be made */
+	CUT,  /* an exception is pending; the operation continues, because it must not stop halfway */
+	NONE, /* the core cannot run it; the caller has to make the call */
 } outcome;
 
 static outcome work(const FmFileCall *call, int64_t *answer)
 {
-	fermata_file_wait one = {.fiber = fermata_run.fiber};
+	fermata_file_wait one = {.fiber = fermata_this_fiber()};
 	FmFileJobId id;
-	if (!fm_file_call(fermata_run.worker, call, (uintptr_t)&one, &id, answer)) {
+	if (!fm_file_call(fermata.worker, call, (uintptr_t)&one, &id, answer)) {
 		return NONE;
 	}
 	if (!id) {
@@ -131,12 +139,12 @@ static outcome work(const FmFileCall *call, int64_t *answer)
 	}
 	while (!one.over) {
 		if (UNEXPECTED(fermata_hook_wait(FERMATA_NEVER) == FERMATA_WAIT_FAILED)) {
-			fm_file_forget(fermata_run.worker, id);
+			fm_file_forget(fermata.worker, id);
 			errno = ECANCELED;
 			return CUT;
 		}
 	}
-	*answer = fm_file_call_take(fermata_run.worker, id);
+	*answer = fm_file_call_take(fermata.worker, id);
 	return DONE;
 }
 
@@ -145,7 +153,7 @@ bool fermata_hook_file_work(const FmFileCall *call, int64_t *answer)
 	return work(call, answer) == DONE;
 }
 
-/* As a function of the C library would return it. */
+/* Converts a result of the core into the return value and errno of a C library function. */
 static int64_t result_of(int64_t answer)
 {
 	if (answer < 0) {
@@ -163,16 +171,17 @@ static FmStr text_of(const char *path)
 static void tried(void)
 {
 	int error = errno;
-	fm_file_tried(fermata_run.worker);
+	fm_file_tried(fermata.worker);
 	errno = error;
 }
 
 static bool may_try_short(void)
 {
-	return fm_file_may_try(fermata_run.worker, 0, false, 0, 0);
+	return fm_file_may_try(fermata.worker, 0, false, 0, 0);
 }
 
-/* Makes `expression` in the loop if it is short now, has `call` worked on else, and makes it if that cannot be. */
+/* Evaluates `expression` in the loop if that is quick. Otherwise passes `call` to the core, and evaluates `expression` if the
+ * core cannot run it. */
 #define SHORT_OR_WORK(type, expression, ...) \
 	if (may_wait()) { \
 		if (may_try_short()) { \
@@ -190,7 +199,7 @@ static bool may_try_short(void)
 	} \
 	return (expression)
 
-/* As above for what is only asked: the kernel gets to know it, and is asked then. */
+/* Like SHORT_OR_WORK() for calls that change nothing: the core fills the kernel's cache, then `expression` is evaluated. */
 #define SHORT_OR_LOOK(type, expression, path_asked, follows) \
 	if (may_wait()) { \
 		if (may_try_short()) { \
@@ -204,7 +213,7 @@ static bool may_try_short(void)
 	} \
 	return (expression)
 
-/* False after an exception. */
+/* Brings a path into the kernel's cache; returns false after an exception. */
 static bool look(const char *path, bool follows)
 {
 	const FmFileCall call = {.kind = FM_CALL_LOOK, .path = text_of(path), .flags = follows};
@@ -212,7 +221,7 @@ static bool look(const char *path, bool follows)
 	return work(&call, &answer) != CUT;
 }
 
-/* Names */
+/* Operations on paths */
 
 static int hooked_stat(const char *path, struct stat *found)
 {
@@ -224,7 +233,7 @@ static int hooked_lstat(const char *path, struct stat *found)
 	SHORT_OR_LOOK(int, lstat(path, found), path, false);
 }
 
-/* By which programs call them that were linked with a glibc before 2.33; all versions of the structure are one here. */
+/* Used by programs linked with a glibc before 2.33. On 64-bit systems all versions of the structure are the same. */
 static int hooked_xstat(int version, const char *path, struct stat *found)
 {
 	return hooked_stat(path, found);
@@ -275,9 +284,10 @@ static int hooked_mkdir(const char *path, mode_t mode)
 	SHORT_OR_WORK(int, mkdir(path, mode), {.kind = FM_CALL_MAKE_DIRECTORY, .path = text_of(path), .mode = mode});
 }
 
-/* Opening */
+/* open() */
 
-/* The kernel opens what it has in memory, or says that it would have to ask a disk (false). */
+/* Opens a file if its path is in the kernel's cache. Returns true with a descriptor or with errno set, false if the kernel would
+ * have to read a disk. */
 static bool open_cached(const char *path, int flags, int *fd)
 {
 #ifdef SYS_openat2
@@ -297,7 +307,7 @@ static int open_in_order(const char *path, int flags, mode_t mode)
 		return open(path, flags, mode);
 	}
 	if (!(flags & (O_CREAT | O_TRUNC)) && (flags & O_TMPFILE) != O_TMPFILE) {
-		if (EXPECTED(fm_file_inline_bytes_max(fermata_run.worker)) && open_cached(path, flags, &fd)) {
+		if (EXPECTED(fm_file_inline_bytes_max(fermata.worker)) && open_cached(path, flags, &fd)) {
 			return fd;
 		}
 		return look(path, true) ? open(path, flags, mode) : -1;
@@ -332,25 +342,25 @@ static int hooked_open(const char *path, int flags, ...)
 	return open_in_order(path, flags, mode);
 }
 
-/* What -D_FORTIFY_SOURCE makes of an open() of two arguments. */
+/* open() with two arguments as compiled with -D_FORTIFY_SOURCE. */
 static int hooked_open_2(const char *path, int flags)
 {
 	return open_in_order(path, flags, 0);
 }
 
-/* Reading and writing */
+/* read() and write() */
 
-/* Of tmpfs some kernels do not tell what is cached: all of it. */
+/* Some kernels do not report cached pages of tmpfs, which is entirely in memory. */
 static bool is_in_memory(int fd)
 {
 	struct statfs found;
 	return fstatfs(fd, &found) == 0 && (found.f_type == MAGIC_TMPFS || (unsigned long)found.f_type == MAGIC_RAMFS);
 }
 
-/* As read() of a regular file, which is short only at its end. */
+/* read() of a regular file: short only at the end of the file. */
 static ssize_t read_file(int fd, char *buf, size_t len)
 {
-	size_t got = 0, in_turn = 0, inline_max = fm_file_inline_bytes_max(fermata_run.worker);
+	size_t got = 0, in_turn = 0, inline_max = fm_file_inline_bytes_max(fermata.worker);
 	while (got < len) {
 		struct iovec piece = {buf + got, MIN(len - got, MAX(inline_max, PIECE_BYTES_MIN))};
 		ssize_t part = -1;
@@ -382,7 +392,7 @@ static ssize_t read_file(int fd, char *buf, size_t len)
 		got += (size_t)part;
 		in_turn += (size_t)part;
 		if (got < len && in_turn >= inline_max) {
-			/* Much was there: others get their turn. */
+			/* Yield after a large cached read. */
 			in_turn = 0;
 			fermata_fibers_end_turn();
 			if (UNEXPECTED(fermata_hook_wait(0) == FERMATA_WAIT_FAILED)) {
@@ -402,7 +412,7 @@ bool fermata_hook_reads_file(int fd, const struct stat *found, void *buf, size_t
 	return true;
 }
 
-/* What others of this worker have asked to be written to this file comes first. */
+/* Writes of this worker that are queued for the file run first. */
 bool fermata_hook_writes_file(int fd, const struct stat *found, const void *buf, size_t len, ssize_t *result)
 {
 	if (!S_ISREG(found->st_mode) || !fermata_hook_is_on(FERMATA_HOOK_FILES) || !fermata_hook_is_loop() || !fermata.handling
@@ -410,10 +420,10 @@ bool fermata_hook_writes_file(int fd, const struct stat *found, const void *buf,
 		return false;
 	}
 	if (!may_wait()) {
-		fm_file_settle(fermata_run.worker, found->st_dev, found->st_ino);
+		fm_file_settle(fermata.worker, found->st_dev, found->st_ino);
 		return false;
 	}
-	if (fm_file_may_try(fermata_run.worker, len, true, found->st_dev, found->st_ino)) {
+	if (fm_file_may_try(fermata.worker, len, true, found->st_dev, found->st_ino)) {
 		*result = write(fd, buf, len);
 		tried();
 		return true;
@@ -425,7 +435,7 @@ bool fermata_hook_writes_file(int fd, const struct stat *found, const void *buf,
 		case CUT: errno = EAGAIN; *result = -1; return true;
 		case NONE: break;
 	}
-	fm_file_settle(fermata_run.worker, found->st_dev, found->st_ino);
+	fm_file_settle(fermata.worker, found->st_dev, found->st_ino);
 	return false;
 }
 
@@ -436,14 +446,14 @@ static ssize_t hooked_copy_file_range(int from, off_t *from_at, int to, off_t *t
 	if (!from_at && !to_at && !flags && may_wait()) {
 		switch (work(&call, &answer)) {
 			case DONE: return (ssize_t)result_of(answer);
-			case CUT: errno = ENOSYS; return -1; /* the caller goes on to read, finds that it cannot, and ends */
+			case CUT: errno = ENOSYS; return -1; /* the caller falls back to read(), which also fails */
 			case NONE: break;
 		}
 	}
 	return copy_file_range(from, from_at, to, to_at, len, flags);
 }
 
-/* Always the disk's. */
+/* Always runs in the core: these calls write to the disk. */
 #define WORK(expression, ...) \
 	if (may_wait()) { \
 		const FmFileCall call = __VA_ARGS__; \
@@ -479,8 +489,8 @@ static int hooked_ftruncate(int fd, off_t len)
 	WORK(ftruncate(fd, len), {.kind = FM_CALL_TRUNCATE, .fd = fd, .len = (uint64_t)len});
 }
 
-/* Whether PHP's sessions ask for the lock: theirs are waited for without the hook, since nobody else gets at the session
- * meanwhile (core/stray.c). */
+/* Returns true if PHP's session module requests the lock. It waits even with the hook off; the request holds the session
+ * meanwhile (state/sessions.c). */
 static bool is_session_lock(void)
 {
 	const zend_execute_data *frame = EG(current_execute_data);
@@ -489,31 +499,122 @@ static bool is_session_lock(void)
 	return module && strcmp(module->name, "session") == 0;
 }
 
+/* Returns true if a line of /proc/self/fdinfo shows a lock of this descriptor. */
+static bool has_lock(long fd)
+{
+	char path[64], line[LINE_BYTES_MAX];
+	bool found = false;
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%ld", fd);
+	FILE *file = fopen(path, "re");
+	while (file && !found && fgets(line, sizeof(line), file)) {
+		found = strncmp(line, "lock:", 5) == 0 && strstr(line, "FLOCK");
+	}
+	if (file) {
+		fclose(file);
+	}
+	return found;
+}
+
+/* Returns true if another descriptor of this process has the lock that a flock() of this one waits for. */
+static bool has_lock_itself(int fd)
+{
+	struct stat file, other;
+	const struct dirent *entry;
+	bool found = false;
+	DIR *descriptors = fstat(fd, &file) == 0 ? opendir("/proc/self/fd") : NULL;
+	while (descriptors && !found && (entry = readdir(descriptors))) {
+		long number = strtol(entry->d_name, NULL, 10);
+		found = number > 2 && number != fd && fstat((int)number, &other) == 0 && other.st_ino == file.st_ino
+			&& other.st_dev == file.st_dev && has_lock(number);
+	}
+	if (descriptors) {
+		closedir(descriptors);
+	}
+	return found;
+}
+
+static ZEND_COLD void log_long_lock(uint64_t waited_ms)
+{
+	char line[LINE_BYTES_MAX];
+	FmDetail detail;
+	fermata_detail(&detail);
+	detail.file = fermata_str_or_empty(zend_get_executed_filename_ex());
+	detail.line = zend_get_executed_lineno();
+	int len = snprintf(line, sizeof(line), "a handler has waited %" PRIu64 " ms for the lock of a session that another request"
+		" has; its worker runs no other handler meanwhile", waited_ms);
+	fm_worker_tell(fermata.worker, FERMATA_LOG_WARNING, true, (FmStr){line, MIN((size_t)len, sizeof(line) - 1)}, &detail);
+}
+
+/* Fails the wait for a session lock with an exception, so that the session is not used without the lock. */
+static ZEND_COLD int give_up_session_lock(bool is_own)
+{
+	fermata_session_unlocked();
+	if (is_own) {
+		fermata_misuse("this worker has the lock of the session itself, so waiting for it would never end: close the file that has"
+			" the lock");
+	} else if (!EG(exception)) {
+		zend_throw_exception_ex(fermata_ce_timeout, 0, "another request has had the lock of the session for " ZEND_ULONG_FMT
+			" ms (shared_wait_timeout_ms)", (zend_ulong)fermata_fibers_shared_wait_ms());
+	}
+	errno = is_own ? EDEADLK : ECANCELED;
+	return -1;
+}
+
+/* Waits until the next attempt; returns false after an exception. */
+static bool pause_for_lock(uint64_t pause_ms, bool waits)
+{
+	if (EXPECTED(waits)) {
+		return fermata_hook_wait(fm_worker_now_ms(fermata.worker) + pause_ms) != FERMATA_WAIT_FAILED;
+	}
+	struct timespec pause = {0, (long)pause_ms * NS_PER_MS};
+	nanosleep(&pause, NULL);
+	return true;
+}
+
+/* Another handler of this worker may have the lock and cannot run; a blocking call would deadlock. */
+static ZEND_COLD bool hold_for_lock(uint64_t pause_ms)
+{
+	return fermata_hook_hold(fm_worker_now_ms(fermata.worker) + pause_ms) != FERMATA_WAIT_FAILED;
+}
+
 static int hooked_flock(int fd, int operation)
 {
-	int result = -1;
-	bool is_session = false;
-	if ((operation & (LOCK_NB | LOCK_UN)) || !(may_wait() || (is_session = fermata_hook_may_wait() && is_session_lock()))) {
+	bool is_session = fermata_hook_is_loop() && fermata.handling && !fermata.forked && is_session_lock();
+	bool waits = is_session ? fermata_hook_may_wait() : may_wait();
+	bool holds = !waits && !(operation & (LOCK_NB | LOCK_UN)) && fermata_hook_where() == FERMATA_PLACE_HOLDS;
+	if ((operation & (LOCK_NB | LOCK_UN)) || !(waits || is_session || holds)) {
 		return flock(fd, operation);
 	}
-	uint64_t pause_ms = LOCK_PAUSE_MS_MIN;
+	uint64_t pause_ms = LOCK_PAUSE_MS_MIN, begun_ms = fermata_hook_clock_ms(), waited_ms = 0;
+	int result;
+	bool is_logged = false;
 	while ((result = flock(fd, operation | LOCK_NB)) != 0 && errno == EWOULDBLOCK) {
-		uint64_t due_ms = fm_worker_now_ms(fermata_run.worker) + pause_ms;
-		if (UNEXPECTED(fermata_hook_wait(due_ms) == FERMATA_WAIT_FAILED)) {
+		if (is_session && waited_ms && pause_ms == LOCK_FIRST_LOOK_MS && has_lock_itself(fd)) {
+			return give_up_session_lock(true);
+		}
+		if (is_session && waited_ms >= fermata_fibers_shared_wait_ms()) {
+			return give_up_session_lock(false);
+		}
+		if (is_session && !is_logged && waited_ms >= LOCK_LOG_MS) {
+			is_logged = true;
+			log_long_lock(waited_ms);
+		}
+		if (UNEXPECTED(holds ? !hold_for_lock(pause_ms) : !pause_for_lock(pause_ms, waits))) {
 			if (is_session) {
-				fermata_session_unlocked();
+				return give_up_session_lock(false);
 			}
 			errno = ECANCELED;
 			return -1;
 		}
 		pause_ms = MIN(pause_ms * 2, LOCK_PAUSE_MS_MAX);
+		waited_ms = fermata_hook_clock_ms() - begun_ms;
 	}
 	return result;
 }
 
 static const fermata_replacement session_calls[] = {{"flock", hooked_flock}};
 
-/* In a worker whose handlers may open sessions. Where PHP's calls cannot be exchanged they block as ever. */
+/* Called in workers whose handlers may open sessions. If PHP's calls cannot be replaced, they block as in plain PHP. */
 void fermata_hook_session_locks(void)
 {
 	uint32_t failed = 0;

@@ -1,18 +1,18 @@
-/* The owner of a connection of the program's: a blocking stream or Socket with one peer, which handlers share.
+/* Ownership of connections that the application opened: blocking streams and Sockets with one peer, shared by handlers.
  *
- * Only the library that opened it knows where a conversation ends: a mail takes ten commands, a transaction of Redis
- * any number. So a connection is owned by the handler (or task) that has used it first, together with the tasks of that
- * handler, until it ends; others queue, for `shared_wait_timeout_ms` at most. Within one handler only calls exclude each other,
- * those of a kind, and a request is not sent while another task waits for a reply: one may read while another writes.
+ * Only the library that opened a connection knows its protocol: sending a mail takes ten commands, a Redis transaction any
+ * number. So the handler or task that uses a connection first owns it, with all tasks of that handler, until it finishes. Other
+ * handlers queue, for at most `shared_wait_timeout_ms`. Within one handler, only calls of the same side exclude each other: one
+ * fiber may read while another writes. No request is sent while another task waits for a reply.
  *
- * Of Redis and SMTP the text of the commands tells where a conversation ends, as it does for the objects of guards.c: there
- * the next goes on as soon as the owner waits for something else with all its replies read; those of Redis are counted. What is left in the middle of
- * a transaction or a mail ends the connection, since the next would become a part of it.
+ * For Redis and SMTP, the text of the commands shows where an exchange ends, as for the objects of guards.c. The next owner then
+ * continues as soon as the current one waits elsewhere with all its replies read; Redis replies are counted. A connection left
+ * inside a transaction or a mail is shut down, since the next commands would join it.
  *
- * What Runtime::keepOnCancel() names has messages that say whom they are for: it belongs to nobody. Nor does a stream that is
- * not blocking, whose library tells its messages apart itself. But where the library waits for one such stream alone (php-amqplib
- * does, in stream_select()), the wait is a call like those that block: who reads meanwhile would take what it waits for, so a
- * request is not sent before the reply to the one before was read. */
+ * Connections passed to Runtime::keepOnCancel() have no owner: their messages identify the recipient. Non-blocking streams have
+ * none either, since their library dispatches messages itself. An exception is a library that waits for one such stream only, as
+ * php-amqplib does in stream_select(). Its wait counts as a blocking call: a concurrent reader would consume the awaited data.
+ * So no request is sent before the previous reply was read. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
@@ -22,23 +22,23 @@
 #include "hooks/hooks.h"
 #include "zend_exceptions.h"
 #include <fcntl.h>
-#include "core/small.h"
+#include "base/optimize_size.h"
 
 #define CAPACITY_MIN 64
 #define PLACE_BYTES_MAX 512
 #define UNREAD "a reply that nobody has read"
 
 /* A fiber that has used a connection. */
-struct fermata_claim {
-	fermata_claim *next;          /* of the same connection: the last first, all of one family */
-	fermata_claim *next_of_fiber;
+typedef struct fermata_claim {
+	struct fermata_claim *next;          /* next claim of the same connection, latest first; all of one family */
+	struct fermata_claim *next_of_fiber;
 	fermata_fiber *fiber;
 	int fd;
-	uint64_t begun_at;            /* on the clock of conversations.c */
-};
+	uint64_t begun_at;            /* on the conversation clock */
+} fermata_claim;
 
 typedef enum protocol {
-	PROTOCOL_NEW, /* nothing was written yet */
+	PROTOCOL_NEW, /* nothing written yet */
 	PROTOCOL_OTHER,
 	PROTOCOL_REDIS,
 	PROTOCOL_SMTP,
@@ -46,68 +46,75 @@ typedef enum protocol {
 
 typedef enum sharing {
 	SHARING_OWNED,
-	SHARING_IN_PLACE, /* nobody's, and each waits for its reply where it has asked */
+	SHARING_IN_PLACE, /* no owner; each fiber waits for its reply right after the request */
 	SHARING_KEPT,
 } sharing;
 
-/* What is open in one. */
+/* State open in the connection. */
 #define OPEN_MULTI 1
 #define OPEN_WATCH 2
-#define OPEN_SUBSCRIPTION 4 /* or MONITOR: ends with the connection alone */
-#define OPEN_MAIL 8         /* and what comes before the first one: EHLO, STARTTLS, AUTH */
+#define OPEN_SUBSCRIPTION 4 /* or MONITOR: ends only with the connection */
+#define OPEN_MAIL 8         /* a mail, and commands before the first: EHLO, STARTTLS, AUTH */
 #define OPEN_TEXT 16        /* between DATA and the line with a dot */
 
-/* How far a reply of Redis was read: it may come in any pieces. */
+/* Parser state of a Redis reply, which may arrive in any pieces. */
 typedef struct redis_reply {
-	uint64_t elements;   /* left of it; 0 = it has not begun */
-	uint64_t bytes_left; /* of a text, with its line end */
-	uint64_t number;     /* of the line that is being read */
-	char kind;           /* with which that line begins; 0 = between two lines */
+	uint64_t elements;   /* remaining elements; 0 = not started */
+	uint64_t bytes_left; /* remaining bytes of a string, with its CRLF */
+	uint64_t number;     /* number in the current line */
+	char kind;           /* first byte of the current line; 0 = between two lines */
 	bool is_negative;
-	bool is_push;        /* no reply: it was not asked for */
+	bool is_push;        /* a push message: no reply to a command */
 } redis_reply;
 
 typedef struct ownership {
-	uint64_t conversation;  /* 0 = nothing is known; a later one has another number */
-	bool has_peer;          /* else it is nobody's: a listener, datagrams of anybody */
-	bool is_in_place;       /* not blocking, and waited for alone */
-	bool is_late;           /* a reply was waited for in vain */
-	bool is_cut_short;      /* an owner has used it, and a wait of that one was ended elsewhere */
-	bool is_flipped;        /* two are inside a TLS stream, which is not blocking meanwhile */
+	uint64_t conversation;  /* conversation number; 0 = unknown */
+	bool has_peer;          /* false for listeners and datagram sockets without a peer, which have no owner */
+	bool is_in_place;       /* non-blocking, and a library waits for it only */
+	bool is_late;           /* a wait for a reply timed out */
+	bool is_cut_short;      /* an owner has used it, and an exception ended a wait of that owner elsewhere */
+	bool is_flipped;        /* two fibers are inside a TLS stream, which is non-blocking meanwhile */
 	protocol protocol;
 	uint8_t open;
-	/* of a command of Redis that was not written to its end */
+	/* for a Redis command that is only partly written */
 	uint32_t arguments_left;
 	bool is_name;
 	uint64_t bytes_left;
-	uint64_t unanswered;    /* commands of Redis whose replies have not come to their end */
-	redis_reply reply;      /* the one that is being read */
-	bool has_replied;       /* the peer has said something at some time */
-	bool is_unanswered;     /* an owner before has written something that nobody has read a reply to */
-	bool has_reply;         /* which will come, or is there already */
-	uint64_t left_by;       /* its family, of which another task may read on; 0 = it has none */
+	uint64_t unanswered;    /* Redis commands without a complete reply */
+	redis_reply reply;      /* reply being read */
+	bool has_replied;       /* the peer has sent data at some time */
+	bool is_unanswered;     /* a previous owner has written data and read no reply since */
+	bool has_reply;         /* a reply to it will arrive or has arrived */
+	uint64_t left_by;       /* family of that owner, of which another task may read the reply; 0 = none left */
 	fermata_claim *claims;
-	const fermata_fiber *inside[2]; /* by side: in a call */
-	const fermata_fiber *selects[2]; /* likewise: waits for it alone in stream_select() */
-	const fermata_fiber *asker;     /* has written, and nobody has read since */
-	const fermata_fiber *writer;    /* has written last; compared and nothing else */
+	const fermata_fiber *inside[2]; /* by side: fiber inside a call */
+	const fermata_fiber *selects[2]; /* by side: fiber that waits for this connection only, in stream_select() */
+	const fermata_fiber *asker;     /* has written, and no fiber has read since */
+	const fermata_fiber *writer;    /* last writer; compared, never dereferenced */
 } ownership;
 
-/* A fiber that waits for one. Lies on its C stack. */
+/* A fiber that waits for a connection. Stored on the fiber's C stack. */
 typedef struct turn {
-	fermata_waiter waiter; /* first: the list has these */
+	fermata_waiter waiter; /* first member: the list links these */
 	int fd;
 	fermata_side side;
 	sharing how;
 } turn;
 
 static struct {
-	ownership *at; /* by descriptor */
+	ownership *at; /* indexed by descriptor */
 	uint32_t capacity;
-	fermata_waiters turns; /* for all descriptors: mostly nobody */
+	fermata_waiters turns; /* one list for all descriptors; usually empty */
 } owners;
 
 /* Fibers */
+
+typedef struct claims {
+	fermata_claim *claims; /* connections that the handler or task has used */
+} claims;
+
+static fermata_part part;
+FERMATA_SLOT(claims, part)
 
 static bool is_family(const fermata_fiber *one, const fermata_fiber *other)
 {
@@ -133,7 +140,7 @@ static bool queues(const fermata_fiber *fiber, int fd)
 	return false;
 }
 
-/* Whether somebody of another family waits; of those that came before `before` (NULL = of all). */
+/* Returns true if a fiber of another family is queued ahead of `before` (NULL = anywhere). */
 static bool others_wait(const fermata_fiber *self, int fd, const turn *before)
 {
 	for (const fermata_waiter *one = owners.turns.first; one && one != (const fermata_waiter *)before; one = one->next) {
@@ -144,7 +151,7 @@ static bool others_wait(const fermata_fiber *self, int fd, const turn *before)
 	return false;
 }
 
-/* Whether another one waits to write that came before. */
+/* Returns true if another fiber queued earlier to write. */
 static bool is_behind(const fermata_fiber *self, int fd, const turn *mine)
 {
 	for (const fermata_waiter *one = owners.turns.first; one && one != (const fermata_waiter *)mine; one = one->next) {
@@ -158,7 +165,7 @@ static bool is_behind(const fermata_fiber *self, int fd, const turn *mine)
 
 /* The table */
 
-/* NULL = it belongs to nobody: a file, a listener, datagrams. */
+/* Returns NULL if the descriptor has no owner: a file, a listener, datagrams. */
 static ownership *find(int fd)
 {
 	uint64_t conversation = fermata_conversation_number(fd);
@@ -198,15 +205,15 @@ static void claim(ownership *it, int fd, fermata_fiber *fiber)
 		}
 	}
 	fermata_claim *mine = pemalloc(sizeof(fermata_claim), true);
-	*mine = (fermata_claim){it->claims, fiber->claims, fiber, fd, fermata_conversation_clock()};
+	*mine = (fermata_claim){it->claims, slot(fiber)->claims, fiber, fd, fermata_clock()};
 	it->claims = mine;
-	fiber->claims = mine;
-	fiber->touched = true;
+	slot(fiber)->claims = mine;
+	fermata_touch(fiber, part);
 }
 
 static void forget_claim(fermata_claim *gone)
 {
-	for (fermata_claim **at = &gone->fiber->claims; *at; at = &(*at)->next_of_fiber) {
+	for (fermata_claim **at = &slot(gone->fiber)->claims; *at; at = &(*at)->next_of_fiber) {
 		if (*at == gone) {
 			*at = gone->next_of_fiber;
 			break;
@@ -224,25 +231,25 @@ static void drop_claims(ownership *it)
 	}
 }
 
-/* What the next would become a part of. */
+/* Returns the open state that commands of the next owner would join. */
 static const char *what_is_open(const ownership *it)
 {
 	return it->open & OPEN_MULTI ? "a transaction (MULTI)" : it->open & OPEN_WATCH ? "a WATCH" : it->open & OPEN_SUBSCRIPTION
 		? "a subscription" : it->open & OPEN_MAIL ? "a mail" : it->is_late ? "a reply that was waited for in vain" : NULL;
 }
 
-/* Whether all that was asked has been answered, and read. */
+/* Returns true if every request was answered and every reply read. */
 static bool is_answered(const ownership *it, int fd)
 {
 	return !it->unanswered && !it->reply.elements && fermata_conversation_is_at_rest(fd);
 }
 
-/* The last of a family has ended, or has given it back. */
+/* The last fiber of the owning family has finished or has released the connection. */
 static void become_free(ownership *it, int fd, const fermata_fiber *by, bool has_failed)
 {
 	const char *open = what_is_open(it);
 	if (!open && UNEXPECTED(it->protocol != PROTOCOL_NEW && !is_answered(it, fd))) {
-		/* A peer that never replies may be that of a log. */
+		/* A peer that never sends data may be a log server, which does not reply. */
 		it->has_reply = it->protocol != PROTOCOL_OTHER || it->has_replied || fermata_conversation_is_unread(fd);
 		it->is_unanswered = true;
 		it->left_by = by->family;
@@ -266,7 +273,7 @@ static void become_free(ownership *it, int fd, const fermata_fiber *by, bool has
 	it->bytes_left = 0;
 }
 
-/* Whether the next may go on although the owners have not ended. */
+/* Returns true if the next owner may continue although the current one has not finished. */
 static bool is_at_rest(const ownership *it, int fd)
 {
 	return it->protocol > PROTOCOL_OTHER && !it->open && !it->bytes_left && !it->arguments_left && !it->inside[FERMATA_SIDE_READ]
@@ -275,24 +282,24 @@ static bool is_at_rest(const ownership *it, int fd)
 
 /* The queue */
 
-/* Whether a call has to wait for one of another task of the same handler, or of anybody if it belongs to nobody. */
+/* Returns true if a call has to wait for a call of another task of the same handler. Without an owner, any fiber counts. */
 static bool is_inside(const ownership *it, int fd, const fermata_fiber *self, fermata_side side, sharing how)
 {
 	if ((it->inside[side] && it->inside[side] != self) || (it->selects[side] && it->selects[side] != self)) {
 		return true;
 	}
-	/* A part of its reply may have come. */
+	/* A part of the writer's reply may have arrived. */
 	if (side == FERMATA_SIDE_WRITE && how == SHARING_IN_PLACE && it->writer && it->writer != self
 			&& it->selects[FERMATA_SIDE_READ] == it->writer) {
 		return true;
 	}
-	/* A reply that another waits for comes first. */
+	/* A reply that another fiber waits for has to be read first. */
 	return side == FERMATA_SIDE_WRITE && how != SHARING_KEPT && it->asker && it->asker != self
 		&& (it->inside[FERMATA_SIDE_READ] == it->asker || it->inside[FERMATA_SIDE_WRITE] == it->asker
 			|| it->selects[FERMATA_SIDE_READ] == it->asker || it->selects[FERMATA_SIDE_WRITE] == it->asker || queues(it->asker, fd));
 }
 
-/* `mine` is NULL for who is not in the queue yet. */
+/* `mine` is NULL for a fiber that is not queued. */
 static bool may_go_on(ownership *it, int fd, const fermata_fiber *self, fermata_side side, sharing how, const turn *mine)
 {
 	if (is_inside(it, fd, self, side, how)) {
@@ -302,11 +309,11 @@ static bool may_go_on(ownership *it, int fd, const fermata_fiber *self, fermata_
 		return true;
 	}
 	if (how == SHARING_IN_PLACE) {
-		/* A request is written in parts, and nobody comes in between. */
+		/* A request may be written in parts, which must stay together. */
 		return side == FERMATA_SIDE_READ || it->asker == self || EXPECTED(!owners.turns.first) || !is_behind(self, fd, mine);
 	}
 	if (it->claims && is_family(it->claims->fiber, self)) {
-		/* Before a new beginning others have their turn. */
+		/* Queued fibers run before a new exchange starts. */
 		return mine || side == FERMATA_SIDE_READ || EXPECTED(!owners.turns.first) || !others_wait(self, fd, NULL)
 			|| !is_at_rest(it, fd);
 	}
@@ -316,7 +323,7 @@ static bool may_go_on(ownership *it, int fd, const fermata_fiber *self, fermata_
 	return EXPECTED(!owners.turns.first) || !others_wait(self, fd, mine);
 }
 
-/* Something has changed: who may go on is woken. */
+/* Wakes the waiters that may now proceed. */
 static void wake(ownership *it, int fd)
 {
 	const fermata_fiber *first = NULL;
@@ -342,15 +349,15 @@ static ZEND_COLD void throw_late(const ownership *it)
 		(zend_ulong)fermata_fibers_shared_wait_ms(), place);
 }
 
-/* False after an exception, or when it was closed. */
+/* Returns false after an exception, or if the connection was closed. */
 static ZEND_COLD bool wait_for_turn(int fd, fermata_side side, sharing how)
 {
-	fermata_fiber *self = fermata_run.fiber;
+	fermata_fiber *self = fermata_this_fiber();
 	uint64_t due_ms = fermata_ms_to_due((int64_t)fermata_fibers_shared_wait_ms());
 	turn mine = {.waiter = {.fiber = self}, .fd = fd, .side = side, .how = how};
 	ownership *it = &owners.at[fd];
 	if (UNEXPECTED(!fermata_hook_may_wait())) {
-		fermata_guard_refuse("stream or socket");
+		fermata_refuse_shared("stream or socket");
 		return false;
 	}
 	const fermata_fiber *holder = fermata_owner_waited_for(fd, self);
@@ -358,12 +365,12 @@ static ZEND_COLD bool wait_for_turn(int fd, fermata_side side, sharing how)
 		return false;
 	}
 	if (it->claims && is_family(it->claims->fiber, self) && !is_inside(it, fd, self, side, how)) {
-		/* It gives it back to those who wait. */
+		/* The fiber yields the connection to those queued. */
 		drop_claims(it);
 		wake(it, fd);
 	}
 	fermata_waiters_add(&owners.turns, &mine.waiter);
-	self->queues_for = fermata_guard_key_of_fd(fd);
+	fermata_note_awaited(self, fermata_key_of_fd(fd));
 	fermata_wait_result waited = FERMATA_WAIT_WOKEN;
 	bool is_mine = false;
 	while (mine.waiter.list && !(is_mine = may_go_on(&owners.at[fd], fd, self, side, how, &mine))) {
@@ -372,7 +379,7 @@ static ZEND_COLD bool wait_for_turn(int fd, fermata_side side, sharing how)
 			break;
 		}
 	}
-	self->queues_for = 0;
+	fermata_note_awaited(self, 0);
 	bool is_closed = !mine.waiter.list;
 	fermata_waiters_remove(&mine.waiter);
 	it = &owners.at[fd];
@@ -380,13 +387,13 @@ static ZEND_COLD bool wait_for_turn(int fd, fermata_side side, sharing how)
 		if (waited == FERMATA_WAIT_DUE) {
 			throw_late(it);
 		}
-		/* It may have been woken to go on. */
+		/* The fiber may have been woken to proceed, so wake the next. */
 		wake(it, fd);
 	}
 	return is_mine;
 }
 
-/* What the owner before has left unanswered is for nobody but its own tasks. */
+/* Only tasks of the previous owner may read its outstanding reply. */
 static ZEND_COLD void take_over(ownership *it, int fd, const fermata_fiber *self, fermata_side side)
 {
 	if (it->left_by && it->left_by == self->family) {
@@ -397,7 +404,7 @@ static ZEND_COLD void take_over(ownership *it, int fd, const fermata_fiber *self
 	}
 }
 
-/* For calls */
+/* Entry points of hooked calls */
 
 static bool is_blocking(int fd)
 {
@@ -422,8 +429,8 @@ void fermata_owner_note_wait(int fd)
 bool fermata_owner_begin_wait(int fd, fermata_side side)
 {
 	ownership *it = known(fd);
-	const fermata_fiber *self = fermata_run.fiber;
-	/* A wait takes nothing: who finds another one inside waits beside that one. */
+	const fermata_fiber *self = fermata_this_fiber();
+	/* Waiting does not own the connection; several fibers may wait at the same time. */
 	if (!it || it->inside[side] || it->selects[side] || fermata_conversation_is_kept(fd) || (it->claims ? !is_family(it->claims->fiber, self) : !it->is_in_place)) {
 		return false;
 	}
@@ -434,8 +441,8 @@ bool fermata_owner_begin_wait(int fd, fermata_side side)
 void fermata_owner_end_wait(int fd, fermata_side side)
 {
 	ownership *it = known(fd);
-	/* It may have been closed meanwhile. */
-	if (EXPECTED(it && it->selects[side] == fermata_run.fiber)) {
+	/* The connection may have been closed during the wait. */
+	if (EXPECTED(it && it->selects[side] == fermata_this_fiber())) {
 		it->selects[side] = NULL;
 		if (UNEXPECTED(owners.turns.first)) {
 			wake(it, fd);
@@ -445,20 +452,20 @@ void fermata_owner_end_wait(int fd, fermata_side side)
 
 bool fermata_owner_enter(int fd, fermata_side side, bool *entered)
 {
-	fermata_fiber *self = fermata_run.fiber;
+	fermata_fiber *self = fermata_this_fiber();
 	*entered = false;
 	if (UNEXPECTED(!fermata.handling || fermata.forked || fd < 0)) {
 		return true;
 	}
 	ownership *it = find(fd);
-	/* While somebody is inside a call TLS has it not blocking. */
+	/* A TLS stream is non-blocking while a fiber is inside a call. */
 	if (!it || it->inside[side] == self || (!it->claims && !it->inside[!side] && !it->is_in_place && !is_blocking(fd))) {
 		return true;
 	}
 	sharing how = sharing_of(it, fd);
 	if (UNEXPECTED(!may_go_on(it, fd, self, side, how, NULL))) {
 		if (UNEXPECTED(fermata_conversation_is_gone(fd))) {
-			/* Closed by a way that nobody sees. */
+			/* The socket was closed by a call that is not hooked. */
 			fermata_owner_closed(fd);
 			return fermata_owner_enter(fd, side, entered);
 		}
@@ -484,16 +491,16 @@ bool fermata_owner_enter(int fd, fermata_side side, bool *entered)
 void fermata_owner_leave(int fd, fermata_side side, bool is_done, bool is_timed_out)
 {
 	ownership *it = known(fd);
-	/* It may have been closed meanwhile. */
-	if (UNEXPECTED(!it || it->inside[side] != fermata_run.fiber)) {
+	/* The connection may have been closed during the call. */
+	if (UNEXPECTED(!it || it->inside[side] != fermata_this_fiber())) {
 		return;
 	}
 	it->inside[side] = NULL;
 	if (EXPECTED(is_done)) {
-		it->asker = side == FERMATA_SIDE_WRITE ? fermata_run.fiber : NULL;
-		it->writer = side == FERMATA_SIDE_WRITE ? fermata_run.fiber : it->writer;
+		it->asker = side == FERMATA_SIDE_WRITE ? fermata_this_fiber() : NULL;
+		it->writer = side == FERMATA_SIDE_WRITE ? fermata_this_fiber() : it->writer;
 		it->has_replied |= side == FERMATA_SIDE_READ;
-		/* Of what comes now nobody knows whether it is the reply to the first question or to a later one; Redis is counted. */
+		/* A late reply can no longer be matched to its request, except on Redis, whose replies are counted. */
 		it->is_late &= it->protocol != PROTOCOL_REDIS;
 	} else if (UNEXPECTED(is_timed_out && side == FERMATA_SIDE_READ && it->asker)) {
 		it->is_late = true;
@@ -515,7 +522,7 @@ void fermata_owner_left(int fd, fermata_side side, const fermata_fiber *fiber)
 bool fermata_owner_is_other_inside(int fd, fermata_side side)
 {
 	const ownership *it = known(fd);
-	return it && it->inside[!side] && it->inside[!side] != fermata_run.fiber;
+	return it && it->inside[!side] && it->inside[!side] != fermata_this_fiber();
 }
 
 bool *fermata_owner_flipped(int fd)
@@ -525,7 +532,7 @@ bool *fermata_owner_flipped(int fd)
 	return it ? &it->is_flipped : &nowhere;
 }
 
-/* What is said */
+/* Protocol parsers */
 
 static bool is_word(const char *text, size_t len, const char *word)
 {
@@ -548,15 +555,15 @@ static void note_redis(ownership *it, const char *name, size_t len)
 	}
 }
 
-/* Commands are lists of strings with their lengths; of one that is not written at once the lengths tell where it goes on. */
+/* Commands are arrays of strings with lengths. The lengths show where a partly written command continues. */
 static void read_redis(ownership *it, const char *at, size_t len)
 {
 	const char *end = at + len;
 	while (at < end) {
 		if (it->bytes_left) {
-			uint64_t part = MIN(it->bytes_left, (uint64_t)(end - at));
-			at += part;
-			it->bytes_left -= part;
+			uint64_t piece = MIN(it->bytes_left, (uint64_t)(end - at));
+			at += piece;
+			it->bytes_left -= piece;
 			continue;
 		}
 		const char *line = memchr(at, '\n', (size_t)(end - at));
@@ -600,7 +607,7 @@ static bool begins_with(const char *text, size_t len, const char *beginning)
 	return len >= strlen(beginning) && strncasecmp(text, beginning, strlen(beginning)) == 0;
 }
 
-/* Libraries write whole lines; the line with the dot ends a mail. */
+/* Libraries write complete lines; the line with the dot ends a mail. */
 static void read_smtp(ownership *it, const char *text, size_t len)
 {
 	if (it->open & OPEN_TEXT) {
@@ -635,7 +642,7 @@ void fermata_owner_wrote(int fd, const char *text, size_t len)
 	}
 }
 
-/* A line of a reply has come to its end. False when it is no line of Redis. */
+/* Handles the end of a reply line. Returns false if the line is not valid Redis protocol. */
 static bool end_reply_line(redis_reply *it)
 {
 	uint64_t number = it->is_negative ? 0 : it->number;
@@ -652,7 +659,7 @@ static bool end_reply_line(redis_reply *it)
 			it->elements += 2 * number;
 			break;
 		case '|':
-			/* Attributes stand before what they belong to. */
+			/* Attributes precede the value that they belong to. */
 			it->elements += 2 * number + 1;
 			break;
 		default:
@@ -663,15 +670,15 @@ static bool end_reply_line(redis_reply *it)
 	return true;
 }
 
-/* Counts the replies of Redis (RESP2 and RESP3) that have come to their end. */
+/* Counts complete replies of Redis (RESP2 and RESP3). */
 static void read_replies(ownership *it, const char *at, size_t len)
 {
 	redis_reply *reply = &it->reply;
 	for (const char *end = at + len; at < end;) {
 		if (reply->bytes_left) {
-			uint64_t part = MIN(reply->bytes_left, (uint64_t)(end - at));
-			at += part;
-			reply->bytes_left -= part;
+			uint64_t piece = MIN(reply->bytes_left, (uint64_t)(end - at));
+			at += piece;
+			reply->bytes_left -= piece;
 		} else if (!reply->kind) {
 			reply->is_push = reply->elements ? reply->is_push : *at == '>';
 			reply->elements += !reply->elements;
@@ -707,7 +714,7 @@ void fermata_owner_read(int fd, const char *text, size_t len)
 	}
 }
 
-/* Ends */
+/* Cleanup */
 
 void fermata_owners_forget(void)
 {
@@ -724,7 +731,7 @@ void fermata_owner_closed(int fd)
 	*it = (ownership){0};
 	turn *next;
 	while (UNEXPECTED(owners.turns.first) && (next = first_in_queue(fd))) {
-		next->waiter.fiber->queues_for = 0;
+		fermata_note_awaited(next->waiter.fiber, 0);
 		fermata_waiters_remove(&next->waiter);
 		fermata_wake(next->waiter.fiber);
 	}
@@ -763,9 +770,9 @@ static void give_back(fermata_claim *mine, bool has_failed)
 	}
 }
 
-void fermata_owners_give_back(uint64_t since)
+static void on_unlock(uint64_t since)
 {
-	fermata_claim *one = fermata_run.fiber->claims, *next;
+	fermata_claim *one = slot(fermata_this_fiber())->claims, *next;
 	for (; UNEXPECTED(one); one = next) {
 		next = one->next_of_fiber;
 		if (one->begun_at >= since) {
@@ -774,12 +781,12 @@ void fermata_owners_give_back(uint64_t since)
 	}
 }
 
-void fermata_owners_settle(fermata_fiber *fiber)
+static void on_clean_up(fermata_fiber *fiber)
 {
-	while (fiber->claims) {
-		ownership *it = &owners.at[fiber->claims->fd];
+	while (slot(fiber)->claims) {
+		ownership *it = &owners.at[slot(fiber)->claims->fd];
 		for (int side = 0; side < 2; side++) {
-			/* Of a Fiber of the program's that is suspended inside a call. */
+			/* A PHP Fiber is suspended inside a call. */
 			if (UNEXPECTED(it->inside[side] == fiber)) {
 				it->inside[side] = NULL;
 			}
@@ -787,36 +794,36 @@ void fermata_owners_settle(fermata_fiber *fiber)
 				it->selects[side] = NULL;
 			}
 		}
-		give_back(fiber->claims, fiber->has_failed);
+		give_back(slot(fiber)->claims, fiber->has_failed);
 	}
 }
 
 void fermata_owners_cut_short(const fermata_fiber *fiber, uint64_t since)
 {
-	for (const fermata_claim *one = fiber->claims; one; one = one->next_of_fiber) {
+	for (const fermata_claim *one = slot(fiber)->claims; one; one = one->next_of_fiber) {
 		owners.at[one->fd].is_cut_short |= fermata_conversation_used_at(one->fd) > since;
 	}
 }
 
-void fermata_owners_rest(const fermata_fiber *fiber)
+static void on_wait(fermata_fiber *fiber)
 {
 	if (EXPECTED(!owners.turns.first)) {
 		return;
 	}
-	for (const fermata_claim *one = fiber->claims; one; one = one->next_of_fiber) {
+	for (const fermata_claim *one = slot(fiber)->claims; one; one = one->next_of_fiber) {
 		wake(&owners.at[one->fd], one->fd);
 	}
 }
 
-void fermata_owners_move(fermata_fiber *from, fermata_fiber *to)
+static void on_move(fermata_fiber *from, fermata_fiber *to)
 {
-	while (from->claims) {
-		fermata_claim *one = from->claims;
+	while (slot(from)->claims) {
+		fermata_claim *one = slot(from)->claims;
 		ownership *it = &owners.at[one->fd];
-		from->claims = one->next_of_fiber;
-		one->next_of_fiber = to->claims;
+		slot(from)->claims = one->next_of_fiber;
+		one->next_of_fiber = slot(to)->claims;
 		one->fiber = to;
-		to->claims = one;
+		slot(to)->claims = one;
 		for (int side = 0; side < 2; side++) {
 			if (UNEXPECTED(it->inside[side] == from)) {
 				it->inside[side] = to;
@@ -848,7 +855,7 @@ const fermata_fiber *fermata_owner_waited_for(int fd, const fermata_fiber *by)
 			return it->selects[side];
 		}
 	}
-	/* One that is not in the queue may have ended. */
+	/* A fiber outside the queue may already have finished. */
 	return it->asker && it->asker != by && queues(it->asker, fd) ? it->asker : NULL;
 }
 
@@ -861,4 +868,17 @@ void fermata_owners_free(void)
 		pefree(owners.at, true);
 	}
 	memset(&owners, 0, sizeof(owners));
+}
+
+static bool has_rest(const fermata_fiber *fiber)
+{
+	return slot(fiber)->claims;
+}
+
+static fermata_part part = {.size = sizeof(claims), .on_clean_up = on_clean_up, .has_rest = has_rest, .on_move = on_move,
+	.on_wait = on_wait, .on_unlock = on_unlock};
+
+void fermata_owners_init(void)
+{
+	fermata_part_register(&part);
 }

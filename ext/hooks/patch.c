@@ -1,9 +1,9 @@
-/* Exchanging what an object calls.
+/* Replaces functions in an object's relocation tables.
  *
- * An object (the program, a shared library) calls functions of others through a table of addresses that the dynamic linker
- * has filled in. The entries are found by the names of their relocations; each that was changed is remembered, and gets its
- * old value back when the extension ends, since the object may outlive it. Only 64-bit ELF with addends is known here: that is
- * Linux on x86-64 and ARM, with glibc and with musl. */
+ * An object (the program or a shared library) calls functions of other objects through a table of addresses that the dynamic
+ * linker fills in. Entries are found by the symbol names of their relocations. Each change is recorded, and the old value is
+ * restored when the extension shuts down, since the object may outlive it. Supports only 64-bit ELF with addends: Linux on
+ * x86-64 and ARM, with glibc or musl. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
@@ -14,7 +14,7 @@
 #include <elf.h>
 #include <link.h>
 #include <sys/mman.h>
-#include "core/small.h"
+#include "base/optimize_size.h"
 
 #if defined(__x86_64__) && defined(__LP64__)
 # define IS_FUNCTION(type) ((type) == R_X86_64_JUMP_SLOT || (type) == R_X86_64_GLOB_DAT)
@@ -36,7 +36,7 @@ static struct {
 
 typedef struct search {
 	const char *object;
-	const fermata_replacement *calls; /* NULL = only look whether it is there */
+	const fermata_replacement *calls; /* NULL = only search for the object */
 	size_t calls_len;
 	bool is_found;
 	uint32_t changed, failed;
@@ -58,8 +58,8 @@ bool fermata_patch_is_possible(void)
 #endif
 }
 
-/* The kernel's word on how memory is mapped; the linker makes tables read-only when it has filled them. Most places lie in
- * the region of the one before, which is asked for once as long as nothing is loaded or unloaded. */
+/* Cached region of /proc/self/maps: the linker makes tables read-only after filling them. Most entries are in the same region as
+ * the previous entry. The region is read again only after an object was loaded or unloaded. */
 static struct {
 	uintptr_t from, to;
 	int protection;
@@ -134,14 +134,14 @@ bool fermata_patch_lasting(void **place, void *value)
 	return *place == value || store(place, value);
 }
 
-/* What is changed next may have been loaded since. */
+/* Invalidates the cached region: an object may have been loaded since. */
 uint32_t fermata_patch_len(void)
 {
 	forget_region();
 	return changes.len;
 }
 
-/* Of an object that was unloaded meanwhile the memory may be gone, or somebody else's. */
+/* The memory of an unloaded object may be unmapped or reused. */
 static bool is_ours(const change *it)
 {
 	int protection = protection_of((uintptr_t)it->place);
@@ -170,7 +170,7 @@ static bool is_object(const struct dl_phdr_info *info, const char *object)
 		const char *name = slash ? slash + 1 : info->dlpi_name;
 		return strncmp(name, object, strlen(object)) == 0;
 	}
-	/* Wherever this function of PHP is: the program, or libphp. */
+	/* Matches the object that contains this function of PHP: the program or libphp. */
 	uintptr_t address = (uintptr_t)&zend_execute_ex;
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
@@ -183,7 +183,7 @@ static bool is_object(const struct dl_phdr_info *info, const char *object)
 }
 
 #ifndef FERMATA_PATCH_UNKNOWN
-/* glibc turns offsets into addresses, musl does not. */
+/* glibc relocates these addresses in place; musl does not. */
 static const void *address_of(const struct dl_phdr_info *info, ElfW(Addr) value)
 {
 	return (const void *)(value < info->dlpi_addr ? info->dlpi_addr + value : value);
@@ -249,7 +249,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
 		exchange(info, it);
 	}
 #endif
-	/* Libraries may be there more than once: libcurl and libcurl-gnutls. */
+	/* Continue: a library may be loaded more than once, such as libcurl and libcurl-gnutls. */
 	return 0;
 }
 

@@ -1,11 +1,11 @@
-/* Commands: their pipes, and their end. */
+/* Commands started by PHP: their pipes and their exit. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
-#include "core/process.h"
+#include "hooks/process.h"
 #include "hooks/hooks.h"
 #include "ext/standard/file.h"
 #include <errno.h>
@@ -18,18 +18,18 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "core/small.h"
+#include "base/optimize_size.h"
 
-/* Of linux/close_range.h, which not all systems have. */
+/* From linux/close_range.h, which not all systems have. */
 #define CLOSE_ON_EXEC (1U << 2)
 
-/* The end of a process that nobody waits for any more. */
+/* A process that is reaped when it exits, though no caller waits for it. */
 typedef struct orphan {
 	fermata_watcher watcher;
 	int pidfd;
 } orphan;
 
-/* What popen() of ours has begun. */
+/* A command started by popen(). */
 typedef struct command {
 	struct command *next;
 	FILE *file;
@@ -52,13 +52,13 @@ static void bury(fermata_watcher *watcher, short happened)
 {
 	orphan *it = (orphan *)watcher;
 	siginfo_t info;
-	/* Not by its number: who has waited for it meanwhile has freed that for another. */
+	/* Wait by descriptor: after another waitpid() the number may belong to another process. */
 	waitid(P_PIDFD, (id_t)it->pidfd, &info, WEXITED | WNOHANG);
 	close(it->pidfd);
 	pefree(it, true);
 }
 
-/* Its status is no longer asked for, but its entry in the kernel's table has to go. Takes `pidfd`. */
+/* Reaps the process when it exits and discards its status. Takes ownership of `pidfd`. */
 static ZEND_COLD void adopt(int pidfd)
 {
 	short why;
@@ -71,11 +71,12 @@ static ZEND_COLD void adopt(int pidfd)
 	}
 }
 
-/* False when nobody waits any more. */
+/* Returns false if the wait was ended. */
 static bool wait_for(fermata_hook_place place, struct pollfd *one)
 {
 	switch (place) {
 		case FERMATA_PLACE_WAITS: return fermata_hook_wait_fds(one, 1, FERMATA_NEVER) != FERMATA_WAIT_FAILED;
+		case FERMATA_PLACE_HOLDS: return fermata_hook_hold_fds(one, 1, FERMATA_NEVER) != FERMATA_WAIT_FAILED;
 		case FERMATA_PLACE_BOUNDED: return fermata_hook_poll_bounded(one, 1, -1) != 0;
 		case FERMATA_PLACE_CUT:
 		case FERMATA_PLACE_FREE: break;
@@ -83,7 +84,7 @@ static bool wait_for(fermata_hook_place place, struct pollfd *one)
 	return false;
 }
 
-/* `is_last`: who asks forgets the number of the process, however the wait ends. */
+/* `is_last`: the caller drops the process number, however the wait ends. */
 static pid_t wait_for_end(pid_t pid, int *status, bool is_last)
 {
 	fermata_hook_place place = fermata_hook_where();
@@ -113,13 +114,14 @@ static pid_t wait_for_end(pid_t pid, int *status, bool is_last)
 	}
 }
 
-/* Whether PHP releases what proc_open() has given. That looks whether the command has ended, and forgets it if not. */
+/* Returns true if waitpid(WNOHANG) was called by PHP while freeing a resource of proc_open(). PHP then drops the process even if
+ * it is still running. */
 static bool is_released(void)
 {
 	const zend_execute_data *frame = EG(current_execute_data);
 	const zend_module_entry *module = frame && frame->func && frame->func->type == ZEND_INTERNAL_FUNCTION
 		? frame->func->internal_function.module : NULL;
-	return fermata_hook_is_loop() && fermata.worker && !fermata.forked && !fermata_run.stopped
+	return fermata_hook_is_loop() && fermata.worker && !fermata.forked && !fermata_is_stopped()
 		&& !(module && strcmp(module->name, "pcntl") == 0);
 }
 
@@ -141,11 +143,12 @@ static pid_t hooked_waitpid(pid_t pid, int *status, int options)
 	if (options != 0 || pid <= 0) {
 		return waitpid(pid, status, options);
 	}
-	/* proc_close() says so. */
+	/* proc_close() sets this flag. */
 	return wait_for_end(pid, status, FG(pclose_wait) != 0);
 }
 
-/* A pipe, and not one of the process's own under another number, as that of php://stderr: all handlers may write to those. */
+/* Returns true for a pipe other than the process's own standard streams under another number, such as that of php://stderr. All
+ * handlers may write to those. */
 static bool is_pipe(const struct stat *found)
 {
 	struct stat own;
@@ -160,7 +163,7 @@ static bool is_pipe(const struct stat *found)
 	return true;
 }
 
-/* What another process does not take away between the question and the answer, on kernels that can. */
+/* Reads without blocking, on kernels that support it, even if another process empties the pipe after the poll. */
 static ssize_t read_now(int fd, void *buf, size_t len)
 {
 #ifdef RWF_NOWAIT
@@ -221,7 +224,7 @@ static ssize_t hooked_read_chk(int fd, void *buf, size_t len, size_t size)
 	return hooked_read(fd, buf, len);
 }
 
-/* A pipe that can be written to takes PIPE_BUF bytes without blocking; a blocking write takes all. */
+/* A writable pipe accepts PIPE_BUF bytes without blocking; a blocking write() writes everything. */
 static ssize_t hooked_write(int fd, const void *buf, size_t len)
 {
 	struct stat found;
@@ -259,11 +262,11 @@ static ssize_t hooked_write(int fd, const void *buf, size_t len)
 	return (ssize_t)written;
 }
 
-/* PHP opens files for all commands of this process to have. What proc_open() gives is copied without the flag. */
+/* PHP opens files without close-on-exec. The descriptors that proc_open() passes to the command are duplicated without the flag. */
 void fermata_files_keep_out(void)
 {
 #ifdef SYS_close_range
-	/* Kernels before 5.11 refuse it. */
+	/* Kernels before 5.11 do not support the flag. */
 	syscall(SYS_close_range, STDERR_FILENO + 1U, ~0U, CLOSE_ON_EXEC);
 #endif
 }
@@ -276,7 +279,7 @@ static pid_t spawn_shell(const char *text, int child_end, int number)
 	if ((errno = posix_spawn_file_actions_init(&actions)) != 0) {
 		return -1;
 	}
-	/* On the same number dup2() would leave the end to be closed; both ends are over those of the standard streams. */
+	/* dup2() onto the same number would leave close-on-exec set; both ends are above the standard streams. */
 	int error = posix_spawn_file_actions_adddup2(&actions, child_end, number);
 	if (!error) {
 		error = posix_spawn(&pid, "/bin/sh", &actions, NULL, arguments, *fermata_environ);
@@ -286,7 +289,7 @@ static pid_t spawn_shell(const char *text, int child_end, int number)
 	return error ? -1 : pid;
 }
 
-/* As popen(), whose number of the process nobody can ask for. */
+/* Like popen(), which never returns the process number to PHP. */
 static FILE *hooked_popen(const char *text, const char *mode)
 {
 	int fds[2];

@@ -1,4 +1,4 @@
-/* What hooked objects call in place of the C library's recv(), send(), accept() and connect(). */
+/* Replacements for the C library's recv(), send(), accept() and connect() in hooked objects. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
@@ -11,11 +11,11 @@
 #include <limits.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "core/small.h"
+#include "base/optimize_size.h"
 
 #define MS_PER_S 1000
 
-/* The call has said that it would block. Whether it may be tried again: something has happened. */
+/* Waits after a call that would block. Returns true if the call may be retried. */
 static bool wait_for(fermata_hook_place place, int fd, short events, int timeout_option)
 {
 	struct timeval timeout = {0};
@@ -30,6 +30,11 @@ static bool wait_for(fermata_hook_place place, int fd, short events, int timeout
 		case FERMATA_PLACE_WAITS:
 			is_ready = fermata_hook_wait_fd(fd, events, fermata_ms_to_due(timeout_ms), &happened) == FERMATA_WAIT_WOKEN;
 			break;
+		case FERMATA_PLACE_HOLDS: {
+			struct pollfd one = {.fd = fd, .events = events};
+			is_ready = fermata_hook_hold_fds(&one, 1, fermata_ms_to_due(timeout_ms)) == FERMATA_WAIT_WOKEN;
+			break;
+		}
 		case FERMATA_PLACE_CUT: fermata_conversation_end(fd); break;
 		case FERMATA_PLACE_BOUNDED:
 		case FERMATA_PLACE_FREE: {
@@ -40,7 +45,7 @@ static bool wait_for(fermata_hook_place place, int fd, short events, int timeout
 	}
 	errno = EAGAIN;
 	if (UNEXPECTED(happened & POLLNVAL)) {
-		/* Closed: the number may be that of another file by now. */
+		/* The socket was closed; its number may already belong to another file. */
 		errno = EBADF;
 		is_ready = false;
 	}
@@ -53,7 +58,7 @@ static bool is_blocking(int fd)
 	return flags >= 0 && !(flags & O_NONBLOCK);
 }
 
-/* Whether a call of a socket that says it would block has to be waited for. */
+/* Returns true if a call failed with EAGAIN on a blocking socket and has to be waited for. */
 static bool has_to_wait(ssize_t done, int fd)
 {
 	return done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) && is_blocking(fd);
@@ -86,7 +91,7 @@ static ssize_t receive(int fd, void *buf, size_t len, int flags, struct sockaddr
 	}
 }
 
-/* The extension sockets; of streams streams.c knows more. */
+/* Returns true in functions of the extension sockets. For streams, streams.c decides. */
 static bool is_called_by_sockets(void)
 {
 	const zend_execute_data *frame = EG(current_execute_data);
@@ -141,7 +146,7 @@ static ssize_t transmit(int fd, const void *buf, size_t len, int flags, const st
 	for (;;) {
 		ssize_t part = sendto(fd, (const char *)buf + sent, len - sent, flags | MSG_DONTWAIT, to, to_len);
 		if (part >= 0) {
-			/* Of a stream a blocking call sends all. */
+			/* A blocking send() on a stream socket sends all bytes. */
 			sent += (size_t)part;
 			if (sent >= len || part == 0 || !is_blocking(fd)) {
 				return (ssize_t)sent;
@@ -189,12 +194,13 @@ static ssize_t hooked_send(int fd, const void *buf, size_t len, int flags)
 static ssize_t hooked_socket_write(int fd, const void *buf, size_t len)
 {
 	ssize_t written = hooked_sendto(fd, buf, len, 0, NULL, 0);
-	/* An extension sockets that is a part of PHP's own file shares its table of calls. */
+	/* If the extension sockets is linked into PHP's own binary, both share one table, so descriptors of other files are written
+	 * here, too. */
 	return UNEXPECTED(written < 0 && errno == ENOTSOCK) ? write(fd, buf, len) : written;
 }
 
-/* A socket that listens may be shared by all workers, and who comes second would block: what is there to be accepted is
- * looked for and taken by one worker at a time. A lock of the kernel's is let go by one that dies. */
+/* Workers may share a listening socket, and the second to accept would block. So only one worker at a time polls and accepts.
+ * The kernel releases the lock if its owner crashes. */
 static int accept_lock = -1;
 
 void fermata_hook_sockets_init(void)
@@ -247,10 +253,11 @@ static int hooked_connect(int fd, const struct sockaddr *to, socklen_t to_len)
 	fermata_hook_place place = fermata_hook_where();
 	if (place != FERMATA_PLACE_FREE) {
 		fermata_conversation_opened(fd);
-		/* A command that another handler starts would keep it open: its server would go on waiting, with its locks. */
+		/* A command started by another handler would otherwise inherit the connection and keep it open, with its locks on the
+		 * server. */
 		fcntl(fd, F_SETFD, FD_CLOEXEC);
 	}
-	/* A Unix socket connects at once, or says something that cannot be waited for. */
+	/* A Unix socket connects immediately or fails with an error that cannot be waited for. */
 	if (flags < 0 || (flags & O_NONBLOCK) || to->sa_family == AF_UNIX || place == FERMATA_PLACE_FREE) {
 		return connect(fd, to, to_len);
 	}
@@ -263,7 +270,7 @@ static int hooked_connect(int fd, const struct sockaddr *to, socklen_t to_len)
 			return -1;
 		}
 		if (!is_ready) {
-			/* As the kernel when SO_SNDTIMEO is over. */
+			/* Same error as the kernel's after SO_SNDTIMEO. */
 			error = EG(exception) ? ECANCELED : EINPROGRESS;
 		} else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0) {
 			error = errno;

@@ -1,13 +1,13 @@
 /* proc_open() without a copy of the worker.
  *
- * PHP before 8.3 forks for it. The kernel then copies the tables of all of the worker's memory, and the worker pays for every
- * page that it writes to next: tens of milliseconds in which the loop stands still. So what PHP's child would do, which is
- * close(), dup2(), chdir() and an exec, is collected, and posix_spawn() does it, for which nothing is copied.
+ * PHP before 8.3 calls fork(). The kernel then copies the page tables of the worker's memory, and the worker takes a page fault
+ * on each page it writes next. That stops the loop for tens of milliseconds. PHP's child only calls close(), dup2(), chdir() and
+ * an exec function. These calls are collected and passed to posix_spawn(), which copies nothing.
  *
- * fork() answers 0 first, as in a child. The calls that PHP makes then come here as well (patch.c) and are written down. At the
- * exec the command is started, and fork() answers a second time, with its number: the stack from fork() up to where PHP's
- * function was called is what it was at the first answer, and so are the registers. Of anything else PHP's child changes
- * `environ` alone. What posix_spawn() refuses is forked for after all, so errors of the child are told as PHP tells them. */
+ * fork() first returns 0, as in a child. The calls that PHP then makes are recorded (patch.c). At the exec, posix_spawn() starts
+ * the command, and fork() returns a second time, with the process number. For that, the registers and the stack between fork()
+ * and the frame of PHP's function are restored. The only other variable that PHP's child changes is `environ`. If posix_spawn()
+ * refuses the actions, fork() runs after all, so PHP reports errors of the child as usual. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
@@ -15,8 +15,8 @@
 # include "config.h"
 #endif
 #include "hooks/hooks.h"
-#include "core/process.h"
-#include "core/small.h"
+#include "hooks/process.h"
+#include "base/optimize_size.h"
 
 #ifdef FERMATA_PROC_OPEN_FORKS
 #include <alloca.h>
@@ -26,53 +26,67 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-/* Of the stack: the frame of PHP's function and ours. */
+/* Saved stack: the frames of PHP's function and of the replacement. */
 #define SAVED_BYTES_MAX 16384
-/* What has to lie between what is put back and the frame of the function that does it. */
+/* Minimum distance between the restored stack and the frame of the function that restores it. */
 #define GAP_BYTES 1024
-/* Of the shell it starts; PHP gives three, and the NULL. */
+/* Arguments of the shell that PHP starts: three and the NULL. */
 #define ARGUMENTS_MAX 8
 
 static struct {
 	zif_handler original;
 	zend_internal_function *function;
 	bool is_collecting;
-	bool is_over;   /* fork() answers for the second time */
-	pid_t pid;      /* what it answers then; -1 = it forks */
-	char *from;     /* of the stack, what was saved */
+	bool is_over;   /* fork() is returning for the second time */
+	pid_t pid;      /* its second return value; -1 = call the real fork() */
+	char *from;     /* start of the saved stack */
 	size_t len;
 	char **environment;
 	posix_spawn_file_actions_t actions;
-	int refused;    /* an error number of what was to be collected; 0 = none */
+	int refused;    /* errno of an action that could not be collected; 0 = none */
 	ucontext_t registers;
 	char stack[SAVED_BYTES_MAX];
 } spawn;
 
-/* In place of PHP's function. */
+/* The call of proc_open() that the fiber is inside. */
+typedef struct opening {
+	const zend_execute_data *call; /* NULL = none */
+	const char *until;             /* end of that call's C stack */
+} opening;
+
+static fermata_part part = {.size = sizeof(opening)};
+FERMATA_SLOT(opening, part)
+
+void fermata_spawn_init(void)
+{
+	fermata_part_register(&part);
+}
+
+/* Replaces PHP's function. */
 static void open_process(INTERNAL_FUNCTION_PARAMETERS)
 {
-	fermata_fiber *fiber = fermata.handling ? fermata_run.fiber : NULL;
+	fermata_fiber *fiber = fermata.handling ? fermata_this_fiber() : NULL;
 	if (fiber) {
-		fiber->opens_process = execute_data;
-		fiber->opens_process_until = __builtin_frame_address(0);
-		/* What PHP opens for the command it does afterwards: one that has its number already is not copied to it. */
+		slot(fiber)->call = execute_data;
+		slot(fiber)->until = __builtin_frame_address(0);
+		/* PHP opens the command's pipes afterwards. A descriptor that already has its target number is not duplicated. */
 		fermata_files_keep_out();
 	}
 	spawn.original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 	if (fiber) {
-		fiber->opens_process = NULL;
+		slot(fiber)->call = NULL;
 	}
 }
 
-/* Whether fork() was called by PHP's proc_open(), whose frame ends at a known place. */
+/* Returns true if proc_open() of PHP called fork() and the end of its frame is known. */
 static bool is_known_caller(const char *here)
 {
 	if (!fermata_hook_is_loop() || !fermata.handling || fermata.forked || spawn.is_collecting) {
 		return false;
 	}
-	const fermata_fiber *fiber = fermata_run.fiber;
-	return fiber->opens_process && fiber->opens_process == EG(current_execute_data) && fiber->opens_process_until > here
-		&& (size_t)(fiber->opens_process_until - here) < SAVED_BYTES_MAX - GAP_BYTES;
+	const fermata_fiber *fiber = fermata_this_fiber();
+	return slot(fiber)->call && slot(fiber)->call == EG(current_execute_data) && slot(fiber)->until > here
+		&& (size_t)(slot(fiber)->until - here) < SAVED_BYTES_MAX - GAP_BYTES;
 }
 
 static char *stack_pointer(const ucontext_t *registers)
@@ -87,7 +101,7 @@ static char *stack_pointer(const ucontext_t *registers)
 static void begin(void)
 {
 	spawn.from = stack_pointer(&spawn.registers);
-	spawn.len = (size_t)(fermata_run.fiber->opens_process_until - spawn.from);
+	spawn.len = (size_t)(slot(fermata_this_fiber())->until - spawn.from);
 	memcpy(spawn.stack, spawn.from, spawn.len);
 	spawn.environment = *fermata_environ;
 	spawn.is_collecting = true;
@@ -111,7 +125,7 @@ static pid_t hooked_fork(void)
 	return spawn.pid >= 0 ? spawn.pid : fork();
 }
 
-/* Called from below what it writes to. */
+/* Restores the stack. Must run below the memory that it writes to. */
 static ZEND_NORETURN __attribute__((noinline)) void put_back(void)
 {
 	memcpy(spawn.from, spawn.stack, spawn.len);
@@ -186,7 +200,7 @@ static int hooked_execvp(const char *file, char *const *arguments)
 	start(file, arguments, *fermata_environ, true);
 }
 
-/* Those up to the NULL. False when there are more than PHP gives. */
+/* Collects arguments up to NULL; returns false if there are too many. */
 static bool take_arguments(char **arguments, const char *first, va_list *rest)
 {
 	size_t len = 0;
@@ -246,7 +260,7 @@ static struct {
 	zend_internal_function *function;
 } spawn;
 
-/* In place of PHP's function, which calls posix_spawn() by itself. What it opens for the command it does afterwards. */
+/* Replaces PHP's function, which calls posix_spawn() itself. PHP opens the command's pipes afterwards. */
 static void open_process(INTERNAL_FUNCTION_PARAMETERS)
 {
 	if (fermata.handling) {
@@ -262,6 +276,10 @@ bool fermata_spawn_closes(int fd)
 {
 	return false;
 }
+
+void fermata_spawn_init(void)
+{
+}
 #endif
 
 void fermata_spawn_start(void)
@@ -274,7 +292,7 @@ void fermata_spawn_start(void)
 	}
 }
 
-/* PHP frees its functions after it has unloaded us. */
+/* PHP frees its function table after it has unloaded the extension. */
 void fermata_spawn_end(void)
 {
 	if (spawn.function) {

@@ -1,10 +1,10 @@
-/* Streams while a fiber waits inside one.
+/* Protects streams while a fiber waits inside one.
  *
- * PHP's stream functions have pointers into the stream on the C stack while they wait. So nobody else may read from it, write
- * to it or close it meanwhile: for a connection of the program's others queue (owners.c), for other streams whoever tries gets
- * an exception. Reading and writing of a connection do not meet, so one fiber may be inside of each. A plain file is no
- * conversation: who writes to it or locks it waits for its turn. The functions behind the streams are exchanged in their
- * tables, which streams of the same kind share, however they came about. */
+ * PHP's stream functions hold pointers into the stream on the C stack while they wait. So no other fiber may read from the
+ * stream, write to it or close it during the wait. For a connection of the application, other fibers queue (owners.c); for other
+ * streams they get an exception. Reads and writes of a connection are independent, so one fiber may be inside each. A plain file
+ * is no conversation: a fiber that writes to it or locks it waits for its turn. The stream operations are replaced in the tables
+ * that all streams of one kind share. */
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
@@ -14,14 +14,14 @@
 #include "main/php_network.h"
 #include "main/streams/php_stream_userspace.h"
 #include "zend_exceptions.h"
-#include "core/small.h"
+#include "base/optimize_size.h"
 
 #define KINDS_MAX 16
-/* More than the 1 that PHP itself uses: a stream like this is not freed. */
+/* Above PHP's own value 1: the stream is not freed. */
 #define IN_FREE_PINNED 2
-/* The same, and somebody reads: what PHP has read ahead belongs to that fiber. */
+/* Pinned, and a fiber reads: PHP's read buffer belongs to that fiber. */
 #define IN_FREE_READ 3
-/* Of a fiber that waits: how far streams are looked for that its functions were given. */
+/* Frames and arguments of a waiting fiber that are searched for streams. */
 #define FRAMES_MAX 128
 #define ARGUMENTS_MAX 8
 
@@ -31,6 +31,7 @@ typedef struct kind {
 	ssize_t (*read)(php_stream *stream, char *buf, size_t count);
 	int (*seek)(php_stream *stream, zend_off_t offset, int whence, zend_off_t *position);
 	int (*set_option)(php_stream *stream, int option, int value, void *parameter);
+	bool is_connection; /* the streams have a socket */
 } kind;
 
 static struct {
@@ -45,16 +46,16 @@ static const kind *kind_of(const php_stream *stream)
 			return &kinds.at[i];
 		}
 	}
-	/* Only streams whose table we have changed come here. */
+	/* Only streams with a replaced table get here. */
 	ZEND_UNREACHABLE();
 }
 
-/* Streams that must not be closed, by address: how many keep each open, times two, plus one if the program could not close it
- * before either. PHP has a bit for it and no count, and those who set it come and go in any order. */
+/* Streams that must not be closed, by address. The value is twice the number of fibers that keep it open, plus 1 if the stream
+ * was already protected from closing. PHP has only a flag, and the fibers release it in any order. */
 static HashTable kept_open;
 static bool has_kept_open;
 
-/* Streams are larger than what lies between two numbers. */
+/* Hash key of a stream. Dividing by the alignment is safe: streams are larger than one step. */
 static zend_always_inline zend_ulong number_of(const php_stream *stream)
 {
 	return (zend_ulong)(uintptr_t)stream >> 5;
@@ -89,29 +90,52 @@ static void let_close(php_stream *stream)
 	zend_hash_index_del(&kept_open, number_of(stream));
 }
 
-/* A stream that a fiber may be waiting inside: lies on the C stack of the function that was called. */
+/* Returns true if a fiber waits inside the stream, or in a call that received it as an argument. */
+static bool is_held(const php_stream *stream)
+{
+	return has_kept_open && zend_hash_index_exists(&kept_open, number_of(stream));
+}
+
+/* A stream that a fiber may wait inside. Stored on the C stack of the called function. */
 typedef struct fermata_pin {
 	struct fermata_pin *outer;
-	fermata_fiber *fiber; /* in whose list it is; NULL = that one's handler has ended: a Fiber is suspended inside */
-	php_stream *stream; /* NULL = not pinned: nobody waits, or it is this fiber's already */
-	/* what was in PHP's buffer, which other fibers see empty meanwhile */
+	fermata_fiber *fiber; /* owner of the list that has the pin; NULL = the fiber's handler has finished, and a PHP Fiber is
+						   * suspended inside */
+	php_stream *stream; /* NULL = not pinned: no fiber waits, or this fiber has already pinned it */
+	/* contents of PHP's read buffer; other fibers see an empty buffer during the wait */
 	unsigned char *buffered;
 	size_t buffered_len;
 	zend_off_t read_at, write_at;
-	/* a connection of the program's */
-	int fd; /* -1 = it is none */
+	/* for a connection of the application: */
+	int fd; /* -1 = not a connection */
 	fermata_side side;
-	bool entered, is_owned; /* the call is to be left; it was entered */
+	bool entered, is_owned; /* the call has to be left; the call was entered */
 } fermata_pin;
 
-/* A fiber that waits for a plain file that another works on. Lies on its C stack. */
+#define HELD_STREAMS_MAX 8
+
+/* Streams passed to functions of a waiting fiber. No other handler may close them. */
+typedef struct held_streams {
+	uint32_t len;
+	php_stream *at[HELD_STREAMS_MAX];
+} held_streams;
+
+typedef struct slot_of_streams {
+	fermata_pin *pins;  /* streams that the fiber waits in, innermost first */
+	held_streams *held; /* set while the fiber waits; NULL = none */
+} slot_of_streams;
+
+static fermata_part part;
+FERMATA_SLOT(slot_of_streams, part)
+
+/* A fiber that waits for a plain file used by another fiber. Stored on the fiber's C stack. */
 typedef struct turn {
-	fermata_waiter waiter; /* first: the list has these */
+	fermata_waiter waiter; /* first member: the list links these */
 	php_stream *stream;
 	fermata_pin *pin;
 } turn;
 
-static fermata_waiters turns; /* for all streams: mostly nobody */
+static fermata_waiters turns; /* one list for all streams; usually empty */
 
 static ZEND_COLD void refuse(void)
 {
@@ -126,10 +150,10 @@ static zend_always_inline bool is_pinned(const php_stream *stream)
 	return stream->in_free >= IN_FREE_PINNED;
 }
 
-/* Options are set inside of others: a handshake inside a connect. */
+/* PHP sets options inside other calls, such as a handshake inside a connect. */
 static bool is_ours(const php_stream *stream)
 {
-	for (const fermata_pin *it = fermata_run.fiber ? fermata_run.fiber->pins : NULL; it; it = it->outer) {
+	for (const fermata_pin *it = fermata_this_fiber() ? slot(fermata_this_fiber())->pins : NULL; it; it = it->outer) {
 		if (it->stream == stream) {
 			return true;
 		}
@@ -139,16 +163,17 @@ static bool is_ours(const php_stream *stream)
 
 static void link_pin(fermata_pin *it)
 {
-	it->fiber = fermata_run.fiber;
-	it->outer = it->fiber->pins;
-	it->fiber->pins = it;
-	it->fiber->touched = true;
+	it->fiber = fermata_this_fiber();
+	it->outer = slot(it->fiber)->pins;
+	slot(it->fiber)->pins = it;
+	fermata_touch(it->fiber, part);
 }
 
-/* A Fiber of the program's that was suspended inside may be resumed by another handler, also after its own has ended. */
+/* Removes a pin from its list. Another handler may resume a PHP Fiber that was suspended inside the stream, even after the first
+ * handler has finished. */
 static void unlink_pin(const fermata_pin *it)
 {
-	for (fermata_pin **at = it->fiber ? &it->fiber->pins : NULL; at && *at; at = &(*at)->outer) {
+	for (fermata_pin **at = it->fiber ? &slot(it->fiber)->pins : NULL; at && *at; at = &(*at)->outer) {
 		if (EXPECTED(*at == it)) {
 			*at = it->outer;
 			return;
@@ -156,15 +181,15 @@ static void unlink_pin(const fermata_pin *it)
 	}
 }
 
-void fermata_pins_settle(fermata_fiber *fiber)
+static void on_clean_up(fermata_fiber *fiber)
 {
-	for (fermata_pin *it = fiber->pins; UNEXPECTED(it); it = it->outer) {
+	for (fermata_pin *it = slot(fiber)->pins; UNEXPECTED(it); it = it->outer) {
 		it->fiber = NULL;
 		if (it->entered) {
 			fermata_owner_left(it->fd, it->side, fiber);
 		}
 	}
-	fiber->pins = NULL;
+	slot(fiber)->pins = NULL;
 }
 
 static void unpin(fermata_pin *it);
@@ -178,15 +203,15 @@ static bool is_file(php_stream *stream)
 		&& fstat(fd, &found) == 0 && S_ISREG(found.st_mode);
 }
 
-/* The pin is handed over, so nobody can close the stream in between. False after an exception. */
+/* The pin is handed over directly, so no fiber can close the stream in between. Returns false after an exception. */
 static ZEND_COLD bool wait_for_turn(fermata_pin *it, php_stream *stream)
 {
-	turn next = {.waiter = {.fiber = fermata_run.fiber}, .stream = stream, .pin = it};
+	turn next = {.waiter = {.fiber = fermata_this_fiber()}, .stream = stream, .pin = it};
 	fermata_waiters_add(&turns, &next.waiter);
 	while (next.waiter.list) {
 		if (UNEXPECTED(fermata_hook_wait(FERMATA_NEVER) == FERMATA_WAIT_FAILED)) {
 			fermata_waiters_remove(&next.waiter);
-			/* It may have been handed over a moment before. */
+			/* The pin may have been handed over just before the wait ended. */
 			if (it->stream) {
 				link_pin(it);
 				unpin(it);
@@ -212,7 +237,7 @@ static bool hand_over(const fermata_pin *it)
 	return false;
 }
 
-/* Whether the function that PHP runs was given this stream by the program, which goes on with it then. */
+/* Returns true if PHP code passed this stream to the running function, and so continues to use it. */
 static bool belongs_to_program(const php_stream *stream)
 {
 	const zend_execute_data *frame = EG(current_execute_data);
@@ -231,12 +256,11 @@ static bool belongs_to_program(const php_stream *stream)
 
 int fermata_stream_socket(const php_stream *stream)
 {
-	if (stream->ops == &php_stream_stdio_ops || stream->ops == PHP_STREAM_IS_USERSPACE || stream->ops == PHP_STREAM_IS_USERSPACE_DIR
-			|| !stream->abstract) {
+	if (!stream->abstract) {
 		return -1;
 	}
 	for (uint32_t i = 0; i < kinds.len; i++) {
-		if (kinds.at[i].ops == stream->ops) {
+		if (kinds.at[i].ops == stream->ops && kinds.at[i].is_connection) {
 			return ((const php_netstream_data_t *)stream->abstract)->socket;
 		}
 	}
@@ -248,13 +272,13 @@ static php_netstream_data_t *socket_of(const php_stream *stream)
 	return stream->abstract;
 }
 
-/* -1 = it is no connection that the program itself talks over. */
+/* Returns the socket of a connection that the application itself uses; -1 for other streams. */
 static int program_socket(const php_stream *stream)
 {
 	return fermata.handling && belongs_to_program(stream) ? fermata_stream_socket(stream) : -1;
 }
 
-/* `is_done`: something was read or written. */
+/* `is_done`: data was read or written. */
 static void leave(fermata_pin *it, bool is_done)
 {
 	if (it->entered) {
@@ -263,7 +287,8 @@ static void leave(fermata_pin *it, bool is_done)
 	}
 }
 
-/* The other side is inside, too: TLS has the socket not blocking meanwhile, and this call is to wait nevertheless. */
+/* Makes the socket of a TLS stream blocking for this call. TLS has made it non-blocking for a fiber inside a call of the other
+ * side. */
 static void join(const fermata_pin *it)
 {
 	if (!socket_of(it->stream)->is_blocked) {
@@ -272,8 +297,9 @@ static void join(const fermata_pin *it)
 	}
 }
 
-/* What TLS has set when it was done is not for the one who is still inside. */
-static void part(const fermata_pin *it, bool is_other_inside)
+/* Makes the socket non-blocking again for a fiber that is still inside a call of the other side. TLS resets the mode at the end
+ * of this call. */
+static void restore_nonblocking(const fermata_pin *it, bool is_other_inside)
 {
 	bool *is_flipped = fermata_owner_flipped(it->fd);
 	if (UNEXPECTED(*is_flipped) && is_other_inside) {
@@ -284,7 +310,7 @@ static void part(const fermata_pin *it, bool is_other_inside)
 	}
 }
 
-/* False after an exception: another fiber waits inside it, or it was closed while it was queued for. */
+/* Returns false after an exception: another fiber waits inside the stream, or it was closed during the wait for it. */
 static bool pin(fermata_pin *it, php_stream *stream, bool reads)
 {
 	it->stream = NULL;
@@ -326,10 +352,10 @@ static bool pin(fermata_pin *it, php_stream *stream, bool reads)
 	return true;
 }
 
-static void hold_arguments(const zend_execute_data *frame, fermata_held_streams *held)
+static void hold_arguments(const zend_execute_data *frame, held_streams *held)
 {
 	uint32_t len = MIN(ZEND_CALL_NUM_ARGS(frame), ARGUMENTS_MAX);
-	for (uint32_t i = 1; i <= len && held->len < FERMATA_HELD_STREAMS_MAX; i++) {
+	for (uint32_t i = 1; i <= len && held->len < HELD_STREAMS_MAX; i++) {
 		const zval *argument = ZEND_CALL_ARG(frame, i);
 		ZVAL_DEREF(argument);
 		if (EXPECTED(Z_TYPE_P(argument) != IS_RESOURCE) || !Z_RES_P(argument)->ptr
@@ -344,27 +370,46 @@ static void hold_arguments(const zend_execute_data *frame, fermata_held_streams 
 
 static ZEND_NAMED_FUNCTION(hooked_fclose);
 
-/* A function that copies from one stream to another goes on with both, and waits inside one of them; or inside a function of
- * the program's that it has called, such as that of a stream wrapper. */
-void fermata_hold_streams(fermata_held_streams *held)
+/* Records the streams passed to the functions of a fiber that starts to wait. A function that copies between streams uses both
+ * after a wait inside one. It may also wait inside a userland function, such as a method of a stream wrapper. */
+static void on_suspend(fermata_fiber *fiber)
 {
+	if (fiber->state == FERMATA_FIBER_PARKED) {
+		return;
+	}
 	const zend_execute_data *frame = EG(current_execute_data);
-	held->len = 0;
+	held_streams held;
+	held.len = 0;
 	for (uint32_t i = 0; frame && i < FRAMES_MAX; i++, frame = frame->prev_execute_data) {
 		if (frame->func && frame->func->type == ZEND_INTERNAL_FUNCTION && frame->func->internal_function.handler != hooked_fclose) {
-			hold_arguments(frame, held);
+			hold_arguments(frame, &held);
 		}
+	}
+	if (UNEXPECTED(held.len)) {
+		slot(fiber)->held = emalloc(sizeof(held));
+		*slot(fiber)->held = held;
 	}
 }
 
-void fermata_let_streams_go(const fermata_held_streams *held)
+static void on_resume(fermata_fiber *fiber)
 {
+	held_streams *held = slot(fiber)->held;
+	if (EXPECTED(!held)) {
+		return;
+	}
+	slot(fiber)->held = NULL;
 	for (uint32_t i = 0; i < held->len; i++) {
 		let_close(held->at[i]);
 	}
+	efree(held);
 }
 
-/* NULL = none that is open. */
+static void on_fatal(fermata_fiber *fiber)
+{
+	slot(fiber)->pins = NULL;
+}
+
+/* Returns an open stream over the descriptor; NULL if none exists. */
 static ZEND_COLD php_stream *stream_of(int fd)
 {
 	const zend_resource *resource;
@@ -391,7 +436,7 @@ void fermata_stream_discard(int fd)
 	}
 }
 
-/* What the program itself says over a socket; a library knows what it has asked. */
+/* Records data that the application itself sends over a socket. Libraries track their own requests. */
 static void note_use(fermata_pin *it, const char *written, size_t len)
 {
 	if (it->fd >= 0) {
@@ -410,7 +455,7 @@ static void unpin(fermata_pin *it)
 	php_stream *stream = it->stream;
 	bool is_other_inside = it->is_owned && fermata_owner_is_other_inside(it->fd, it->side);
 	if (stream && it->is_owned) {
-		part(it, is_other_inside);
+		restore_nonblocking(it, is_other_inside);
 	}
 	leave(it, false);
 	if (!stream) {
@@ -427,7 +472,7 @@ static void unpin(fermata_pin *it)
 	}
 }
 
-/* PHP's own buffer is read and moved without the functions behind the stream, and `buf` may lie in it. */
+/* PHP reads and moves its buffer without calling the stream's operations, and `buf` may point into it. */
 static void take_buffer(fermata_pin *it)
 {
 	php_stream *stream = it->stream;
@@ -444,7 +489,7 @@ static void put_buffer_back(const fermata_pin *it)
 {
 	php_stream *stream = it->stream;
 	if (UNEXPECTED(stream->readbuf)) {
-		/* Of one that tried. */
+		/* Allocated by another fiber that attempted to read during the wait. */
 		pefree(stream->readbuf, stream->is_persistent);
 	}
 	stream->readbuf = it->buffered;
@@ -453,7 +498,7 @@ static void put_buffer_back(const fermata_pin *it)
 	stream->writepos = it->write_at;
 }
 
-/* A fiber that queued to read finds another buffer than the one it was called for, which was freed when the other's was put back. */
+/* Finds the current read buffer. While the fiber queued to read, the buffer it was called with was freed and replaced. */
 static ZEND_COLD void find_buffer(php_stream *stream, char **buf, size_t *count)
 {
 	if (stream->readbuflen - stream->writepos < stream->chunk_size) {
@@ -483,7 +528,7 @@ static ssize_t read_pinned(php_stream *stream, char *buf, size_t count)
 	}
 	if (UNEXPECTED(stream->readbuf != readbuf || stream->writepos != write_at)) {
 		if (stream->writepos > stream->readpos) {
-			/* The one before has read more than it needed, and PHP looks into its buffer when nothing new has come. */
+			/* The previous fiber may have read more than it needed. PHP checks its buffer if no new data arrives. */
 			ssize_t len = is_buffered || stream->readfilters.head ? 0 : take_rest(stream, buf, count);
 			unpin(&it);
 			return len;
@@ -497,7 +542,7 @@ static ssize_t read_pinned(php_stream *stream, char *buf, size_t count)
 	}
 	ssize_t len = kind_of(stream)->read(stream, buf, count);
 	if (len > 0 && it.fd >= 0) {
-		/* Before the buffer in which it lies is put back. */
+		/* Before the buffer that contains `buf` is restored. */
 		fermata_owner_read(it.fd, buf, (size_t)len);
 	}
 	if (it.stream) {
@@ -533,7 +578,7 @@ static int seek_pinned(php_stream *stream, zend_off_t offset, int whence, zend_o
 	return kind_of(stream)->seek(stream, offset, whence, position);
 }
 
-/* Connecting, accepting and handshakes are options, too, and so is what is done with a whole file. */
+/* Connecting, accepting, handshakes and operations on a complete file are options, too. */
 static bool may_block(int option, int value, const void *parameter)
 {
 	switch (option) {
@@ -556,7 +601,7 @@ static bool may_block(int option, int value, const void *parameter)
 }
 
 #ifdef PHP_STREAM_OPTION_SYNC_API
-/* PHP's own would have the stream go on as a FILE, whose calls nobody can exchange. */
+/* PHP's own function would convert the stream to a FILE, whose calls cannot be hooked. */
 static int sync_file(php_stream *stream, int value)
 {
 	php_socket_t fd = -1;
@@ -586,11 +631,11 @@ static bool is_xport(int option, const void *parameter, int op)
 
 static int set_option_pinned(php_stream *stream, int option, int value, void *parameter)
 {
-	/* Memory that a file is mapped to waits for the disk whenever it is touched. */
+	/* Access to a memory-mapped file blocks on the disk. */
 	if (option == PHP_STREAM_OPTION_MMAP_API && value == PHP_STREAM_MMAP_SUPPORTED && fermata_hook_file_may_wait()) {
 		return PHP_STREAM_OPTION_RETURN_ERR;
 	}
-	/* A read through a filter has a buffer of that size. */
+	/* A read through a filter has a buffer of this size. */
 	if (option == PHP_STREAM_OPTION_SET_CHUNK_SIZE && UNEXPECTED(is_pinned(stream)) && !is_ours(stream)) {
 		refuse();
 		return PHP_STREAM_OPTION_RETURN_ERR;
@@ -599,7 +644,7 @@ static int set_option_pinned(php_stream *stream, int option, int value, void *pa
 		return kind_of(stream)->set_option(stream, option, value, parameter);
 	}
 	if (is_xport(option, parameter, STREAM_XPORT_OP_ACCEPT)) {
-		/* Nothing in the stream is touched: many may wait for the next connection. */
+		/* Accepting does not change the stream, so many fibers may wait for a connection. */
 		return kind_of(stream)->set_option(stream, option, value, parameter);
 	}
 	fermata_pin it;
@@ -626,7 +671,7 @@ static int set_option_pinned(php_stream *stream, int option, int value, void *pa
 
 static zif_handler original_fclose;
 
-/* Those who queue for a connection keep it open: when its owner closes it they are told, and leave it first. */
+/* Queued fibers keep the connection open. When its owner closes it, they are woken and leave first. */
 static ZEND_NAMED_FUNCTION(hooked_fclose)
 {
 	const zval *argument = fermata.handling && ZEND_CALL_NUM_ARGS(execute_data) == 1 ? ZEND_CALL_ARG(execute_data, 1) : NULL;
@@ -635,7 +680,7 @@ static ZEND_NAMED_FUNCTION(hooked_fclose)
 			&& UNEXPECTED(fermata_owner_end_queue(fermata_stream_socket(resource->ptr))) && fermata_hook_may_wait()) {
 		fermata_hook_wait(0);
 		if (UNEXPECTED(!resource->ptr)) {
-			/* One of them has closed it. */
+			/* A woken fiber has closed it. */
 			RETURN_TRUE;
 		}
 	}
@@ -651,12 +696,12 @@ static void exchange_fclose(void)
 	}
 }
 
-/* closedir(), which asks nobody whether a stream may be closed as fclose() does, and Directory::close(), which is the same function
- * before PHP 8.5. */
+/* closedir() does not check the flag against closing that fclose() respects. Directory::close() is the same function before PHP
+ * 8.5. */
 
 static zif_handler original_closedir, original_directory_close;
 
-/* False after an exception. */
+/* Returns false with an exception pending. */
 static bool may_close_directory(zend_execute_data *execute_data)
 {
 	const zval *handle = ZEND_CALL_NUM_ARGS(execute_data) ? ZEND_CALL_ARG(execute_data, 1)
@@ -700,6 +745,28 @@ static void exchange_closedir(void)
 		hooked_directory_close);
 }
 
+/* stream_filter_remove(): a fiber may wait inside a userland filter, which PHP continues to use after the wait. */
+
+static zif_handler original_filter_remove;
+
+static ZEND_NAMED_FUNCTION(hooked_filter_remove)
+{
+	const zval *handle = ZEND_CALL_NUM_ARGS(execute_data) ? ZEND_CALL_ARG(execute_data, 1) : NULL;
+	const zend_resource *resource = handle && Z_TYPE_P(handle) == IS_RESOURCE ? Z_RES_P(handle) : NULL;
+	const php_stream_filter *filter = resource && resource->type == php_file_le_stream_filter() ? resource->ptr : NULL;
+	if (filter && filter->chain && UNEXPECTED(is_held(filter->chain->stream))) {
+		refuse();
+		RETURN_THROWS();
+	}
+	original_filter_remove(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+static void exchange_filter_remove(void)
+{
+	exchange_close(zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("stream_filter_remove")), &original_filter_remove,
+		hooked_filter_remove);
+}
+
 static void add_kind(const php_stream_ops *ops)
 {
 	for (uint32_t i = 0; i < kinds.len; i++) {
@@ -710,7 +777,7 @@ static void add_kind(const php_stream_ops *ops)
 	if (kinds.len == KINDS_MAX || !ops->read || !ops->write || !ops->set_option) {
 		return;
 	}
-	kinds.at[kinds.len++] = (kind){ops, ops->write, ops->read, ops->seek, ops->set_option};
+	kinds.at[kinds.len++] = (kind){ops, ops->write, ops->read, ops->seek, ops->set_option, ops != &php_stream_stdio_ops};
 	php_stream_ops *table = (php_stream_ops *)ops;
 	fermata_patch_pointer((void **)&table->read, read_pinned);
 	fermata_patch_pointer((void **)&table->write, write_pinned);
@@ -720,28 +787,31 @@ static void add_kind(const php_stream_ops *ops)
 	}
 }
 
-static void add_reads(const php_stream_ops *ops)
+void fermata_hook_reads(const php_stream_ops *ops)
 {
 	if (ops->read == read_pinned || kinds.len == KINDS_MAX) {
 		return;
 	}
-	kinds.at[kinds.len++] = (kind){ops, ops->write, ops->read, ops->seek, ops->set_option};
+	kinds.at[kinds.len++] = (kind){ops, ops->write, ops->read, ops->seek, ops->set_option, false};
 	php_stream_ops *table = (php_stream_ops *)ops;
 	fermata_patch_pointer((void **)&table->read, read_pinned);
-	fermata_patch_pointer((void **)&table->seek, seek_pinned);
+	if (ops->seek) {
+		fermata_patch_pointer((void **)&table->seek, seek_pinned);
+	}
 }
 
-/* Of stream wrappers of the program's, which may wait in stream_read() by other means than hooks: PHP has given it a place in
- * its buffer. What is written is the program's own text, so others may write meanwhile. */
+/* Userland stream wrappers may wait in stream_read() even without hooks, and PHP has passed a position in its read buffer.
+ * Written data is the caller's own string, so other fibers may write meanwhile. */
 void fermata_hook_user_streams(void)
 {
 	fermata_hooks_note_loop();
-	add_reads(PHP_STREAM_IS_USERSPACE);
-	add_reads(PHP_STREAM_IS_USERSPACE_DIR);
+	fermata_hook_reads(PHP_STREAM_IS_USERSPACE);
+	fermata_hook_reads(PHP_STREAM_IS_USERSPACE_DIR);
 	exchange_closedir();
+	exchange_filter_remove();
 }
 
-/* The tables are private to PHP and its extensions: a stream that is not connected shows its own. */
+/* The transports' tables are private to PHP and its extensions; an unconnected stream of each reveals its table. */
 static void add_transports(void)
 {
 	zend_string *name;
@@ -757,7 +827,7 @@ static void add_transports(void)
 	} ZEND_HASH_FOREACH_END();
 }
 
-/* Those of stream_socket_pair() have one more. */
+/* Streams of stream_socket_pair() have another table. */
 static void add_pair(void)
 {
 	int fds[2];
@@ -789,4 +859,12 @@ void fermata_hook_streams_end(void)
 		zend_hash_destroy(&kept_open);
 		has_kept_open = false;
 	}
+}
+
+static fermata_part part = {.size = sizeof(slot_of_streams), .on_suspend = on_suspend, .on_resume = on_resume,
+	.on_clean_up = on_clean_up, .on_fatal = on_fatal};
+
+void fermata_hook_streams_init(void)
+{
+	fermata_part_register(&part);
 }

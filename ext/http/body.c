@@ -1,15 +1,16 @@
-/* Bodies that are read while they arrive: Request::read(), and the stream of Request::bodyStream() over them.
+/* Bodies that are read while they arrive: Request::read(), and the PHP stream of Request::bodyStream().
  *
- * The core reads from the client only what is asked for. When nothing has come, the handler waits like for anything else,
- * and FM_EVENT_BODY wakes it. */
+ * The core reads from the client only the bytes that PHP requests. If none have arrived, the handler's fiber waits until
+ * FM_EVENT_BODY wakes it. */
+#include "http/http.h"
 #include "fibers/fibers.h"
 #include "zend_exceptions.h"
 #include "zend_smart_str.h"
 
-/* Fibers that wait for more of a request's body. NULL while there is none. */
+/* Fibers that wait for more of a body, by request; NULL while there are none. */
 static HashTable *readers;
 
-/* False after an exception. */
+/* Waits until bytes arrive or the body ends. Returns false with an exception pending. */
 static bool wait_for_more(uint64_t id)
 {
 	if (!fermata_can_wait()) {
@@ -23,7 +24,7 @@ static bool wait_for_more(uint64_t id)
 		ALLOC_HASHTABLE(readers);
 		zend_hash_init(readers, 8, NULL, NULL, 0);
 	}
-	zend_hash_index_add_new_ptr(readers, id, fermata_run.fiber);
+	zend_hash_index_add_new_ptr(readers, id, fermata_this_fiber());
 	fermata_wait_result result = fermata_wait(FERMATA_NEVER);
 	zend_hash_index_del(readers, id);
 	if (!zend_hash_num_elements(readers)) {
@@ -42,7 +43,7 @@ void fermata_body_arrived(const FmEvent *event)
 	}
 }
 
-/* The next bytes of a body that arrives, at most so many; empty at its end, NULL after an exception. */
+/* Returns up to bytes_max further bytes of the body; empty at its end, NULL with an exception pending. */
 zend_string *fermata_body_read(fermata_request *request, size_t bytes_max)
 {
 	while (!request->body_ended) {
@@ -82,7 +83,7 @@ zend_string *fermata_body_read(fermata_request *request, size_t bytes_max)
 	return ZSTR_EMPTY_ALLOC();
 }
 
-/* All of it; NULL after an exception. */
+/* Returns the rest of the body; NULL with an exception pending. */
 zend_string *fermata_body_read_all(fermata_request *request)
 {
 	smart_str body = {0};
@@ -137,7 +138,7 @@ static int stream_flush(php_stream *stream)
 	return 0;
 }
 
-static const php_stream_ops stream_ops = {
+const php_stream_ops fermata_body_stream_ops = {
 	.write = stream_write,
 	.read = stream_read,
 	.close = stream_close,
@@ -147,9 +148,9 @@ static const php_stream_ops stream_ops = {
 
 php_stream *fermata_body_stream(fermata_request *request)
 {
-	php_stream *stream = php_stream_alloc(&stream_ops, request, NULL, "rb");
+	php_stream *stream = php_stream_alloc(&fermata_body_stream_ops, request, NULL, "rb");
 	GC_ADDREF(&request->std);
-	/* It cannot be asked for more than it has. */
+	/* Bytes that were read cannot be read again. */
 	stream->flags |= PHP_STREAM_FLAG_NO_SEEK;
 	return stream;
 }

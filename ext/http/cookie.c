@@ -1,10 +1,10 @@
-/* Cookies, both ways (RFC 6265): the Cookie header into an array, a Set-Cookie line out of its parts. */
-#include "php_fermata.h"
+/* Cookies (RFC 6265): parses Cookie headers into an array and builds Set-Cookie lines. */
+#include "http/http.h"
 #include "ext/standard/url.h"
 #include "zend_smart_str.h"
-#include "core/small.h"
+#include "base/optimize_size.h"
 
-/* In */
+/* Cookie */
 
 static void add_cookie(zend_array *cookies, const char *start, const char *end)
 {
@@ -33,7 +33,7 @@ static void add_cookie(zend_array *cookies, const char *start, const char *end)
 void fermata_cookies_parse(zend_array *cookies, FmStr line)
 {
 	const char *start = line.ptr, *end = line.ptr + line.len;
-	/* As of forms; the rest is left out. */
+	/* max_input_vars applies as it does to forms; further cookies are skipped. */
 	while (start < end && zend_hash_num_elements(cookies) < (uint32_t)PG(max_input_vars)) {
 		const char *semicolon = memchr(start, ';', end - start);
 		add_cookie(cookies, start, semicolon ? semicolon : end);
@@ -41,9 +41,9 @@ void fermata_cookies_parse(zend_array *cookies, FmStr line)
 	}
 }
 
-/* Out */
+/* Set-Cookie */
 
-/* An attribute's value must not end the attribute or the line. */
+/* Returns true if the value can end neither the attribute nor the line; else false with an exception pending. */
 static bool attribute_check(const char *what, const zend_string *value)
 {
 	for (size_t i = 0; i < ZSTR_LEN(value); i++) {
@@ -59,11 +59,11 @@ static bool attribute_check(const char *what, const zend_string *value)
 static bool has_prefix(const zend_string *name, const char *prefix)
 {
 	size_t len = strlen(prefix);
-	/* Browsers compare them in any case. */
+	/* Browsers compare these prefixes without regard to case. */
 	return ZSTR_LEN(name) >= len && zend_binary_strcasecmp(ZSTR_VAL(name), len, prefix, len) == 0;
 }
 
-/* RFC 6265bis 4.1.3: what the name promises must be so, or browsers drop the cookie. */
+/* Checks the requirements of __Secure- and __Host- names (RFC 6265bis, section 4.1.3); browsers drop cookies that violate them. */
 static bool prefix_check(const fermata_cookie *cookie)
 {
 	bool is_host = has_prefix(cookie->name, "__Host-");
@@ -80,7 +80,7 @@ static bool prefix_check(const fermata_cookie *cookie)
 
 static bool cookie_check(const fermata_cookie *cookie)
 {
-	/* RFC 6265 4.1.1: the name is a token, like a header's name. */
+	/* RFC 6265, section 4.1.1: the name is a token, as a header name is. */
 	if (!fm_header_valid(fermata_str(cookie->name), FERMATA_LITERAL(""))) {
 		fermata_misuse("a cookie name must be a token: letters, digits and !#$%%&'*+-.^_`|~");
 		return false;
@@ -110,7 +110,7 @@ static void append_or(smart_str *line, const char *attribute, zend_string *value
 	}
 }
 
-/* NULL after a MisuseError. */
+/* Returns the Set-Cookie value; NULL with a MisuseError pending. */
 zend_string *fermata_cookie_line(const fermata_cookie *cookie)
 {
 	if (!cookie_check(cookie)) {

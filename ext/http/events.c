@@ -1,12 +1,15 @@
-/* Response::events(): a stream of events that a handler goes on making, on the fiber that has run it; and Response::output(),
- * whose callable prints the body. */
+/* Response::events() and Response::output(): a callable that sends events, or prints the body, on the handler's fiber.
+ *
+ * The callable waits when QUEUE_BYTES_MAX are queued for the client, which bounds the memory of a slow client. */
+#include "http/http.h"
 #include "fibers/fibers.h"
-#include "core/stray.h"
+#include "state/php_state.h"
+#include "state/sapi_output.h"
 #include "zend_exceptions.h"
 
-/* Bytes that wait for one client before its handler does. */
+/* Queued bytes of one client from which its handler waits. */
 #define QUEUE_BYTES_MAX 65536
-/* A handler that makes events in a row lets them out, and others have their turn, when it has been so long. */
+/* Interval after which a handler that sends without a pause waits for its client, so that other handlers run. */
 #define FLUSH_AFTER_MS 5
 #define STATUS_OK 200
 #define KEEP_ALIVE_SECONDS_MAX 3600.0
@@ -14,24 +17,24 @@
 enum { SINK_LAST_EVENT_ID };
 
 typedef struct sink {
-	FmRequest request;      /* 0 = it has ended */
-	bool gone;             /* its client has left */
-	size_t queued;         /* bytes that the client has not taken */
-	uint64_t queued_ms;    /* since when there are some */
-	uint64_t sent_ms;      /* when something was last sent */
+	FmRequest request;      /* 0 = ended */
+	bool gone;             /* the client has left */
+	size_t queued;         /* bytes that the client has not received */
+	uint64_t queued_ms;    /* time at which queued became positive */
+	uint64_t sent_ms;      /* time of the last event, comment or output */
 	uint64_t keep_alive_ms; /* 0 = never */
 	fermata_timer timer;
-	fermata_waiters waiters; /* for the client to take what is queued */
+	fermata_waiters waiters; /* fibers that wait until the client has received everything */
 	zend_object std;
 } sink;
 
 zend_class_entry *fermata_ce_event_sink;
 static zend_object_handlers sink_handlers;
-static HashTable *sinks; /* that have not ended, by request; NULL until there is one */
+static HashTable *sinks; /* open sinks by request; NULL until the first */
 
 #define THIS_SINK() FERMATA_FROM(sink, Z_OBJ_P(ZEND_THIS))
 
-/* Life of the object */
+/* Object lifetime */
 
 static zend_object *sink_create(zend_class_entry *ce)
 {
@@ -61,7 +64,7 @@ static void wake_all(sink *s)
 	}
 }
 
-/* Nothing more is sent; what ends it with the client is the caller's. */
+/* Ends the sink and returns its request, or 0. The caller ends or cuts the stream. */
 static uint64_t detach(sink *s)
 {
 	FmRequest request = s->request;
@@ -88,9 +91,9 @@ void fermata_events_release(void)
 	}
 }
 
-/* What the core tells */
+/* Events of the core */
 
-/* The client has taken everything. False when this is no stream of ours. */
+/* Handles a client that has received everything. Returns false if no sink is open for the request. */
 bool fermata_events_taken(const FmEvent *event)
 {
 	sink *s = find(event->request);
@@ -101,7 +104,7 @@ bool fermata_events_taken(const FmEvent *event)
 	return s != NULL;
 }
 
-/* The client has left. False when this is no stream of ours. */
+/* Handles a client that has disconnected. Returns false if no sink is open for the request. */
 bool fermata_events_ended(const FmEvent *event)
 {
 	sink *s = find(event->request);
@@ -114,7 +117,7 @@ bool fermata_events_ended(const FmEvent *event)
 	return s != NULL;
 }
 
-/* The client has closed its side while the handler goes on. */
+/* Handles a client that closed its side while the handler runs. */
 void fermata_events_gone(const FmEvent *event)
 {
 	sink *s = event->request ? find(event->request) : NULL;
@@ -124,15 +127,15 @@ void fermata_events_gone(const FmEvent *event)
 	}
 }
 
-/* Time for a comment, unless something was sent meanwhile. */
-void fermata_events_due(fermata_timer *timer, uint64_t now_ms)
+/* Sends a keep-alive comment if nothing was sent for keep_alive_ms. */
+static void on_due(fermata_timer *timer, uint64_t now_ms)
 {
 	sink *s = (sink *)((char *)timer - XtOffsetOf(sink, timer));
 	uint64_t due_ms = s->sent_ms + s->keep_alive_ms;
 	if (due_ms <= now_ms) {
-		/* A client that takes nothing needs none, and the time-out for writing is running. */
+		/* A blocked client needs no comment: the write time-out is running. */
 		size_t queued = 0;
-		if (!s->queued && fm_stream_comment(fermata_run.worker, s->request, FERMATA_LITERAL(""), &queued, NULL) == FM_OK) {
+		if (!s->queued && fm_stream_comment(fermata.worker, s->request, FERMATA_LITERAL(""), &queued, NULL) == FM_OK) {
 			s->queued = queued;
 			s->queued_ms = now_ms;
 		}
@@ -160,14 +163,14 @@ static bool check_open(const sink *s)
 	return s->request && !s->gone;
 }
 
-/* Until the client has taken everything. False after an exception. */
+/* Waits until the client has received everything. Returns false with an exception pending. */
 static bool wait_for_client(sink *s)
 {
 	while (s->queued && s->request) {
 		if (UNEXPECTED(s->gone)) {
 			return throw_gone();
 		}
-		fermata_waiter waiter = {.fiber = fermata_run.fiber};
+		fermata_waiter waiter = {.fiber = fermata_this_fiber()};
 		fermata_waiters_add(&s->waiters, &waiter);
 		bool woken = fermata_wait(FERMATA_NEVER) != FERMATA_WAIT_FAILED;
 		fermata_waiters_remove(&waiter);
@@ -178,7 +181,7 @@ static bool wait_for_client(sink *s)
 	return true;
 }
 
-/* Before something is queued. False after an exception. */
+/* Waits while the queue is full; called before queueing. Returns false with an exception pending. */
 static bool make_room(sink *s)
 {
 	if (UNEXPECTED(s->queued >= QUEUE_BYTES_MAX)) {
@@ -187,7 +190,7 @@ static bool make_room(sink *s)
 	return true;
 }
 
-/* After something was queued. */
+/* Counts queued bytes, or throws the failure; waits if the client is behind. */
 static void note_queued(sink *s, uint32_t code, size_t queued, const FmError *error)
 {
 	if (UNEXPECTED(code == FM_GONE)) {
@@ -199,7 +202,7 @@ static void note_queued(sink *s, uint32_t code, size_t queued, const FmError *er
 		fermata_throw(code, error);
 		return;
 	}
-	uint64_t now_ms = fm_worker_now_ms(fermata_run.worker);
+	uint64_t now_ms = fm_worker_now_ms(fermata.worker);
 	if (!s->queued) {
 		s->queued_ms = now_ms;
 	}
@@ -242,7 +245,7 @@ ZEND_METHOD(Fermata_EventSink, send)
 	FmError error;
 	size_t queued = 0;
 	error.len = 0;
-	uint32_t code = fm_stream_push(fermata_run.worker, s->request, fermata_str_or_absent(data), fermata_str_or_absent(event),
+	uint32_t code = fm_stream_push(fermata.worker, s->request, fermata_str_or_absent(data), fermata_str_or_absent(event),
 		fermata_str_or_absent(id), no_retry ? -1 : retry, &queued, &error);
 	note_queued(s, code, queued, &error);
 }
@@ -261,7 +264,7 @@ ZEND_METHOD(Fermata_EventSink, comment)
 	FmError error;
 	size_t queued = 0;
 	error.len = 0;
-	uint32_t code = fm_stream_comment(fermata_run.worker, s->request, fermata_str_or_empty(text), &queued, &error);
+	uint32_t code = fm_stream_comment(fermata.worker, s->request, fermata_str_or_empty(text), &queued, &error);
 	note_queued(s, code, queued, &error);
 }
 
@@ -281,7 +284,7 @@ ZEND_METHOD(Fermata_EventSink, close)
 	bool gone = s->gone;
 	FmRequest request = detach(s);
 	if (request && !gone) {
-		fm_stream_end(fermata_run.worker, request, NULL);
+		fm_stream_end(fermata.worker, request, NULL);
 	}
 }
 
@@ -294,15 +297,13 @@ ZEND_METHOD(Fermata_EventSink, isOpen)
 ZEND_METHOD(Fermata_EventSink, isStopping)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
-	RETURN_BOOL(!THIS_SINK()->request || fm_worker_is_draining(fermata_run.worker));
+	RETURN_BOOL(!THIS_SINK()->request || fm_worker_is_draining(fermata.worker));
 }
 
 /* Output */
 
-/* Queues what is printed, and waits where its client takes less. Does nothing when an exception is on its way. */
-void fermata_output_write(void *to, FmStr bytes)
+static void write_pieces(sink *s, FmStr bytes)
 {
-	sink *s = to;
 	while (bytes.len && !EG(exception)) {
 		if (!check_open(s) || !make_room(s)) {
 			return;
@@ -311,15 +312,35 @@ void fermata_output_write(void *to, FmStr bytes)
 		FmError error;
 		size_t queued = 0;
 		error.len = 0;
-		uint32_t code = fm_stream_bytes(fermata_run.worker, s->request, piece, &queued, &error);
+		uint32_t code = fm_stream_bytes(fermata.worker, s->request, piece, &queued, &error);
 		note_queued(s, code, queued, &error);
 		bytes.ptr += piece.len;
 		bytes.len -= piece.len;
 	}
 }
 
-/* flush(): waits until its client has taken everything, where it can. */
-void fermata_output_flush(void *to)
+/* Writes a large output. It stays in PHP's memory while the handler waits, so the core counts it for the client. */
+static ZEND_COLD void write_held(sink *s, FmStr bytes)
+{
+	FmRequest request = s->request;
+	fm_stream_hold(fermata.worker, request, bytes.len);
+	write_pieces(s, bytes);
+	fm_stream_hold(fermata.worker, request, 0);
+}
+
+/* Queues printed bytes and waits for a slow client. Does nothing if an exception is pending. */
+static void write_output(void *to, FmStr bytes)
+{
+	sink *s = to;
+	if (UNEXPECTED(bytes.len > QUEUE_BYTES_MAX) && s->request) {
+		write_held(s, bytes);
+	} else {
+		write_pieces(s, bytes);
+	}
+}
+
+/* flush(): waits until the client has received everything, if the handler can wait. */
+static void flush_output(void *to)
 {
 	sink *s = to;
 	if (!EG(exception) && s->request && s->queued && !fermata_wait_obstacle()) {
@@ -327,23 +348,23 @@ void fermata_output_flush(void *to)
 	}
 }
 
-/* What is printed goes to the client until the callable has returned. */
+/* Calls the callable and sends its output to the client. */
 static void print(zend_fcall_info *info, zend_fcall_info_cache *call, sink *s)
 {
-	fermata_fiber *fiber = fermata_run.fiber;
+	static const fermata_output output = {write_output, flush_output};
 	int level = php_output_get_level();
-	fiber->output_to = s;
+	fermata_output_divert(&output, s);
 	zend_call_function(info, call);
 	if (UNEXPECTED(fermata.forked)) {
 		return;
 	}
-	/* As at the end of a script: exit() ends the body. */
-	if (EG(exception) && zend_is_unwind_exit(EG(exception)) && !fermata_run.fatal_seen) {
+	/* exit() ends the body normally, as it ends a script. */
+	if (EG(exception) && zend_is_unwind_exit(EG(exception)) && !fermata_has_fatal()) {
 		zend_clear_exception();
 		EG(exit_status) = 0;
 	}
 	fermata_output_end(level);
-	fiber->output_to = NULL;
+	fermata_output_divert(NULL, NULL);
 }
 
 /* Answering */
@@ -354,7 +375,7 @@ static uint32_t send_head(const fermata_response *response)
 	FmResponse out;
 	FmHeader *headers = fermata_response_fill(response, some, &out);
 	out.body = FERMATA_LITERAL("");
-	uint32_t code = fm_stream_begin(fermata_run.worker, fermata_run.request->event.request, &out, -1, NULL, NULL);
+	uint32_t code = fm_stream_begin(fermata.worker, fermata_this_request()->event.request, &out, -1, NULL, NULL);
 	if (UNEXPECTED(headers != some)) {
 		efree(headers);
 	}
@@ -366,15 +387,15 @@ static sink *sink_new(FmRequest request, const fermata_source *source)
 	sink *s = FERMATA_FROM(sink, sink_create(fermata_ce_event_sink));
 	FmStr last;
 	zval *place = OBJ_PROP_NUM(&s->std, SINK_LAST_EVENT_ID);
-	if (fermata_request_header(fermata_run.request, FERMATA_LITERAL("last-event-id"), 0, &last) && last.len) {
+	if (fermata_request_header(fermata_this_request(), FERMATA_LITERAL("last-event-id"), 0, &last) && last.len) {
 		ZVAL_STRINGL(place, last.ptr, last.len);
 	} else {
 		ZVAL_NULL(place);
 	}
 	s->request = request;
-	s->timer.kind = FERMATA_TIMER_EVENTS;
-	s->keep_alive_ms = source->keep_alive_ms < 0 ? fm_worker_keep_alive_ms(fermata_run.worker) : (uint64_t)source->keep_alive_ms;
-	s->sent_ms = fm_worker_now_ms(fermata_run.worker);
+	s->timer.on_due = on_due;
+	s->keep_alive_ms = source->keep_alive_ms < 0 ? fm_worker_keep_alive_ms(fermata.worker) : (uint64_t)source->keep_alive_ms;
+	s->sent_ms = fm_worker_now_ms(fermata.worker);
 	if (s->keep_alive_ms) {
 		fermata_timer_arm(&s->timer, s->sent_ms + s->keep_alive_ms);
 	}
@@ -386,23 +407,23 @@ static sink *sink_new(FmRequest request, const fermata_source *source)
 	return s;
 }
 
-/* After the callable: an exception is pending, or the stream ends well. */
+/* Ends the stream after the callable, or cuts it if an exception is pending. */
 static void finish(const fermata_handler *handler, sink *s)
 {
 	bool gone = s->gone;
 	FmRequest request = detach(s);
 	if (EG(exception)) {
-		/* The head has gone out already. */
-		uint64_t before = fermata_run.stream;
-		fermata_run.stream = request ? request : fermata_run.request->event.request;
+		/* The head was sent already, so the failure can only cut the stream. */
+		uint64_t before = fermata_this_stream();
+		fermata_set_stream(request ? request : fermata_this_request()->event.request);
 		fermata_fail_with_exception(handler);
-		fermata_run.stream = before;
+		fermata_set_stream(before);
 	} else if (request && !gone) {
-		fm_stream_end(fermata_run.worker, request, NULL);
+		fm_stream_end(fermata.worker, request, NULL);
 		return;
 	}
 	if (request) {
-		fm_stream_cut(fermata_run.worker, request);
+		fm_stream_cut(fermata.worker, request);
 	}
 }
 
@@ -415,7 +436,7 @@ static bool is_output(const fermata_response *response)
 
 static void run(const fermata_handler *handler, const fermata_response *response)
 {
-	FmRequest request = fermata_run.request->event.request;
+	FmRequest request = fermata_this_request()->event.request;
 	zend_fcall_info info;
 	zend_fcall_info_cache call;
 	zval callable, argument, result;
@@ -429,8 +450,8 @@ static void run(const fermata_handler *handler, const fermata_response *response
 		OBJ_RELEASE(&s->std);
 		return;
 	}
-	fm_stream_watch(fermata_run.worker, request);
-	/* A response that is dropped meanwhile must not take the callable with it. */
+	fm_stream_watch(fermata.worker, request);
+	/* Own the callable: the response may be freed while it runs. */
 	ZVAL_COPY(&callable, &response->source->value);
 	ZVAL_OBJ(&argument, &s->std);
 	ZVAL_UNDEF(&result);
@@ -455,13 +476,13 @@ static void run(const fermata_handler *handler, const fermata_response *response
 
 static void respond_events(const fermata_handler *handler, const fermata_response *response)
 {
-	FmRequest request = fermata_run.request->event.request;
-	switch (fm_stream_wanted(fermata_run.worker, request, response->status)) {
+	FmRequest request = fermata_this_request()->event.request;
+	switch (fm_stream_wanted(fermata.worker, request, response->status)) {
 		case FM_STREAM_PIECES: run(handler, response); break;
 		case FM_STREAM_HEAD: send_head(response); break;
 		case FM_STREAM_REFUSAL:
 			fermata_refuse(request, FERMATA_STATUS_UNAVAILABLE, FERMATA_LITERAL("The server is busy; try again.\n"));
-			fm_worker_log(fermata_run.worker, FERMATA_LOG_INFO,
+			fm_worker_log(fermata.worker, FERMATA_LOG_INFO,
 				FERMATA_LITERAL("a stream of events was refused: there are streams_max streams already"));
 			break;
 	}
@@ -510,7 +531,7 @@ ZEND_METHOD(Fermata_Response, events)
 		response->content_type = zend_string_init(ZEND_STRL("text/event-stream"), false);
 	}
 	add_default(response, "Cache-Control", "no-store");
-	/* A proxy that collects what it passes on would keep events back. */
+	/* A buffering proxy would delay events. */
 	add_default(response, "X-Accel-Buffering", "no");
 }
 
@@ -526,7 +547,7 @@ ZEND_METHOD(Fermata_Response, output)
 		Z_PARAM_LONG(status)
 		Z_PARAM_ARRAY_HT(headers)
 	ZEND_PARSE_PARAMETERS_END();
-	/* Without keep-alives: a comment between two pieces would be a part of what is printed. */
+	/* No keep-alives: a comment would become part of the body. */
 	fermata_source *source = fermata_source_new(&output_kind, &info.function_name);
 	fermata_response_with_source(return_value, source, status, fermata_known.type_text, headers);
 }

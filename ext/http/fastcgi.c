@@ -1,8 +1,8 @@
-/* Server::fastcgi(): PHP-FPM behind routes, which the core asks without PHP of ours. */
-#include "php_fermata.h"
+/* Server::fastcgi(): routes that the core forwards to PHP-FPM without running PHP in this process. */
+#include "http/http.h"
 #include "main/fopen_wrappers.h"
 
-/* A number for the core, which says what is wrong with one that is too small or too large. */
+/* Clamps a number to uint32_t; the core reports values that are out of range. */
 static uint32_t number(zend_long given)
 {
 	return given < 0 ? 0 : given > UINT32_MAX ? UINT32_MAX : (uint32_t)given;

@@ -1,12 +1,15 @@
-/* A request as PHP-FPM shows it to programs: Request::serverParams() and Request::fillGlobals().
+/* Presents a request as PHP-FPM does: Request::serverParams() and Request::fillGlobals().
  *
- * After fillGlobals() the superglobals, php://input and move_uploaded_file() know the request, header() and its kin keep what
- * they are given for headers_list(), and sessions may be opened, until the handler has ended: PHP has each of these once for a
- * process. So it works only where one handler runs at a time. */
-#include "core/changes.h"
-#include "core/collisions.h"
-#include "core/stray.h"
+ * After fillGlobals(), until the handler returns, the superglobals, php://input and move_uploaded_file() show the request.
+ * header() and related functions store header lines for headers_list(), and sessions can be opened. PHP has one copy of this
+ * state per process, so fillGlobals() requires a server that runs one handler at a time. */
+#include "http/http.h"
+#include "state/changes.h"
+#include "base/collisions.h"
+#include "state/quiet.h"
+#include "state/sapi_output.h"
 #include "fibers/fibers.h"
+#include "handler/parts.h"
 #include "ext/standard/base64.h"
 #include "ext/standard/basic_functions.h"
 #include "ext/standard/info.h"
@@ -16,24 +19,25 @@
 #include "main/SAPI.h"
 #include "main/rfc1867.h"
 #include "zend_smart_str.h"
+#include <sys/stat.h>
 #include <sys/time.h>
-#include "core/small.h"
+#include "base/optimize_size.h"
 
 #define THIS_REQUEST() FERMATA_FROM(fermata_request, Z_OBJ_P(ZEND_THIS))
-#define HEADER_NAME_BYTES_MAX 128 /* a longer one is in no program's $_SERVER */
+#define HEADER_NAME_BYTES_MAX 128 /* longer names are left out of $_SERVER */
 #define STATUS_OK 200
-/* UPLOAD_ERR_INI_SIZE and UPLOAD_ERR_NO_FILE, which are in no header. */
+/* UPLOAD_ERR_INI_SIZE and UPLOAD_ERR_NO_FILE; no header of PHP defines them. */
 #define UPLOAD_INI_SIZE 1
 #define UPLOAD_NO_FILE 4
 #define MICROSECONDS 1000000.0
-/* Headers whose places in $_SERVER are known for the next request, and bytes of their names. */
+/* Maximum number of headers whose $_SERVER slots are cached for the next request, and maximum bytes of their names. */
 #define PLACES_MAX 32
 #define NAMES_BYTES_MAX 1024
 #define BRACKETED_BYTES_MAX 64
 
 /* Server parameters */
 
-/* What every request has in $_SERVER: strings of the module, whose hashes are known. */
+/* Keys that are in $_SERVER for every request: interned strings with precomputed hashes. */
 typedef enum server_key {
 	GATEWAY_INTERFACE, HTTP_HOST, HTTPS, QUERY_STRING, REMOTE_ADDR, REMOTE_PORT, REQUEST_METHOD, REQUEST_SCHEME, REQUEST_TIME,
 	REQUEST_TIME_FLOAT, REQUEST_URI, SERVER_ADDR, SERVER_NAME, SERVER_PORT, SERVER_PROTOCOL, SERVER_SOFTWARE, NAMES
@@ -95,8 +99,8 @@ static void add_text(zend_array *to, const char *name, size_t name_len, FmStr te
 }
 #define ADD(to, name, text) add_text(to, name, sizeof(name) - 1, text)
 
-/* HTTP_X_NAME for X-Name; 0 when no program expects it there. A name with an underscore could pass for another that a proxy has
- * written, and that of `Proxy` is a variable of the environment that HTTP clients read. */
+/* Writes HTTP_X_NAME for X-Name and returns its length; 0 if the header must not be in $_SERVER. With an underscore, a name could
+ * imitate a header that a proxy sets. `Proxy` would become HTTP_PROXY, which HTTP clients read as their proxy setting. */
 static size_t header_key(char *key, FmStr name)
 {
 	static const char prefix[] = "HTTP_";
@@ -126,7 +130,7 @@ static void add_header(zend_array *to, FmStr name, FmStr value)
 	if (!len) {
 		return;
 	}
-	/* Of the caller's there is none with such a name. */
+	/* remove_headers() has removed the caller's variables with such names. */
 	zend_string *name_string = zend_string_init(key, len, false);
 	zval *slot = zend_hash_lookup(to, name_string);
 	zend_string_release(name_string);
@@ -140,11 +144,11 @@ static void add_header(zend_array *to, FmStr name, FmStr value)
 	zend_string_release(before);
 }
 
-/* What callers have given last that had no header in it: a bridge gives the same for every request. The reference keeps it
- * from being changed, and its place from being another's. */
+/* Last array from a caller that contains no HTTP_* key: a bridge passes the same array for every request. The reference prevents
+ * changes in place and reuse of its address. */
 static zend_array *without_headers;
 
-/* Names of the caller's that begin so would be read as headers of the request. */
+/* Removes the caller's HTTP_* variables: applications would read them as headers of the request. */
 static void remove_headers(zend_array *from, zend_array *others)
 {
 	zend_string *key;
@@ -165,25 +169,47 @@ static void remove_headers(zend_array *from, zend_array *others)
 	}
 }
 
-/* $_SERVER of the request before, for the next one that has headers of the same names.
+/* Original $_SERVER of the current handler, for filter_input() and getenv(). Because of this reference, the application's writes
+ * go to a copy. */
+static zend_array *shown_params;
+
+typedef struct slot_of_globals {
+	bool defers_answer; /* Request::deferAnswer(): the handler's shutdown function is short */
+} slot_of_globals;
+
+static fermata_part part;
+FERMATA_SLOT(slot_of_globals, part)
+
+
+/* $_SERVER of the previous request, reused by the next one if its headers have the same names.
  *
- * A program that writes to it gets a copy, since a reference of it is ours. Where that is the only one, nobody else will see the
- * array any more, and the next request changes in place what differs, which is little: to copy what the caller adds and to make all
- * entries took a sixth of what a small request costs. */
+ * This reference makes an application that writes to $_SERVER write to a copy. If it is the only reference left, the next request
+ * updates the entries that differ in place. Building the array anew took one sixth of the time of a small request. */
 static struct {
-	zend_array *params; /* NULL = none; then no place is valid */
-	zval *known[NAMES]; /* NULL = it has none, as are those of headers that no program expects */
+	zend_array *params; /* NULL = none; then the slots below are invalid */
+	const zend_string *script; /* script name in params; NULL = none */
+	zval *known[NAMES]; /* slots in params; NULL = no entry, also for headers that header_key() refuses */
 	zval *headers[PLACES_MAX];
 	uint16_t remote_port, server_port;
 	bool is_secure;
 	size_t headers_len, names_len;
-	char names[NAMES_BYTES_MAX]; /* of the headers, as they were sent, each with its end */
+	char names[NAMES_BYTES_MAX]; /* header names as received, each followed by NUL */
 } last;
+
+static void release_params(void)
+{
+	zend_array *before = shown_params;
+	shown_params = NULL;
+	if (EXPECTED(before)) {
+		zend_array_release(before);
+	}
+}
 
 static void forget_last(void)
 {
 	zend_array *before = last.params;
 	last.params = NULL;
+	last.script = NULL;
 	if (before) {
 		zend_array_release(before);
 	}
@@ -199,6 +225,30 @@ void fermata_globals_forget(void)
 	}
 }
 
+/* Adds CONTENT_LENGTH for a chunked body or an HTTP/2 body without a length, as web servers do. */
+static ZEND_COLD void add_length(zend_array *to, const fermata_request *request)
+{
+	uint64_t bytes = request->event.body.len;
+	struct stat file;
+	FmStr path;
+	if (request->event.upload) {
+		bool is_in_file = !fermata_request_arrives(request) && fermata.worker && fm_upload_body(fermata.worker, request->event.upload, &path);
+		char name[MAXPATHLEN];
+		if (!is_in_file || path.len >= sizeof(name)) {
+			return;
+		}
+		memcpy(name, path.ptr, path.len);
+		name[path.len] = '\0';
+		if (stat(name, &file) != 0) {
+			return;
+		}
+		bytes = (uint64_t)file.st_size;
+	}
+	zval len;
+	ZVAL_STR(&len, zend_ulong_to_str(bytes));
+	zend_hash_str_update(to, ZEND_STRL("CONTENT_LENGTH"), &len);
+}
+
 static void add_headers(zend_array *to, const fermata_request *request)
 {
 	FmStr name, value;
@@ -209,6 +259,10 @@ static void add_headers(zend_array *to, const fermata_request *request)
 			ADD(to, "CONTENT_LENGTH", value);
 		}
 		add_header(to, name, value);
+	}
+	if (UNEXPECTED((request->event.body.len || request->event.upload)
+			&& !fermata_request_header(request, FERMATA_LITERAL("content-length"), 0, &value))) {
+		add_length(to, request);
 	}
 }
 
@@ -229,6 +283,7 @@ static void add_credentials(zend_array *to, const fermata_request *request)
 	if (colon) {
 		size_t user_len = (size_t)(colon - ZSTR_VAL(pair));
 		ADD(to, "PHP_AUTH_USER", ((FmStr){ZSTR_VAL(pair), user_len}));
+		ADD(to, "REMOTE_USER", ((FmStr){ZSTR_VAL(pair), user_len}));
 		ADD(to, "PHP_AUTH_PW", ((FmStr){colon + 1, ZSTR_LEN(pair) - user_len - 1}));
 	}
 	if (pair) {
@@ -236,17 +291,59 @@ static void add_credentials(zend_array *to, const fermata_request *request)
 	}
 }
 
+/* Returns path and query of the target. Scheme and authority of an absolute form (RFC 9112, section 3.2.2) are cut off. */
+static FmStr request_uri(FmStr target)
+{
+	if (EXPECTED(target.len && (target.ptr[0] == '/' || target.ptr[0] == '*'))) {
+		return target;
+	}
+	const char *end = target.ptr + target.len, *scheme = memchr(target.ptr, ':', target.len);
+	if (!scheme || end - scheme < 3 || scheme[1] != '/' || scheme[2] != '/') {
+		return target;
+	}
+	const char *path = scheme + 3;
+	while (path < end && *path != '/' && *path != '?') {
+		path++;
+	}
+	return path < end && *path == '/' ? (FmStr){path, (size_t)(end - path)} : FERMATA_LITERAL("/");
+}
+
+/* Returns the path after the script's path, such as /a in /index.php/a; NULL if the path ends there. */
+static const char *path_info(FmStr uri, const zend_string *script)
+{
+	size_t len = script ? ZSTR_LEN(script) : 0;
+	return UNEXPECTED(len && uri.len > len && memcmp(uri.ptr, ZSTR_VAL(script), len) == 0 && uri.ptr[len] == '/') ? uri.ptr + len : NULL;
+}
+
+static const zend_string *script_name(const zend_array *others)
+{
+	const zval *name = others ? zend_hash_str_find(others, ZEND_STRL("SCRIPT_NAME")) : NULL;
+	return name && Z_TYPE_P(name) == IS_STRING ? Z_STR_P(name) : NULL;
+}
+
+static ZEND_COLD void add_path_info(zend_array *to, FmStr uri, const char *path, const zend_string *script)
+{
+	const char *end = uri.ptr + uri.len, *query = memchr(uri.ptr, '?', uri.len);
+	zend_string *info = zend_string_init(path, (size_t)((query ? query : end) - path), false);
+	ZSTR_LEN(info) = php_raw_url_decode(ZSTR_VAL(info), ZSTR_LEN(info));
+	zval value;
+	ZVAL_STR(&value, zend_string_concat2(ZSTR_VAL(script), ZSTR_LEN(script), ZSTR_VAL(info), ZSTR_LEN(info)));
+	zend_hash_str_update(to, ZEND_STRL("PHP_SELF"), &value);
+	ZVAL_STR(&value, info);
+	zend_hash_str_update(to, ZEND_STRL("PATH_INFO"), &value);
+}
+
 static FmStr without_port(FmStr host)
 {
 	const char *colon = host.len ? zend_memrchr(host.ptr, ':', host.len) : NULL;
-	/* An IPv6 address ends in a bracket. */
+	/* A colon before a closing bracket belongs to an IPv6 address. */
 	if (colon && !memchr(colon, ']', (size_t)(host.ptr + host.len - colon))) {
 		host.len = (size_t)(colon - host.ptr);
 	}
 	return host;
 }
 
-/* An IPv6 address has brackets where it names a server (RFC 3875, 4.1.14). */
+/* Returns the host without its port, or else the server's address; an IPv6 address in brackets (RFC 3875, section 4.1.14). */
 static FmStr server_name(FmStr host, FmStr address, char *bracketed)
 {
 	if (host.len) {
@@ -307,7 +404,7 @@ static void add_time(zend_array *to)
 	zend_hash_update(to, known.names[REQUEST_TIME_FLOAT], &precise);
 }
 
-/* A new array, with what the caller adds to that of the request. */
+/* Returns a new array: the request's parameters added to the caller's variables. */
 static zend_array *server_params(const fermata_request *request, zend_array *others)
 {
 	zend_array *params = others && zend_hash_num_elements(others) ? zend_array_dup(others) : zend_new_array(32);
@@ -316,11 +413,17 @@ static zend_array *server_params(const fermata_request *request, zend_array *oth
 	set_known(params, GATEWAY_INTERFACE, known.gateway);
 	set_known(params, SERVER_SOFTWARE, known.software);
 	set_text(params, REQUEST_METHOD, event->method);
-	set_text(params, REQUEST_URI, event->target);
+	FmStr uri = request_uri(event->target);
+	set_text(params, REQUEST_URI, uri);
 	set_text(params, QUERY_STRING, event->query);
 	add_headers(params, request);
 	add_addresses(params, request);
 	add_credentials(params, request);
+	const zend_string *script = script_name(others);
+	const char *path = path_info(uri, script);
+	if (UNEXPECTED(path)) {
+		add_path_info(params, uri, path, script);
+	}
 	add_time(params);
 	return params;
 }
@@ -335,15 +438,15 @@ ZEND_METHOD(Fermata_Request, serverParams)
 	RETURN_ARR(server_params(THIS_REQUEST(), others));
 }
 
-/* $_SERVER of the request before */
+/* Reuse of the previous request's $_SERVER */
 
-/* Notes which headers the request has, for the next one: none where its $_SERVER is to be made by itself. */
+/* Stores the request's header names for has_same_names(); none if this $_SERVER cannot be reused. */
 static void note_names(const fermata_request *request)
 {
 	FmStr name, value;
 	last.headers_len = last.names_len = 0;
 	for (size_t i = 0; fermata_request_header_at(request, i, &name, &value); i++) {
-		/* Those that are more than one entry. */
+		/* These headers set several $_SERVER entries. */
 		bool is_plain = !fermata_str_equals_ci(name, FERMATA_LITERAL("authorization"))
 			&& !fermata_str_equals_ci(name, FERMATA_LITERAL("content-type"))
 			&& !fermata_str_equals_ci(name, FERMATA_LITERAL("content-length"));
@@ -358,7 +461,7 @@ static void note_names(const fermata_request *request)
 	}
 }
 
-/* Whether the request has headers of the same names, in the same order. */
+/* Returns true, and fills values, if the request has the stored header names in the same order. */
 static bool has_same_names(const fermata_request *request, FmStr *values)
 {
 	FmStr name, value;
@@ -373,7 +476,7 @@ static bool has_same_names(const fermata_request *request, FmStr *values)
 	return at == last.names_len && at;
 }
 
-/* The place of each entry. Another request may find the array; none does where two headers have one place. */
+/* Caches the slot of each entry for the next request. Does nothing if two headers share a slot. */
 static void keep_last(zend_array *params, const fermata_request *request)
 {
 	char key[HEADER_NAME_BYTES_MAX + 8];
@@ -396,9 +499,10 @@ static void keep_last(zend_array *params, const fermata_request *request)
 	last.is_secure = fermata_request_tls(request, &subject, &pem);
 	GC_ADDREF(params);
 	last.params = params;
+	last.script = script_name(params);
 }
 
-/* What is new has been made before: where memory_limit is met by that, the array that is kept still has its old entry. */
+/* Replaces a value. The caller allocates the new value first: if that exceeds memory_limit, the old entry is still valid. */
 static void replace_entry(zval *place, zval *changed)
 {
 	zval before;
@@ -428,13 +532,20 @@ static void change_port(zval *place, uint16_t *before, uint16_t port)
 	}
 }
 
-/* NULL when there is none that fits. */
+/* Returns true if the request adds entries for a body or for a path after the script. */
+static bool has_own_entries(const FmEvent *event, FmStr uri, const zend_string *script)
+{
+	return event->body.len || event->upload || path_info(uri, script);
+}
+
+/* Updates the previous request's array and returns a reference to it; NULL if it cannot be reused. */
 static zend_array *change_last(const fermata_request *request, zend_array *others, const FmStr *values)
 {
 	const FmEvent *event = &request->event;
 	FmStr subject, pem, protocol, host = fermata_request_host(request);
+	FmStr uri = request_uri(event->target);
 	bool is_free = last.params && GC_REFCOUNT(last.params) == 1 && others == without_headers;
-	if (!is_free || last.is_secure != fermata_request_tls(request, &subject, &pem) || !host.len != !last.known[HTTP_HOST]) {
+	if (!is_free || has_own_entries(event, uri, last.script) || last.is_secure != fermata_request_tls(request, &subject, &pem) || !host.len != !last.known[HTTP_HOST]) {
 		return NULL;
 	}
 	for (size_t i = 0; i < last.headers_len; i++) {
@@ -444,7 +555,7 @@ static zend_array *change_last(const fermata_request *request, zend_array *other
 	}
 	uint16_t port;
 	change_text(last.known[REQUEST_METHOD], event->method);
-	change_text(last.known[REQUEST_URI], event->target);
+	change_text(last.known[REQUEST_URI], uri);
 	change_text(last.known[QUERY_STRING], event->query);
 	change_text(last.known[REMOTE_ADDR], fermata_request_remote(request, &port));
 	change_port(last.known[REMOTE_PORT], &last.remote_port, port);
@@ -462,7 +573,7 @@ static zend_array *change_last(const fermata_request *request, zend_array *other
 	return last.params;
 }
 
-/* As server_params(), for a program that reads more often than it writes. */
+/* Returns the same entries as server_params(), in the previous request's array where possible. */
 static zend_array *server_global(const fermata_request *request, zend_array *others)
 {
 	FmStr values[PLACES_MAX];
@@ -472,8 +583,9 @@ static zend_array *server_global(const fermata_request *request, zend_array *oth
 		return params;
 	}
 	params = server_params(request, others);
-	if (is_as_before && others && others == without_headers) {
-		/* The second in a row: clients that alternate would pay for places that nobody uses. */
+	bool is_plain = !has_own_entries(&request->event, request_uri(request->event.target), script_name(others));
+	if (is_as_before && is_plain && others && others == without_headers) {
+		/* Cache only after two such requests in a row; alternating clients would pay for slots that are never used. */
 		keep_last(params, request);
 	} else {
 		forget_last();
@@ -484,7 +596,7 @@ static zend_array *server_global(const fermata_request *request, zend_array *oth
 
 /* Superglobals */
 
-/* One that is empty stays: between handlers those of the command line are. */
+/* Sets a superglobal; takes over the reference. An array that is empty before and after is kept. */
 static void set_global(fermata_superglobal number, zend_array *array)
 {
 	zval value, *place = fermata_global_find(number);
@@ -516,31 +628,28 @@ static zend_array *shared(zend_array *array)
 	return array;
 }
 
-static bool file_names_collide; /* too many of those that are being put into $_FILES */
-
-/* One of the five arrays of a file; brackets of the field's name come behind it, as in $_FILES['a']['name'][0]. */
-static void add_file_part(zval *files, FmStr field, const char *part, zval *value)
+/* Adds one property of a file to $_FILES. Brackets of the field name follow the property: $_FILES['a']['name'][0]. */
+static void add_file_part(fermata_collisions *collisions, zval *files, FmStr field, const char *key, zval *value)
 {
 	const char *bracket = memchr(field.ptr, '[', field.len);
 	size_t base = bracket && field.ptr[field.len - 1] == ']' ? (size_t)(bracket - field.ptr) : field.len;
 	smart_str name = {0};
 	smart_str_appendl(&name, field.ptr, base);
 	smart_str_appendc(&name, '[');
-	smart_str_appends(&name, part);
+	smart_str_appends(&name, key);
 	smart_str_appendc(&name, ']');
 	smart_str_appendl(&name, field.ptr + base, field.len - base);
 	smart_str_0(&name);
-	if (EXPECTED(!file_names_collide && fermata_collisions_allow_variable(Z_ARRVAL_P(files), ZSTR_VAL(name.s)))) {
+	if (EXPECTED(!collisions->is_over && fermata_collisions_allow_variable(collisions, Z_ARRVAL_P(files), ZSTR_VAL(name.s)))) {
 		php_register_variable_ex(ZSTR_VAL(name.s), value, files);
 	} else {
-		file_names_collide = true;
 		zval_ptr_dtor_str(value);
 	}
 	smart_str_free(&name);
 }
 
-/* As in PHP, whose name for $_FILES is made of a field's alone where its brackets are closed, and nothing is between two of them:
- * `a[]b` would put values of the client's where programs expect a name or a path. */
+/* Returns true if brackets are balanced and adjacent, as PHP requires. With `a[]b` a client could set entries that applications
+ * read as a file's name or path. */
 static bool field_has_place(FmStr field)
 {
 	size_t open = 0;
@@ -555,41 +664,43 @@ static bool field_has_place(FmStr field)
 	return open == 0;
 }
 
-/* A field for a file in which nothing was chosen, which programs of PHP expect with UPLOAD_ERR_NO_FILE. */
-static void add_unchosen(zval *files, FmStr field)
+/* Adds a file field without a chosen file, with UPLOAD_ERR_NO_FILE. */
+static void add_unchosen(fermata_collisions *collisions, zval *files, FmStr field)
 {
 	static const char *const empty[] = {"name", "full_path", "type", "tmp_name"};
 	zval value;
 	for (size_t i = 0; i < sizeof(empty) / sizeof(empty[0]); i++) {
 		ZVAL_EMPTY_STRING(&value);
-		add_file_part(files, field, empty[i], &value);
+		add_file_part(collisions, files, field, empty[i], &value);
 	}
 	ZVAL_LONG(&value, UPLOAD_NO_FILE);
-	add_file_part(files, field, "error", &value);
+	add_file_part(collisions, files, field, "error", &value);
 	ZVAL_LONG(&value, 0);
-	add_file_part(files, field, "size", &value);
+	add_file_part(collisions, files, field, "size", &value);
 }
 
-/* A file of more than bytes_max is there with an error in place of its content. An exception where too many names collide. */
+/* Returns $_FILES. A file larger than bytes_max has an error instead of content. Too many colliding names leave an exception
+ * pending. */
 static zend_array *file_arrays(const fermata_request *request, uint64_t bytes_max)
 {
 	FmUploadedFile file;
 	FmStr unchosen;
 	size_t next_unchosen = 0, files_before = 0;
+	fermata_collisions collisions;
 	zval files, value;
 	bool has_upload = fermata.worker && request->event.upload;
 	if (EXPECTED(!has_upload)) {
 		return empty();
 	}
 	array_init(&files);
-	fermata_collisions_begin();
-	file_names_collide = false;
+	fermata_collisions_begin(&collisions);
+	fermata_quiet_begin();
 	for (size_t i = 0;; i++) {
-		/* In the order of the form: of fields with one name the last counts, and rows of name[] keep their places. */
+		/* Keep the order of the form: the last field of a name wins, and name[] numbers its elements in order. */
 		while (fm_upload_unchosen_at(fermata.worker, request->event.upload, next_unchosen, &unchosen, &files_before)
 			&& files_before == i) {
 			if (field_has_place(unchosen)) {
-				add_unchosen(&files, unchosen);
+				add_unchosen(&collisions, &files, unchosen);
 			}
 			next_unchosen++;
 		}
@@ -600,41 +711,42 @@ static zend_array *file_arrays(const fermata_request *request, uint64_t bytes_ma
 			continue;
 		}
 		ZVAL_STRINGL(&value, file.name.ptr, file.name.len);
-		add_file_part(&files, file.field, "name", &value);
+		add_file_part(&collisions, &files, file.field, "name", &value);
 		ZVAL_STRINGL(&value, file.name.ptr, file.name.len);
-		add_file_part(&files, file.field, "full_path", &value);
+		add_file_part(&collisions, &files, file.field, "full_path", &value);
 		ZVAL_STRINGL(&value, file.content_type.ptr ? file.content_type.ptr : "", file.content_type.ptr ? file.content_type.len : 0);
-		add_file_part(&files, file.field, "type", &value);
+		add_file_part(&collisions, &files, file.field, "type", &value);
 		if (UNEXPECTED(file.bytes > bytes_max)) {
 			ZVAL_EMPTY_STRING(&value);
-			add_file_part(&files, file.field, "tmp_name", &value);
+			add_file_part(&collisions, &files, file.field, "tmp_name", &value);
 			ZVAL_LONG(&value, UPLOAD_INI_SIZE);
-			add_file_part(&files, file.field, "error", &value);
+			add_file_part(&collisions, &files, file.field, "error", &value);
 			ZVAL_LONG(&value, 0);
-			add_file_part(&files, file.field, "size", &value);
+			add_file_part(&collisions, &files, file.field, "size", &value);
 			continue;
 		}
 		ZVAL_STRINGL(&value, file.path.ptr, file.path.len);
-		/* move_uploaded_file() moves what is listed here. */
+		/* move_uploaded_file() accepts only files listed here. */
 		if (!SG(rfc1867_uploaded_files)) {
 			ALLOC_HASHTABLE(SG(rfc1867_uploaded_files));
 			zend_hash_init(SG(rfc1867_uploaded_files), 8, NULL, NULL, 0);
 		}
 		zend_hash_add_ptr(SG(rfc1867_uploaded_files), Z_STR(value), Z_STR(value));
-		add_file_part(&files, file.field, "tmp_name", &value);
+		add_file_part(&collisions, &files, file.field, "tmp_name", &value);
 		ZVAL_LONG(&value, 0);
-		add_file_part(&files, file.field, "error", &value);
+		add_file_part(&collisions, &files, file.field, "error", &value);
 		ZVAL_LONG(&value, (zend_long)file.bytes);
-		add_file_part(&files, file.field, "size", &value);
+		add_file_part(&collisions, &files, file.field, "size", &value);
 	}
-	if (UNEXPECTED(file_names_collide)) {
+	fermata_quiet_end();
+	if (UNEXPECTED(collisions.is_over && !EG(exception))) {
 		fermata_collisions_refuse("there are too many");
 	}
 	return Z_ARR(files);
 }
 
-/* False: what follows is not to be added. */
-static bool add_cookies(zval *cookies, zend_string *line, zend_long *left)
+/* Returns false if a limit is reached and no more cookies may be added. */
+static bool add_cookies(fermata_collisions *collisions, zval *cookies, zend_string *line, zend_long *left)
 {
 	char *state = NULL;
 	for (char *name = php_strtok_r(ZSTR_VAL(line), ";", &state); name; name = php_strtok_r(NULL, ";", &state)) {
@@ -655,9 +767,8 @@ static bool add_cookies(zval *cookies, zend_string *line, zend_long *left)
 		} else {
 			ZVAL_EMPTY_STRING(&value);
 		}
-		if (UNEXPECTED(!fermata_collisions_allow_variable(Z_ARRVAL_P(cookies), name))) {
+		if (UNEXPECTED(!fermata_collisions_allow_variable(collisions, Z_ARRVAL_P(cookies), name))) {
 			zval_ptr_dtor_str(&value);
-			fermata_collisions_refuse("there are too many");
 			return false;
 		}
 		php_register_variable_ex(name, &value, cookies);
@@ -665,7 +776,8 @@ static bool add_cookies(zval *cookies, zend_string *line, zend_long *left)
 	return true;
 }
 
-/* $_COOKIE, whose names are made as those of forms: `a[b]` is in an array, `a.b` is a_b. An exception where too many collide. */
+/* Returns $_COOKIE. Names follow the rules for forms: `a[b]` is an array element, `a.b` becomes a_b. Too many colliding names leave
+ * an exception pending. */
 static zend_array *cookie_arrays(const fermata_request *request)
 {
 	zval cookies, before;
@@ -674,22 +786,28 @@ static zend_array *cookie_arrays(const fermata_request *request)
 	if (EXPECTED(!fermata_request_header(request, FERMATA_LITERAL("cookie"), 0, &line))) {
 		return empty();
 	}
+	fermata_collisions collisions;
 	array_init(&cookies);
-	fermata_collisions_begin();
-	/* PHP knows by this that of cookies with one name the first counts: browsers send that of the longer path first. */
+	fermata_collisions_begin(&collisions);
+	fermata_quiet_begin();
+	/* PHP checks this array: of duplicate cookies it keeps the first, which has the longest path. */
 	ZVAL_COPY_VALUE(&before, &PG(http_globals)[TRACK_VARS_COOKIE]);
 	ZVAL_COPY_VALUE(&PG(http_globals)[TRACK_VARS_COOKIE], &cookies);
 	bool goes_on = true;
 	for (size_t i = 0; goes_on && fermata_request_header(request, FERMATA_LITERAL("cookie"), i, &line); i++) {
 		zend_string *copy = zend_string_init(line.len ? line.ptr : "", line.len, false);
-		goes_on = add_cookies(&cookies, copy, &left);
+		goes_on = add_cookies(&collisions, &cookies, copy, &left);
 		zend_string_release(copy);
 	}
 	ZVAL_COPY_VALUE(&PG(http_globals)[TRACK_VARS_COOKIE], &before);
+	fermata_quiet_end();
+	if (UNEXPECTED(collisions.is_over && !EG(exception))) {
+		fermata_collisions_refuse("there are too many");
+	}
 	return Z_ARR(cookies);
 }
 
-/* By the setting request_order, as PHP does. */
+/* Returns $_REQUEST, merged in the order of the PHP setting request_order. */
 static zend_array *request_array(zend_array *get, zend_array *post, zend_array *cookies)
 {
 	const char *order = PG(request_order) ? PG(request_order) : PG(variables_order);
@@ -711,12 +829,26 @@ static zend_array *request_array(zend_array *get, zend_array *post, zend_array *
 	return all;
 }
 
+/* Returns true for POST, the only method whose forms PHP reads; methods are case-sensitive. */
+static bool is_post(const fermata_request *request)
+{
+	FmStr method = request->event.method;
+	return method.len == 4 && memcmp(method.ptr, "POST", 4) == 0;
+}
+
+/* Returns true for a multipart form that the core has parsed and whose raw bytes no longer exist. */
+static ZEND_COLD bool is_taken_apart(const fermata_request *request)
+{
+	FmStr path;
+	return !fermata_request_arrives(request) && fermata.worker && !fm_upload_body(fermata.worker, request->event.upload, &path);
+}
+
 static void open_input(fermata_request *request)
 {
 	if (fermata_request_arrives(request)) {
 		return;
 	}
-	/* Where there is nothing to read, php://input makes a stream of its own when it is opened. */
+	/* Without a body, php://input creates its own stream when it is opened. */
 	SG(request_info).request_body = request->event.body.len || request->event.upload ? fermata_request_body_stream(request) : NULL;
 	SG(post_read) = true;
 }
@@ -736,47 +868,77 @@ ZEND_METHOD(Fermata_Request, fillGlobals)
 		RETURN_THROWS();
 	}
 	fermata_request *request = THIS_REQUEST();
-	fermata_fiber *fiber = fermata_run.fiber;
-	if (!fermata.handling || !fiber || request != fermata_run.request || fiber->future || !fermata_turns_are_single()) {
+	fermata_fiber *fiber = fermata_this_fiber();
+	if (!fermata.handling || !fiber || request != fermata_this_request() || fiber->future || !fermata_turns_are_single()) {
 		fermata_misuse("the superglobals show one request for a process: call fillGlobals() on the request of a handler, in a server with"
 			" Limits(handlers: 1)");
 		RETURN_THROWS();
 	}
-	if (fiber->has_globals) {
+	if (fermata_has_request(fiber)) {
 		return;
 	}
 	zend_array *get = fermata_request_queries(request);
-	zend_array *post = fermata_request_arrives(request) ? empty() : shared(fermata_request_forms(request));
+	bool has_form = is_post(request) && !fermata_request_arrives(request);
+	zend_array *post = has_form ? shared(fermata_request_forms(request)) : empty();
 	zend_array *cookies = EG(exception) ? empty() : cookie_arrays(request);
 	if (EG(exception)) {
 		zend_array_release(post);
 		zend_array_release(cookies);
 		RETURN_THROWS();
 	}
-	fiber->has_globals = fiber->touched = true;
+	if (UNEXPECTED(request->event.upload && !has_form && is_taken_apart(request))) {
+		fermata_warn_once("a multipart body of another method than POST is in no superglobal, as under PHP-FPM, and not in php://input"
+			" either; read Request::form() and Request::files()");
+	}
+	fiber->touched |= FERMATA_TOUCHED;
 	fermata_changes_note_http();
 	SG(sapi_headers).http_response_code = STATUS_OK;
-	set_global(FERMATA_SERVER, server_global(request, others));
+	zend_array *params = server_global(request, others);
+	shown_params = shared(params);
+	set_global(FERMATA_SERVER, params);
 	set_global(FERMATA_REQUEST, request_array(get, post, cookies));
 	set_global(FERMATA_GET, shared(get));
 	set_global(FERMATA_POST, post);
 	set_global(FERMATA_COOKIE, cookies);
-	set_global(FERMATA_FILES, file_arrays(request, upload_bytes_null ? UINT64_MAX : (uint64_t)upload_bytes));
+	set_global(FERMATA_FILES, has_form ? file_arrays(request, upload_bytes_null ? UINT64_MAX : (uint64_t)upload_bytes) : empty());
 	open_input(request);
+}
+
+/* Input for filter_input() and getenv() */
+
+zend_array *fermata_globals_query(void)
+{
+	return shared(fermata_request_queries(fermata_this_request()));
+}
+
+zend_array *fermata_globals_form(void)
+{
+	fermata_request *request = fermata_this_request();
+	return is_post(request) && !fermata_request_arrives(request) ? shared(fermata_request_forms(request)) : empty();
+}
+
+zend_array *fermata_globals_cookies(void)
+{
+	return cookie_arrays(fermata_this_request());
+}
+
+zend_array *fermata_globals_params(void)
+{
+	return shown_params ? shared(shown_params) : empty();
 }
 
 ZEND_METHOD(Fermata_Request, deferAnswer)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
-	if (THIS_REQUEST() == fermata_run.request && fermata_run.fiber && fermata_run.fiber->has_globals) {
-		fermata_run.fiber->defers_answer = true;
+	if (THIS_REQUEST() == fermata_this_request() && fermata_has_globals()) {
+		slot(fermata_this_fiber())->defers_answer = true;
 	}
 }
 
 ZEND_METHOD(Fermata_Request, takeOutput)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
-	if (EXPECTED(THIS_REQUEST() != fermata_run.request || !fermata_printed_something())) {
+	if (EXPECTED(THIS_REQUEST() != fermata_this_request() || !fermata_printed_something())) {
 		RETURN_EMPTY_STRING();
 	}
 	RETURN_STR(fermata_printed_take());
@@ -797,57 +959,127 @@ static void clear_headers(void)
 	}
 	SG(sapi_headers).send_default_content_type = true;
 	SG(sapi_headers).http_response_code = 0;
-	/* Of header_register_callback(). */
+	/* The callable of header_register_callback(). */
 	zval callback;
 	ZVAL_COPY_VALUE(&callback, &SG(callback_func));
 	ZVAL_UNDEF(&SG(callback_func));
 	zval_ptr_dtor(&callback);
 }
 
-/* A stream of php://input reads from the stream of the body, which it does not own. */
+/* Returns true for a php://input stream of this request. It reads from the body's stream, which it does not own; the pointer to
+ * that stream is its first field. A php://input that the script opened before run() has another body. */
 static bool is_input(const zend_resource *resource)
 {
 	const php_stream *stream = resource->type == php_file_le_stream() ? resource->ptr : NULL;
-	return stream && stream->wrapper == &php_stream_php_wrapper && strcmp(stream->ops->label, "Input") == 0;
+	/* Compare labels: standard_error.c installs a copy of PHP's wrapper. */
+	return stream && stream->wrapper && stream->wrapper->wops->label == php_stream_php_wrapper.wops->label && strcmp(stream->ops->label, "Input") == 0
+		&& *(php_stream *const *)stream->abstract == SG(request_info).request_body;
 }
 
-/* Those that the program has kept end with their body. Filters may call the program, which may open others. */
-static void close_inputs(void)
+/* Bodies whose handler has returned while a task still runs. The task may wait in the middle of a read. */
+typedef struct left_body {
+	struct left_body *next;
+	uint64_t family; /* id of the handler and its tasks */
+	zend_array *inputs;
+	php_stream *body;
+} left_body;
+static left_body *left_bodies;
+
+static bool is_left(const zend_resource *resource)
+{
+	zval *input;
+	for (const left_body *it = left_bodies; UNEXPECTED(it); it = it->next) {
+		ZEND_HASH_FOREACH_VAL(it->inputs, input) {
+			if (Z_RES_P(input) == resource) {
+				return true;
+			}
+		} ZEND_HASH_FOREACH_END();
+	}
+	return false;
+}
+
+/* Returns the open php://input streams of this request; NULL if there are none. */
+static zend_array *find_inputs(void)
 {
 	zend_resource *resource;
-	zval *input, found;
+	zval found;
 	zend_array *inputs = NULL;
 	ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
-		if (UNEXPECTED(is_input(resource))) {
+		if (UNEXPECTED(is_input(resource)) && !is_left(resource)) {
 			inputs = inputs ? inputs : zend_new_array(0);
 			GC_ADDREF(resource);
 			ZVAL_RES(&found, resource);
 			zend_hash_next_index_insert_new(inputs, &found);
 		}
 	} ZEND_HASH_FOREACH_END();
-	if (EXPECTED(!inputs)) {
-		return;
-	}
-	ZEND_HASH_FOREACH_VAL(inputs, input) {
-		zend_list_close(Z_RES_P(input));
-	} ZEND_HASH_FOREACH_END();
-	zend_array_release(inputs);
+	return inputs;
 }
 
-/* The handler has ended, before its changes of PHP's state are undone. */
-void fermata_globals_end(fermata_fiber *fiber)
+/* Closes the body and the php://input streams that the application left open. Filters may call PHP code that opens others. */
+static void close_body(zend_array *inputs, php_stream *body)
 {
-	fermata_session_end(fiber);
-	fiber->has_globals = fiber->defers_answer = false;
+	zval *input;
+	if (UNEXPECTED(inputs)) {
+		ZEND_HASH_FOREACH_VAL(inputs, input) {
+			zend_list_close(Z_RES_P(input));
+		} ZEND_HASH_FOREACH_END();
+		zend_array_release(inputs);
+	}
+	php_stream_close(body);
+}
+
+/* Closes the bodies whose tasks have finished; all bodies when the script has finished. */
+static void close_left_bodies(bool all)
+{
+	left_body **at = &left_bodies;
+	while (UNEXPECTED(*at)) {
+		left_body *it = *at;
+		if (!all && fermata_family_has_tasks(it->family)) {
+			at = &it->next;
+			continue;
+		}
+		*at = it->next;
+		close_body(it->inputs, it->body);
+		efree(it);
+		/* Restart: filters may have called PHP code that changed the list. */
+		at = &left_bodies;
+	}
+}
+
+static void end_body(const fermata_fiber *fiber)
+{
+	php_stream *body = SG(request_info).request_body;
+	close_left_bodies(false);
+	if (EXPECTED(!body)) {
+		return;
+	}
+	zend_array *inputs = find_inputs();
+	SG(request_info).request_body = NULL;
+	if (EXPECTED(!inputs || !fermata_family_has_tasks(fiber->family))) {
+		close_body(inputs, body);
+		return;
+	}
+	left_body *left = emalloc(sizeof(left_body));
+	*left = (left_body){left_bodies, fiber->family, inputs, body};
+	left_bodies = left;
+}
+
+/* Cleans up after the handler, before its changes of PHP's state are undone. */
+static ZEND_COLD void end(fermata_fiber *fiber)
+{
+	fermata_session_end();
+	if (UNEXPECTED(!Z_ISUNDEF(SG(callback_func)))) {
+		fermata_warn_once("the function that header_register_callback() was given was not called: this response takes no headers from"
+			" header()");
+	}
+	fermata_changes_hide_request(fiber);
+	slot(fiber)->defers_answer = false;
+	release_params();
 	fermata_printed_end();
 	clear_headers();
-	if (SG(request_info).request_body) {
-		close_inputs();
-		php_stream_close(SG(request_info).request_body);
-		SG(request_info).request_body = NULL;
-	}
+	end_body(fiber);
 	SG(post_read) = false;
-	/* The files are the core's to remove. */
+	/* Clear only the list of files. The core removes the files. */
 	if (SG(rfc1867_uploaded_files)) {
 		zend_hash_destroy(SG(rfc1867_uploaded_files));
 		FREE_HASHTABLE(SG(rfc1867_uploaded_files));
@@ -855,49 +1087,109 @@ void fermata_globals_end(fermata_fiber *fiber)
 	}
 }
 
-/* The answer leaves before what the handler has registered for its end is called, which may take long. */
-void fermata_globals_let_answer_leave(fermata_fiber *fiber)
+/* Cleans up when the script has finished. After a fatal error PHP's heap is unusable, so bodies stay open. */
+void fermata_globals_request_end(void)
 {
-	if (!fiber->has_globals) {
+	if (EXPECTED(!fermata_is_retired())) {
+		close_left_bodies(true);
+	}
+	fermata_globals_forget();
+}
+
+/* Sends the response before the handler's shutdown functions run, because they may take long. */
+static void on_return(fermata_fiber *fiber)
+{
+	if (!fermata_has_request(fiber) || !fermata_has_shutdown_functions(fiber)) {
 		return;
 	}
-	if (EXPECTED(fermata_run.is_whole)) {
-		/* What the program has registered beside it may take any time. */
-		if (fiber->defers_answer && zend_hash_num_elements(BG(user_shutdown_function_names)) == 1) {
+	if (EXPECTED(fermata_is_whole())) {
+		/* Defer only if no other shutdown function is registered: others may take any time. */
+		if (slot(fiber)->defers_answer && zend_hash_num_elements(BG(user_shutdown_function_names)) == 1) {
 			return;
 		}
-		fermata_request_keep(fermata_run.request);
-		fm_send_answers(fermata_run.worker);
+		fermata_request_keep(fermata_this_request());
+		fm_send_answers(fermata.worker);
 		return;
 	}
 	if (fermata_wait_obstacle()) {
 		return;
 	}
-	/* Pieces are made by the loop. It is no matter whether the client stays. */
-	fermata_scope scope = {.is_shield = true, .due_ms = FERMATA_NEVER, .owner = fiber, .inside = EG(active_fiber),
-		.outer = fiber->scope, .begun_at = fermata_conversation_clock()};
+	/* The loop produces the remaining pieces. The scope shields the wait from a client that leaves. */
+	fermata_scope scope = {.is_shield = true, .is_own = true, .due_ms = FERMATA_NEVER, .owner = fiber, .inside = EG(active_fiber),
+		.outer = fiber->scope, .begun_at = fermata_clock()};
 	fiber->scope = &scope;
-	fiber->touched = true;
+	fiber->touched |= FERMATA_TOUCHED;
 	fermata_fibers_end_turn();
-	fermata_wait(fm_worker_now_ms(fermata_run.worker));
+	fermata_wait(fm_worker_now_ms(fermata.worker));
 	fiber->scope = scope.outer;
 	if (EG(exception) && !fiber->dying) {
 		fermata_log_exception(FERMATA_LOG_ERROR);
 	}
 }
 
-/* exit() */
-
-/* After exit() the client gets what was printed, with the status and headers that were set, as from PHP-FPM. */
-bool fermata_globals_answer(const fermata_handler *handler)
+static bool on_undo(fermata_fiber *fiber)
 {
-	if (!fermata_run.fiber->has_globals) {
+	if (!fermata_has_request(fiber)) {
 		return false;
 	}
-	zend_long status = SG(sapi_headers).http_response_code;
-	zend_string *text = fermata_printed_take();
-	fermata_response *response = fermata_response_sent((uint32_t)status, text);
+	end(fiber);
+	return true;
+}
+
+/* Headers */
+
+static ZEND_COLD bool call_header_callback(void)
+{
+	zval callback, result;
+	ZVAL_COPY_VALUE(&callback, &SG(callback_func));
+	ZVAL_UNDEF(&SG(callback_func));
+	ZVAL_UNDEF(&result);
+	if (SG(sapi_headers).send_default_content_type) {
+		/* The callback may change or remove the default type. */
+		char *type = sapi_get_default_content_type();
+		smart_str line = {0};
+		smart_str_appends(&line, "Content-type: ");
+		smart_str_appends(&line, type);
+		smart_str_0(&line);
+		if (*type) {
+			sapi_add_header_ex(ZSTR_VAL(line.s), ZSTR_LEN(line.s), true, false);
+		}
+		SG(sapi_headers).send_default_content_type = false;
+		smart_str_free(&line);
+		efree(type);
+	}
+	call_user_function(NULL, NULL, &callback, &result, 0, NULL);
+	zval_ptr_dtor(&result);
+	zval_ptr_dtor(&callback);
+	return !EG(exception);
+}
+
+bool fermata_headers_leave(void)
+{
+	return EXPECTED(Z_ISUNDEF(SG(callback_func))) || !fermata_has_globals() || call_header_callback();
+}
+
+/* exit() */
+
+/* After exit(), sends the printed output with the status and headers that were set, as PHP-FPM does. */
+static bool answers_exit(const fermata_handler *handler)
+{
+	if (!fermata_has_globals()) {
+		return false;
+	}
+	if (UNEXPECTED(!fermata_headers_leave())) {
+		fermata_log_exception(FERMATA_LOG_ERROR);
+	}
+	fermata_response *response = fermata_response_sent(fermata_printed_take());
 	fermata_respond(handler, response);
 	OBJ_RELEASE(&response->std);
 	return true;
+}
+
+static fermata_part part = {.size = sizeof(slot_of_globals), .on_return = on_return, .on_undo = on_undo,
+	.answers_exit = answers_exit};
+
+void fermata_globals_init_part(void)
+{
+	fermata_part_register(&part);
 }

@@ -1,5 +1,6 @@
-/* Fermata\Hold: how the core keeps a client after the handler has returned. */
-#include "php_fermata.h"
+/* Fermata\Hold: describes a client that the core holds after its handler has returned. */
+#include "http/http.h"
+#include "channels/channels.h"
 #include "zend_enum.h"
 
 /* The setting keep_alive_ms has the same upper bound. */
@@ -10,7 +11,7 @@ static zend_object_handlers hold_handlers;
 #define THIS_HOLD() FERMATA_FROM(fermata_hold, Z_OBJ_P(ZEND_THIS))
 #define RETURN_THIS() RETURN_OBJ_COPY(Z_OBJ_P(ZEND_THIS))
 
-/* Life of the object */
+/* Object lifetime */
 
 static zend_object *hold_create(zend_class_entry *ce)
 {
@@ -66,7 +67,7 @@ void fermata_hold_init(void)
 
 /* Sending */
 
-/* How many lines of Grip-Last there are, one per channel; headers_count_max bounds them. Puts their values there unless it is NULL. */
+/* Returns the number of Grip-Last lines, one per channel, at most headers_count_max. Writes their values to lasts unless NULL. */
 static size_t list_lasts(const fermata_request *request, FmStr *lasts)
 {
 	FmStr name, value;
@@ -82,7 +83,7 @@ static size_t list_lasts(const fermata_request *request, FmStr *lasts)
 	return len;
 }
 
-/* What an edge has said with the request. False when it did not come through one. */
+/* Reads the GRIP headers that an edge added. Returns false if the request did not come through an edge. */
 static bool from_edge(const fermata_request *request, FmGrip *grip)
 {
 	if (!fermata_request_header(request, FERMATA_LITERAL("grip-sig"), 0, &grip->signature)) {

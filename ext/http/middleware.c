@@ -1,35 +1,37 @@
-/* Middleware: closures around handlers, put together once when the server starts.
+/* Middleware: chains of closures around handlers, built once when the server starts.
  *
- * Each middleware and the handler at the end become one Fermata\Next object, whose __invoke() calls it with the request and
- * with the closure of the next object. What a route without middleware calls stays the handler itself. */
+ * Each middleware, and the handler at the end, becomes a Fermata\Next object. Its __invoke() calls the callable with the request
+ * and the closure of the next object. A route without middleware calls its handler directly. */
+#include "sockets/sockets.h"
 #include "fibers/fibers.h"
+#include "handler/parts.h"
 #include "zend_closures.h"
 #include "zend_exceptions.h"
-#include "core/small.h"
+#include "base/optimize_size.h"
 
 #define STATUS_OK 200
 #define STATUS_PERMANENT_REDIRECT 308
 #define STATUS_NOT_FOUND 404
 #define STATUS_NO_CONTENT 204
 
-/* What is done at the end of a chain. */
+/* Action at the end of a chain. */
 typedef enum next_end {
 	END_HANDLER, /* calls the handler */
-	END_FILE,    /* answers with a file of a static tree; own is its fallback, or what notFound() was given */
+	END_FILE,    /* sends a file of a static tree; own is the fallback, or the notFound() handler */
 	END_UPGRADE, /* opens a WebSocket; own is its upgrade() */
-	END_NAMED,   /* calls the handler, whose parameters are filled from the route by their names */
+	END_NAMED,   /* calls the handler with arguments from the route, matched by parameter name */
 } next_end;
 
 typedef struct next {
-	fermata_handler own; /* a middleware, or the handler at the end; undefined where the server answers by itself */
+	fermata_handler own; /* middleware, or the handler at the end; undefined if the server responds */
 	next_end end;
-	zval after;          /* what own is given as $next; undefined at the end */
+	zval after;          /* argument $next of own; undefined at the end */
 	zend_object std;
 } next;
 
 static zend_object_handlers next_handlers;
 
-/* Life of the object */
+/* Object lifetime */
 
 static zend_object *next_create(zend_class_entry *ce)
 {
@@ -71,7 +73,7 @@ void fermata_middleware_init(void)
 
 /* Calling */
 
-/* The place of the mistake is the function that made it, and not the one that called it. */
+/* Throws with the location of the callable that returned the wrong value, not of its caller. */
 static ZEND_COLD void throw_wrong_return(const next *at, const zval *result)
 {
 	const zend_function *function = at->own.call.function_handler;
@@ -89,7 +91,7 @@ static ZEND_COLD void throw_wrong_return(const next *at, const zval *result)
 	}
 }
 
-/* What the server would answer without the program: nothing is there, or not for this method. */
+/* Returns the server's own 404 or 405 response. */
 static void answer_unrouted(zval *return_value, const fermata_request *request)
 {
 	const FmEvent *event = &request->event;
@@ -110,7 +112,7 @@ static void answer_unrouted(zval *return_value, const fermata_request *request)
 	RETVAL_OBJ(&response->std);
 }
 
-/* Relative links in the index of a directory need its path to end in a slash. */
+/* Redirects to the path with a final slash, which relative links in a directory's index need. */
 static void answer_directory(zval *return_value, const fermata_request *request)
 {
 	FmStr target = request->event.target;
@@ -123,11 +125,11 @@ static void answer_directory(zval *return_value, const fermata_request *request)
 	RETVAL_OBJ(&response->std);
 }
 
-/* A file of a static tree. False when nothing is there. */
+/* Responds with a file of a static tree. Returns false if the file does not exist. */
 static bool answer_file(zval *return_value, const fermata_request *request)
 {
 	const FmEvent *event = &request->event;
-	switch (fm_static_find(fermata_run.worker, event->handler, event->path)) {
+	switch (fm_static_find(fermata.worker, event->handler, event->path)) {
 		case FM_STATIC_FILE: {
 			zval path;
 			ZVAL_STRINGL(&path, event->path.ptr, event->path.len);
@@ -146,7 +148,7 @@ static bool answer_file(zval *return_value, const fermata_request *request)
 	}
 }
 
-/* Lets the program decide on a handshake; what is returned for one that is accepted opens the WebSocket when it is sent. */
+/* Calls upgrade() to decide on a handshake. The response to an accepted one opens the WebSocket when it is sent. */
 static void answer_upgrade(zval *return_value, const fermata_handler *own, fermata_request *request)
 {
 	fermata_upgrade *upgrade = fermata_upgrade_new(request);
@@ -179,7 +181,7 @@ static void answer_upgrade(zval *return_value, const fermata_handler *own, ferma
 	OBJ_RELEASE(&upgrade->std);
 }
 
-/* Whether the parameter takes numbers alone. */
+/* Returns true if the parameter accepts only numbers. */
 static bool is_number(const zend_arg_info *parameter)
 {
 	return (ZEND_TYPE_PURE_MASK(parameter->type) & (MAY_BE_LONG | MAY_BE_STRING)) == MAY_BE_LONG;
@@ -196,7 +198,7 @@ static bool find_parameter(const fermata_request *request, const zend_string *na
 	return false;
 }
 
-/* The arguments of a handler with named parameters. False when one is no number that has to be. */
+/* Fills the arguments of a handler with named parameters. Returns false if a value that must be a number is not one. */
 static bool fill_arguments(const next *at, zval *request, zval *arguments, uint32_t *arguments_len)
 {
 	const zend_function *function = at->own.call.function_handler;
@@ -226,7 +228,7 @@ static bool fill_arguments(const next *at, zval *request, zval *arguments, uint3
 	return true;
 }
 
-/* A number that is none names nothing that is there: 404. */
+/* Calls the handler; responds with 404 if a route parameter is not the required number. */
 static void call_named(zval *return_value, const next *at, zval *request)
 {
 	uint32_t len;
@@ -270,7 +272,7 @@ ZEND_METHOD(Fermata_Next, __invoke)
 		}
 		asked->event.unrouted = STATUS_NOT_FOUND;
 	}
-	/* notFound() is for paths that nothing knows; what is known but not for this method is the server's to answer. */
+	/* notFound() handles unknown paths; the server responds to a known path with another method. */
 	if (Z_ISUNDEF(at->own.closure) || (is_end && asked->event.unrouted && asked->event.unrouted != STATUS_NOT_FOUND)) {
 		answer_unrouted(return_value, asked);
 		return;
@@ -300,9 +302,9 @@ ZEND_METHOD(Fermata_Next, __invoke)
 	}
 }
 
-/* Putting together */
+/* Building chains */
 
-/* A closure that calls own with what comes after it. Takes over both. */
+/* Creates a closure that calls own with `after` as $next. Takes over both. */
 static void wrap(zval *closure, const fermata_handler *own, zval *after, next_end end)
 {
 	next *made = FERMATA_FROM(next, next_create(fermata_ce_next));
@@ -316,7 +318,7 @@ static void wrap(zval *closure, const fermata_handler *own, zval *after, next_en
 	zval_ptr_dtor(&object);
 }
 
-/* Whether the pattern of a route has {name} or {name...}. */
+/* Returns true if a route's pattern contains {name} or {name...}. */
 static bool has_parameter(const zend_string *pattern, const zend_string *name)
 {
 	const char *at = ZSTR_VAL(pattern);
@@ -330,18 +332,18 @@ static bool has_parameter(const zend_string *pattern, const zend_string *name)
 	return false;
 }
 
-/* Whether a parameter of the type can be given a request. */
+/* Returns true if a parameter of this type accepts a request. */
 static bool takes_request(zend_type type)
 {
 	if (!ZEND_TYPE_IS_SET(type) || (ZEND_TYPE_PURE_MASK(type) & MAY_BE_OBJECT)) {
 		return true;
 	}
-	/* Of several classes one may be it. */
+	/* A union or intersection may contain the class. */
 	return ZEND_TYPE_HAS_NAME(type) ? zend_string_equals_ci(ZEND_TYPE_NAME(type), fermata_ce_request->name) : ZEND_TYPE_IS_COMPLEX(type);
 }
 
-/* Checks that a handler can be called for its route, and lets its parameters be filled by name where they have names of the
- * route's. False after a MisuseError. */
+/* Checks that a handler can be called for its route, and marks it if route parameters are passed by name. Returns false with a
+ * MisuseError pending. */
 bool fermata_handler_fit(fermata_handler *handler, const zend_string *pattern)
 {
 	const zend_function *function = handler->call.function_handler;
@@ -382,7 +384,7 @@ bool fermata_handler_fit(fermata_handler *handler, const zend_string *pattern)
 	return true;
 }
 
-/* Puts a list around what *closure calls, its first member outermost. */
+/* Wraps *closure in a list of middleware; the first is outermost. */
 static void wrap_list(zval *closure, zend_array *list)
 {
 	zval *member;
@@ -405,7 +407,7 @@ static bool has_middleware(const fermata_server *server, const fermata_route *ro
 	return any;
 }
 
-/* Puts a route's own middleware, that of its groups and that of the server around the end of a chain. */
+/* Wraps a handler in route, group and server middleware. */
 static void surround(fermata_server *server, fermata_handler *handler, const fermata_route *route, next_end end)
 {
 	zval closure, none;
@@ -435,8 +437,8 @@ static void compose(fermata_server *server, fermata_handler *handler, const ferm
 	}
 }
 
-/* Puts middleware in front of the static trees that have any around them. fallbacks has the handlers behind them as they were
- * given, and undefined closures where there is none. False after an exception. */
+/* Wraps the static trees that have middleware. fallbacks contains their original fallback handlers; a closure is undefined if a
+ * tree has none. Returns false with an exception pending. */
 static bool compose_trees(fermata_server *server, const fermata_handler *fallbacks)
 {
 	FmError error;
@@ -463,7 +465,7 @@ static bool compose_trees(fermata_server *server, const fermata_handler *fallbac
 	return true;
 }
 
-/* Puts middleware around the handshakes of WebSockets. */
+/* Wraps WebSocket handshakes in middleware. */
 static void compose_sockets(fermata_server *server)
 {
 	for (uint32_t i = 0; i < server->socket_routes_len; i++) {
@@ -481,7 +483,8 @@ static void compose_sockets(fermata_server *server)
 	}
 }
 
-/* Before the workers are forked, so that what it makes is shared by all of them. False after an exception. */
+/* Builds all chains. Called before the workers are forked, so that they share the memory. Returns false with an exception
+ * pending. */
 bool fermata_middleware_compose(fermata_server *server)
 {
 	FmError error;
@@ -501,7 +504,7 @@ bool fermata_middleware_compose(fermata_server *server)
 	}
 	for (uint32_t i = 0; i < server->handlers_len; i++) {
 		compose(server, &server->handlers[i], &server->routes[i]);
-		/* A group refers to its server: without an end to that neither would ever be freed. */
+		/* Break the reference cycle between a group and its server, which would never be freed. */
 		fermata_route_free(&server->routes[i]);
 		memset(&server->routes[i], 0, sizeof(fermata_route));
 	}
@@ -537,20 +540,27 @@ static ZEND_COLD void note_failure(zend_object *exception)
 {
 	bool is_clients = exception->ce == fermata_ce_bad_request;
 	if (!is_clients) {
-		fm_note_failure(fermata_run.worker);
+		fm_note_failure(fermata.worker);
 	}
 	fermata_log_exception(is_clients ? FERMATA_LOG_INFO : FERMATA_LOG_ERROR);
 }
 
-/* Lets the program's error handler answer for an exception of a request. True when that is done; else an exception is pending,
- * the first one or that of the error handler. */
-ZEND_COLD bool fermata_error_handled(void)
+typedef struct slot_of_errors {
+	bool answers_error; /* the error handler's result is being sent; it may be a stream that throws */
+} slot_of_errors;
+
+static fermata_part part;
+FERMATA_SLOT(slot_of_errors, part)
+
+/* Calls the application's error handler for an exception of a request. Returns true if it responded; else the original exception or
+ * the error handler's is pending. */
+static ZEND_COLD bool answers_exception(void)
 {
-	/* What the error handler returns may be a stream that throws, which is not for it again; or that waits, while the
-	 * handlers of other fibers fail. */
-	fermata_fiber *fiber = fermata_run.fiber;
-	const fermata_handler *handler = &fermata_run.server->error;
-	if (Z_ISUNDEF(handler->closure) || fiber->answers_error) {
+	/* The error handler may return a stream that throws; do not call it again for that. The stream may also wait while
+	 * handlers of other fibers fail, so the flag is per fiber. */
+	fermata_fiber *fiber = fermata_this_fiber();
+	const fermata_handler *handler = &fermata_this_server()->error;
+	if (Z_ISUNDEF(handler->closure) || slot(fiber)->answers_error) {
 		return false;
 	}
 	zval arguments[2], result;
@@ -558,10 +568,10 @@ ZEND_COLD bool fermata_error_handled(void)
 	GC_ADDREF(exception);
 	note_failure(exception);
 	ZVAL_OBJ(&arguments[0], exception);
-	ZVAL_OBJ(&arguments[1], &fermata_run.request->std);
+	ZVAL_OBJ(&arguments[1], &fermata_this_request()->std);
 	bool is_here = fermata_call(handler, arguments, 2, &result);
 	OBJ_RELEASE(exception);
-	/* That it was answered for leaves what it was in the middle of as it is. */
+	/* Although the client gets a response, the work that the exception interrupted is incomplete. */
 	fiber->has_failed = true;
 	if (!is_here) {
 		return true;
@@ -569,9 +579,16 @@ ZEND_COLD bool fermata_error_handled(void)
 	if (EG(exception)) {
 		return false;
 	}
-	fiber->answers_error = true;
+	slot(fiber)->answers_error = true;
 	fermata_answer(handler, &result);
-	fiber->answers_error = false;
+	slot(fiber)->answers_error = false;
 	zval_ptr_dtor(&result);
 	return true;
+}
+
+static fermata_part part = {.size = sizeof(slot_of_errors), .answers_exception = answers_exception};
+
+void fermata_middleware_init_part(void)
+{
+	fermata_part_register(&part);
 }

@@ -1,15 +1,15 @@
-/* The object behind Fermata\Request: a window on the core's buffers. Its methods are in request_methods.c.
+/* The object of Fermata\Request: a view of the core's buffers. Its methods are in request_methods.c.
  *
- * While its handler runs, the object borrows the bytes of the core and makes a PHP value only when a method is called.
- * The runner uses one object for request after request. When a handler kept a reference, the runner calls
- * fermata_request_keep(), which copies everything, and takes a fresh object for the next request. */
-#include "php_fermata.h"
+ * While the handler runs, the object borrows the core's bytes and creates a PHP value only when a method is called.
+ * The runner reuses one object for consecutive requests. If a handler kept a reference, the runner calls
+ * fermata_request_keep(), which copies everything, and creates a new object for the next request. */
+#include "http/http.h"
 
 typedef struct pair {
 	FmStr name, value;
 } pair;
 
-/* One allocation: this struct, the pairs (headers first, then route parameters), then the bytes all of them point to. */
+/* One allocation: this struct, the pairs (headers, then route parameters), then the bytes that they point to. */
 struct fermata_kept {
 	size_t headers_len, routes_len;
 	FmStr address, own_address, protocol;
@@ -19,12 +19,12 @@ struct fermata_kept {
 	pair pairs[1];
 };
 
-/* An IPv6 address in text. */
+/* Bytes of an IPv6 address as text, with its NUL. */
 #define OWN_ADDRESS_BYTES_MAX 46
 
 static zend_object_handlers request_handlers;
 
-/* Life of the object */
+/* Object lifetime */
 
 static zend_object *request_create(zend_class_entry *ce)
 {
@@ -48,7 +48,7 @@ static void free_array(zend_array **array)
 	}
 }
 
-/* Files that were not moved away end with their request. A process that a handler has forked leaves them to the worker. */
+/* Removes uploaded files that were not moved. A process that a handler forked leaves them to the worker. */
 static void release_upload(fermata_request *request)
 {
 	if (fermata.worker && !fermata.forked) {
@@ -59,7 +59,7 @@ static void release_upload(fermata_request *request)
 	request->body_ended = false;
 }
 
-/* Drops what was built for the last request, so that the object can serve the next one. */
+/* Clears the object for the next request. */
 void fermata_request_forget(fermata_request *request)
 {
 	if (UNEXPECTED(request->event.upload)) {
@@ -111,7 +111,7 @@ void fermata_request_init(void)
 	request_handlers.compare = zend_objects_not_comparable;
 }
 
-/* Reading, live or kept */
+/* Reading, from the core or from the copy */
 
 bool fermata_request_header_at(const fermata_request *request, size_t index, FmStr *name, FmStr *value)
 {
@@ -167,8 +167,8 @@ FmStr fermata_request_remote(const fermata_request *request, uint16_t *port)
 	return address;
 }
 
-/* Of this server, which the client has connected to, and the version of HTTP. The address is empty for a Unix socket, and valid until
-   the core is asked again. */
+/* Returns the server's address, port and HTTP version of the connection. The address is empty for a Unix socket, and valid until
+ * the next fm_* call. */
 FmStr fermata_request_server(const fermata_request *request, uint16_t *port, FmStr *protocol)
 {
 	FmStr address = FERMATA_LITERAL("");
@@ -184,7 +184,7 @@ FmStr fermata_request_server(const fermata_request *request, uint16_t *port, FmS
 	return address;
 }
 
-/* Empty when the client named none. */
+/* Returns the host; empty if the client sent none. */
 FmStr fermata_request_host(const fermata_request *request)
 {
 	FmStr host = FERMATA_LITERAL("");
@@ -223,7 +223,7 @@ static FmStr copy_bytes(char **free_bytes, FmStr from)
 	return to;
 }
 
-/* Makes the object independent of the core. Invariant afterwards: worker is NULL and every FmStr points into kept. */
+/* Copies everything out of the core's buffers. Afterwards worker is NULL and every FmStr points into kept. */
 void fermata_request_keep(fermata_request *request)
 {
 	if (request->kept) {
@@ -233,7 +233,7 @@ void fermata_request_keep(fermata_request *request)
 	FmStr *own[] = {&event->method, &event->path, &event->target, &event->query, &event->body, &event->allow};
 	size_t bytes = 0, headers_len = 0, routes_len = 0;
 	uint16_t port, own_port;
-	/* The next question to the core overwrites it. */
+	/* The next fm_* call overwrites this buffer. */
 	char own_text[OWN_ADDRESS_BYTES_MAX];
 	FmStr protocol, own_address = fermata_request_server(request, &own_port, &protocol);
 	own_address.len = MIN(own_address.len, sizeof(own_text));
@@ -278,4 +278,29 @@ void fermata_request_keep(fermata_request *request)
 	}
 	request->kept = kept;
 	request->worker = NULL;
+}
+
+static void on_create(fermata_running *objects)
+{
+	objects->request = fermata_request_new();
+}
+
+static void on_first_wait(void)
+{
+	/* During a stream's or WebSocket's event the object does not belong to this handler. */
+	if (!fermata_this_stream() && !fermata_this_socket()) {
+		fermata_request_keep(fermata_this_request());
+	}
+}
+
+static void on_release(void)
+{
+	OBJ_RELEASE(&fermata_this_request()->std);
+}
+
+static fermata_part part = {.on_create = on_create, .on_first_wait = on_first_wait, .on_release = on_release};
+
+void fermata_request_init_part(void)
+{
+	fermata_part_register(&part);
 }

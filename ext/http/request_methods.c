@@ -1,5 +1,7 @@
-/* The methods of Fermata\Request: each makes its value when called; parsed arrays are kept until the next request. */
-#include "core/collisions.h"
+/* Methods of Fermata\Request. Each creates its value when it is called; parsed arrays are cached until the request ends. */
+#include "http/http.h"
+#include "base/collisions.h"
+#include "state/quiet.h"
 #include "SAPI.h"
 #include "main/php_variables.h"
 #include "zend_exceptions.h"
@@ -9,14 +11,14 @@
 
 #define READ_BYTES_DEFAULT 65536
 
-/* What collides in a shorter form or query costs nothing. */
+/* Collisions in a shorter form or query are too few to count. */
 #define UNCOUNTED_BYTES_MAX 1024
 
 #define THIS_REQUEST() FERMATA_FROM(fermata_request, Z_OBJ_P(ZEND_THIS))
 
 /* Values */
 
-/* The body's temporary file, opened; NULL after an exception. */
+/* Opens the body's temporary file. Returns NULL with an exception pending. */
 static php_stream *body_file(const zend_string *path)
 {
 	php_stream *stream = php_stream_open_wrapper(ZSTR_VAL(path), "rb", IGNORE_URL | STREAM_DISABLE_OPEN_BASEDIR, NULL);
@@ -26,7 +28,7 @@ static php_stream *body_file(const zend_string *path)
 	return stream;
 }
 
-/* Reads a body that is too large for the core's memory from its file. NULL after an exception. */
+/* Reads a body that the core stored in a file. Returns NULL with an exception pending. */
 static zend_string *body_from_file(const zend_string *path)
 {
 	php_stream *stream = body_file(path);
@@ -38,7 +40,7 @@ static zend_string *body_from_file(const zend_string *path)
 	return body ? body : ZSTR_EMPTY_ALLOC();
 }
 
-/* NULL after an exception. */
+/* Returns NULL with an exception pending. */
 static zend_string *body_string(fermata_request *request)
 {
 	if (!request->body && fermata_request_arrives(request)) {
@@ -56,7 +58,7 @@ static zend_string *body_string(fermata_request *request)
 	return request->body;
 }
 
-/* All lines of a header as one string; NULL when there is none. */
+/* Returns all lines of a header, joined; NULL if the request does not have the header. */
 static zend_string *header_joined(const fermata_request *request, FmStr name)
 {
 	FmStr value;
@@ -64,7 +66,7 @@ static zend_string *header_joined(const fermata_request *request, FmStr name)
 		return NULL;
 	}
 	zend_string *joined = zend_string_init_fast(value.ptr, value.len);
-	/* A comma is part of many cookie values, so HTTP joins those lines with a semicolon (RFC 9113 8.2.3). */
+	/* Cookie lines are joined with a semicolon (RFC 9113, section 8.2.3), because cookie values may contain commas. */
 	char separator = name.len == 6 && memcmp(name.ptr, "cookie", 6) == 0 ? ';' : ',';
 	for (size_t nth = 1; fermata_request_header(request, name, nth, &value); nth++) {
 		size_t len = ZSTR_LEN(joined);
@@ -80,43 +82,50 @@ static zend_string *header_joined(const fermata_request *request, FmStr name)
 	return joined;
 }
 
-static zend_array *parsed;          /* what variables are being put into */
-static bool has_collisions;
-static unsigned int (*filter)(int arg, const char *name, char **value, size_t value_len, size_t *new_len);
+/* State of a parse for the input filter, to which PHP passes no context. No application code runs during the parse. */
+typedef struct counted {
+	fermata_collisions collisions;
+	zend_array *variables;
+	unsigned int (*filter)(int arg, const char *name, char **value, size_t value_len, size_t *new_len);
+} counted;
+static counted *counting;
 
-/* Before PHP registers a variable. Those that are one too many are left out without being looked at. */
+/* Called before PHP registers a variable. Skips all variables after the limit. */
 static unsigned int filter_counted(int arg, const char *name, char **value, size_t value_len, size_t *new_len)
 {
-	if (UNEXPECTED(has_collisions || !fermata_collisions_allow_variable(parsed, name))) {
-		has_collisions = true;
+	counted *it = counting;
+	if (UNEXPECTED(it->collisions.is_over || !fermata_collisions_allow_variable(&it->collisions, it->variables, name))) {
 		return 0;
 	}
-	return filter(arg, name, value, value_len, new_len);
+	return it->filter(arg, name, value, value_len, new_len);
 }
 
 static void parse_counted(char *text, zval *array)
 {
+	counted it = {.variables = Z_ARR_P(array), .filter = sapi_module.input_filter};
 	bool is_fatal = false;
-	fermata_collisions_begin();
-	parsed = Z_ARR_P(array);
-	has_collisions = false;
-	filter = sapi_module.input_filter;
+	fermata_collisions_begin(&it.collisions);
+	fermata_quiet_begin();
+	counting = &it;
 	sapi_module.input_filter = filter_counted;
 	zend_try {
 		sapi_module.treat_data(PARSE_STRING, text, array);
 	} zend_catch {
 		is_fatal = true;
 	} zend_end_try();
-	sapi_module.input_filter = filter;
+	sapi_module.input_filter = it.filter;
+	counting = NULL;
 	if (UNEXPECTED(is_fatal)) {
 		zend_bailout();
 	}
-	if (UNEXPECTED(has_collisions)) {
+	/* Raises PHP's warning about max_input_vars, if there was one. */
+	fermata_quiet_end();
+	if (UNEXPECTED(it.collisions.is_over && !EG(exception))) {
 		fermata_collisions_refuse("there are too many");
 	}
 }
 
-/* The rules of parse_str(), including max_input_vars and nested names. An exception where too many collide. */
+/* Parses as parse_str() does, with max_input_vars and nested names. Too many colliding names leave an exception pending. */
 static zend_array *parse_variables(FmStr text)
 {
 	zval array;
@@ -132,12 +141,13 @@ static zend_array *parse_variables(FmStr text)
 	return Z_ARR(array);
 }
 
-/* What was refused is not kept: the next who asks is refused, too. */
+/* Caches a parsed array. A refused one is not cached, so the next call is refused as well. If an error handler or another task
+ * cached an array first, that one is returned. */
 static zend_array *keep(zend_array **kept, zend_array *parsed_now)
 {
-	if (UNEXPECTED(EG(exception))) {
+	if (UNEXPECTED(EG(exception) || *kept)) {
 		zend_array_release(parsed_now);
-		return (zend_array *)&zend_empty_array;
+		return EG(exception) ? (zend_array *)&zend_empty_array : *kept;
 	}
 	return *kept = parsed_now;
 }
@@ -159,7 +169,7 @@ static bool is_form(const fermata_request *request)
 		&& (type.len == len || type.ptr[len] == ';' || type.ptr[len] == ' ' || type.ptr[len] == '\t');
 }
 
-/* A urlencoded form may be too large for the core's memory. Empty after an exception. */
+/* Returns the body of a urlencoded form, read from its file if it is large; empty with an exception pending. */
 static FmStr form_text(fermata_request *request)
 {
 	if (EXPECTED(!request->event.upload)) {
@@ -391,7 +401,7 @@ ZEND_METHOD(Fermata_Request, body)
 	RETURN_STR_COPY(body);
 }
 
-/* The next bytes of a body that lies in a file; empty at its end, NULL after an exception. */
+/* Returns the next bytes of a body in a file; empty at its end, NULL with an exception pending. */
 static zend_string *piece_of_file(fermata_request *request, const zend_string *path, size_t bytes_max)
 {
 	php_stream *stream = body_file(path);
@@ -411,7 +421,7 @@ static zend_string *piece_of_file(fermata_request *request, const zend_string *p
 	return piece;
 }
 
-/* The same of any body. */
+/* Returns the next bytes of any body; empty at its end, NULL with an exception pending. */
 static zend_string *read_piece(fermata_request *request, size_t bytes_max)
 {
 	if (fermata_request_arrives(request) && !request->body) {
@@ -453,7 +463,7 @@ ZEND_METHOD(Fermata_Request, read)
 	zend_string_release(piece);
 }
 
-/* NULL after an exception. */
+/* Returns a stream of the body; NULL with an exception pending. */
 php_stream *fermata_request_body_stream(fermata_request *request)
 {
 	if (fermata_request_arrives(request) && !request->body) {
@@ -510,7 +520,7 @@ ZEND_METHOD(Fermata_Request, json)
 	if (UNEXPECTED(!fermata_json_decode(return_value, body))) {
 		zval_ptr_dtor(return_value);
 		ZVAL_NULL(return_value);
-		/* The pending JsonException becomes the previous one and says what is wrong. */
+		/* The pending JsonException becomes the previous exception. */
 		if (EG(exception)->ce != fermata_ce_bad_request) {
 			zend_throw_exception(fermata_ce_bad_request, "the request body is not valid JSON", 0);
 		}
@@ -579,7 +589,7 @@ ZEND_METHOD(Fermata_Request, withAttribute)
 		array_init(&request->attributes);
 	}
 	SEPARATE_ARRAY(&request->attributes);
-	/* A destructor of the old value may come back here. */
+	/* The old value's destructor may call this method again. */
 	zval *found = zend_symtable_find(Z_ARRVAL(request->attributes), name), old;
 	ZVAL_UNDEF(&old);
 	Z_TRY_ADDREF_P(value);
@@ -684,7 +694,7 @@ ZEND_METHOD(Fermata_Request, trace)
 	bool has_parent = fermata_request_header(request, name, 0, &value) && !fermata_request_header(request, name, 1, &other)
 		&& fm_trace_parent(value, &parent);
 	zend_string *state = has_parent ? header_joined(request, FERMATA_LITERAL("tracestate")) : NULL;
-	/* Below its own span, and in its own trace where none was named. */
+	/* The parent is the recorded span of the request, else the span of the client. */
 	FmSpan span;
 	uint32_t recorded = fm_request_span(fermata.worker, request->event.request, &span);
 	if (recorded == FM_SPAN_RECORDED) {
@@ -696,7 +706,7 @@ ZEND_METHOD(Fermata_Request, trace)
 	} else if (!has_parent) {
 		RETURN_NULL();
 	} else if (recorded == FM_SPAN_LEFT_OUT) {
-		/* The server decides, and its client may not be asked (otlp_sampler). */
+		/* The server decides on sampling; otlp_sampler may ignore the client's flag. */
 		parent.is_sampled = false;
 	}
 	object_init_ex(return_value, fermata_ce_trace);
@@ -707,7 +717,7 @@ ZEND_METHOD(Fermata_Request, trace)
 	ZVAL_STR(OBJ_PROP_NUM(trace, 3), state ? state : ZSTR_EMPTY_ALLOC());
 }
 
-/* Private in the stub: traces are made by Request::trace(). */
+/* Private in the stub: Request::trace() creates the objects. */
 ZEND_METHOD(Fermata_Trace, __construct)
 {
 	ZEND_PARSE_PARAMETERS_NONE();

@@ -1,19 +1,20 @@
-/* Fermata\Response: an immutable answer. */
-#include "core/stray.h"
-#include "php_fermata.h"
+/* Fermata\Response: an immutable response. */
+#include "http/http.h"
+#include "state/sapi_output.h"
 #include "SAPI.h"
 #include "zend_enum.h"
 #include "zend_smart_str.h"
 
 #define STATUS_MIN 200
 #define STATUS_MAX 599
+#define STATUS_NOT_MODIFIED 304
 #define REASON_BYTES_MAX 256
 
 static zend_object_handlers response_handlers;
 
 #define THIS_RESPONSE() FERMATA_FROM(fermata_response, Z_OBJ_P(ZEND_THIS))
 
-/* Life of the object */
+/* Object lifetime */
 
 static zend_object *response_create(zend_class_entry *ce)
 {
@@ -59,7 +60,7 @@ static zend_object *response_clone(zend_object *object)
 	return &to->std;
 }
 
-/* A stream often captures what made it. */
+/* A stream often captures the object that created it. */
 static HashTable *response_get_gc(zend_object *object, zval **table, int *len)
 {
 	fermata_response *response = FERMATA_FROM(fermata_response, object);
@@ -93,7 +94,7 @@ static bool status_check(zend_long status)
 	return true;
 }
 
-/* A text that the server says by itself, which is taken over; NULL for none. */
+/* Creates a response of the server itself with a text, which is taken over; NULL = empty body. */
 fermata_response *fermata_response_plain(uint32_t status, zend_string *text)
 {
 	fermata_response *response = FERMATA_FROM(fermata_response, response_create(fermata_ce_response));
@@ -108,7 +109,7 @@ static bool is_content_type(const zend_string *name)
 	return zend_string_equals_ci(name, fermata_known.content_type);
 }
 
-/* Content-Type has its own place because nearly every answer has one. */
+/* Content-Type has a separate field because nearly every response has one. */
 static void add_checked_header(fermata_response *response, zend_string *name, zend_string *value)
 {
 	if (is_content_type(name)) {
@@ -121,7 +122,7 @@ static void add_checked_header(fermata_response *response, zend_string *name, ze
 	}
 }
 
-/* False after a MisuseError. */
+/* Returns false with a MisuseError pending. */
 static bool add_header(fermata_response *response, zend_string *name, zend_string *value)
 {
 	if (!fermata_header_check(name, value)) {
@@ -131,7 +132,7 @@ static bool add_header(fermata_response *response, zend_string *name, zend_strin
 	return true;
 }
 
-/* Leaves out what frames the message, which the server sends, and what is malformed. */
+/* Adds a header line; skips malformed lines and those that the server sends itself, such as Content-Length. */
 static void add_sent_header(fermata_response *response, zend_string *name, zend_string *value)
 {
 	if (!fm_header_reserved(fermata_str(name)) && fm_header_valid(fermata_str(name), fermata_str(value))) {
@@ -149,18 +150,47 @@ static bool is_among(const fermata_headers *headers, uint32_t len, const zend_st
 	return false;
 }
 
-/* What header() and its kin were given in this handler. Of the headers that the response has already, cookies alone get others. */
+/* Returns PHP's default Content-Type; NULL if default_mimetype is empty. */
+static zend_string *default_type(void)
+{
+	const char *type = SG(default_mimetype), *charset = SG(default_charset);
+	bool is_usual = (!type || strcmp(type, SAPI_DEFAULT_MIMETYPE) == 0) && (!charset || strcmp(charset, SAPI_DEFAULT_CHARSET) == 0);
+	if (EXPECTED(is_usual)) {
+		return zend_string_copy(fermata_known.type_page);
+	}
+	char *given = sapi_get_default_content_type();
+	size_t len = strlen(given);
+	zend_string *value = len && fm_header_valid(FERMATA_LITERAL("content-type"), (FmStr){given, len}) ? zend_string_init(given, len, false) : NULL;
+	efree(given);
+	return value;
+}
+
+static void drop_type(fermata_response *response)
+{
+	zend_string_release(response->content_type);
+	response->content_type = NULL;
+}
+
+static bool is_status(const sapi_header_struct *line)
+{
+	static const char name[] = "Status:";
+	return line->header_len >= sizeof(name) && strncasecmp(line->header, name, sizeof(name) - 1) == 0;
+}
+
+/* Adds the lines that the handler passed to header() and related functions. A header that the response already contains is
+ * skipped, except Set-Cookie. */
 static void relay_sent(fermata_response *response)
 {
 	uint32_t given_len = response->headers ? response->headers->len : 0;
 	bool has_type = response->content_type;
 	for (const zend_llist_element *element = SG(sapi_headers).headers.head; element; element = element->next) {
 		const sapi_header_struct *line = (const sapi_header_struct *)element->data;
-		const char *colon = memchr(line->header, ':', line->header_len), *end = line->header + line->header_len;
-		if (!colon) {
+		const char *end = line->header + line->header_len, *colon = memchr(line->header, ':', line->header_len);
+		if (UNEXPECTED(is_status(line))) {
 			continue;
 		}
-		const char *from = colon + 1;
+		colon = colon ? colon : end;
+		const char *from = MIN(colon + 1, end);
 		while (from < end && (*from == ' ' || *from == '\t')) {
 			from++;
 		}
@@ -174,25 +204,85 @@ static void relay_sent(fermata_response *response)
 		zend_string_release(name);
 		zend_string_release(value);
 	}
+	/* An empty `Content-Type:` suppresses the header. */
+	if (UNEXPECTED(!has_type && response->content_type && !ZSTR_LEN(response->content_type))) {
+		drop_type(response);
+	}
 }
 
-/* What a program has sent by PHP's own functions. The body is taken over. */
-fermata_response *fermata_response_sent(uint32_t status, zend_string *body)
+/* Sets status and reason phrase from `404 Not Found`. Returns false if the status is invalid. */
+static bool set_status(fermata_response *response, const char *text, const char *end)
+{
+	zend_long status = 0;
+	while (text < end && *text == ' ') {
+		text++;
+	}
+	while (text < end && *text >= '0' && *text <= '9' && status <= STATUS_MAX) {
+		status = status * 10 + (*text++ - '0');
+	}
+	if (status < STATUS_MIN || status > STATUS_MAX) {
+		return false;
+	}
+	response->status = (uint32_t)status;
+	while (text < end && *text == ' ') {
+		text++;
+	}
+	FmStr reason = {text, (size_t)(end - text)};
+	if (reason.len && reason.len <= REASON_BYTES_MAX && fm_header_valid(FERMATA_LITERAL("Reason"), reason)) {
+		response->reason = zend_string_init(reason.ptr, reason.len, false);
+	}
+	return true;
+}
+
+/* Sets the status as PHP-FPM does: from a status line of header(), a `Status` header, or http_response_code(). */
+static void set_sent_status(fermata_response *response)
+{
+	const char *line = SG(sapi_headers).http_status_line, *space = line ? strchr(line, ' ') : NULL;
+	int code = SG(sapi_headers).http_response_code;
+	bool is_sendable = code >= STATUS_MIN && code <= STATUS_MAX;
+	if (UNEXPECTED(code && !is_sendable)) {
+		fermata_warn_once("the status that the program has set is not from 200 to 599; the response has 200");
+	}
+	response->status = is_sendable ? (uint32_t)code : STATUS_MIN;
+	if (UNEXPECTED(space && code != STATUS_MIN && set_status(response, space, line + strlen(line)))) {
+		return;
+	}
+	for (const zend_llist_element *element = SG(sapi_headers).headers.head; element; element = element->next) {
+		const sapi_header_struct *header = (const sapi_header_struct *)element->data;
+		if (UNEXPECTED(is_status(header))) {
+			set_status(response, header->header + sizeof("Status:") - 1, header->header + header->header_len);
+			return;
+		}
+	}
+}
+
+/* Sets a missing Content-Type. PHP-FPM sends none with 304 (RFC 9110, section 15.4.5). */
+static void set_default_type(fermata_response *response, bool is_page)
+{
+	if (UNEXPECTED(response->status == STATUS_NOT_MODIFIED)) {
+		if (response->content_type) {
+			drop_type(response);
+		}
+	} else if (!response->content_type && is_page) {
+		response->content_type = default_type();
+	}
+}
+
+/* Creates a response from PHP's own output functions: header(), http_response_code(), setcookie(). Takes over the body. */
+fermata_response *fermata_response_sent(zend_string *body)
 {
 	fermata_response *response = FERMATA_FROM(fermata_response, response_create(fermata_ce_response));
-	response->status = status >= STATUS_MIN && status <= STATUS_MAX ? status : STATUS_MIN;
 	response->body = body;
+	set_sent_status(response);
 	relay_sent(response);
-	if (!response->content_type && ZSTR_LEN(body)) {
-		response->content_type = zend_string_copy(fermata_known.type_html);
-	}
+	set_default_type(response, SG(sapi_headers).send_default_content_type);
 	return response;
 }
 
-/* The answer before, empty, when nobody else held it: making and destroying an object takes as long as filling ten. */
+/* An emptied response for reuse; NULL = none. Creating and destroying one object costs as much time as filling ten. */
 static fermata_response *spare;
 
-/* Takes over a reference. */
+/* Stores the object for reuse if nothing else refers to it. Takes over a reference. */
 void fermata_response_recycle(zend_object *object)
 {
 	fermata_response *response = FERMATA_FROM(fermata_response, object);
@@ -217,13 +307,20 @@ void fermata_response_recycle(zend_object *object)
 	spare = response;
 }
 
-void fermata_response_release_spare(void)
+static void on_release(void)
 {
 	if (spare) {
 		fermata_response *response = spare;
 		spare = NULL;
 		OBJ_RELEASE(&response->std);
 	}
+}
+
+static fermata_part part = {.on_release = on_release};
+
+void fermata_response_init_part(void)
+{
+	fermata_part_register(&part);
 }
 
 /* Takes over the references to body and content_type. */
@@ -270,7 +367,7 @@ ZEND_METHOD(Fermata_Response, __construct)
 	if (headers && !fermata_headers_given("Fermata\\Response::__construct(): Argument #3 ($headers)", headers, add_given_header, response)) {
 		RETURN_THROWS();
 	}
-	/* Without a type a browser guesses, and a guess of HTML would run what a user typed in. */
+	/* Without a type a browser may guess HTML, and would then run scripts in user input. */
 	if (!response->content_type && ZSTR_LEN(response->body)) {
 		response->content_type = fermata_known.type_text;
 	}
@@ -291,7 +388,7 @@ void fermata_response_with_source(zval *return_value, fermata_source *source, ze
 	}
 }
 
-/* The head of an answer for the core. Its headers are in some, or are to be freed. */
+/* Fills a response head for the core. Returns the headers: `some`, or an array that the caller frees. */
 FmHeader *fermata_response_fill(const fermata_response *response, FmHeader *some, FmResponse *out)
 {
 	uint32_t len = response->headers ? response->headers->len : 0;
@@ -387,7 +484,7 @@ ZEND_METHOD(Fermata_Response, noContent)
 	return_response(return_value, 204, ZSTR_EMPTY_ALLOC(), NULL);
 }
 
-/* Relayed */
+/* Relayed responses */
 
 static bool relay_value(fermata_response *response, zend_string *name, zval *value)
 {
@@ -406,14 +503,14 @@ static bool relay_value(fermata_response *response, zend_string *name, zval *val
 	return is_valid;
 }
 
-/* False after an exception. */
+/* Returns false with an exception pending. */
 static bool relay_header(fermata_response *response, zend_string *name, zval *value)
 {
 	zval *one;
 	if (UNEXPECTED(fm_header_reserved(fermata_str(name)))) {
 		return true;
 	}
-	/* HttpFoundation has them in lower case, and all others as they were given. */
+	/* HttpFoundation returns this name in lower case, and all others as they were set. */
 	if (zend_string_equals_literal(name, "set-cookie")) {
 		name = fermata_known.set_cookie;
 	}
@@ -421,7 +518,7 @@ static bool relay_header(fermata_response *response, zend_string *name, zval *va
 	if (Z_TYPE_P(value) != IS_ARRAY) {
 		return relay_value(response, name, value);
 	}
-	/* A value's own code may give the list's reference another, or add to it. */
+	/* A value's __toString() may replace or extend the referenced list. */
 	zend_array *list = Z_ARR_P(value);
 	bool is_added = true;
 	GC_TRY_ADDREF(list);
@@ -447,7 +544,10 @@ ZEND_METHOD(Fermata_Response, relayed)
 		Z_PARAM_STR(body)
 		Z_PARAM_ARRAY_HT(headers)
 	ZEND_PARSE_PARAMETERS_END();
-	if (!status_check(status)) {
+	if ((status || !fermata_has_globals()) && !status_check(status)) {
+		RETURN_THROWS();
+	}
+	if (UNEXPECTED(!fermata_headers_leave())) {
 		RETURN_THROWS();
 	}
 	zend_string *whole = zend_string_copy(body);
@@ -459,6 +559,9 @@ ZEND_METHOD(Fermata_Response, relayed)
 	}
 	return_response(return_value, status, whole, NULL);
 	fermata_response *response = FERMATA_FROM(fermata_response, Z_OBJ_P(return_value));
+	if (!status) {
+		set_sent_status(response);
+	}
 	ZEND_HASH_FOREACH_KEY_VAL(headers, number, name, value) {
 		zend_string *named = EXPECTED(name) ? name : zend_long_to_str((zend_long)number);
 		bool is_added = relay_header(response, named, value);
@@ -470,8 +573,10 @@ ZEND_METHOD(Fermata_Response, relayed)
 		}
 	} ZEND_HASH_FOREACH_END();
 	relay_sent(response);
-	if (!response->content_type && ZSTR_LEN(whole)) {
-		response->content_type = zend_string_copy(fermata_known.type_html);
+	if (!status) {
+		set_default_type(response, SG(sapi_headers).send_default_content_type);
+	} else if (!response->content_type && ZSTR_LEN(whole)) {
+		response->content_type = default_type();
 	}
 }
 

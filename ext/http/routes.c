@@ -1,16 +1,16 @@
-/* Fermata\Routes: a group of routes with a prefix and middleware of its own; and what Server and groups share. */
-#include "php_fermata.h"
+/* Fermata\Routes: a group of routes with its own prefix and middleware; and the code that Server and groups share. */
+#include "http/http.h"
 #include "main/fopen_wrappers.h"
 #include "zend_closures.h"
 #include "zend_exceptions.h"
-#include "core/small.h"
+#include "base/optimize_size.h"
 
 #define HANDLERS_CAPACITY_MIN 16
 
 typedef struct routes {
-	fermata_server *server; /* a reference */
-	zend_object *parent;    /* a reference to the group around this one; NULL in the server itself */
-	zend_string *prefix;    /* of this group and those around it */
+	fermata_server *server; /* owned reference */
+	zend_object *parent;    /* owned reference to the enclosing group; NULL = directly in the server */
+	zend_string *prefix;    /* prefixes of the enclosing groups and this one */
 	zend_array *middleware; /* NULL = none */
 	zend_object std;
 } routes;
@@ -20,7 +20,7 @@ static zend_object_handlers routes_handlers;
 #define THIS_ROUTES() FERMATA_FROM(routes, Z_OBJ_P(ZEND_THIS))
 #define RETURN_THIS() RETURN_OBJ_COPY(Z_OBJ_P(ZEND_THIS))
 
-/* Life of the object */
+/* Object lifetime */
 
 static zend_object *routes_create(zend_class_entry *ce)
 {
@@ -113,7 +113,7 @@ void fermata_route_free(fermata_route *route)
 	}
 }
 
-/* Keeps a handler under the next number, and takes it and the route over. */
+/* Stores a handler and its route, and returns their number. Takes over both. */
 uint32_t fermata_server_add(fermata_server *server, const fermata_handler *handler, const fermata_route *route)
 {
 	if (server->handlers_len == server->handlers_capacity) {
@@ -126,8 +126,8 @@ uint32_t fermata_server_add(fermata_server *server, const fermata_handler *handl
 	return server->handlers_len++;
 }
 
-/* The callables as closures; NULL for none. *failed is set after an exception. They are a list in one argument, or each is
- * an argument of its own. */
+/* Converts callables to closures; returns NULL for an empty list. `given` is one array if is_list, otherwise the callables
+ * themselves. On failure, sets *failed and leaves an exception pending. */
 static zend_array *closures(zval *given, uint32_t len, uint32_t argument, bool is_list, bool *failed)
 {
 	if (!len) {
@@ -158,7 +158,7 @@ static zend_array *closures(zval *given, uint32_t len, uint32_t argument, bool i
 	return list;
 }
 
-/* The same of a PHP array. */
+/* Converts the callables of a PHP array to closures. */
 zend_array *fermata_closures_of(HashTable *given, uint32_t argument, bool *failed)
 {
 	if (!given || !zend_hash_num_elements(given)) {
@@ -208,7 +208,7 @@ static void use(INTERNAL_FUNCTION_PARAMETERS, const fermata_server *server, zend
 	RETURN_THIS();
 }
 
-/* Where a handler is written, as routes() tells it. */
+/* Returns a handler's location for routes(). */
 static zend_string *place_of(const fermata_handler *handler)
 {
 	const zend_function *function = handler->call.function_handler;
@@ -226,7 +226,7 @@ static zend_string *place_of(const fermata_handler *handler)
 	return zend_strpprintf(0, "%s", name ? ZSTR_VAL(name) : "");
 }
 
-/* Adds what routes() tells of a route. */
+/* Adds a route to the result of routes(). */
 void fermata_server_list(fermata_server *server, const char *kind, FmStr method, const zend_string *path,
 	const fermata_handler *handler, const zend_string *directory)
 {
@@ -246,7 +246,7 @@ void fermata_server_list(fermata_server *server, const char *kind, FmStr method,
 	zend_hash_next_index_insert_new(server->listed, &entry);
 }
 
-/* The pattern inside a group; NULL after a MisuseError. */
+/* Returns the pattern with the group's prefix; NULL with a MisuseError pending. */
 static zend_string *path_in(const routes *group, zend_string *path)
 {
 	if (group && ZSTR_LEN(path) && ZSTR_VAL(path)[0] != '/') {
@@ -258,7 +258,7 @@ static zend_string *path_in(const routes *group, zend_string *path)
 		: zend_string_copy(path);
 }
 
-/* The same for a group that may be none. */
+/* Returns the pattern with the group's prefix, if there is a group; NULL with a MisuseError pending. */
 zend_string *fermata_routes_path(const zend_object *group, zend_string *path)
 {
 	return path_in(group ? FERMATA_FROM(routes, group) : NULL, path);
@@ -339,7 +339,7 @@ static void add_route(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, rout
 	RETURN_THIS();
 }
 
-/* False after a MisuseError. */
+/* Returns false with a MisuseError pending. */
 static bool fallback_init(fermata_handler *handler, zval *callable, const zend_string *prefix)
 {
 	if (!fermata_handler_init(handler, callable)) {
@@ -445,7 +445,7 @@ void fermata_trees_free(fermata_server *server)
 	server->trees_len = 0;
 }
 
-/* False after a MisuseError. */
+/* Returns false with a MisuseError pending. */
 static bool prefix_check(const zend_string *prefix)
 {
 	size_t len = ZSTR_LEN(prefix);
@@ -557,7 +557,7 @@ ZEND_METHOD(Fermata_Routes, use)
 	use(INTERNAL_FUNCTION_PARAM_PASSTHRU, THIS_ROUTES()->server, &THIS_ROUTES()->middleware);
 }
 
-/* One handler for all requests of a kind; a second call is a mistake. */
+/* Sets the only handler of a kind; a second call is a MisuseError. */
 static void set_handler(INTERNAL_FUNCTION_PARAMETERS, fermata_handler *to, const char *what, const fermata_given *given,
 	uint32_t given_len)
 {

@@ -1,9 +1,9 @@
-/* Bodies that are not a string: what Response::stream() and Response::file() keep until they are sent. */
-#include "php_fermata.h"
+/* Bodies that are not a string: stores the arguments of Response::stream() and Response::file() until they are sent. */
+#include "http/http.h"
 #include "main/fopen_wrappers.h"
 #include "ext/standard/url.h"
 #include "zend_smart_str.h"
-#include "core/small.h"
+#include "base/optimize_size.h"
 
 #define STATUS_OK 200
 
@@ -29,7 +29,7 @@ void fermata_source_free(fermata_source *source)
 	zval_ptr_dtor(&value);
 }
 
-/* A changed response shares the stream, which only one of the two can send. */
+/* Copies the source. Both responses share the stream, and only one of them can send it. */
 fermata_source *fermata_source_copy(const fermata_source *from)
 {
 	if (!from) {
@@ -74,20 +74,20 @@ ZEND_METHOD(Fermata_Response, stream)
 
 /* Files */
 
-/* A name in a quoted string of a header: what could end it or is not ASCII becomes an underscore. */
+/* Appends a name for a quoted string in a header. Quotes, backslashes, `%`, `/`, control and non-ASCII characters become `_`. */
 static void append_plain(smart_str *line, const zend_string *name)
 {
 	for (size_t i = 0; i < ZSTR_LEN(name); i++) {
 		unsigned char byte = (unsigned char)ZSTR_VAL(name)[i];
 		bool bad = byte < 0x20 || byte > 0x7e || strchr("\"\\%/", byte);
-		/* One for a whole character of UTF-8. */
+		/* One underscore per UTF-8 character. */
 		if (!bad || (byte & 0xC0) != 0x80) {
 			smart_str_appendc(line, bad ? '_' : (char)byte);
 		}
 	}
 }
 
-/* RFC 6266: the name twice, for those who read RFC 8187 and for those who do not. */
+/* Builds Content-Disposition with the name in both forms (RFC 6266): filename, and filename* for clients that support RFC 8187. */
 static zend_string *disposition(const zend_string *name)
 {
 	smart_str line = {0};
@@ -114,7 +114,7 @@ static bool file_check(const zend_string *path, const zend_string *root, const z
 		fermata_misuse("the name of a download must not be empty; leave it out to show the file in the browser");
 		return false;
 	}
-	/* Below a root nothing but the root decides. */
+	/* With a root, only the root is checked. */
 	if (php_check_open_basedir_ex(ZSTR_VAL(root ? root : path), 0)) {
 		fermata_misuse("open_basedir does not allow %s", ZSTR_VAL(root ? root : path));
 		return false;

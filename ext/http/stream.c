@@ -1,27 +1,38 @@
-/* Sending bodies that are not a string: files, and streams whose pieces the core asks for as the client takes them. */
-#include "core/runner.h"
+/* Sends bodies that are not a string: files, and streams of pieces.
+ *
+ * The core requests the next piece of a stream when the client has received the previous one, so one piece per stream is in
+ * memory. A piece is made on any fiber and may wait. State that outlives a piece moves to the fiber of the next one. */
+#include "http/http.h"
 #include "fibers/fibers.h"
+#include "handler/parts.h"
 #include "zend_exceptions.h"
 
 #define HEADERS_STACK 32 /* requests with more header lines are copied to the heap */
 
-/* A stream that is being sent. */
+/* A stream in progress. */
 typedef struct stream {
-	zval source;                    /* an array, or the object that the iterator is of */
+	zval source;                    /* an array, or the object that is iterated */
 	zend_object_iterator *iterator; /* NULL for an array */
 	HashPosition position;          /* in an array */
-	zend_string *piece;             /* the last one; NULL before the first and when the core has all of it */
-	size_t taken;                   /* what the core has of it */
+	zend_string *piece;             /* current piece; NULL before the first, and when the core has copied all of it */
+	size_t taken;                   /* bytes of piece that the core has copied */
 	bool begun;
-	fermata_fiber *maker;           /* makes a piece, and may wait meanwhile; NULL = none does */
-	const fermata_handler *handler; /* that has answered by it, for the log */
-	fermata_fiber *kept;            /* has what it is in the middle of while no piece is made; NULL = nothing yet */
+	fermata_fiber *maker;           /* fiber that is making a piece and may wait; NULL = none */
+	const fermata_handler *handler; /* handler that returned the stream, for the log */
+	fermata_fiber *kept;            /* state of the body between two pieces; NULL = none yet */
 } stream;
 
-/* By the request they answer; NULL until there is one. */
+typedef struct slot_of_stream {
+	FmRequest request; /* request whose body continues after this fiber's handler or piece; 0 = none */
+} slot_of_stream;
+
+static fermata_part part;
+FERMATA_SLOT(slot_of_stream, part)
+
+/* Streams by request; NULL until the first. */
 static HashTable *streams;
 
-/* Life of a stream */
+/* Stream lifetime */
 
 static void stream_free(stream *s)
 {
@@ -58,7 +69,7 @@ static stream *find(FmRequest request)
 	return streams ? zend_hash_index_find_ptr(streams, request) : NULL;
 }
 
-/* Takes it out first: what is run when it is freed may not find it. */
+/* Removes the stream from the table before it frees it: a destructor must not find the stream. */
 static void forget(FmRequest request)
 {
 	stream *s = find(request);
@@ -72,7 +83,7 @@ static void forget(FmRequest request)
 	}
 }
 
-/* At the end of the worker: what the core has not told the end of. */
+/* Frees the streams that are still open when the worker stops. */
 void fermata_streams_release(void)
 {
 	if (streams) {
@@ -83,21 +94,24 @@ void fermata_streams_release(void)
 	}
 }
 
-/* What it is in the middle of, between two pieces */
+/* State of a body between two pieces */
 
-void fermata_stream_put_by(FmRequest request)
+static void on_clean_up(fermata_fiber *fiber)
 {
-	stream *s = find(request);
+	FmRequest request = slot(fiber)->request;
+	slot(fiber)->request = 0;
+	stream *s = UNEXPECTED(request) ? find(request) : NULL;
 	if (s) {
 		fermata_body_put_by(&s->kept);
 	}
 }
 
-/* For the end of this piece. */
+/* Marks this fiber, so that its clean-up stores the state for the next piece. */
 static void keep_for_next(FmRequest request)
 {
-	if (UNEXPECTED(fermata_run.fiber->touched)) {
-		fermata_run.fiber->body_of = request;
+	if (UNEXPECTED(fermata_this_fiber()->touched)) {
+		slot(fermata_this_fiber())->request = request;
+		fermata_touch(fermata_this_fiber(), part);
 	}
 }
 
@@ -110,7 +124,7 @@ static void take_up(stream *s)
 
 /* Pieces */
 
-/* What a callable returns is the stream. False after an exception. */
+/* Calls the callable that returns the stream. Returns false with an exception pending. */
 static bool call(zval *source, zval *callable)
 {
 	zend_fcall_info info;
@@ -125,14 +139,14 @@ static bool call(zval *source, zval *callable)
 	return !EG(exception);
 }
 
-/* [$object, 'method']: no list of strings has an object first. */
+/* Recognizes [$object, 'method']: a list of strings never starts with an object. */
 static bool is_method(zval *given)
 {
 	zval *first = Z_TYPE_P(given) == IS_ARRAY ? zend_hash_index_find_deref(Z_ARR_P(given), 0) : NULL;
 	return first && Z_TYPE_P(first) == IS_OBJECT && zend_is_callable(given, 0, NULL);
 }
 
-/* False after an exception; s is then to be freed all the same. */
+/* Returns false with an exception pending; the caller frees s in any case. */
 static bool begin(stream *s, zval *given)
 {
 	ZVAL_DEREF(given);
@@ -154,7 +168,7 @@ static bool begin(stream *s, zval *given)
 	return s->iterator && !EG(exception);
 }
 
-/* The next value; NULL at the end or after an exception. */
+/* Returns the next value; NULL at the end or with an exception pending. */
 static zval *next(stream *s)
 {
 	if (!s->iterator) {
@@ -179,7 +193,7 @@ static zval *next(stream *s)
 	return of->get_current_data(s->iterator);
 }
 
-/* Puts the next piece into s->piece. False at the end or after an exception. */
+/* Puts the next piece into s->piece. Returns false at the end or with an exception pending. */
 static bool advance(stream *s)
 {
 	zval *value = next(s);
@@ -221,7 +235,7 @@ static uint32_t send_head(const fermata_response *response, FmStr first, size_t 
 	FmResponse out;
 	FmHeader *headers = fermata_response_fill(response, some, &out);
 	out.body = first;
-	uint32_t code = fm_stream_begin(fermata_run.worker, fermata_run.request->event.request, &out,
+	uint32_t code = fm_stream_begin(fermata.worker, fermata_this_request()->event.request, &out,
 		response->source->length, taken, error);
 	if (UNEXPECTED(headers != some)) {
 		efree(headers);
@@ -229,10 +243,10 @@ static uint32_t send_head(const fermata_response *response, FmStr first, size_t 
 	return code;
 }
 
-/* Makes the first piece before the head is sent: until then an exception is answered like that of any handler. */
+/* Makes the first piece before it sends the head, so that an exception still causes a complete error response. */
 static void respond_with_pieces(const fermata_handler *handler, const fermata_response *response)
 {
-	FmRequest request = fermata_run.request->event.request;
+	FmRequest request = fermata_this_request()->event.request;
 	stream *s = ecalloc(1, sizeof(stream));
 	s->handler = handler;
 	size_t taken = 0;
@@ -250,11 +264,11 @@ static void respond_with_pieces(const fermata_handler *handler, const fermata_re
 	}
 	uint32_t code = send_head(response, rest(s), &taken, &error);
 	if (code == FM_OK && !has_piece) {
-		code = fm_stream_end(fermata_run.worker, request, &error);
+		code = fm_stream_end(fermata.worker, request, &error);
 		if (code == FM_MISUSE) {
 			FmDetail detail;
 			fermata_detail(&detail);
-			fm_stream_fail(fermata_run.worker, request, (FmStr){error.message, error.len}, &detail);
+			fm_stream_fail(fermata.worker, request, (FmStr){error.message, error.len}, &detail);
 		}
 	} else if (code == FM_OK) {
 		note_taken(s, taken);
@@ -262,8 +276,8 @@ static void respond_with_pieces(const fermata_handler *handler, const fermata_re
 		keep_for_next(request);
 		return;
 	} else {
-		/* Its state is unknown: it may be half written. */
-		fermata_run.fiber->has_failed = true;
+		/* The response may be partly written. */
+		fermata_this_fiber()->has_failed = true;
 		if (code != FM_GONE) {
 			fermata_throw(code, &error);
 		}
@@ -273,13 +287,13 @@ static void respond_with_pieces(const fermata_handler *handler, const fermata_re
 
 static void respond_with_stream(const fermata_handler *handler, const fermata_response *response)
 {
-	FmRequest request = fermata_run.request->event.request;
-	switch (fm_stream_wanted(fermata_run.worker, request, response->status)) {
+	FmRequest request = fermata_this_request()->event.request;
+	switch (fm_stream_wanted(fermata.worker, request, response->status)) {
 		case FM_STREAM_PIECES: respond_with_pieces(handler, response); break;
 		case FM_STREAM_HEAD: send_head(response, FERMATA_LITERAL(""), NULL, NULL); break;
 		case FM_STREAM_REFUSAL:
 			fermata_refuse(request, FERMATA_STATUS_UNAVAILABLE, FERMATA_LITERAL("The server is busy; try again.\n"));
-			fm_worker_log(fermata_run.worker, FERMATA_LOG_INFO,
+			fm_worker_log(fermata.worker, FERMATA_LOG_INFO,
 				FERMATA_LITERAL("a stream was refused: there are streams_max of them already"));
 			break;
 	}
@@ -289,13 +303,13 @@ static void respond_with_file(const fermata_handler *handler, const fermata_resp
 {
 	FmHeader some[FERMATA_HEADERS_STACK], some_asked[HEADERS_STACK], *asked = some_asked;
 	FmResponse out;
-	size_t len = fermata_run.request->event.headers_len;
+	size_t len = fermata_this_request()->event.headers_len;
 	if (UNEXPECTED(len > HEADERS_STACK)) {
 		asked = safe_emalloc(len, sizeof(FmHeader), 0);
 	}
 	size_t asked_len = 0;
 	while (asked_len < len
-		&& fermata_request_header_at(fermata_run.request, asked_len, &asked[asked_len].name, &asked[asked_len].value)) {
+		&& fermata_request_header_at(fermata_this_request(), asked_len, &asked[asked_len].name, &asked[asked_len].value)) {
 		asked_len++;
 	}
 	FmHeader *headers = fermata_response_fill(response, some, &out);
@@ -310,7 +324,7 @@ static void respond_with_file(const fermata_handler *handler, const fermata_resp
 		.asked = asked,
 		.asked_len = asked_len,
 	};
-	fm_respond_file(fermata_run.worker, fermata_run.request->event.request, &file);
+	fm_respond_file(fermata.worker, fermata_this_request()->event.request, &file);
 	if (UNEXPECTED(headers != some)) {
 		efree(headers);
 	}
@@ -326,11 +340,11 @@ const fermata_source_kind fermata_source_file = {NULL, respond_with_file};
 
 static void enter(FmRequest request)
 {
-	fermata_run.stream = request;
-	fermata_run.socket = 0;
-	fermata_run.fiber->has_failed = false;
-	if (UNEXPECTED(fermata_run.timeout_seconds > 0)) {
-		zend_set_timeout(fermata_run.timeout_seconds, false);
+	fermata_set_stream(request);
+	fermata_set_socket(0);
+	fermata_this_fiber()->has_failed = false;
+	if (UNEXPECTED(fermata_timeout_seconds() > 0)) {
+		zend_set_timeout(fermata_timeout_seconds(), false);
 	}
 	fermata.handling = true;
 }
@@ -342,13 +356,13 @@ static void leave(void)
 	}
 	fermata_clean_up();
 	fermata.handling = false;
-	fermata_run.stream = 0;
-	if (UNEXPECTED(fermata_run.fiber->touched)) {
-		fermata_fiber_settle();
+	fermata_set_stream(0);
+	if (UNEXPECTED(fermata_this_fiber()->touched)) {
+		fermata_fiber_clean_up();
 	}
 }
 
-/* Gives the core what it wants. True when the stream goes on. */
+/* Writes the next piece, or the end. Returns true if the stream continues. */
 static bool pull(const fermata_handler *handler, FmRequest request, stream *s)
 {
 	size_t taken = 0;
@@ -356,17 +370,17 @@ static bool pull(const fermata_handler *handler, FmRequest request, stream *s)
 	error.len = 0;
 	uint32_t code;
 	if (s->piece || advance(s)) {
-		code = fm_stream_write(fermata_run.worker, request, rest(s), &taken, &error);
+		code = fm_stream_write(fermata.worker, request, rest(s), &taken, &error);
 		note_taken(s, taken);
 		if (code == FM_OK) {
 			return true;
 		}
-		fermata_run.fiber->has_failed = true;
+		fermata_this_fiber()->has_failed = true;
 	} else if (EG(exception)) {
 		fermata_fail_with_exception(handler);
 		return false;
 	} else {
-		code = fm_stream_end(fermata_run.worker, request, &error);
+		code = fm_stream_end(fermata.worker, request, &error);
 	}
 	if (code == FM_MISUSE) {
 		fermata_fail_at_handler(handler, (FmStr){error.message, error.len});
@@ -382,12 +396,12 @@ void fermata_stream_pull(const FmEvent *event)
 		return;
 	}
 	if (UNEXPECTED(fermata_fibers_are_full())) {
-		fm_stream_later(fermata_run.worker, request);
+		fm_stream_later(fermata.worker, request);
 		return;
 	}
 	enter(request);
 	take_up(s);
-	s->maker = fermata_run.fiber;
+	s->maker = fermata_this_fiber();
 	bool goes_on = pull(s->handler, request, s);
 	s->maker = NULL;
 	if (UNEXPECTED(fermata.forked)) {
@@ -395,8 +409,8 @@ void fermata_stream_pull(const FmEvent *event)
 		return;
 	}
 	if (!goes_on) {
-		/* Where the failure has not done it already. */
-		fm_stream_cut(fermata_run.worker, request);
+		/* No effect if the failure has cut the stream already. */
+		fm_stream_cut(fermata.worker, request);
 		forget(request);
 	} else {
 		keep_for_next(request);
@@ -404,26 +418,30 @@ void fermata_stream_pull(const FmEvent *event)
 	leave();
 }
 
-/* The client has left. */
+/* Handles a client that left during the stream. */
 void fermata_stream_ended(const FmEvent *event)
 {
 	stream *s = find(event->request);
 	if (s && s->maker) {
-		/* It waits in the middle of a piece: that wait ends, and it is freed where it is made. */
-		if (s->maker->client) {
-			s->maker->client->gone = true;
-		}
-		fermata_interrupt(s->maker);
+		/* End the wait inside the piece; fermata_stream_pull() then frees the stream. */
+		fermata_client_left(s->maker);
 		return;
 	}
 	enter(event->request);
-	/* Its finally blocks may wait: nobody is there any more who could leave. */
-	fermata_run.fiber->without_client = true;
+	/* The finally blocks of a generator may wait. No client can disconnect during these waits. */
+	fermata_this_fiber()->wait.without_client = true;
 	if (s) {
 		take_up(s);
-		fermata_run.fiber->has_failed = true;
+		fermata_this_fiber()->has_failed = true;
 	}
 	forget(event->request);
-	fermata_run.fiber->without_client = false;
+	fermata_this_fiber()->wait.without_client = false;
 	leave();
+}
+
+static fermata_part part = {.size = sizeof(slot_of_stream), .on_clean_up = on_clean_up};
+
+void fermata_streams_init(void)
+{
+	fermata_part_register(&part);
 }

@@ -1,12 +1,14 @@
-/* Fermata\UploadedFile, and what of a form the core has taken apart becomes in PHP. */
-#include "core/collisions.h"
+/* Fermata\UploadedFile, and PHP arrays of the multipart forms that the core has parsed. */
+#include "http/http.h"
+#include "base/collisions.h"
+#include "state/quiet.h"
 #include "ext/standard/file.h"
 #include "ext/standard/php_filestat.h"
 #include "main/fopen_wrappers.h"
 #include "main/php_variables.h"
 #include "zend_exceptions.h"
 #include <sys/stat.h>
-#include "core/small.h"
+#include "base/optimize_size.h"
 
 #define MODE_NEW_FILE 0666
 
@@ -21,7 +23,7 @@ static zend_object_handlers uploaded_file_handlers;
 
 #define THIS_FILE() FERMATA_FROM(uploaded_file, Z_OBJ_P(ZEND_THIS))
 
-/* Life of the object */
+/* Object lifetime */
 
 static zend_object *uploaded_file_create(zend_class_entry *ce)
 {
@@ -55,25 +57,27 @@ static void uploaded_file_make(zval *to, const FmUploadedFile *from)
 	ZVAL_OBJ(to, object);
 }
 
-/* What the core has */
+/* Forms parsed by the core */
 
-/* Names follow the rules of PHP's own forms: brackets make arrays. The core has bounded their number. An exception where too
- * many collide. */
+/* Returns the form's fields. Names follow PHP's rules: brackets create arrays. The core has limited their number. Too many
+ * colliding names leave an exception pending. */
 zend_array *fermata_uploads_fields(uint32_t upload)
 {
 	FmStr name, value;
 	zval array;
-	bool is_allowed = true;
+	fermata_collisions collisions;
 	array_init(&array);
-	fermata_collisions_begin();
-	for (size_t i = 0; is_allowed && fermata.worker && fm_upload_field_at(fermata.worker, upload, i, &name, &value); i++) {
-		/* PHP looks for the end of the name. */
+	fermata_collisions_begin(&collisions);
+	fermata_quiet_begin();
+	for (size_t i = 0; !collisions.is_over && fermata.worker && fm_upload_field_at(fermata.worker, upload, i, &name, &value); i++) {
+		/* PHP needs a terminating NUL. */
 		char *text = estrndup(name.ptr, name.len);
-		is_allowed = fermata_collisions_allow_variable(Z_ARR(array), text);
+		fermata_collisions_allow_variable(&collisions, Z_ARR(array), text);
 		php_register_variable_safe(text, value.len ? value.ptr : "", value.len, &array);
 		efree(text);
 	}
-	if (UNEXPECTED(!is_allowed)) {
+	fermata_quiet_end();
+	if (UNEXPECTED(collisions.is_over && !EG(exception))) {
 		fermata_collisions_refuse("there are too many");
 	}
 	return Z_ARR(array);
@@ -84,16 +88,18 @@ zend_array *fermata_uploads_files(uint32_t upload)
 	FmUploadedFile file;
 	zval array, value;
 	array_init(&array);
+	fermata_quiet_begin();
 	for (size_t i = 0; fermata.worker && fm_upload_file_at(fermata.worker, upload, i, &file); i++) {
 		char *text = estrndup(file.field.ptr, file.field.len);
 		uploaded_file_make(&value, &file);
 		php_register_variable_ex(text, &value, &array);
 		efree(text);
 	}
+	fermata_quiet_end();
 	return Z_ARR(array);
 }
 
-/* NULL when the body is not in a file. */
+/* Returns the path of the body's file; NULL if the body is not in a file. */
 zend_string *fermata_uploads_body_path(uint32_t upload)
 {
 	FmStr path;
@@ -105,13 +111,13 @@ zend_string *fermata_uploads_body_path(uint32_t upload)
 
 /* Methods */
 
-/* A warning that the user's own error handler has turned into an exception becomes the previous one. */
+/* Throws. If the application's error handler turned a warning into an exception, that one becomes the previous exception. */
 ZEND_COLD void fermata_upload_failed(const char *what, const zend_string *path)
 {
 	zend_throw_exception_ex(fermata_ce_upload_failed, 0, "%s (%s): %s", what, ZSTR_VAL(path), strerror(errno));
 }
 
-/* False after a MisuseError. */
+/* Returns false with a MisuseError pending. */
 static bool check_here(const uploaded_file *file)
 {
 	if (file->moved) {
@@ -120,7 +126,7 @@ static bool check_here(const uploaded_file *file)
 	return !file->moved;
 }
 
-/* Renames, or copies where a rename cannot go: to another file system. */
+/* Renames the file, or copies it to another file system. */
 static bool move(const char *from, const char *to)
 {
 	if (VCWD_RENAME(from, to) == 0) {
@@ -161,7 +167,7 @@ ZEND_METHOD(Fermata_UploadedFile, moveTo)
 		RETURN_THROWS();
 	}
 	file->moved = true;
-	/* Temporary files are for their owner alone; this one is to be like any file that PHP makes. */
+	/* Temporary files have mode 0600; give this one the mode of a file that PHP creates. */
 	mode_t mask = umask(0);
 	umask(mask);
 	VCWD_CHMOD(ZSTR_VAL(to), MODE_NEW_FILE & ~mask);

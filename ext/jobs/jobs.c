@@ -1,4 +1,4 @@
-/* Fermata\Jobs, and the side of the workers: a call is given to a process, and the fiber waits for what comes back. */
+/* Fermata\Jobs and the worker's side of a call: queues the call, and the fiber waits for the reply. See jobs.h. */
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -8,7 +8,7 @@
 #include "zend_smart_str.h"
 #include "ext/standard/php_var.h"
 #include "jobs/jobs.h"
-#include "core/small.h"
+#include "base/optimize_size.h"
 
 #define PROCESSES_MAX 1024
 #define QUEUE_MAX 1000000
@@ -20,7 +20,7 @@ static zend_object_handlers jobs_handlers;
 
 #define THIS_JOBS() FERMATA_FROM(fermata_jobs, Z_OBJ_P(ZEND_THIS))
 
-/* Life of the object */
+/* Object lifetime */
 
 static zend_object *jobs_create(zend_class_entry *ce)
 {
@@ -59,7 +59,7 @@ static void jobs_free(zend_object *object)
 	zend_object_std_dtor(object);
 }
 
-/* The server's reference to it. */
+/* Reports the server's reference to the cycle collector. */
 void fermata_jobs_gc(fermata_jobs *jobs, zend_get_gc_buffer *buffer)
 {
 	zend_get_gc_buffer_add_obj(buffer, &jobs->std);
@@ -94,9 +94,9 @@ void fermata_jobs_release(fermata_jobs *jobs)
 	}
 }
 
-/* Beginning and end, in the master */
+/* Start and stop, in the master */
 
-/* False after a MisuseError. */
+/* Returns false with a MisuseError pending. */
 static bool begin(fermata_jobs *jobs)
 {
 	if (!jobs->len) {
@@ -106,13 +106,13 @@ static bool begin(fermata_jobs *jobs)
 	return jobs->started = true;
 }
 
-/* The server of a test: see run_here(). False after an exception. */
+/* Opens the jobs of a test's server; see run_here(). Returns false with an exception pending. */
 bool fermata_jobs_open_in_process(const fermata_server *server)
 {
 	return !server->jobs || begin(server->jobs);
 }
 
-/* Before the server binds anything. False after an exception. */
+/* Opens the queue, before the server binds its addresses. Returns false with an exception pending. */
 bool fermata_jobs_open(const fermata_server *server, FmServer *core)
 {
 	fermata_jobs *jobs = server->jobs;
@@ -142,8 +142,8 @@ static void close_ends(int *one, int *other)
 	*one = *other = -1;
 }
 
-/* The master keeps all ends: for workers and supervisors it has yet to start, and so that calls in the queue outlive the
- * processes that were to take them. */
+/* Closes the ends that a worker does not use. The master keeps all ends open: for processes that it starts later, and so that
+ * queued calls survive a restart of the job processes. */
 void fermata_jobs_in_worker(const fermata_server *server)
 {
 	if (server->jobs) {
@@ -151,7 +151,7 @@ void fermata_jobs_in_worker(const fermata_server *server)
 	}
 }
 
-/* In the master's companion. Returns in processes that have run jobs and are to end as by exit(). */
+/* Runs the supervisor in the master's companion process. Returns only in job processes, which then finish as by exit(). */
 void fermata_jobs_supervise(const fermata_server *server, FmCompanion *companion)
 {
 	fermata_jobs *jobs = server->jobs;
@@ -163,7 +163,7 @@ void fermata_jobs_supervise(const fermata_server *server, FmCompanion *companion
 	fm_companion_free(companion);
 }
 
-/* When all workers have ended, or the server has not started. */
+/* Called when all workers have exited, or the server did not start. */
 void fermata_jobs_end(const fermata_server *server, int32_t supervisor)
 {
 	fermata_jobs *jobs = server->jobs;
@@ -171,7 +171,7 @@ void fermata_jobs_end(const fermata_server *server, int32_t supervisor)
 		return;
 	}
 	if (jobs->life[1] >= 0) {
-		/* A process that a handler has forked may have the end open for long. */
+		/* Write instead of closing only: a process that a handler forked may hold the end open for long. */
 		send(jobs->life[1], "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 	}
 	close_all(jobs);
@@ -179,9 +179,9 @@ void fermata_jobs_end(const fermata_server *server, int32_t supervisor)
 	}
 }
 
-/* Values on their way */
+/* Serialization */
 
-/* False with an exception pending. The caller frees the text. */
+/* Returns false with an exception pending. The caller frees the text in any case. */
 bool fermata_jobs_serialize(zval *value, smart_str *text)
 {
 	php_serialize_data_t data;
@@ -192,7 +192,7 @@ bool fermata_jobs_serialize(zval *value, smart_str *text)
 	return !EG(exception);
 }
 
-/* False when it is none, or with an exception pending. */
+/* Returns false if the text is no serialized value, or with an exception pending. */
 bool fermata_jobs_unserialize(zval *value, const char *text, size_t len)
 {
 	const unsigned char *at = (const unsigned char *)text;
@@ -209,13 +209,6 @@ bool fermata_jobs_unserialize(zval *value, const char *text, size_t len)
 	return true;
 }
 
-uint64_t fermata_now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 /* A call */
 
 typedef struct job_call {
@@ -223,7 +216,7 @@ typedef struct job_call {
 	const zend_string *name;
 	uint64_t due_ms, due_ns;
 	int fd;
-	uint32_t end; /* FM_JOB_*, for the figures */
+	uint32_t end; /* FM_JOB_*, for the metrics */
 } job_call;
 
 static ZEND_COLD void throw_late(job_call *call)
@@ -243,14 +236,14 @@ static ZEND_COLD void throw_died(job_call *call, FmStr why)
 		why = FERMATA_LITERAL("it was killed or has exited; the log says how");
 	}
 	call->end = FM_JOB_CRASHED;
-	/* `%.*s` would look for an end that the text does not have. */
+	/* PHP's `%.*s` calls strlen(), and the text has no NUL. */
 	zend_string *reason = zend_string_init(why.ptr, why.len, 0);
 	zend_throw_exception_ex(fermata_ce_job_crashed, 0, "the process that ran job %s has died: %s", ZSTR_VAL(call->name),
 		ZSTR_VAL(reason));
 	zend_string_release(reason);
 }
 
-/* False with an exception pending. */
+/* Waits until the socket is ready. Returns false with an exception pending. */
 static bool wait_for(job_call *call, int fd, short events)
 {
 	short happened;
@@ -261,7 +254,7 @@ static bool wait_for(job_call *call, int fd, short events)
 	}
 }
 
-/* Into the queue of all processes. */
+/* Puts the call into the queue. Returns false with an exception pending. */
 static bool give(job_call *call, int other, uint32_t job, uint32_t bytes)
 {
 	fermata_job_head head = {.due_ns = call->due_ns, .job = job, .bytes = bytes};
@@ -300,7 +293,7 @@ static bool give(job_call *call, int other, uint32_t job, uint32_t bytes)
 	}
 }
 
-/* As far as possible without waiting; SIZE_MAX when there is no use in sending any more. */
+/* Sends without blocking. Returns the number of bytes sent so far; SIZE_MAX when all are sent or the receiver is gone. */
 static size_t send_some(int fd, FmStr text, size_t sent)
 {
 	while (sent < text.len) {
@@ -316,7 +309,7 @@ static size_t send_some(int fd, FmStr text, size_t sent)
 	return SIZE_MAX;
 }
 
-/* False with an exception pending. */
+/* Reads exactly len bytes. Returns false with an exception pending. */
 static bool receive(job_call *call, char *into, size_t len)
 {
 	while (len) {
@@ -348,7 +341,7 @@ static void take_reply(job_call *call, fermata_job_reply reply, zend_string *tex
 			break;
 		case FERMATA_JOB_THREW: {
 			call->end = FM_JOB_FAILED;
-			/* The class comes first, in a line of its own. */
+			/* The first line is the class. */
 			const char *end = memchr(ZSTR_VAL(text), '\n', ZSTR_LEN(text));
 			size_t len = end ? (size_t)(end - ZSTR_VAL(text)) : 0;
 			zend_object *exception = zend_throw_exception_ex(fermata_ce_job_failed, 0, "job %s: %s", ZSTR_VAL(call->name),
@@ -362,7 +355,7 @@ static void take_reply(job_call *call, fermata_job_reply reply, zend_string *tex
 
 static void run(job_call *call, int other, uint32_t job, FmStr arguments, zval *return_value)
 {
-	/* What fits is on its way before the process is told. */
+	/* Send as much as the socket buffer takes before the call is queued. */
 	size_t sent = send_some(call->fd, arguments, 0);
 	if (!give(call, other, job, (uint32_t)arguments.len)) {
 		close(other);
@@ -391,14 +384,14 @@ static void run(job_call *call, int other, uint32_t job, FmStr arguments, zval *
 	zend_string_release(text);
 }
 
-/* In the process of a test there is no other one: what a job is given and what it gives back pass through their serialised
- * form all the same, so that a test sees what a process would get. */
+/* Runs a job in the process of a test. Arguments and result are still serialized, so that the job receives the same values as in a
+ * job process. */
 static void run_here(job_call *call, uint32_t job, FmStr arguments, zval *return_value)
 {
 	smart_str text = {0};
 	fermata_job_status status = fermata_job_call(call->jobs, job, arguments, &text);
 	if (UNEXPECTED(fermata_fibers_is_unwinding())) {
-		/* The test ends while the job waits. */
+		/* The test finished while the job waits. */
 		zend_throw_graceful_exit();
 	} else {
 		take_reply(call, (fermata_job_reply){.status = status, .bytes = (uint32_t)ZSTR_LEN(text.s)}, text.s, return_value);
@@ -406,7 +399,7 @@ static void run_here(job_call *call, uint32_t job, FmStr arguments, zval *return
 	smart_str_free(&text);
 }
 
-/* Between processes, over a pair of sockets of the call's own. */
+/* Runs a job in another process, over the call's own socket pair. */
 static void run_elsewhere(job_call *call, uint32_t job, FmStr arguments, zval *return_value)
 {
 	int pair[2];
@@ -417,7 +410,7 @@ static void run_elsewhere(job_call *call, uint32_t job, FmStr arguments, zval *r
 	}
 	call->fd = pair[0];
 	run(call, pair[1], job, arguments, return_value);
-	/* A process that has not begun with it sees by this that nobody waits. */
+	/* A process that receives the job later sees from the closed socket that the caller gave up. */
 	close(pair[0]);
 }
 
@@ -481,7 +474,7 @@ static void collect(zval *all, zval *given, uint32_t given_len, HashTable *named
 	}
 }
 
-/* What PHP would say in the process of the job, at the place of the mistake. False after a MisuseError. */
+/* Checks the arguments here, so that the error names the line of the call. Returns false with a MisuseError pending. */
 static bool check_given(const fermata_handler *job, const zend_string *name, uint32_t given_len, HashTable *named)
 {
 	const zend_function *function = job->call.function_handler;
@@ -521,7 +514,7 @@ ZEND_METHOD(Fermata_Jobs, run)
 		RETURN_THROWS();
 	}
 	if (jobs->pending >= jobs->queue_max) {
-		fm_count_job(fermata_run.worker, FM_JOB_REJECTED);
+		fm_count_job(fermata.worker, FM_JOB_REJECTED);
 		zend_throw_exception_ex(fermata_ce_backpressure, 0, "%u jobs (the queue of jobs()) of this worker have not ended; try again",
 			jobs->pending);
 		RETURN_THROWS();
@@ -536,17 +529,17 @@ ZEND_METHOD(Fermata_Jobs, run)
 	}
 	if (done) {
 		job_call call = {.jobs = jobs, .name = name, .fd = -1, .end = FM_JOB_CANCELLED,
-			.due_ms = fm_worker_now_ms(fermata_run.worker) + jobs->timeout_ms + 1,
+			.due_ms = fm_worker_now_ms(fermata.worker) + jobs->timeout_ms + 1,
 			.due_ns = fermata_now_ns() + jobs->timeout_ms * NS_PER_MS};
-		fm_worker_jobs(fermata_run.worker, ++jobs->pending);
-		(fermata_run.in_process ? run_here : run_elsewhere)(&call, (uint32_t)Z_LVAL_P(job), fermata_str(text.s), return_value);
-		fm_worker_jobs(fermata_run.worker, --jobs->pending);
-		fm_count_job(fermata_run.worker, call.end);
+		fm_worker_jobs(fermata.worker, ++jobs->pending);
+		(fermata_is_in_process() ? run_here : run_elsewhere)(&call, (uint32_t)Z_LVAL_P(job), fermata_str(text.s), return_value);
+		fm_worker_jobs(fermata.worker, --jobs->pending);
+		fm_count_job(fermata.worker, call.end);
 	}
 	smart_str_free(&text);
 }
 
-/* False after a MisuseError. */
+/* Returns false with a MisuseError pending. */
 static bool check_range(const char *what, zend_long value, zend_long most)
 {
 	if (value >= 1 && value <= most) {

@@ -1,8 +1,8 @@
 /* Fermata\Worker: messages between the workers of a server.
  *
- * Each worker has a socket pair that all processes of the server inherit: everybody may write to it, and it alone reads. What
- * a worker that ends has not read, the one that takes its place does. Messages are taken one after the other, the next when
- * the handler of the last has ended, so those of one sender come in the order they were sent. */
+ * Each worker has a socket pair that all processes of the server inherit. All of them write to it; only the worker reads. Its
+ * replacement reads the messages that it left. The handler runs for one message at a time, so messages of one sender arrive in
+ * order. */
 #include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,24 +11,25 @@
 #include "zend_exceptions.h"
 #include "zend_smart_str.h"
 #include "jobs/jobs.h"
-#include "core/small.h"
+#include "base/optimize_size.h"
 
-/* Less than the kernel takes in one piece by default (net.core.wmem_default, 208 KB). */
+/* Below the kernel's default limit for one message (net.core.wmem_default, 208 KB). */
 #define MESSAGE_BYTES_MAX 65536
-/* In the place of the number of a worker: one of another server, whose number says nothing here. */
+/* Worker index of messages from other servers. */
 #define OTHER_SERVER UINT32_MAX
-/* After so many, or so long, all others of the worker have their turn: handlers of messages may send more of them. */
+/* Limits of one turn. Then other handlers run, because message handlers may send further messages without end. */
 #define TURN_MESSAGES_MAX 64
 #define TURN_NS_MAX 5000000
 
 static struct {
-	int (*pairs)[2];  /* by worker: its own end, everybody's */
-	uint32_t len;     /* 0 = the server does not run, or has no handler for messages */
+	int (*pairs)[2];  /* by worker: end to read, end to write */
+	uint32_t len;     /* 0 = no running server, or no message handler */
 	uint32_t index;
 	fermata_watcher watcher;
-	zval receive;     /* the closure of Worker::receive() */
+	zval receive;     /* closure of Worker::receive() */
 	const fermata_handler *handler;
 	char *inbox;
+	bool is_due;      /* a task that receives messages was started */
 } peers;
 
 static void close_all(void)
@@ -47,7 +48,7 @@ static void close_all(void)
 	peers.len = 0;
 }
 
-/* In the master, before it forks, for so many workers. False after an exception. */
+/* Creates the sockets for `len` workers, in the master before it forks. Returns false with an exception pending. */
 bool fermata_peers_open(const fermata_server *server, uint32_t len)
 {
 	if (Z_ISUNDEF(server->on_message.closure)) {
@@ -64,21 +65,22 @@ bool fermata_peers_open(const fermata_server *server, uint32_t len)
 	return true;
 }
 
-/* In the master, when all workers have ended. */
+/* Called in the master when all workers have exited. */
 void fermata_peers_close(void)
 {
 	close_all();
 }
 
-/* Called by the loop: there is something to read. */
+/* Called by the loop when messages can be read. */
 static void on_ready(fermata_watcher *watcher, short happened)
 {
 	if (happened & POLLNVAL) {
 		return;
 	}
 	fermata_future *task = fermata_task_begin(&peers.receive, FM_TASK_MESSAGES);
+	peers.is_due = task;
 	if (UNEXPECTED(!task)) {
-		/* tasks_queue_max tasks have not begun. They run before the loop looks again. */
+		/* The task queue is full (tasks_queue_max). Its tasks run before the loop polls again. */
 		short why;
 		zend_clear_exception();
 		fermata_watch(watcher, peers.pairs[peers.index][0], POLLIN, &why);
@@ -91,11 +93,11 @@ static void watch(void)
 {
 	short why;
 	if (!fermata_watch(&peers.watcher, peers.pairs[peers.index][0], POLLIN, &why)) {
-		fm_worker_log(fermata_run.worker, FERMATA_LOG_ERROR, FERMATA_LITERAL("messages of other workers cannot be waited for"));
+		fm_worker_log(fermata.worker, FERMATA_LOG_ERROR, FERMATA_LITERAL("messages of other workers cannot be waited for"));
 	}
 }
 
-/* In a worker that begins. */
+/* Called when a worker starts. */
 void fermata_peers_start(const fermata_server *server, uint32_t worker_index)
 {
 	peers.index = worker_index;
@@ -116,7 +118,7 @@ void fermata_peers_start(const fermata_server *server, uint32_t worker_index)
 	watch();
 }
 
-/* In a worker that ends. */
+/* Called when a worker stops. */
 void fermata_peers_stop(void)
 {
 	if (peers.inbox) {
@@ -128,7 +130,7 @@ void fermata_peers_stop(void)
 	}
 }
 
-/* Hands one message to the handler; what that throws is logged and keeps nobody from the next. */
+/* Calls the handler with one message. Logs its exceptions, so that the next message is still delivered. */
 static void deliver(uint32_t from, const char *text, size_t len)
 {
 	zval arguments[2], result;
@@ -153,10 +155,16 @@ static void deliver(uint32_t from, const char *text, size_t len)
 	}
 }
 
-/* The task that takes what has come. */
+/* The task that receives the queued messages. */
 ZEND_METHOD(Fermata_Worker, receive)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
+	if (UNEXPECTED(!peers.is_due)) {
+		/* The method is private; the application called it by reflection. */
+		fermata_misuse("only the server itself receives the messages of other workers");
+		RETURN_THROWS();
+	}
+	peers.is_due = false;
 	uint64_t began_ns = fermata_now_ns();
 	for (uint32_t taken = 0; !EG(exception) && taken < TURN_MESSAGES_MAX && fermata_now_ns() - began_ns < TURN_NS_MAX; taken++) {
 		uint32_t from;
@@ -171,12 +179,12 @@ ZEND_METHOD(Fermata_Worker, receive)
 		deliver(from, peers.inbox + sizeof(from), (size_t)len - sizeof(from));
 	}
 	if (!fermata_fibers_is_unwinding()) {
-		/* What is left makes it ready at once. */
+		/* Messages that are left wake the watcher immediately. */
 		watch();
 	}
 }
 
-/* False when it has not read what it has. */
+/* Sends a message to a worker. Returns false if the worker's socket is full. */
 static bool send_to(uint32_t to, uint32_t from, FmStr text)
 {
 	struct iovec parts[] = {{.iov_base = &from, .iov_len = sizeof(from)}, {.iov_base = (char *)text.ptr, .iov_len = text.len}};
@@ -194,11 +202,11 @@ static ZEND_COLD void throw_full(uint32_t worker)
 	zend_throw_exception_ex(fermata_ce_backpressure, 0, "worker %u has not read the messages it has; try again later", worker);
 }
 
-/* False after an exception. The caller frees the text. */
+/* Serializes a message. Returns false with an exception pending. The caller frees the text in any case. */
 static bool prepare(zval *message, smart_str *text)
 {
-	if (!peers.len || !fermata_run.worker) {
-		fermata_misuse(fermata_run.worker ? "this server has no handler for messages; give one to Server::onMessage()"
+	if (!peers.len || !fermata.worker) {
+		fermata_misuse(fermata.worker ? "this server has no handler for messages; give one to Server::onMessage()"
 			: "messages can be sent only in a worker of a running server");
 		return false;
 	}
@@ -242,7 +250,7 @@ ZEND_METHOD(Fermata_Worker, broadcast)
 	ZEND_PARSE_PARAMETERS_END();
 	smart_str text = {0};
 	if (prepare(message, &text)) {
-		/* One that is full keeps nobody else from it. */
+		/* A full worker does not prevent delivery to the others. */
 		uint32_t full = peers.len;
 		for (uint32_t to = 0; to < peers.len; to++) {
 			if ((self || to != peers.index) && !send_to(to, peers.index, fermata_str(text.s))) {
@@ -251,7 +259,7 @@ ZEND_METHOD(Fermata_Worker, broadcast)
 		}
 		FmError error;
 		error.len = 0;
-		uint32_t code = fm_worker_send_to_servers(fermata_run.worker, fermata_str(text.s), &error);
+		uint32_t code = fm_worker_send_to_servers(fermata.worker, fermata_str(text.s), &error);
 		if (full != peers.len) {
 			throw_full(full);
 		} else if (UNEXPECTED(code != FM_OK)) {
@@ -261,15 +269,15 @@ ZEND_METHOD(Fermata_Worker, broadcast)
 	smart_str_free(&text);
 }
 
-/* A worker of another server has sent it to all: it queues with those of this server's. */
+/* Queues a broadcast of another server's worker behind the messages of this server. */
 void fermata_peers_on_message(FmStr text)
 {
 	if (!peers.len || text.len > MESSAGE_BYTES_MAX) {
-		/* This program has no handler for messages, or it comes from something else than Worker::broadcast(). */
+		/* There is no message handler, or the message is not from Worker::broadcast(). */
 		return;
 	}
 	if (!send_to(peers.index, OTHER_SERVER, text)) {
-		fm_worker_log(fermata_run.worker, FERMATA_LOG_ERROR, FERMATA_LITERAL("a message of another server's worker is lost: this "
+		fm_worker_log(fermata.worker, FERMATA_LOG_ERROR, FERMATA_LITERAL("a message of another server's worker is lost: this "
 			"worker has not read the messages it has"));
 	}
 }
@@ -282,7 +290,7 @@ ZEND_METHOD(Fermata_Worker, __construct)
 ZEND_METHOD(Fermata_Worker, index)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
-	if (!fermata_run.worker) {
+	if (!fermata.worker) {
 		fermata_misuse("only the workers of a running server have a number");
 		RETURN_THROWS();
 	}

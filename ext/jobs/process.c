@@ -1,7 +1,7 @@
-/* The processes that run jobs, and the one that supervises them.
+/* Processes that run jobs, and their supervisor.
  *
- * The supervisor is the companion that the master keeps running, and runs no PHP. It replaces processes that end, and ends
- * with them when the server does: the other end of the pair `life` is open in every process of the server, and none here. */
+ * The supervisor is the companion process of the master and runs no PHP. It replaces processes that exit. The server's processes
+ * hold the other end of the socket pair `life`. When the server stops, this end becomes readable and these processes exit. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -12,19 +12,21 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "core/changes.h"
+#include "state/php_state.h"
+#include "state/changes.h"
+#include "hooks/standard_error.h"
 #include "fibers/fibers.h"
 #include "zend_exceptions.h"
 #include "zend_interfaces.h"
 #include "zend_smart_str.h"
 #include "jobs/jobs.h"
-#include "core/small.h"
+#include "base/optimize_size.h"
 
-#define STABLE_MS 1000        /* one that has lived so long was no failed start */
+#define STABLE_MS 1000        /* a process that ran this long started successfully */
 #define RESTART_MS_MIN 100
 #define RESTART_MS_MAX 5000
-#define END_MS_MAX 2000       /* for jobs that run when the server has ended */
-#define LATE_MS 100           /* who awaits a job is told that it is late before the job is killed */
+#define END_MS_MAX 2000       /* grace period of jobs that run when the server stops */
+#define LATE_MS 100           /* delay of the kill, so that the caller's time-out comes first */
 #define TRACE_BYTES_MAX 16384
 #define NS_PER_MS 1000000
 #define FATAL (E_ERROR | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR)
@@ -34,13 +36,13 @@
 typedef struct job_seat {
 	pid_t pid; /* 0 = none */
 	uint64_t started_ms, due_ms, delay_ms;
-	bool *busy; /* shared with the process: it is at a job */
+	bool *busy; /* shared with the process: it runs a job */
 } job_seat;
 
-/* Of this process. */
+/* State of this process. */
 static struct {
 	const FmCompanion *companion;
-	bool *busy; /* that of its seat; NULL in the supervisor */
+	bool *busy; /* flag of its seat; NULL in the supervisor */
 } here;
 
 static uint64_t now_ms(void)
@@ -58,9 +60,15 @@ static void say(uint32_t level, const char *format, ...)
 	fm_companion_log(here.companion, level, (FmStr){text, MIN((size_t)MAX(len, 0), sizeof(text) - 1)});
 }
 
+/* Logs a line that a job wrote to standard error. */
+static void log_text(FmStr line)
+{
+	fm_companion_log_text(here.companion, line);
+}
+
 static void ignore_signals(void)
 {
-	/* The terminal and service managers send them to everybody; the master decides when the server ends. */
+	/* Terminals and service managers signal the whole process group; the master decides when the server stops. */
 	static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE};
 	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++) {
 		signal(ignored[i], SIG_IGN);
@@ -91,7 +99,7 @@ static void on_end(job_seat *seat, int status)
 	seat->pid = 0;
 }
 
-/* True in the new process. */
+/* Forks a job process. Returns true in the new process. */
 static bool fork_one(job_seat *seat, const sigset_t *before, pid_t supervisor)
 {
 	uint64_t now = now_ms();
@@ -141,7 +149,7 @@ static void end_all(job_seat *seats, uint32_t len)
 	}
 }
 
-/* Returns true in processes that run jobs, and false when the server has ended and all of them have. */
+/* Returns true in job processes, and false in the supervisor when the server and all job processes have stopped. */
 bool fermata_job_supervise(fermata_jobs *jobs, FmCompanion *companion)
 {
 	here.companion = companion;
@@ -197,7 +205,7 @@ bool fermata_job_supervise(fermata_jobs *jobs, FmCompanion *companion)
 
 /* A process that runs jobs */
 
-/* The next job, with the call's end of its socket pair; -1 when the server has ended. */
+/* Receives the next job and returns the descriptor of its call; -1 when the server has stopped. */
 static int take(const fermata_jobs *jobs, fermata_job_head *head)
 {
 	for (;;) {
@@ -226,14 +234,14 @@ static int take(const fermata_jobs *jobs, fermata_job_head *head)
 		if (fd >= 0) {
 			close(fd);
 		}
-		/* Nothing more when another process has taken it; nothing ever when all workers have closed their end. */
+		/* Length 0: all workers have closed their end. An error: another process received the job. */
 		if (len == 0) {
 			return -1;
 		}
 	}
 }
 
-/* Whether the one who has made the call is still there, and has time. */
+/* Returns true if the caller still waits and its time-out has not expired. */
 static bool is_awaited(int fd, const fermata_job_head *head)
 {
 	struct pollfd one = {.fd = fd, .events = 0};
@@ -262,7 +270,7 @@ static void send_all(int fd, const char *text, size_t len)
 			text += some;
 			len -= (size_t)some;
 		} else if (errno != EINTR) {
-			/* It is no longer awaited. */
+			/* The caller no longer waits. */
 			return;
 		}
 	}
@@ -275,21 +283,21 @@ static void reply(int fd, fermata_job_status status, FmStr text)
 	send_all(fd, text.ptr, text.len);
 }
 
-/* 0 takes it back. */
+/* Sets the timer that kills this process; 0 cancels it. */
 static void kill_in(uint64_t ms)
 {
 	struct itimerval timer = {.it_value = {.tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000 * 1000)}};
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* "Class\nClass: message in file:line" and the trace; clears the exception. */
+/* Writes "Class\nClass: message in file:line" and the trace, and clears the exception. */
 static void take_exception(smart_str *text)
 {
 	zend_object *exception = EG(exception);
 	if (zend_is_unwind_exit(exception) || zend_is_graceful_exit(exception)) {
 		zend_clear_exception();
 		if (PG(last_error_message) && PG(last_error_type) & FATAL) {
-			/* PHP builds that report an exhausted memory limit late leave by an exit where others jump. */
+			/* Some PHP builds report an exhausted memory limit by an unwind exit instead of a longjmp. */
 			zend_bailout();
 		}
 		EG(exit_status) = 0;
@@ -316,7 +324,7 @@ static void take_exception(smart_str *text)
 	smart_str_0(text);
 }
 
-/* Calls the job; the text is what the reply holds. */
+/* Calls the job and writes the reply's content to text. */
 fermata_job_status fermata_job_call(const fermata_jobs *jobs, uint32_t job, FmStr given, smart_str *text)
 {
 	zval arguments, result;
@@ -342,7 +350,7 @@ fermata_job_status fermata_job_call(const fermata_jobs *jobs, uint32_t job, FmSt
 	return FERMATA_JOB_THREW;
 }
 
-/* Should the process end before that, its supervisor says so. */
+/* Marks this process as busy and counts the job. If the process exits while busy, the supervisor counts the job as finished. */
 static void note_busy(bool busy)
 {
 	*here.busy = busy;
@@ -356,7 +364,7 @@ static void tell_fatal(int fd, uint32_t bytes_max)
 	reply(fd, FERMATA_JOB_DIED, message);
 }
 
-/* One job. Leaves by the fatal error that has ended it. */
+/* Runs one job. A fatal error in the job leaves this function by longjmp. */
 static void run(const fermata_jobs *jobs, const fermata_job_head *head, int fd)
 {
 	uint64_t now = fermata_now_ns();
@@ -376,13 +384,11 @@ static void run(const fermata_jobs *jobs, const fermata_job_head *head, int fd)
 		status = fermata_job_call(jobs, head->job, (FmStr){given, head->bytes}, &text);
 		reply(fd, status, fermata_str(text.s));
 		smart_str_free(&text);
-		if (fermata_run.fiber->changes) {
-			fermata_changes_shut_down();
-		}
+		fermata_fiber_returned();
 		fermata_clean_up();
 	} zend_catch {
 		tell_fatal(fd, jobs->bytes_max);
-		fermata_changes_abandon(fermata_run.fiber);
+		FERMATA_EACH_PART(on_fatal, fermata_this_fiber())
 		fermata_changes_abandoned();
 		free(given);
 		shutdown(fd, SHUT_RDWR);
@@ -393,30 +399,32 @@ static void run(const fermata_jobs *jobs, const fermata_job_head *head, int fd)
 	kill_in(0);
 }
 
-/* Runs jobs until the server has ended; the script then goes on as after exit(). */
+/* Runs jobs until the server has stopped; then the script finishes as after exit(). */
 void fermata_job_work(const fermata_server *server, fermata_jobs *jobs)
 {
 	fermata_job_head head;
 	int fd;
-	memset(&fermata_run, 0, sizeof(fermata_run));
-	fermata_run.server = server;
+	fermata_run_start(server);
+	fermata.worker = NULL;
 	fermata_enter_process();
-	/* Nothing waits here, but what is changed is noted on a fiber. */
+	/* Nothing waits in this process, but changes of PHP's state are recorded per fiber. */
 	static fermata_fiber only;
-	fermata_run.fiber = &only;
+	fermata_set_fiber(&only);
 	fermata_limit_memory(fm_companion_memory_bytes_max(here.companion));
 	fermata_changes_start_jobs();
 	fermata_keep_standard_streams();
+	fermata_standard_error_start(log_text);
 	while ((fd = take(jobs, &head)) >= 0) {
 		note_busy(true);
 		run(jobs, &head, fd);
 		note_busy(false);
-		/* A process that the job has forked may have it open as well. */
+		/* A process that the job forked may hold the descriptor as well. */
 		shutdown(fd, SHUT_RDWR);
 		close(fd);
 	}
+	fermata_standard_error_end();
 	fermata_changes_end();
-	fermata_run.fiber = NULL;
+	fermata_set_fiber(NULL);
 	EG(exit_status) = 0;
 	zend_throw_unwind_exit();
 }

@@ -1,5 +1,5 @@
-/* Fermata\WebSocket\Client: a blocking client over PHP's streams, which bring time-outs and TLS. The core speaks the protocol. */
-#include "php_fermata.h"
+/* Fermata\WebSocket\Client: a blocking client over PHP streams, which provide time-outs and TLS. The core encodes and decodes. */
+#include "sockets/sockets.h"
 #include "php_network.h"
 #include "ext/standard/file.h"
 #include "ext/standard/url.h"
@@ -10,7 +10,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <time.h>
-#include "core/small.h"
+#include "base/optimize_size.h"
 
 #define MESSAGE_BYTES_MAX (16 * 1024 * 1024)
 #define TIMEOUT_S 10.0
@@ -20,44 +20,44 @@
 #define CLOSE_ABNORMAL 1006
 #define FOREVER (-1.0)
 
-/* How long the server has, after the closing handshake, to close TCP first (RFC 6455, 7.1.1). */
+/* Time after the closing handshake in which the server should close TCP first (RFC 6455, section 7.1.1). */
 #define LINGER_S 1.0
 
-/* PHP's TLS takes a time-out of zero for none, and looks at the clock before it reads what has come. */
+/* Minimum wait: PHP's TLS treats a time-out of 0 as none, and checks the clock before it reads bytes that have arrived. */
 #define WAIT_S_MIN 0.001
 
-/* Reads and control frames that a call still takes when its time is up: a message that came in time is received, and a
- * server that never stops sending is left. */
+/* Maximum reads and control frames after the deadline. A message that arrived in time is still received, and a server that sends
+ * without end cannot block the call. */
 #define LATE_STEPS_MAX 1000
 
-typedef struct fermata_client {
+typedef struct websocket_client {
 	FmWsClient *core;
-	zend_resource *stream; /* owned; NULL once it is closed. PHP may have closed it before us at the end of the script */
+	zend_resource *stream; /* owned; NULL = closed. At the end of the script PHP may have closed it first */
 	double timeout;
 	zend_long code; /* 0 while open */
 	zend_string *reason, *pong;
-	bool busy; /* inside a call: a stream may run code of the program */
+	bool busy; /* inside a call; a stream may run application code that calls this object */
 	zend_object std;
-} fermata_client;
+} websocket_client;
 
 enum client_read { READ_SOME, READ_TIMED_OUT, READ_ENDED };
 
 static zend_object_handlers client_handlers;
 
-#define THIS_CLIENT() FERMATA_FROM(fermata_client, Z_OBJ_P(ZEND_THIS))
+#define THIS_CLIENT() FERMATA_FROM(websocket_client, Z_OBJ_P(ZEND_THIS))
 
-/* Life of the object */
+/* Object lifetime */
 
 static zend_object *client_create(zend_class_entry *ce)
 {
-	fermata_client *client = zend_object_alloc(sizeof(fermata_client), ce);
-	memset(client, 0, XtOffsetOf(fermata_client, std));
+	websocket_client *client = zend_object_alloc(sizeof(websocket_client), ce);
+	memset(client, 0, XtOffsetOf(websocket_client, std));
 	zend_object_std_init(&client->std, ce);
 	client->std.handlers = &client_handlers;
 	return &client->std;
 }
 
-static void drop_stream(fermata_client *client)
+static void drop_stream(websocket_client *client)
 {
 	if (client->stream) {
 		zend_list_close(client->stream);
@@ -68,7 +68,7 @@ static void drop_stream(fermata_client *client)
 
 static void client_free(zend_object *object)
 {
-	fermata_client *client = FERMATA_FROM(fermata_client, object);
+	websocket_client *client = FERMATA_FROM(websocket_client, object);
 	drop_stream(client);
 	fm_ws_client_free(client->core);
 	if (client->reason) {
@@ -84,7 +84,7 @@ void fermata_client_init(void)
 {
 	fermata_ce_client->create_object = client_create;
 	memcpy(&client_handlers, zend_get_std_object_handlers(), sizeof(client_handlers));
-	client_handlers.offset = XtOffsetOf(fermata_client, std);
+	client_handlers.offset = XtOffsetOf(websocket_client, std);
 	client_handlers.free_obj = client_free;
 	client_handlers.clone_obj = NULL;
 	client_handlers.compare = zend_objects_not_comparable;
@@ -118,7 +118,7 @@ static struct timeval left_of(double deadline)
 	return (struct timeval){.tv_sec = (time_t)left, .tv_usec = (suseconds_t)((left - (double)(time_t)left) * 1e6)};
 }
 
-/* False after an exception. */
+/* Returns false with an exception pending. */
 static bool check_timeout(double timeout)
 {
 	if (!(timeout >= 0 && timeout <= TIMEOUT_S_MAX)) {
@@ -130,7 +130,7 @@ static bool check_timeout(double timeout)
 
 /* The stream */
 
-static php_stream *stream_of(const fermata_client *client)
+static php_stream *stream_of(const websocket_client *client)
 {
 	return client->stream && client->stream->type >= 0 ? client->stream->ptr : NULL;
 }
@@ -146,13 +146,13 @@ static bool timed_out(php_stream *stream)
 	return is_set;
 }
 
-/* Warnings of PHP's streams become exceptions of ours, in place of the program's error handler. */
+/* Turns warnings of PHP's streams into exceptions instead of calling the application's error handler. */
 static void guard_begin(zend_error_handling *saved)
 {
 	zend_replace_error_handling(EH_THROW, fermata_ce_connection, saved);
 }
 
-/* What went wrong with an open connection is told by its outcome. */
+/* Drops the exception: the result of the read or write reports the failure. */
 static void guard_end(zend_error_handling *saved)
 {
 	zend_restore_error_handling(saved);
@@ -161,7 +161,7 @@ static void guard_end(zend_error_handling *saved)
 	}
 }
 
-static enum client_read fill(fermata_client *client, double deadline)
+static enum client_read fill(websocket_client *client, double deadline)
 {
 	php_stream *stream = stream_of(client);
 	size_t room;
@@ -182,8 +182,8 @@ static enum client_read fill(fermata_client *client, double deadline)
 	return timed_out(stream) ? READ_TIMED_OUT : READ_ENDED;
 }
 
-/* Sends what is in the output. */
-static enum client_read flush(fermata_client *client, double deadline)
+/* Sends the output buffer. */
+static enum client_read flush(websocket_client *client, double deadline)
 {
 	php_stream *stream = stream_of(client);
 	FmStr output = fm_ws_client_output(client->core);
@@ -206,8 +206,8 @@ static enum client_read flush(fermata_client *client, double deadline)
 	return timed_out(stream) ? READ_TIMED_OUT : READ_ENDED;
 }
 
-/* The connection is over; what the program is told from now on. */
-static void ended(fermata_client *client, zend_long code, FmStr reason)
+/* Marks the connection as closed. Later calls report this code and reason. */
+static void ended(websocket_client *client, zend_long code, FmStr reason)
 {
 	drop_stream(client);
 	if (!client->code) {
@@ -216,8 +216,8 @@ static void ended(fermata_client *client, zend_long code, FmStr reason)
 	}
 }
 
-/* Waits a moment for the server to close TCP, so that the port of this end does not linger. */
-static void linger(fermata_client *client)
+/* Waits up to LINGER_S for the server to close TCP first, so that this end has no port in TIME_WAIT. */
+static void linger(websocket_client *client)
 {
 	double deadline = deadline_of(LINGER_S);
 	php_stream *stream = stream_of(client);
@@ -231,7 +231,7 @@ static void linger(fermata_client *client)
 	}
 }
 
-static ZEND_COLD void throw_closed(const fermata_client *client)
+static ZEND_COLD void throw_closed(const websocket_client *client)
 {
 	zend_string *message = zend_strpprintf(0, "the WebSocket is closed: " ZEND_LONG_FMT "%s", client->code,
 		client->reason && ZSTR_LEN(client->reason) ? " " : "");
@@ -251,8 +251,8 @@ static ZEND_COLD void throw_protocol(const FmError *error, uint16_t code)
 	zend_throw_exception(fermata_ce_protocol, message, code);
 }
 
-/* Sends what a call has put into the output; false after an exception. */
-static bool deliver(fermata_client *client, uint32_t code, const FmError *error)
+/* Sends the output of a call. Returns false with an exception pending. */
+static bool deliver(websocket_client *client, uint32_t code, const FmError *error)
 {
 	if (UNEXPECTED(code != FM_OK)) {
 		if (code == FM_GONE && client->code) {
@@ -266,19 +266,19 @@ static bool deliver(fermata_client *client, uint32_t code, const FmError *error)
 		case READ_SOME:
 			return true;
 		case READ_TIMED_OUT:
-			/* Half a frame may have gone out, so nothing can follow it. */
+			/* Part of a frame may have been sent, so no other frame can follow. */
 			ended(client, CLOSE_ABNORMAL, FERMATA_LITERAL(""));
 			zend_throw_exception(fermata_ce_timeout, "the server does not take what is sent to it; the connection is given up", 0);
 			return false;
 		default:
-			/* What it said before it left may still be read, so the stream stays. */
+			/* Keep the stream: messages that the server sent before the close may still be read. */
 			zend_throw_exception(fermata_ce_connection_closed, "the server has closed the connection", CLOSE_ABNORMAL);
 			return false;
 	}
 }
 
-/* False after an exception. */
-static bool enter(fermata_client *client)
+/* Returns false with an exception pending. */
+static bool enter(websocket_client *client)
 {
 	if (UNEXPECTED(client->busy)) {
 		fermata_misuse("the client is busy; wait until its call has returned");
@@ -290,8 +290,9 @@ static bool enter(fermata_client *client)
 
 /* Receiving */
 
-/* The next thing that came: FM_OK, FM_TIMEOUT, FM_GONE when the connection is over, FM_PROTOCOL after an exception. */
-static uint32_t next(fermata_client *client, FmWsReceived *received, double deadline)
+/* Receives the next message or control frame. Returns FM_OK, FM_TIMEOUT, FM_GONE if the connection is closed, or FM_PROTOCOL with
+ * an exception pending. */
+static uint32_t next(websocket_client *client, FmWsReceived *received, double deadline)
 {
 	FmError error;
 	uint32_t late_steps = 0;
@@ -324,9 +325,9 @@ static uint32_t next(fermata_client *client, FmWsReceived *received, double dead
 			}
 			return FM_PROTOCOL;
 		}
-		/* Pongs and the answer to a close. That the server has left shows when it is read next. */
+		/* Send pongs and the reply to a close. The next read detects a server that has left. */
 		if (flush(client, deadline_of(client->timeout)) == READ_TIMED_OUT && received->kind != FM_WS_RECEIVED_CLOSE) {
-			/* Half a pong may have gone out, so nothing can follow it. */
+			/* Part of a pong may have been sent, so no other frame can follow. */
 			ended(client, CLOSE_ABNORMAL, FERMATA_LITERAL(""));
 		}
 		switch (received->kind) {
@@ -356,7 +357,7 @@ static uint32_t next(fermata_client *client, FmWsReceived *received, double dead
 
 typedef struct client_address {
 	zend_string *transport; /* tcp://host:port or tls://host:port */
-	zend_string *host;      /* as in Host */
+	zend_string *host;      /* as in the Host header */
 	zend_string *target;
 } client_address;
 
@@ -378,7 +379,7 @@ static bool visible(const zend_string *text)
 	return true;
 }
 
-/* False after an exception. */
+/* Returns false with an exception pending. */
 static bool parse_url(const zend_string *text, client_address *address)
 {
 	bool has_port;
@@ -408,7 +409,7 @@ static bool add_header(void *to, zend_string *name, zend_string *value)
 	return true;
 }
 
-/* The core with the request in its output; NULL after an exception. */
+/* Creates the core's client with the handshake request in its output. Returns NULL with an exception pending. */
 static FmWsClient *core_new(const client_address *address, zend_array *protocols, zend_array *given, bool compression, zend_long message_bytes)
 {
 	FmWsClient *core = NULL;
@@ -461,7 +462,7 @@ static ZEND_COLD void throw_unreachable(const client_address *address, const cha
 	zend_throw_exception_ex(late ? fermata_ce_timeout : fermata_ce_connection, 0, "%s cannot be reached: %s", ZSTR_VAL(address->transport), why);
 }
 
-/* A warning of PHP's streams has become an exception, which says neither where nor whether it was only too late. */
+/* Replaces the exception of a stream warning: adds the address, and reports a time-out as such. */
 static ZEND_COLD void explain_warning(const client_address *address, bool late)
 {
 	if (EG(exception)->ce != fermata_ce_connection) {
@@ -476,7 +477,7 @@ static ZEND_COLD void explain_warning(const client_address *address, bool late)
 	zend_string_release(why);
 }
 
-/* NULL after an exception. */
+/* Returns NULL with an exception pending. */
 static zend_resource *stream_open(const client_address *address, double deadline, php_stream_context *context)
 {
 	struct timeval left = left_of(deadline);
@@ -507,8 +508,8 @@ static zend_resource *stream_open(const client_address *address, double deadline
 	return stream ? stream->res : NULL;
 }
 
-/* False after an exception. */
-static bool shake_hands(fermata_client *client, const client_address *address, double deadline)
+/* Returns false with an exception pending. */
+static bool shake_hands(websocket_client *client, const client_address *address, double deadline)
 {
 	FmWsReceived received = {0};
 	FmError error;
@@ -575,7 +576,7 @@ ZEND_METHOD(Fermata_WebSocket_Client, connect)
 	}
 	double deadline = deadline_of(timeout);
 	object_init_ex(return_value, fermata_ce_client);
-	fermata_client *client = FERMATA_FROM(fermata_client, Z_OBJ_P(return_value));
+	websocket_client *client = FERMATA_FROM(websocket_client, Z_OBJ_P(return_value));
 	client->timeout = timeout;
 	client->core = core_new(&address, protocols, headers, compression, message_bytes);
 	if (client->core) {
@@ -593,7 +594,7 @@ ZEND_METHOD(Fermata_WebSocket_Client, connect)
 
 /* Sending and receiving */
 
-static void send_message(fermata_client *client, bool binary, FmStr data)
+static void send_message(websocket_client *client, bool binary, FmStr data)
 {
 	FmError error;
 	error.len = 0;
@@ -636,7 +637,7 @@ ZEND_METHOD(Fermata_WebSocket_Client, receive)
 		Z_PARAM_OPTIONAL
 		Z_PARAM_DOUBLE_OR_NULL(timeout, endless)
 	ZEND_PARSE_PARAMETERS_END();
-	fermata_client *client = THIS_CLIENT();
+	websocket_client *client = THIS_CLIENT();
 	FmWsReceived received;
 	if ((!endless && !check_timeout(timeout)) || !enter(client)) {
 		RETURN_THROWS();
@@ -669,7 +670,7 @@ ZEND_METHOD(Fermata_WebSocket_Client, ping)
 		Z_PARAM_OPTIONAL
 		Z_PARAM_STR(payload)
 	ZEND_PARSE_PARAMETERS_END();
-	fermata_client *client = THIS_CLIENT();
+	websocket_client *client = THIS_CLIENT();
 	if (enter(client)) {
 		uint32_t code = fm_ws_client_ping(client->core, fermata_str(payload), &error);
 		deliver(client, code, &error);
@@ -691,7 +692,7 @@ ZEND_METHOD(Fermata_WebSocket_Client, close)
 		Z_PARAM_STR(reason)
 		Z_PARAM_DOUBLE(timeout)
 	ZEND_PARSE_PARAMETERS_END();
-	fermata_client *client = THIS_CLIENT();
+	websocket_client *client = THIS_CLIENT();
 	number = named ? Z_LVAL_P(zend_enum_fetch_case_value(named)) : number;
 	if (!check_timeout(timeout) || !enter(client)) {
 		RETURN_THROWS();
@@ -716,7 +717,7 @@ ZEND_METHOD(Fermata_WebSocket_Client, close)
 ZEND_METHOD(Fermata_WebSocket_Client, isOpen)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
-	const fermata_client *client = THIS_CLIENT();
+	const websocket_client *client = THIS_CLIENT();
 	RETURN_BOOL(!client->code && fm_ws_client_can_send(client->core));
 }
 

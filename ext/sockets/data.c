@@ -1,18 +1,18 @@
-/* What WebSocket::setData() keeps: a table of this worker by connection, with entries only for those that have data.
+/* Values of WebSocket::setData(): a table per worker, by connection, with entries only for connections that have a value.
  *
- * Releasing a value may run a destructor, which may come back here, throw, exit or fail fatally. So a value leaves the
- * table before it is released, and no failure can release it twice. */
-#include "php_fermata.h"
+ * Releasing a value may run a destructor that calls these functions, throws, exits or fails fatally. So a value is removed from
+ * the table before it is released, and no failure can release it twice. */
+#include "sockets/sockets.h"
 
 #define CAPACITY_MIN 8
 
 static HashTable *table;
 
-/* The connection whose data was released last: its handle is valid for a moment longer, and nothing would release
- * what a destructor might still put there. */
+/* Connection whose value was released last. A destructor of that value may still use the handle, but a value that it stored
+ * there would never be released. */
 static uint64_t released;
 
-/* NULL when there is none. */
+/* Returns the value of a connection; NULL if it has none. */
 zval *fermata_websocket_data(FmSocket handle)
 {
 	return table ? zend_hash_index_find(table, (zend_ulong)handle) : NULL;
@@ -25,7 +25,7 @@ static void take_out(FmSocket handle, zval *value, zval *taken)
 	zend_hash_index_del(table, (zend_ulong)handle);
 }
 
-/* Copies the value; null takes the entry away. False when the connection's data was released. */
+/* Copies a value into the table; null removes the entry. Returns false if the connection's value was released already. */
 bool fermata_websocket_set_data(FmSocket handle, zval *data)
 {
 	if (UNEXPECTED(handle == released)) {
@@ -52,7 +52,7 @@ bool fermata_websocket_set_data(FmSocket handle, zval *data)
 	return true;
 }
 
-/* After the connection's close(). */
+/* Called after the connection's close() handler. */
 void fermata_websocket_release(FmSocket handle)
 {
 	zval *value = fermata_websocket_data(handle), old;
@@ -63,7 +63,7 @@ void fermata_websocket_release(FmSocket handle)
 	}
 }
 
-/* When the worker ends: what connections have left that were never closed in order. */
+/* Called when the worker stops: releases the values of connections that had no close event. */
 void fermata_websocket_release_all(void)
 {
 	HashTable *rest = table;

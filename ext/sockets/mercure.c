@@ -1,6 +1,7 @@
-/* Fermata\Mercure: a Mercure hub. The core speaks the protocol; here are its settings, and mercure_publish(). */
-#include "php_fermata.h"
-#include "core/small.h"
+/* Fermata\Mercure: settings of a Mercure hub, and mercure_publish(). The core implements the protocol. */
+#include "channels/channels.h"
+#include "sockets/sockets.h"
+#include "base/optimize_size.h"
 
 typedef struct mercure {
 	zend_string *settings; /* JSON for the core; NULL before the constructor */
@@ -36,7 +37,7 @@ static void add_string(zval *to, const char *key, zend_string *value)
 	}
 }
 
-/* False after a TypeError. */
+/* Returns false with a TypeError pending. */
 static bool add_list(zval *to, const char *key, HashTable *list, uint32_t argument)
 {
 	zval copy;
@@ -51,7 +52,7 @@ static bool add_list(zval *to, const char *key, HashTable *list, uint32_t argume
 	return true;
 }
 
-/* How tokens are signed is said together with the key. */
+/* Adds a key together with its algorithm. */
 static void add_key(zval *to, const char *key_name, zend_string *key, const char *algorithm_name, zval *algorithm)
 {
 	add_string(to, key_name, key);
@@ -161,7 +162,7 @@ ZEND_METHOD(Fermata_Server, mercure)
 
 /* mercure_publish() */
 
-/* Without a hub, the channels of these names get it; in a cluster, the fiber waits for each. */
+/* Without a hub, publishes to channels named after the topics. In a cluster the fiber waits for each publish. */
 static void publish_to_channels(zval *return_value, const FmUpdate *update)
 {
 	fermata_publication publication = {.event = {.name = update->kind, .data = update->data}, .ack = FM_ACK_CLUSTER};
@@ -207,7 +208,7 @@ static void publish(zval *return_value, const FmUpdate *update)
 	RETVAL_STRINGL(id.ptr, id.len);
 }
 
-/* As FrankenPHP declares it. */
+/* The signature of FrankenPHP's function. */
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_mercure_publish, 0, 1, IS_STRING, 0)
 	ZEND_ARG_TYPE_MASK(0, topics, MAY_BE_STRING | MAY_BE_ARRAY, NULL)
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, data, IS_STRING, 0, "''")
@@ -277,7 +278,7 @@ void fermata_mercure_init(void)
 	mercure_handlers.free_obj = mercure_free;
 	mercure_handlers.clone_obj = NULL;
 	mercure_handlers.compare = zend_objects_not_comparable;
-	/* FrankenPHP has its own. */
+	/* FrankenPHP defines its own function. */
 	is_registered = !zend_hash_str_exists(CG(function_table), ZEND_STRL("mercure_publish"))
 		&& zend_register_functions(NULL, functions, NULL, MODULE_PERSISTENT) == SUCCESS;
 }

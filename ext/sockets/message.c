@@ -1,12 +1,12 @@
-/* Fermata\WebSocket\Message: a window on the bytes of the core, which become a PHP string when asked for. */
-#include "php_fermata.h"
+/* Fermata\WebSocket\Message: a view of the core's bytes; the PHP string is created on first use. */
+#include "sockets/sockets.h"
 #include "zend_exceptions.h"
 
 static zend_object_handlers message_handlers;
 
 #define THIS_MESSAGE() FERMATA_FROM(fermata_message, Z_OBJ_P(ZEND_THIS))
 
-/* Life of the object */
+/* Object lifetime */
 
 static zend_object *message_create(zend_class_entry *ce)
 {
@@ -22,7 +22,7 @@ fermata_message *fermata_message_new(void)
 	return FERMATA_FROM(fermata_message, message_create(fermata_ce_message));
 }
 
-/* Drops what was built for the last message, so that the object can serve the next one. */
+/* Clears the object for the next message. */
 void fermata_message_forget(fermata_message *message)
 {
 	message->bytes = (FmStr){NULL, 0};
@@ -38,7 +38,7 @@ static void message_free(zend_object *object)
 	zend_object_std_dtor(object);
 }
 
-/* With a string it compares as one, by __toString(); two messages do not compare. */
+/* Compares with a string by __toString(); two messages are not comparable. */
 static int message_compare(zval *a, zval *b)
 {
 	ZEND_COMPARE_OBJECTS_FALLBACK(a, b);
@@ -61,17 +61,17 @@ static zend_string *string_of(fermata_message *message)
 {
 	if (!message->string) {
 		FmStr bytes = message->bytes;
-		/* Of one byte or none PHP has the string already. */
+		/* Strings of 0 or 1 byte are interned in PHP. */
 		message->string = bytes.len ? zend_string_init_fast(bytes.ptr, bytes.len) : ZSTR_EMPTY_ALLOC();
 		if (!message->binary && !ZSTR_IS_INTERNED(message->string)) {
-			/* The core has checked it, so PHP's own functions need not look again. */
+			/* The core has validated the UTF-8, so PHP's functions can skip the check. */
 			GC_ADD_FLAGS(message->string, IS_STR_VALID_UTF8);
 		}
 	}
 	return message->string;
 }
 
-/* Makes the object independent of the core. */
+/* Copies the bytes, so that the object no longer depends on the core. */
 void fermata_message_keep(fermata_message *message)
 {
 	string_of(message);
@@ -123,7 +123,7 @@ ZEND_METHOD(Fermata_WebSocket_Message, json)
 	if (UNEXPECTED(!fermata_json_decode(return_value, string_of(THIS_MESSAGE())))) {
 		zval_ptr_dtor(return_value);
 		ZVAL_NULL(return_value);
-		/* The pending JsonException becomes the previous one and says what is wrong. */
+		/* The pending JsonException becomes the previous exception. */
 		if (EG(exception)->ce != fermata_ce_bad_request) {
 			zend_throw_exception(fermata_ce_bad_request, "the message is not valid JSON", 0);
 		}

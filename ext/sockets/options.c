@@ -1,7 +1,7 @@
-/* Fermata\WebSocket\Options and Compression: readonly values, declared in the stub in the order of these numbers. */
-#include "php_fermata.h"
+/* Fermata\WebSocket\Options and Compression: readonly values. The stub declares the properties in the order of these numbers. */
+#include "sockets/sockets.h"
 #include "zend_enum.h"
-#include "core/small.h"
+#include "base/optimize_size.h"
 
 enum {
 	OPTION_ORIGINS, OPTION_PROTOCOLS, OPTION_MESSAGE_BYTES, OPTION_FRAME_BYTES, OPTION_QUEUE_BYTES, OPTION_QUEUE_POLICY,
@@ -13,9 +13,9 @@ enum { COMPRESSION_SERVER, COMPRESSION_CLIENT, COMPRESSION_WINDOW_BITS, COMPRESS
 #define WINDOW_BITS_MAX 15
 #define LEVEL_MAX 9
 #define MIN_BYTES_MAX INT32_MAX
-#define SETTING_VALUE (-1) /* the core takes that of the setting */
+#define SETTING_VALUE (-1) /* use the server's setting */
 
-/* Numbers that may be null, with the least one that makes sense. */
+/* Nullable numbers with their minimum. */
 static const struct {
 	uint32_t property;
 	const char *name;
@@ -35,7 +35,7 @@ static bool constructed_check(zend_object *object)
 	return Z_ISUNDEF_P(OBJ_PROP_NUM(object, 0)) || fermata_constructed_twice();
 }
 
-/* False after a MisuseError. */
+/* Returns false with a MisuseError pending. */
 static bool strings_check(const char *name, zend_array *list)
 {
 	zval *item;
@@ -145,7 +145,7 @@ ZEND_METHOD(Fermata_WebSocket_Compression, __construct)
 	ZVAL_LONG(OBJ_PROP_NUM(object, COMPRESSION_MIN_BYTES), min_bytes);
 }
 
-/* For the core */
+/* Conversion for the core */
 
 static FmStr *strings(zend_array *list, size_t *len)
 {
@@ -154,7 +154,7 @@ static FmStr *strings(zend_array *list, size_t *len)
 	*len = 0;
 	ZEND_HASH_FOREACH_VAL(list, item) {
 		ZVAL_DEREF(item);
-		/* A reference inside the list may have changed since the constructor looked. */
+		/* A reference in the list may have changed since the constructor checked it. */
 		if (Z_TYPE_P(item) == IS_STRING) {
 			out[(*len)++] = fermata_str(Z_STR_P(item));
 		}
@@ -186,7 +186,7 @@ static void fill_compression(FmWsRoute *route, zend_object *compression)
 	route->compress_bytes_min = (uint32_t)Z_LVAL_P(OBJ_PROP_NUM(compression, COMPRESSION_MIN_BYTES));
 }
 
-/* Without options: those of the settings. */
+/* Fills the options for the core; NULL = the server's settings. */
 void fermata_socket_options_fill(fermata_socket_options *out, zend_object *options)
 {
 	memset(out, 0, sizeof(*out));
@@ -194,7 +194,7 @@ void fermata_socket_options_fill(fermata_socket_options *out, zend_object *optio
 	route->message_bytes_max = route->frame_bytes_max = route->queue_bytes_max = SETTING_VALUE;
 	route->ping_interval_ms = route->pong_timeout_ms = route->idle_timeout_ms = SETTING_VALUE;
 	route->queue_policy = FM_WS_CLOSE_SLOW;
-	/* Reflection can make the object without its constructor. */
+	/* Reflection can create the object without its constructor. */
 	if (!options || Z_ISUNDEF_P(OBJ_PROP_NUM(options, 0))) {
 		return;
 	}

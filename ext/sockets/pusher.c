@@ -1,8 +1,8 @@
-/* Fermata\Pusher: an application of the Pusher protocol. The core speaks it; here are its settings, and the requests of pages
- * that ask whether they may subscribe, which a closure of the program's decides. */
-#include "php_fermata.h"
+/* Fermata\Pusher: settings of a Pusher application, and the authorization requests of pages that subscribe. A closure of the
+ * application decides on these requests. The core implements the protocol. */
+#include "sockets/sockets.h"
 #include "zend_interfaces.h"
-#include "core/small.h"
+#include "base/optimize_size.h"
 
 #define STATUS_OK 200
 #define STATUS_BAD_REQUEST 400
@@ -11,7 +11,7 @@
 typedef struct pusher {
 	zend_string *settings; /* JSON for the core; NULL before the constructor */
 	zend_string *id, *key, *secret;
-	fermata_handler authorize, sign_in; /* undefined closures = none */
+	fermata_handler authorize, sign_in; /* undefined closure = none */
 	zend_string *authorize_path, *sign_in_path;
 	zend_object std;
 } pusher;
@@ -19,7 +19,7 @@ typedef struct pusher {
 enum { PUSHER_ID, PUSHER_KEY };
 enum { WEBHOOK_URL, WEBHOOK_EVENTS, WEBHOOK_TIMEOUT_MS, WEBHOOK_RETRY_S, WEBHOOK_QUEUE_EVENTS_MAX };
 
-/* Keys of the core's settings, in the order of the constructor's last parameters. */
+/* Setting names of the core, in the order of the constructor's last parameters. */
 static const char *const bounds[] = {
 	"connections_max", "message_bytes_max", "event_name_chars_max", "event_data_bytes_max", "channels_per_event_max",
 	"batch_events_max", "client_events_per_second", "channels_per_connection_max", "presence_members_max", "user_id_bytes_max",
@@ -31,7 +31,7 @@ static zend_object_handlers pusher_handlers;
 
 #define THIS_PUSHER() FERMATA_FROM(pusher, Z_OBJ_P(ZEND_THIS))
 
-/* Life of the object */
+/* Object lifetime */
 
 static zend_object *pusher_create(zend_class_entry *ce)
 {
@@ -130,7 +130,7 @@ static void add_copy(zval *to, const char *key, zval *value)
 	}
 }
 
-/* False after a MisuseError. */
+/* Returns false with a MisuseError pending. */
 static bool add_webhooks(zval *to, HashTable *webhooks)
 {
 	zval list, *webhook;
@@ -162,7 +162,7 @@ static void add_string(zval *to, const char *key, zend_string *value)
 	}
 }
 
-/* Takes the callable, if there is one. False after a MisuseError. */
+/* Stores a callable, if one was passed. Returns false with a MisuseError pending. */
 static bool take_callable(fermata_handler *handler, zend_fcall_info *info, const char *what, uint32_t given_len)
 {
 	static const fermata_given given[] = {FERMATA_GIVEN_OF(fermata_ce_request), {FERMATA_GIVEN_STRING, NULL}};
@@ -255,7 +255,7 @@ ZEND_METHOD(Fermata_Pusher, __construct)
 
 /* Routes */
 
-/* False after an exception. */
+/* Returns false with an exception pending. */
 static bool add_route(zval *server, zval *application, zend_string *path, const char *method, HashTable *middleware)
 {
 	zval post, arguments[3], result;
@@ -321,7 +321,7 @@ ZEND_METHOD(Fermata_Server, pusher)
 	RETURN_OBJ_COPY(Z_OBJ_P(ZEND_THIS));
 }
 
-/* Requests of pages */
+/* Authorization requests */
 
 static void answer_text(zval *return_value, uint32_t status, const char *text, size_t len)
 {
@@ -332,7 +332,7 @@ static void answer_text(zval *return_value, uint32_t status, const char *text, s
 	RETURN_OBJ(&fermata_response_plain(status, line)->std);
 }
 
-/* Takes the array over. */
+/* Takes over the array. */
 static void answer_json(zval *return_value, zval *data)
 {
 	zend_string *body = fermata_json_encode(data);
@@ -346,14 +346,14 @@ static void answer_json(zval *return_value, zval *data)
 	RETURN_OBJ(&response->std);
 }
 
-/* A field of the form; NULL when there is none. */
+/* Returns a field of the form; NULL if the form does not contain it. */
 static zend_string *field(HashTable *form, const char *name)
 {
 	zval *value = zend_hash_str_find(form, name, strlen(name));
 	return value && Z_TYPE_P(value) == IS_STRING ? Z_STR_P(value) : NULL;
 }
 
-/* Leaves an exception pending. */
+/* Calls the closure; its exception stays pending. */
 static void ask(const fermata_handler *handler, zval *arguments, uint32_t len, zval *result)
 {
 	zend_fcall_info info = {.size = sizeof(info), .retval = result, .params = arguments, .param_count = len};
@@ -363,7 +363,7 @@ static void ask(const fermata_handler *handler, zval *arguments, uint32_t len, z
 	zend_call_function(&info, &call);
 }
 
-/* An id of a user is a string to clients. NULL after a MisuseError. */
+/* Returns a user id as a string, the type that clients expect. Returns NULL with a MisuseError pending. */
 static zend_string *user_id(zval *of, const char *key, const char *what)
 {
 	zval *id = zend_hash_str_find(Z_ARRVAL_P(of), key, strlen(key));
@@ -380,14 +380,14 @@ static zend_string *user_id(zval *of, const char *key, const char *what)
 	return NULL;
 }
 
-/* Refusals and answers that a closure of the program's has given as they are. False: it has allowed something. */
+/* Handles a closure's result that is a refusal or a Response. Returns false if the closure allowed the request. */
 static bool is_final(zval *return_value, zval *result, const char *what)
 {
 	if (Z_TYPE_P(result) == IS_OBJECT && Z_OBJCE_P(result) == fermata_ce_response) {
 		RETVAL_COPY(result);
 		return true;
 	}
-	/* An empty array names nobody: as in Laravel, only what is true of a closure's answer allows. */
+	/* An empty array is a refusal: as in Laravel, only truthy results allow. */
 	bool is_empty = Z_TYPE_P(result) == IS_ARRAY && !zend_hash_num_elements(Z_ARRVAL_P(result));
 	if (Z_TYPE_P(result) == IS_FALSE || Z_TYPE_P(result) == IS_NULL || is_empty) {
 		answer_text(return_value, STATUS_FORBIDDEN, ZEND_STRL("Forbidden"));
@@ -400,7 +400,7 @@ static bool is_final(zval *return_value, zval *result, const char *what)
 	return false;
 }
 
-/* Signs; false after a refusal or an exception. */
+/* Signs the authorization. Returns false after a refusal, or with an exception pending. */
 static bool sign(zval *return_value, const FmAuthOf *of, FmAuth *auth)
 {
 	FmError error;
@@ -414,7 +414,7 @@ static bool sign(zval *return_value, const FmAuthOf *of, FmAuth *auth)
 	return code == FM_OK;
 }
 
-/* What is signed for a request, as far as the request says it. False after a refusal or an exception. */
+/* Reads the fields to sign from the request. Returns false after a refusal, or with an exception pending. */
 static bool begin(zval *return_value, const pusher *application, const fermata_handler *closure, zval *request, bool has_channel,
 	FmAuthOf *of)
 {
@@ -438,12 +438,12 @@ static bool begin(zval *return_value, const pusher *application, const fermata_h
 		.channel = fermata_str_or_absent(channel),
 		.data = fermata_str_or_absent(NULL),
 	};
-	/* The program is not asked about what cannot be signed. */
+	/* Try to sign first: the closure is not called for a request that cannot be signed. */
 	FmAuth auth;
 	return sign(return_value, of, &auth);
 }
 
-/* JSON of who the client is in a presence channel; NULL after an exception. */
+/* Returns the JSON of a presence channel member; NULL with an exception pending. */
 static zend_string *channel_data(zval *result)
 {
 	zval data, *info;
@@ -485,7 +485,7 @@ static void answer_allowed(zval *return_value, FmAuthOf *of, zval *result)
 		if (data) {
 			add_assoc_str(&answer, "channel_data", zend_string_copy(data));
 		}
-		/* What encrypted channels are encrypted with is between the program and its pages. */
+		/* The server passes on the shared secret of an encrypted channel and never stores it. */
 		secret = Z_TYPE_P(result) == IS_ARRAY ? zend_hash_str_find(Z_ARRVAL_P(result), ZEND_STRL("shared_secret")) : NULL;
 		if (secret) {
 			add_copy(&answer, "shared_secret", secret);
@@ -506,7 +506,7 @@ ZEND_METHOD(Fermata_Pusher, answerAuthorization)
 	if (!begin(return_value, application, &application->authorize, request, true, &of)) {
 		return;
 	}
-	/* The closure may wait, and the request's form go meanwhile. */
+	/* Copy the socket id: the closure may wait, and the request's form may be freed during the wait. */
 	zend_string *socket = zend_string_init(of.socket_id.ptr, of.socket_id.len, false);
 	of.socket_id = fermata_str(socket);
 	ZVAL_COPY_VALUE(&arguments[0], request);

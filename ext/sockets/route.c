@@ -1,7 +1,7 @@
-/* Server::websocket(): what a route calls for its connections. */
-#include "php_fermata.h"
+/* Server::websocket(): routes and the handlers that they call for their connections. */
+#include "sockets/sockets.h"
 #include "zend_closures.h"
-#include "core/small.h"
+#include "base/optimize_size.h"
 
 #define THIS_SERVER() FERMATA_FROM(fermata_server, Z_OBJ_P(ZEND_THIS))
 #define RETURN_THIS() RETURN_OBJ_COPY(Z_OBJ_P(ZEND_THIS))
@@ -10,7 +10,7 @@
 
 typedef struct named_handler {
 	fermata_handler *handler;
-	const char *method; /* in lower case */
+	const char *method; /* in lower case, the key in PHP's function table */
 	uint32_t callback;  /* FM_WS_ON_* */
 } named_handler;
 
@@ -72,7 +72,7 @@ void fermata_socket_route_gc(fermata_socket_route *route, zend_get_gc_buffer *bu
 	fermata_gc_add_array(buffer, route->middleware);
 }
 
-/* Calls only what a subclass has written: the empty methods of WebSocketHandler would cost a call each. */
+/* Collects only the methods that a subclass overrides; the empty ones of WebSocketHandler would cost a call each. */
 static void take_methods(named_handler list[HANDLERS], zend_object *object)
 {
 	for (size_t i = 0; i < HANDLERS; i++) {
@@ -87,7 +87,7 @@ static void take_methods(named_handler list[HANDLERS], zend_object *object)
 	}
 }
 
-/* False after an exception. */
+/* Returns false with an exception pending. */
 static bool take_callables(named_handler list[HANDLERS], zend_fcall_info given[HANDLERS], const zend_string *path)
 {
 	for (size_t i = 0; i < HANDLERS; i++) {
@@ -111,7 +111,7 @@ static bool take_callables(named_handler list[HANDLERS], zend_fcall_info given[H
 	return true;
 }
 
-/* Every connection may get data by setData(), so its end must be told even if nobody handles it. */
+/* Requests close events even without a handler: they release the value of setData(). */
 static uint32_t callbacks(named_handler list[HANDLERS])
 {
 	uint32_t bits = FM_WS_ON_CLOSE;
@@ -123,7 +123,7 @@ static uint32_t callbacks(named_handler list[HANDLERS])
 	return bits;
 }
 
-/* False after an exception. */
+/* Returns false with an exception pending. */
 static bool add_route(fermata_server *server, const zend_string *path, const fermata_socket_route *route, uint32_t bits,
 	zend_object *options)
 {
@@ -159,6 +159,12 @@ static void add_websocket(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, 
 	zend_fcall_info given[HANDLERS];
 	zend_fcall_info_cache unused;
 	memset(given, 0, sizeof(given));
+	if (ZEND_NUM_ARGS() > 1 && Z_TYPE_P(ZEND_CALL_ARG(execute_data, 2)) == IS_OBJECT
+			&& instanceof_function(Z_OBJCE_P(ZEND_CALL_ARG(execute_data, 2)), zend_ce_closure)) {
+		fermata_misuse("websocket() takes a WebSocketHandler as its second argument and closures by name: "
+			"websocket('/path', message: fn (WebSocket $socket, Message $message) => …)");
+		RETURN_THROWS();
+	}
 	ZEND_PARSE_PARAMETERS_START(1, 8)
 		Z_PARAM_STR(path)
 		Z_PARAM_OPTIONAL
@@ -221,7 +227,7 @@ ZEND_METHOD(Fermata_Routes, websocket)
 	add_websocket(INTERNAL_FUNCTION_PARAM_PASSTHRU, fermata_routes_server(group), group);
 }
 
-/* The methods of WebSocketHandler do nothing; subclasses may call them. */
+/* The methods of WebSocketHandler do nothing, but subclasses may call them as parent::. */
 
 ZEND_METHOD(Fermata_WebSocketHandler, upgrade)
 {

@@ -1,9 +1,9 @@
-/* Fermata\WebSocket\Upgrade: what a handler decides about a client that asks to be connected.
+/* Fermata\WebSocket\Upgrade: a handler's decision on a WebSocket handshake.
  *
- * The object only notes the decision. The runner carries it out when the handler has returned, so that a handler that
- * fails after accept() still answers 500. */
-#include "php_fermata.h"
-#include "core/small.h"
+ * The object only records the decision. The runner applies it when the handler has returned, so a handler that fails after
+ * accept() still causes a 500 response. */
+#include "sockets/sockets.h"
+#include "base/optimize_size.h"
 
 #define REFUSAL_MIN 300
 #define REFUSAL_MAX 599
@@ -13,7 +13,7 @@ static zend_object_handlers upgrade_handlers;
 
 #define THIS_UPGRADE() FERMATA_FROM(fermata_upgrade, Z_OBJ_P(ZEND_THIS))
 
-/* Life of the object */
+/* Object lifetime */
 
 static zend_object *upgrade_create(zend_class_entry *ce)
 {
@@ -35,7 +35,7 @@ fermata_upgrade *fermata_upgrade_new(fermata_request *request)
 	return upgrade;
 }
 
-/* Forgets the decision, which is carried out or void; the request may be read as long as the object lives. */
+/* Clears a decision that was applied or is no longer valid. The request stays readable while the object exists. */
 void fermata_upgrade_end(fermata_upgrade *upgrade)
 {
 	zval data;
@@ -90,7 +90,7 @@ static bool is_space(char byte)
 	return byte == ' ' || byte == '\t';
 }
 
-/* The next member of a list header (RFC 9110, 5.6.1), and takes it off the rest. False at the end. */
+/* Removes the next member of a list header (RFC 9110, section 5.6.1) from rest. Returns false at the end. */
 static bool next_member(FmStr *rest, FmStr *member)
 {
 	while (rest->len) {
@@ -114,7 +114,7 @@ static bool next_member(FmStr *rest, FmStr *member)
 	return false;
 }
 
-/* Calls back for every offered subprotocol until one is taken. */
+/* Calls `take` for each offered subprotocol until it returns true. */
 static bool any_protocol(const fermata_request *request, bool (*take)(void *context, FmStr protocol), void *context)
 {
 	FmStr line, member;
@@ -168,7 +168,7 @@ ZEND_METHOD(Fermata_WebSocket_Upgrade, origin)
 	}
 }
 
-/* False after a MisuseError. */
+/* Returns false with a MisuseError pending. */
 static bool undecided_check(const fermata_upgrade *upgrade)
 {
 	switch (upgrade->state) {

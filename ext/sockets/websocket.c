@@ -1,8 +1,8 @@
-/* Fermata\WebSocket: a flyweight that names one connection of this worker.
+/* Fermata\WebSocket: a flyweight that refers to one connection of this worker.
  *
- * The runner uses one object for event after event. When a handler kept a reference, the runner calls
- * fermata_websocket_keep(), which copies what is to be told even after the connection's end, and takes a fresh object. */
-#include "php_fermata.h"
+ * The runner reuses one object for consecutive events. If a handler kept a reference, the runner calls
+ * fermata_websocket_keep(), which copies the data that must outlive the connection, and creates a new object. */
+#include "sockets/sockets.h"
 #include "zend_enum.h"
 #include "zend_exceptions.h"
 #include "zend_interfaces.h"
@@ -14,7 +14,7 @@ static zend_object_handlers websocket_handlers;
 #define THIS_SOCKET() FERMATA_FROM(fermata_websocket, Z_OBJ_P(ZEND_THIS))
 #define RETURN_THIS() RETURN_OBJ_COPY(Z_OBJ_P(ZEND_THIS))
 
-/* Life of the object */
+/* Object lifetime */
 
 static zend_object *websocket_create(zend_class_entry *ce)
 {
@@ -46,7 +46,7 @@ static void websocket_free(zend_object *object)
 	zend_object_std_dtor(object);
 }
 
-/* Two objects of one connection are equal. */
+/* Objects of the same connection are equal. */
 static int websocket_compare(zval *a, zval *b)
 {
 	ZEND_COMPARE_OBJECTS_FALLBACK(a, b);
@@ -66,7 +66,7 @@ void fermata_websocket_init(void)
 
 /* The core */
 
-/* NULL when the worker has ended, and in a process that a handler has forked: the connections belong to its parent. */
+/* Returns NULL when the worker has stopped, and in a process that a handler forked: the parent owns the connections. */
 static zend_always_inline FmWorker *worker(void)
 {
 	return EXPECTED(!fermata.forked) ? fermata.worker : NULL;
@@ -77,7 +77,7 @@ static ZEND_COLD void throw_closed(void)
 	zend_throw_exception(fermata_ce_connection_closed, "the WebSocket connection has ended; isOpen() tells before", 0);
 }
 
-/* What a call of the core has answered, as an exception. */
+/* Throws the exception for an error code of the core. */
 static ZEND_COLD void throw_code(uint32_t code, const FmError *error)
 {
 	if (code == FM_GONE) {
@@ -87,7 +87,7 @@ static ZEND_COLD void throw_code(uint32_t code, const FmError *error)
 	}
 }
 
-/* NULL when the connection has ended before anybody asked. */
+/* Returns the connection's id; NULL if the connection closed before the id was first read. */
 static zend_string *id_of(fermata_websocket *socket)
 {
 	FmId id;
@@ -116,7 +116,7 @@ static FmStr remote_of(const fermata_websocket *socket, uint16_t *port)
 	return address;
 }
 
-/* Makes the object outlive its handler, and its connection. */
+/* Copies the data that must outlive the handler and the connection. */
 void fermata_websocket_keep(fermata_websocket *socket)
 {
 	FmWsInfo info;
@@ -137,7 +137,7 @@ static zend_always_inline uint32_t send_bytes(const fermata_websocket *socket, b
 	return EXPECTED(worker()) ? fm_ws_send(worker(), socket->handle, binary, data, error) : FM_GONE;
 }
 
-/* A Message goes out from where it lies; anything else becomes a string first. False after an exception. */
+/* Sends a Message without a copy; converts any other object to a string. Returns false with an exception pending. */
 static zend_always_inline bool send_any(const fermata_websocket *socket, zend_object *object, zend_string *string, bool binary,
 	uint32_t *code, FmError *error)
 {
@@ -320,7 +320,7 @@ ZEND_METHOD(Fermata_WebSocket, leave)
 	ZEND_PARSE_PARAMETERS_START(1, 1)
 		Z_PARAM_STR(channel)
 	ZEND_PARSE_PARAMETERS_END();
-	/* A socket that has ended has left. */
+	/* A closed socket has left all channels. */
 	uint32_t code = worker() ? fm_ws_leave(worker(), THIS_SOCKET()->handle, fermata_str(channel), &error) : FM_GONE;
 	if (UNEXPECTED(code != FM_OK && code != FM_GONE)) {
 		throw_code(code, &error);

@@ -10,7 +10,7 @@ $server = new TestServer(<<<'PHP'
 date_default_timezone_set('Europe/Rome');
 $base = ini_get('precision');
 set_error_handler(fn ($level, $message) => !($GLOBALS['seen'][] = "script: $message"));
-// Not every PHP has it.
+// Not every PHP has this extension.
 $libxml = function_exists('libxml_use_internal_errors') ? libxml_use_internal_errors(...) : fn () => null;
 $state = fn () => [
     date_default_timezone_get(), basename(getcwd()) === basename(__DIR__), umask(), setlocale(LC_ALL, 0), ini_get('precision') === $base,

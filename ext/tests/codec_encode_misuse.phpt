@@ -14,7 +14,7 @@ thrown(fn() => Codec::encode(str_repeat('x', 126), Opcode::Ping));
 thrown(fn() => Codec::encode('', Opcode::Pong, fin: false));
 thrown(fn() => Codec::encode('', Opcode::Ping, rsv1: true));
 thrown(fn() => Codec::encode('', 1));
-// A fragment may end inside a character; a continuation may start there; an extension's bytes are its own.
+// A fragment may end inside a character, a continuation may start there, and an extension may use any bytes.
 echo bin2hex(Codec::encode("\xe2\x82", fin: false) . Codec::encode("\xac", Opcode::Continuation) . Codec::encode("\xff", rsv1: true)), "\n";
 ?>
 --EXPECT--

@@ -11,7 +11,7 @@ $go = __DIR__ . '/go';
 $server->get('/page', function (Request $r) use ($go) {
     $sent = $r->earlyHints(['Link' => ['</a.css>; rel=preload; as=style', '</b.js>; rel=preload; as=script']]);
     $again = $r->earlyHints(['Link' => '</c.js>; rel=preload']);
-    // The client makes the file when it has the hints: they do not wait for the handler.
+    // The client creates the file when it has received the hints, so they were sent before the handler's end.
     while (!file_exists($go)) {
         $r->query('wait') === 'fiber' ? delay(0.002) : usleep(2000);
         clearstatcache();
@@ -48,7 +48,7 @@ foreach (['/page', '/page?wait=fiber'] as $target) {
 $connection->start('GET', '/late');
 echo $connection->head()[0], ' ', $connection->chunks(), "\n";
 echo $connection->request('GET', '/mistake'), "\n";
-// Of two requests at once the hints of the second come behind the answer of the first.
+// Of two pipelined requests, the hints of the second follow the response to the first.
 $connection->send("GET /mistake HTTP/1.1\r\nHost: test\r\n\r\nGET /page HTTP/1.1\r\nHost: test\r\n\r\n");
 echo $connection->answer()->status, ' ', $connection->head()[0], ' ', $connection->head()[0], ' ';
 touch($server->folder() . '/go');
@@ -56,7 +56,7 @@ echo $connection->answer()->status, "\n";
 $old = $server->connect();
 $old->send("GET /old HTTP/1.0\r\n\r\n");
 echo $old->answer(), "\n";
-// A client that has left while the hints are sent harms nobody.
+// A client that leaves while hints are sent has no effect on others.
 $gone = $server->connect();
 $gone->start('GET', '/page?wait=fiber');
 $gone->head();

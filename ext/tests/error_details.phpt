@@ -19,7 +19,7 @@ foreach (['text', 'json'] as $format) {
     $socket = $server->socket('/chat');
     $socket->send('x');
     echo $socket->receive(), "\n";
-    // Since 8.4 a closure is called by its place.
+    // Since PHP 8.4 a closure's name contains its location.
     $log = preg_replace('/\{closure:[^}]*\}/', '{closure}', str_replace($server->folder() . '/', '', $server->log()));
     if ($format === 'text') {
         preg_match_all('/^.*\] ((LogicException|WebSocket handler|PHP ).*(\n    .*)*)/m', $log, $lines);

@@ -23,7 +23,7 @@ $server->get('/throw', fn () => throw new RuntimeException('first'));
 $server->post('/json', fn (Request $request) => Response::json($request->json()));
 $server->get('/type', fn () => 42);
 $server->get('/exit', fn () => exit(1));
-PHP, environment: ['VALGRIND_OPTS' => '--leak-check=no']); // a fatal error leaves PHP's heap as it is
+PHP, environment: ['VALGRIND_OPTS' => '--leak-check=no']); // a fatal error does not free PHP's heap
 $pid = $server->get('/')->body;
 echo $server->get('/throw'), "\n";
 echo $server->request('POST', '/json', [], '{'), "\n";

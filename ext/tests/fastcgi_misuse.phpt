@@ -57,10 +57,10 @@ Fermata\Exception\MisuseError: fastcgi(): prefix is "old": give / for everything
 Fermata\Exception\MisuseError: fastcgi(): prefix is "/old/": give / for everything, or a path such as /old without a slash at its end
 Fermata\Exception\MisuseError: fastcgi(): socket is "php-fpm": that is no address; give the path of a Unix socket, such as /run/php/php-fpm.sock, or HOST:PORT
 Fermata\Exception\MisuseError: fastcgi(): socket is "127.0.0.1:0": that is no address; give the path of a Unix socket, such as /run/php/php-fpm.sock, or HOST:PORT
-Fermata\Exception\MisuseError: fastcgi(): root is "www": give the whole path of the folder with the scripts, as PHP-FPM has it
+Fermata\Exception\MisuseError: fastcgi(): root is "www": give the absolute path of the folder with the scripts on PHP-FPM's machine
 Fermata\Exception\MisuseError: fastcgi(): the directory ROOT/nowhere cannot be served: No such file or directory (os error 2); check the path, its permissions and the options
-Fermata\Exception\MisuseError: fastcgi(): index is "/app.php", and ROOT/app.php is no file; give a script that is there, or files: false where PHP-FPM is on another machine
-Fermata\Exception\MisuseError: fastcgi(): index is "/../index.php": give a script below the root, such as index.php, or null to have paths name scripts
+Fermata\Exception\MisuseError: fastcgi(): index is "/app.php", and ROOT/app.php is not a file; give an existing script, or files: false if PHP-FPM is on another machine
+Fermata\Exception\MisuseError: fastcgi(): index is "/../index.php": give a script below the root, such as index.php, or null if paths name scripts
 Fermata\Exception\MisuseError: fastcgi(): connections is 0: give 1 to 1024
 Fermata\Exception\MisuseError: fastcgi(): queue is 0: give 1 to 65536
 Fermata\Exception\MisuseError: fastcgi(): timeout is 0: give seconds from 0.001 to 86400

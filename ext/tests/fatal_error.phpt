@@ -12,7 +12,7 @@ $server->get('/events', fn () => Hold::sse('room')->with(new Event('hello')));
 $server->get('/fatal', function () {
     eval('class A { abstract function b(); }');
 });
-PHP, environment: ['VALGRIND_OPTS' => '--leak-check=no']); // a fatal error leaves PHP's heap as it is
+PHP, environment: ['VALGRIND_OPTS' => '--leak-check=no']); // a fatal error does not free PHP's heap
 $pid = $server->get('/')->body;
 $held = $server->connect();
 $held->start('GET', '/events');

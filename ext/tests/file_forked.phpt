@@ -23,7 +23,7 @@ $server->get('/', function () {
 PHP;
 $ini = [];
 foreach (FILE_IO as $io) {
-    $server = new TestServer($code, ini: $ini, environment: ['FERMATA_FILE_IO' => $io, 'VALGRIND_OPTS' => '--leak-check=no']); // the child has the stacks of threads that it has not
+    $server = new TestServer($code, ini: $ini, environment: ['FERMATA_FILE_IO' => $io, 'VALGRIND_OPTS' => '--leak-check=no']); // the child has the stacks of threads that exist only in its parent
     echo $server->get('/'), "\n", $server->get('/'), "\n";
     var_dump($server->stop());
 }

@@ -87,7 +87,7 @@ true
 "Fermata\\Exception\\MisuseError" "f is no temporary file; use File::rename()"
 "Fermata\\Exception\\FileException" "cannot read f: a line has more than 2 bytes; allow more or read blocks"
 3 1 4 "one!"
-"Fermata\\Exception\\FileException" "cannot write f: it was opened for reading or for writing alone; open it with another OpenMode"
+"Fermata\\Exception\\FileException" "cannot write f: it was opened only for reading or only for writing; open it with another OpenMode"
 true "600" 4
 "kept" false
 "kept"

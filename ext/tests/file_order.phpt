@@ -58,7 +58,7 @@ $cases = [
         $sizes = all(fn () => $file->writeBlock($large), fn () => $file->keep("$folder/kept"), fn () => $file->writeBlock('!'));
         return [$sizes, basename($file->path), File::stat("$folder/kept")->size];
     },
-    // It fails when it has another name already.
+    // Fails if the file has already got another name.
     'fails while it is kept' => function () use ($folder, $large) {
         $file = File::temporary($folder);
         $before = $file->path;
@@ -78,7 +78,7 @@ $cases = [
         $lines->rewind();
         $both = all($next, $next);
         File::remove("$folder/lines");
-        // A ring may have had it at once.
+        // With io_uring the result may be available immediately.
         return getenv('FERMATA_FILE_IO') !== 'threads' || str_starts_with($both[1], 'another handler or task waits');
     },
     'large blocks' => function () use ($folder) {

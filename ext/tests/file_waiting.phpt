@@ -54,7 +54,7 @@ $server->get('/many', function () use ($folder) {
     $write = function (string $name) use ($folder, &$refused) {
         try { File::write("$folder/$name", 'x', sync: true); } catch (BackpressureException $e) { $refused++; }
     };
-    // On a busy machine a write may have ended before the last one is asked for.
+    // On a busy machine the first write may end before the last one is requested.
     for ($round = 0, $refused = 0; $refused < 2 && $round < 100; $round++) {
         $refused = 0;
         array_map(unlink(...), glob("$folder/m?"));
@@ -97,7 +97,7 @@ foreach (FILE_IO as $io) {
     echo $server->get('/large'), "\n", $server->get('/destructor'), "\n";
     var_dump($server->stop());
 
-    // The master kills two seconds after the drain, in which memcheck does not get far.
+    // The master kills a worker two seconds after the drain, too early under Memcheck.
     $drainMs = getenv('FERMATA_PHPT_WAIT_S') ? 600000 : 0;
     $server = new TestServer($code, "workers: 1, limits: new Limits(drainTimeoutMs: $drainMs)", environment: ['FERMATA_FILE_IO' => $io, 'FERMATA_FILE_INLINE_BYTES_MAX' => '0', 'FOLDER' => $folder]);
     $stopping = $server->connect();

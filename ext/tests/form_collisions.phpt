@@ -11,7 +11,7 @@ $server->post('/', fn (Request $r) => Response::json([array_sum(array_map(fn ($v
 $server->get('/', fn (Request $r) => Response::json([count($r->queries()), count($r->cookies())]));
 PHP, 'limits: new Limits(headerBytes: 1_000_000)');
 
-// "Ez", "FY" and "G8" have one hash of PHP's string function, and so have all words of them.
+// "Ez", "FY" and "G8" have the same hash in PHP, and so have all concatenations of equal numbers of them.
 $strings = [''];
 while (count($strings) < 50_000) {
     $strings = array_merge(...array_map(fn ($word) => ["{$word}Ez", "{$word}FY", "{$word}G8"], $strings));
@@ -24,7 +24,7 @@ $ask = function (string $what, string $method, string $target, array $headers, s
     $start = hrtime(true);
     $answer = $server->request($method, $target, $headers, $body);
     $seconds = (hrtime(true) - $start) / 1e9;
-    // Memcheck judges no times.
+    // Under Memcheck times are not checked.
     echo "$what: ", trim((string) $answer), $seconds < (SLOW ? WAIT_S : 10) ? '' : " took $seconds s", "\n";
 };
 foreach (['top' => '%s', 'nested' => 'a[%s]', 'deep' => 'a[b][c][%s][d]', 'named anew' => 'a.b[ %s]'] as $how => $pattern) {
@@ -38,7 +38,7 @@ $ask('too many parts', 'POST', '/', $multipart, implode('', array_map($part, arr
 $ask('query and cookies', 'GET', '/?' . implode('&', array_slice($strings, 0, 300)), ['Cookie' => implode('; ', array_map(fn ($name) => "$name=1", array_slice($strings, 0, 5000)))]);
 $ask('levels', 'POST', '/', $urlencoded, implode('&', array_map(fn ($n) => "a$n" . str_repeat('[x]', 5000), range(1, 200))));
 
-// With limits as some shops set them.
+// With raised limits, as some shops use.
 $raised = new TestServer(<<<'PHP'
 $server->post('/', fn (Request $r) => Response::json(array_sum(array_map(fn ($value) => is_array($value) ? count($value) : 1, $r->forms()))), bodyBytes: 8_000_000);
 $server->get('/', fn (Request $r) => Response::json(count($r->queries())));

@@ -9,7 +9,7 @@ require __DIR__ . '/server.inc';
 
 $server = new TestServer(<<<'PHP'
 Fermata\Runtime::hook(...Fermata\Hook::cases());
-// Both workers wait for it, and each connection wakes both.
+// Both workers wait for connections of this socket, and each connection wakes both.
 $shared = socket_create(AF_INET, SOCK_STREAM, SOL_TCP);
 socket_bind($shared, '127.0.0.1');
 socket_listen($shared, 100);
@@ -21,7 +21,7 @@ $server->get('/accept', function () use ($shared) {
     return Response::text('stopped');
 });
 $server->get('/', fn () => Response::text((string) getmypid()));
-// Parts of a message are for those who can put them together.
+// The pipe of a command may be a socket pair, which transfers all bytes.
 $server->get('/pair', function () {
     $process = proc_open([PHP_BINARY, '-n', '-r', '$in = stream_get_contents(STDIN); echo strlen($in), md5($in);'], [['socket'], ['socket']], $pipes);
     $text = str_repeat('text', 250_000);
@@ -43,7 +43,7 @@ for ($i = 0; $i < 1000; $i++) {
     fwrite($one, 'next');
     fclose($one);
 }
-// Neither of them is held.
+// Neither worker is blocked.
 $seen = [];
 do {
     $seen[$server->get('/')->body] = true;

@@ -12,7 +12,7 @@ $server = new TestServer(<<<'PHP'
 Fermata\Runtime::hook(...Fermata\Hook::cases());
 $pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
 $ask = function (string $id) use ($pair): string { return @fwrite($pair[0], "$id\n") === false ? 'broken' : (trim((string) fgets($pair[0])) ?: 'broken'); };
-// More than the kernel takes for a client that does not read.
+// More than the kernel buffers for a client that does not read.
 $piece = str_repeat('.', 16 << 20);
 $mutex = new Mutex();
 $at = [];
@@ -23,7 +23,7 @@ $server->get('/start', function () use ($server, $pair) {
     return Response::text('started');
 });
 $server->get('/ask/{id}', function (string $id) use ($ask, &$at) { $at[] = 'asks'; return Response::text($ask($id)); });
-// The question is the handler's, or one piece's, and the reply the next one's.
+// The handler or one piece sends the query, and the next piece reads the reply.
 $server->get('/body/{by}/{id}', function (string $by, string $id) use ($pair, $piece, &$at) {
     $by === 'handler' && fwrite($pair[0], "$id\n");
     return Response::stream(function () use ($by, $pair, $piece, $id, &$at) {
@@ -52,7 +52,7 @@ $server->get('/rows', function () use ($open, &$at) {
     $at[] = 'asks';
     return Response::text(implode(', ', $open()->query('SELECT who FROM t')->fetchAll(PDO::FETCH_COLUMN)));
 });
-// The server and its handlers are a cycle, which nobody collects at the end.
+// Drop the connection: the server and its handlers form a cycle, which is not collected at the end.
 $server->get('/close', function () use (&$db) { $db = null; return Response::text('closed'); });
 $server->get('/locked', function () use ($mutex, $piece, &$at) {
     Context::set('user', 'alice');
@@ -75,7 +75,7 @@ PHP, ini: array_map(fn ($name) => "-dextension=$name", array_filter(['pdo', 'pdo
 $until = function (string $what) use ($server): void {
     for ($i = 0; $i < WAIT_S * 200 && !str_contains($server->get('/seen')->body, $what); $i++) { usleep(5000); }
 };
-/** The end of a body whose client reads nothing until another has asked. */
+/** Returns the end of a body whose client reads nothing until another client has sent a request. */
 $between = function (string $body, string $other) use ($server, $until): string {
     $server->get('/forget');
     ($slow = $server->connect())->start('GET', $body);
@@ -92,7 +92,7 @@ echo $between('/body/piece/c', '/ask/d'), "\n";
 echo $between('/insert/commits', '/rows'), "\n";
 echo $between('/insert/leaves', '/rows'), "\n";
 echo $between('/locked', '/lock'), "\n";
-// A client that leaves between a question and its reply.
+// A client leaves between a command and its reply.
 $server->get('/forget');
 ($gone = $server->connect())->start('GET', '/body/piece/e');
 $until('first piece');

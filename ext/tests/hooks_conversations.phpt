@@ -16,7 +16,7 @@ $ended = function (callable $call): string {
     return 'not ended';
 };
 $pair = fn () => stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
-/** What the next user of the connection gets: of the first one's reply nothing. */
+/** What the next user of the connection gets: nothing of the first one's reply. */
 $next = fn ($mine, $peer) => var_export(@fwrite($mine, "next\n"), true) . ' ' . var_export(@fgets($mine), true);
 $server->get('/read', function () use ($ended, $pair, $next) {
     [$mine, $peer] = $pair();
@@ -71,7 +71,7 @@ $server->get('/task', function () use ($pair, $next) {
     @fwrite($peer, "late\n");
     return Response::text($first . ' ' . $next($mine, $peer));
 });
-// What goes on.
+// Conversations that continue.
 $server->get('/complete', function () use ($ended, $pair) {
     [$mine, $peer] = $pair();
     fwrite($peer, "got\n");
@@ -119,7 +119,7 @@ $server->get('/kept', function () use ($ended, $pair) {
 $server->get('/wrong', function () {
     try { Fermata\Runtime::keepOnCancel('connection'); } catch (TypeError $e) { return Response::text($e->getMessage()); }
 });
-// One that a handler has kept: the log names who has lost it, once.
+// A stream that the script keeps: the log names the handler that lost it, once.
 [$kept, $peer] = $pair();
 $server->get('/keeper', function () use ($ended, $kept) {
     return Response::text($ended(fn () => fgets($kept)) . $ended(fn () => fgets($kept)));

@@ -17,7 +17,7 @@ $server = new TestServer(<<<'PHP'
 posix_setrlimit(POSIX_RLIMIT_NOFILE, 256, 256);
 Fermata\Runtime::hook(Fermata\Hook::Streams);
 $server->get('/leak', function () {
-    // A cycle, as a transfer of Guzzle is one; PHP collects after ten thousand objects.
+    // A cycle, like a transfer of Guzzle. PHP collects cycles after ten thousand objects.
     [$cycle, $peer] = [new stdClass(), new stdClass()];
     [$cycle->stream, $peer->stream] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0) ?: throw new Exception('no descriptor is left');
     [$cycle->peer, $peer->peer] = [$peer, $cycle];
@@ -27,7 +27,7 @@ $server->get('/leak', function () {
     return Response::text(trim(await($task)));
 });
 PHP, ini: is_file(ini_get('extension_dir') . '/posix.so') ? ['-dextension=posix'] : []);
-// A second goes by between two collections.
+// Let one second pass between two collections.
 $connection = $server->connect();
 $answers = [];
 for ($i = 0; $i < 500; $i++) {

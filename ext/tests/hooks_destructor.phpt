@@ -18,7 +18,7 @@ require __DIR__ . '/server.inc';
 
 $server = new TestServer(<<<'PHP'
 Fermata\Runtime::hook(...Fermata\Hook::cases());
-/** As mailers and brokers: it says goodbye, and waits for the other side to do so. */
+/** Like clients of mail servers and message brokers: sends a farewell in its destructor and waits for the reply. */
 final class Mailer
 {
     public function __construct(public $stream, private Closure $goodbye) {}

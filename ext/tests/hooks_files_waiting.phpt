@@ -9,7 +9,7 @@ require __DIR__ . '/server.inc';
 $code = <<<'PHP'
 Fermata\Runtime::hook(Fermata\Hook::Files);
 $say = function (callable $call) { try { return var_export($call(), true); } catch (Throwable $e) { return $e::class . ': ' . $e->getMessage(); } };
-/** Whether another task ran before $call had returned; not always, since the work may be done before it is that task's turn. */
+/** Returns whether another task ran before $call returned. It may not, since the operation may end before that task's turn. */
 $lets = function (callable $call, int $times) {
     for ($i = 0, $during = false; $i < $times && !$during; $i++) {
         $ran = false;
@@ -33,10 +33,10 @@ $server->get('/lets', function () use ($lets) {
         'include' => fn () => include 'code.php', 'require in a function' => fn () => (function () { require 'code.php'; })(),
         'highlight_file' => fn () => highlight_file('code.php', true),
     ];
-    // PHP switches in destructors since 8.4.
+    // PHP allows switches in destructors since 8.4.
     $destructor = function () { new class { function __destruct() { file_get_contents('a'); } }; };
     PHP_VERSION_ID < 80400 ? $blocks['destructor'] = $destructor : $waits['destructor'] = $destructor;
-    // The ring may say at once what it finds in the cache.
+    // io_uring may immediately return data from the page cache.
     if (getenv('FERMATA_FILE_IO') === 'auto') { unset($waits['fread']); }
     foreach ($waits as $name => $call) { if ($lets($call, 10000) !== 'waits') { echo "$name blocks\n"; } }
     foreach ($blocks as $name => $call) { if ($lets($call, 10) !== 'blocks') { echo "$name waits\n"; } }
@@ -74,7 +74,7 @@ $server->get('/lock', function () use ($say) {
     return Response::text('done');
 });
 $server->get('/cut', function () {
-    // What was begun is finished, and what is written then comes behind it.
+    // A started operation completes, and later writes follow it.
     for ($i = 0; $i < 20; $i++) {
         $f = fopen("cut$i", 'w');
         $task = async(fn () => fwrite($f, 'first '));

@@ -13,7 +13,7 @@ Fermata\Runtime::hook(...Fermata\Hook::cases());
 $say = function (callable $call): string {
     try { return json_encode($call()); } catch (Throwable $e) { return $e::class . ': ' . $e->getMessage(); }
 };
-// A task that waits inside the call when this returns.
+// Starts a task; when this returns, the task waits inside the call.
 $begin = function (callable $call) {
     $is_begun = false;
     $task = async(function () use ($call, &$is_begun) {
@@ -35,7 +35,7 @@ $server->get('/curl', function () use ($say, $begin) {
         $others[] = $begin(function () use ($name, $call, $say, &$order) { $order[] = $name . $say($call); });
     }
     echo count($order), "\n";
-    // Where PHP cannot wait, it is refused: in destructors before 8.4.
+    // Refused where PHP cannot wait: in destructors before 8.4.
     echo PHP_VERSION_ID >= 80400 ? 'refused' : preg_replace('/.*PHP cannot wait here.*/', 'refused', $say(function () use ($curl) { new class($curl) { function __construct(public $curl) {} function __destruct() { curl_reset($this->curl); } }; })), "\n";
     $asked = '';
     while (!str_ends_with($asked, 'of the first')) { $asked .= fread($peer, 1000); }
@@ -57,14 +57,14 @@ $server->get('/multi', function () use ($say, $begin) {
     });
     $peer = stream_socket_accept($listener, 30);
     fread($peer, 1000);
-    // Another asks for what is there between two calls, and not in the middle of one.
+    // Another task's call runs between two calls, and not in the middle of one.
     $other = $begin(fn () => curl_multi_getcontent($curl));
     fwrite($peer, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nmulti");
     echo await($task), ' ', $say(fn () => await($other)), "\n";
     return Response::text('done');
 });
 $server->get('/buffer', function () use ($say, $begin) {
-    // Half a line is in PHP's buffer; another must neither take it nor move the buffer.
+    // PHP's buffer contains half a line; another task must neither take it nor move the buffer.
     [$a, $b] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
     fwrite($b, 'half a ');
     $task = $begin(fn () => stream_get_line($a, 1000, "\n"));
@@ -75,7 +75,7 @@ $server->get('/buffer', function () use ($say, $begin) {
     return Response::text('done');
 });
 $server->get('/reused', function () use ($begin) {
-    // The number of a socket that was closed belongs to another at once.
+    // Another socket gets the number of a closed one immediately.
     socket_create_pair(AF_UNIX, SOCK_STREAM, 0, $old);
     $task = $begin(fn () => var_export(@socket_read($old[0], 100), true));
     socket_close($old[0]);

@@ -12,7 +12,7 @@ if ((int) @exec('php-config --vernum 2>&1') !== PHP_VERSION_ID || @exec('command
 <?php
 require __DIR__ . '/server.inc';
 
-// As the drivers of PHP 8.4 have them: Pdo\Odbc, Pdo\Dblib, Pdo\Firebird.
+// Subclasses of PDO like PHP 8.4's drivers Pdo\Odbc, Pdo\Dblib, Pdo\Firebird.
 $folder = sys_get_temp_dir() . '/fermata-driver-' . getmypid();
 mkdir($folder);
 file_put_contents("$folder/driver.c", <<<'C'
@@ -50,7 +50,7 @@ foreach (['pdo' => PDO::class, 'driver' => 'Driver\Database'] as $kind => $class
         }
         return Response::json($database->inTransaction());
     });
-    // That of another handler is none of this one's.
+    // Another handler's transaction is not visible here.
     $server->get("/ask/$kind", function () use ($database) { return Response::json($database->inTransaction()); });
 }
 $server->get('/begun', function () use (&$begun) { return Response::json($begun); });

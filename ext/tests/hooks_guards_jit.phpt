@@ -19,7 +19,7 @@ function ask(CurlHandle $handle, string $address): array {
     curl_setopt($handle, CURLOPT_RETURNTRANSFER, true);
     return [curl_exec($handle), curl_error($handle)];
 }
-// Hot before the hooks are there, for the JIT that looks for that.
+// Called often before the hooks are installed, for a JIT that compiles hot functions.
 function version(): string { return curl_version()['version']; }
 for ($i = 0; $i < 300; $i++) { version(); }
 Fermata\Runtime::hook(...Fermata\Hook::cases());
@@ -47,7 +47,7 @@ foreach (['function', 'tracing', 'disable'] as $mode) {
     [$first, $second] = [$server->connect(), $server->connect()];
     $first->start('GET', "/ask/$address");
     $second->start('GET', "/ask/$address");
-    // Both have begun, and the request of the first.
+    // Both handlers and the request of the first one have started.
     for ($deadline = microtime(true) + WAIT_S; (int) substr((string) $server->get('/begun'), 4) < 3 && microtime(true) < $deadline; usleep(2000)) {
     }
     $server->get('/go');

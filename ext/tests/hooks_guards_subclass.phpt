@@ -11,7 +11,7 @@ require __DIR__ . '/server.inc';
 $program = <<<'PHP'
 use Fermata\Hook;
 Fermata\Runtime::hook(...Hook::cases());
-// PHP declares these when it compiles the file, before the line above.
+// PHP declares these classes when it compiles the file, before it runs the line above.
 class Database extends PDO {}
 class Rows extends PDOStatement {}
 
@@ -23,7 +23,7 @@ foreach ([PDO::class => PDOStatement::class, Database::class => Rows::class] as 
 }
 $begun = 0;
 $goes = false;
-// Whoever executes the statement before the first has ended would take that one's rows.
+// A second execution of the statement before the first has ended would take its rows.
 $server->get('/execute/{class}/{who}', function (Request $request) use ($statements, &$begun, &$goes) {
     $statement = $statements[$request->route('class')];
     $begun++;
@@ -55,7 +55,7 @@ function ask(TestServer $server, string $target, int $begun): Connection
 
 $folder = ini_get('extension_dir');
 $ini = array_map(fn ($name) => "-dextension=$name", array_filter(['pdo', 'pdo_sqlite'], fn ($name) => is_file("$folder/$name.so")));
-// With OPcache the classes lie in the memory that processes share.
+// With OPcache the classes are in shared memory.
 $opcache = is_file("$folder/opcache.so") ? ['-dzend_extension=opcache'] : [];
 foreach ([$ini, [...$ini, ...$opcache, '-dopcache.enable_cli=1']] as $ini) {
     $server = new TestServer($program, ini: $ini);

@@ -9,7 +9,6 @@ use Fermata\{Hook, Runtime};
 require __DIR__ . '/server.inc';
 
 var_dump(Runtime::hooks());
-Runtime::hook();
 Runtime::hook(Hook::Sleep, Hook::Dns);
 Runtime::hook(Hook::Sleep);
 echo implode(' ', array_map(fn (Hook $hook) => $hook->name, Runtime::hooks())), "\n";
@@ -25,7 +24,7 @@ ob_start();
 (new ReflectionExtension('fermata'))->info();
 echo preg_match('/^Sleep => on$/m', ob_get_clean()), "\n";
 
-// What is not in a server is as ever.
+// Outside a server the functions work as in PHP.
 echo sleep(0), usleep(100), var_export(time_nanosleep(0, 1000), true), "\n";
 [$a, $b] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
 fwrite($a, "one\n");

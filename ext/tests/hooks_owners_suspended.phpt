@@ -14,7 +14,7 @@ $server->get('/suspend/{mode}', function (Request $request) use (&$stream, &$fib
     [$stream, $peer] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
     $request->route('mode') === 'kept' && Runtime::keepOnCancel($stream);
     fclose($peer);
-    // PHP calls it in the middle of the write.
+    // PHP calls the error handler in the middle of the write.
     set_error_handler(function () { Fiber::suspend('suspended'); return true; });
     $fiber = new Fiber(fn () => fwrite($stream, 'x'));
     return Response::text($fiber->start());
@@ -29,7 +29,7 @@ $server->get('/resume', function () use (&$fiber) {
 });
 PHP, environment: ['FERMATA_SHARED_WAIT_TIMEOUT_MS' => '600000']);
 foreach (['owned', 'kept'] as $mode) {
-    // The next handler has the same fiber, or another one.
+    // The next handler runs on the same fiber, or on another one.
     foreach ([false, true] as $isHeld) {
         echo $server->get("/suspend/$mode"), ' ';
         $held = $server->connect();

@@ -21,7 +21,7 @@ $server->get('/', function () {
     $pid = proc_get_status($process)['pid'];
     try { timeout(0.01, function () use ($pid) { pcntl_waitpid($pid, $status); }); } catch (Fermata\Exception\TimeoutException) { }
     posix_kill($pid, SIGKILL);
-    // As long as nobody reads its status it is there.
+    // The process exists as a zombie until its status is read.
     while (!str_contains((string) @file_get_contents("/proc/$pid/status"), 'zombie') && posix_kill($pid, 0)) { delay(0.001); }
     delay(0.01);
     $same = pcntl_waitpid($pid, $status) === $pid;

@@ -6,7 +6,7 @@ fermata
 <?php
 require __DIR__ . '/server.inc';
 
-// Each waits until all have begun: nobody ends unless all run at the same time.
+// Each command waits until all have started: none exits unless all run at the same time.
 $server = new TestServer(<<<'PHP'
 Fermata\Runtime::hook(Fermata\Hook::Processes);
 $wait = 'echo $$ >> begun; while [ $(wc -l < begun) -lt 6 ]; do sleep 0.01; done; echo ';

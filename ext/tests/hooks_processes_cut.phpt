@@ -30,7 +30,7 @@ $server->get('/dropped', function () {
     }
     return Response::text('done');
 });
-// The entry of the second command is gone when it has ended.
+// The second command's entry is removed after its exit.
 $server->get('/children', fn () => Response::text((string) preg_match_all('/^State:\s+Z/m', implode(array_map(
     fn ($task) => (string) @file_get_contents("/proc/$task/status"), preg_split('/\s+/', trim(file_get_contents('/proc/self/task/' . getmypid() . '/children'))))))));
 PHP);

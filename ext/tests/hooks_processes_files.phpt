@@ -32,12 +32,12 @@ $server->get('/found', fn () => Response::json(array_map(function ($run) {
     $found = $run();
     return [str_contains($found, 'secret'), str_contains($found, 'end')];
 }, $commands)));
-// What it is given it has.
+// A command has the descriptors that it was given.
 $server->get('/given', function () {
     $process = proc_open('cat <&5', [1 => ['pipe', 'w'], 5 => fopen('secret', 'r'), 6 => ['file', 'secret', 'r']], $pipes);
     return Response::text(stream_get_contents($pipes[1]) . proc_close($process));
 });
-// Also where a pipe that PHP opens has the number already that the command is to have it by.
+// Also if a pipe that PHP opens already has the number that the command is to use.
 $server->get('/numbers', function () {
     $wrong = [];
     for ($number = 3; $number < 64; $number++) {

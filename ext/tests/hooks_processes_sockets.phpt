@@ -9,7 +9,7 @@ require __DIR__ . '/server.inc';
 
 $server = new TestServer(<<<'PHP'
 Fermata\Runtime::hook(...Fermata\Hook::cases());
-// Pairs that are connected. The first one is closed while a command runs, and the other one is told.
+// Returns a connected pair. The first end is closed while a command runs, and the other end must detect that.
 $pair = function (string $address): array {
     @unlink('unix');
     $listener = stream_socket_server($address);
@@ -52,7 +52,7 @@ $server->get('/closed', function () use ($pairs, $commands) {
     }
     return Response::text(json_encode(array_filter($ended, fn ($found) => $found !== [false, true])) . ' of ' . count($ended));
 });
-// What it is given it has.
+// A command has the descriptors that it was given.
 $server->get('/given', function () use ($pair) {
     [$one, $other] = $pair('tcp://127.0.0.1:0');
     $process = proc_open('echo given >&5', [5 => $one], $pipes);

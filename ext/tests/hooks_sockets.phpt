@@ -71,7 +71,7 @@ $server->get('/cut', function () {
     return Response::text(socket_read($pair[0], 10));
 });
 $server->get('/closed', function () {
-    // Closed by another while it is waited for.
+    // Another task closes the socket during the wait.
     socket_create_pair(AF_UNIX, SOCK_STREAM, 0, $pair);
     $task = async(fn () => @socket_read($pair[0], 10));
     delay(0.001);

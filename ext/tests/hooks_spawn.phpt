@@ -28,7 +28,7 @@ $server->get('/same', function () use ($run) {
     $all = [
         $run('echo $FOO; exit 4', environment: $wanted),
         $run(['sh', '-c', 'echo $FOO; pwd >&2; exit 5'], folder: '/', environment: $wanted),
-        // From 8.3 on PHP starts no command in a folder that is not there; before, it starts it where it is itself.
+        // From 8.3 on PHP starts no command in a missing folder; before, it starts it in its own.
         @$run(['pwd'], folder: '/nowhere-at-all') === (PHP_VERSION_ID < 80300 ? [1 => getcwd(), 2 => '', 'status' => 0] : ['status' => 127]),
         @$run(['nowhere-at-all'])['status'],
         $run('nowhere-at-all')['status'],

@@ -17,7 +17,7 @@ require __DIR__ . '/server.inc';
 
 $server = new TestServer(<<<'PHP'
 Fermata\Runtime::hook(Fermata\Hook::Processes);
-// A forked worker gets each page anew that it writes to: one page fault each.
+// After a fork, the first write to each page copies it, which costs one page fault.
 $server->get('/pages', function () {
     $pages = 16_384;
     $memory = str_repeat('x', $pages * 4096);

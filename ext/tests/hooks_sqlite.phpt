@@ -14,7 +14,7 @@ Fermata\Runtime::hook(Fermata\Hook::Sqlite);
 $say = function (callable $call): string {
     try { return json_encode($call()); } catch (Throwable $e) { return $e::class . ': ' . $e->getMessage(); }
 };
-/** Ends when somebody else has set $over; without a hook nobody could. */
+/** Ends when another task has set $over, which is impossible without the hook. */
 $endless = 'WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE NOT is_over()) SELECT max(x) > 0 FROM c';
 $over = false;
 $open = function (string $name = ':memory:') use (&$over): PDO {
@@ -44,7 +44,7 @@ $server->get('/locks', function () use ($open) {
     return Response::text('done');
 });
 $server->get('/process', function () use ($open) {
-    // Another process has the lock until it is told.
+    // Another process holds the lock until it receives a line.
     $open('process')->exec('CREATE TABLE t (a)');
     $code = '$p = new PDO("sqlite:process"); $p->exec("BEGIN EXCLUSIVE"); echo "locked\n"; fgets(STDIN); $p->exec("COMMIT");';
     $process = proc_open([PHP_BINARY, '-n', ...json_decode(getenv('SQLITE_INI')), '-r', $code], [['pipe', 'r'], ['pipe', 'w']], $pipes);
@@ -91,10 +91,10 @@ $server->get('/shared', function () use ($open, $endless, $say, &$over) {
     $b = async(function () use ($pdo, &$log) { $log[] = 'b ' . $pdo->query('SELECT 2')->fetchColumn(); });
     $c = async(function () use ($statement, &$log) { foreach ($statement as $row) { $log[] = "c $row[0]"; } });
     delay(0.001);
-    // What is only looked at, and what is freed, is no use of it.
+    // Reading a property of the connection, and freeing a statement, do not count as use.
     $log[] = $pdo->errorCode() . ' ' . json_encode($pdo->inTransaction());
     unset($statement);
-    // PHP switches in destructors since 8.4, so a query there has its turn behind the others.
+    // PHP allows switches in destructors since 8.4, so a query there queues behind the others.
     if (PHP_VERSION_ID >= 80400) { async(function () use (&$over) { delay(0.01); $over = true; }); }
     $destructor = $say(function () use ($pdo) { new class($pdo) { function __construct(public PDO $pdo) {} function __destruct() { $this->pdo->query('SELECT 5'); } }; });
     $over = true;
@@ -129,10 +129,10 @@ $server->get('/transaction', function () use ($open, $say) {
     $tasks = [async(fn () => $insert('a', 0.01, false)), async(fn () => $pdo->exec("INSERT INTO t VALUES ('b')")), async(fn () => $insert('c', 0, true))];
     array_map('Fermata\await', $tasks);
     echo implode(' ', $pdo->query('SELECT who FROM t')->fetchAll(PDO::FETCH_COLUMN)), "\n";
-    // One that waits for who waits for it.
+    // A task that waits for its own waiter.
     $pdo->beginTransaction();
     echo preg_replace('/ in \S+/', '', $say(fn () => await(async(fn () => $pdo->query('SELECT 1')->fetchColumn())))), "\n";
-    // A task that ends in the middle of one: it is rolled back.
+    // A task that ends inside a transaction: the transaction is rolled back.
     $pdo->rollBack();
     await(async(fn () => $pdo->beginTransaction()));
     echo $say(fn () => await(async(fn () => $pdo->exec("INSERT INTO t VALUES ('d')")))), json_encode($pdo->inTransaction()), "\n";
@@ -151,7 +151,7 @@ $server->get('/bound', function () use ($open, $endless, &$over) {
     return Response::text(var_export(await($task) === str_repeat('v', 100), true));
 });
 $server->get('/sync', function () use ($open) {
-    // Something goes on while what was written goes to the disk; not each time, since that may be done before.
+    // Other tasks run while data is written to the disk; not each time, since the write may end before.
     $pdo = $open('sync');
     $pdo->exec('CREATE TABLE t (a)');
     for ($i = 0, $during = false; $i < 10000 && !$during; $i++) {
@@ -164,7 +164,7 @@ $server->get('/sync', function () use ($open) {
     return Response::text(var_export($during && $pdo->query('SELECT count(*) FROM t')->fetchColumn() === $i, true));
 });
 $server->get('/cache', function () use ($open, $endless, $say, &$over) {
-    // Of one cache nobody waits inside: its locks are the thread's.
+    // No wait is allowed inside a shared cache: its locks belong to the thread.
     $name = 'file:shared?mode=memory&cache=shared';
     [$one, $two] = [new PDO("sqlite:$name"), new PDO("sqlite:$name")];
     $one->exec('CREATE TABLE t (a)');
@@ -173,7 +173,7 @@ $server->get('/cache', function () use ($open, $endless, $say, &$over) {
     $name = 'file:called?mode=memory&cache=shared';
     [$one, $two] = [new PDO("sqlite:$name"), new PDO("sqlite:$name")];
     $one->exec('CREATE TABLE t (a); INSERT INTO t VALUES (1)');
-    // Not in functions of the program's either, nor in another connection that these use.
+    // Nor in the program's own SQL functions, nor in another connection that these use.
     $one->sqliteCreateFunction('nap', fn () => delay(0.001));
     $own = $open();
     $one->sqliteCreateFunction('ask', function () use ($own, $endless, &$over) { usleep(1); $over = true; return $own->query($endless)->fetchColumn(); });
@@ -183,7 +183,7 @@ $server->get('/cache', function () use ($open, $endless, $say, &$over) {
     return Response::text('done');
 });
 $server->get('/blob', function () use ($endless, $say, &$over) {
-    // Streams of BLOBs do not wait, and are refused where somebody is inside or in a transaction.
+    // BLOB streams do not wait, and are refused while another task is inside the connection or in a transaction.
     $over = false;
     $db = new SQLite3('blob');
     $db->createFunction('is_over', function () use (&$over) { return (int) $over; });
@@ -208,7 +208,7 @@ $server->get('/blob', function () use ($endless, $say, &$over) {
     return Response::text(json_encode([$db->backup($copy), $copy->querySingle('SELECT b FROM t'), $db->close()]));
 });
 $server->get('/closed', function () use ($say) {
-    // Who queues for a connection that is closed, and opened again at the same place, has nothing to give back.
+    // A task that queues for a connection that is closed and reopened at the same address has nothing to release.
     $db = new SQLite3('closed');
     $db->exec('CREATE TABLE t (a); BEGIN');
     $tasks = array_map(fn () => async(fn () => $say(fn () => @$db->exec('INSERT INTO t VALUES (1)'))), [1, 2]);
@@ -224,7 +224,7 @@ $server->get('/closed', function () use ($say) {
 });
 $kept = [];
 $server->get('/fiber', function () use (&$kept) {
-    // Fibers of the program's that are suspended inside SQLite, and go on when their handler has ended, or never.
+    // The program's Fibers are suspended inside SQLite, and resume after the end of their handler, or never.
     foreach ([0, 1] as $i) {
         $pdo = new PDO('sqlite::memory:');
         $pdo->sqliteCreateFunction('pause', fn () => Fiber::suspend('paused'));
@@ -234,7 +234,7 @@ $server->get('/fiber', function () use (&$kept) {
     return Response::text(json_encode([$paused, (new PDO('sqlite::memory:'))->query('SELECT 1')->fetchColumn()]));
 });
 $server->get('/suspended', function () use (&$kept, &$pdo, $say) {
-    // Who comes to a connection that such a Fiber is inside of is told, whether he runs where it began or not.
+    // A call to a connection with such a Fiber inside is refused, in whichever handler it was started.
     $kept[2] ??= (function () use (&$pdo) {
         $pdo = new PDO('sqlite::memory:');
         $pdo->sqliteCreateFunction('pause', fn () => Fiber::suspend());
@@ -253,7 +253,7 @@ $server->get('/resumed', function () use (&$kept) {
     return Response::text(json_encode([$got, (new PDO('sqlite::memory:'))->query('SELECT 2')->fetchColumn()]));
 });
 $server->get('/callbacks', function () {
-    // Functions, collations and authorizers are called where PHP is, and may wait themselves.
+    // Functions, collations and authorizers are called on PHP's stack, and may wait themselves.
     $pdo = new PDO('sqlite::memory:');
     $pdo->sqliteCreateFunction('nap', function ($x) { delay(0.001); return $x * 2; });
     $pdo->sqliteCreateAggregate('plus', fn ($c, $r, $x) => $c + $x, fn ($c) => $c);

@@ -43,7 +43,7 @@ $server->get('/pid', fn () => Response::text((string) getmypid()));
 $server->get('/fatal', function () { trigger_error('the end', E_USER_ERROR); });
 PHP, 'workers: 1', array_map(fn ($name) => "-dextension=$name", array_filter(['pdo', 'pdo_sqlite'], fn ($name) => is_file(ini_get('extension_dir') . "/$name.so"))));
 $ask = function (string $target) use ($server): string {
-    // A worker that has ended is replaced.
+    // A worker that has exited is replaced.
     try { return (string) $server->get($target); } catch (Exception $e) { return $e->getMessage(); }
 };
 $wait = function (string $state) use ($ask) {
@@ -59,7 +59,7 @@ foreach (['/wait', '/wait', '/shared', '/shared'] as $target) {
     $clients[] = $client = $server->connect();
     $client->start('GET', $target);
 }
-// The second on the shared connection has not begun: it queues.
+// The second handler of the shared connection has not started: it queues.
 $wait('4 0');
 $clients[3]->cut();
 $wait('3 0');
@@ -71,11 +71,11 @@ echo $server->get('/count'), "\n", $server->get('/exit')->status, "\n";
 $clients[] = $client = $server->connect();
 $client->start('GET', '/shared');
 $wait('2 1');
-// The others cannot go on, and what they were inside of is not touched any more.
+// The others cannot continue, and the connections that they were using are not touched again.
 echo $server->get('/fatal')->status, "\n", $clients[1]->answer()->status, ' ', $client->answer()->status, "\n";
 $wait('0 0');
 echo $server->get('/count'), "\n";
-// What a killed worker has not committed was never there.
+// Uncommitted changes of a killed worker are lost.
 $client = $server->connect();
 $client->start('GET', '/shared');
 $wait('1 0');

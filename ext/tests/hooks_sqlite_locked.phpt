@@ -74,7 +74,7 @@ foreach (['query', 'execute', 'sqlite3'] as $by) {
     $server->get('/go/commits');
     echo ' ', $other->answer(), ' ', $server->get("/write/$by"), "\n";
 }
-// SQLite3 executes its statement once more for the rows.
+// SQLite3 executes its statement again to read the rows.
 echo $server->get('/words'), "\n";
 var_dump($server->stop());
 echo preg_replace('/^\S+ /m', '', $server->logged('/warning .*SQLite/')), "\n";

@@ -24,7 +24,7 @@ $write = function (string $word) use ($writes) {
     $statement->fetchColumn();
     return $statement;
 };
-// Has a lock on the file as long as it has not read all.
+// Holds a lock on the file until all rows are read.
 $server->get('/read', function () use ($reads, &$goes, &$is_reading) {
     $rows = $reads->query('SELECT word FROM words');
     $rows->fetchColumn();
@@ -49,7 +49,7 @@ $server->get('/reset', function () use ($sqlite3, &$is_reading) {
     $statement->reset();
     return Response::json(['reading' => $is_reading]);
 });
-// SQLite3 executes it once more for its rows.
+// SQLite3 executes the statement once more to read its rows.
 $server->get('/results', function () use ($sqlite3, &$is_reading) {
     $sqlite3->query("INSERT INTO words VALUES ('results 1'), ('results 2') RETURNING word")->fetchArray();
     return Response::json(['reading' => $is_reading]);
@@ -71,7 +71,7 @@ $server->get('/exit', function () use ($write) {
     $statement = $write('exited');
     exit;
 });
-// The next call ends it, before its own rows are counted.
+// The next call ends the statement before it counts its own rows.
 $server->get('/catch', function () use ($throw, $writes, &$is_reading) {
     try {
         $throw('caught');
@@ -80,14 +80,14 @@ $server->get('/catch', function () use ($throw, $writes, &$is_reading) {
     $count = $writes->exec("UPDATE words SET word = word WHERE word = 'caught 1'");
     return Response::json(['reading' => $is_reading, 'changed' => $count]);
 });
-// A connection that is gone before the task that ends its statement.
+// A connection that is freed before the task that ends its statement.
 $server->get('/close-all', function () use ($file) {
     $own = new PDO("sqlite:$file", options: [PDO::ATTR_TIMEOUT => 20]);
     $statement = $own->query("INSERT INTO words VALUES ('gone 1'), ('gone 2') RETURNING word");
     $statement->fetchColumn();
     throw new Exception('thrown');
 });
-// An array that a function of PHP's is in the middle of has it.
+// The statement is in an array that an internal function of PHP is processing.
 $server->get('/function', function () use ($write, &$is_reading) {
     $all = [$write('function')];
     array_splice($all, 0, 1);
@@ -122,11 +122,11 @@ foreach ($words as $target => $word) {
     $began = microtime(true);
     $server->get('/go');
     $took = microtime(true) - $began;
-    // Whether what is freed after the answer was made has waited, it does not say.
+    // For the other targets the body does not show whether the freed statement had to wait.
     $answer = $writer->answer();
     echo "$target: ", in_array($target, ['close', 'reset', 'results', 'free', 'catch']) ? $answer : $answer->status, ', ', $reader->answer();
     echo ', others ', $took < 5 ? 'went on' : "waited $took s";
-    // A task may be about to write it.
+    // A task may not have written the row yet.
     for ($deadline = microtime(true) + WAIT_S; ($count = json_decode($server->get("/count/$word")->body)) < 2 && microtime(true) < $deadline;) {
         usleep(2000);
     }

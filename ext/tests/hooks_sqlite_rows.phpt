@@ -32,7 +32,7 @@ foreach ($open as $kind => $new) {
         $prepared->execute(['who' => $who]);
         return $prepared;
     };
-    // So many rows are read of a statement, or of a query.
+    // Reads this number of rows of a statement, or of a query.
     $server->get("/$kind/execute/{who}/{rows}", function (string $who, int $rows) use ($execute, $next, &$shared) {
         $shared = $execute($who);
         return Response::json(array_map(fn () => $next($shared), array_fill(0, $rows, null)));
@@ -41,7 +41,7 @@ foreach ($open as $kind => $new) {
         $shared = $database->query(strtr($sql, [':who' => "'$who'"]));
         return Response::json(array_map(fn () => $next($shared), array_fill(0, $rows, null)));
     });
-    // With another handler that ends meanwhile.
+    // While another handler ends.
     $server->get("/$kind/wait/{who}", function (string $who) use ($database, $sql, $next, $all, &$arrived) {
         $rows = $database->query(strtr($sql, [':who' => "'$who'"]));
         $found = [$next($rows)];
@@ -69,7 +69,7 @@ foreach ($open as $kind => $new) {
         })->await());
     });
 }
-// The handler reads on what a task has asked for.
+// The handler continues to read a statement that a task has executed.
 $server->get('/task-of-mine/{kind}', function (string $kind) use ($open, $sql, $next, $all, &$shared) {
     $database = $open[$kind]();
     [$first, $shared] = async(function () use ($database, $sql, $next) {
@@ -78,8 +78,8 @@ $server->get('/task-of-mine/{kind}', function (string $kind) use ($open, $sql, $
     })->await();
     return Response::json([$first, $next($shared)]);
 });
-// A function that SQLite calls frees a statement whose handler has ended meanwhile.
-// A handler of its own would keep the server, and memcheck would find all of it at the end.
+// A function called by SQLite frees a statement whose handler has ended meanwhile.
+// A strong reference in the handler would keep the server, and memcheck would report it at the end.
 $weak = WeakReference::create($server);
 $server->get('/freed/{kind}', function (string $kind) use ($weak, $open, $sql, $next, &$kept) {
     $kept = ['database' => $open[$kind](), 'state' => 'read'];
@@ -95,7 +95,7 @@ $server->get('/free/{kind}', function (string $kind) use (&$kept, $next) {
     while (!isset($kept['state'])) {
         delay(0.001);
     }
-    // SQLite3 executes it twice.
+    // SQLite3 executes the statement twice.
     $free = function () use (&$kept) {
         $kept['state'] = $kept['state'] === 'ended' ? 'ended' : 'inside';
         while ($kept['state'] !== 'ended') {
@@ -118,7 +118,7 @@ $ini = array_map(fn ($name) => "-dextension=$name", array_filter(['pdo', 'pdo_sq
 $server = new TestServer($program, ini: $ini);
 foreach (['pdo', 'sqlite3'] as $kind) {
     foreach (['execute', 'query'] as $how) {
-        // The fourth is none.
+        // Three rows exist; the fourth read returns none.
         foreach ([0, 1, 2, 3, 4] as $rows) {
             echo "$kind $how: ", $server->get("/$kind/$how/alice/$rows"), ', then ', $server->get('/rest'), ' ', $server->get('/rest'), "\n";
         }

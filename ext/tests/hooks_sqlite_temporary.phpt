@@ -43,7 +43,7 @@ foreach (['pdo', 'sqlite3'] as $kind) {
     });
     $server->get("/shared/$kind/read", function () use (&$shared, &$unread) {
         make($shared);
-        // Not to its end: a table that is being read could not be dropped.
+        // Reads only the first row: a table that is being read could not be dropped.
         $unread[] = $rows = $shared->query('SELECT * FROM "se""cret"');
         $rows instanceof PDOStatement ? $rows->fetch() : $rows->fetchArray();
         return Response::json(null);

@@ -51,7 +51,7 @@ $server->get('/pdo/{way}/{mode}', function (string $way, int $mode) use ($connec
 $ways3 = [
     'query' => fn (SQLite3 $db, PDOStatement $rows) => $rows->execute() && $rows->fetchColumn() && $db->query($insert),
     'execute' => fn (SQLite3 $db, PDOStatement $rows) => $rows->execute() && $rows->fetchColumn() && $db->prepare($insert)->execute(),
-    // This one has always told.
+    // PHP itself reports this case.
     'reset' => function (SQLite3 $db, PDOStatement $rows) use ($insert) {
         $statement = $db->prepare($insert);
         $result = $statement->execute();
@@ -74,7 +74,7 @@ $server->get('/sqlite3/{way}/{throws}', function (string $way, int $throws) use 
     restore_error_handler();
     return Response::json($said);
 });
-// Its own variables go when it returns.
+// The local variables are freed when the handler returns.
 $shared = $connect();
 $server->get('/return', function () use ($connect, $write, $shared) {
     $statement = $write($shared);
@@ -86,7 +86,7 @@ $state = '';
 $to = function (string $next) use (&$state) { $state = $next; };
 $until = function (string $wanted) use (&$state) { while ($state !== $wanted) { delay(0.002); } };
 $shared->sqliteCreateFunction('until', function (string $wanted) use ($until, $to) { $to('inside'); $until($wanted); return 1; });
-// Is inside the connection while another handler frees a statement of it, which ends when this one leaves.
+// This query runs in the connection while another handler frees a statement, which ends after the query.
 $server->get('/inside', fn () => Response::json($shared->query("SELECT until('freed')")->fetchColumn()));
 $server->get('/freed/{told}', function (string $told) use ($connect, $write, $shared, $until, $to) {
     $statement = $write($shared);
@@ -106,7 +106,7 @@ $server->get('/next', fn () => Response::json($shared->query('SELECT COUNT(*) FR
 PHP;
 $ini = array_map(fn ($name) => "-dextension=$name", array_filter(['pdo', 'pdo_sqlite', 'sqlite3'], fn ($name) => is_file(ini_get('extension_dir') . "/$name.so")));
 $server = new TestServer($program, ini: $ini);
-// fetchAll() of PHP 8.5 tells by itself, and gives no rows.
+// fetchAll() of PHP 8.5 reports the error itself and returns no rows.
 foreach (['closeCursor', 'execute', 'fetchColumn', 'fetchAll', 'variable', 'function'] as $way) {
     foreach (['silent' => PDO::ERRMODE_SILENT, 'warning' => PDO::ERRMODE_WARNING, 'throws' => PDO::ERRMODE_EXCEPTION] as $name => $mode) {
         echo "$way, $name: ", $server->get("/pdo/$way/$mode"), "\n";
@@ -125,7 +125,7 @@ foreach (['told', 'left'] as $told) {
     }
     $inside->start('GET', '/inside');
     echo "$told: ", $inside->answer(), ', ', $freed->answer()->status;
-    // The next on the same fiber is not told.
+    // The next handler on the same fiber gets no error.
     echo ', next: ', $server->get('/next'), ' ', $server->get('/next'), "\n";
 }
 var_dump($server->stop());

@@ -6,7 +6,7 @@ fermata
 <?php
 require __DIR__ . '/server.inc';
 
-// Answers a line only when `count` connections have sent one: nobody gets one unless all wait at the same time.
+// Replies only after `count` connections have sent a line: no handler gets a reply unless all wait at the same time.
 $peer = stream_socket_server('tcp://127.0.0.1:0');
 $address = stream_socket_get_name($peer, false);
 $server = new TestServer(<<<'PHP'

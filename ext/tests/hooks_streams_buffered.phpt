@@ -11,7 +11,7 @@ Fermata\Runtime::hook(...Fermata\Hook::cases());
 $pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
 $wait = function (string $file) { for ($i = 0; $i < 5000 && !is_file($file); $i++) { delay(0.002); clearstatcache(); } return is_file($file); };
 $ask = fn (string $name) => "*2\r\n\$3\r\nGET\r\n$" . strlen($name) . "\r\n$name\r\n";
-/** Answers the commands of the first handler with one write when the second queues for the stream. */
+/** Replies to the commands of the first handler in one write, while the second queues for the stream. */
 $server->get('/start', function () use ($server, $pair, $wait) {
     $server->defer(function () use ($pair, $wait) {
         for ($i = 0; $i < 10; $i++) { fgets($pair[1]); }

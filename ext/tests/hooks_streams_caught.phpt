@@ -9,7 +9,7 @@ require __DIR__ . '/server.inc';
 $server = new TestServer(<<<'PHP'
 Fermata\Runtime::hook(...Fermata\Hook::cases());
 $pairs = $at = [];
-/** Answers each line with two, of which the second comes when it may. */
+/** Sends two replies to each line, the second one only when it is permitted. */
 $server->get('/start/{how}', function (string $how) use ($server, &$pairs, &$at) {
     $pairs[$how] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
     $server->defer(function () use ($how, &$pairs, &$at) {

@@ -10,7 +10,7 @@ $server = new TestServer(<<<'PHP'
 Fermata\Runtime::hook(...Fermata\Hook::cases());
 foreach (['two', 'output'] as $name) { $pair[$name] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0); }
 $server->error(fn (Throwable $error) => Response::text($error->getMessage(), 503));
-/* The second reply to a handler has not come when it ends. */
+/* The second reply to a handler arrives after its end. */
 $server->get('/start', function () use ($server, $pair) {
     foreach ($pair as [, $peer]) {
         $server->defer(function () use ($peer) {

@@ -14,7 +14,7 @@ stream_set_read_buffer($pair[0], 0);
 $server->get('/start', function () use ($server, $pair) {
     $server->defer(function () use ($pair) {
         while (($line = fgets($pair[1])) !== false) {
-            // In two parts, of which each is waited for.
+            // Replies in two parts, with a pause before each.
             delay(0.002);
             fwrite($pair[1], 'value of ');
             delay(0.002);
@@ -23,7 +23,7 @@ $server->get('/start', function () use ($server, $pair) {
     });
     return Response::text('started');
 });
-/** As php-amqplib does. */
+/** Waits like php-amqplib. */
 $wait = function (bool $toRead) use ($pair): void {
     $read = $toRead ? [$pair[0]] : null;
     $write = $toRead ? null : [$pair[0]];
@@ -45,7 +45,7 @@ $server->get('/tasks/{id}', function (string $id) use ($ask) {
     return Response::text(implode(', ', all(...array_map(fn (int $n) => fn () => $ask("$id-$n"), [1, 2, 3, 4]))));
 });
 $server->get('/ask/{id}', fn (string $id) => Response::text($ask("$id-1") . ', ' . $ask("$id-2")));
-// Who asks and does not read leaves its way to the next.
+// A handler that only waits for writability, and then leaves, releases the stream to the next one.
 $server->get('/leave/{id}', function (string $id) use ($pair, $wait) { $wait(false); return Response::text('left'); });
 PHP);
 echo $server->get('/start'), "\n";

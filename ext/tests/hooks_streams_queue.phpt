@@ -14,10 +14,10 @@ use Fermata\Pool;
 Fermata\Runtime::hook(...Fermata\Hook::cases());
 $say = function (callable $call) { try { return var_export($call(), true); } catch (Throwable $e) { return $e::class . ': ' . preg_replace('~/\S+\.php:\d+~', 'FILE', $e->getMessage()); } };
 $pair = fn () => stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
-/** Answers each line, after a while. */
+/** Replies to each line with a delay. */
 $answer = function ($peer) { while (($line = fgets($peer)) !== false) { delay(0.001); fwrite($peer, 'to ' . $line); } };
 [$shared, $peer] = $pair();
-/** Two lines belong together, of a protocol that nobody knows. */
+/** An unknown protocol in which two lines belong together. */
 $server->get('/shared/{id}', function (Request $request) use ($shared) {
     $id = $request->route('id');
     fwrite($shared, "$id-1\n");
@@ -46,7 +46,7 @@ $server->get('/tasks', function () use ($pair, $answer) {
     $ask = fn (string $what) => function () use ($mine, $what) { fwrite($mine, "$what\n"); return trim(fgets($mine)); };
     return Response::text(implode(' ', all(...array_map($ask, ['one', 'two', 'three', 'four']))));
 });
-/** One reads as long as it lasts, others write, which must not wait for it. */
+/** One task reads until the end; others write and must not wait for it. */
 $duplex = function ($mine, $peer) {
     $reader = async(function () use ($mine) { fwrite($mine, "hello\n"); $lines = []; while (count($lines) < 3) { $lines[] = trim(fgets($mine)); } return implode(' ', $lines); });
     $large = str_repeat('x', 1_000_000) . "\n";
@@ -84,9 +84,9 @@ $server->get('/accept', function () {
     $clients = array_map(fn () => stream_socket_client('tcp://' . stream_socket_get_name($listener, false)), [1, 2]);
     return Response::text(implode(' ', array_map(fn ($accept) => get_resource_type(await($accept)), $accepts)));
 });
-/** Ends those who answer. */
+/** Stops the tasks that reply. */
 $server->get('/stop', function () use ($shared, $sockets) { fclose($shared); socket_close($sockets[0]); return Response::text('stopped'); });
-/** Of two handlers; the second one waits for the first, until that has closed it, has given it back, or for too long. */
+/** Of two handlers, the second waits until the first has closed or released the stream, or until the time-out. */
 $server->get('/hold/{how}', function (Request $request) use (&$held, $pair, $say) {
     [$held, $peer] = $pair();
     $mutex = new Mutex();

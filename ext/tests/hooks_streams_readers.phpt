@@ -8,7 +8,7 @@ require __DIR__ . '/server.inc';
 
 $server = new TestServer(<<<'PHP'
 Fermata\Runtime::hook(Fermata\Hook::Streams);
-// Runs as far as the wait inside of it.
+// Runs a task until it waits.
 $begin = function (callable $work) {
     $begun = false;
     $task = async(function () use ($work, &$begun) {
@@ -28,7 +28,7 @@ $reads = [
     'unbuffered' => function ($stream) { stream_set_read_buffer($stream, 0); return fread($stream, 100); },
     'filtered' => function ($stream) { stream_filter_append($stream, 'string.toupper', STREAM_FILTER_READ); return fread($stream, 4); },
 ];
-// What the second one gets is there with that of the first, or comes later.
+// Data for the second task arrives together with that of the first, or later.
 $server->get('/{how}/{when}', function (string $how, string $when) use ($begin, $reads) {
     [$ours, $theirs] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
     stream_set_timeout($ours, 60);
@@ -42,7 +42,7 @@ $server->get('/{how}/{when}', function (string $how, string $when) use ($begin, 
     }
     $got[] = $second->await();
     fwrite($theirs, "third\n");
-    // With a filter PHP reads on until it has all that fits its buffer.
+    // With a filter, PHP reads until its buffer is full or the stream ends.
     fclose($theirs);
     $got[] = $third->await();
     return Response::json($got);

@@ -35,7 +35,7 @@ $server->get('/ended', function () use ($say) {
     return Response::text('done');
 });
 $server->get('/library', function () use ($say) {
-    // A library that holds its stream itself: what was interrupted in an answer must not take the next answer for its own.
+    // A library that keeps its stream: after an interrupted response it must not read the next response as its own.
     $listener = stream_socket_server('tcp://127.0.0.1:0');
     $name = stream_socket_get_name($listener, false);
     echo $say(fn () => timeout(0.01, fn () => file_get_contents("http://$name/"))), "\n";
@@ -45,7 +45,7 @@ $server->get('/library', function () use ($say) {
     return Response::text('done');
 });
 $server->get('/handling', function () use ($say) {
-    // The constructor turns warnings into exceptions while it opens; not those of others.
+    // While it opens the URL, the constructor turns warnings into exceptions, but not those of other tasks.
     $listener = stream_socket_server('tcp://127.0.0.1:0');
     $name = stream_socket_get_name($listener, false);
     $task = async(fn () => new SplFileObject("http://$name/"));

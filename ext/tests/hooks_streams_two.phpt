@@ -19,7 +19,7 @@ $server->get('/copy', function () use ($say) {
     $writer = async(function () use (&$a, $all) { fwrite($a, $all); fclose($a); });
     $copy = async(fn () => stream_copy_to_stream($b, $c));
     delay(0.01);
-    // It waits until there is room in $c, and will read from $b again.
+    // The copy waits for room in $c, and will read from $b again.
     echo $say(fn () => fclose($b)), "\n", $say(fn () => fclose($c)), "\n";
     $reader = async(function () use ($d) { $len = 0; while (!feof($d)) { $len += strlen(fread($d, 100000)); } return $len; });
     echo await($copy), "\n";
@@ -38,7 +38,7 @@ $server->get('/put', function () use ($say) {
     return Response::text('done');
 });
 $server->get('/both', function () use ($say) {
-    // One that two keep open, in both orders of beginning and end, and one that another waits inside.
+    // A stream that two copies use, which end in the order of their start; then one inside which another task waits.
     $log = fopen('both', 'w+');
     $copies = [];
     foreach ([0, 1] as $i) {
@@ -66,7 +66,7 @@ $server->get('/both', function () use ($say) {
     return Response::text('done');
 });
 $server->get('/wrapper', function () use ($say) {
-    // What is waited for is in a function of the program's, which the copy has called.
+    // The wait is in a method of the program's stream wrapper, which the copy has called.
     stream_wrapper_register('slow', get_class(new class {
         public $context;
         public static int $pieces = 0;

@@ -10,9 +10,9 @@ $server = new TestServer(<<<'PHP'
 Fermata\Runtime::hook(...Fermata\Hook::cases());
 $pairs = [];
 foreach (['lines', 'redis', 'silent'] as $name) { $pairs[$name] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0); }
-/* fread() returns less than was asked for when no more has come, since PHP 8.4 without a look at the socket as well. */
+/* fread() returns early if no more bytes are available; since PHP 8.4 it may not even check the socket. */
 $bytes = function ($stream, int $len) { for ($bytes = ''; strlen($bytes) < $len && ($more = fread($stream, $len - strlen($bytes))) !== false && $more !== '';) { $bytes .= $more; } return $bytes; };
-/** Answers what came at once with one write per line or command, after a while. */
+/** Replies to all input that arrived together, with one write per line or command, after a delay. */
 $server->get('/start', function () use ($server, $pairs, $bytes) {
     $server->defer(function () use ($pairs) {
         while (($line = fgets($pairs['lines'][1])) !== false) { delay(0.02); fwrite($pairs['lines'][1], "value of $line"); }
@@ -23,7 +23,7 @@ $server->get('/start', function () use ($server, $pairs, $bytes) {
             $words = [];
             for ($left = (int) substr($line, 1); $left > 0; $left--) { $len = (int) substr(fgets($peer), 1); $words[] = substr($bytes($peer, $len + 2), 0, $len); }
             delay(0.02);
-            /* In pieces, and of every kind that the replies to one command may be nested in. */
+            /* In pieces, and with every kind of nested reply. */
             foreach (["*2\r\n$", strlen($words[1]) . "\r\n$words[1]", "\r\n%1\r\n+key\r\n*-", "1\r\n"] as $piece) { fwrite($peer, $piece); delay(0.001); }
         }
     });

@@ -17,7 +17,7 @@ $context = stream_context_create(['ssl' => ['local_cert' => $file, 'verify_peer'
 $listener = stream_socket_server('tcp://127.0.0.1:0', $code, $message, STREAM_SERVER_BIND | STREAM_SERVER_LISTEN, $context);
 $name = stream_socket_get_name($listener, false);
 
-/** Both ends in one worker: neither handshake could end if one held it. */
+/** Both ends are in one worker: neither handshake could complete if one blocked the worker. */
 $pair = function () use ($listener, $name, $context) {
     [$theirs, $ours] = all(
         function () use ($listener) {

@@ -8,7 +8,7 @@ pdo_sqlite
 <?php
 require __DIR__ . '/server.inc';
 
-// SQLite without its hook is such a driver.
+// SQLite without its hook represents such a driver.
 $program = <<<'PHP'
 Fermata\Runtime::hook(Fermata\Hook::Sleep);
 $file = __DIR__ . '/database';
@@ -47,7 +47,7 @@ foreach (['method', 'text'] as $begin) {
         $begun++;
         echo "$begin $how: ", $server->get('/next'), "\n";
     }
-    // Others queue until it has ended.
+    // Other handlers queue until the transaction is over.
     $slow = $server->connect();
     $slow->start('GET', "/$begin/slow");
     $begun++;
@@ -59,7 +59,7 @@ foreach (['method', 'text'] as $begin) {
 $server->get('/text/commit');
 echo 'commit: ', $server->get('/next'), "\n";
 var_dump($server->stop());
-// The log has no more than some of them a second.
+// The log limits these lines per second.
 var_dump((bool) preg_match('/a handler has ended in the middle of a transaction of a driver of PDO, which was begun in .* and is rolled back/', $server->log()));
 echo $server->logged('/could not/');
 ?>

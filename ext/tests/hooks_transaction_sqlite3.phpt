@@ -52,7 +52,7 @@ foreach (['own', 'extended'] as $kind) {
         $begun++;
         echo "$kind $how: ", $server->get("/$kind/next"), "\n";
     }
-    // Others queue until it has ended.
+    // Other handlers queue until the transaction is over.
     $slow = $server->connect();
     $slow->start('GET', "/$kind/begin/slow");
     $begun++;
@@ -67,7 +67,7 @@ foreach (['own', 'extended'] as $kind) {
 echo 'pool: ', $server->get('/pool'), "\n";
 echo 'closed: ', $server->get('/extended/begin/closed')->status, "\n";
 var_dump($server->stop());
-// The log has no more than some of them a second.
+// The log limits these lines per second.
 var_dump((bool) preg_match('/a handler has ended in the middle of a transaction of SQLite3, which was begun in .* and is rolled back/', $server->log()));
 echo $server->logged('/could not/');
 ?>

@@ -78,7 +78,7 @@ $cases = [
         $f = async(fn () => $jobs->run('count')); delay(0); $f->cancel();
         $shown = shown(fn () => await($f));
         all(...$busy);
-        // No process has counted it.
+        // No process has run it.
         return [$shown, max(all(fn () => $jobs->run('count'), fn () => $jobs->run('count'))) <= 2];
     },
     'in time' => fn () => shown(fn () => timeout(0.02, fn () => $jobs->run('pid', 0.2))),
@@ -89,12 +89,12 @@ $server->get('/', fn () => Response::json(array_keys($cases)));
 foreach ([fn () => $server->jobs(), fn () => (new Server)->jobs(processes: 0), fn () => $jobs->add('sum', fn () => 1)] as $wrong) {
     echo shown($wrong), "\n";
 }
-PHP, ini: ['-dextension=posix'], environment: ['JOB_MS' => (string) (WAIT_S * 200), 'VALGRIND_OPTS' => '--leak-check=no']); // a fatal error leaves PHP's heap as it is
+PHP, ini: ['-dextension=posix'], environment: ['JOB_MS' => (string) (WAIT_S * 200), 'VALGRIND_OPTS' => '--leak-check=no']); // a fatal error does not free PHP's heap
 foreach (json_decode($server->get('/')->body) as $case) {
     echo "$case: ", $server->get('/' . rawurlencode($case))->body, "\n";
 }
 var_dump($server->stop());
-// With PHP 8.5 a trace follows a fatal error.
+// PHP 8.5 prints a trace after a fatal error.
 echo preg_replace('~^((PHP )?(Fatal error: .*)?|Stack trace:|#\d+ .*)\n~m', '', $server->output());
 ?>
 --EXPECT--

@@ -11,7 +11,7 @@ $server->post('/', fn (Request $r) => Response::json(count($r->json())), bodyByt
 $server->websocket('/ws', message: fn (WebSocket $socket, Message $message) => $socket->send((string) count($message->json())));
 PHP);
 
-// "Ez", "FY" and "G8" have one hash of PHP's string function, and so have all words of them.
+// "Ez", "FY" and "G8" have the same hash in PHP, and so have all concatenations of equal numbers of them.
 $strings = [''];
 while (count($strings) < 50_000) {
     $strings = array_merge(...array_map(fn ($word) => ["{$word}Ez", "{$word}FY", "{$word}G8"], $strings));

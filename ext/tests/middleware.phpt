@@ -7,7 +7,7 @@ fermata
 require __DIR__ . '/server.inc';
 
 $server = new TestServer(<<<'PHP'
-/** Notes its name on the way in and on the way out. */
+/** Records its name before and after the handler. */
 function mark(string $name): Closure
 {
     return function (Request $request, callable $next) use ($name): Response|Hold {

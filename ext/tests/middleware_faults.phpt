@@ -31,7 +31,7 @@ $server->get('/fatal', fn () => Response::text('fine'), [function () {
     return Response::text('not reached');
 }]);
 $server->get('/memory', fn () => Response::text('fine'), [fn () => Response::text(str_repeat('x', 100_000_000))]);
-PHP, ini: ['-dmemory_limit=32M'], environment: ['VALGRIND_OPTS' => '--leak-check=no']); // a fatal error leaves PHP's heap as it is
+PHP, ini: ['-dmemory_limit=32M'], environment: ['VALGRIND_OPTS' => '--leak-check=no']); // a fatal error does not free PHP's heap
 $pid = $server->get('/')->body;
 foreach (['caught', 'thrown', 'wrong-handler', 'wrong-middleware', 'no-request', 'exit'] as $name) {
     echo "$name: ", $server->get("/$name")->status, ' ', var_export($server->get('/')->body === $pid, true), "\n";

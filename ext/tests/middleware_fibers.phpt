@@ -45,7 +45,7 @@ foreach ($connections as $target => $connection) {
     $answer = $connection->answer();
     echo rtrim("$target: " . trim($answer) . " {$answer->header('id')}"), "\n";
 }
-// A client that leaves while its files are in use.
+// A client leaves while its files are in use.
 $connection = $server->connect();
 $connection->start('POST', '/upload?id=7', ...$form('three'));
 usleep(5000);

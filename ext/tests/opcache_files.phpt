@@ -28,7 +28,7 @@ $server->get('/settings', fn () => Response::json([ini_get('opcache.file_update_
 PHP, 'workers: 1, limits: new Limits(handlers: 1)', [...$opcache, '-dopcache.enable_cli=1']);
 $say = fn (string ...$targets) => print implode(', ', array_map(fn ($target) => $server->get($target)->body, $targets)) . "\n";
 $say('/write/new/one/0', '/run/new');
-// Later than its start less two seconds, and earlier than now less two.
+// Later, a file of three seconds ago is newer than two seconds before the start, and older than two seconds.
 sleep(2);
 $say('/write/view/first/3', '/run/view', '/run/view');
 $say('/write/view/second/4', '/run/view', '/run/view');

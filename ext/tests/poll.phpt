@@ -65,7 +65,7 @@ $client->start('GET', '/wait');
 while ($server->get('/wake')->body !== 'yes');
 echo $client->answer(), "\n";
 var_dump(Fermata\Poll::inHandler());
-// A worker that stops does not wait for it, and says nothing of it.
+// A worker that stops does not wait for the poll, and logs nothing about it.
 echo $server->get('/background'), "\n";
 var_dump($server->stop());
 ?>

@@ -32,7 +32,7 @@ $server->get('/ended', function () use ($open, $say) {
     $pool = new Pool($open, size: 1, waitSeconds: 0.2);
     $number = fn () => $pool->use(fn (stdClass $it) => $it->number);
     $first = $number();
-    // After an exception nobody knows what is open in an object of a library, unless the program says how that is ended.
+    // After an exception, the state of a library's object is unknown, unless the program provides a reset.
     echo $say(fn () => $pool->use(fn () => throw new LogicException('mine'))), ' ', $number() - $first, "\n";
     $kept = new Pool($open, size: 1, reset: fn (stdClass $it) => null);
     $which = fn () => $kept->use(fn (stdClass $it) => $it->number);
@@ -43,7 +43,7 @@ $server->get('/ended', function () use ($open, $say) {
     $task = async(fn () => $pool->use(fn () => delay(60)));
     delay(0.001);
     echo $say($number), "\n";
-    // One that waits is ended just when it gets its turn.
+    // A waiting task that is cancelled exactly when its turn comes.
     $next = async($number);
     delay(0.001);
     $task->cancel();

@@ -32,7 +32,7 @@ $server->post('/none', (new Fermata\Pusher('2', 'none', 'secret'))->answerAuthor
 $server->get('/', fn () => Response::text('well'));
 PHP);
 $form = ['Content-Type' => 'application/x-www-form-urlencoded'];
-// The vector of Pusher's documentation.
+// The test vector of Pusher's documentation.
 $asked = 'socket_id=1234.1234&channel_name=private-foobar';
 $answer = $server->request('POST', '/auth?as=yes', $form, $asked);
 echo $answer, ' ', $answer->header('content-type'), ' ', $answer->header('x-through'), ' ', $answer->header('x-own'), "\n";

@@ -32,7 +32,7 @@ thrown(fn() => new Mercure(corsOrigins: [1]));
 thrown(fn() => mercure_publish('news', 'nobody runs'));
 thrown(fn() => mercure_publish([], 'no topic'));
 
-/** What a server says that is not started. */
+/** Prints the error of a server that does not start. */
 $started = function (callable $with): void {
     $server = new Server(listen: 'http://127.0.0.1:0', workers: 1);
     $with($server);
@@ -63,18 +63,18 @@ Fermata\Exception\MisuseError: events of a webhook are a list of Fermata\Pusher\
 Fermata\Exception\ConfigurationException: Fermata\Pusher: the application's id "a/b" has to be 1 to 64 letters, digits, '-', '_' or '.': it is part of a path
 Fermata\Exception\ConfigurationException: Fermata\Pusher: the secret of the application "2" is empty; give it one of at least 16 characters
 Fermata\Exception\ConfigurationException: Fermata\Pusher: invalid value: integer `-1`, expected u64
-Fermata\Exception\ConfigurationException: Fermata\Pusher: path: another application has ""; give all the same
-Fermata\Exception\ConfigurationException: Fermata\Mercure: Mercure is spoken already: a server has one hub
+Fermata\Exception\ConfigurationException: Fermata\Pusher: path: another application has ""; use one path for all
+Fermata\Exception\ConfigurationException: Fermata\Mercure: Mercure is already enabled: a server has one hub
 Fermata\Exception\ConfigurationException: Fermata\Mercure: mercure.publisher: the key is not the public key in PEM that RS256 needs
 TypeError: Fermata\Mercure::__construct(): Argument #10 ($corsOrigins) must be a string or a list of at least one string
 Fermata\Exception\MisuseError: mercure_publish() belongs to a running server; elsewhere publish over HTTP, by Symfony\Component\Mercure\Hub
 TypeError: mercure_publish(): Argument #1 ($topics) must be a string or a list of at least one string
-Fermata\Exception\ConfigurationException: shared_prefix "": everybody could subscribe to every channel of the program; give a beginning such as "live."
-Fermata\Exception\ConfigurationException: shared_prefix "pusher:2:": it is the hub's own; give a beginning such as "live."
-Fermata\Exception\ConfigurationException: shared_prefix "live.more.": it begins as that of another application; give a beginning such as "live."
-Fermata\Exception\ConfigurationException: two applications have the id "1" or the key of it; give each its own
-Fermata\Exception\ConfigurationException: Mercure: nobody could subscribe: set MERCURE_SUBSCRIBER_JWT_KEY, or subscriber_key in [mercure], or let clients without a token in by anonymous
-Fermata\Exception\ConfigurationException: shared_prefix "mercure:x": it is the hub's own; give a beginning such as "live."
+Fermata\Exception\ConfigurationException: shared_prefix "": any client could subscribe to every channel of the application; use a prefix such as "live."
+Fermata\Exception\ConfigurationException: shared_prefix "pusher:2:": it is reserved for the hub; use a prefix such as "live."
+Fermata\Exception\ConfigurationException: shared_prefix "live.more.": it overlaps the prefix of another application; use a prefix such as "live."
+Fermata\Exception\ConfigurationException: two applications have the id "1" or its key; use distinct ones
+Fermata\Exception\ConfigurationException: Mercure: no client could subscribe: set MERCURE_SUBSCRIBER_JWT_KEY, or subscriber_key in [mercure], or let clients without a token in by anonymous
+Fermata\Exception\ConfigurationException: shared_prefix "mercure:x": it is reserved for the hub; use a prefix such as "live."
 Fermata\Exception\ConfigurationException: there already is a handler for GET /app/{key}; remove one of the two
 Fermata\Exception\ConfigurationException: webhook: its url cannot be used: it begins neither with http:// nor with https://; give http://HOST/PATH or https://HOST/PATH
 Fermata\Exception\ConfigurationException: event_bytes_max (Limits eventBytes) is 65536, and events of Pusher and Mercure need 104096; raise it, or lower eventDataBytesMax of Fermata\Pusher

@@ -142,7 +142,7 @@ preg_match("/MisuseError: [^:]*/", $many->log(), $found);
 echo $found[0], "\n";
 ?>
 --EXPECT--
-{"SCRIPT_NAME":"/index.php","REQUEST_METHOD":"POST","GATEWAY_INTERFACE":"CGI/1.1","SERVER_SOFTWARE":"fermata","REQUEST_URI":"/params?a=1&b[]=2","QUERY_STRING":"a=1&b[]=2","HTTP_HOST":"test","HTTP_X_NAME":"one, two","HTTP_COOKIE":"a=1; b=2","HTTP_AUTHORIZATION":"Basic YWRhOnNlOmNyZXQ=","CONTENT_TYPE":"text/x","HTTP_CONTENT_TYPE":"text/x","CONTENT_LENGTH":"4","HTTP_CONTENT_LENGTH":"4","REMOTE_ADDR":"127.0.0.1","SERVER_ADDR":"127.0.0.1","SERVER_PROTOCOL":"HTTP/1.1","SERVER_NAME":"test","REQUEST_SCHEME":"http","PHP_AUTH_USER":"ada","PHP_AUTH_PW":"se:cret"}
+{"SCRIPT_NAME":"/index.php","REQUEST_METHOD":"POST","GATEWAY_INTERFACE":"CGI/1.1","SERVER_SOFTWARE":"fermata","REQUEST_URI":"/params?a=1&b[]=2","QUERY_STRING":"a=1&b[]=2","HTTP_HOST":"test","HTTP_X_NAME":"one, two","HTTP_COOKIE":"a=1; b=2","HTTP_AUTHORIZATION":"Basic YWRhOnNlOmNyZXQ=","CONTENT_TYPE":"text/x","HTTP_CONTENT_TYPE":"text/x","CONTENT_LENGTH":"4","HTTP_CONTENT_LENGTH":"4","REMOTE_ADDR":"127.0.0.1","SERVER_ADDR":"127.0.0.1","SERVER_PROTOCOL":"HTTP/1.1","SERVER_NAME":"test","REQUEST_SCHEME":"http","PHP_AUTH_USER":"ada","REMOTE_USER":"ada","PHP_AUTH_PW":"se:cret"}
 bool(true)
 bool(true)
 bool(true)
@@ -156,8 +156,8 @@ HTTP/1.0
 200 [[],[],null,null,[],false,"","","files","PHPSESSID","1440"]
 200 custom 200 data|s:6:"custom";more|i:1; 200 4
 200 5 200 1
-418 printed and left {"content-type":["text/html; charset=utf-8"],"x-one":["1"],"set-cookie":["a=b"]}
-302  {"location":["/there"]}
+418 printed and left {"content-type":["text/html; charset=UTF-8"],"x-one":["1"],"set-cookie":["a=b"]}
+302  {"content-type":["text/html; charset=UTF-8"],"location":["/there"]}
 500 The server has failed to answer; its log tells why. {"content-type":["text/plain; charset=utf-8"]}
 200 [[],[],null,null,[],false,"","","files","PHPSESSID","1440"] {"content-type":["application/json"]}
 200 Fermata\Exception\MisuseError {"content-type":["text/plain; charset=utf-8"]}

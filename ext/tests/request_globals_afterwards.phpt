@@ -12,7 +12,7 @@ $server->get('/{name}', function (Request $request) {
     $name = $request->route('name');
     register_shutdown_function(function () use ($request, $name) {
         $gate = getenv('TEST_FOLDER') . "/$name";
-        // The client makes it when it has the answer.
+        // The client creates the file when it has received the response.
         for ($i = 0; $i < 500 && !file_exists($gate); $i++) {
             usleep(10_000);
         }
@@ -31,7 +31,7 @@ foreach (['one', 'waits', 'large', 'two'] as $name) {
     touch("$folder/$name");
     echo "$answer->status ", strlen($answer->body), "\n";
 }
-// Two in one write, the second of which closes.
+// Two requests in one write; the second closes the connection.
 $client = $server->connect();
 $client->send("GET /three HTTP/1.1\r\nHost: test\r\nX-One: 3\r\n\r\nGET /four HTTP/1.1\r\nHost: test\r\nX-One: 4\r\nConnection: close\r\n\r\n");
 foreach (['three', 'four'] as $name) {

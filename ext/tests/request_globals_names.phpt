@@ -26,7 +26,7 @@ foreach ([
     echo $server->get('/cookies', ['Cookie' => $cookies]), "\n";
 }
 echo $server->get('/cookies', ['Cookie' => ['a=1', 'a=2; b=3']]), "\n";
-// No cookies, and none of the request before.
+// No cookies, and none of the previous request.
 echo $server->get('/cookies'), "\n";
 
 $fields = ['plain', 'list[]', 'list[]', 'deep[a][b]', 'after[]x', 'open[', 'twice[[x]', 'wrong]', 'between[a]b[c]', 'nested[[a]]'];
@@ -34,7 +34,7 @@ $form = implode('', array_map(fn (string $field) => "--x\r\nContent-Disposition:
     . implode('', array_map(fn (string $field) => "--x\r\nContent-Disposition: form-data; name=\"$field\"; filename=\"\"\r\n\r\n\r\n", ['none', 'none[]x'])) . "--x--\r\n";
 echo $server->connect()->request('POST', '/files', ['Content-Type' => 'multipart/form-data; boundary=x'], $form), "\n";
 
-// Names that PHP would store in one chain.
+// Names that PHP would store in one hash chain.
 $server = new TestServer(<<<'PHP'
 $server->get('/', function (Request $r) {
     $r->fillGlobals();

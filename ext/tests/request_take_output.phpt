@@ -44,7 +44,7 @@ $server->get('/{what}', function (Request $request) use (&$of) {
     }
     return new Response(200, json_encode($request->takeOutput()));
 });
-// What this test prints would be output of the handlers'.
+// Print later: output of the test would count as output of the handlers.
 $answers = '';
 $engine = new Engine($server);
 foreach (['nothing', 'headers', 'open', 'throws', 'taken', 'without', 'nothing'] as $what) {
@@ -62,11 +62,12 @@ nothing: HTTP/1.1 200 OK
 
 
 headers: HTTP/1.1 200 OK
-Content-Type: text/html; charset=utf-8
+Content-Type: text/html; charset=UTF-8
+X-Early: yes
 
 printed [false,[]]
 open: HTTP/1.1 200 OK
-Content-Type: text/html; charset=utf-8
+Content-Type: text/html; charset=UTF-8
 
 first SECOND THIRD body 2
 throws: HTTP/1.1 500 Internal Server Error

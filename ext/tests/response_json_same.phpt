@@ -29,7 +29,7 @@ $values = [
         }
     },
 ];
-// Every byte that ends or fills up eight, alone and among others.
+// Every byte at each position of an eight-byte word, alone and among others.
 for ($byte = 0; $byte < 128; $byte++) {
     for ($before = 0; $before < 17; $before += 3) {
         for ($after = 0; $after < 9; $after += 4) {
@@ -37,7 +37,7 @@ for ($byte = 0; $byte < 128; $byte++) {
         }
     }
 }
-// Around the bound of what is small.
+// Lengths around the limit of the small buffer.
 for ($len = 495; $len < 520; $len++) {
     $values[] = str_repeat('x', $len);
     $values[] = ['k' => str_repeat('x', $len)];

@@ -54,7 +54,7 @@ $connection->start('GET', '/throws');
 $connection->head();
 try { echo $connection->chunks(), "\n"; } catch (Exception $e) { echo "not whole\n"; }
 
-// Others are served while a client does not read, and printing ends when it leaves.
+// Other clients are served while one does not read, and printing stops when it leaves.
 $slow = $server->connect();
 $slow->start('GET', '/flood');
 $slow->head();

@@ -45,7 +45,7 @@ $server->get('/type', function (Request $request) {
     header('Content-Type: text/x-sent');
     return Response::relayed(200, 'body', []);
 });
-// What this test prints would be output of the handlers'.
+// Print later: output of the test would count as output of the handlers.
 $answers = '';
 $engine = new Engine($server);
 foreach (['/sent', '/after', '/type', '/after'] as $path) {
@@ -60,12 +60,12 @@ echo $answers;
 ?>
 --EXPECT--
 plain: 201 body {"Content-Type":["a\/b"],"X-One":["1","2"],"x-one":["3"]}
-no type: 200 body {"Content-Type":["text\/html; charset=utf-8"]}
+no type: 200 body {"Content-Type":["text\/html; charset=UTF-8"]}
 no body: 204  {"X-Empty":[""]}
 types: 200  {"X-Int":["7"],"X-List":["1.5","an object"],"7":["number"]}
-framing: 200 b {"Content-Type":["text\/html; charset=utf-8"]}
+framing: 200 b {"Content-Type":["text\/html; charset=UTF-8"]}
 last type counts: 200 b {"Content-Type":["c\/c"]}
-cookies: 200 b {"Content-Type":["text\/html; charset=utf-8"],"Set-Cookie":["a=b","c=d"]}
+cookies: 200 b {"Content-Type":["text\/html; charset=UTF-8"],"Set-Cookie":["a=b","c=d"]}
 Fermata\Exception\MisuseError: the status must be 200 to 599, not 199
 Fermata\Exception\MisuseError: the status must be 200 to 599, not 600
 Fermata\Exception\MisuseError: the value of header "X-One" has a line break or another control character
@@ -81,7 +81,7 @@ Set-Cookie: sent=1
 
 body
 HTTP/1.1 200 OK
-Content-Type: text/html; charset=utf-8
+Content-Type: text/html; charset=UTF-8
 Content-Length: 4
 X-After: a
 
@@ -92,7 +92,7 @@ Content-Length: 4
 
 body
 HTTP/1.1 200 OK
-Content-Type: text/html; charset=utf-8
+Content-Type: text/html; charset=UTF-8
 Content-Length: 4
 X-After: a
 

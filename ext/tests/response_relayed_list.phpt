@@ -13,7 +13,7 @@ final class Emptying
     public function __toString(): string
     {
         $GLOBALS['list'] = [];
-        // What is freed is another's by now.
+        // Reuse memory that was freed.
         $GLOBALS['others'] = array_map(static fn (int $number): array => [$number, "other $number", 'other'], range(1, 100));
         return $this->throws ? throw new Exception('of its own') : 'of an object';
     }
@@ -21,7 +21,7 @@ final class Emptying
 
 function made(bool $throws): array
 {
-    // No literals: those are never freed.
+    // No literals: PHP never frees them.
     return [new Emptying($throws), str_repeat('b', 3), strrev('dc')];
 }
 
@@ -36,7 +36,7 @@ try {
 }
 var_dump($list);
 
-// Added to while it is read.
+// A list that grows while it is read.
 $list = [new class { function __toString(): string { $GLOBALS['list'][] = 'added'; return 'of an object'; } }, strrev('dc')];
 echo json_encode(Response::relayed(200, '', ['X-List' => &$list])->headers()), ' ', count($list), "\n";
 ?>

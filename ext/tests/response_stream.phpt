@@ -12,7 +12,7 @@ var_dump($response->status(), $response->body(), $response->header('content-type
 $typed = Response::stream((fn() => yield 'a')(), headers: ['Content-Type' => 'text/csv']);
 var_dump($typed->header('Content-Type'), $typed->withHeader('X-B', '2')->header('x-b'));
 
-// It is not called before a client wants it, and freed with the response.
+// The callable is not called without a client, and is freed with the response.
 $destroyed = new class { public function __destruct() { echo "freed\n"; } };
 $lazy = Response::stream(function () use ($destroyed) { echo "never\n"; yield 'x'; });
 unset($destroyed, $lazy);

@@ -16,12 +16,12 @@ $server = new TestServer('putenv("REVOLT_DRIVER_SUPPRESS_ISSUE_10496=1"); requir
 
 use Revolt\EventLoop;
 EventLoop::setDriver(new Fermata\Revolt\Driver());
-// Allowed here, and not in a worker: the log says so, and nothing else suffers.
+// Allowed here but not in a worker: there it is logged and has no other effect.
 EventLoop::onSignal(SIGTERM, fn () => null);
 function shown(callable $work): string {
     try { return json_encode($work()); } catch (Throwable $e) { return $e::class . ': ' . $e->getMessage(); }
 }
-/** Waits in the loop of Revolt, wherever it is called. */
+/** Waits in Revolt's loop, wherever it is called. */
 function later(float $seconds, mixed $value): mixed {
     $suspension = EventLoop::getSuspension();
     EventLoop::delay($seconds, fn () => $suspension->resume($value));
@@ -74,7 +74,7 @@ PHP, ini: ['-dextension=posix']);
 foreach (json_decode($server->get('/')->body) as $case) {
     echo "$case: ", $server->get('/case/' . rawurlencode($case))->body, "\n";
 }
-// Others are served while a handler is suspended.
+// Other clients are served while a handler is suspended.
 $slow = $server->connect();
 $slow->start('GET', '/slow');
 while ($server->get('/log')->body !== '["slow begins"]');
@@ -87,7 +87,7 @@ $server->get('/quick');
 unset($gone);
 while ($server->get('/left')->body !== '1');
 echo "left\n";
-// The timer that never ends does not keep the worker.
+// A timer that never ends does not keep the worker running.
 $log = $server->wait('~a task failed and nobody awaited it: (.*)~')[1];
 echo preg_replace('~ in /.*~', '', $log), "\n";
 

@@ -6,7 +6,7 @@ fermata
 <?php
 use Fermata\{Response, Server};
 
-// It is never run, which would be said here.
+// Suppress the warning about a server that is never run.
 register_shutdown_function(fn () => fclose(STDERR));
 $server = new Server();
 $weak = WeakReference::create($server);

@@ -25,14 +25,14 @@ $ask = function () use ($engine) {
 };
 $ask();
 $ask();
-// Changed in its place, if nobody else has it.
+// The array is changed in place if there is no other reference.
 $others['HTTP_PROXY'] = 'http://attacker';
 $ask();
 $ask();
 unset($others['HTTP_PROXY']);
 $ask();
 for ($i = 0; $i < 100; $i++) {
-    // Another one at the same place.
+    // Another array, possibly at the same address.
     $others = null;
     $others = $i % 2 ? ["HTTP_X_NAME" => "given $i"] : ["X_$i" => 'a'];
     $ask();

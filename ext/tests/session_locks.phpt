@@ -43,7 +43,7 @@ $cookie = ['Cookie' => 'own=' . str_repeat('a', 32)];
 echo $server->get('/count', $cookie), "\n";
 $count = fn () => preg_match('/i:(\d+);/', file_get_contents($server->folder() . '/sess_' . str_repeat('a', 32)), $found) ? $found[1] : 'none';
 
-// Somebody else has the session.
+// Another process holds the session.
 $lock = fopen($server->folder() . '/sess_' . str_repeat('a', 32), 'r');
 flock($lock, LOCK_EX);
 echo $server->get('/timeout', $cookie), "\n", $server->get('/swallowed', $cookie), "\n", $count(), "\n";
@@ -56,12 +56,12 @@ for ($i = 0; $i < 20; $i++) {
     $files[] = (string) $server->connect()->request('GET', '/static/file.txt');
 }
 echo implode(' ', array_unique($files)), ' ', $count(), "\n";
-// One of those that wait leaves.
+// One of the waiting clients leaves.
 array_pop($waiting)->cut();
 flock($lock, LOCK_UN);
 echo $waiting[0]->answer()->status, "\n";
 
-// Both workers at once, again and again.
+// Both workers at the same time, repeatedly.
 $clients = [];
 for ($i = 0; $i < 12; $i++) {
     $clients[] = $one = $server->connect();
@@ -69,7 +69,7 @@ for ($i = 0; $i < 12; $i++) {
 }
 $counts = array_map(fn ($client) => (int) $client->answer()->body, $clients);
 sort($counts);
-// The one that has left may have counted among them.
+// The client that left may have been counted as well.
 echo count(array_unique($counts)), ' ', json_encode(end($counts) - $counts[0] <= 12 && $count() >= end($counts)), "\n";
 echo $server->stop(), $server->logged('/error|stopping at once/'), "\n";
 array_map(unlink(...), glob($server->folder() . '/sess_*'));

@@ -6,7 +6,7 @@ fermata
 <?php
 require __DIR__ . '/server.inc';
 
-/* PHP makes `1` of `on`, and nothing of `off`. */
+/* PHP's INI parser turns `on` into `1`, and `off` into an empty string. */
 $code = '$server->get("/", fn () => Response::text(str_repeat("long ", 2_000)));';
 foreach (['on', 'off', '"on"', '"off"'] as $value) {
     $answer = (new TestServer($code, 'workers: 1', ["-dfermata.compression=$value"]))

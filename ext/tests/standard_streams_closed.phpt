@@ -37,7 +37,7 @@ foreach (['0' => '<&-', '1' => '>&-', '2' => '2>&-', 'all' => '<&- >&- 2>&-', 'c
         ['CLOSES' => $closed === '' ? '1' : ''] + getenv(),
     );
     $get = function (string $target) use ($folder): string {
-        // The socket's file is there a moment before the server listens.
+        // The socket file exists a moment before the server listens.
         for ($deadline = microtime(true) + WAIT_S; microtime(true) < $deadline; usleep(2000)) {
             if ($stream = @stream_socket_client("unix://$folder/socket")) {
                 break;

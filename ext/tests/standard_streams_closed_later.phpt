@@ -24,7 +24,7 @@ $server->get('/print', function () {
 });
 PHP);
 echo $server->get('/close'), "\n", $server->get('/job'), "\n";
-// Each would take the lowest descriptor that is free.
+// Each connection would get the lowest free descriptor.
 $connections = [];
 for ($i = 0; $i < 3; $i++) {
     $connections[] = $server->connect();
@@ -33,7 +33,7 @@ for ($i = 0; $i < 3; $i++) {
 echo $answer, "\n", $server->get('/print'), "\n";
 var_dump($server->stop());
 echo $server->output();
-var_dump(str_contains($server->log(), "\nwritten\n"));
+var_dump(str_contains($server->log(), " written\n"));
 ?>
 --EXPECT--
 200 [[true,true,true],false,["null","output","log"]]

@@ -12,7 +12,7 @@ $file = __DIR__ . '/asked';
 file_put_contents($file, 'abc');
 $server->get('/wait', function () use ($file, &$goes) {
     $sizes = [filesize($file), is_link($file)];
-    // Which leaves alone what PHP remembers, unlike the end of a handler.
+    // Unlike the end of a handler, this write does not clear PHP's stat cache.
     file_put_contents("$file.waits", '');
     while (!$goes) {
         delay(0.002);

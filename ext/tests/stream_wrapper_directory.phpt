@@ -33,7 +33,7 @@ $close = function (callable $close) {
     } catch (Fermata\Exception\MisuseError $e) {
         $refused = strtok($e->getMessage(), ';');
     }
-    // Takes the memory that was freed.
+    // Reuses the memory that was freed.
     $taken = [];
     for ($i = 0; $i < 50; $i++) {
         $taken[] = fopen('php://memory', 'r+');

@@ -34,7 +34,7 @@ $server->get('/waiting', fn () => Response::json(Slow::$waits));
 $server->get('/other', function () use ($shared) {
     Slow::$goes = true;
     try {
-        // Longer than PHP's buffer, which it moves then.
+        // Longer than PHP's buffer, which is therefore moved.
         return Response::text('read ' . strlen(stream_get_line($shared, 1 << 20, "\n")));
     } catch (Fermata\Exception\MisuseError $e) {
         return Response::text($e->getMessage());

@@ -36,7 +36,7 @@ $server->get('/read/{by}', fn (string $by) => Response::json(file_get_contents($
 $server->get('/list/{by}', fn (string $by) => Response::json(scandir($addresses[$by])));
 $server->get('/include/{by}', fn (string $by) => Response::json(include $addresses[$by]));
 $server->get('/data', fn () => Response::json(file_get_contents('data:,url')));
-// One that opens itself goes on to be refused.
+// A stream that opens itself is still refused.
 class Loop extends Slow
 {
     public function stream_open(string $path): bool { delay(0.002); return fopen($path, 'r') !== false; }
@@ -64,14 +64,14 @@ $open = function (string $how, array $bys, array $order) use ($server): void {
     }
 };
 foreach (['read', 'list'] as $how) {
-    // The same at the same time; then one that ends before another which began later.
+    // The same file concurrently; then one that ends before another that started later.
     $open($how, ['x', 'x'], [0, 1]);
     $open($how, ['x', 'y'], [0, 1]);
     $open($how, ['x'], [0]);
     $open($how, ['y'], [0]);
 }
 echo $server->get('/loop'), "\n";
-// Meanwhile PHP takes what is opened for a part of what is included, which must not come from a URL.
+// During an include PHP treats an opened stream as part of it, which must not come from a URL.
 $server->get('/again');
 [$x, $y] = [$server->connect(), $server->connect()];
 foreach (['x' => $x, 'y' => $y] as $by => $connection) {

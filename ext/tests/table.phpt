@@ -73,12 +73,12 @@ thrown(fn () => Column::int(''));
 thrown(fn () => Column::string('x', 0));
 thrown(fn () => new Table(1, [(new ReflectionClass(Column::class))->newInstanceWithoutConstructor()]));
 
-// Memory goes with the object.
+// The memory is freed with the object.
 for ($i = 0; $i < 2000; $i++) {
     (new Table(1 << 20, [Column::string('x', 1 << 10)]))->set('a', ['x' => 'y']);
 }
 
-// Nothing stays of calls, also of those that fail.
+// Calls leak no memory, nor do calls that fail.
 $work = function () use ($table): void {
     for ($i = 0; $i < 1000; $i++) {
         $table->set('a', ['name' => "n$i", 7 => $i]);
@@ -156,7 +156,7 @@ Fermata\Exception\MisuseError: column "name" takes a string, not null
 Fermata\Exception\MisuseError: the table has no column "nothing"
 Fermata\Exception\MisuseError: column "name" has strings, which nothing can be added to
 Fermata\Exception\MisuseError: column "votes" takes an int, not float
-Fermata\Exception\MisuseError: the sum is beyond what 64 bits hold
+Fermata\Exception\MisuseError: the sum does not fit into 64 bits
 Fermata\Exception\MisuseError: the opposite of PHP_INT_MIN is no int
 Fermata\Exception\MisuseError: foreach gives copies of rows, so not by reference; set() changes one
 Error: Cannot modify readonly property Fermata\Table::$rows

@@ -25,7 +25,7 @@ for ($n = 0; $n < 5000; $n++) {
 array_map(fn (int $child) => pcntl_waitpid($child, $status), $children);
 var_dump($table->value('sum', 'first'));
 
-// Killed wherever it is, also in the middle of a change.
+// Kill the child at any point, also in the middle of a change.
 for ($round = 0; $round < 50; $round++) {
     if (($child = pcntl_fork()) === 0) {
         for ($n = 0; true; $n++) {
@@ -35,7 +35,7 @@ for ($round = 0; $round < 50; $round++) {
     }
     usleep(mt_rand(100, 3000));
     posix_kill($child, SIGKILL);
-    // As a zombie it is dead enough.
+    // A zombie counts as dead.
     $table->increment('sum', 'first');
     $table->set("other$round", []);
     foreach ($table as $key => $row) {

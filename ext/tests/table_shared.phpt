@@ -62,7 +62,7 @@ $server->every(0.001, function () use ($table, $pids) {
 }, inEachWorker: true);
 PHP, 'workers: 3', ini: [...(PHP_VERSION_ID < 80500 ? ['-dzend_extension=opcache'] : []), '-dopcache.enable_cli=1', ...(JIT_WORKS ? ['-dopcache.jit=tracing', '-dopcache.jit_buffer_size=32M'] : []), ...SLOW]);
 
-/** Once more when the worker that was to answer is killed. */
+/** Repeats the request if the worker that handles it is killed. */
 function body(string $path): string
 {
     global $server;

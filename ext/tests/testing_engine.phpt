@@ -95,7 +95,7 @@ try {
     echo $error->getMessage(), "\n";
 }
 
-// The next one begins anew, and is stopped with its object.
+// The next engine starts without state, and stops with its object.
 $server = new Server();
 $server->get('/', fn () => Response::text((string) count(Channel::get('news')->history())));
 $server->get('/later', function () {

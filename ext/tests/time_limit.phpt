@@ -10,7 +10,7 @@ $server = new TestServer(<<<'PHP'
 $server->get('/', fn () => Response::text((string) ini_get('max_execution_time')));
 $server->get('/limited', function () { set_time_limit(1); return Response::text((string) ini_get('max_execution_time')); });
 $server->get('/endless', function () { set_time_limit(1); for (;;) {} });
-PHP, environment: ['VALGRIND_OPTS' => '--leak-check=no']); // a fatal error leaves PHP's heap as it is
+PHP, environment: ['VALGRIND_OPTS' => '--leak-check=no']); // a fatal error does not free PHP's heap
 echo $server->get('/limited'), "\n", $server->get('/'), "\n";
 echo $server->get('/endless')->status, "\n";
 $server->wait('/Maximum execution/');

@@ -58,7 +58,7 @@ $server->get('/drop', function () use (&$kept) { $kept = null; return Response::
 $server->post('/throw', fn (Request $request) => throw new Exception($request->file('f')->name));
 $server->post('/exit', fn (Request $request) => $request->files() && exit(1));
 $server->post('/fatal', function (Request $request) { $request->files(); eval('final class Twice {} final class Twice {}'); });
-PHP, environment: ['FERMATA_UPLOAD_DIRECTORY' => $folder, 'VALGRIND_OPTS' => '--leak-check=no']); // a fatal error leaves PHP's heap as it is
+PHP, environment: ['FERMATA_UPLOAD_DIRECTORY' => $folder, 'VALGRIND_OPTS' => '--leak-check=no']); // a fatal error does not free PHP's heap
 $left = fn () => temporary_files($folder);
 $connection = $server->connect();
 $large = str_repeat("0123456789\r\n--", 100_000);
@@ -77,7 +77,7 @@ echo $ask('/file', [['f', 'x', 'content']])->status, ' ', $left(), ' ', $connect
 foreach (['/throw', '/exit', '/nothing'] as $target) {
     echo $target, ' ', $ask($target, [['f', 'x', 'content']])->status, ' ', $left(), "\n";
 }
-// A client that leaves in the middle.
+// A client leaves in the middle of its upload.
 [$headers, $body] = form([['f', 'x', $large]]);
 $other = $server->connect();
 $other->send("POST / HTTP/1.1\r\nHost: a\r\nContent-Type: {$headers['Content-Type']}\r\nContent-Length: " . strlen($body) . "\r\n\r\n" . substr($body, 0, 500_000));

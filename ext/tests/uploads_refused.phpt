@@ -63,4 +63,4 @@ field bytes: 413 The fields of the form are larger than 4096 bytes (body_memory_
 400 The multipart body ends before its last delimiter; send all of it.
 400 A multipart delimiter is malformed; end its line with CRLF, and the last with --.
 500 The server cannot store the body; its log tells why.
-[worker 0] a temporary file in /nonexistent cannot be written: No such file or directory (os error 2); free space there or set upload_directory
+[worker 0] cannot write a temporary file in /nonexistent: No such file or directory (os error 2); free space there or set upload_directory

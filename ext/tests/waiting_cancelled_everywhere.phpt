@@ -21,7 +21,7 @@ $worlds = [
     'await' => function () {
         $inner = null; $ended = 0;
         return [function () use (&$inner, &$ended) { $inner = async(function () use (&$ended) { turns(3); $ended++; return 'done'; }); return await($inner); },
-            // What was begun by async() is not the one who awaits it: it goes on.
+            // A task started by async() is not cancelled with the task that awaits it.
             function () use (&$inner, &$ended) { if ($inner) { await($inner); } return $inner && $ended !== 1 ? 'the inner task was ended' : ''; }];
     },
     'all' => function () {
@@ -91,7 +91,7 @@ $worlds = [
     },
 ];
 
-/** How each cancels. */
+/** Ways to cancel. */
 $ways = [
     'task' => fn ($work) => [$task = async($work), fn () => $task->cancel()],
     'cancellation' => function ($work) { $cancellation = new Cancellation; return [async(fn () => $cancellation->run($work)), fn () => $cancellation->cancel()]; },

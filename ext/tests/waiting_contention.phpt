@@ -10,7 +10,7 @@ $server = new TestServer(<<<'PHP'
 $shared = new Mutex;
 $inside = 0;
 $order = '';
-/** Locks and unlocks again and again, without a pause: whoever unlocks asks for it at once. */
+/** Locks and unlocks repeatedly without a pause, and requests the lock again immediately. */
 $loop = function (string $name, int $rounds) use ($shared, &$inside, &$order): int {
     $mistakes = 0;
     for ($round = 0; $round < $rounds; $round++) {
@@ -34,13 +34,13 @@ $server->get('/loop/{name}', function (Request $r) use ($loop, &$arrived, &$orde
     for ($arrived++; $arrived < 2;) { delay(0.001); }
     return Response::json($loop($r->route('name'), 50));
 });
-// From when both are in their loops until one has ended, they take turns.
+// While both loops run, they alternate.
 $server->get('/order', function () use (&$order, $shared) {
     return Response::json([preg_match('/^(d{1,25}(cd){25,}c{0,25}|c{1,25}(dc){25,}d{0,25})$/', $order), $shared->isLocked()]);
 });
 
-// One holds something for a while, another waits for it with a time-out, and the loop is kept busy until both times are over.
-// So what the first gives comes when the second is to be ended and has not gone on yet: it takes it all the same.
+// One task holds a resource for a while, another waits for it with a time-out, and the loop is blocked until both times have passed.
+// So the resource is released when the waiting task is due to time out but has not resumed: the task gets it all the same.
 $late = function (callable $hold, callable $give, callable $take): string {
     for ($ms = 10; $ms < 10000; $ms *= 2) {
         $begin = hrtime(true);
@@ -53,7 +53,7 @@ $late = function (callable $hold, callable $give, callable $take): string {
         usleep($ms * 2000);
         [, $taken] = all($gives, $takes);
         if ($isInTime) { return $taken; }
-        // The machine was busy, and a time was over before this. Once more with longer ones.
+        // The machine was busy, and a time passed too early. Repeat with longer ones.
     }
     return 'never in time';
 };

@@ -38,7 +38,7 @@ $server->get('/fiber', function () {
 });
 PHP;
 $play = function (TestServer $server): void {
-    // Many at a time, so that their steps mix.
+    // Several concurrent requests, so that their steps interleave.
     for ($round = 0; $round < 3; $round++) {
         $clients = array_map(fn () => $server->connect(), range(1, 6));
         foreach ($clients as $at => $client) {
@@ -68,7 +68,7 @@ foreach (['trace' => 'Fermata\delay', 'profile' => 'fn=', 'coverage' => ''] as $
 }
 
 echo "-- debug\n";
-// An editor that steps into everything, and writes down where it was.
+// A debugger that steps into every call and records each position.
 file_put_contents("$folder/editor.php", <<<'PHP'
 <?php
 $listener = stream_socket_server('tcp://127.0.0.1:0');
@@ -100,7 +100,7 @@ $play(new TestServer($code, ini: ["-dzend_extension=$xdebug", '-dxdebug.mode=deb
 touch("$folder/end");
 proc_close($editor);
 $seen = json_decode(file_get_contents("$folder/seen"), true);
-// Before the wait, after it, inside of both tasks, before and after theirs: 6 requests of each kind.
+// Before and after the handler's wait, and before and after the wait in both tasks: 6 requests of each kind.
 foreach ([3, 5, 10, 11] as $line) {
     echo "line $line: ", $seen[$line] ?? 0, "\n";
 }

@@ -24,7 +24,7 @@ $server->get('/fails', function () use ($server) { $server->defer(fn () => throw
 PHP, 'workers: 2');
 foreach (['/defer' => 'first ends', '/fails' => 'tick 3'] as $target => $end) {
     echo $server->get($target)->status, "\n";
-    // What another worker does next comes after it.
+    // Later actions of another worker follow it.
     $server->waitForOutput("/$end/");
 }
 $server->waitForOutput('/worker /', 2);

@@ -34,7 +34,7 @@ $cases = [
 ];
 $server->get('/{case}', fn (Request $r) => Response::text(shown($cases[rawurldecode($r->route('case'))])));
 $server->get('/', fn () => Response::json(array_keys($cases)));
-// So many handlers at once that the pool grows, and is let go of again: with the fiber that the kept Fiber was begun on.
+// So many concurrent handlers that the pool grows and then shrinks, which frees the fiber on which the kept Fiber was started.
 $server->get('/many/left', function () { delay(0.01); $seen = $GLOBALS['cases']['left'](); delay(0.02); return Response::text($seen); });
 $server->get('/many/more', function () { delay(0.03); return Response::accepted(); });
 PHP, ini: ['-dfermata.fibers_idle_max=1']);

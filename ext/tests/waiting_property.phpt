@@ -5,11 +5,11 @@ fermata
 --FILE--
 <?php
 /*
- * A tree follows from its seed. A first run tells how many waits it has; then it is run again and ended at the first, the
- * second, … of them: by a client that leaves, a timeout(), a Cancellation, an exception, exit(), the memory limit. At that
- * wait it waits for something that never comes, of the kind it would have waited for anyway.
+ * Builds a tree from a seed. The first run counts its waits. Each further run ends the tree at one of them: by a client that
+ * leaves, a timeout(), a Cancellation, an exception, exit() or the memory limit. At this wait the tree waits for an event of the
+ * same kind that never happens.
  *
- * FERMATA_PHPT_SEEDS=FIRST-LAST chooses other trees. What fails is told as SEED WAY AT.
+ * FERMATA_PHPT_SEEDS=FIRST-LAST chooses other trees. A failure is printed as SEED WAY AT.
  */
 require __DIR__ . '/server.inc';
 
@@ -22,7 +22,7 @@ Runtime::hook(Hook::Sleep, Hook::Streams);
 
 final class Ended extends Exception {}
 
-/** Held by /keep as long as its client stays: what nobody else ever gets. */
+/** Resources held by /keep while its client is connected, which are therefore never available to others. */
 final class Held
 {
     public static Mutex $mutex;
@@ -32,7 +32,7 @@ final class Held
     public static array $sockets;
 }
 
-/** One request: what it has, what it has begun, and where it is to be ended. */
+/** A request: its resources, its finally blocks, and the wait at which it ends. */
 final class Run
 {
     public int $waits = 0;
@@ -56,7 +56,7 @@ final class Run
         };
     }
 
-    /** Counts that the finally block is run once. */
+    /** Counts the executions of the finally block. */
     public function guarded(callable $work): mixed
     {
         $id = count($this->began);
@@ -68,7 +68,7 @@ final class Run
     public function wrong(): string
     {
         foreach ($this->ended as $id => $times) {
-            // exit() and a fatal error run none; none may run twice.
+            // exit() and a fatal error skip finally blocks; no block may run twice.
             if ($times > 1 || ($times === 0 && $this->way !== 'exit')) { return "finally block $id ran $times times"; }
         }
         foreach ($this->mutexes as $depth => $mutex) {
@@ -87,7 +87,7 @@ final class Run
     }
 }
 
-/** A tree: something to be called with a Run. */
+/** Returns a tree: a closure that is called with a Run. */
 function tree(int $depth, bool $shielded): Closure
 {
     $part = fn (bool $inShield = false) => tree($depth + 1, $shielded || $inShield);
@@ -142,7 +142,7 @@ function tree(int $depth, bool $shielded): Closure
             $fiber->resume();
         },
         18 => function (Run $run) use ($one, $shielded) {
-            // Takes what happens inside as an answer, and waits once more.
+            // Catches the exception, and waits once more.
             try { $one($run); } catch (Ended | CancelledException) {}
             $run->guarded(fn () => delay(0));
         },
@@ -172,14 +172,14 @@ $server->get('/run/{seed}/{way}/{at}', function (Request $request) use (&$runs, 
     }
     return Response::text((string) $run->waits);
 });
-// Answers when the run has come to the wait where its client is to leave.
+// Responds when the run has reached the wait during which its client disconnects.
 $server->get('/reached', function (Request $request) use (&$runs) {
     while (!($runs[$request->query('id')] ?? null)?->reached) { delay(0.001); }
     return Response::text('');
 });
 $server->get('/check', function (Request $request) use (&$runs, $folder) {
     $run = $runs[$request->query('id')] ?? null;
-    // What is shielded, or is a task of its own, comes to its end after its handler.
+    // Shielded work and separate tasks complete after their handler.
     $wrong = '';
     for ($i = 0; $run && $i < 2000 && ($wrong = $run->wrong()) !== ''; $i++) { delay(0.005); }
     unset($runs[$request->query('id')]);
@@ -200,7 +200,7 @@ $server->get('/keep', function () use ($folder) {
 PHP, arguments: "workers: 1, control: 'unix:$control.sock'", ini: ['-dmemory_limit=64M', '-dfermata.blocking_call_ms=0'], environment: ['FOLDER' => "$control.d"]);
 mkdir("$control.d");
 
-/** Waits for a worker that is another one than before, and tells it what is never there. */
+/** Waits for a worker other than the previous one, and occupies the resources that are never released. */
 $keep = function () use ($server) {
     static $kept = 0, $pid = '';
     do {
@@ -212,7 +212,7 @@ $keep = function () use ($server) {
     $server->waitForOutput('~kept~', ++$kept);
     return $keeper;
 };
-/** A figure of all workers, read from the control socket. */
+/** Returns a metric of all workers, read from the control socket. */
 $figure = function (string $name) use ($control): int {
     $stream = stream_socket_client("unix://$control.sock");
     fwrite($stream, "GET /stats HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -229,7 +229,7 @@ foreach (range((int) $first, (int) $last) as $seed) {
     $wrong = $server->get("/check?id=$seed")->body;
     if ($waits < 1 || $wrong !== '') { echo "$seed: $waits waits, $wrong\n"; }
     foreach (['client', 'timeout', 'cancel', 'exception', 'exit', 'memory'] as $way) {
-        // A worker ends by the last one, which takes its time. Of very many waits some are left out.
+        // The last way crashes a worker, which is slow. If there are very many waits, some are skipped.
         $most = $way === 'memory' ? 1 + $seed % 2 : POINTS_MAX;
         for ($at = 1; $at <= $waits; $at += max(1, intdiv($waits, $most))) {
             if ($way === 'memory' && getenv('USE_ZEND_ALLOC') === '0') { break; }
@@ -241,7 +241,7 @@ foreach (range((int) $first, (int) $last) as $seed) {
                 $client->cut();
             } else {
                 $answer = $client->answer();
-                // What a race() has lost, or somebody has caught, is no failure.
+                // An exception that a race() discarded or a task caught is no failure.
                 if (!in_array($answer->status, $answers[$way], true)) { echo "$seed $way $at: $answer\n"; }
             }
             if ($way === 'memory') {
@@ -253,7 +253,7 @@ foreach (range((int) $first, (int) $last) as $seed) {
         }
     }
 }
-// The keeper waits. A figure is up to 100 ms old.
+// Only the /keep handler waits. A metric is up to 100 ms old.
 $deadline = microtime(true) + WAIT_S;
 while (($waiting = $figure('fibers_waiting')) !== 1 && microtime(true) < $deadline) { $server->get('/check?id=none'); usleep(20_000); }
 echo $waiting === 1 && $figure('tasks_queued') === 0 ? 'no fiber is left' : "$waiting fibers are left", "\n";

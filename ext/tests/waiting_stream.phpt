@@ -78,7 +78,7 @@ $until = function (string $text) use ($server) {
         usleep(1000);
     }
 };
-/** The chunks of an answer that has begun, and how they end. */
+/** Returns the chunks of a started response, and how it ends. */
 function chunks(Connection $c): string
 {
     $body = '';
@@ -126,7 +126,7 @@ $c->cut();
 $until('cleaned');
 echo $server->get('/now')->body, "\n";
 
-// Who waits in a stream when the server stops is ended, too.
+// A handler that waits in a stream is ended when the server stops.
 $c = $server->connect();
 $c->send("GET /left/delay HTTP/1.1\r\nHost: a\r\n\r\n");
 $c->until('begun');

@@ -20,7 +20,7 @@ $peer = new Peer(<<<'PHP'
             fwrite($stream, Codec::encodeClose($frame->closeCode, "you said $frame->closeReason"));
             exit;
         } elseif ($frame->opcode === Opcode::Binary) {
-            // In pieces, with a ping between.
+            // In fragments, with a ping before them.
             fwrite($stream, Codec::encode('ping', Opcode::Ping) . Codec::encode('bin', Opcode::Binary, fin: false)
                 . Codec::encode("\xff", Opcode::Continuation));
         } else {

@@ -10,7 +10,7 @@ use Fermata\WebSocket\Client;
 
 $peer = new Peer(<<<'PHP'
     function flood($stream, string $bytes): void {
-        // Takes what comes, so that the client's pongs do not stop it.
+        // Reads the client's pongs, so that they do not block the client.
         stream_set_blocking($stream, false);
         do {
             $read = [$stream];

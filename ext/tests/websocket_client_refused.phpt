@@ -57,9 +57,9 @@ MisuseError 0: the header "a\n" is malformed; leave out line breaks and control 
 MisuseError 0: timeout must be 0 to 86400 seconds, not -1
 ConnectionException 0: tcp://ADDRESS cannot be reached: Connection refused
 ConnectionException 403: the server has refused the WebSocket with status 403
-ProtocolException 1002: the answer is no HTTP/1.1 response; connect to a WebSocket server
-ProtocolException 1002: Sec-WebSocket-Accept is missing or answers another key
+ProtocolException 1002: the response is not HTTP/1.1; connect to a WebSocket server
+ProtocolException 1002: Sec-WebSocket-Accept is missing or does not match the key
 ConnectionException 0: tcp://ADDRESS cannot be reached: it has closed the connection without an answer
 ProtocolException 1002: the server has chosen a subprotocol that was not offered; choose one of those offered or none
-ProtocolException 1002: the server has agreed to an extension that was not offered; answer what was offered or nothing
+ProtocolException 1002: the server accepted an extension that was not offered; accept only an offered one or none
 TimeoutException 0: tcp://ADDRESS cannot be reached: it does not answer in time

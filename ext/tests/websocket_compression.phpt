@@ -19,7 +19,7 @@ $server->websocket('/channel', open: fn (WebSocket $socket) => $socket->join('ro
     options: new Options(compression: new Compression()));
 PHP);
 
-/** A connection and what it has agreed on. */
+/** Opens a connection; returns it with the negotiated extension. */
 function opened(TestServer $server, string $path, string $offer = 'permessage-deflate; client_max_window_bits'): Connection
 {
     $connection = $server->connect();
@@ -30,7 +30,7 @@ function opened(TestServer $server, string $path, string $offer = 'permessage-de
     return $connection;
 }
 
-/** The next message, told by how it came. */
+/** Prints the next message and whether it was compressed; returns the bytes of its payload on the wire. */
 function told(Connection $connection, ?InflateContext $context = null): int
 {
     $frame = $connection->frame(mayBeCompressed: true);

@@ -14,7 +14,7 @@ $server->websocket('/ws', message: function (WebSocket $socket, Message $message
     });
     $message == 'fatal' ? eval('class A { abstract function b(); }') : $socket->send($message);
 }, close: fn () => print("close() must not run any more\n"));
-PHP, environment: ['VALGRIND_OPTS' => '--leak-check=no']); // a fatal error leaves PHP's heap as it is
+PHP, environment: ['VALGRIND_OPTS' => '--leak-check=no']); // a fatal error does not free PHP's heap
 $pid = $server->get('/')->body;
 $other = $server->socket('/ws');
 $client = $server->socket('/ws');

@@ -59,7 +59,7 @@ foreach (['/rooms/1/ws?user=a', '/rooms/2/ws?user=wait', '/rooms/1/ws', '/rooms/
     }
     echo "\n";
 }
-// Not a handshake: the server refuses by itself.
+// Not a handshake: the server refuses without calling a handler.
 echo $server->get('/rooms/1/ws?user=a')->status, "\n";
 var_dump($server->stop());
 echo "-- output\n", $server->output(), "-- log\n", $server->logged('/ error /'), "\n";

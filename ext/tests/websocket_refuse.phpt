@@ -27,7 +27,7 @@ foreach (['plain', 'status', 'response', 'stream', 'broken', 'throw', 'bad', 'la
     $answer = $server->socket("/$how")->answer;
     echo "$how: ", trim((string) $answer), ' ', $answer->header('x-why') ?? $answer->header('retry-after'), "\n";
 }
-// Its pieces are chunks, and the connection may be used for a request afterwards.
+// The body is sent in chunks, and the connection can be used for another request.
 $connection = $server->connect();
 $refused = (new Client($connection, '/pieces'))->answer;
 echo 'pieces: ', $refused->status, ' ', $refused->header('transfer-encoding'), ' ', $connection->chunks(), "\n";

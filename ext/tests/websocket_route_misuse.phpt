@@ -13,6 +13,7 @@ $server = new Server(listen: 'http://127.0.0.1:0');
 $message = fn () => null;
 thrown(fn () => $server->websocket('/none'));
 thrown(fn () => $server->websocket('/both', new class extends WebSocketHandler {}, $message));
+thrown(fn () => $server->websocket('/unnamed', fn () => null));
 thrown(fn () => $server->websocket('nowhere', message: $message));
 thrown(fn () => $server->websocket('/ws', message: 'no_such_function'));
 $server->websocket('/ws', message: $message)->get('/page', fn () => null);
@@ -29,6 +30,7 @@ thrown(fn () => $ran->websocket('/late', message: $message));
 --EXPECTF--
 Fermata\Exception\MisuseError: websocket() needs a handler object, or at least one callable such as message:
 Fermata\Exception\MisuseError: websocket() takes a handler object or callables, not both
+Fermata\Exception\MisuseError: websocket() takes a WebSocketHandler as its second argument and closures by name: websocket('/path', message: fn (WebSocket $socket, Message $message) => …)
 Fermata\Exception\MisuseError: the path "nowhere" does not start with /; write it as it stands in the URL after the host
 TypeError: Fermata\Server::websocket(): Argument #3 ($message) must be a valid callback or null, function "no_such_function" not found or invalid function name
 Fermata\Exception\MisuseError: there already is a handler for GET /ws; remove one of the two

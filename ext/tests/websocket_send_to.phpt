@@ -41,7 +41,7 @@ $to = '/to?id=' . urlencode($id);
 echo $sender->request('POST', $to, [], "\xff"), "\n";
 echo $sender->request('POST', $to, [], str_repeat('x', 100_000)), "\n";
 echo $sender->request('POST', '/to?id=nonsense', [], 'x'), "\n";
-// By this key workers tell each other something.
+// Workers use this key for internal messages.
 foreach ([substr($id, 0, 16), str_repeat('0', 16)] as $worker) {
     $forged = $worker . str_repeat('f', 16) . substr($id, 32);
     echo str_replace($forged, 'FORGED', $sender->request('POST', "/to?id=$forged", [], 'x')), "\n";
@@ -61,8 +61,8 @@ echo $sender->request('POST', $to, [], 'too late'), "\n";
 200 sent, binary: ff
 200 Fermata\Exception\MisuseError: the message is not valid UTF-8, which text messages are by definition; send it as binary
 200 Fermata\Exception\MisuseError: the message has 100000 bytes, but between workers at most 65536 are allowed (event_bytes_max)
-200 Fermata\Exception\MisuseError: "nonsense" is no id of a socket; use what WebSocket::id() has returned
-200 Fermata\Exception\MisuseError: "FORGED" is no id of a socket; use what WebSocket::id() has returned
-200 Fermata\Exception\MisuseError: "FORGED" is no id of a socket; use what WebSocket::id() has returned
+200 Fermata\Exception\MisuseError: "nonsense" is not a socket id; use the result of WebSocket::id()
+200 Fermata\Exception\MisuseError: "FORGED" is not a socket id; use the result of WebSocket::id()
+200 Fermata\Exception\MisuseError: "FORGED" is not a socket id; use the result of WebSocket::id()
 close: 1000
 200 sent

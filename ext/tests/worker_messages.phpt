@@ -21,7 +21,7 @@ function shown(callable $work): string {
     try { return json_encode($work()); } catch (Throwable $e) { return $e::class . ': ' . $e->getMessage(); }
 }
 $server->get('/at/{worker}/{what}', function (Request $r) {
-    // Whichever worker was asked: the one that is meant answers over the hub of this test, a file.
+    // Any worker may receive the request; only the intended one responds.
     if (Worker::index() !== (int) $r->route('worker')) { return new Response(421); }
     return Response::text(shown(fn () => match ($r->route('what')) {
         'got' => $GLOBALS['got'],
@@ -47,7 +47,7 @@ $order = ['wait', ...range(1, 50), 'wait', ...range(51, 99)];
 foreach ([fn () => $server->onMessage(fn () => 1), fn () => Worker::send(0, 1), fn () => Worker::index()] as $wrong) { echo shown($wrong), "\n"; }
 PHP, 'workers: 2');
 
-/** Asks until it is the worker that is meant. */
+/** Repeats the request until the intended worker handles it. */
 $ask = function (int $worker, string $what) use ($server): string {
     do { $answer = $server->get("/at/$worker/$what"); } while ($answer->status === 421);
     return $answer->body;
@@ -76,7 +76,7 @@ foreach (['nobody', 'closure', 'large'] as $what) {
     echo "$what: ", $ask(0, $what), "\n";
 }
 $forget();
-// Messages that never end keep nobody from the worker.
+// An endless sequence of messages does not block the worker.
 $ask(0, 'round');
 do { $rounds = (int) $ask(0, 'rounds'); } while ($rounds < 1000);
 $ask(0, rawurlencode('no more'));

@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2154,SC1072,SC1073,SC1088
-# `install-php-extensions fermata`: the case for installRemoteModule() of mlocati/docker-php-extension-installer, beside the lines
-# `fermata 8.2 8.3 8.4 8.5` in data/supported-extensions. It takes the release's archive, since a build from source needs Rust.
+# `install-php-extensions fermata`: a case of installRemoteModule() in mlocati/docker-php-extension-installer. It also needs the
+# line `fermata 8.2 8.3 8.4 8.5` in data/supported-extensions. It installs the release archive: building from source needs Rust.
 		fermata)
 			case "$DISTRO-$(uname -m)" in
 				debian-x86_64)

@@ -7,41 +7,42 @@
 
 namespace Fermata {
     /**
-     * A production HTTP server inside `php server.php`.
+     * HTTP server that runs as `php server.php`.
      *
-     * The script registers routes and calls run(), which binds, forks the workers and supervises them.
-     * A handler takes the Request and returns a Response or a Hold; it may throw, exit or fail fatally
-     * without harming other clients.
+     * The script registers routes and calls run(), which binds the addresses, forks the workers and supervises them.
+     * A handler receives the Request and returns a Response or a Hold. If a handler throws, calls exit() or fails fatally, its
+     * client gets 500 and the server continues; after a fatal error the worker is replaced.
      */
     final class Server
     {
         /**
-         * Every argument left out takes its value from `FERMATA_*` in the environment, else from the INI setting
-         * of the same name, else from the built-in default. The environment wins over arguments too.
+         * Creates a server with these settings. The environment variable `FERMATA_NAME` overrides an argument. An omitted
+         * argument has the value of the INI setting `fermata.NAME`, else the default.
          *
-         * @param string|array|null $listen "http://HOST:PORT" or "https://HOST:PORT", or several of them; port 0 takes
-         *        any free one. Default http://127.0.0.1:8080.
-         *        The environment variable PORT replaces the port of the first, FERMATA_LISTEN the whole.
-         * @param int|null $workers worker processes, 1 to 256. Default: the number of usable cores, up to 64.
-         * @param string|null $control "unix:/path.sock" to accept Publisher clients. Default: none.
-         * @param Limits|null $limits bounds on connections, bytes and times
-         * @param History|null $history how much each channel remembers
-         * @param Log|null $log format and level of the lines on standard error
+         * @param string|array|null $listen "http://HOST:PORT", "https://HOST:PORT" or "unix:/path.sock", or a list of them.
+         *        Port 0: any free port. Default: http://127.0.0.1:8080. The environment variable PORT replaces the port of the
+         *        first address; FERMATA_LISTEN replaces all addresses.
+         * @param int|null $workers number of worker processes, 1 to 256. 0, the default: one per usable core, up to 64.
+         * @param string|null $control "unix:/path.sock", the control socket on which Publisher clients publish. Default: none.
+         * @param Limits|null $limits limits on connections, sizes and times
+         * @param History|null $history number, age and size of the stored events
+         * @param Log|null $log format and level of the log lines on standard error
          * @param Tls|null $tls certificates for https addresses
-         * @param list<string>|null $trustedProxies of addresses, networks such as "10.0.0.0/8", or "unix": proxies in front
-         *        that tell by the headers of $proxyHeaders who the client is
-         * @param AccessLog|null $accessLog a line for every request. Default: none.
-         * @param string|null $metrics "http://HOST:PORT" that answers GET /metrics, /health/live and /health/ready.
-         *        Default: none.
-         * @param string|null $gripUrl GRIP edges in front, such as "http://localhost:5561?key=SECRET": clients of requests that
-         *        they have signed are held by them, and they are told what is published. Default: the variable GRIP_URL,
-         *        else none.
-         * @param list<string>|null $proxyHeaders of the headers that the proxies of $trustedProxies write: "forwarded", or
-         *        some of "x-forwarded-for", "x-forwarded-proto" and "x-forwarded-host". Default: the first two of these.
-         * @param string|null $cluster "nats://HOST:PORT" or "redis://HOST:PORT", over TLS "tls://HOST:PORT" or "rediss://HOST:PORT", or
-         *        several with commas between them: the log that several machines share, so that what one publishes reaches the clients
-         *        of all. Default: none.
-         * @throws Exception\ConfigurationException when a value is outside its range; the message names the setting
+         * @param list<string>|null $trustedProxies addresses, networks such as "10.0.0.0/8", or "unix" for all peers on
+         *        Unix sockets: proxies whose headers ($proxyHeaders) contain the client's address. Default: none.
+         * @param AccessLog|null $accessLog log with a line for every request. Default: none.
+         * @param string|null $metrics "http://HOST:PORT", the address of GET /metrics, /health/live and /health/ready. Default:
+         *        none.
+         * @param string|null $gripUrl control URLs of the GRIP edges in front, separated by spaces, such as
+         *        "http://localhost:5561?key=SECRET". An edge holds the clients of requests that it has signed; all edges
+         *        receive the published events. Default: the environment variable GRIP_URL, else none.
+         * @param list<string>|null $proxyHeaders headers that the proxies of $trustedProxies write: "forwarded", or some
+         *        of "x-forwarded-for", "x-forwarded-proto" and "x-forwarded-host". Default: "x-forwarded-for" and
+         *        "x-forwarded-proto".
+         * @param string|null $cluster servers of the log that several machines share, separated by commas: "nats://HOST:PORT"
+         *        or "redis://HOST:PORT", over TLS "tls://HOST:PORT" or "rediss://HOST:PORT". An event published on one machine
+         *        reaches the clients of all. Default: none.
+         * @throws Exception\ConfigurationException if a value is out of range; the message names the setting
          */
         public function __construct(
             string|array|null $listen = null,
@@ -60,174 +61,187 @@ namespace Fermata {
         ) {}
 
         /**
-         * Answers GET, and HEAD without the body.
+         * Registers a handler for GET. HEAD requests get its response without the body.
          *
-         * @param string $path literal segments, `{name}` for one non-empty segment, `{name...}` for the rest of the path.
-         *        A literal segment beats `{name}`, which beats `{name...}`.
-         * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * @param string $path literal segments, `{name}` for one non-empty segment, and at the end `{name...}` for the rest of
+         *        the path. A literal segment takes precedence over `{name}`, and `{name}` over `{name...}`.
+         * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler a parameter with the name of a path parameter
+         *        receives its value
          * @phpstan-param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
          * @psalm-param (callable(Request): (Response|Hold))|(callable(mixed...): (Response|Hold)) $handler
-         * @param list<callable> $middleware around this handler alone, the first outermost; see use()
-         * @param int|null $bodyBytes bytes that a request's body may have here, in place of the settings body_bytes_max,
-         *        multipart_bytes_max and upload_bytes_max; over it the answer is 413
-         * @param bool $streamBody call the handler as soon as the head has come; it reads the body while that arrives, by
-         *        Request::read() or bodyStream(), and forms are not taken apart
-         * @throws Exception\MisuseError when the pattern is malformed, already taken for this method, or run() was called
+         * @param list<callable> $middleware around this handler only; the first is outermost. See use().
+         * @param int|null $bodyBytes maximum size of a request body in bytes; a larger one gets 413. Replaces the settings
+         *        body_bytes_max, multipart_bytes_max and upload_bytes_max for this route.
+         * @param bool $streamBody true: calls the handler when the headers have arrived. The handler reads the body while it
+         *        arrives, with Request::read() or bodyStream(); forms are not parsed.
+         * @throws Exception\MisuseError if the pattern is malformed or already registered for this method, the handler requires
+         *        a parameter that is neither the Request nor a path parameter, $bodyBytes is negative, or run() was called
          */
         public function get(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null, bool $streamBody = false): static {}
 
         /**
-         * Answers POST; see get() for the arguments.
-         * @param string $path literal segments, `{name}` for one non-empty segment, `{name...}` for the rest of the path.
-         *        A literal segment beats `{name}`, which beats `{name...}`.
-         * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * Registers a handler for POST; see get() for the arguments.
+         * @param string $path literal segments, `{name}` for one non-empty segment, and at the end `{name...}` for the rest of
+         *        the path. A literal segment takes precedence over `{name}`, and `{name}` over `{name...}`.
+         * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler a parameter with the name of a path parameter
+         *        receives its value
          * @phpstan-param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
          * @psalm-param (callable(Request): (Response|Hold))|(callable(mixed...): (Response|Hold)) $handler
-         * @param list<callable> $middleware around this handler alone, the first outermost; see use()
-         * @param int|null $bodyBytes bytes that a request's body may have here, in place of the settings body_bytes_max,
-         *        multipart_bytes_max and upload_bytes_max; over it the answer is 413
-         * @param bool $streamBody call the handler as soon as the head has come; it reads the body while that arrives, by
-         *        Request::read() or bodyStream(), and forms are not taken apart
+         * @param list<callable> $middleware around this handler only; the first is outermost. See use().
+         * @param int|null $bodyBytes maximum size of a request body in bytes; a larger one gets 413. Replaces the settings
+         *        body_bytes_max, multipart_bytes_max and upload_bytes_max for this route.
+         * @param bool $streamBody true: calls the handler when the headers have arrived. The handler reads the body while it
+         *        arrives, with Request::read() or bodyStream(); forms are not parsed.
          */
         public function post(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null, bool $streamBody = false): static {}
 
         /**
-         * Answers PUT; see get() for the arguments.
-         * @param string $path literal segments, `{name}` for one non-empty segment, `{name...}` for the rest of the path.
-         *        A literal segment beats `{name}`, which beats `{name...}`.
-         * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * Registers a handler for PUT; see get() for the arguments.
+         * @param string $path literal segments, `{name}` for one non-empty segment, and at the end `{name...}` for the rest of
+         *        the path. A literal segment takes precedence over `{name}`, and `{name}` over `{name...}`.
+         * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler a parameter with the name of a path parameter
+         *        receives its value
          * @phpstan-param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
          * @psalm-param (callable(Request): (Response|Hold))|(callable(mixed...): (Response|Hold)) $handler
-         * @param list<callable> $middleware around this handler alone, the first outermost; see use()
-         * @param int|null $bodyBytes bytes that a request's body may have here, in place of the settings body_bytes_max,
-         *        multipart_bytes_max and upload_bytes_max; over it the answer is 413
-         * @param bool $streamBody call the handler as soon as the head has come; it reads the body while that arrives, by
-         *        Request::read() or bodyStream(), and forms are not taken apart
+         * @param list<callable> $middleware around this handler only; the first is outermost. See use().
+         * @param int|null $bodyBytes maximum size of a request body in bytes; a larger one gets 413. Replaces the settings
+         *        body_bytes_max, multipart_bytes_max and upload_bytes_max for this route.
+         * @param bool $streamBody true: calls the handler when the headers have arrived. The handler reads the body while it
+         *        arrives, with Request::read() or bodyStream(); forms are not parsed.
          */
         public function put(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null, bool $streamBody = false): static {}
 
         /**
-         * Answers PATCH; see get() for the arguments.
-         * @param string $path literal segments, `{name}` for one non-empty segment, `{name...}` for the rest of the path.
-         *        A literal segment beats `{name}`, which beats `{name...}`.
-         * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * Registers a handler for PATCH; see get() for the arguments.
+         * @param string $path literal segments, `{name}` for one non-empty segment, and at the end `{name...}` for the rest of
+         *        the path. A literal segment takes precedence over `{name}`, and `{name}` over `{name...}`.
+         * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler a parameter with the name of a path parameter
+         *        receives its value
          * @phpstan-param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
          * @psalm-param (callable(Request): (Response|Hold))|(callable(mixed...): (Response|Hold)) $handler
-         * @param list<callable> $middleware around this handler alone, the first outermost; see use()
-         * @param int|null $bodyBytes bytes that a request's body may have here, in place of the settings body_bytes_max,
-         *        multipart_bytes_max and upload_bytes_max; over it the answer is 413
-         * @param bool $streamBody call the handler as soon as the head has come; it reads the body while that arrives, by
-         *        Request::read() or bodyStream(), and forms are not taken apart
+         * @param list<callable> $middleware around this handler only; the first is outermost. See use().
+         * @param int|null $bodyBytes maximum size of a request body in bytes; a larger one gets 413. Replaces the settings
+         *        body_bytes_max, multipart_bytes_max and upload_bytes_max for this route.
+         * @param bool $streamBody true: calls the handler when the headers have arrived. The handler reads the body while it
+         *        arrives, with Request::read() or bodyStream(); forms are not parsed.
          */
         public function patch(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null, bool $streamBody = false): static {}
 
         /**
-         * Answers DELETE; see get() for the arguments.
-         * @param string $path literal segments, `{name}` for one non-empty segment, `{name...}` for the rest of the path.
-         *        A literal segment beats `{name}`, which beats `{name...}`.
-         * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * Registers a handler for DELETE; see get() for the arguments.
+         * @param string $path literal segments, `{name}` for one non-empty segment, and at the end `{name...}` for the rest of
+         *        the path. A literal segment takes precedence over `{name}`, and `{name}` over `{name...}`.
+         * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler a parameter with the name of a path parameter
+         *        receives its value
          * @phpstan-param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
          * @psalm-param (callable(Request): (Response|Hold))|(callable(mixed...): (Response|Hold)) $handler
-         * @param list<callable> $middleware around this handler alone, the first outermost; see use()
-         * @param int|null $bodyBytes bytes that a request's body may have here, in place of the settings body_bytes_max,
-         *        multipart_bytes_max and upload_bytes_max; over it the answer is 413
-         * @param bool $streamBody call the handler as soon as the head has come; it reads the body while that arrives, by
-         *        Request::read() or bodyStream(), and forms are not taken apart
+         * @param list<callable> $middleware around this handler only; the first is outermost. See use().
+         * @param int|null $bodyBytes maximum size of a request body in bytes; a larger one gets 413. Replaces the settings
+         *        body_bytes_max, multipart_bytes_max and upload_bytes_max for this route.
+         * @param bool $streamBody true: calls the handler when the headers have arrived. The handler reads the body while it
+         *        arrives, with Request::read() or bodyStream(); forms are not parsed.
          */
         public function delete(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null, bool $streamBody = false): static {}
 
         /**
-         * Answers OPTIONS in place of the built-in answer with `Allow`; see get() for the arguments.
-         * @param string $path literal segments, `{name}` for one non-empty segment, `{name...}` for the rest of the path.
-         *        A literal segment beats `{name}`, which beats `{name...}`.
-         * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * Registers a handler for OPTIONS, which replaces the built-in response with `Allow`; see get() for the arguments.
+         * @param string $path literal segments, `{name}` for one non-empty segment, and at the end `{name...}` for the rest of
+         *        the path. A literal segment takes precedence over `{name}`, and `{name}` over `{name...}`.
+         * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler a parameter with the name of a path parameter
+         *        receives its value
          * @phpstan-param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
          * @psalm-param (callable(Request): (Response|Hold))|(callable(mixed...): (Response|Hold)) $handler
-         * @param list<callable> $middleware around this handler alone, the first outermost; see use()
-         * @param int|null $bodyBytes bytes that a request's body may have here, in place of the settings body_bytes_max,
-         *        multipart_bytes_max and upload_bytes_max; over it the answer is 413
-         * @param bool $streamBody call the handler as soon as the head has come; it reads the body while that arrives, by
-         *        Request::read() or bodyStream(), and forms are not taken apart
+         * @param list<callable> $middleware around this handler only; the first is outermost. See use().
+         * @param int|null $bodyBytes maximum size of a request body in bytes; a larger one gets 413. Replaces the settings
+         *        body_bytes_max, multipart_bytes_max and upload_bytes_max for this route.
+         * @param bool $streamBody true: calls the handler when the headers have arrived. The handler reads the body while it
+         *        arrives, with Request::read() or bodyStream(); forms are not parsed.
          */
         public function options(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null, bool $streamBody = false): static {}
 
         /**
-         * Answers every method that has no handler of its own for this path; see get() for the arguments.
-         * @param string $path literal segments, `{name}` for one non-empty segment, `{name...}` for the rest of the path.
-         *        A literal segment beats `{name}`, which beats `{name...}`.
-         * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
+         * Registers a handler for the methods of a path that have no handler of their own; see get() for the arguments.
+         * @param string $path literal segments, `{name}` for one non-empty segment, and at the end `{name...}` for the rest of
+         *        the path. A literal segment takes precedence over `{name}`, and `{name}` over `{name...}`.
+         * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler a parameter with the name of a path parameter
+         *        receives its value
          * @phpstan-param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
          * @psalm-param (callable(Request): (Response|Hold))|(callable(mixed...): (Response|Hold)) $handler
-         * @param list<callable> $middleware around this handler alone, the first outermost; see use()
-         * @param int|null $bodyBytes bytes that a request's body may have here, in place of the settings body_bytes_max,
-         *        multipart_bytes_max and upload_bytes_max; over it the answer is 413
-         * @param bool $streamBody call the handler as soon as the head has come; it reads the body while that arrives, by
-         *        Request::read() or bodyStream(), and forms are not taken apart
+         * @param list<callable> $middleware around this handler only; the first is outermost. See use().
+         * @param int|null $bodyBytes maximum size of a request body in bytes; a larger one gets 413. Replaces the settings
+         *        body_bytes_max, multipart_bytes_max and upload_bytes_max for this route.
+         * @param bool $streamBody true: calls the handler when the headers have arrived. The handler reads the body while it
+         *        arrives, with Request::read() or bodyStream(); forms are not parsed.
          */
         public function any(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null, bool $streamBody = false): static {}
 
         /**
-         * Routes with a common prefix and common middleware.
+         * Adds routes with a common prefix and common middleware.
          *
-         * @param string $prefix such as "/api"; may have parameters
-         * @param callable(Routes): mixed $routes called at once to add them
-         * @param list<callable> $middleware around the group's handlers, the first outermost; see use()
-         * @throws Exception\MisuseError when the prefix is malformed or run() was called
+         * @param string $prefix such as "/api"; may contain path parameters
+         * @param callable(Routes): mixed $routes called immediately to add the routes
+         * @param list<callable> $middleware around the group's handlers; the first is outermost. See use().
+         * @throws Exception\MisuseError if the prefix is malformed or run() was called
          */
         public function group(string $prefix, callable $routes, array $middleware = []): static {}
 
         /**
-         * Puts middleware around every handler, in whatever order they are added; the first given is outermost.
+         * Adds middleware around all handlers, including those registered earlier. The first callable is outermost.
          *
-         * A middleware is a function (Request $request, callable $next): Response|Hold. It answers by itself or returns what
-         * $next($request) returns, changed or not. Paths that nothing knows, wrong methods, OPTIONS,
-         * static files and handshakes of WebSockets pass through it as well.
+         * A middleware is a function (Request $request, callable $next): Response|Hold. It returns its own response, or the
+         * result of $next($request), changed or unchanged.
+         * Middleware also runs for unknown paths, methods without a handler, OPTIONS, static files and WebSocket handshakes.
          *
-         * @throws Exception\MisuseError when run() was called
+         * @throws Exception\MisuseError if run() was called
          */
         public function use(callable ...$middleware): static {}
 
         /**
-         * Answers paths that nothing knows, in place of the built-in 404. Middleware given to use() is around it.
+         * Sets the handler for unknown paths. Without it, they get the built-in 404. Middleware of use() runs around it.
          *
          * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
          * @phpstan-param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold)) $handler
          * @psalm-param (callable(Request): (Response|Hold))|(callable(mixed...): (Response|Hold)) $handler
-         * @throws Exception\MisuseError when there is such a handler already, or run() was called
+         * @throws Exception\MisuseError if there already is such a handler, or run() was called
          */
         public function notFound(callable $handler): static {}
 
         /**
-         * Answers for a handler or middleware that has thrown, in place of the built-in 500 (400 for BadRequestException).
+         * Sets the handler for exceptions of handlers and middleware. Without it, the client gets the built-in 500. For a
+         * BadRequestException the client gets its code if that is 400 to 499, else 400.
          *
-         * The log has the exception already. When the error handler throws in turn, the client gets the built-in answer.
-         * There is nothing to catch after a fatal error or exit(): these are answered 500.
+         * Exceptions are logged in any case. If the error handler throws, the client gets the built-in 500.
+         * Fatal errors and exit() do not reach the error handler; the client gets 500.
          *
          * @param callable(Throwable, Request): (Response|Hold) $handler
-         * @throws Exception\MisuseError when there is such a handler already, or run() was called
+         * @throws Exception\MisuseError if there already is such a handler, or run() was called
          */
         public function error(callable $handler): static {}
 
         /**
          * Serves the files below a directory without running PHP.
          *
-         * Hidden files, and links that lead out of the directory, are answered 404; a directory serves its index.
-         * Conditional requests and ranges are met, and clients that read br, zstd or gzip get text compressed.
+         * Hidden files and symbolic links that lead out of the directory get 404. For a directory, its index file is sent.
+         * Conditional requests and ranges are supported (RFC 9110, sections 13 and 14). Clients that accept br, zstd or gzip
+         * receive text compressed.
          *
          * @param string $prefix path prefix such as "/assets"
          * @param string $directory an existing directory
-         * @param int|null $cacheSeconds how long clients may use a file without asking (Cache-Control: max-age); 0 makes
-         *        them ask every time, null leaves it to them
-         * @param bool $immutable files never change under their name, so clients need not ask even on a reload
-         * @param string $index the file served for a path that ends in a slash; "" for none
-         * @param bool $precompressed send app.js.br, app.js.zst or app.js.gz in place of app.js when it is there
-         * @param bool $compress compress files without such a sibling, within the settings compression_bytes_*
-         * @param bool $sources send programs (.php*, .phtml, .phar, .inc, also packed or put aside) as text; otherwise they are 404
-         * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold))|null $fallback answers below the prefix what no file does: paths
-         *        without one, and every method but GET and HEAD. That is how front controllers are served.
+         * @param int|null $cacheSeconds time in seconds for which clients may use a file without revalidation (Cache-Control:
+         *        max-age). 0: they revalidate every time. null: no Cache-Control.
+         * @param bool $immutable true: files never change under their name, so clients need no revalidation even on a reload;
+         *        needs $cacheSeconds
+         * @param string $index file that is sent for a path that ends with a slash; "" for none
+         * @param bool $precompressed sends app.js.br, app.js.zst or app.js.gz instead of app.js if it exists
+         * @param bool $compress compresses text without such a sibling, within the settings compression_bytes_min and
+         *        compression_bytes_max
+         * @param bool $sources true: sends PHP scripts (.php*, .phtml, .phar, .inc, also their backup copies and archives) as
+         *        text. false: they get 404.
+         * @param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold))|null $fallback for paths below the prefix without a file,
+         *        and for all methods except GET and HEAD, as a front controller needs it
          * @phpstan-param (callable(Request): (Response|Hold))|(callable(never...): (Response|Hold))|null $fallback
          * @psalm-param (callable(Request): (Response|Hold))|(callable(mixed...): (Response|Hold))|null $fallback
-         * @throws Exception\MisuseError when the prefix is malformed, the directory cannot be read or an option cannot work
+         * @throws Exception\MisuseError if the prefix is malformed, the directory cannot be read or an option is invalid
          */
         public function static(
             string $prefix,
@@ -242,28 +256,33 @@ namespace Fermata {
         ): static {}
 
         /**
-         * Has PHP-FPM, or another program that speaks FastCGI, answer the paths below a prefix that no route of this server answers.
-         * No PHP of the server's runs for it, neither a Fiber nor middleware.
+         * Forwards requests below a prefix to PHP-FPM, or to another FastCGI server, unless another route matches. The server
+         * runs no PHP, no Fiber and no middleware for these requests.
          *
-         * Files below the root are sent as static() does it, and never the source of a script. A path that names a script below
-         * the root runs that, with the rest as PATH_INFO; a folder runs its index.php; everything else runs the index.
-         * PHP-FPM that cannot be reached or breaks off is a 502, one that is silent a 504; the log says why.
+         * Files below the root are sent as by static(); sources of scripts are never sent. A path that names a script below the
+         * root runs it, and the rest of the path is PATH_INFO. A directory runs its index.php. All other paths run the index.
+         * If PHP-FPM cannot be reached or breaks off, the client gets 502; if PHP-FPM is silent, the client gets 504. The log
+         * has the cause.
          *
-         * @param string $prefix "/" for everything, or such as "/old": what paths have in front and the root has not
-         * @param string $socket where PHP-FPM listens: the path of its Unix socket, or HOST:PORT
-         * @param string $root the folder of the scripts, as PHP-FPM's machine has it
-         * @param string|null $index the script below the root that answers what no other does; null: paths have to name one
-         * @param bool $files the root is a folder of this machine too; false: nothing is looked for there, and the index answers
-         *        every path
-         * @param int $connections that each worker has to PHP-FPM at most, 1 to 1,024: one for each request that is in progress
-         * @param int $queue requests of a worker that wait for a connection at most, 1 to 65,536; one more is a 503
-         * @param float $timeout seconds that PHP-FPM may be silent or take nothing, and that a request may wait for a connection
-         * @param float $keepAlive seconds that a connection is kept for another request. A kept one occupies its child of PHP-FPM:
-         *        pm.max_children has to be more than the connections of all workers. 0 opens one for each request
-         * @param int|null $bodyBytes bytes that a request's body may have, in place of the setting body_bytes_max; over it 413
-         * @param bool $streamBody pass a body with a Content-Length on while it arrives. It occupies a child of PHP-FPM for as long
-         *        as its client takes; otherwise PHP-FPM is asked when it has come, and a large one is in a file until then
-         * @throws Exception\MisuseError when an argument cannot work, the prefix is taken, or run() was called
+         * @param string $prefix "/" for all paths, or a prefix such as "/old": the path /old/a.php then runs a.php in the root
+         * @param string $socket address of PHP-FPM: the path of its Unix socket, or HOST:PORT
+         * @param string $root directory of the scripts on the machine of PHP-FPM
+         * @param string|null $index script below the root for all other paths; null: a path must name a script
+         * @param bool $files true: the root is also a directory on this machine. false: no file is looked up, and the index
+         *        handles every path.
+         * @param int $connections maximum number of connections of each worker to PHP-FPM, 1 to 1,024. Each request in progress
+         *        needs one.
+         * @param int $queue maximum number of requests of a worker that wait for a connection, 1 to 65,536; one more gets 503
+         * @param float $timeout time in seconds for which PHP-FPM may send or read nothing, and for which a request may wait
+         *        for a connection
+         * @param float $keepAlive time in seconds for which an idle connection is kept for another request. It occupies a
+         *        PHP-FPM child meanwhile, so pm.max_children must exceed the connections of all workers. 0: each request opens
+         *        a connection.
+         * @param int|null $bodyBytes maximum size of a request body in bytes; a larger one gets 413. Replaces the setting
+         *        body_bytes_max.
+         * @param bool $streamBody true: forwards a body with a Content-Length while it arrives, so a slow client occupies a
+         *        PHP-FPM child. false: the body is received first, a large one into a file.
+         * @throws Exception\MisuseError if an argument is invalid, the prefix is already registered, or run() was called
          */
         public function fastcgi(
             string $prefix,
@@ -280,23 +299,24 @@ namespace Fermata {
         ): static {}
 
         /**
-         * Accepts WebSocket connections: a handler object, or a callable for each event that matters.
+         * Accepts WebSocket connections. Their events call the methods of a handler object, or one callable per event.
          *
-         * The handler is one object per worker, shared by all its connections; what belongs to one of them goes into
-         * WebSocket::setData(). Browsers are admitted from pages of the same host only, unless the options say otherwise.
-         * A handler that throws, exits or fails fatally closes its connection with 1011 and harms no other.
+         * Each worker has one handler object for all its connections. Data of one connection belongs in WebSocket::setData().
+         * By default, browsers may connect only from pages of the same host; see WebSocket\Options.
+         * If a handler throws, exits or fails fatally, its connection is closed with code 1011.
          *
-         * @param string $path see get() for the pattern; upgrade() can read its parameters from the request
+         * @param string $path see get() for the pattern; $upgrade can read its parameters from the request
          * @param WebSocketHandler|null $handler instead of the callables
          * @param (callable(WebSocket, WebSocket\Message): mixed)|null $message
          * @param (callable(WebSocket): mixed)|null $open
          * @param (callable(WebSocket, int, string): mixed)|null $close
          * @param (callable(WebSocket\Upgrade): mixed)|null $upgrade
          * @param WebSocket\Options|null $options origins, subprotocols, limits, heartbeat, compression
-         * @param list<callable> $middleware around the handshake, the first outermost. Inside of them $next($request)
-         *        calls upgrade(); the Response it returns opens the WebSocket (status 101) or refuses it. See use()
-         * @throws Exception\MisuseError when the pattern is malformed or taken for GET, neither a handler nor a callable or both
-         *         were given, an option is out of range, or run() was called
+         * @param list<callable> $middleware around the handshake; the first is outermost. The innermost $next($request)
+         *        calls $upgrade. The Response that the outermost returns opens the WebSocket (status 101) or refuses it. See
+         *        use().
+         * @throws Exception\MisuseError if the pattern is malformed or already registered for GET, there is neither a handler
+         *        nor a callable, there are both, an option is out of range, or run() was called
          */
         public function websocket(
             string $path,
@@ -310,56 +330,61 @@ namespace Fermata {
         ): static {}
 
         /**
-         * Serves clients of the Pusher protocol, as Laravel Echo and pusher-js, without running PHP: their WebSockets at
-         * `$path/app/KEY`, and the HTTP API for backends at `$path/apps/ID`. May be called for several applications.
+         * Serves clients of the Pusher protocol, such as Laravel Echo and pusher-js, without running PHP. Clients open
+         * WebSockets at `$path/app/KEY`; backends use the HTTP API at `$path/apps/ID`. May be called once for each application.
          *
-         * Where the application has closures that decide who may subscribe, they are asked by POST at its paths for that.
+         * If the application has the closures $authorize or $signIn, they handle POST requests to its $authorizePath and
+         * $signInPath, and decide who may subscribe.
          *
-         * @param string $path what stands in front of the paths of the protocol, such as "/ws"; the same for all applications
-         * @param list<callable> $middleware around the requests that ask who may subscribe; see use()
-         * @throws Exception\ConfigurationException when a value of the application cannot work
-         * @throws Exception\MisuseError when a path is taken, or run() was called
+         * @param string $path prefix of the protocol's paths, such as "/ws"; all applications need the same
+         * @param list<callable> $middleware around the requests that these closures handle; see use()
+         * @throws Exception\ConfigurationException if a value of the application is invalid
+         * @throws Exception\MisuseError if a path is already registered, or run() was called
          */
         public function pusher(Pusher $pusher, string $path = '', array $middleware = []): static {}
 
         /**
-         * Serves clients of Mercure at /.well-known/mercure without running PHP. The program publishes by mercure_publish(), or by
-         * Channel::publish() where the hub shares its channels.
+         * Serves clients of Mercure at /.well-known/mercure without running PHP. The script publishes with mercure_publish(),
+         * or with Channel::publish() if the hub shares its channels.
          *
-         * @throws Exception\ConfigurationException when a value of the hub cannot work, or there is one already
-         * @throws Exception\MisuseError when run() was called
+         * @throws Exception\ConfigurationException if a value of the hub is invalid, or the server already has a hub
+         * @throws Exception\MisuseError if run() was called
          */
         public function mercure(Mercure $mercure): static {}
 
         /**
-         * Calls `$work` again and again, as a task that may wait, without arguments.
+         * Calls `$work` at an interval, without arguments, as a task that may wait.
          *
-         * The first time is one interval after the start. A run that takes longer than the interval is followed by the next
-         * at the time that comes then. What it throws is logged.
+         * The first run is one interval after the start. If a run takes longer than the interval, the runs due meanwhile are
+         * skipped. Exceptions are logged.
          *
-         * @param bool $inEachWorker instead of in one worker of the server
-         * @throws Exception\MisuseError when the interval is not more than 0 seconds, or run() was called
+         * @param float $seconds interval in seconds, more than 0 and at most a year; the resolution is 1 ms
+         * @param bool $inEachWorker true: runs in each worker. false: runs in worker 0 only.
+         * @throws Exception\MisuseError if the interval is out of range, or run() was called
          */
         public function every(float $seconds, callable $work, bool $inEachWorker = false): static {}
 
         /**
-         * Calls `$work` when the handler or task that calls this has ended and its answer is on its way.
+         * Calls `$work` after the current handler or task has finished and its response is sent.
          *
-         * It runs as a task without a client, has the Context of the handler, and may wait. What it throws is logged.
+         * It runs as a task without a client, has the Context of the handler, and may wait. Exceptions are logged.
          *
-         * @throws Exception\BackpressureException when tasks_queue_max tasks have not begun
-         * @throws Exception\MisuseError outside of a handler or task
+         * @throws Exception\BackpressureException if tasks_queue_max tasks have not started, or this request has
+         *        tasks_per_request_max tasks
+         * @throws Exception\MisuseError outside a handler or task
          */
         public function defer(callable $work): void {}
 
         /**
-         * Processes for work that would hold a worker: see Jobs. Called once.
+         * Configures the processes for jobs, which run work that would block a worker; see Jobs. May be called once.
          *
-         * @param int $processes how many jobs run at the same time
-         * @param int $queue calls of one worker that may run or wait for a process; one more gets a BackpressureException
-         * @param int $timeoutMs milliseconds from the call of Jobs::run() to its result; then the job is ended
-         * @param int $messageBytes bytes of the arguments, and of the result, of a call
-         * @throws Exception\MisuseError when a value is out of its range, it was called already, or run() was called
+         * @param int $processes number of jobs that run concurrently, 1 to 1,024
+         * @param int $queue maximum number of unfinished calls of one worker, 1 to 1,000,000; one more throws
+         *        BackpressureException
+         * @param int $timeoutMs time in milliseconds from the call of Jobs::run() to its result, 1 to 86,400,000. Then the
+         *        job's process is killed.
+         * @param int $messageBytes maximum size in bytes of a call's serialized arguments, and of its result, 1 to 1 GiB
+         * @throws Exception\MisuseError if a value is out of range, jobs() was already called, or run() was called
          */
         public function jobs(
             int $processes = 1,
@@ -369,65 +394,72 @@ namespace Fermata {
         ): Jobs {}
 
         /**
-         * Takes the messages of Worker::send() and Worker::broadcast(), one after the other in each worker, as a task that may
-         * wait. What it throws is logged.
+         * Sets the handler for messages of Worker::send() and Worker::broadcast(). Each worker passes it one message at a time,
+         * in a task that may wait. Exceptions are logged.
          *
-         * @param callable(mixed, int): mixed $handler with the number of the worker that has sent it; -1
-         *     for a worker of another server of the cluster
-         * @throws Exception\MisuseError when there is such a handler already, or run() was called
+         * @param callable(mixed, int): mixed $handler $from is the number of the sending worker; -1
+         *        for a worker of another server of the cluster.
+         * @throws Exception\MisuseError if there already is such a handler, or run() was called
          */
         public function onMessage(callable $handler): static {}
 
         /**
-         * What was added so far, for tools: `fermata routes` prints it.
+         * Returns the routes registered so far, for tools; `fermata routes` prints them.
          *
-         * @return array list<array{kind: string, method: string, path: string, handler: string}>; the kind is "handler", "static",
-         *         "fallback" (of the static one before it) or "websocket", an empty method stands for all, and the handler is where it is
-         *         written, or the directory
+         * @return array list<array{kind: string, method: string, path: string, handler: string}>. The kind is "handler",
+         *        "static", "fallback" (of the preceding "static") or "websocket". An empty method means all methods. The
+         *        handler is its location in the source, its name, or the directory.
          */
         public function routes(): array {}
 
         /**
-         * Binds, forks the workers and supervises them until SIGTERM or SIGINT.
+         * Binds the addresses, forks the workers and supervises them until SIGTERM or SIGINT.
          *
-         * Returns only in the master, after the last worker has ended. A worker never comes back to the caller:
-         * it ends as if by exit(), so its shutdown functions and destructors run, the lines after run() do not.
+         * run() returns only in the master, after the last worker has exited. A worker exits as if by exit(): its shutdown
+         * functions and destructors run, but no code after run().
          *
-         * @throws Exception\ConfigurationException when a setting from the environment is wrong, settings exclude each other,
-         *         or the address cannot be bound; the message says why
-         * @throws Exception\MisuseError when called twice, inside a Fiber, or outside the command line
+         * @throws Exception\ConfigurationException if a setting from the environment is invalid, settings exclude each other,
+         *        or an address cannot be bound; the message has the cause
+         * @throws Exception\MisuseError if called twice, inside a Fiber, or outside the command line
          */
         public function run(): void {}
     }
 
-    /** An application of the Pusher protocol, version 7: see Server::pusher(). */
+    /** Application of the Pusher protocol, version 7: see Server::pusher(). */
     final class Pusher
     {
+        /** Id of the application in the paths of the HTTP API. */
         public readonly string $appId;
 
+        /** Public key with which clients connect. */
         public readonly string $key;
 
         /**
-         * What is null has the default of `fermata hub`, which is Pusher's own bound or a larger one.
+         * A limit that is null has the default of `fermata hub`, which is Pusher's own limit or a larger one.
          *
-         * @param string $appId what the HTTP API names it by
-         * @param string $key what clients name it by
-         * @param string $secret what signs for it
-         * @param string|null $sharedPrefix its channels are the program's: "news" is Channel::get($sharedPrefix . 'news'), and what
-         *        either publishes reaches the clients of both. Anybody with the key may then subscribe to all such channels whose
-         *        names do not go on with "private-" or "presence-". Default: nothing is shared.
-         * @param (callable(Request, string): (bool|array|Response|null))|null $authorize asked by POST at
-         *        $authorizePath whether a client may subscribe to a private or presence channel: true, or for presence
-         *        array{user_id: string|int, user_info?: mixed}. Default: the program's backend signs by itself.
-         * @param string $authorizePath the path where pages ask for that; `authEndpoint` of Echo and pusher-js
-         * @param (callable(Request): (array|Response|null))|null $signIn asked by POST at $signInPath who the user is:
-         *        array{id: string|int, user_info?: mixed, watchlist?: list<string>}
+         * @param string $appId id of the application in the paths of the HTTP API
+         * @param string $key public key with which clients connect
+         * @param string $secret secret that signs requests of the HTTP API and subscriptions
+         * @param string|null $sharedPrefix makes the application's channels available to the script: "news" is
+         *        Channel::get($sharedPrefix . 'news'), and an event published by either reaches the clients of both. Anyone
+         *        with the key may subscribe to all channels behind the prefix whose names do not continue with "private-" or
+         *        "presence-". Default: nothing is shared.
+         * @param (callable(Request, string): (bool|array|Response|null))|null $authorize called for a
+         *        POST to $authorizePath, it decides if a client may subscribe to a private or presence channel. To allow it, it
+         *        returns true, for a presence channel array{user_id: string|int, user_info?: mixed}, or for an encrypted
+         *        channel array{shared_secret: string}, the key in Base64. Default: the application's backend signs
+         *        subscriptions itself.
+         * @param string $authorizePath path to which pages send these requests; `authEndpoint` of Echo and pusher-js
+         * @param (callable(Request): (array|Response|null))|null $signIn called for a POST to $signInPath, it
+         *        returns the page's user: array{id: string|int, user_info?: mixed, watchlist?: list<string>}.
          * @param string $signInPath `userAuthentication.endpoint` of pusher-js
-         * @param list<string>|null $allowedOrigins of hosts of pages that may connect, such as "*.example.com". Default: all.
-         * @param bool $clientEvents whether clients may send events to each other
-         * @param bool $subscriptionCounts whether subscribers are told how many they are
-         * @param list<Pusher\Webhook> $webhooks that are told of its channels
-         * @throws Exception\MisuseError when a list has something else in it
+         * @param list<string>|null $allowedOrigins hosts of pages that may connect, such as "*.example.com". Default:
+         *        all.
+         * @param bool $clientEvents allows clients to send events to each other
+         * @param bool $subscriptionCounts sends the number of subscribers to the subscribers of a channel
+         * @param list<Pusher\Webhook> $webhooks that receive events of the application's channels
+         * @throws Exception\MisuseError if $webhooks contains anything other than Pusher\Webhook
+         * @throws \TypeError if $allowedOrigins contains anything other than strings
          */
         public function __construct(
             string $appId,
@@ -458,48 +490,55 @@ namespace Fermata {
         ) {}
 
         /**
-         * Answers a page that asks whether it may subscribe (`socket_id`, `channel_name`), by the closure $authorize: what
-         * Server::pusher() routes to, for routes of the program's own. 403 when it may not, 400 when it has not said what it wants.
+         * Calls the closure $authorize for a page that requests a subscription (`socket_id`, `channel_name`), and returns the
+         * signed response. Server::pusher() routes requests here; call it from routes of your own. The response is 403 if the
+         * closure refuses, and 400 if a field is missing or invalid.
          *
-         * @throws Exception\MisuseError when there is no such closure, or it has returned something else
+         * @throws Exception\MisuseError if the closure is not set, or returned another type
          */
         public function answerAuthorization(Request $request): Response {}
 
-        /** Answers a page that asks who its user is (`socket_id`), by the closure $signIn; see answerAuthorization(). */
+        /**
+         * Calls the closure $signIn for a page that requests its user (`socket_id`), and returns the signed response; see
+         * answerAuthorization().
+         */
         public function answerSignIn(Request $request): Response {}
     }
 
-    /** A Mercure hub: see Server::mercure(). */
+    /** Mercure hub: see Server::mercure(). */
     final class Mercure
     {
         /**
-         * @param string|null $publisherKey secret, or public key as PEM, of the tokens of those who publish over HTTP. Default: only
-         *        the program publishes.
-         * @param Mercure\Algorithm $publisherAlgorithm how they are signed
-         * @param string|null $publisherJwksFile a file with a set of keys (JWKS) in place of $publisherKey
-         * @param string|null $subscriberKey the same of those who subscribe
-         * @param bool $anonymous whether clients without a token get public updates
-         * @param bool $subscriptions whether subscriptions are told, and can be asked for
-         * @param string $cookieName the cookie that may have the token
-         * @param list<string> $corsOrigins of pages that may read, such as "https://*.example.com"
-         * @param list<string> $publishOrigins of pages that may publish by the cookie
-         * @param int $heartbeatSeconds silence after which a comment is sent; 0 is never
-         * @param int $streamSeconds after so long a stream ends and its client comes back; 0 is never
-         * @param bool $position whether a subscriber is sent its position at once
-         * @param int|null $templatesMax different templates of the subscribers of one worker
-         * @param int|null $subscribersMax subscribers that are told about where $subscriptions is set
-         * @param string|null $sharedPrefix topics are the program's channels: public updates of the topic "news" are events of
-         *        Channel::get($sharedPrefix . 'news'), private ones of Channel::get($sharedPrefix . 'private-news'), and what either
-         *        publishes reaches the clients of both. With the prefix of an application of Pusher's, also its channels.
-         *        Default: nothing is shared.
-         * @param string $version of the protocol: "0.x", which today's clients speak, or "1.0", a draft
-         * @param string|null $resourceIdentifier the hub's URL, which tokens of version 1.0 are made for
-         * @param string|null $issuer who makes these tokens
-         * @param string|null $publisherJwksUrl https:// address of a set of keys (JWKS) in place of $publisherKey; it is fetched when
-         *        the server starts, after $jwksRefreshSeconds, and when a token names a key that it does not have
-         * @param string|null $subscriberJwksUrl the same of those who subscribe
-         * @param int $jwksRefreshSeconds 1 to 604800
-         * @throws Exception\MisuseError when a list has something else in it
+         * @param string|null $publisherKey secret, or public key as PEM, that verifies the tokens of publishers over HTTP.
+         *        Default: only the script publishes.
+         * @param Mercure\Algorithm $publisherAlgorithm algorithm that signs these tokens
+         * @param string|null $publisherJwksFile file with a key set (JWKS, RFC 7517) instead of $publisherKey
+         * @param string|null $subscriberKey secret, or public key as PEM, that verifies the tokens of subscribers
+         * @param Mercure\Algorithm $subscriberAlgorithm algorithm that signs these tokens
+         * @param string|null $subscriberJwksFile file with a key set (JWKS) instead of $subscriberKey
+         * @param bool $anonymous true: clients without a token receive public updates
+         * @param bool $subscriptions enables subscription events and the subscription API
+         * @param string $cookieName cookie that may contain the token
+         * @param list<string> $corsOrigins origins whose pages may read, such as "https://*.example.com"
+         * @param list<string> $publishOrigins origins whose pages may publish with the cookie
+         * @param int $heartbeatSeconds time in seconds without an update after which a comment is sent; 0: never
+         * @param int $streamSeconds time in seconds after which a stream ends and its client reconnects; 0: never
+         * @param bool $position sends a new subscriber its position immediately
+         * @param int|null $templatesMax maximum number of different templates of one worker's subscribers. Default: 10,000.
+         * @param int|null $subscribersMax maximum number of subscribers that are reported with $subscriptions. Default: 16,384.
+         * @param string|null $sharedPrefix makes topics available to the script as channels: public updates of the topic "news"
+         *        are events of Channel::get($sharedPrefix . 'news'), private updates of Channel::get($sharedPrefix .
+         *        'private-news'). An event published by either reaches the clients of both. With the prefix of a Pusher
+         *        application, its channels are shared as well. Default: nothing is shared.
+         * @param string $version version of the protocol: "0.x", which today's clients support, or "1.0", a draft
+         * @param string|null $resourceIdentifier URL of the hub, for which tokens of version 1.0 are issued
+         * @param string|null $issuer issuer of these tokens
+         * @param string|null $publisherJwksUrl https:// URL of a key set (JWKS) instead of $publisherKey. It is fetched at the
+         *        start, every $jwksRefreshSeconds, and if a token names a key that the set lacks.
+         * @param string|null $subscriberJwksUrl https:// URL of a key set (JWKS) instead of $subscriberKey, fetched in the same
+         *        way
+         * @param int $jwksRefreshSeconds interval in seconds, 1 to 604,800
+         * @throws \TypeError if a list contains anything other than strings
          */
         public function __construct(
             #[\SensitiveParameter] ?string $publisherKey = null,
@@ -529,63 +568,73 @@ namespace Fermata {
     }
 
     /**
-     * Calls that run in processes of their own, beside the workers; made by Server::jobs().
+     * Calls that run in separate processes; created by Server::jobs().
      *
-     * A job is a callable with a name. Its arguments and its result are serialised. A process runs one job at a time; one that
-     * dies is replaced, and costs only the call that it ran.
+     * A job is a callable with a name. Its arguments and its result are serialized. A process runs one job at a time. If a
+     * process crashes, only its current call fails, and the process is replaced.
      */
     final class Jobs
     {
         private function __construct() {}
 
         /**
-         * @param callable $job runs outside of the server: it cannot wait as handlers do, but block as long as it likes
-         * @throws Exception\MisuseError when the name is taken, or run() was called
+         * Adds a job.
+         *
+         * @param callable $job runs outside the server: it cannot wait like a handler, but may block
+         * @throws Exception\MisuseError if the name is already used, or run() was called
          */
         public function add(string $name, callable $job): static {}
 
         /**
          * Runs a job in one of the processes and waits for its result.
          *
-         * A call that is cancelled before a process has begun with it is not run; one that has begun runs to its end.
+         * A call that is cancelled before a process has started it does not run. A started call runs to its end or its time
+         * limit.
          *
-         * @throws Exception\JobFailedException when the job has thrown
-         * @throws Exception\JobCrashedException when its process has died
-         * @throws Exception\TimeoutException when it has taken longer than timeoutMs, and was ended
-         * @throws Exception\BackpressureException when `queue` calls of this worker have not ended
-         * @throws Exception\MisuseError outside of a handler or task, for an unknown name, or arguments that are too large
+         * @throws Exception\JobFailedException if the job threw an exception, or its result is larger than messageBytes
+         * @throws Exception\JobCrashedException if its process crashed
+         * @throws Exception\TimeoutException if the call took longer than timeoutMs; the job's process is killed
+         * @throws Exception\BackpressureException if `queue` calls of this worker are unfinished
+         * @throws Exception\MisuseError outside a handler or task, for an unknown name or a missing argument, or if the
+         *        arguments are larger than messageBytes
          */
         public function run(string $name, mixed ...$arguments): mixed {}
     }
 
     /**
-     * This worker, and messages to the other ones of its server.
+     * The current worker, and messages to the other workers of its server.
      *
-     * Messages are serialised and take at most 65536 bytes. Those of one worker to another keep their order. A message is
-     * either sent whole or refused; one that was sent is lost only when the worker that takes it dies before it has.
+     * A message is serialized and has at most 65,536 bytes. Messages from one worker to another arrive in order. A message is
+     * sent completely or refused. A sent message is lost only if the receiving worker crashes between reading and handling it;
+     * its replacement reads the unread messages.
      */
     final class Worker
     {
         private function __construct() {}
 
-        /** The number of this worker, from 0. */
+        /**
+         * Returns the number of this worker, from 0.
+         *
+         * @throws Exception\MisuseError outside a worker
+         */
         public static function index(): int {}
 
         /**
-         * Sends to the worker with that number; see Server::onMessage().
+         * Sends a message to one worker; see Server::onMessage().
          *
-         * @throws Exception\BackpressureException when it has not read the messages it has
-         * @throws Exception\MisuseError outside of a worker, or when there is no such worker
+         * @param int $worker number of the worker, from 0
+         * @throws Exception\BackpressureException if the queue of that worker's unread messages is full
+         * @throws Exception\MisuseError outside a worker, if there is no such worker, or if the message is too large
          */
         public static function send(int $worker, mixed $message): void {}
 
         /**
-         * Sends to all other workers, in a cluster to those of the other servers as well: through the log, which is not waited
-         * for.
+         * Sends a message to all other workers, in a cluster also to all workers of the other servers. Other servers are
+         * reached through the cluster's log, without waiting for it.
          *
-         * @param bool $self to this one as well
-         * @throws Exception\BackpressureException when one has not read the messages it has, or when there is a cluster and its log
-         *     is not there; the others get it all the same
+         * @param bool $self true: sends it to this worker as well
+         * @throws Exception\BackpressureException if the queue of a worker's unread messages is full, or the log of the cluster
+         *        is unavailable; all other workers receive the message
          */
         public static function broadcast(mixed $message, bool $self = false): void {}
 
@@ -593,45 +642,54 @@ namespace Fermata {
     }
 
     /**
-     * Waits for many streams, for signals and for a time at once. Fermata\Revolt\Driver is made of it; applications have
-     * no need for it.
+     * Waits for several streams, for signals and for a timeout. Fermata\Revolt\Driver is based on it; applications do not need
+     * it.
      *
-     * In a handler or task of a server others go on meanwhile, elsewhere the process waits.
+     * In a handler or task of a server, other handlers run during the wait. Elsewhere, the process blocks.
      */
     final class Poll
     {
         public function __construct() {}
 
-        /** Whether a handler or task of a running server calls this. */
+        /** Returns true if a handler or task of a running server makes this call. */
         public static function inHandler(): bool {}
 
         /**
+         * Sets the events of a stream that wait() reports.
+         *
          * @param resource $stream
-         * @param bool $read report it when it can be read from
-         * @param bool $write report it when it can be written to; when both are false it is not watched any more
+         * @param bool $read reports when the stream is readable
+         * @param bool $write reports when the stream is writable; if both are false, the stream is no longer watched
+         * @throws Exception\MisuseError if the stream has no descriptor
+         * @throws Exception\BackpressureException if the kernel refuses to watch the stream
          */
         public function watch($stream, bool $read, bool $write): void {}
 
-        /** Reports a signal instead of having it do what it did before, or no longer. */
+        /**
+         * Starts or stops watching a signal. A watched signal is reported by wait() and its previous action does not run.
+         *
+         * @throws Exception\MisuseError for SIGKILL, SIGSTOP and invalid numbers, and for SIGTERM in a worker
+         */
         public function signal(int $signal, bool $watch): void {}
 
         /**
-         * Waits until something is ready, wake() is called, a signal comes or the time is over. May return early.
+         * Waits until a stream is ready, a signal arrives, wake() is called or the time is over. May return early.
          *
-         * @param float|null $seconds null = for ever
-         * @param bool $background a worker that stops does not wait for the end of this
-         * @return array array{array<int, int>, list<int>}: by the number of a stream's resource 1 for reading, 2 for writing or
-         *         3 for both, and the signals
+         * @param float|null $seconds maximum time in seconds; null: no limit
+         * @param bool $background true: a stopping worker does not wait for this call
+         * @return array array{array<int, int>, list<int>}: the ready streams by resource id, with 1 for readable, 2 for
+         *        writable and 3 for both; and the signals
+         * @throws Exception\MisuseError if $seconds is negative, or another handler or task is waiting with this object
          */
         public function wait(?float $seconds = null, bool $background = false): array {}
 
-        /** Ends wait(). */
+        /** Makes a current or the next wait() return. */
         public function wake(): void {}
     }
 
     /**
-     * A group of routes: what Server::group() hands to its callable. Paths are those behind the group's prefix; an empty one
-     * is the prefix itself.
+     * Group of routes; Server::group() passes it to its callable. Paths are relative to the group's prefix; "" is the prefix
+     * itself.
      */
     final class Routes
     {
@@ -658,13 +716,13 @@ namespace Fermata {
         /** See Server::any(). */
         public function any(string $path, callable $handler, array $middleware = [], ?int $bodyBytes = null, bool $streamBody = false): static {}
 
-        /** A group inside this one: its prefix and middleware come after those of this one. See Server::group(). */
+        /** Adds a group inside this one: its prefix and middleware follow those of this group. See Server::group(). */
         public function group(string $prefix, callable $routes, array $middleware = []): static {}
 
-        /** Puts middleware around every handler of this group and of the groups inside it. See Server::use(). */
+        /** Adds middleware around all handlers of this group and of the groups inside it. See Server::use(). */
         public function use(callable ...$middleware): static {}
 
-        /** A WebSocket whose handshake passes through the group's middleware. See Server::websocket(). */
+        /** Accepts WebSocket connections; the group's middleware runs for their handshakes. See Server::websocket(). */
         public function websocket(
             string $path,
             ?WebSocketHandler $handler = null,
@@ -690,58 +748,65 @@ namespace Fermata {
         ): static {}
     }
 
-    /** What comes after a middleware: the next one or the handler. Middleware gets it as a closure, named $next by custom. */
+    /** The next middleware, or the handler. A middleware receives it as a closure, by convention named $next. */
     final class Next
     {
         private function __construct() {}
 
-        /** @throws \TypeError when what comes next returns neither a Response nor a Hold */
+        /**
+         * Calls the next middleware or the handler and returns its result.
+         *
+         * @throws \TypeError if the result is neither a Response nor a Hold
+         */
         public function __invoke(Request $request): Response|Hold {}
     }
 
     /**
-     * Bounds of the server. Null means the default; the built-in one is named at each.
+     * Limits of the server. null: the default, which each property states.
      *
-     * Values are checked by the Server constructor.
+     * The Server constructor checks the values.
      */
     final class Limits
     {
-        /** Open connections per worker, default 10000. */
+        /** Maximum number of open connections per worker. Default: 10,000. One more gets 503. */
         public readonly ?int $connections;
 
-        /** Open connections per remote address, default 0 = no limit. */
+        /** Maximum number of open connections per client address and worker. Default: 0, no limit. One more gets 429. */
         public readonly ?int $connectionsPerAddress;
 
-        /** Bytes of a request head, default 16384; over it the answer is 431. */
+        /** Maximum size of a request's headers in bytes. Default: 16,384. Larger headers get 431. */
         public readonly ?int $headerBytes;
 
-        /** Bytes of a request body, default 1048576; over it the answer is 413. */
+        /** Maximum size of a request body in bytes. Default: 1,048,576. A larger body gets 413. */
         public readonly ?int $bodyBytes;
 
-        /** Unsent bytes per client before it is no longer read from, default 1048576. */
+        /** Unsent bytes of a connection above which the server stops reading from it. Default: 1,048,576. */
         public readonly ?int $queueBytes;
 
-        /** Bytes of one published event, default 65536. */
+        /** Maximum size of a published event in bytes, name and data together. Default: 65,536. */
         public readonly ?int $eventBytes;
 
-        /** Milliseconds to receive a request head, default 10000; then 408. */
+        /** Time in milliseconds to receive a request's headers; then 408. Default: 10,000. */
         public readonly ?int $headerTimeoutMs;
 
-        /** Milliseconds to receive a request body, default 30000; then 408. */
+        /** Time in milliseconds to receive a request body; then 408. Default: 30,000. */
         public readonly ?int $bodyTimeoutMs;
 
-        /** Milliseconds a kept-alive connection may stay silent between requests, default 75000. */
+        /** Time in milliseconds for which a connection may stay open without a request. Default: 75,000. */
         public readonly ?int $idleTimeoutMs;
 
-        /** Milliseconds without progress before an unread answer is given up, default 30000. */
+        /**
+         * Time in milliseconds for which a client may read nothing while bytes wait for it; then its connection is closed.
+         * Default: 30,000.
+         */
         public readonly ?int $writeTimeoutMs;
 
-        /** Milliseconds a stopping worker waits for its clients, default 10000. */
+        /** Time in milliseconds for which a stopping worker waits for open requests and held clients. Default: 10,000. */
         public readonly ?int $drainTimeoutMs;
 
         /**
-         * Handlers per worker that may be under way at a time, default 0: as many as there are fibers. 1 runs one request at a
-         * time, for code that keeps the state of a request in global or static variables.
+         * Maximum number of handlers per worker that may run or wait concurrently. Default: 0, as many as there are fibers. 1
+         * runs one request at a time, for code that stores a request's state in global or static variables.
          */
         public readonly ?int $handlers;
 
@@ -762,61 +827,64 @@ namespace Fermata {
     }
 
     /**
-     * How much the channels remember, for clients that come back with Last-Event-ID. Null means the default.
+     * Limits of the stored events, which clients that reconnect with Last-Event-ID receive. null: the default.
      *
-     * Values are checked by the Server constructor.
+     * The Server constructor checks the values.
      */
     final class History
     {
-        /** Events per channel, default 1000. */
+        /** Number of stored events per channel. Default: 1,000. */
         public readonly ?int $count;
 
-        /** Milliseconds an event is kept, default 86400000 (a day). */
+        /** Age in milliseconds after which an event is no longer replayed. Default: 86,400,000 (one day). */
         public readonly ?int $ageMs;
 
-        /** Bytes of the ring all channels share, default 16777216. */
+        /** Size in bytes of the ring in shared memory that stores the events of all channels. Default: 16,777,216. */
         public readonly ?int $bytes;
 
-        /** File of the ring, so that history survives a restart. Default: memory only. */
+        /** File that stores the ring, so that history survives a restart. Default: memory only. */
         public readonly ?string $path;
 
         public function __construct(?int $count = null, ?int $ageMs = null, ?int $bytes = null, ?string $path = null) {}
     }
 
-    /** The lines on standard error. Null means the default: text, level info. */
+    /** Log lines on standard error. null: the default, which is text at level info. */
     final class Log
     {
+        /** Format of the lines. Default: text. */
         public readonly ?LogFormat $format;
 
+        /** Lowest level that is logged. Default: info. */
         public readonly ?LogLevel $level;
 
         public function __construct(?LogFormat $format = null, ?LogLevel $level = null) {}
     }
 
     /**
-     * A line for every request when it has ended: also refused ones, files, held clients and WebSockets.
+     * Log with a line for every request, written when it ends. It includes refused requests, files, held clients and
+     * WebSockets.
      *
-     * The file is opened anew when the master gets SIGUSR1 or SIGHUP. A line that cannot be written is left out and
-     * counted; no request waits for it.
+     * On SIGUSR1 or SIGHUP to the master, the file is reopened. Logging never blocks: a line that cannot be written is dropped
+     * and counted.
      */
     final class AccessLog
     {
-        /** A file, or "stderr" or "stdout". */
+        /** Path of the file, or "stderr" or "stdout". */
         public readonly string $path;
 
-        /** Default: Combined. */
+        /** Format of the lines. Default: Combined. */
         public readonly ?AccessLogFormat $format;
 
-        /** Whether lines contain what follows the `?`, which often holds secrets. Default: no. */
+        /** Includes the queries of targets and referers, which often contain secrets. Default: false. */
         public readonly ?bool $query;
 
         public function __construct(string $path, ?AccessLogFormat $format = null, ?bool $query = null) {}
     }
 
     /**
-     * What a server shows to clients of its https addresses, and what it asks of them. Null means the default.
+     * Certificates of the server's https addresses, and its requirements on clients. null: the default.
      *
-     * The files are read when the server runs, and again when the master gets SIGHUP; connections stay open meanwhile.
+     * The files are read when the server starts, and again on SIGHUP to the master. Open connections stay open.
      */
     final readonly class Tls
     {
@@ -826,21 +894,21 @@ namespace Fermata {
         /** @var string|list<string>|null PEM files with their private keys */
         public readonly string|array|null $key;
 
-        /** PEM file with the authorities that vouch for clients. Default: clients are not asked. */
+        /** PEM file with the authorities that sign client certificates. Default: no client certificate is requested. */
         public readonly ?string $clientCa;
 
-        /** Whether a client without a certificate is turned away when clientCa is given. Default true. */
+        /** Refuses clients without a certificate if $clientCa is set. Default: true. */
         public readonly ?bool $clientRequired;
 
-        /** Oldest version that is spoken. Default TLS 1.2. */
+        /** Oldest accepted version of TLS. Default: TLS 1.2. */
         public readonly ?TlsVersion $minVersion;
 
-        /** A certificate for localhost is made when none is given. */
+        /** Creates a certificate for localhost if $certificate is empty. */
         public readonly ?bool $development;
 
         /**
-         * @param string|array $certificate PEM files (a list of strings for several), the server's own certificate first in each; a client gets the one for
-         *        the name it asks for, and the first when there is none
+         * @param string|array $certificate PEM file, or a list of PEM files, each with the server's own certificate first, then
+         *        its chain. A client receives the certificate for the name that it requests (SNI), else the first.
          * @param string|array $key PEM files with the private keys, in the same order
          */
         public function __construct(
@@ -852,74 +920,81 @@ namespace Fermata {
         ) {}
 
         /**
-         * A certificate for localhost, made once and kept in ~/.local/share/fermata; the log names the authority to trust.
+         * Returns settings with a certificate for localhost. It is created once and stored in ~/.local/share/fermata; the log
+         * names the authority that clients must trust.
          *
-         * A certificate from FERMATA_TLS_CERTIFICATE is used in its place.
+         * A certificate from FERMATA_TLS_CERTIFICATE replaces it.
          */
         public static function development(): Tls {}
     }
 
-    /** A version of TLS. */
+    /** Version of TLS. */
     enum TlsVersion: string
     {
         case Tls12 = '1.2';
         case Tls13 = '1.3';
     }
 
-    /** The certificate by which a client has proved who it is; it was verified by an authority of Tls::$clientCa. */
+    /** Certificate of a client, verified against the authorities of Tls::$clientCa. */
     final readonly class ClientCertificate
     {
-        /** Its subject as RFC 4514 writes it, such as "CN=alice,O=Example". */
+        /** Subject in the form of RFC 4514, such as "CN=alice,O=Example". */
         public readonly string $subject;
 
-        /** The certificate as PEM, for openssl_x509_parse(). */
+        /** Certificate as PEM, for openssl_x509_parse(). */
         public readonly string $pem;
 
         private function __construct() {}
     }
 
-    /** The trace that a request belongs to, as its sender says in the header `traceparent` (W3C Trace Context), or the server that records it. */
+    /** Trace of a request, from its header `traceparent` (W3C Trace Context) or from the server, if that records the request. */
     final readonly class Trace
     {
-        /** 32 lower-case hexadecimal digits; what the access log calls `trace_id`. */
+        /** Trace id, 32 lower-case hexadecimal digits; `trace_id` in the access log. */
         public readonly string $traceId;
 
-        /** The span that the handler works below, 16 such digits: the sender's, or the server's own of a request that it records (otlp_endpoint). */
+        /**
+         * Parent of the handler's spans, 16 lower-case hexadecimal digits: the server's span if it records the request
+         * (otlp_endpoint), else the sender's.
+         */
         public readonly string $parentId;
 
-        /** Whether the request is recorded, which others that are asked for it do as well: by the sender as far as is known, or as the server has decided that sends spans (otlp_sampler). */
+        /**
+         * true: the trace is recorded, so services that receive it should record it as well. The sender decides; if the server
+         * sends spans, its setting otlp_sampler decides.
+         */
         public readonly bool $isSampled;
 
-        /** The header `tracestate`, unread: what systems that trace tell each other. Empty when there is none. */
+        /** Header `tracestate`, unparsed: data of tracing systems. Empty if there is none. */
         public readonly string $state;
 
         private function __construct() {}
     }
 
-    /** Shape of a log line. */
+    /** Format of log lines. */
     enum LogFormat: string
     {
-        /** For people. */
+        /** Plain text. */
         case Text = 'text';
 
-        /** One object per line. */
+        /** One JSON object per line. */
         case Json = 'json';
     }
 
-    /** Shape of a line of the access log. */
+    /** Format of the lines of the access log. */
     enum AccessLogFormat: string
     {
-        /** The Common Log Format. */
+        /** Common Log Format. */
         case Common = 'common';
 
-        /** The same with Referer and User-Agent, as most programs expect it. */
+        /** Common Log Format with Referer and User-Agent, which most log readers expect. */
         case Combined = 'combined';
 
         /** One JSON object per line, with the duration. */
         case Json = 'json';
     }
 
-    /** The least severe line that is written. */
+    /** Lowest level that is logged. */
     enum LogLevel: string
     {
         case Error = 'error';
@@ -928,373 +1003,396 @@ namespace Fermata {
         case Debug = 'debug';
     }
 
-    /** What happens to a held client that reads slower than its channels are written. */
+    /** Policy for a held client that reads more slowly than its channels are published to. */
     enum SlowPolicy: string
     {
-        /** It gets an event named `gap` in place of what it missed, and goes on. */
+        /** The client receives an event named `gap` instead of the events that it missed, and continues. */
         case Gap = 'gap';
 
-        /** Its connection is closed; it comes back with Last-Event-ID. */
+        /** The connection is closed; the client reconnects with Last-Event-ID. */
         case Close = 'close';
     }
 
-    /** What publish() waits for where several machines share their channels (the setting `cluster`). On one machine it is the same. */
+    /**
+     * Acknowledgement that publish() waits for if several machines share their channels (the setting `cluster`). On one machine
+     * both cases do the same.
+     */
     enum Ack: string
     {
-        /** The log of the cluster has the event. */
+        /** Waits until the log of the cluster has stored the event. */
         case Cluster = 'cluster';
 
         /**
-         * The event is on its way from this machine. It reaches everybody once or nobody, and nobody learns which: it is lost when
-         * the log does not take it within publish_wait_ms_max, or when this machine ends.
+         * Does not wait for the log. The event reaches all clients once, or none: it is lost if the log does not accept it
+         * within publish_wait_ms_max, or if this machine fails first. The loss is not reported to the caller.
          */
         case Local = 'local';
     }
 
-    /** The SameSite attribute of a cookie (RFC 6265bis). */
+    /** SameSite attribute of a cookie (RFC 6265bis). */
     enum SameSite: string
     {
         case Strict = 'Strict';
         case Lax = 'Lax';
 
-        /** Browsers accept it on secure cookies only. */
+        /** Browsers accept it only for cookies with Secure. */
         case None = 'None';
     }
 
     /**
-     * One request, as the handler sees it. Made by the server; values are built when asked for.
+     * HTTP request, created by the server. Each value is converted when its method is called.
      *
-     * It may be kept after the handler has returned: it then owns a copy of everything.
+     * It may be stored after its handler has returned; the object then owns a copy of all values.
      */
     final class Request
     {
         private function __construct() {}
 
-        /** The method as sent, such as "GET". */
+        /** Returns the method as sent, such as "GET". */
         public function method(): string {}
 
-        /** The path without the query, percent-decoded but for %2F: each of its slashes separates two segments. */
+        /**
+         * Returns the path without the query, percent-decoded except for %2F. So each slash of the result separates two
+         * segments.
+         */
         public function path(): string {}
 
-        /** The request target as sent, with the query. */
+        /** Returns the request target as sent, with the query. */
         public function target(): string {}
 
-        /** The query as sent, without "?"; empty when there is none. */
+        /** Returns the query as sent, without "?"; empty if there is none. */
         public function queryString(): string {}
 
-        /** One query parameter; the default when it is absent or an array ("a[]=1"). */
+        /** Returns a query parameter; the default if it is absent or an array ("a[]=1"). */
         public function query(string $name, ?string $default = null): ?string {}
 
         /**
-         * All query parameters, by the rules of parse_str().
+         * Returns all query parameters, parsed as by parse_str().
          *
          * @return array<string, string|array>
          */
         public function queries(): array {}
 
-        /** A header, the name in any case; several lines are joined with ", " (Cookie: "; "). */
+        /** Returns a header; its name is case-insensitive. Several lines are joined with ", " (Cookie: "; "). */
         public function header(string $name, ?string $default = null): ?string {}
 
         /**
-         * All headers by lower-case name.
+         * Returns all headers by lower-case name.
          *
          * @return array<string, list<string>>
          */
         public function headers(): array {}
 
         /**
-         * A route parameter, percent-decoded.
+         * Returns a path parameter of the route, percent-decoded.
          *
-         * @throws Exception\MisuseError when the route's pattern has no such name
+         * @throws Exception\MisuseError if the route's pattern has no such parameter
          */
         public function route(string $name): string {}
 
-        /** Whether the request has a body of at least one byte; on a route with streamBody whether one is announced. */
+        /** Returns true if the request has a body of at least one byte. On a route with streamBody: true if a body is announced. */
         public function hasBody(): bool {}
 
         /**
-         * The body's bytes; empty when there is none, or when it was a multipart/form-data body: that was taken apart.
+         * Returns the body; empty if there is none. A multipart/form-data body that was parsed is empty, too.
          *
-         * @throws Exception\UploadException when the temporary file of a large body cannot be read
+         * @throws Exception\UploadException if the temporary file of a large body cannot be read
          */
         public function body(): string {}
 
         /**
-         * The next bytes of the body, null at its end.
+         * Returns the next bytes of the body; null at its end.
          *
-         * On a route with streamBody the handler runs while the body arrives: what has come is returned at once, and when
-         * nothing has, the handler waits and others go on. The client is not read from while the handler does not ask.
+         * On a route with streamBody, the handler runs while the body arrives. read() returns the bytes that have arrived. If
+         * there are none, the handler waits and other handlers run. While the handler does not read, the server reads nothing
+         * from the client.
          *
-         * @param int $bytes most that is returned; the setting body_piece_bytes_max bounds it as well
-         * @throws Exception\BadRequestException when the rest is malformed (code 400), late (408) or too large (413); uncaught,
-         *         the client is answered with that status
-         * @throws Exception\ClientGoneException when the client has left before it had sent everything
-         * @throws Exception\UploadException when the temporary file of a large body cannot be read
+         * @param int $bytes maximum number of bytes to return; the setting body_piece_bytes_max limits it as well
+         * @throws Exception\BadRequestException if the rest is malformed (code 400), too slow (408) or too large (413). If
+         *        uncaught, the client gets that status.
+         * @throws Exception\ClientGoneException if the client left before it had sent the complete body
+         * @throws Exception\UploadException if the temporary file of a large body cannot be read
          */
         public function read(int $bytes = 65536): ?string {}
 
         /**
-         * The body as a stream to read from. A body larger than the setting body_memory_bytes_max lies in a temporary file, so
-         * reading it piece by piece takes no more memory than a piece.
+         * Returns the body as a readable stream. A body larger than the setting body_memory_bytes_max is in a temporary file,
+         * so the stream reads it in pieces without loading it into memory.
          *
          * @return resource
-         * @throws Exception\UploadException when the temporary file of a large body cannot be read
+         * @throws Exception\UploadException if the temporary file of a large body cannot be read
          */
         public function bodyStream() {}
 
         /**
-         * The body decoded as JSON, objects as arrays.
+         * Returns the body decoded as JSON, objects as arrays.
          *
-         * @throws Exception\BadRequestException when it is not valid JSON; left uncaught, the client is answered 400
+         * @throws Exception\BadRequestException if it is not valid JSON. If uncaught, the client gets 400.
          */
         public function json(): mixed {}
 
-        /** One field of a form; the default when it is absent or an array. See forms(). */
+        /** Returns a field of a form; the default if it is absent or an array. See forms(). */
         public function form(string $name, ?string $default = null): ?string {}
 
         /**
-         * All fields of an application/x-www-form-urlencoded or multipart/form-data body, by the rules of parse_str().
-         * Empty for any other Content-Type; files are in files().
+         * Returns all fields of an application/x-www-form-urlencoded or multipart/form-data body, parsed as by parse_str().
+         * Empty for any other Content-Type. files() returns the files.
          *
          * @return array<string, string|array>
          */
         public function forms(): array {}
 
-        /** The file of a form's field; null when none was sent, or several under this name. */
+        /** Returns the file of a form field; null if there is none, or several with this name. */
         public function file(string $name): ?UploadedFile {}
 
         /**
-         * All files of a form, by the rules of parse_str(): "photos[]" makes a list under "photos".
+         * Returns all files of a form, with names parsed as by parse_str(): "photos[]" is a list under "photos".
          *
          * @return array<string, UploadedFile|array>
          */
         public function files(): array {}
 
-        /** One cookie, percent-decoded. */
+        /** Returns a cookie, percent-decoded. */
         public function cookie(string $name, ?string $default = null): ?string {}
 
         /**
-         * All cookies; of two with one name the first counts.
+         * Returns all cookies; of several with one name, the first.
          *
          * @return array<string, string>
          */
         public function cookies(): array {}
 
         /**
-         * Notes something for the middleware and handler that come after: who the user is, when the request came.
+         * Stores a value for later middleware and the handler, such as the user.
          *
-         * Changes this request and returns it, so `$next($request->withAttribute('user', $user))` works as in PSR-15.
+         * Changes this object and returns it, so `$next($request->withAttribute('user', $user))` works as in PSR-15.
          */
         public function withAttribute(string $name, mixed $value): static {}
 
-        /** What withAttribute() has noted under this name. */
+        /** Returns a value stored by withAttribute(). */
         public function attribute(string $name, mixed $default = null): mixed {}
 
         /**
-         * All that withAttribute() has noted.
+         * Returns all values stored by withAttribute().
          *
          * @return array<string, mixed>
          */
         public function attributes(): array {}
 
-        /** The Last-Event-ID header, for Hold::since(); null when it is absent or empty. */
+        /** Returns the header Last-Event-ID, for Hold::since(); null if it is absent or empty. */
         public function lastEventId(): ?string {}
 
         /**
-         * The client's address: as a proxy of the setting trusted_proxies says, else that of the connection's other end.
-         * "unix" on a Unix socket.
+         * Returns the client's address. A proxy of the setting trusted_proxies provides it in a header; otherwise it is the
+         * peer address of the connection. "unix" on a Unix socket.
          */
         public function remoteAddress(): string {}
 
-        /** The port that belongs to remoteAddress(); 0 on a Unix socket, and where a proxy does not tell it. */
+        /** Returns the port of remoteAddress(); 0 on a Unix socket, or if a proxy does not send it. */
         public function remotePort(): int {}
 
         /**
-         * The host the client asked for, with the port if it named one: as a proxy of the setting trusted_proxies says, else
-         * that of the request. Empty for an HTTP/1.0 request without one.
+         * Returns the requested host, with the port if the client sent one. A proxy of the setting trusted_proxies may provide
+         * it; otherwise it is the request's. Empty for an HTTP/1.0 request without a host.
          */
         public function host(): string {}
 
-        /** "https" when the client speaks TLS, to this server or to a proxy of the setting trusted_proxies; otherwise "http". */
+        /**
+         * Returns "https" if the client uses TLS to this server, or to a proxy of the setting trusted_proxies; otherwise
+         * "http".
+         */
         public function scheme(): string {}
 
         /**
-         * The request as $_SERVER has it with PHP-FPM: REQUEST_METHOD, REQUEST_URI, QUERY_STRING, SERVER_PROTOCOL, the addresses
-         * and ports of both ends, HTTPS, REQUEST_TIME and REQUEST_TIME_FLOAT, the headers as HTTP_*, PHP_AUTH_USER and PHP_AUTH_PW.
+         * Returns the request as $_SERVER has it under PHP-FPM: REQUEST_METHOD, REQUEST_URI, QUERY_STRING, SERVER_PROTOCOL,
+         * addresses and ports of both peers, HTTPS, REQUEST_TIME and REQUEST_TIME_FLOAT, the headers as HTTP_*, PHP_AUTH_USER
+         * and PHP_AUTH_PW.
          *
-         * Headers with an underscore in their names, which could pass for others, and `Proxy` are left out.
+         * Headers with an underscore in the name, which could imitate other headers, and `Proxy` are omitted.
          *
-         * @param array<string, mixed> $others: further entries, such as SCRIPT_NAME; those of the request win
+         * @param array<string, mixed> $others: further entries, such as SCRIPT_NAME; those of the request take precedence
          * @return array<string, mixed>
          */
         public function serverParams(array $others = []): array {}
 
         /**
-         * Shows this request to code that was written for PHP-FPM, until its handler has ended: fills $_SERVER, $_GET, $_POST,
-         * $_COOKIE, $_FILES and $_REQUEST, has php://input give its body and move_uploaded_file() take its files.
+         * Provides this request to code written for PHP-FPM, until its handler has finished. Fills $_SERVER, $_GET, $_POST,
+         * $_COOKIE, $_FILES and $_REQUEST; php://input returns the body, and move_uploaded_file() accepts the files.
          *
-         * Meanwhile header(), setcookie() and http_response_code() keep what they are given, for headers_list(): whoever makes the
-         * Response adds it. exit() answers with what was printed. PHP's sessions may be opened, and are closed with the handler.
+         * Until then header(), setcookie() and http_response_code() store their arguments, and headers_list() returns them: the
+         * code that creates the Response adds them. exit() sends the printed output as the response. PHP sessions may be
+         * opened, and are closed when the handler finishes.
          *
          * @param array<string, mixed> $server: further entries of $_SERVER; see serverParams()
-         * @param int|null $uploadBytes a larger file is in $_FILES with UPLOAD_ERR_INI_SIZE and without its content
-         * @throws Exception\MisuseError in a server that may run several handlers at a time (see Limits::$handlers), and outside of
-         *         the handler of this request
+         * @param int|null $uploadBytes maximum size of a file in bytes; a larger one is in $_FILES with UPLOAD_ERR_INI_SIZE and
+         *        without its content
+         * @throws Exception\MisuseError if the server may run several handlers concurrently (see Limits::$handlers), or outside
+         *        this request's handler
          */
         public function fillGlobals(array $server = [], ?int $uploadBytes = null): void {}
 
         /**
-         * What the handler has printed since fillGlobals(), which it is for the caller to answer with; empty without fillGlobals().
-         * Buffers that are still open (ob_start()) end before, as at the end of a script.
+         * Returns the output that the handler has printed since fillGlobals() and removes it; the caller adds it to the
+         * response. Empty without fillGlobals(). Open output buffers (ob_start()) are flushed first, as at the end of a script.
          */
         public function takeOutput(): string {}
 
         /**
-         * For a bridge: the one function that register_shutdown_function() has been given is short, so the answer may leave behind it,
-         * with those of the other requests of the turn. To send each by itself wakes its client each time, which takes as long as a
-         * small framework's request. Without effect when there are other functions, and without fillGlobals().
+         * For bridges: declares that the only registered shutdown function is short. The response may then be sent after it,
+         * together with the responses of other requests in the same turn of the loop. This saves a wake-up per client, which
+         * costs as much as a request of a small framework. No effect if there are other shutdown functions, or without
+         * fillGlobals().
          */
         public function deferAnswer(): void {}
 
         /**
-         * Sends `103 Early Hints` at once, ahead of the answer (RFC 8297): browsers fetch what its `Link` lines name while the handler
-         * still works. It may be called several times.
+         * Sends `103 Early Hints` immediately, before the response (RFC 8297). Browsers fetch the resources in its `Link` lines
+         * while the handler still works. May be called several times.
          *
          * @param array<string, string|list<string> $headers>, such as ['Link' => '</app.css>; rel=preload; as=style']
-         * @return bool false when nothing was sent: the client speaks HTTP/1.0, has left, or its answer has begun
-         * @throws Exception\MisuseError for a malformed header, or one that is the server's to send
+         * @return bool false if nothing was sent: the client uses HTTP/1.0 or has left, or the response has started
+         * @throws Exception\MisuseError for a malformed header, or one that only the server may set
          */
         public function earlyHints(array $headers): bool {}
 
-        /** The certificate that the client has shown; null without Tls::$clientCa, or when it has shown none. */
+        /** Returns the client's certificate; null without Tls::$clientCa, or if the client sent none. */
         public function clientCertificate(): ?ClientCertificate {}
 
-        /** The trace that the sender says this request belongs to; null without a well-formed header `traceparent`, and with several, unless the server records the request. */
+        /**
+         * Returns the request's trace. null if the server does not record the request and the header `traceparent` is missing,
+         * malformed or repeated.
+         */
         public function trace(): ?Trace {}
     }
 
-    /** A file that came with a form. It lies in a temporary file, which is removed when its request is over unless it was moved. */
+    /** Uploaded file of a form, stored in a temporary file. The file is removed when its request ends, unless it was moved. */
     final class UploadedFile
     {
-        /** The name it has at the client, without directories. Never use it as a path: clients choose it. */
+        /** File name at the client, without directories. The client chooses it: never use it as a path. */
         public readonly string $name;
 
-        /** The media type the client says it has, such as "image/png"; empty when it says none. */
+        /** Media type that the client claims, such as "image/png"; empty if there is none. */
         public readonly string $type;
 
-        /** Its bytes. */
+        /** Size in bytes. */
         public readonly int $size;
 
-        /** Where it lies until the request is over. */
+        /** Path of the temporary file, which exists until the request ends. */
         public readonly string $path;
 
         private function __construct() {}
 
         /**
-         * Keeps the file under another path; a file that is there is replaced.
+         * Moves the file to another path; an existing file is replaced.
          *
-         * @throws Exception\UploadException when that is not possible; the message says why
-         * @throws Exception\MisuseError when it was moved already
+         * @throws Exception\UploadException if that fails; the message has the cause
+         * @throws Exception\MisuseError if the file was already moved
          */
         public function moveTo(string $path): void {}
 
         /**
-         * All its bytes.
+         * Returns the file's bytes.
          *
-         * @throws Exception\UploadException when it cannot be read, because its request is over
-         * @throws Exception\MisuseError when it was moved
+         * @throws Exception\UploadException if the file cannot be read, because its request has ended
+         * @throws Exception\MisuseError if the file was moved
          */
         public function contents(): string {}
     }
 
-    /** An answer. Immutable: the with*() methods return a changed copy. */
+    /** HTTP response. Immutable: the with*() methods return a changed copy. */
     final class Response
     {
         /**
          * @param int $status 200 to 599
-         * @param string $body any bytes. A body without a Content-Type header is sent as "text/plain; charset=utf-8".
-         * @param array<string, string|list<string> $headers>; a list makes one line each
-         * @throws Exception\MisuseError for a status out of range, a malformed header, or one that is the server's to send
-         *         (Content-Length, Transfer-Encoding, Connection, …)
+         * @param string $body any bytes. Without a Content-Type header, a body is sent as "text/plain; charset=utf-8".
+         * @param array<string, string|list<string> $headers>; a list creates one line per value
+         * @throws Exception\MisuseError for a status out of range, a malformed header, or a header that only the server may set
+         *        (Content-Length, Transfer-Encoding, Connection, …)
          */
         public function __construct(int $status = 200, string $body = '', array $headers = []) {}
 
         /**
-         * The data as application/json, encoded with JSON_UNESCAPED_SLASHES and JSON_UNESCAPED_UNICODE.
+         * Returns a response with the data as application/json, encoded with JSON_UNESCAPED_SLASHES and JSON_UNESCAPED_UNICODE.
          *
-         * @throws \JsonException when the data cannot be encoded
+         * @throws \JsonException if the data cannot be encoded
          */
         public static function json(mixed $data, int $status = 200): Response {}
 
-        /** The text as text/plain; charset=utf-8. */
+        /** Returns a response with the text as text/plain; charset=utf-8. */
         public static function text(string $text, int $status = 200): Response {}
 
-        /** The markup as text/html; charset=utf-8. The caller escapes. */
+        /** Returns a response with the markup as text/html; charset=utf-8. The caller escapes values in it. */
         public static function html(string $html, int $status = 200): Response {}
 
         /**
-         * Sends the client elsewhere.
+         * Returns a redirect.
          *
          * @param string $location absolute or relative reference for the Location header
          * @param int $status 300 to 399
-         * @throws Exception\MisuseError for another status or a location that is no header value
+         * @throws Exception\MisuseError for another status, or a location that is empty or no valid header value
          */
         public static function redirect(string $location, int $status = 302): Response {}
 
         /**
-         * A body that is made while it is sent.
+         * Returns a response whose body is generated while it is sent.
          *
-         * The next piece is asked for when the client has taken the last one, so nothing piles up. HEAD sends the head and asks
-         * for none. What goes wrong before the first piece is answered like any failure of a handler; after it the connection
-         * ends, and the client sees that the body is not whole. When the client leaves, the generator is destroyed and its
-         * `finally` blocks run.
+         * The server requests the next piece when the kernel has accepted the last one, so a slow client fills no memory.
+         * Pieces may wait. A worker has at most streams_max open streams; one more gets 503. For HEAD, only the headers are
+         * sent and no piece is requested.
+         * An exception before the first piece is handled like any other. Later, the connection is closed, and the client can
+         * tell that the body is incomplete. If the client leaves, the generator is destroyed and its `finally` blocks run.
          *
-         * @param \Traversable|array|callable $body yields strings; a callable returns such an iterable and is called when a body is wanted
-         * @param array $headers as for the constructor; without a Content-Type it is application/octet-stream
-         * @param int|null $length bytes in all, if they are known: sent as Content-Length, and checked
-         * @throws Exception\MisuseError for a status out of range, a header as for the constructor, or a negative length
+         * @param \Traversable|array|callable $body yields strings; a callable is called when the body is needed, and returns a
+         *        Traversable or array
+         * @param array $headers as for the constructor; the default Content-Type is application/octet-stream
+         * @param int|null $length size of the body in bytes, if known. It is sent as Content-Length; a body of another size is
+         *        cut and logged.
+         * @throws Exception\MisuseError for a status out of range, an invalid header (see the constructor), or a negative
+         *        length
          */
         public static function stream(\Traversable|array|callable $body, int $status = 200, array $headers = [], ?int $length = null): Response {}
 
         /**
-         * Server-sent events that this handler goes on making: tokens of a language model, progress of a job. For events that
-         * many clients get, Hold costs nothing while nothing happens.
+         * Returns a stream of server-sent events that this handler generates, such as tokens of a language model or the
+         * progress of a job. For events that many clients receive, use Hold, which needs no running handler.
          *
-         * The callable is called when the head of the response is on its way, and may wait; HEAD does not call it. When it
-         * returns, the stream ends. Its waits, and sending, end with a ClientGoneException when the client leaves. What else it
-         * throws is logged, and the client sees that the stream has broken off.
+         * The callable is called after the response's headers were sent, and may wait; HEAD does not call it. When it returns,
+         * the stream ends. If the client leaves, waits and EventSink::send() throw a ClientGoneException. Other exceptions are
+         * logged, and the client can tell that the stream was interrupted.
          *
          * @param callable(EventSink): void $events
          * @param array $headers as for the constructor
-         * @param float|null $keepAlive seconds of silence before the client is sent a comment, 0 for none;
-         *        null = the setting keep_alive_ms
-         * @throws Exception\MisuseError for a status out of range or a header as for the constructor
+         * @param float|null $keepAlive time in seconds without an event after which a comment is sent; 0: never; null: the
+         *        setting keep_alive_ms
+         * @throws Exception\MisuseError for a status out of range, or an invalid header (see the constructor)
          */
         public static function events(callable $events, int $status = 200, array $headers = [], ?float $keepAlive = null): Response {}
 
         /**
-         * A body that is printed: what the callable echoes is sent while it runs, as by PHP-FPM.
+         * Returns a response whose body is the output of a callable, sent while the callable runs, as under PHP-FPM.
          *
-         * The callable is called when the head of the response is on its way; HEAD does not call it. A client that takes less than
-         * is printed makes it wait, and flush() waits until the client has everything. Printing throws a ClientGoneException when
-         * the client has left. What else it throws is logged, and the client sees that the body is not whole; exit() ends the body.
+         * The callable is called after the response's headers were sent; HEAD does not call it. The callable waits while the
+         * client reads slowly, and flush() waits until the client has received all output. If the client has left, output
+         * throws a ClientGoneException. Other exceptions are logged, and the client can tell that the body is incomplete.
+         * exit() ends the body normally.
          *
          * @param callable(): void $output
-         * @param array $headers as for the constructor; without a Content-Type it is text/plain; charset=utf-8
-         * @throws Exception\MisuseError for a status out of range or a header as for the constructor
+         * @param array $headers as for the constructor; the default Content-Type is text/plain; charset=utf-8
+         * @throws Exception\MisuseError for a status out of range, or an invalid header (see the constructor)
          */
         public static function output(callable $output, int $status = 200, array $headers = []): Response {}
 
         /**
-         * A file, sent by the kernel. Conditional requests and ranges are met; a file that is not there is answered 404.
+         * Returns a response with a file, which the kernel sends. Conditional requests and ranges are supported (RFC 9110,
+         * sections 13 and 14). A missing file gets 404.
          *
-         * @param string $path a regular file; relative to $root when there is one
-         * @param string|null $root the directory that the file must lie in: then the path may come from the client. Nothing
-         *        hidden and no link out of it is sent.
-         * @param string|null $download name under which browsers save the file instead of showing it
-         * @param string|null $contentType null goes by the extension of the path
-         * @throws Exception\MisuseError for an empty or an absolute path below a root, a malformed type, or what open_basedir
-         *         does not allow
+         * @param string $path a regular file; relative to $root if that is set
+         * @param string|null $root directory that must contain the file; then the path may come from the client. Hidden files
+         *        and links out of the directory get 404.
+         * @param string|null $download file name under which browsers save the file instead of showing it
+         * @param string|null $contentType media type; null: from the extension of the path
+         * @throws Exception\MisuseError for an empty path, an absolute path below a root, a malformed media type, or a path
+         *        outside open_basedir
          */
         public static function file(
             string $path,
@@ -1303,55 +1401,63 @@ namespace Fermata {
             ?string $contentType = null,
         ): Response {}
 
-        /** 202 without a body. */
+        /** Returns a 202 response without a body. */
         public static function accepted(): Response {}
 
-        /** 204 without a body. */
+        /** Returns a 204 response without a body. */
         public static function noContent(): Response {}
 
         /**
-         * What a response of another library says, such as one of PSR-7. Headers that frame the message, which the server sends, are
-         * left out, and so is null; other values become text, and of a Content-Type the last counts. Without one a body is HTML, as
-         * PHP has it.
+         * Converts a response of another library, such as PSR-7. Headers that frame the message belong to the server and are
+         * skipped, and so is null. Other values become strings. Of several Content-Type headers the last applies. A body
+         * without a Content-Type gets PHP's default, usually text/html.
          *
-         * After Request::fillGlobals() those join that header(), setcookie() and a session have set, where the response has none of
-         * the name; cookies of both are sent. What the handler has printed goes in front of the body; see Request::takeOutput().
+         * After Request::fillGlobals(), headers of header(), setcookie() and a session are added if the response has no header
+         * of that name; cookies of both are sent. Output that the handler has printed precedes the body; see
+         * Request::takeOutput(). The function registered with header_register_callback() is called first.
          *
-         * @param array<string|int, mixed> $headers: by name in any case, each a value or a list of them
-         * @throws Exception\MisuseError when the status is not from 200 to 599, or a name or value has a character that cannot be sent
+         * @param int $status 200 to 599; 0 after Request::fillGlobals(): the status of http_response_code(), of a status line
+         *        or of a `Status` header
+         * @param array<string|int, mixed> $headers: by case-insensitive name, each a value or a list of values
+         * @throws Exception\MisuseError if the status is out of range, or a name or value contains a character that cannot be
+         *        sent
          */
         public static function relayed(int $status, string $body, array $headers): Response {}
 
         /**
-         * Sets the status, and what stands behind it in HTTP/1.
+         * Returns a copy with another status and reason phrase.
          *
-         * @param string $reason the reason phrase; "" is the standard one. HTTP/2 has none, and programs should not read it.
-         * @throws Exception\MisuseError when the status is not 200 to 599, or for control characters in the reason
+         * @param string $reason reason phrase, at most 256 bytes; "": the standard phrase. Only HTTP/1 has one, and clients
+         *        should ignore it.
+         * @throws Exception\MisuseError if the status is not 200 to 599, or the reason is too long or contains control
+         *        characters
          */
         public function withStatus(int $status, string $reason = ''): static {}
 
         /**
-         * Sets a header, in place of all lines of that name.
+         * Returns a copy in which this header replaces all lines of the same name.
          *
-         * @throws Exception\MisuseError when name or value is malformed (so line breaks cannot get in) or reserved
+         * @throws Exception\MisuseError if the name or value is malformed (line breaks included), or only the server may set
+         *        the header
          */
         public function withHeader(string $name, string $value): static {}
 
         /**
-         * Adds a header line beside those of that name; a second Content-Type replaces the first.
+         * Returns a copy with a further line of this header; a second Content-Type replaces the first.
          *
-         * @throws Exception\MisuseError when name or value is malformed or reserved
+         * @throws Exception\MisuseError if the name or value is malformed, or only the server may set the header
          */
         public function withAddedHeader(string $name, string $value): static {}
 
         /**
-         * Adds a Set-Cookie line (RFC 6265).
+         * Returns a copy with a further Set-Cookie line (RFC 6265).
          *
-         * @param string $value any bytes; percent-encoded as setcookie() does, Request::cookie() decodes it
-         * @param int|null $maxAge seconds; null keeps the cookie until the browser closes, 0 or less deletes it
-         * @param bool $partitioned one cookie per site that embeds the page (CHIPS); needs $secure
-         * @throws Exception\MisuseError for a malformed name, path or domain, or for what browsers drop: SameSite::None, a
-         *         partitioned cookie or the prefixes __Host- and __Secure- without $secure, __Host- with a domain or a path
+         * @param string $value any bytes; percent-encoded like setcookie(), and decoded by Request::cookie()
+         * @param int|null $maxAge lifetime in seconds; null: until the browser closes; 0 or less: deletes the cookie
+         * @param bool $partitioned a separate cookie for each site that embeds the page (CHIPS); needs $secure
+         * @throws Exception\MisuseError for a malformed name, path or domain, or a cookie that browsers drop: SameSite::None, a
+         *        partitioned cookie, or the prefix __Host- or __Secure- without $secure; __Host- with a domain or another path
+         *        than "/"
          */
         public function withCookie(
             string $name,
@@ -1365,16 +1471,20 @@ namespace Fermata {
             bool $partitioned = false,
         ): static {}
 
+        /** Returns the status code. */
         public function status(): int {}
 
-        /** The body's bytes; empty for stream() and file(). */
+        /** Returns the body; empty for stream() and file(). */
         public function body(): string {}
 
-        /** A header's value, the name in any case; several lines are joined with ", ". */
+        /**
+         * Returns the value of a header; its name is case-insensitive. Several lines are joined with ", ". null if there is
+         * none.
+         */
         public function header(string $name): ?string {}
 
         /**
-         * All headers as they were given, without those the server adds.
+         * Returns all headers that were set, without those that the server adds.
          *
          * @return array<string, list<string>>
          */
@@ -1382,13 +1492,13 @@ namespace Fermata {
     }
 
     /**
-     * Where the callable of Response::events() sends its events.
+     * Sends the events of a Response::events() stream.
      *
-     * What is sent goes out when the handler waits, or after 5 ms. A client that takes less than it is sent makes send() wait.
+     * Events are sent when the handler waits, or after 5 ms. While 64 KiB are unread, send() waits for the client.
      */
     final class EventSink
     {
-        /** The id of the last event that the client has seen before it came back; null if it has not said so. */
+        /** Header Last-Event-ID: the id of the last event that a reconnecting client has received. null if there is none. */
         public readonly ?string $lastEventId;
 
         private function __construct() {}
@@ -1396,299 +1506,343 @@ namespace Fermata {
         /**
          * Sends an event.
          *
-         * @param string|null $data UTF-8, of any number of lines; null sends only $id and $retry
-         * @param string|null $event its name; without one browsers call it "message"
-         * @param string|null $id what the client says as Last-Event-ID when it comes back
-         * @param int|null $retry milliseconds after which the client is to come back when the stream has ended
-         * @throws Exception\ClientGoneException when the client has left
+         * @param string|null $data UTF-8 text, may have several lines; null: sends only $id and $retry
+         * @param string|null $event name of the event; null: browsers dispatch it as "message"
+         * @param string|null $id value that the client sends as Last-Event-ID when it reconnects
+         * @param int|null $retry time in milliseconds after which the client reconnects when the stream has ended
+         * @throws Exception\ClientGoneException if the client has left
          * @throws Exception\ConnectionClosedException after close()
-         * @throws Exception\MisuseError when a name or id has a line break, data is not UTF-8, or it has more than
-         *         event_bytes_max bytes
+         * @throws Exception\MisuseError if the name or id contains a line break, the data is not UTF-8, the event is larger
+         *        than event_bytes_max, an event with a name has no data, or $retry is negative
          */
         public function send(?string $data, ?string $event = null, ?string $id = null, ?int $retry = null): void {}
 
-        /** Sends what clients ignore. */
+        /** Sends a comment, which clients ignore. */
         public function comment(string $text = ''): void {}
 
-        /** Waits until the client has taken everything. */
+        /** Waits until the client has received everything. */
         public function flush(): void {}
 
-        /** Ends the stream; the callable may go on with something else. A second call does nothing. */
+        /** Ends the stream; the callable may continue with other work. A second call does nothing. */
         public function close(): void {}
 
-        /** Whether anything can be sent. */
+        /** Returns true if the stream is open and the client has not left. */
         public function isOpen(): bool {}
 
-        /** Whether the server stops and waits for this stream, for drain_timeout_ms at most: time for a loop without end to end. */
+        /**
+         * Returns true if the server is stopping, or the stream is closed. A stopping server waits for the stream at most
+         * drain_timeout_ms, so an endless loop should return.
+         */
         public function isStopping(): bool {}
     }
 
-    /** An answer that stays: the core holds the client while PHP is done. Each method changes this object and returns it. */
+    /**
+     * Response that keeps the client connected. The core sends the client the events of the hold's channels without running
+     * PHP. Each method changes this object and returns it.
+     */
     final class Hold
     {
         private function __construct() {}
 
         /**
-         * Server-sent events from one or several channels.
+         * Returns a stream of server-sent events from one or several channels.
          *
          * @throws Exception\MisuseError for a channel name that is not 1 to 255 bytes without control characters
          */
         public static function sse(string $channel, string ...$channels): Hold {}
 
         /**
-         * Counts the client as present in its channels while it is held, over all tabs and workers of the user.
+         * Counts the client as present in its channels while it is held. A user with several tabs, on any worker, is one
+         * member.
          *
-         * @param array|null $info JSON-encodable details that members() hands back; the first connection's are kept
-         * @param bool $announce publish `join` and `leave` events to the channels when the user comes and goes
-         * @throws Exception\MisuseError when the user is empty
-         * @throws \JsonException when the info cannot be encoded
+         * @param array|null $info JSON-encodable data that Channel::members() returns; the latest connection's is kept, and a
+         *        change publishes another `join` event with `"changed": true`
+         * @param bool $announce publishes `join` and `leave` events to the channels when the user's first connection opens and
+         *        the last one closes
+         * @throws Exception\MisuseError if the user is empty
+         * @throws \JsonException if $info cannot be encoded
          */
         public function as(string $user, ?array $info = null, bool $announce = true): static {}
 
-        /** Replays what was published after this event; null or an empty string replays nothing. */
+        /** Replays the events published after the event with this id; null or "" replays none. */
         public function since(?string $eventId): static {}
 
         /**
-         * Sends a comment before there were this many seconds of silence, so that proxies do not cut the line.
+         * Sets the time without an event after which a comment is sent, so that proxies keep the connection open.
          *
-         * @param int $seconds 1 to 3600; 0 = off. Default: the setting keep_alive_ms (25 seconds)
-         * @throws Exception\MisuseError when out of range
+         * @param int $seconds 1 to 3,600; 0: no comments. Default: the setting keep_alive_ms (25 seconds).
+         * @throws Exception\MisuseError if out of range
          */
         public function keepAlive(int $seconds): static {}
 
-        /** Sends events to this client alone, before replayed and live ones. They carry no id. */
+        /** Sends events to this client only, before replayed and live events. They have no id. */
         public function with(Event ...$events): static {}
 
-        /** What happens when the client reads too slowly; default SlowPolicy::Gap. */
+        /** Sets the policy for a client that reads too slowly. Default: SlowPolicy::Gap. */
         public function slow(SlowPolicy $policy): static {}
 
         /**
-         * Sets a header of the answer; a second call with the same name replaces the first.
+         * Sets a header of the response; a second call with the same name replaces the first.
          *
-         * @throws Exception\MisuseError when name or value is malformed, reserved, or Content-Type
+         * @throws Exception\MisuseError if the name or value is malformed, only the server may set the header, or it is
+         *        Content-Type
          */
         public function withHeader(string $name, string $value): static {}
 
         /**
-         * Adds a header line beside those of that name, as for several Set-Cookie.
+         * Adds a header line to those of the same name, for example a further Set-Cookie.
          *
-         * @throws Exception\MisuseError when name or value is malformed, reserved, or Content-Type
+         * @throws Exception\MisuseError if the name or value is malformed, only the server may set the header, or it is
+         *        Content-Type
          */
         public function withAddedHeader(string $name, string $value): static {}
     }
 
-    /** One event of a channel. */
+    /** Event of a channel. */
     final class Event
     {
-        /** UTF-8 text; may have several lines. */
+        /** UTF-8 text, may have several lines. */
         public readonly string $data;
 
-        /** The event name a browser dispatches on; null = "message". */
+        /** Name under which browsers dispatch the event; null: "message". */
         public readonly ?string $name;
 
-        /** Set on events that came from Channel::history(), else null. */
+        /** Id of an event that Channel::history() returned; otherwise null. */
         public readonly ?string $id;
 
-        /** When it was published, in Unix milliseconds; set on events that came from Channel::history(), else null. */
+        /** Time of publishing in Unix milliseconds, for an event that Channel::history() returned; otherwise null. */
         public readonly ?int $timeMs;
 
-        /** @throws Exception\MisuseError when the name is empty or has a line break or a NUL byte, or data is not UTF-8 */
+        /** @throws Exception\MisuseError if the name is empty or contains a line break or NUL, or the data is not UTF-8 */
         public function __construct(string $data, ?string $name = null) {}
 
         /**
-         * An event whose data is JSON, encoded as by Response::json().
+         * Returns an event whose data is JSON, encoded like Response::json().
          *
-         * @throws \JsonException when the data cannot be encoded
-         * @throws Exception\MisuseError when the name is empty or has a line break or a NUL byte
+         * @throws \JsonException if the data cannot be encoded
+         * @throws Exception\MisuseError if the name is empty or contains a line break or NUL
          */
         public static function json(mixed $data, ?string $name = null): Event {}
     }
 
-    /** A named log of events that any worker writes and held clients read. */
+    /** Named sequence of events that any worker publishes and that subscribed clients receive. */
     final class Channel
     {
+        /** Name of the channel. */
         public readonly string $name;
 
         private function __construct() {}
 
         /**
-         * @param string $name 1 to 255 bytes without control characters; channels need no creation
+         * Returns the channel with this name. Channels need no creation.
+         *
+         * @param string $name 1 to 255 bytes without control characters
          * @throws Exception\MisuseError for another name, or outside a running server (use Publisher there)
          */
         public static function get(string $name): Channel {}
 
         /**
-         * Appends an event; when this returns, every subscriber in every worker will get it.
-         * A string, or the message of a WebSocket, becomes the data of an event without a name.
+         * Publishes an event. When this method returns, the event is stored (see $ack), and every subscriber on every worker
+         * will receive it. A string or a WebSocket message is the data of an event without a name.
          *
-         * In a cluster a handler or task waits for its log while others go on; a client that leaves does not end that wait.
+         * In a cluster, the handler or task waits for the cluster's log while other handlers run; a client that leaves does not
+         * end that wait.
          *
-         * @param WebSocket|null $except a connection that does not get it: the one it came from
-         * @param Ack $ack what is waited for in a cluster
-         * @return string the event's id, for Last-Event-ID; empty with Ack::Local in a cluster, where it is not known yet
-         * @throws Exception\BackpressureException when a worker has not read the ring for too long, or the log of the cluster has
-         *         not acknowledged the event in time
-         * @throws Exception\MisuseError when the event is larger than the setting event_bytes_max
+         * @param WebSocket|null $except connection that does not receive the event, usually its sender
+         * @param Ack $ack acknowledgement that the call waits for in a cluster
+         * @return string id of the event, for Last-Event-ID; empty with Ack::Local in a cluster, where it is not yet known
+         * @throws Exception\BackpressureException if a worker has been a complete ring behind for publish_wait_ms_max, or the
+         *        log of the cluster did not acknowledge the event in time
+         * @throws Exception\MisuseError if the event is larger than the setting event_bytes_max
          */
         public function publish(Event|WebSocket\Message|string $event, ?WebSocket $except = null, Ack $ack = Ack::Cluster): string {}
 
         /**
-         * Who is present; see Hold::as() and WebSocket::join().
+         * Publishes to all clients except one of the Pusher protocol, usually the page that caused the event (toOthers() in
+         * Laravel). In a cluster, the worker blocks until the log acknowledges the event.
          *
-         * @param int|null $limit at most so many, the last to come first; null = all
+         * @param string $socketId the page's header X-Socket-ID; the id of a connection to another server skips no client
+         * @return string id of the event, for Last-Event-ID
+         * @throws Exception\BackpressureException see publish()
+         * @throws Exception\MisuseError see publish()
+         */
+        public function publishExcept(Event $event, string $socketId): string {}
+
+        /**
+         * Returns the users who are present; see Hold::as() and WebSocket::join().
+         *
+         * @param int|null $limit maximum number of users, the most recent first; null: all
          * @return list<Member>
-         * @throws Exception\BackpressureException when another process keeps the table of who is present
-         * @throws Exception\MisuseError when the limit is not positive
+         * @throws Exception\BackpressureException if another process keeps the table of present users locked, or if a starting
+         *        server of a cluster does not yet know the users of the others
+         * @throws Exception\MisuseError if the limit is not positive
          */
         public function members(?int $limit = null): array {}
 
         /**
-         * How many users are present: as many as members() would list, without listing them.
+         * Returns the number of users who are present: the length of members() without a limit.
          *
-         * @throws Exception\BackpressureException when another process keeps the table of who is present
+         * @throws Exception\BackpressureException if another process keeps the table of present users locked, or if a starting
+         *        server of a cluster does not yet know the users of the others
          */
         public function memberCount(): int {}
 
         /**
-         * Past events that are still kept, oldest first. In a cluster what this server has no more comes from the log, within
-         * bounds: see docs/cluster.md.
+         * Returns the stored events, oldest first. In a cluster, events that this server lacks are read from the log, within
+         * the limits in docs/cluster-guarantees.md.
          *
-         * @param string|null $since only those after this event id
-         * @param int|null $count at most so many, the newest; null = all
+         * @param string|null $since only events after the event with this id
+         * @param int|null $count maximum number of events, the newest; null: all
          * @return list<Event>
-         * @throws Exception\BackpressureException in a cluster: this server does not have all of them, and the log does not answer
-         * @throws Exception\MisuseError when the count is not positive
+         * @throws Exception\BackpressureException in a cluster, if this server lacks some of the events and the log is
+         *        unavailable
+         * @throws Exception\MisuseError if the count is not positive
          */
         public function history(?string $since = null, ?int $count = null): array {}
     }
 
-    /** A user present in a channel. */
+    /** User who is present in a channel. */
     final class Member
     {
+        /** Argument $user of Hold::as() or WebSocket::join(). */
         public readonly string $user;
 
-        /** What Hold::as() or WebSocket::join() was given. */
+        /** Argument $info of Hold::as() or WebSocket::join(). */
         public readonly ?array $info;
 
-        /** Held clients and joined sockets of the user over all workers; 0 in the short time before the user counts as gone. */
+        /**
+         * Number of the user's held clients and joined WebSockets over all workers. 0 during leave_delay_ms after the last one
+         * closed.
+         */
         public readonly int $connections;
 
         private function __construct() {}
     }
 
-    /** Publishes to a running server from another process: a queue worker, a cron job, PHP-FPM. */
+    /** Publishes to a running server from another process, such as a queue worker, a cron job or PHP-FPM. */
     final class Publisher
     {
         /**
-         * @param string|null $control the server's control socket, "unix:/path.sock"; null takes FERMATA_CONTROL
-         * @param int $timeoutMs milliseconds publish() may take, 1 to 3600000
-         * @throws Exception\ConfigurationException when no control socket is named, or a value is out of range
+         * @param string|null $control control socket of the server, "unix:/path.sock"; null: the environment variable
+         *        FERMATA_CONTROL
+         * @param int $timeoutMs time limit of publish() in milliseconds, 1 to 3,600,000
+         * @throws Exception\ConfigurationException if there is no control socket, or a value is invalid
          */
         public function __construct(?string $control = null, int $timeoutMs = 2000) {}
 
         /**
-         * Appends an event to a channel of the server; blocks until it is stored.
+         * Publishes an event to a channel of the server; blocks until the server has stored it.
          *
-         * @return string the event's id
-         * @throws Exception\ConnectionException when the server cannot be reached
-         * @throws Exception\TimeoutException when it does not answer in time; the event may have been stored
-         * @throws Exception\BackpressureException when the server's ring is full
-         * @throws Exception\MisuseError for a bad channel name, or an event larger than event_bytes_max
+         * @return string id of the event
+         * @throws Exception\ConnectionException if the server cannot be reached
+         * @throws Exception\TimeoutException if the server does not respond in time; the event may have been stored
+         * @throws Exception\BackpressureException if a worker of the server is a complete ring behind
+         * @throws Exception\MisuseError for an invalid channel name, or an event larger than event_bytes_max
          */
         public function publish(string $channel, Event $event): string {}
     }
 
-    /** What a WebSocket route does; see Server::websocket(). A method that is not overridden costs nothing. */
+    /** Handler of a WebSocket route; see Server::websocket(). A method that is not overridden costs nothing. */
     abstract class WebSocketHandler
     {
-        /** A client asks to be connected: accept, refuse, or do nothing to accept with the preferred subprotocol. */
+        /**
+         * Called for the handshake of a client: accept it or refuse it. If the method does neither, the client is accepted with
+         * the first of Options::$protocols that it offers.
+         */
         public function upgrade(WebSocket\Upgrade $upgrade): void {}
 
-        /** The connection is there. */
+        /** Called when the connection is open. */
         public function open(WebSocket $socket): void {}
 
-        /** A whole message has come. */
+        /** Called for each complete message. */
         public function message(WebSocket $socket, WebSocket\Message $message): void {}
 
         /**
-         * The connection has ended, whoever ended it; it cannot send any more. The socket's data is released afterwards.
+         * Called once when the connection has closed, by either side or by an error. The socket can no longer send. Its data is
+         * released afterwards.
          *
-         * @param int $code see WebSocket\CloseCode::tryFrom(); 1006 when it broke without a word
+         * @param int $code see WebSocket\CloseCode::tryFrom(); 1006 if the connection broke without a close frame
          */
         public function close(WebSocket $socket, int $code, string $reason): void {}
     }
 
     /**
-     * One WebSocket connection of this worker, made on demand: an idle connection has no PHP object.
+     * A WebSocket connection of this worker. The object is created on demand: an idle connection has no PHP object.
      *
-     * Every call of a handler may get another object for the same connection; they are equal (==), and have the same id().
-     * It may be kept; when the connection has ended, sending throws and isOpen() is false.
+     * Handlers may receive different objects for one connection; they are equal (==) and have the same id(). The object may be
+     * stored. When the connection has closed, sending throws and isOpen() returns false.
      */
     final class WebSocket
     {
         private function __construct() {}
 
-        /** An opaque name of the connection, for sendTo(): unique over all workers and restarts. */
+        /** Returns an opaque id of the connection for sendTo(), unique over all workers and restarts. */
         public function id(): string {}
 
         /**
-         * Sends a message. It is queued and leaves, with all others of this turn, in one write.
+         * Queues a message. It is sent in one write with all other messages of this turn of the loop.
          *
-         * @param string|\Stringable|WebSocket\Message $data a text, or a message that came, which goes out as it is
-         * @throws Exception\BackpressureException when the client does not read and QueuePolicy::Refuse applies
-         * @throws Exception\ConnectionClosedException when the connection has ended
-         * @throws Exception\MisuseError when the text is not UTF-8
+         * @param string|\Stringable|WebSocket\Message $data a text, or a received message, which is sent unchanged
+         * @throws Exception\BackpressureException if the client does not read and QueuePolicy::Refuse applies
+         * @throws Exception\ConnectionClosedException if the connection has closed
+         * @throws Exception\MisuseError if the text is not UTF-8
          */
         public function send(string|\Stringable|WebSocket\Message $data): void {}
 
         /**
-         * Sends a binary message; see send().
+         * Queues a binary message; see send().
          *
-         * @throws Exception\BackpressureException when the client does not read and QueuePolicy::Refuse applies
-         * @throws Exception\ConnectionClosedException when the connection has ended
+         * @throws Exception\BackpressureException if the client does not read and QueuePolicy::Refuse applies
+         * @throws Exception\ConnectionClosedException if the connection has closed
          */
         public function sendBinary(string $data): void {}
 
         /**
-         * Sends a message unless the queue is full or the connection has ended.
+         * Queues a message unless the queue is full or the connection has closed.
          *
-         * @param bool $binary whether a string is sent as a binary message; a Message keeps its kind
-         * @return bool whether it was queued
-         * @throws Exception\MisuseError when a text is not UTF-8
+         * @param bool $binary true: sends a string as a binary message; a Message keeps its type
+         * @return bool true if the message was queued
+         * @throws Exception\MisuseError if a text is not UTF-8
          */
         public function trySend(string|\Stringable|WebSocket\Message $data, bool $binary = false): bool {}
 
         /**
-         * Sends a message to a connection of any worker, in a cluster of any machine. When that has ended meanwhile, nothing
-         * happens. To another machine it goes through the log, which is not waited for.
+         * Sends a message to a connection of any worker, in a cluster of any machine. If the connection has closed, nothing
+         * happens. Another machine is reached through the cluster's log, without waiting for it.
          *
-         * @param string $id what id() has returned
-         * @throws Exception\BackpressureException when a worker has not read the ring for too long, or when the connection is
-         *     another machine's and the log of the cluster is not there
-         * @throws Exception\MisuseError when this is no id, the text is not UTF-8 or larger than event_bytes_max, or no server runs
+         * @param string $id result of id()
+         * @throws Exception\BackpressureException if a worker has been a complete ring behind for publish_wait_ms_max, or if
+         *        the connection is on another machine and the log of the cluster is unavailable
+         * @throws Exception\MisuseError if the id is malformed, the text is not UTF-8 or larger than event_bytes_max, or
+         *        outside a running server
          */
         public static function sendTo(string $id, string $data, bool $binary = false): void {}
 
         /**
-         * Begins to close the connection; what was sent before still arrives. Closing twice does nothing.
+         * Starts the closing handshake (RFC 6455, section 7); earlier messages still arrive. A second call does nothing.
          *
          * @param WebSocket\CloseCode|int $code a case that may be sent, or 3000 to 4999
-         * @param string $reason UTF-8, at most 123 bytes
-         * @throws Exception\MisuseError when the code must not be sent, or the reason is not UTF-8 or too long
+         * @param string $reason UTF-8 text, at most 123 bytes
+         * @throws Exception\MisuseError if the code must not be sent, or the reason is not UTF-8 or too long
          */
         public function close(WebSocket\CloseCode|int $code = WebSocket\CloseCode::Normal, string $reason = ''): void {}
 
         /**
-         * Subscribes to a channel: what is published there reaches the client without PHP. Joining again replaces the subscription.
+         * Subscribes to a channel: its events reach the client without running PHP. A second call for the same channel replaces
+         * the subscription.
          *
-         * @param string|null $user counts the client as present while it is joined, over all tabs and workers of the user
-         * @param array|null $info JSON-encodable details that Channel::members() hands back; the first connection's are kept
-         * @param bool $announce publish `join` and `leave` events to the channel when the user comes and goes
-         * @param string|null $since replays what was published after this event; null or an empty string replays nothing
-         * @throws Exception\ConnectionClosedException when the connection has ended
-         * @throws Exception\BackpressureException when a worker has not read the ring for too long
-         * @throws Exception\MisuseError for a bad channel name, or an empty user
-         * @throws \JsonException when the info cannot be encoded
+         * @param string|null $user counts the client as present while it is subscribed. A user with several tabs, on any
+         *        worker, is one member.
+         * @param array|null $info JSON-encodable data that Channel::members() returns; the latest connection's is kept, and a
+         *        change publishes another `join` event with `"changed": true`. Needs $user.
+         * @param bool $announce publishes `join` and `leave` events to the channel when the user's first connection opens and
+         *        the last one closes
+         * @param string|null $since replays the events published after the event with this id; null or "" replays none
+         * @throws Exception\ConnectionClosedException if the connection has closed
+         * @throws Exception\BackpressureException if a worker has been a complete ring behind for publish_wait_ms_max, or too
+         *        many users are present (members_max and related settings)
+         * @throws Exception\MisuseError for an invalid channel name, an empty user, or $info without $user
+         * @throws \JsonException if $info cannot be encoded
          */
         public function join(
             string $channel,
@@ -1699,59 +1853,60 @@ namespace Fermata {
             WebSocket\Format $format = WebSocket\Format::Data,
         ): static {}
 
-        /** Ends the subscription; without one nothing happens. */
+        /** Ends the subscription to a channel; does nothing if there is none. */
         public function leave(string $channel): static {}
 
-        /** What setData() has kept for this connection; null when there is nothing. */
+        /** Returns the value that setData() stored for this connection; null if there is none. */
         public function data(): mixed {}
 
         /**
-         * Keeps a value for this connection, in this worker. It is released after close().
+         * Stores a value for this connection, in this worker. It is released after close().
          *
-         * @throws Exception\ConnectionClosedException when the connection has ended and its data was released
+         * @throws Exception\ConnectionClosedException if the connection has closed and its data was released
          */
         public function setData(mixed $data): void {}
 
-        /** Whether it can still send. */
+        /** Returns true if the connection can send. */
         public function isOpen(): bool {}
 
-        /** Bytes that were sent and that the system has not taken yet. */
+        /** Returns the number of bytes that were sent and that the kernel has not yet accepted. */
         public function queuedBytes(): int {}
 
-        /** The subprotocol that was agreed on. */
+        /** Returns the negotiated subprotocol; null if there is none. */
         public function protocol(): ?string {}
 
         /**
-         * The client's address: as a proxy of the setting trusted_proxies says, else that of the connection's other end.
-         * "unix" on a Unix socket.
+         * Returns the client's address. A proxy of the setting trusted_proxies provides it in a header; otherwise it is the
+         * peer address of the connection. "unix" on a Unix socket.
          */
         public function remoteAddress(): string {}
 
-        /** The port that belongs to remoteAddress(); 0 on a Unix socket, and where a proxy does not tell it. */
+        /** Returns the port of remoteAddress(); 0 on a Unix socket, or if a proxy does not send it. */
         public function remotePort(): int {}
     }
 
     /**
-     * Waits for so many seconds, to the millisecond; others go on meanwhile. 0 lets the others have their turn.
+     * Waits for a time in seconds, with a resolution of 1 ms; other handlers run meanwhile. 0 lets the other handlers run
+     * first.
      *
-     * As every function that waits, it can be called in handlers and tasks of a running server, and in Fibers that they
-     * run. It cannot in a destructor (before PHP 8.4), a callback of ob_start(), an autoloader, or after the first piece of
-     * a Response::stream().
+     * Like every function that waits, it may be called in handlers and tasks of a running server, and in Fibers that they run.
+     * It cannot wait in a destructor (before PHP 8.4), a callback of ob_start(), an autoloader or a shutdown function.
      *
-     * @throws Exception\CancelledException when the wait has to end: the task or a Cancellation was cancelled,
-     *         or, as a ClientGoneException, the client of the handler has left
-     * @throws Exception\TimeoutException when the time of a timeout() around it is over
-     * @throws Exception\MisuseError where PHP cannot wait; the message says why
+     * @throws Exception\CancelledException if the wait is ended because the task or a Cancellation was cancelled; as a
+     *        ClientGoneException if the handler's client has left
+     * @throws Exception\TimeoutException if the time of a surrounding timeout() is over
+     * @throws Exception\MisuseError where PHP cannot wait; the message has the cause
      */
     function delay(float $seconds): void {}
 
     /**
-     * Begins a task: `$work` is called soon, without arguments, while this handler or task waits or when it has ended.
+     * Starts a task: `$work` is called without arguments while this handler or task waits, or when it has finished.
      *
-     * The task works for the same client: when it leaves before it is answered, waits in the task end, too. It has a
-     * copy of the Context. A failure that nobody awaits is logged.
+     * The task works for the same client: if the client leaves before its response, waits in the task end as well. The task has
+     * a copy of the Context. A failure is logged if the Future is never awaited.
      *
-     * @throws Exception\BackpressureException when tasks_queue_max tasks have not begun
+     * @throws Exception\BackpressureException if tasks_queue_max tasks have not started, or this request has
+     *        tasks_per_request_max tasks
      * @template T
      * @param callable(): T $work
      * @return Future<T>
@@ -1759,7 +1914,7 @@ namespace Fermata {
     function async(callable $work): Future {}
 
     /**
-     * The same as `$future->await()`.
+     * Returns the result of `$future->await()`.
      *
      * @template T
      * @param Future<T> $future
@@ -1768,10 +1923,10 @@ namespace Fermata {
     function await(Future $future): mixed {}
 
     /**
-     * Runs all at the same time and waits for all. The results have the names of named arguments.
+     * Runs all arguments concurrently and waits for all. Each argument is a callable or a Future. Returns the results in their
+     * order, with the names of named arguments as keys.
      *
-     * When one fails, what was given as a callable and has not ended is cancelled, and the exception is thrown.
-     * Each argument is a callable or a Future; the results are in their order.
+     * If one fails, the unfinished tasks of callables are cancelled, and its exception is thrown.
      *
      * @template T
      * @param (callable(): T)|Future<T> ...$works
@@ -1780,8 +1935,8 @@ namespace Fermata {
     function all(callable|Future ...$works): array {}
 
     /**
-     * Runs all at the same time and waits for the first that ends; returns its result or throws its exception.
-     * What was given as a callable and has not ended is cancelled. Each argument is a callable or a Future.
+     * Runs all arguments concurrently and waits for the first that finishes; returns its result or throws its exception. Each
+     * argument is a callable or a Future. The unfinished tasks of callables are cancelled.
      *
      * @template T
      * @param (callable(): T)|Future<T> ...$works
@@ -1790,8 +1945,8 @@ namespace Fermata {
     function race(callable|Future ...$works): mixed {}
 
     /**
-     * Calls `$work`, whose waits end with a TimeoutException when the time is over. Code that does not wait is not
-     * interrupted.
+     * Calls `$work` with a time limit in seconds. After it, waits in `$work` throw a TimeoutException. Code that does not wait
+     * is not interrupted.
      *
      * @template T
      * @param callable(): T $work
@@ -1800,8 +1955,8 @@ namespace Fermata {
     function timeout(float $seconds, callable $work): mixed {}
 
     /**
-     * Calls `$work`, whose waits nothing from outside ends: neither a client that leaves, nor a cancelled task, nor a
-     * timeout() around it.
+     * Calls `$work`, whose waits are not ended by a client that leaves, a cancelled task or a surrounding timeout(). After a
+     * client has left, a handler may wait here for at most abandoned_wait_ms_max.
      *
      * @template T
      * @param callable(): T $work
@@ -1810,7 +1965,7 @@ namespace Fermata {
     function shield(callable $work): mixed {}
 
     /**
-     * The result of a task, now or later.
+     * Result of a task that may be unfinished.
      *
      *
      * @template-covariant T
@@ -1820,30 +1975,34 @@ namespace Fermata {
         private function __construct() {}
 
         /**
-         * Waits for the end of the task and returns its result, or throws its exception. It may be asked again.
+         * Waits until the task has finished, and returns its result or throws its exception. May be called several times.
          *
-         * @throws Exception\MisuseError when the task waits, maybe over others, for the one that asks
+         * @throws Exception\MisuseError if the task waits, directly or through others, for the caller
          * @return T
          */
         public function await(): mixed {}
 
-        /** Whether the task has ended; then await() does not wait. */
+        /** Returns true if the task has finished; then await() does not wait. */
         public function isDone(): bool {}
 
-        /** Ends the waits of the task with a CancelledException, each one from now on. A task that has not begun never does. */
+        /**
+         * Cancels the task: its current wait and all later ones throw a CancelledException. A task that has not started never
+         * starts.
+         */
         public function cancel(): void {}
     }
 
-    /** Ends the waits of everything that runs under it. */
+    /** Cancels the waits of all code that runs inside run(). */
     final class Cancellation
     {
-        /** Waits in run() end with a CancelledException, those of now and those to come. */
+        /** Ends all waits inside run(), current and later ones, with a CancelledException. */
         public function cancel(): void {}
 
+        /** Returns true after cancel(). */
         public function isCancelled(): bool {}
 
         /**
-         * Calls `$work`, whose waits end when this is cancelled.
+         * Calls `$work`, whose waits end when this object is cancelled.
          *
          * @template T
          * @param callable(): T $work
@@ -1852,22 +2011,22 @@ namespace Fermata {
         public function run(callable $work): mixed {}
     }
 
-    /** PHP's own functions that hold the worker while they wait, in groups. See Runtime::hook(). */
+    /** Groups of PHP's own functions that otherwise block the worker while they wait. See Runtime::hook(). */
     enum Hook
     {
         /** sleep(), usleep(), time_nanosleep(), time_sleep_until() */
         case Sleep;
 
-        /** Streams of sockets: TCP, TLS, UDP, Unix; and what uses them: http:// and ftp://, PDO MySQL, mysqli, Redis, SMTP. */
+        /** Socket streams (TCP, TLS, UDP, Unix) and what uses them: http:// and ftp:// URLs, PDO MySQL, mysqli, Redis, SMTP */
         case Streams;
 
         /** stream_select(), mysqli_poll() */
         case StreamSelect;
 
-        /** The extension sockets: socket_read(), socket_select() … */
+        /** Extension sockets: socket_read(), socket_select() … */
         case Sockets;
 
-        /** Names of hosts: in connections, gethostbyname(), dns_get_record() … */
+        /** Host names: in connections, gethostbyname(), dns_get_record() … */
         case Dns;
 
         /** exec(), shell_exec(), passthru(), system(), popen(), proc_open() and their pipes */
@@ -1876,140 +2035,175 @@ namespace Fermata {
         /** Plain files: fopen(), fread(), fwrite(), file_get_contents(), copy(), unlink(), stat(), flock(), fsync() … */
         case Files;
 
-        /** The extension curl: curl_exec(), curl_multi_select() */
+        /** Extension curl: curl_exec(), curl_multi_select() */
         case Curl;
 
-        /** The extensions pgsql and pdo_pgsql */
+        /** Extensions pgsql and pdo_pgsql */
         case PostgreSql;
 
-        /** The extensions pdo_sqlite and sqlite3 */
+        /** Extensions pdo_sqlite and sqlite3 */
         case Sqlite;
     }
 
-    /** What concerns the whole PHP process. */
+    /** Settings of the PHP process. */
     final class Runtime
     {
         /**
-         * From now on these functions wait without holding the worker when a handler or task calls them: others go on.
-         * Everywhere else, and in all other respects, they are as they were.
+         * Turns hooks on: in handlers and tasks, these functions wait without blocking the worker. Elsewhere they are
+         * unchanged.
          *
-         * To be called before Server::run(). A group whose extension is not loaded is passed over, so
-         * `Runtime::hook(...Hook::cases())` means whatever there is.
+         * Without an argument, turns all hooks on. A group whose extension is not loaded is skipped. Call this before
+         * Server::run().
          *
          * @throws Exception\MisuseError in a worker
-         * @throws Exception\ConfigurationException when this PHP cannot be hooked
+         * @throws Exception\ConfigurationException if this PHP cannot be hooked
          */
         public static function hook(Hook ...$hooks): void {}
 
-        /** @return list<Hook> those that are on */
+        /**
+         * Returns the hooks that are on.
+         *
+         * @return list<Hook>
+         */
         public static function hooks(): array {}
 
         /**
-         * Whether the server that run() has returned from is to be started anew: SIGUSR2 has ended it, and no signal to stop
-         * came since. What runs the program does so, by exec() for example.
+         * Sets the value of PHP_SAPI and php_sapi_name() for the rest of this process and its workers, also in files that are
+         * already compiled. Libraries use it to distinguish pages from a terminal. A name other than `cli` hides the constant
+         * STDIN.
+         *
+         * The setting sapi_name (FERMATA_SAPI_NAME) overrides this name. Worker scripts and the bridges for frameworks set
+         * `frankenphp`. Default: `cli`, PHP's own.
+         *
+         * @param string $name 1 to 32 letters, digits, `-` and `_`
+         * @throws \ValueError for another name
+         * @throws Exception\MisuseError in a worker
+         */
+        public static function setSapiName(string $name): void {}
+
+        /**
+         * Replaces this worker, which starts no further requests. Requests that no handler has started move with their
+         * connections to other workers or to the replacement. This worker still handles requests over TLS or HTTP/2, and
+         * requests whose body is larger than 64 KiB, multipart or in a file.
+         *
+         * Running handlers and held clients end as when the server stops.
+         *
+         * @throws Exception\MisuseError outside a worker
+         */
+        public static function replaceWorker(): void {}
+
+        /**
+         * Returns true if SIGUSR2 stopped the server, and no stop signal has arrived since. After run(), the caller should then
+         * start the server again, for example with exec().
          */
         public static function isToRestart(): bool {}
 
         /**
-         * A connection that goes on when a wait in it is ended (by a client that left, timeout(), a cancelled task), where it
-         * would be shut down otherwise. The next who reads from it gets what the one that was ended has not read, so it is for
-         * protocols that tell by a number in each message whom it is for, and for streams of one-sided messages. Handlers do not
-         * queue for it either: one may read while another writes.
+         * Keeps a connection open if a wait on it is ended by a client that left, timeout() or a cancelled task; otherwise the
+         * connection would be shut down. The next reader receives the unread rest of the ended exchange. So this is only for
+         * protocols whose messages identify their recipient by a number, and for streams of one-way messages. Handlers do not
+         * queue for the connection: one may read while another writes.
          *
-         * @param resource|\Socket $connection a stream over a socket, or a socket; until it is closed
+         * @param resource|\Socket $connection stream over a socket, or a socket; applies until it is closed
+         * @throws \TypeError for anything else
          */
         public static function keepOnCancel(mixed $connection): void {}
     }
 
     /**
-     * Rows that all workers and jobs of a server share, in memory: counters, who is signed in, what was computed.
+     * Rows in memory that all workers and jobs of a server share, such as counters, signed-in users or computed values.
      *
-     * A table is made in the program, before run(), and used in handlers, tasks and jobs, without waiting. It has a fixed number
-     * of rows of fixed columns, found by a key. Each call sees and changes a whole row: a worker that is killed in the middle of
-     * it has changed nothing. Rows are gone when the server ends.
+     * A table is created before run(), and used in handlers, tasks and jobs without waiting. It has a fixed number of rows with
+     * fixed columns; each row has a key. Each call reads or changes one complete row, so a worker that is killed leaves no
+     * partial change. The rows are lost when the server stops.
      *
-     * foreach gives copies of the rows by key. One that stays where it is comes once; one that is deleted and set again
-     * meanwhile may come twice or not at all.
+     * foreach returns copies of the rows by key. A row that exists throughout the loop is returned once; a row that is deleted
+     * and set again meanwhile may be returned twice or not at all.
      *
      *
      * @implements \IteratorAggregate<string, array<string, int|float|string>>
      */
     final class Table implements \Countable, \IteratorAggregate
     {
-        /** Rows that it has room for. */
+        /** Maximum number of rows. */
         public readonly int $rows;
 
         /** @var list<Table\Column> */
         public readonly array $columns;
 
-        /** Bytes that a key may have. */
+        /** Maximum size of a key in bytes. */
         public readonly int $keyBytes;
 
-        /** Memory that it takes when all rows are used. */
+        /** Memory in bytes that the table occupies when all rows are used. */
         public readonly int $bytes;
 
         /**
-         * @param int $rows 1 to 16,777,216
-         * @param array<Table\Column> $columns with different names, at least one
-         * @param int $keyBytes 1 to 1024
-         * @throws Exception\MisuseError when a value is out of its range, and in a running server
-         * @throws Exception\ConfigurationException when there is no such memory
+         * @param int $rows maximum number of rows, 1 to 16,777,216
+         * @param array<Table\Column> $columns 1 to 256 columns with different names
+         * @param int $keyBytes maximum size of a key in bytes, 1 to 1,024
+         * @throws Exception\MisuseError if a value is out of range, or in a running server
+         * @throws Exception\ConfigurationException if the memory cannot be allocated
          */
         public function __construct(int $rows, array $columns, int $keyBytes = 64) {}
 
         /**
-         * Changes the columns that are named of a row, or adds it; columns of a new row that are not named are zero or empty.
+         * Changes columns of a row, or adds the row. Columns that $row lacks are unchanged; in a new row they are zero or
+         * empty.
          *
-         * @param array<string, int|float|string> $row values by the names of their columns
-         * @throws Exception\BackpressureException when the table has all of its rows, or another process keeps it locked
-         * @throws Exception\MisuseError when the key is too long, and for an unknown column or a value that does not fit
+         * @param array<string, int|float|string> $row values by column name
+         * @throws Exception\BackpressureException if the table is full, or another process keeps it locked
+         * @throws Exception\MisuseError if the key is too long, a column is unknown, or a value does not fit its column
          */
         public function set(string $key, array $row): void {}
 
         /**
-         * A copy of a row; null when there is none.
+         * Returns a copy of a row; null if there is none.
          *
          * @return array<string, int|float|string>|null
-         * @throws Exception\MisuseError when the key is too long
+         * @throws Exception\MisuseError if the key is too long
          */
         public function get(string $key): ?array {}
 
         /**
-         * One column of a row; null when there is no such row.
+         * Returns one column of a row; null if there is no such row.
          *
-         * @throws Exception\MisuseError when the key is too long, or for an unknown column
+         * @throws Exception\MisuseError if the key is too long, or the column is unknown
          */
         public function value(string $key, string $column): int|float|string|null {}
 
-        /** @throws Exception\MisuseError when the key is too long */
+        /**
+         * Returns true if there is a row with this key.
+         *
+         * @throws Exception\MisuseError if the key is too long
+         */
         public function exists(string $key): bool {}
 
         /**
-         * Adds to a number, from zero when there is no such row, and returns the sum: no other process comes between.
+         * Adds to a number atomically and returns the sum. A missing row is added and starts at zero.
          *
-         * @throws Exception\BackpressureException as set()
-         * @throws Exception\MisuseError as set(), for a column of strings, and when the sum is more than an int can be
+         * @throws Exception\BackpressureException see set()
+         * @throws Exception\MisuseError see set(); also for a column of strings, and if the sum overflows an int
          */
         public function increment(string $key, string $column, int|float $by = 1): int|float {}
 
-        /** As increment(), with the opposite of `$by`. */
+        /** Subtracts from a number; see increment(). */
         public function decrement(string $key, string $column, int|float $by = 1): int|float {}
 
         /**
-         * False when there is no such row.
+         * Deletes a row; returns false if there is none.
          *
-         * @throws Exception\BackpressureException when another process keeps the table locked
+         * @throws Exception\BackpressureException if another process keeps the table locked
          */
         public function delete(string $key): bool {}
 
-        /** Deletes the rows that are there, one after the other; those that are added meanwhile may stay. */
+        /** Deletes all rows, one after the other; rows that are added meanwhile may remain. */
         public function clear(): void {}
 
-        /** Rows that are there. */
+        /** Returns the number of rows. */
         public function count(): int {}
 
         /**
-         * What foreach uses.
+         * Used by foreach.
          *
          * @return \Iterator<string, array<string, int|float|string>>
          */
@@ -2017,7 +2211,7 @@ namespace Fermata {
     }
 
     /**
-     * Connections to a database or another server that the handlers and tasks of a worker borrow, at most so many.
+     * Bounded set of connections to a database or another server, which handlers and tasks of a worker borrow.
      *
      *
      * @template C
@@ -2025,12 +2219,12 @@ namespace Fermata {
     final class Pool
     {
         /**
-         * Opens nothing yet, so it may be made before run().
+         * Opens no connection yet, so a pool may be created before run().
          *
-         * @param int $size connections of one worker at most, 1 to 10,000
-         * @param float $waitSeconds how long use() waits while all are borrowed
-         * @param float $checkAfterSeconds one that has been idle for longer is asked before it is lent
-         * @throws Exception\MisuseError when a value is out of its range
+         * @param int $size maximum number of connections per worker, 1 to 10,000
+         * @param float $waitSeconds time in seconds for which use() waits while all connections are borrowed
+         * @param float $checkAfterSeconds idle time in seconds after which a connection is checked before it is lent
+         * @throws Exception\MisuseError if a value is out of range
          * @param \Closure(): C $connect
          * @param (\Closure(C): bool)|null $check
          * @param (\Closure(C): void)|null $reset
@@ -2045,9 +2239,10 @@ namespace Fermata {
         ) {}
 
         /**
-         * Calls `$work` with a connection, and takes it back when that has ended, however that was.
+         * Calls `$work` with a connection and returns its result. The connection returns to the pool when `$work` ends in any
+         * way.
          *
-         * @throws Exception\TimeoutException when all were borrowed for longer than waitSeconds
+         * @throws Exception\TimeoutException if all connections were borrowed for longer than waitSeconds
          * @throws Exception\ConnectionClosedException after close()
          * @template T
          * @param callable(C): T $work
@@ -2055,40 +2250,51 @@ namespace Fermata {
          */
         public function use(callable $work): mixed {}
 
-        /** Nobody gets one any more: those that are idle are closed now, the others when they come back. */
+        /** Closes the pool: it lends no more connections. Idle connections are closed now, borrowed ones when they return. */
         public function close(): void {}
 
-        /** Connections that nobody uses. */
+        /** Returns the number of idle connections. */
         public function idle(): int {}
 
-        /** Connections that are used, or are being opened. */
+        /** Returns the number of connections that are borrowed or being opened. */
         public function borrowed(): int {}
 
-        /** Handlers and tasks that wait for one. */
+        /** Returns the number of handlers and tasks that wait for a connection. */
         public function waiting(): int {}
     }
 
-    /** Values that belong to one handler and the tasks it begins, such as a user or a trace id. */
+    /** Values of one handler and the tasks it starts, such as a user or a trace id. */
     final class Context
     {
+        /**
+         * Returns a value of the current handler or task; the default if it is not set.
+         *
+         * @throws Exception\MisuseError outside a handler or task
+         */
         public static function get(string $name, mixed $default = null): mixed {}
 
-        /** Tasks begun later have the value; it is gone when the handler or task ends. */
+        /**
+         * Sets a value of the current handler or task. Tasks that are started later have it, too. It is released when the
+         * handler or task ends.
+         *
+         * @throws Exception\MisuseError outside a handler or task
+         */
         public static function set(string $name, mixed $value): void {}
     }
 
     /**
-     * Files, without holding the loop: in a handler or task every call waits as delay() does while others go on, and
-     * what the kernel has in its memory is there at once. Elsewhere (in scripts, in destructors) calls do the same and block.
+     * Reads and writes files without blocking the worker: in a handler or task, each call waits like delay() while other
+     * handlers run. Data in the page cache is returned immediately. Elsewhere, for example in scripts and destructors, the same
+     * calls block.
      *
-     * What is written to one path, or through one File, is written in the order of the calls. A write whose caller is ended
-     * meanwhile is finished all the same, and a worker that stops finishes what has begun.
+     * Writes to one path, or through one File, happen in the order of the calls. If a caller is cancelled during a write, the
+     * write still finishes. A stopping worker finishes started operations.
      *
-     * Paths are those of the file system, without wrappers such as php://. Permissions are those of open(2): the umask applies.
+     * Paths are file system paths, without wrappers such as php://. Permissions are those of open(2), so the umask applies.
      */
     final class File
     {
-        /** As given to open() or temporary(), or what keep() has made of it. */
+        /** Path passed to open(), or created by temporary(); after keep(), the path passed to it. */
         public readonly string $path;
 
         private function __construct() {}
@@ -2096,23 +2302,23 @@ namespace Fermata {
         /**
          * Reads a file, or a part of it.
          *
-         * @param int $offset where to begin; behind the end nothing is read
-         * @param int|null $length at most so many bytes; null = to the end
-         * @throws Exception\FileException why it cannot be read, by one of its subclasses where there is one; also when it has
-         *         more than file_read_bytes_max bytes
-         * @throws Exception\CancelledException when the wait has to end, as delay() does
+         * @param int $offset position of the first byte; after the end of the file the result is ""
+         * @param int|null $length maximum number of bytes; null: to the end
+         * @throws Exception\FileException if the file cannot be read, or has more than file_read_bytes_max bytes; a subclass
+         *        gives a frequent cause
+         * @throws Exception\CancelledException if the wait is cancelled; see delay()
          */
         public static function read(string $path, int $offset = 0, ?int $length = null): string {}
 
         /**
          * Writes a file.
          *
-         * @param File\WriteMode $mode what becomes of a file that is there; Atomic leaves it as it was until all is written
-         * @param bool $sync whether to return only when the disk has it, for what has to survive a loss of power
-         * @param int $permissions of a file that is made
-         * @return int bytes written: all of them
-         * @throws Exception\DiskFullException when there is no room, and says how much of it is in the file
-         * @throws Exception\FileException for any other reason
+         * @param File\WriteMode $mode what happens to an existing file; Atomic leaves it unchanged until all bytes are written
+         * @param bool $sync true: returns when the disk has stored the data, so that it survives a power failure
+         * @param int $permissions permissions of a new file
+         * @return int number of bytes written: all of them
+         * @throws Exception\DiskFullException if there is no space; the message says how many bytes were written
+         * @throws Exception\FileException for any other cause
          */
         public static function write(
             string $path,
@@ -2123,21 +2329,25 @@ namespace Fermata {
         ): int {}
 
         /**
-         * Copies a file with its permissions. The target is there at once and whole, or not at all.
+         * Copies a file with its permissions. Other processes see the complete target or none.
          *
-         * @return int bytes copied
-         * @throws Exception\FileExistsException without $overwrite
+         * @return int number of bytes copied
+         * @throws Exception\FileExistsException if the target exists and $overwrite is false
          */
         public static function copy(string $from, string $to, bool $overwrite = true): int {}
 
-        /** @param bool $followLinks whether to look at what a symbolic link points to */
+        /**
+         * Returns the metadata of a file.
+         *
+         * @param bool $followLinks true: of the file that a symbolic link points to. false: of the link.
+         */
         public static function stat(string $path, bool $followLinks = true): File\Stat {}
 
-        /** Whether there is anything of that name; false as well below a directory that may not be searched. */
+        /** Returns true if the path exists; false also below a directory that may not be searched. */
         public static function exists(string $path): bool {}
 
         /**
-         * The names in a directory, sorted by their bytes, without "." and "..".
+         * Returns the names in a directory, sorted by their bytes, without "." and "..".
          *
          * @return list<string>
          */
@@ -2146,183 +2356,199 @@ namespace Fermata {
         /**
          * Removes a file, a link or an empty directory.
          *
-         * @param bool $recursive a directory with everything in it; links in it are removed and not followed
-         * @throws Exception\FileNotFoundException
-         * @throws Exception\DirectoryNotEmptyException without $recursive
+         * @param bool $recursive true: removes a directory with its contents; links in it are removed, not followed
+         * @throws Exception\FileNotFoundException if the path does not exist
+         * @throws Exception\DirectoryNotEmptyException if the directory is not empty and $recursive is false
          */
         public static function remove(string $path, bool $recursive = false): void {}
 
-        /** Gives a file or directory another name on the same file system. */
+        /** Renames a file or directory within one file system. */
         public static function rename(string $from, string $to, bool $overwrite = true): void {}
 
-        /** @param bool $recursive makes the directories above it, too, and is content when it is there already */
+        /**
+         * Creates a directory.
+         *
+         * @param bool $recursive true: creates missing parent directories as well, and accepts an existing directory
+         */
         public static function makeDirectory(string $path, bool $recursive = true, int $permissions = 0777): void {}
 
         /**
-         * The lines of a file, one after the other, without their ends (\n or \r\n).
+         * Returns the lines of a file, one after the other, without line breaks (\n or \r\n).
          *
-         * @param int $bytesMax bytes that a line may have
+         * @param int $bytesMax maximum size of a line in bytes
          */
         public static function lines(string $path, int $bytesMax = 1048576): File\Pieces {}
 
-        /** The bytes of a file, so many at a time. */
+        /** Returns the bytes of a file in blocks of $bytes bytes. */
         public static function blocks(string $path, int $bytes = 65536): File\Pieces {}
 
-        /** Opens a file; it is closed by close(), or with the object. */
+        /** Opens a file. close() closes it, or the destruction of the object. */
         public static function open(string $path, File\OpenMode $mode = File\OpenMode::Read, int $permissions = 0666): File {}
 
         /**
-         * Makes a file of its own name that only this user can read. It is removed when it is closed, unless keep() was called.
+         * Creates a file with a unique name that only this user can read. It is removed when it is closed, unless keep() was
+         * called.
          *
-         * @param string|null $directory null = the system's directory for temporary files
+         * @param string|null $directory null: the system's directory for temporary files
          */
         public static function temporary(?string $directory = null, string $prefix = 'fermata-'): File {}
 
-        /** The next bytes, fewer only at the end; null behind it. */
+        /** Returns the next $bytes bytes, fewer only at the end of the file; null after the end. */
         public function readBlock(int $bytes = 65536): ?string {}
 
         /**
-         * The next line without its end (\n or \r\n); null behind the last.
+         * Returns the next line without its line break (\n or \r\n); null after the last.
          *
-         * @param int $bytesMax bytes that the line may have
-         * @throws Exception\FileException when it has more
+         * @param int $bytesMax maximum size of the line in bytes
+         * @throws Exception\FileException if the line is longer
          */
         public function readLine(int $bytesMax = 1048576): ?string {}
 
         /**
-         * Writes at the position; behind the end of a file that was opened with OpenMode::Append.
+         * Writes at the current position; with OpenMode::Append, at the end of the file.
          *
-         * @return int bytes written: all of them
+         * @return int number of bytes written: all of them
          */
         public function writeBlock(string $data): int {}
 
-        /** Goes to a place, counted from the beginning. */
+        /** Sets the position, in bytes from the start of the file. */
         public function seek(int $position): void {}
 
+        /** Returns the position, in bytes from the start of the file. */
         public function position(): int {}
 
+        /** Returns the size of the file in bytes. */
         public function size(): int {}
 
-        /** Cuts the file off, or makes it longer with zero bytes. */
+        /** Sets the size of the file: cuts it, or extends it with zero bytes. */
         public function truncate(int $size): void {}
 
-        /** Returns when the disk has everything. */
+        /** Waits until the disk has stored the data (fsync). */
         public function sync(): void {}
 
         /**
-         * Waits until it has the lock, which all processes and all other File objects see that ask for it (flock).
+         * Waits for an advisory lock on the file (flock(2)), which other processes and other File objects respect if they lock
+         * as well.
          *
-         * The lock ends with unlock(), or when the file is closed.
+         * unlock() or closing the file releases it.
          *
-         * @param bool $exclusive alone, or together with others that do not want it alone
+         * @param bool $exclusive true: an exclusive lock. false: a lock shared with other shared locks.
          */
         public function lock(bool $exclusive = true): void {}
 
-        /** As lock(), but returns false when another has it. */
+        /** Acquires the lock like lock(), but returns false immediately if another holder has it. */
         public function tryLock(bool $exclusive = true): bool {}
 
+        /** Releases the lock. */
         public function unlock(): void {}
 
         /**
-         * Makes a temporary file a lasting one.
+         * Turns a temporary file into a permanent one.
          *
-         * @param string $path on the same file system; what is there is replaced
-         * @throws Exception\MisuseError when it is no temporary file
+         * @param string $path path on the same file system; an existing file is replaced
+         * @throws Exception\MisuseError if this is not a temporary file
          */
         public function keep(string $path): void {}
 
-        /** Closes it; calls that have not returned are finished. A second call does nothing. */
+        /** Closes the file after its unfinished calls. A second call does nothing. */
         public function close(): void {}
     }
 }
 
 namespace Fermata\File {
-    /** What becomes of a file that is there. */
+    /** Effect of File::write() on an existing file. */
     enum WriteMode: int
     {
-        /** It is emptied first. */
+        /** The file is truncated first. */
         case Replace = 0;
 
-        /** It is replaced by a new one when that is whole: readers find the old content or the new, also after a failure. */
+        /** The file is replaced when the new one is complete: readers find the old or the new content, also after a failure. */
         case Atomic = 1;
 
-        /** The bytes go behind its end. */
+        /** The bytes are appended at its end. */
         case Append = 2;
 
-        /** It stays as it is, and the call throws a FileExistsException. */
+        /** The file stays unchanged, and the call throws a FileExistsException. */
         case New = 3;
     }
 
-    /** What a file is opened for. */
+    /** Access to an opened file. */
     enum OpenMode: int
     {
-        /** Reading; the file has to be there. */
+        /** Reading; the file must exist. */
         case Read = 0;
 
-        /** Reading and writing; it is made if it is not there. */
+        /** Reading and writing; a missing file is created. */
         case Update = 1;
 
-        /** Reading and writing; it is made, or emptied. */
+        /** Reading and writing; the file is created or truncated. */
         case Replace = 2;
 
-        /** Writing behind its end; it is made if it is not there. */
+        /** Writing at the end; a missing file is created. */
         case Append = 3;
 
-        /** Reading and writing; there must be none. */
+        /** Reading and writing; the file must not exist, and is created. */
         case New = 4;
     }
 
-    /** What has a name in a directory. */
+    /** Type of a directory entry. */
     enum Type: int
     {
         case File = 0;
         case Directory = 1;
         case Link = 2;
 
-        /** A pipe, a socket or a device. */
+        /** Pipe, socket or device. */
         case Other = 3;
     }
 
-    /** What the file system says about a file. */
+    /** Metadata of a file; see File::stat(). */
     final class Stat
     {
+        /** Type of the file. */
         public readonly Type $type;
 
-        /** In bytes. */
+        /** Size in bytes. */
         public readonly int $size;
 
-        /** The last twelve bits of the mode, such as 0644. */
+        /** Lower twelve bits of the mode, such as 0644. */
         public readonly int $permissions;
 
+        /** User id. */
         public readonly int $owner;
 
+        /** Group id. */
         public readonly int $group;
 
+        /** Inode number. */
         public readonly int $inode;
 
+        /** Number of the device that contains the file. */
         public readonly int $device;
 
-        /** How many names it has. */
+        /** Number of hard links. */
         public readonly int $links;
 
-        /** When its content was last changed, in Unix seconds. */
+        /** Time of the last change of the content, in Unix seconds. */
         public readonly float $modifiedAt;
 
-        /** When it was last read, as far as the file system notes it. */
+        /** Time of the last read in Unix seconds, if the file system records it. */
         public readonly float $accessedAt;
 
-        /** When anything about it was last changed. */
+        /** Time of the last change of content or metadata, in Unix seconds. */
         public readonly float $changedAt;
 
         private function __construct() {}
 
+        /** Returns true for a regular file. */
         public function isFile(): bool {}
 
+        /** Returns true for a directory. */
         public function isDirectory(): bool {}
     }
 
     /**
-     * The lines or blocks of a file, read as they are asked for. They can be gone through once.
+     * Lines or blocks of a file, which are read during the iteration. Only one iteration is possible.
      *
      *
      * @implements \Iterator<int, string>
@@ -2331,40 +2557,58 @@ namespace Fermata\File {
     {
         private function __construct() {}
 
+        /**
+         * Returns the current piece.
+         *
+         * @throws \Fermata\Exception\MisuseError after the last piece
+         */
         public function current(): string {}
 
-        /** The piece's number, from 0. */
+        /** Returns the number of the piece, from 0. */
         public function key(): int {}
 
+        /** Reads the next piece. */
         public function next(): void {}
 
+        /**
+         * Reads the first piece.
+         *
+         * @throws \Fermata\Exception\MisuseError if the iteration has passed the first piece
+         */
         public function rewind(): void {}
 
+        /** Returns true if there is a current piece. */
         public function valid(): bool {}
     }
 }
 
 namespace Fermata\Sync {
-    /** One at a time, first come, first served. It belongs to the handler or task that has locked it, in this worker. */
+    /** Lock that one handler or task of this worker has at a time; waiters acquire it in the order of arrival. */
     final class Mutex
     {
         /**
-         * Waits until it is free, and locks it.
+         * Waits until the mutex is unlocked, and locks it.
          *
-         * @throws \Fermata\Exception\MisuseError when that would be a deadlock; the message says where the other waits
+         * @throws \Fermata\Exception\MisuseError if this would be a deadlock; the message has the place where the other handler
+         *        waits
          */
         public function lock(): void {}
 
-        /** Locks it if it is free. */
+        /** Locks the mutex if it is unlocked; otherwise returns false immediately. */
         public function tryLock(): bool {}
 
-        /** Gives it to the first who waits. */
+        /**
+         * Unlocks the mutex; the first waiter acquires it.
+         *
+         * @throws \Fermata\Exception\MisuseError if the caller has not locked it
+         */
         public function unlock(): void {}
 
+        /** Returns true if a handler or task has the mutex locked. */
         public function isLocked(): bool {}
 
         /**
-         * Calls `$work` with it locked, and unlocks it also when that throws.
+         * Calls `$work` with the mutex locked and returns its result. Unlocks it also if `$work` throws.
          *
          * @template T
          * @param callable(): T $work
@@ -2373,23 +2617,27 @@ namespace Fermata\Sync {
         public function synchronized(callable $work): mixed {}
     }
 
-    /** So many at a time, first come, first served. */
+    /** Limit on concurrent work of this worker; waiters receive permits in the order of arrival. */
     final class Semaphore
     {
-        /** @param int $permits 1 or more */
+        /** @param int $permits number of permits, 1 or more */
         public function __construct(int $permits) {}
 
-        /** Waits for a permit. */
+        /** Waits for a permit and acquires it. */
         public function acquire(): void {}
 
-        /** Takes a permit if there is one. */
+        /** Acquires a permit if one is available; otherwise returns false immediately. */
         public function tryAcquire(): bool {}
 
-        /** Gives a permit back, to the first who waits. Any handler or task may. */
+        /**
+         * Releases a permit; the first waiter receives it. Any handler or task may call this.
+         *
+         * @throws \Fermata\Exception\MisuseError if all permits are already released
+         */
         public function release(): void {}
 
         /**
-         * Calls `$work` with a permit, and gives it back also when that throws.
+         * Calls `$work` with a permit and returns its result. Releases the permit also if `$work` throws.
          *
          * @template T
          * @param callable(): T $work
@@ -2399,9 +2647,9 @@ namespace Fermata\Sync {
     }
 
     /**
-     * Values from some handlers or tasks to others of the same worker, in order.
+     * Queue of values between handlers and tasks of this worker, first in, first out.
      *
-     * foreach takes one value after the other out of it, waits while it is empty, and ends when it is closed and empty.
+     * foreach removes the values one after the other, waits while the queue is empty, and ends when it is closed and empty.
      *
      *
      * @template T
@@ -2409,34 +2657,35 @@ namespace Fermata\Sync {
      */
     final class Queue implements \Countable, \IteratorAggregate
     {
-        /** @param int $capacity values that may be between push() and pop() */
+        /** @param int $capacity maximum number of values in the queue, 1 to 16,777,216 */
         public function __construct(int $capacity = 1) {}
 
         /**
-         * Waits while it is full.
+         * Adds a value; waits while the queue is full.
          *
-         * @throws \Fermata\Exception\QueueClosedException
+         * @throws \Fermata\Exception\QueueClosedException if the queue is closed
          * @param T $item
          */
         public function push(mixed $item): void {}
 
         /**
-         * False when it is full.
+         * Adds a value; returns false immediately if the queue is full.
          *
+         * @throws \Fermata\Exception\QueueClosedException if the queue is closed
          * @param T $item
          */
         public function tryPush(mixed $item): bool {}
 
         /**
-         * Waits while it is empty.
+         * Removes and returns the first value; waits while the queue is empty.
          *
-         * @throws \Fermata\Exception\QueueClosedException when it is closed and empty
+         * @throws \Fermata\Exception\QueueClosedException if the queue is closed and empty
          * @return T
          */
         public function pop(): mixed {}
 
         /**
-         * The default when it is empty.
+         * Removes and returns the first value; returns the default if the queue is empty.
          *
          * @template D
          * @param D $default
@@ -2444,16 +2693,17 @@ namespace Fermata\Sync {
          */
         public function tryPop(mixed $default = null): mixed {}
 
-        /** Nothing more is taken in; what is in it can still be taken out. */
+        /** Closes the queue: it accepts no more values. The values in it can still be removed. */
         public function close(): void {}
 
+        /** Returns true if the queue is closed. */
         public function isClosed(): bool {}
 
-        /** Values in it. */
+        /** Returns the number of values in the queue. */
         public function count(): int {}
 
         /**
-         * What foreach uses.
+         * Used by foreach.
          *
          * @return \Iterator<int, T>
          */
@@ -2462,35 +2712,52 @@ namespace Fermata\Sync {
 }
 
 namespace Fermata\Table {
-    /** What a column holds. */
+    /** Type of a column. */
     enum Type: string
     {
-        /** 64 bits with a sign. */
+        /** 64-bit signed integer. */
         case Int = 'int';
         case Float = 'float';
 
-        /** Any bytes, at most as many as the column says. */
+        /** Any bytes, up to the size of the column. */
         case String = 'string';
     }
 
-    /** A column of a Table. */
+    /** Column of a Table. */
     final readonly class Column
     {
+        /** Name of the column. */
         public readonly string $name;
+        /** Type of its values. */
         public readonly Type $type;
 
-        /** Bytes that a string may have; 8 for numbers. */
+        /** Maximum size of a string in bytes; 8 for numbers. */
         public readonly int $bytes;
 
         private function __construct() {}
 
+        /**
+         * Returns a column of 64-bit signed integers.
+         *
+         * @param string $name 1 to 64 bytes
+         * @throws \Fermata\Exception\MisuseError for another name
+         */
         public static function int(string $name): Column {}
 
+        /**
+         * Returns a column of floats.
+         *
+         * @param string $name 1 to 64 bytes
+         * @throws \Fermata\Exception\MisuseError for another name
+         */
         public static function float(string $name): Column {}
 
         /**
-         * @param int $bytes 1 to 67,108,864, for all columns of a row
-         * @throws \Fermata\Exception\MisuseError
+         * Returns a column of strings with any bytes.
+         *
+         * @param string $name 1 to 64 bytes
+         * @param int $bytes maximum size in bytes, 1 to 67,108,864; a row has at most as many in all columns together
+         * @throws \Fermata\Exception\MisuseError for another name or size
          */
         public static function string(string $name, int $bytes): Column {}
     }
@@ -2498,131 +2765,143 @@ namespace Fermata\Table {
 
 namespace Fermata\WebSocket {
     /**
-     * A client that asks to be connected; see WebSocketHandler::upgrade(). Decided when the handler returns:
-     * one that throws answers 500 as for requests.
+     * WebSocket handshake of a client; see WebSocketHandler::upgrade(). The decision takes effect when the handler returns. If
+     * the handler throws, the client gets 500.
      */
     final class Upgrade
     {
         private function __construct() {}
 
-        /** The request with path, headers, cookies and route parameters. */
+        /** Returns the request with path, headers, cookies and path parameters. */
         public function request(): \Fermata\Request {}
 
         /**
-         * The subprotocols the client offers, its favourite first.
+         * Returns the subprotocols that the client offers, in its order of preference.
          *
          * @return list<string>
          */
         public function protocols(): array {}
 
-        /** The page's origin, such as "https://example.org"; null when no browser asks. It has passed Options::$origins. */
+        /**
+         * Returns the page's origin, such as "https://example.org"; null if the client sends none, as outside browsers. It has
+         * passed the check of Options::$origins.
+         */
         public function origin(): ?string {}
 
         /**
          * Accepts the connection.
          *
-         * @param string|null $protocol one of protocols(); null takes the first of Options::$protocols that the client offers
-         * @param array<string, string|list<string> $headers> for the answer; a list makes one line each
-         * @throws \Fermata\Exception\MisuseError when the client does not offer the protocol, a header is malformed or reserved,
-         *         or the upgrade is decided
+         * @param string|null $protocol one of protocols(); null: the first of Options::$protocols that the client offers
+         * @param array<string, string|list<string> $headers> for the response; a list creates one line per value
+         * @throws \Fermata\Exception\MisuseError if the client does not offer the protocol, a header is malformed or only the
+         *        server may set it, or the upgrade is already decided
          */
         public function accept(?string $protocol = null, array $headers = []): void {}
 
         /**
-         * Answers the request instead.
+         * Refuses the connection with a response.
          *
-         * @param \Fermata\Response|int $response a whole answer, or a status from 300 to 599
-         * @throws \Fermata\Exception\MisuseError when the status is out of range, or the upgrade is decided
+         * @param \Fermata\Response|int $response a response, or a status from 300 to 599
+         * @throws \Fermata\Exception\MisuseError if the status is out of range, or the upgrade is already decided
          */
         public function refuse(\Fermata\Response|int $response = 403): void {}
 
-        /** What WebSocket::data() returns from the beginning. */
+        /** Sets the first value of WebSocket::data(). */
         public function setData(mixed $data): void {}
     }
 
-    /** A message that came. Its bytes become a PHP string when asked for. It may be kept. */
+    /** Received message. Its bytes are converted to a PHP string on demand. It may be stored. */
     final class Message implements \Stringable, \JsonSerializable
     {
         private function __construct() {}
 
-        /** The bytes; of a text they are UTF-8. */
+        /** Returns the bytes; those of a text message are UTF-8. */
         public function data(): string {}
 
+        /** Returns true for a binary message, false for a text message. */
         public function isBinary(): bool {}
 
         /**
-         * The message decoded as JSON, objects as arrays.
+         * Returns the message decoded as JSON, objects as arrays.
          *
-         * @throws \Fermata\Exception\BadRequestException when it is not valid JSON; left uncaught, the connection is closed with 1007
+         * @throws \Fermata\Exception\BadRequestException if it is not valid JSON. If uncaught, the connection is closed with
+         *        1007.
          */
         public function json(): mixed {}
 
-        /** Same as data(). */
+        /** Returns data(). */
         public function __toString(): string {}
 
-        /** Same as data(): json_encode() makes a JSON string of a text, and refuses binary bytes that are no UTF-8. */
+        /**
+         * Returns data(). So json_encode() converts a text message to a JSON string, and fails for binary bytes that are not
+         * UTF-8.
+         */
         public function jsonSerialize(): string {}
     }
 
-    /** What happens when a client reads slower than it is sent to, and its queue is full. */
+    /** Policy for a message that does not fit in the queue of a client that reads too slowly. */
     enum QueuePolicy: string
     {
-        /** send() throws a BackpressureException, trySend() returns false. */
+        /** send() throws a BackpressureException, and trySend() returns false. */
         case Refuse = 'refuse';
 
-        /** The oldest messages that wait are dropped. */
+        /** The oldest queued messages are dropped. */
         case DropOldest = 'drop-oldest';
 
         /** The connection is closed with 1013. */
         case Close = 'close';
     }
 
-    /** What a subscriber gets of an event. */
+    /** Format in which a subscriber receives an event. */
     enum Format: string
     {
         /** The event's data as a text message. */
         case Data = 'data';
 
-        /** `{"channel":…,"id":…,"event":…,"data":…}` with the data as a string; has names and ids, `join`, `leave` and `gap`. */
+        /**
+         * `{"channel":…,"id":…,"event":…,"data":…}` with the data as a string. Includes names and ids, and the events `join`,
+         * `leave` and `gap`.
+         */
         case Json = 'json';
     }
 
-    /** How a route treats its connections. Null means the setting of the server. */
+    /** Options of a WebSocket route. null: the server's setting. */
     final class Options
     {
-        /** Pages that may connect, as "scheme://host" or "scheme://host:port"; null = those of the same host, ['*'] = all. */
+        /** Origins whose pages may connect, as "scheme://host" or "scheme://host:port"; null: the same host; ['*']: all. */
         public readonly ?array $origins;
 
-        /** Subprotocols the server speaks, its favourite first. */
+        /** Subprotocols that the server supports, in its order of preference. */
         public readonly array $protocols;
 
-        /** Bytes of a message, all fragments together; over it the connection is closed with 1009. */
+        /** Maximum size of a message in bytes, over all frames; a larger one closes the connection with 1009. */
         public readonly ?int $messageBytes;
 
-        /** Bytes of one frame; over it the connection is closed with 1009. */
+        /** Maximum size of a frame in bytes; a larger one closes the connection with 1009. */
         public readonly ?int $frameBytes;
 
-        /** Unsent bytes per connection before the policy applies. */
+        /** Unsent bytes per connection above which the queue policy applies. */
         public readonly ?int $queueBytes;
 
+        /** Policy for a message that does not fit in the queue. */
         public readonly QueuePolicy $queuePolicy;
 
-        /** Milliseconds of silence before the client is pinged; 0 = never. */
+        /** Time in milliseconds without data from the client after which it is pinged; 0: never. */
         public readonly ?int $pingIntervalMs;
 
-        /** Milliseconds a ping may stay unanswered before the connection is given up; 0 = for ever. */
+        /** Time in milliseconds for which a client may stay silent after a ping; then the connection is closed. 0: no limit. */
         public readonly ?int $pongTimeoutMs;
 
-        /** Milliseconds without a message from the client before it is closed; 0 = for ever. */
+        /** Time in milliseconds without a message from the client after which the connection is closed; 0: no limit. */
         public readonly ?int $idleTimeoutMs;
 
-        /** Null = messages are not compressed. */
+        /** Compression of messages; null: none. */
         public readonly ?Compression $compression;
 
         /**
          * @param list<string>|null $origins
          * @param list<string> $protocols
-         * @throws \Fermata\Exception\MisuseError when a list has something else than strings, or a number is out of range
+         * @throws \Fermata\Exception\MisuseError if a list contains anything other than strings, or a number is out of range
          */
         public function __construct(
             ?array $origins = null,
@@ -2638,25 +2917,28 @@ namespace Fermata\WebSocket {
         ) {}
     }
 
-    /** Compression of messages (RFC 7692), for clients that offer it. */
+    /** Compression of messages (permessage-deflate, RFC 7692), for clients that offer it. */
     final class Compression
     {
-        /** Whether what was sent helps to compress what follows: smaller messages for at most 8 KiB of memory per connection. */
+        /**
+         * Uses earlier messages of the server to compress later ones: they become smaller, for at most 8 KiB of memory per
+         * connection.
+         */
         public readonly bool $serverContextTakeover;
 
-        /** Whether the client may do so; its memory is the server's too. */
+        /** Allows the client to do the same; this takes memory of the server, too. */
         public readonly bool $clientContextTakeover;
 
-        /** Base-2 logarithm of the window, 9 to 15. */
+        /** Base-2 logarithm of the window size, 9 to 15. */
         public readonly int $windowBits;
 
-        /** 1 (fast) to 9 (small). */
+        /** Compression level, from 1 (fast) to 9 (small). */
         public readonly int $level;
 
-        /** Shorter messages are sent as they are. */
+        /** Minimum size in bytes of a message that is compressed. */
         public readonly int $minBytes;
 
-        /** @throws \Fermata\Exception\MisuseError when a number is out of range */
+        /** @throws \Fermata\Exception\MisuseError if a number is out of range */
         public function __construct(
             bool $serverContextTakeover = false,
             bool $clientContextTakeover = false,
@@ -2666,27 +2948,27 @@ namespace Fermata\WebSocket {
         ) {}
     }
 
-    /** Frames of RFC 6455 for programs that bring their own connection. */
+    /** Encodes and decodes frames (RFC 6455, section 5) for scripts that have their own connection. */
     final class Codec
     {
         private function __construct() {}
 
         /**
-         * The value of Sec-WebSocket-Accept for a client's Sec-WebSocket-Key.
+         * Returns the value of Sec-WebSocket-Accept for a client's Sec-WebSocket-Key.
          *
-         * @throws \Fermata\Exception\BadRequestException when the key is not base64 of 16 bytes
+         * @throws \Fermata\Exception\BadRequestException if the key is not 16 bytes in Base64
          */
         public static function acceptKey(string $key): string {}
 
         /**
-         * One frame, ready to be sent.
+         * Returns an encoded frame.
          *
-         * @param bool $masked true for what a client sends; the key is drawn from the system's random source
-         * @param bool $fin false when the message goes on in another frame
-         * @param bool $rsv1 set by an extension, such as permessage-deflate on the first frame of a compressed message;
-         *        the payload of a text is then not checked
-         * @throws \Fermata\Exception\MisuseError when the frame would break the protocol: text that is not UTF-8, a control frame that
-         *         is fragmented, longer than 125 bytes or has a reserved bit, a close frame with a malformed payload
+         * @param bool $masked true for frames of a client; the masking key is random
+         * @param bool $fin false if the message continues in another frame
+         * @param bool $rsv1 set by an extension, such as permessage-deflate in the first frame of a compressed message. The
+         *        payload of a text frame is then not checked.
+         * @throws \Fermata\Exception\MisuseError if the frame would violate the protocol: text that is not UTF-8; a control
+         *        frame that is fragmented, longer than 125 bytes or has a reserved bit; a close frame with a malformed payload
          */
         public static function encode(
             string $payload,
@@ -2699,28 +2981,30 @@ namespace Fermata\WebSocket {
         ): string {}
 
         /**
-         * A close frame with code and reason. One without is `encode('', Opcode::Close)`.
+         * Returns an encoded close frame with a code and a reason. `encode('', Opcode::Close)` returns one without a code.
          *
          * @param CloseCode|int $code a case that may be sent, or 3000 to 4999
-         * @param string $reason UTF-8, at most 123 bytes
-         * @throws \Fermata\Exception\MisuseError when the code must not be sent, or the reason is not UTF-8 or too long
+         * @param string $reason UTF-8 text, at most 123 bytes
+         * @throws \Fermata\Exception\MisuseError if the code must not be sent, or the reason is not UTF-8 or too long
          */
         public static function encodeClose(CloseCode|int $code = CloseCode::Normal, string $reason = '', bool $masked = false): string {}
 
         /**
-         * Reads one frame.
+         * Decodes one frame.
          *
-         * Each frame is judged by itself: putting fragments together, and their order, is the caller's. A text must be UTF-8;
-         * of a fragmented one the first frame may end inside a character, and continuations are not checked.
+         * Each frame is checked separately; the caller joins fragments and checks their order. A text must be UTF-8. The first
+         * frame of a fragmented text may end inside a character, and continuations are not checked.
          *
-         * @param int $offset where in $bytes the frame starts; the next one starts Frame::$bytesConsumed later
-         * @param bool|null $masked true = frames come from a client and must be masked, false = from a server and must not be,
-         *        null = either
-         * @param bool $rsv1 whether a negotiated extension uses this bit; as $rsv2 and $rsv3
-         * @param int $payloadBytesMax bytes of payload a data frame may have. A longer one throws as soon as its header is there.
-         * @return Frame|null null when bytes are missing; read more and try again
-         * @throws \Fermata\Exception\ProtocolException when the peer broke the protocol; close with its closeCode() and read no further
-         * @throws \Fermata\Exception\MisuseError when the offset lies outside $bytes, or the limit is negative
+         * @param int $offset position of the frame in $bytes; the next frame starts Frame::$bytesConsumed bytes later
+         * @param bool|null $masked true: frames come from a client and must be masked. false: they come from a server and must
+         *        not be masked. null: both are accepted.
+         * @param bool $rsv1 true if a negotiated extension uses this bit; the same for $rsv2 and $rsv3
+         * @param int $payloadBytesMax maximum size in bytes of a data frame's payload. For a longer one the method throws as
+         *        soon as the frame's header is complete.
+         * @return Frame|null null if the frame is incomplete; call again with more bytes
+         * @throws \Fermata\Exception\ProtocolException if the peer violated the protocol; close the connection with its
+         *        closeCode()
+         * @throws \Fermata\Exception\MisuseError if the offset is outside $bytes, or the limit is negative
          */
         public static function decode(
             string $bytes,
@@ -2734,10 +3018,10 @@ namespace Fermata\WebSocket {
     }
 
     /**
-     * A blocking client for tests and scripts, over ws:// and wss://. It answers pings while it receives.
+     * Blocking WebSocket client for tests and scripts, for ws:// and wss://. It answers pings during receive() and close().
      *
-     * In a handler of a server it would hold up the whole worker. When the object goes, the connection ends without
-     * close(), which the server sees as 1006.
+     * In a handler of a server it blocks the worker. If the object is destroyed without close(), the connection is closed
+     * without a handshake, which the server reports as 1006.
      */
     final class Client
     {
@@ -2746,18 +3030,18 @@ namespace Fermata\WebSocket {
         /**
          * Opens a connection.
          *
-         * @param string $url ws://host/path or wss://host/path, with port and query if need be
-         * @param list<string> $subprotocols, the favourite first
+         * @param string $url ws://host/path or wss://host/path, optionally with port and query
+         * @param list<string> $subprotocols in the order of preference
          * @param array<string, string|list<string> $headers>, such as Cookie, Origin and Authorization
-         * @param float $timeout seconds until the connection has to be open; later, seconds that sending may take
-         * @param bool $compression whether to offer permessage-deflate
-         * @param int $messageBytes longest message that is accepted; over it the connection is closed with 1009
-         * @param resource|null $context a stream context; its "ssl" options say which certificates wss:// trusts
-         * @throws \Fermata\Exception\ConnectionException when the server cannot be reached, or answers with another status,
-         *         which is then the exception's code
-         * @throws \Fermata\Exception\TimeoutException when it does not answer in time
-         * @throws \Fermata\Exception\ProtocolException when its answer is not what was asked for
-         * @throws \Fermata\Exception\MisuseError when the URL, a header or a subprotocol is malformed
+         * @param float $timeout time limit in seconds for opening the connection, and later for each send()
+         * @param bool $compression true: offers permessage-deflate
+         * @param int $messageBytes maximum size in bytes of a received message; a larger one closes the connection with 1009
+         * @param resource|null $context stream context; its "ssl" options set the trusted certificates of wss://
+         * @throws \Fermata\Exception\ConnectionException if the server cannot be reached, or refuses with another status, which
+         *        is then the exception's code
+         * @throws \Fermata\Exception\TimeoutException if the server does not respond in time
+         * @throws \Fermata\Exception\ProtocolException if its response violates the protocol
+         * @throws \Fermata\Exception\MisuseError if the URL, a header or a subprotocol is malformed
          */
         public static function connect(
             string $url,
@@ -2772,109 +3056,118 @@ namespace Fermata\WebSocket {
         /**
          * Sends a message.
          *
-         * @param Message|string $data a text, or a message that came, which goes out as it is
-         * @throws \Fermata\Exception\ConnectionClosedException when the connection has ended
-         * @throws \Fermata\Exception\TimeoutException when the server does not take it; the connection is then given up
-         * @throws \Fermata\Exception\MisuseError when the text is not UTF-8
+         * @param Message|string $data a text, or a received message, which is sent unchanged
+         * @throws \Fermata\Exception\ConnectionClosedException if the connection has closed
+         * @throws \Fermata\Exception\TimeoutException if the server does not read in time; the connection is then closed
+         * @throws \Fermata\Exception\MisuseError if the text is not UTF-8
          */
         public function send(Message|string $data): void {}
 
         /**
          * Sends a binary message; see send().
          *
-         * @throws \Fermata\Exception\ConnectionClosedException when the connection has ended
-         * @throws \Fermata\Exception\TimeoutException when the server does not take it; the connection is then given up
+         * @throws \Fermata\Exception\ConnectionClosedException if the connection has closed
+         * @throws \Fermata\Exception\TimeoutException if the server does not read in time; the connection is then closed
          */
         public function sendBinary(string $data): void {}
 
         /**
-         * Waits for a message.
+         * Waits for a message and returns it.
          *
-         * @param float|null $timeout seconds; 0 takes only what has come, null waits without end
-         * @return Message|null null when none has come in time
-         * @throws \Fermata\Exception\ConnectionClosedException when the connection has ended; its code is the close code
-         * @throws \Fermata\Exception\ProtocolException when the server breaks the protocol; the connection is then closed
+         * @param float|null $timeout time limit in seconds; 0: only a message that has already arrived; null: no limit
+         * @return Message|null null if none arrived in time
+         * @throws \Fermata\Exception\ConnectionClosedException if the connection has closed; its code is the close code
+         * @throws \Fermata\Exception\ProtocolException if the server violates the protocol; the connection is then closed
          */
         public function receive(?float $timeout = null): ?Message {}
 
         /**
-         * Sends a ping. The answer comes while receiving; see lastPong().
+         * Sends a ping. Its pong is read during receive(); see lastPong().
          *
          * @param string $payload at most 125 bytes
-         * @throws \Fermata\Exception\ConnectionClosedException when the connection has ended
-         * @throws \Fermata\Exception\TimeoutException when the server does not take it; the connection is then given up
-         * @throws \Fermata\Exception\MisuseError when the payload is too long
+         * @throws \Fermata\Exception\ConnectionClosedException if the connection has closed
+         * @throws \Fermata\Exception\TimeoutException if the server does not read in time; the connection is then closed
+         * @throws \Fermata\Exception\MisuseError if the payload is too long
          */
         public function ping(string $payload = ''): void {}
 
         /**
-         * Closes the connection and waits for the server's answer. Messages that still come are lost. Closing twice does nothing.
+         * Closes the connection and waits for the server's close frame. Messages that arrive meanwhile are discarded. A second
+         * call does nothing.
          *
          * @param CloseCode|int $code a case that may be sent, or 3000 to 4999
-         * @param string $reason UTF-8, at most 123 bytes
-         * @param float $timeout seconds to wait for the answer
-         * @throws \Fermata\Exception\ProtocolException when the server breaks the protocol meanwhile
-         * @throws \Fermata\Exception\MisuseError when the code must not be sent, or the reason is not UTF-8 or too long
+         * @param string $reason UTF-8 text, at most 123 bytes
+         * @param float $timeout time limit in seconds for the server's close frame
+         * @throws \Fermata\Exception\ProtocolException if the server violates the protocol meanwhile
+         * @throws \Fermata\Exception\MisuseError if the code must not be sent, or the reason is not UTF-8 or too long
          */
         public function close(CloseCode|int $code = CloseCode::Normal, string $reason = '', float $timeout = 5.0): void {}
 
-        /** Whether it can send, as far as is known: that the server has left shows when it is received from or sent to. */
+        /** Returns true if the connection is open. That the server has left is detected only by receive() and send(). */
         public function isOpen(): bool {}
 
-        /** The subprotocol the server has chosen. */
+        /** Returns the subprotocol that the server selected; null if there is none. */
         public function protocol(): ?string {}
 
-        /** The payload of the last pong; null when none came. */
+        /** Returns the payload of the last pong; null if none has arrived. */
         public function lastPong(): ?string {}
 
-        /** What the server has closed with, or answered to close(): 1005 when it gave no code, 1006 when it gave no answer; null while open. */
+        /**
+         * Returns the code of the server's close frame: 1005 if it had no code, 1006 if there was no close frame; null while
+         * the connection is open.
+         */
         public function closeCode(): ?int {}
 
-        /** The reason that came with it; may be empty. */
+        /** Returns the reason of the server's close frame; may be empty. */
         public function closeReason(): ?string {}
     }
 
-    /** A frame that Codec::decode() has read. */
+    /** Frame decoded by Codec::decode(). */
     final class Frame
     {
+        /** Opcode of the frame. */
         public readonly Opcode $opcode;
 
-        /** Unmasked. Of a close frame code and reason together. */
+        /** Unmasked payload; of a close frame, code and reason together. */
         public readonly string $payload;
 
-        /** Whether this frame ends its message. */
+        /** true if this is the last frame of its message. */
         public readonly bool $fin;
 
+        /** true if the payload was masked. */
         public readonly bool $masked;
 
+        /** First reserved bit. */
         public readonly bool $rsv1;
 
+        /** Second reserved bit. */
         public readonly bool $rsv2;
 
+        /** Third reserved bit. */
         public readonly bool $rsv3;
 
-        /** Length of the whole frame in the bytes that were decoded. */
+        /** Size of the complete frame in the decoded bytes. */
         public readonly int $bytesConsumed;
 
-        /** The code of a close frame; null when it has none, and on other frames. See CloseCode::tryFrom(). */
+        /** Code of a close frame; null if it has none, and for other frames. See CloseCode::tryFrom(). */
         public readonly ?int $closeCode;
 
-        /** The reason of a close frame, empty when it has none; null on other frames. */
+        /** Reason of a close frame, empty if it has none; null for other frames. */
         public readonly ?string $closeReason;
 
         private function __construct() {}
     }
 
-    /** What a frame is (RFC 6455, 11.8). */
+    /** Opcode of a frame (RFC 6455, section 11.8). */
     enum Opcode: int
     {
-        /** A further frame of a message. */
+        /** Further frame of a message. */
         case Continuation = 0;
 
-        /** The first frame of a text message. */
+        /** First frame of a text message. */
         case Text = 1;
 
-        /** The first frame of a binary message. */
+        /** First frame of a binary message. */
         case Binary = 2;
 
         case Close = 8;
@@ -2882,28 +3175,39 @@ namespace Fermata\WebSocket {
         case Pong = 10;
     }
 
-    /** Why a connection is closed (RFC 6455, 7.4.1 and the IANA registry). 3000 to 4999 are free for programs. */
+    /** Close code of a connection (RFC 6455, section 7.4.1, and the IANA registry). Applications may use 3000 to 4999. */
     enum CloseCode: int
     {
+        /** The purpose of the connection is fulfilled. */
         case Normal = 1000;
+        /** The page was left, or the server is stopping. */
         case GoingAway = 1001;
+        /** The peer violated the protocol. */
         case ProtocolError = 1002;
+        /** The peer does not accept this type of message. */
         case Unsupported = 1003;
 
         /** The close frame had no code. Never sent. */
         case NoStatus = 1005;
 
-        /** The connection ended without a close frame. Never sent. */
+        /** The connection closed without a close frame. Never sent. */
         case Abnormal = 1006;
 
         /** Text that is not UTF-8. */
         case InvalidPayload = 1007;
+        /** A message violates a policy of the peer. */
         case PolicyViolation = 1008;
+        /** A message is too large. */
         case MessageTooBig = 1009;
+        /** The client needs an extension that the server did not negotiate. */
         case ExtensionRequired = 1010;
+        /** The handler failed. */
         case InternalError = 1011;
+        /** The service restarts; the client may reconnect. */
         case ServiceRestart = 1012;
+        /** The peer is overloaded, or the client reads too slowly. */
         case TryAgainLater = 1013;
+        /** A gateway received an invalid response from its upstream server. */
         case BadGateway = 1014;
 
         /** The TLS handshake failed. Never sent. */
@@ -2913,81 +3217,88 @@ namespace Fermata\WebSocket {
 
 namespace Fermata\Testing {
     /**
-     * A worker of a server in the process of a test: no port, no other process, and a clock that stands still until the test
-     * sets it forward. It is what `TestApplication` of the Composer package is made of, which is easier to use.
+     * Worker of a server in the process of a test: no port, no other process, and a clock that only the test advances.
+     * `TestApplication` of the Composer package is based on it and easier to use.
      *
-     * There is one at a time, outside of Fibers. Handlers run while run() does, and nothing else of the server.
+     * Only one may be open, and only outside Fibers. The server runs only during run() and advance().
      */
     final class Engine
     {
         /**
-         * @param \Fermata\Server $server with its routes; its addresses and its number of workers do not count, and it cannot
-         *        be run any more
-         * @param float $waitSeconds how long run() waits for what goes on outside of this process, such as queries
-         * @throws \Fermata\Exception\MisuseError when another one is open
-         * @throws \Fermata\Exception\ConfigurationException as Server::run()
+         * @param \Fermata\Server $server server with routes; its addresses and number of workers have no effect. Its run() can
+         *        no longer be called.
+         * @param float $waitSeconds maximum time in seconds for which run() waits for events outside this process, such as
+         *        replies to queries
+         * @throws \Fermata\Exception\MisuseError if another one is open
+         * @throws \Fermata\Exception\ConfigurationException see Server::run()
          */
         public function __construct(\Fermata\Server $server, float $waitSeconds = 10.0) {}
 
         /**
-         * Has the server accept a connection: one of the two streams of stream_socket_pair(). The other one is the client's.
+         * Opens a connection to the server over one of the two streams of stream_socket_pair(). The client uses the other one.
          *
          * @param resource $stream
-         * @param string $address from which the client comes; an empty one stands for a Unix socket
+         * @param string $address address of the client; "": a Unix socket
+         * @throws \Fermata\Exception\MisuseError if the stream is not a socket
          */
         public function connect($stream, string $address = '127.0.0.1', int $port = 50000): void {}
 
-        /** Runs the server until nothing is left to do at this time. */
+        /** Runs the server until it has no more work at the current time. */
         public function run(): void {}
 
         /**
-         * Sets the clock forward to the next time at which something is due, or by so many milliseconds, and runs the server.
+         * Advances the clock to the next timer, by at most $ms milliseconds, and runs the server.
          *
-         * @return int by how many milliseconds, at most $ms
+         * @return int number of milliseconds by which the clock was advanced
          */
         public function advance(int $ms): int {}
 
-        /** What a handler has thrown last; null when nothing was thrown since the last call. */
+        /** Returns the last exception of a handler since the previous call; null if there was none. */
         public function takeException(): ?\Throwable {}
 
         /**
-         * How a handler has held its client last; null when none was held since the last call. `info` is JSON, and a
-         * `keepAlive` of null stands for that of the settings.
+         * Returns the last Hold of a handler since the previous call; null if there was none. `info` is JSON. A `keepAlive` of
+         * null means the setting.
          *
          * @return array|null array{channels: list<string>, since: ?string, user: ?string, info: ?string, announces: bool,
-         *         keepAlive: ?int, closesOnGap: bool}
+         *        keepAlive: ?int, closesOnGap: bool}
          */
         public function takeHold(): ?array {}
 
-        /** What the server has logged so far. */
+        /** Returns the server's log so far. */
         public function log(): string {}
 
-        /** Ends handlers that wait and all connections; does nothing when it was called before. */
+        /** Ends waiting handlers and all connections. A second call does nothing. */
         public function stop(): void {}
     }
 }
 
 namespace Fermata\Pusher {
-    /** A URL that is told what happens to the channels of an application, as Pusher's webhooks do. */
+    /** URL that receives events of an application's channels, as with Pusher's webhooks. */
     final class Webhook
     {
+        /** URL that receives the events. */
         public readonly string $url;
 
+        /** Events that are sent; null: all. */
         public readonly ?array $events;
 
+        /** Time limit of one attempt in milliseconds. */
         public readonly int $timeoutMs;
 
+        /** Time in seconds after which an event that was not accepted is dropped; 0: after one attempt. */
         public readonly int $retrySeconds;
 
+        /** Maximum number of events that wait to be sent. */
         public readonly int $queueEventsMax;
 
         /**
          * @param string $url http:// or https://
-         * @param list<WebhookEvent>|null $events of what is told. Default: everything.
-         * @param int $timeoutMs how long one attempt may take
-         * @param int $retrySeconds after which an event that was not taken is given up; 0: after one attempt
-         * @param int $queueEventsMax events that wait to be sent
-         * @throws \Fermata\Exception\MisuseError when $events has something else in it
+         * @param list<WebhookEvent>|null $events that are sent. Default: all.
+         * @param int $timeoutMs time limit of one attempt in milliseconds
+         * @param int $retrySeconds time in seconds after which an event that was not accepted is dropped; 0: after one attempt
+         * @param int $queueEventsMax maximum number of events that wait to be sent
+         * @throws \Fermata\Exception\MisuseError if $events contains anything other than WebhookEvent
          */
         public function __construct(
             string $url,
@@ -2998,28 +3309,34 @@ namespace Fermata\Pusher {
         ) {}
     }
 
-    /** What webhooks are told. */
+    /** Events that webhooks receive. */
     enum WebhookEvent: string
     {
+        /** A channel has its first subscriber. */
         case ChannelOccupied = 'channel_occupied';
 
-        /** Nobody has been subscribed for 3 seconds. */
+        /** The channel has had no subscriber for 3 seconds. */
         case ChannelVacated = 'channel_vacated';
 
+        /** A user joined a presence channel. */
         case MemberAdded = 'member_added';
 
+        /** A user left a presence channel. */
         case MemberRemoved = 'member_removed';
 
+        /** A client sent an event to a channel. */
         case ClientEvent = 'client_event';
 
+        /** A client subscribed to a cache channel that has no stored event. */
         case CacheMiss = 'cache_miss';
 
+        /** The number of subscribers of a channel has changed. */
         case SubscriptionCount = 'subscription_count';
     }
 }
 
 namespace Fermata\Mercure {
-    /** How tokens are signed. */
+    /** Signature algorithm of tokens. */
     enum Algorithm: string
     {
         case HS256 = 'HS256';
@@ -3049,90 +3366,96 @@ namespace Fermata\Mercure {
 }
 
 namespace Fermata\Exception {
-    /** Everything that Fermata throws on its own account. */
+    /** Implemented by all exceptions that Fermata throws itself. */
     interface FermataException extends \Throwable {}
 
-    /** A mistake in the program; the message says what to call instead. */
+    /** Programming error; the message names the correct call. */
     final class MisuseError extends \Error implements FermataException {}
 
-    /** A setting that cannot work; the message names it, the cause and the fix. */
+    /** Invalid setting; the message has its name, the cause and the fix. */
     final class ConfigurationException extends \RuntimeException implements FermataException {}
 
     /**
-     * A queue is full: the ring of events of what a worker has not read, or a WebSocket of what its client has
-     * not, or the tasks that have not begun; or a table has all of its rows; try again.
+     * A bounded queue or table is full: the ring of events that a worker has not read, the queue of a WebSocket, the tasks that
+     * have not started, or the rows of a table. Try again later.
      */
     final class BackpressureException extends \RuntimeException implements FermataException {}
 
     /**
-     * The client sent nonsense. Left uncaught in a handler, the client is answered with the message and 400, or with the
-     * exception's code where that is 400 to 499; its WebSocket is closed with 1007.
+     * Invalid input of the client. If uncaught in a handler, the client gets the message with the exception's code if that is
+     * 400 to 499, else with 400. A WebSocket is closed with 1007.
      */
     final class BadRequestException extends \RuntimeException implements FermataException {}
 
     /** An uploaded file or the temporary file of a body cannot be read or moved. */
     final class UploadException extends \RuntimeException implements FermataException {}
 
-    /** The WebSocket has ended and cannot send any more. */
+    /** The WebSocket, event stream or pool is closed. */
     final class ConnectionClosedException extends \RuntimeException implements FermataException {}
 
-    /** The control socket cannot be reached. */
+    /** The control socket or the server of a WebSocket client cannot be reached. */
     final class ConnectionException extends \RuntimeException implements FermataException {}
 
-    /** The control socket did not answer in time, or the time given to timeout() is over. */
+    /** A time limit was reached, for example that of timeout(), of a job, of Pool::use() or of the control socket. */
     final class TimeoutException extends \RuntimeException implements FermataException {}
 
-    /** What waited was told to end. */
+    /** A wait was cancelled. */
     class CancelledException extends \RuntimeException implements FermataException {}
 
-    /** The client has left while its handler waited. Left uncaught it is no failure. */
+    /** The client left while its handler waited. If uncaught, it is not a failure: the log has it at level debug. */
     final class ClientGoneException extends CancelledException {}
 
-    /** The queue takes nothing more, and nothing is left in it. */
+    /**
+     * A handler used a transaction (a savepoint, commit or rollback) that another handler had begun. They share an object that
+     * counts nested transactions in PHP, such as Doctrine DBAL's or Eloquent's. Give each handler its own object with a Pool.
+     */
+    final class SharedTransactionException extends \RuntimeException implements FermataException {}
+
+    /** The queue is closed: it accepts no more values, and pop() finds it empty. */
     final class QueueClosedException extends \RuntimeException implements FermataException {}
 
-    /** A job has thrown, and this says what and where. */
+    /** A job threw an exception; the message has its class, text, place and trace. */
     final class JobFailedException extends \RuntimeException implements FermataException
     {
-        /** The class of what it has thrown. */
+        /** Class of the job's exception. */
         public string $thrown = '';
     }
 
-    /** The process that ran a job has died: a fatal error, its memory limit, exit by a signal. */
+    /** The process of a job crashed: a fatal error, its memory limit or a signal. */
     final class JobCrashedException extends \RuntimeException implements FermataException {}
 
-    /** A file cannot be worked on; the message names it, the cause and the fix. Its subclasses tell the frequent causes apart. */
+    /** A file operation failed; the message has the file, the cause and the fix. Subclasses distinguish the frequent causes. */
     class FileException extends \RuntimeException implements FermataException
     {
-        /** The file, as it was given. */
+        /** Path of the file, as passed to the call. */
         public readonly string $path;
     }
 
-    /** There is no such file or directory. */
+    /** The file or directory does not exist. */
     final class FileNotFoundException extends FileException {}
 
-    /** Permissions, open_basedir or a file system that is mounted for reading forbid it. */
+    /** Permissions, open_basedir or a read-only file system forbid the operation. */
     final class AccessDeniedException extends FileException {}
 
-    /** There is one already. */
+    /** The file already exists. */
     final class FileExistsException extends FileException {}
 
-    /** The file system, or what this user may have of it, is full. */
+    /** The file system, or the user's quota, is full. */
     final class DiskFullException extends FileException {}
 
-    /** It is a directory where a file is wanted. */
+    /** The path is a directory, but a file is needed. */
     final class IsDirectoryException extends FileException {}
 
-    /** A part of the path is no directory. */
+    /** A part of the path is not a directory. */
     final class NotDirectoryException extends FileException {}
 
     /** The directory is not empty. */
     final class DirectoryNotEmptyException extends FileException {}
 
-    /** The peer broke the protocol; the message says how. */
+    /** The peer violated the protocol; the message has the violation. */
     final class ProtocolException extends \RuntimeException implements FermataException
     {
-        /** The code to close the connection with; getCode() is its number. */
+        /** Returns the code to close the connection with; getCode() is its number. */
         public function closeCode(): \Fermata\WebSocket\CloseCode {}
     }
 }

@@ -6,10 +6,10 @@ namespace Fermata\Tests;
 
 use PHPUnit\Framework\TestCase;
 
-/** A client of HTTP/2. */
+/** HTTP/2 client. */
 final class Http2
 {
-    /** POSTs a body whose length no header tells, and returns the answer's body. */
+    /** POSTs a body without Content-Length and returns the response's body. */
     public static function post(string $url, string $body): string
     {
         if (!extension_loaded('curl')) {

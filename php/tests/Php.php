@@ -4,10 +4,10 @@ declare(strict_types=1);
 
 namespace Fermata\Tests;
 
-/** How the tests of the bridges start PHP: with Debian's frameworks, or those in the folder that FERMATA_FRAMEWORKS names. */
+/** PHP options for the bridges' tests: Debian's frameworks, or those in the folder FERMATA_FRAMEWORKS. */
 final class Php
 {
-    /** @return list<string> options of the command */
+    /** @return list<string> options of the php command */
     public static function options(): array
     {
         $frameworks = getenv('FERMATA_FRAMEWORKS') ?: '/usr/share/php';
@@ -15,7 +15,8 @@ final class Php
     }
 
     /**
-     * In an application: the worker, and what PHP uses in it when its collector has run. A request may have it keep so many bytes more.
+     * Called in an application: returns the worker's process id and PHP's memory use after a cycle collection, in bytes. With
+     * `?keep=N` the worker retains N more bytes.
      *
      * @return array{int, int}
      */

@@ -6,10 +6,10 @@ namespace Fermata\Tests;
 
 use Fermata\Testing\TestServer;
 
-/** Requests that no client of today sends: bytes as they are, and the answer as it comes until the server closes. */
+/** Sends raw bytes, for requests that current clients do not send, and reads the response until the server closes. */
 final class Raw
 {
-    /** @param string $address of a socket; default: where the server listens */
+    /** @param string $address socket address; default: the server's */
     public static function ask(TestServer $server, string $bytes, ?string $address = null): string
     {
         $socket = stream_socket_client($address ?? str_replace('http://', 'tcp://', $server->url), $code, $message, 10.0);

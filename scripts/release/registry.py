@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Answers PIE as Packagist and GitHub would if this release were published, on 127.0.0.1:443.
+"""Serves a release to PIE on 127.0.0.1:443, in place of Packagist and GitHub, as if it were published.
 
   registry.py FOLDER VERSION CERTIFICATE KEY READY
 
-FOLDER has `assets/`, the files of the release; `source.zip`, what GitHub would give as its source; and `composer.json`. The file
-READY is made when it listens. Each request is a line on standard output.
+FOLDER contains `assets/` with the files of the release, `source.zip` with the source as GitHub would serve it, and
+`composer.json`. Creates the file READY when it listens. Prints a line for each request.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ REPOSITORY = "fermata-php/fermata"
 
 
 def answers(folder: Path, version: str) -> dict[tuple[str, str], bytes]:
-    """What is said by which host at which path; all of it is known before the first request."""
+    """Returns the body of each response, by host and path."""
     package = json.loads((folder / "composer.json").read_text())
     name, source = package["name"], (folder / "source.zip").read_bytes()
     reference = hashlib.sha1(source).hexdigest()

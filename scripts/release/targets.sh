@@ -1,15 +1,15 @@
-# Sourced by scripts that compile for more than this machine. Needs `root`; `profile` is Cargo's profile.
+# Sourced by scripts that cross-compile. Needs the variable `root`; `profile` is Cargo's profile.
 # shellcheck shell=bash
 #
-# Beside this machine's own there are
-#   x86_64-unknown-linux-musl   musl-gcc (Debian: musl-tools) and rustup's target: a command that needs no C library
-#   aarch64-unknown-linux-gnu   aarch64-linux-gnu-gcc (gcc-aarch64-linux-gnu, libc6-dev-arm64-cross) and rustup's target
+# Targets besides the host's, and the tools that they need:
+#   x86_64-unknown-linux-musl   a static command without libc; needs musl-gcc (Debian: musl-tools) and rustup's target
+#   aarch64-unknown-linux-gnu   needs aarch64-linux-gnu-gcc (gcc-aarch64-linux-gnu, libc6-dev-arm64-cross) and rustup's target
 
 musl=x86_64-unknown-linux-musl
 arm64=aarch64-unknown-linux-gnu
 target_dir=${root:?}/target/dist
 profile=${profile:-release}
-# rustup fetches a target, over a network.
+# Number of attempts: rustup downloads a target over the network.
 TARGET_TRIES=3
 
 has_target() {
@@ -22,7 +22,7 @@ has_target() {
     return 1
 }
 
-# What is missing to compile for a target, as a clause; nothing: it can be compiled.
+# Prints the reason why a target cannot be compiled, or nothing if it can.
 missing_for() {
     case $1 in
         "$musl") command -v musl-gcc >/dev/null || { echo "there is no musl-gcc (apt-get install musl-tools)"; return; } ;;
@@ -34,26 +34,26 @@ missing_for() {
     has_target "$1" || echo "rustup has no target $1, and cannot fetch it"
 }
 
-# compile TARGET PACKAGE…: no path of this machine gets into what is built.
+# compile TARGET PACKAGE…: builds the packages without any path of this machine in the result.
 compile() {
     local target=$1 packages=() package
     shift
     for package in "$@"; do packages+=(-p "$package"); done
-    # musl-gcc compiles the C of ring and zstd. rustc links by itself: it brings the start files of a static program that may
-    # lie anywhere, which musl-gcc lacks.
+    # musl-gcc compiles the C code of ring and zstd. rustc itself links: it ships the start files of static position-independent
+    # executables, which musl-gcc lacks.
     CC_x86_64_unknown_linux_musl=musl-gcc \
         CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
         CARGO_ENCODED_RUSTFLAGS=$(printf '%s\x1f%s' "--remap-path-prefix=$root=." "--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo") \
         CARGO_PROFILE_RELEASE_DEBUG=line-tables-only CARGO_INCREMENTAL=0 CARGO_TARGET_DIR=$target_dir cargo build --profile "$profile" --locked --target "$target" "${packages[@]}"
 }
 
-# The file that `compile` has left.
+# Prints the path of a file built by `compile`.
 built() { # target, file
     echo "$target_dir/$1/${profile/dev/debug}/$2"
 }
 
-# musl-gcc with the headers of the kernel, which it does not see: they are the same for each C library, and Debian keeps them with
-# glibc's. FOLDER gets links to them.
+# Prints a musl-gcc command that finds the kernel headers. They do not depend on the libc, but Debian installs them among glibc's
+# headers, which musl-gcc does not search. FOLDER receives links to them.
 musl_compiler() { # FOLDER
     local kernel=$1/kernel-headers
     mkdir -p "$kernel"
@@ -61,9 +61,9 @@ musl_compiler() { # FOLDER
     echo "musl-gcc -isystem $kernel"
 }
 
-# Writes FILE, which the linker takes for the core of an extension for musl and what unwinds the stack at a panic: gcc's library for
-# that is there for glibc alone, and a PHP for musl need not bring it. No archive of both, since ar indexes nothing of Rust's own
-# library where a plugin of an older LLVM is installed.
+# Writes FILE, a linker script that combines CORE with the stack unwinder for an extension for musl. gcc's unwinder exists only for
+# glibc, and a PHP for musl need not contain one. A merged archive does not work: with a plugin of an older LLVM, ar does not index
+# Rust's library.
 with_unwinder() { # CORE, FILE
     [ "$2" -nt "$1" ] || printf 'INPUT("%s" "%s")\n' "$1" "$(rustc --print sysroot)/lib/rustlib/$musl/lib/self-contained/libunwind.a" >"$2"
 }

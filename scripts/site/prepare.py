@@ -1,7 +1,7 @@
 """Copies docs/ for the site: `prepare.py FOLDER`.
 
-Links out of docs/ become links into the repository, and must name a file that is there. What fences say for
-scripts/check-samples.php beside the language is left out, but for the name of a file, which becomes the title.
+Links out of docs/ become links into the repository and must lead to an existing file. Info strings of code blocks keep only
+the language. A file name in an info string becomes the title of the code block.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 <?php
 
 /**
- * Writes a page of Markdown per class of ext/fermata.stub.php, and an index of them: `php reference.php STUB FOLDER`.
+ * Writes one Markdown page per class of ext/fermata.stub.php, and an index: `php reference.php STUB FOLDER`.
  *
- * It needs PHP-Parser (Debian: php-parser), as the generator of arginfo does.
+ * Needs PHP-Parser (Debian: php-parser), like the generator of arginfo.
  */
 
 declare(strict_types=1);
@@ -18,7 +18,7 @@ if ($argc !== 3 || !is_file($argv[1])) {
 error_reporting(E_ALL & ~E_DEPRECATED);
 require '/usr/share/php/PhpParser/autoload.php';
 
-/** A comment of the stub: its text, and its tags in order. */
+/** A doc comment of the stub: its text, and its tags in order. */
 final class Doc
 {
     public string $text = '';
@@ -44,19 +44,19 @@ final class Doc
         $this->text = trim($this->text);
     }
 
-    /** The texts of all tags of this name. @return list<string> */
+    /** Returns the texts of all tags with this name. @return list<string> */
     public function of(string $tag): array
     {
         return array_column(array_filter($this->tags, static fn (array $it): bool => $it[0] === $tag), 1);
     }
 }
 
-/** The page of a class, interface or enum. */
+/** Page of a class, interface or enum. */
 final class Page
 {
     /**
-     * @param array<string, string> $files the page of each class, by its full name
-     * @param array<string, true> $methods those that have a heading, as FILE#method
+     * @param array<string, string> $files page of each class, by its full name
+     * @param array<string, true> $methods methods that have a heading, as FILE#method
      */
     public function __construct(
         private readonly string $namespace,
@@ -143,7 +143,7 @@ final class Page
         return $page;
     }
 
-    /** Text with links where it names a method of a class, such as Hold::as(). */
+    /** Returns the text with method names, such as Hold::as(), turned into links. */
     private function linked(string $text): string
     {
         return preg_replace_callback(
@@ -152,7 +152,7 @@ final class Page
                 $heading = ($this->file($match[1]) ?? '') . '#' . strtolower($match[2]);
                 return isset($this->methods[$heading]) ? "[$match[0]]($heading)" : $match[0];
             },
-            // What looks like a tag would be one.
+            // Otherwise Markdown would treat text such as <name> as an HTML tag.
             str_replace('<', '&lt;', $text),
         );
     }

@@ -10,7 +10,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 const PHONE = { viewport: { width: 390, height: 780 }, hasTouch: true, isMobile: true };
 
 async function breaches(page) {
-  // Colours fade in; the check would measure them half-way.
+  // Colours fade in; the check would measure them during the transition.
   await page.emulateMedia({ reducedMotion: "reduce" });
   await page.evaluate(AXE);
   const { violations } = await page.evaluate(() => window.axe.run(document, {

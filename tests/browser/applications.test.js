@@ -1,4 +1,5 @@
-// DokuWiki under `fermata serve FOLDER`, unchanged: installed, signed in, edited, searched, with an upload.
+// DokuWiki under `fermata serve FOLDER`, unmodified: installation, sign-in, edit, search and
+// upload.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -42,10 +43,10 @@ describe("DokuWiki", { skip: wiki.skip }, () => {
     await page.locator("#wiki__text").fill("====== Herons ======\n\nThey wait in **shallow** water.");
     await page.getByRole("button", { name: "Save" }).click();
     await page.locator("strong", { hasText: "shallow" }).waitFor();
-    // What follows the program's name is the page, too.
+    // The path after the script's name selects the page, too.
     await open("/doku.php/herons");
     await until("the page is found", async () => {
-      // A page is indexed by a request of its own, which the page makes.
+      // The page itself sends the request that indexes it.
       await open("/doku.php?id=start&do=search&q=shallow");
       return await page.locator(".search_fullpage_result", { hasText: "shallow" }).count() > 0;
     });

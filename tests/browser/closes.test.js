@@ -1,4 +1,5 @@
-// What pages leave behind that close their EventSource: RST_STREAM on a connection that stays, ten thousand times.
+// Pages that close their EventSource: ten thousand RST_STREAM frames on one connection leak
+// nothing.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -11,9 +12,9 @@ import { PATIENCE_MS, until } from "./support/chat.js";
 import { Server } from "./support/server.js";
 
 const CONNECTIONS = 100;
-/** Of each connection at a time. */
+/** Number of streams per connection. */
 const STREAMS = 100;
-/** What the first connections have made the worker keep, such as buffers, is kept for the next ones. */
+/** Number of connections after which the worker has its final buffers, which later connections reuse. */
 const WARM_CONNECTIONS = 20;
 const GROWTH_BYTES_MAX = 4 << 20;
 
@@ -41,7 +42,7 @@ describe("event streams over HTTP/2 that are closed", { timeout: 10 * PATIENCE_M
     return JSON.parse(Buffer.concat(pieces)).total;
   }
 
-  /** Opens as many as a connection takes, and closes them as a browser does. */
+  /** Opens as many streams as a connection allows, and closes them like a browser. */
   async function openAndClose() {
     const session = http2.connect(server.url);
     const streams = Array.from({ length: STREAMS }, () => session.request({ ":path": "/events?channels=news" }));
@@ -49,7 +50,7 @@ describe("event streams over HTTP/2 that are closed", { timeout: 10 * PATIENCE_M
     const closed = streams.map((stream) => once(stream, "close"));
     streams.forEach((stream) => stream.close(http2.constants.NGHTTP2_CANCEL));
     await Promise.all(closed);
-    // The connection is as good as before.
+    // The connection stays usable.
     const again = session.request({ ":path": "/pid" });
     again.resume();
     const [head] = await once(again, "response");

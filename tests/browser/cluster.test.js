@@ -1,4 +1,4 @@
-// The chat on three servers behind nginx, of which everything is killed once while people talk.
+// The chat on three servers behind nginx; each component is killed once while users chat.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -6,7 +6,7 @@ import { Chat, hears, isLive, say, signIn, transcript, until, writeTo } from "./
 import { Cluster, missing } from "./support/cluster.js";
 
 const PATIENCE_MS = 20_000;
-/** What each says around a kill. */
+/** Number of messages per user around a kill. */
 const MESSAGES = 2;
 
 for (const [log, transport] of [["nats", "sse"], ["redis", "websocket"]]) {
@@ -17,7 +17,7 @@ for (const [log, transport] of [["nats", "sse"], ["redis", "websocket"]]) {
 
 function talkThroughKills(log, transport) {
   let chat, cluster, ada, bob, cleo, everyone;
-  /** What was said to everyone, and has to be in each tab. */
+  /** Messages to everyone, which every tab must show. */
   const said = [];
   const PRIVATE = ["Between us", "Agreed"];
 
@@ -34,10 +34,10 @@ function talkThroughKills(log, transport) {
   });
   after(() => chat.stop());
 
-  /** The server that holds a page. */
+  /** Returns the server that holds a page. */
   const nodeOf = async ({ page }) => cluster.nodeOf(Number(/pid (\d+)/.exec(await page.locator("#inside-worker").textContent())?.[1]));
 
-  /** What a tab shows of what was said to everyone. */
+  /** Returns the messages to everyone that a tab shows. */
   const shown = async (page) => (await transcript(page)).filter(({ text }) => !PRIVATE.includes(text));
 
   async function talk(name) {
@@ -50,7 +50,10 @@ function talkThroughKills(log, transport) {
     }
   }
 
-  /** All that was said is in every tab, once and in one order, nothing waits to be sent, and all see each other. */
+  /**
+   * Asserts that every tab shows all messages, once and in one order, that no message is pending,
+   * and that all users see each other.
+   */
   async function allIsWell() {
     for (const { page } of everyone) {
       await until("everything has arrived", async () => {
@@ -75,7 +78,7 @@ function talkThroughKills(log, transport) {
 
   const left = ({ page }, name) => page.locator(".notice", { hasText: `${name} left` }).count();
 
-  /** Kills something while people talk, and brings it back. */
+  /** Kills a component while users chat, and restarts it. */
   async function killed(what, { start, isBack }) {
     chat.expectsProblems = true;
     await talk(`before ${what}`);

@@ -1,4 +1,5 @@
-// Conversations of two apart from the room, what is new, who is typing, and what is behind the page.
+// Private conversations next to the room, unread messages, typing notices, and the history of the
+// page.
 
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
@@ -34,7 +35,7 @@ describeByEach("conversations", (transport) => {
     await say(bob.page, "an answer");
     await message(ada.page, "an answer").waitFor();
 
-    // What is written after going back goes to everyone, and not to whom the last message went.
+    // Messages written after going back go to everyone, not to the recipient of the last message.
     await ada.page.locator("#conversation-back").click();
     assert.equal(await title(ada.page), "Everyone");
     await message(ada.page, "an answer").waitFor({ state: "hidden" });

@@ -1,4 +1,4 @@
-// `fermata dev`: pages follow the program, and say what is wrong with it.
+// `fermata dev`: pages reload when the application changes, and show its errors.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -71,7 +71,7 @@ describe("development", () => {
     await failure.locator("b", { hasText: "Parse error" }).waitFor();
     await failure.locator("div", { hasText: "$server->run(]" }).waitFor();
     await heading("Second");
-    // Who comes now is told as well.
+    // A page opened now shows the error, too.
     await page.reload();
     await failure.waitFor();
     write(program("Fourth"));
@@ -82,7 +82,7 @@ describe("development", () => {
   it("has a page for errors, which follows the program as well", async () => {
     await page.goto(`${url}/throws`);
     await page.locator("#fermata-error h1", { hasText: "it went wrong" }).waitFor();
-    await page.locator("pre", { hasText: "[a] => 1" }).waitFor();
+    await page.locator("h2 + pre", { hasText: "'a' => 1" }).waitFor();
     write(program("Fifth").replace("throw new RuntimeException('it went wrong');", "return Response::html('<h1>Mended</h1>');"));
     await heading("Mended");
   });

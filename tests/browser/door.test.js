@@ -1,4 +1,4 @@
-// Signing in and out, and what is refused.
+// Signing in and out, and rejected requests.
 
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";

@@ -1,4 +1,5 @@
-// The chat by Laravel Echo and by Mercure: two small pages on the channels of the page that is the chat's own.
+// The chat with Laravel Echo and with Mercure: two small pages on the channels of the chat's own
+// page.
 
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
@@ -9,7 +10,7 @@ import { Chat, hears, message, say, until, writeTo } from "./support/chat.js";
 const PACKAGES = fileURLToPath(new URL("node_modules/", import.meta.url));
 const PAGES = ["echo", "mercure"];
 
-/** The page loads the libraries from a network for that; here they come from the packages. The page checks their hashes. */
+/** The page loads the libraries from a CDN; here they come from the packages. The page verifies their hashes. */
 async function serveLibraries(context) {
   await context.route("https://cdn.jsdelivr.net/npm/**", async (route) => {
     const [, name, path] = /\/npm\/([^@]+)@[^/]+\/(.+)$/.exec(route.request().url());
@@ -33,7 +34,7 @@ async function write(page, text) {
 
 describe("the chat by other protocols", () => {
   let chat;
-  /** The chat's own page, and by their names the small ones: each somebody else's. */
+  /** The chat's own page, and the small ones by name, each of a different user. */
   let own;
   const small = {};
 
@@ -57,7 +58,7 @@ describe("the chat by other protocols", () => {
   });
   after(() => chat.stop());
 
-  /** As a program does that is signed in as Olga, and past the relay: also while the pages hear nothing. */
+  /** Sends a message as a client signed in as Olga, without the relay, so also while the pages are disconnected. */
   async function post(text, to = "all") {
     const { csrfToken } = await (await own.context.request.get(`${chat.server.url}/session`)).json();
     const data = { to, text, key: `test-${text.replaceAll(" ", "-")}` };
@@ -90,7 +91,7 @@ describe("the chat by other protocols", () => {
       await row(small[name].page, `a secret for ${name}`).waitFor();
       assert.equal(await row(small[name].page, `a secret for ${name}`).getAttribute("class"), "private");
     }
-    // What follows is heard after it would have been.
+    // The next message arrives after any wrongly delivered one.
     await post("after the secrets");
     for (const [name, other] of [PAGES, PAGES.toReversed()]) {
       await row(small[name].page, "after the secrets").waitFor();
@@ -124,7 +125,7 @@ describe("the chat by other protocols", () => {
     for (const name of PAGES) {
       await row(small[name].page, "after a worker was killed").waitFor();
     }
-    // What signs for clients is another secret then: the pages ask for their rights again.
+    // The signing secret has changed: the pages request new authorization.
     await chat.server.stop();
     await chat.server.start();
     await post("after a new start");

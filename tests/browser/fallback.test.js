@@ -1,4 +1,5 @@
-// pusher-js as it is published, in a page whose WebSockets do not get through, at `fermata hub` with several workers.
+// The published pusher-js, in a page whose WebSockets are blocked, at `fermata hub` with several
+// workers.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -22,7 +23,7 @@ describe("pages without WebSockets", () => {
   let hub;
   let port;
   let browser;
-  /** Of another origin than the hub, so that browsers ask before they send, and served, since they keep others' pages from it. */
+  /** Server of the pages. Its origin differs from that of the hub, so that browsers send preflight requests. */
   let pages;
   const workers = new Map();
 
@@ -47,7 +48,7 @@ describe("pages without WebSockets", () => {
     hub.kill();
   });
 
-  /** A page with one client of this user; `options` are pusher-js's. */
+  /** Opens a page with one client of this user; `options` are pusher-js's. */
   async function open(user, options) {
     const context = await browser.newContext();
     const page = await context.newPage();
@@ -109,7 +110,8 @@ describe("pages without WebSockets", () => {
         await until("it is replaced", () => ![...workers.values()].includes(pid));
       }
       await ann.page.waitForFunction(() => window.states.filter((it) => it === "connected").length > 1);
-      // A page may not have noticed yet that its session went with the last of them, and pusher-js does not ask for what it missed.
+      // A page may not have noticed that its session was lost with the last worker, and pusher-js
+      // does not request missed events.
       await until("both hear again", async () => {
         await publish("news", "after", {});
         const heard = await Promise.all([ann, bob].map(({ page }) => page.evaluate(() => window.heard.some(([it]) => it === "after"))));

@@ -1,4 +1,5 @@
-// The chat over https and HTTP/2: one connection for all tabs, where HTTP/1.1 has six and the seventh waits.
+// The chat over https and HTTP/2: one connection for all tabs. HTTP/1.1 allows six connections, and
+// the seventh tab waits.
 
 import assert from "node:assert/strict";
 import { request } from "node:http";
@@ -8,11 +9,11 @@ import { hears, isLive, launch, launchFirefox, PATIENCE_MS, say, signUp } from "
 import { Edge } from "./support/edge.js";
 import { Server } from "./support/server.js";
 
-/** More than HTTP/1.1 has connections for, and few enough for a machine that is busy; TABS=50 are more. */
+/** More than HTTP/1.1's limit of connections, and few enough for a busy machine; TABS=50 tests more. */
 const TABS = Number(process.env.TABS ?? 12);
 const SOCKETS = 12;
 
-/** The chat's own https. */
+/** The chat's own https listener. */
 class Direct {
   #server = new Server({ FERMATA_LISTEN: "https://127.0.0.1:0", FERMATA_TLS_DEVELOPMENT: "on", FERMATA_WORKERS: "1" });
 
@@ -24,7 +25,7 @@ class Direct {
     return this.#server.port;
   }
 
-  /** Connections that were accepted, and streams that were begun on them. */
+  /** Returns the numbers of accepted connections and of the streams on them. */
   async counted() {
     const asked = request({ socketPath: join(dirname(this.#server.database), "control.sock"), path: "/stats" }).end();
     const pieces = await new Promise((resolve, reject) => {
@@ -44,7 +45,7 @@ class Direct {
   }
 }
 
-/** The chat over http, and `fermata edge` before it. */
+/** The chat over http, behind `fermata edge`. */
 class BehindEdge {
   #edge = new Edge();
   #server = new Server({ FERMATA_WORKERS: "1" });
@@ -105,7 +106,7 @@ for (const { name, begin, place } of CASES) {
       return page;
     }
 
-    // Firefox tells its driver nothing of TLS.
+    // Firefox's driver reports no TLS details.
     if (begin === launch) {
       it("exchanges keys by X25519MLKEM768, which browsers offer first", async () => {
         const page = await context.newPage();
@@ -135,7 +136,7 @@ for (const { name, begin, place } of CASES) {
       const protocols = await tabs.at(-1).evaluate(() => performance.getEntriesByType("resource").map((it) => it.nextHopProtocol));
       assert.ok(protocols.length > 0 && protocols.every((it) => it === "h2"), protocols.join());
       await Promise.all(tabs.slice(1).map((page) => page.close()));
-      // Streams that were closed are gone for the server, too: others take their places.
+      // The server has released the closed streams: new ones fit.
       const again = await open("sse");
       await isLive(again);
       await again.close();
@@ -155,7 +156,7 @@ for (const { name, begin, place } of CASES) {
       }
       const after = await server.counted();
       const [connections, streams] = [after.accepted - before.accepted, after.streams - before.streams];
-      // A connection for each WebSocket would be more; a browser may open one or two that it does not use.
+      // One connection per WebSocket would exceed this; a browser may open one or two unused ones.
       assert.ok(connections < SOCKETS / 2, `${connections} connections for ${SOCKETS} WebSockets`);
       assert.ok(streams >= SOCKETS, `${streams} streams`);
     });

@@ -1,4 +1,4 @@
-// MediaWiki with SQLite under `fermata serve FOLDER`, unchanged: signed in, edited, searched, with an upload.
+// MediaWiki with SQLite under `fermata serve FOLDER`, unmodified: sign-in, edit, search and upload.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -18,13 +18,13 @@ describe("MediaWiki", { skip: wiki.skip }, () => {
   const open = (path) => wiki.open(path);
 
   before(async () => {
-    // The pages of its installer ask for nothing else.
+    // The pages of its installer set nothing else.
     const data = join(wiki.place, "data");
     mkdirSync(data);
     const installed = spawnSync("php", ["maintenance/install.php", "--dbtype=sqlite", `--dbpath=${data}`, "--scriptpath=", "--server=http://127.0.0.1",
       `--pass=${PASSWORD}`, "Notes", "ada"], { cwd: wiki.folder, encoding: "utf8" });
     assert.equal(installed.status, 0, installed.stdout + installed.stderr);
-    // Where it is served is known when it is; addresses without index.php are what its manual has servers rewritten for.
+    // The host is known at run time. Addresses without index.php need the rewrites of its manual.
     appendFileSync(join(wiki.folder, "LocalSettings.php"), `
       $wgServer = 'http://' . ($_SERVER['HTTP_HOST'] ?? '127.0.0.1');
       $wgArticlePath = '/wiki/$1';
@@ -56,7 +56,7 @@ describe("MediaWiki", { skip: wiki.skip }, () => {
   });
 
   it("finds it", async () => {
-    // It is indexed after the answer to its edit.
+    // The page is indexed after the response to its edit.
     await until("the page is found", async () => {
       await open("/index.php?title=Special:Search&fulltext=1&search=shallow");
       return await page.locator(".mw-search-result-heading a", { hasText: "Herons" }).count() > 0;

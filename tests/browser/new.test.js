@@ -1,4 +1,4 @@
-// What `fermata new` makes, as its first user meets it.
+// The output of `fermata new` from the perspective of a new user.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";

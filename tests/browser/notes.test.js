@@ -1,4 +1,4 @@
-// The example applications of frameworks: what one window writes appears in the other.
+// The example applications of frameworks: notes written in one window appear in the other.
 
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";

@@ -1,4 +1,5 @@
-// Takes the moving picture of the README: `npm run recording` writes docs/images/chat.gif. It needs ffmpeg; look at it afterwards.
+// Records the animation of the README: `npm run recording` writes docs/images/chat.gif. Requires
+// ffmpeg; review the result.
 
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -10,10 +11,10 @@ import { Chat, hears, isLive, say } from "./support/chat.js";
 const PICTURE = resolve(fileURLToPath(import.meta.url), "../../../docs/images/chat.gif");
 const WIDE = { viewport: { width: 860, height: 600 } };
 const NARROW = { viewport: { width: 400, height: 600 } };
-/** How long a picture stays that shows something to read, and one between two keys. */
+/** How long an image with new text is shown, and one between two keystrokes, in seconds. */
 const READ_S = 1.4;
 const KEY_S = 0.09;
-/** Letters between two pictures of somebody who types. */
+/** Number of letters between two images while a user types. */
 const LETTERS = 3;
 
 const folder = mkdtempSync(join(tmpdir(), "fermata-recording-"));
@@ -25,7 +26,7 @@ try {
   const ben = await chat.user("Ben", { ...NARROW, colorScheme: "dark" });
   const tabs = [ada.page, ben.page];
 
-  /** Both tabs as they are now. */
+  /** Captures both tabs. */
   async function keep(seconds) {
     const number = frames.length;
     const names = ["left", "right"].map((side) => join(folder, `${number}-${side}.png`));
@@ -66,7 +67,7 @@ try {
   await chat.stop();
 }
 
-// The last picture has to be named twice: ffmpeg takes a duration for the time until the next.
+// The last image is listed twice, because ffmpeg applies a duration only up to the next image.
 const list = frames.map(({ both, seconds }) => `file '${both}'\nduration ${seconds}\n`).join("") + `file '${frames.at(-1).both}'\n`;
 writeFileSync(join(folder, "frames.txt"), list);
 execFileSync("ffmpeg", [

@@ -1,4 +1,4 @@
-// What happens when something breaks: the server, a worker, the network.
+// Failures of the server, of a worker and of the network.
 
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";
@@ -128,7 +128,7 @@ describeByEach("when a worker is killed during a burst", (transport) => {
 describeByEach("when the network fails", (transport) => {
   let chat;
 
-  // Comments every second, so that a silent line is noticed after two and a half.
+  // Comments every second, so that a silent connection is detected after two and a half.
   before(async () => { chat = await Chat.start(transport, { CHAT_KEEP_ALIVE: "1" }); });
   after(() => chat.stop());
 
@@ -199,7 +199,7 @@ describeByEach("when the network fails", (transport) => {
       await say(page, text);
     }
     if (transport === "sse") {
-      // Chromium's emulation slows requests down, but not what goes over a WebSocket.
+      // Chromium's emulation delays requests, but not WebSocket messages.
       await page.locator("#pending .delivery", { hasText: "Sending" }).first().waitFor();
     }
     await say(bob.page, "and back");

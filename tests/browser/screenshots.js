@@ -1,4 +1,5 @@
-// Takes the pictures of the documentation: `npm run screenshots` writes docs/images/chat-*.png. Look at them afterwards.
+// Takes the screenshots of the documentation: `npm run screenshots` writes docs/images/chat-*.png.
+// Review the result.
 
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -7,7 +8,7 @@ import { Chat, hears, isLive, message, say, signIn, writeTo } from "./support/ch
 const IMAGES = resolve(fileURLToPath(import.meta.url), "../../../docs/images");
 const DESKTOP = { viewport: { width: 1280, height: 880 } };
 const PHONE = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, hasTouch: true, isMobile: true };
-/** Long enough for the sending line, the slide of the drawer and the keeping at the end. */
+/** Long enough for the animations of the status line and of the drawer. */
 const SETTLE_MS = 700;
 
 const chat = await Chat.start(process.env.CHAT_TRANSPORT ?? "sse");

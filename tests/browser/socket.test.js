@@ -1,11 +1,12 @@
-// What is the WebSocket's own: who may connect, and who is put out again. What people see is tested for both transports.
+// WebSocket specifics: which clients may connect, and which are disconnected. Behaviour visible to
+// users is tested for both transports.
 
 import assert from "node:assert/strict";
 import { request } from "node:http";
 import { after, before, describe, it } from "node:test";
 import { Chat, hears, isLive, message, say, until, writeTo } from "./support/chat.js";
 
-/** Asks for a WebSocket the way a program does; resolves to the status. */
+/** Requests a WebSocket without a browser; resolves to the status. */
 function handshake(url, headers) {
   return new Promise((resolve, reject) => {
     const asked = request(`${url}/socket`, {
@@ -30,7 +31,7 @@ function handshake(url, headers) {
   });
 }
 
-/** In a page: what the server says to these messages, until it closes the socket. */
+/** Sends messages in a page and resolves to the server's messages up to the close. */
 function converse(page, messages) {
   return page.evaluate((sent) => new Promise((resolve) => {
     const socket = new WebSocket(`${location.origin.replace(/^http/, "ws")}/socket`);
@@ -110,7 +111,7 @@ describe("the socket", () => {
     const eve = await chat.user("Eve");
     const { csrfToken } = await (await eve.context.request.get(`${chat.url}/session`)).json();
     chat.expectsProblems = true;
-    // A page elsewhere on the same server that knows the token and ignores what it is told.
+    // A page elsewhere on the same server that has the token and ignores messages.
     const stubborn = await eve.context.newPage();
     await stubborn.goto(`${chat.url}/session`);
     const code = stubborn.evaluate((token) => new Promise((resolve) => {

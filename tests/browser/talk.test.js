@@ -1,4 +1,4 @@
-// What people do: write to everyone and to one, in several tabs.
+// User actions: write to everyone and to one user, in several tabs.
 
 import assert from "node:assert/strict";
 import { after, before, it } from "node:test";

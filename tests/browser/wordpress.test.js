@@ -1,4 +1,5 @@
-// WordPress and MariaDB under `fermata serve FOLDER`, unchanged: installed, signed in, edited, searched, with an upload.
+// WordPress and MariaDB under `fermata serve FOLDER`, unmodified: installation, sign-in, edit,
+// search and upload.
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
@@ -11,7 +12,7 @@ import { until } from "./support/chat.js";
 
 const site = new Application("wordpress", ["mariadbd"], "FERMATA_TEST_WORDPRESS");
 
-/** A database of its own, which nobody else reaches. */
+/** Starts a separate database. */
 async function startDatabase(place) {
   const options = [
     "--no-defaults", `--datadir=${join(place, "data")}`, `--tmpdir=${place}`, "--innodb-use-native-aio=0", ...(process.getuid() === 0 ? ["--user=root"] : []),
@@ -48,7 +49,7 @@ describe("WordPress", { skip: site.skip }, () => {
       defined('ABSPATH') || define('ABSPATH', __DIR__ . '/');
       require_once ABSPATH . 'wp-settings.php';
     `);
-    // WordPress knows of Apache and nginx alone that they rewrite addresses.
+    // WordPress detects URL rewriting only with Apache and nginx.
     mkdirSync(join(site.folder, "wp-content/mu-plugins"));
     writeFileSync(join(site.folder, "wp-content/mu-plugins/rewrite.php"), "<?php\nadd_filter('got_url_rewrite', '__return_true');\n");
     await site.start();
@@ -66,10 +67,11 @@ describe("WordPress", { skip: site.skip }, () => {
   });
 
   it("is installed", async () => {
-    // Every page leads there.
+    // Every page redirects there.
     await open("/");
     await page.waitForURL("**/wp-admin/install.php");
-    // The page takes the focus there a moment after it was loaded, and what is being typed elsewhere with it.
+    // The page moves the focus to this field shortly after loading, even while the user types
+    // elsewhere.
     await page.waitForFunction(() => document.activeElement?.id === "pass1");
     await page.locator("#weblog_title").fill("Notes");
     await page.locator("#user_login").fill("ada");
@@ -81,7 +83,8 @@ describe("WordPress", { skip: site.skip }, () => {
 
   it("signs in", async () => {
     await open("/wp-login.php");
-    // The page takes the focus there a moment after it was loaded, and what is being typed elsewhere with it.
+    // The page moves the focus to this field shortly after loading, even while the user types
+    // elsewhere.
     await page.waitForFunction(() => document.activeElement?.id === "user_login");
     await page.locator("#user_login").fill("ada");
     await page.locator("#user_pass").fill("a secret-123 of herons");
@@ -101,7 +104,7 @@ describe("WordPress", { skip: site.skip }, () => {
   });
 
   it("keeps what is edited, and finds it", async () => {
-    // As its editor does it, over the REST interface, with the session and the nonce of the page.
+    // Like its editor, over the REST API with the session and the nonce of the page.
     await open("/wp-admin/post-new.php");
     await page.waitForFunction(() => window.wp?.apiFetch !== undefined);
     const made = await page.evaluate(() => window.wp.apiFetch({

@@ -1,8 +1,9 @@
-//! Servers, workers, bridges, the log and the network before it fail at random while numbered events are published and read:
-//! each event is read once and in the order of the log, or the reader is told that some may be missing.
+//! Servers, workers, bridges, the log and its network fail at random while numbered events are
+//! published and read. Each event is read once and in the log's order, or the reader receives a
+//! gap.
 //!
-//! `FERMATA_TEST_SEED` repeats a run, `FERMATA_TEST_SECONDS` makes it longer, and `FERMATA_TEST_RESULTS` names a folder for
-//! what was done and seen.
+//! `FERMATA_TEST_SEED` repeats a run, `FERMATA_TEST_SECONDS` makes it longer, and
+//! `FERMATA_TEST_RESULTS` names a folder for a report.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -36,17 +37,17 @@ const SECONDS: u64 = 8;
 const NODES: usize = 3;
 const PUBLISHERS: usize = 3;
 const READERS: usize = 6;
-/// Between two events of a publisher, between two failures, and how long what fails is away.
+/// Pause of a publisher between two events, pause between two failures, and duration of a failure.
 const PUBLISH_MS: Range<usize> = 1..20;
 const PAUSE_MS: Range<usize> = 100..900;
 const AWAY_MS: Range<usize> = 0..1_200;
-/// How long a reader stays at one server.
+/// How long a reader stays connected to one server.
 const STAY_MS: Range<usize> = 50..3_000;
-/// Before a server that was not there is tried again, and how long a reader waits before it looks around.
+/// Pause before an unreachable server is tried again, and time-out of a reader's read.
 const RETRY: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Beside those of the log.
+/// Faults in addition to those of the log.
 const FAULTS: [&str; 7] = [
     "acknowledgements lost",
     "bridge killed",
@@ -57,20 +58,20 @@ const FAULTS: [&str; 7] = [
     "worker killed",
 ];
 
-/// A place in the log: its epoch, and the number within.
+/// A position in the log: its epoch and the sequence number in it.
 type Place = (u64, u64);
-/// An event: its publisher, and the number it has there.
+/// An event: its publisher and the publisher's sequence number.
 type Numbered = (usize, u64);
 
-/// What all have to do with.
+/// State shared by all threads of a run.
 struct World {
-    /// Where the servers are; `None` while one is not.
+    /// Addresses of the servers; `None` while a server is down.
     addresses: Mutex<Vec<Option<SocketAddr>>>,
-    /// What stands where in the log, as readers have seen it.
+    /// Events by position in the log, as readers have received them.
     seen: Mutex<HashMap<Place, Option<Numbered>>>,
     is_over: AtomicBool,
-    /// When a reader that has not read the end fails: set when the end is published, for what comes before takes as long as
-    /// the machine needs.
+    /// When a reader that has not received the last event fails. Set when that event is published,
+    /// because the time for earlier events depends on the machine.
     give_up: OnceLock<Instant>,
     readers_left: AtomicU32,
 }
@@ -91,7 +92,7 @@ impl World {
         Connection::try_open(address?).ok()
     }
 
-    /// Publishes, and gives the id.
+    /// Publishes and returns the id.
     fn publish(&self, random: &mut Random, data: &str) -> Option<String> {
         let mut connection = self.connect(random)?;
         let response = connection.try_request("POST", "/publish/news", &[], data.as_bytes());
@@ -103,7 +104,7 @@ impl World {
 /// The servers and their log.
 struct Cluster<'a> {
     log: Log,
-    /// Between each server and the log.
+    /// Networks between each server and the log.
     ways: Vec<Way>,
     servers: Vec<Option<Server>>,
     world: &'a World,
@@ -113,13 +114,13 @@ struct Cluster<'a> {
 impl Cluster<'_> {
     fn start(&mut self, at: usize) {
         let server = self.ways[at].node().workers(2).start();
-        // As a load balancer does: clients come when it has what the log had.
+        // Like a load balancer, clients connect when the server has caught up with the log.
         wait_ready(&server, 200);
         lock(&self.world.addresses)[at] = Some(server.address());
         self.servers[at] = Some(server);
     }
 
-    /// Lets one thing fail, and brings it back.
+    /// Causes one fault and repairs it.
     fn fail(&mut self, random: &mut Random) {
         let at = random.within(0..NODES);
         let faults = [&FAULTS, self.log.faults()].concat();
@@ -161,7 +162,7 @@ impl Cluster<'_> {
             }
             "server killed" => {
                 lock(&self.world.addresses)[at] = None;
-                // All its processes, with SIGKILL.
+                // Kills all its processes with SIGKILL.
                 self.servers[at] = None;
                 thread::sleep(away);
                 self.start(at);
@@ -171,7 +172,7 @@ impl Cluster<'_> {
     }
 }
 
-/// What became of a publisher's events.
+/// Results of a publisher's events.
 #[derive(Default)]
 struct Published {
     acknowledged: Vec<u64>,
@@ -194,24 +195,24 @@ fn publish_numbers(world: &World, publisher: usize, mut random: Random) -> Publi
     published
 }
 
-/// A client that changes servers with the id it was given last.
+/// A client that changes servers and resumes from its last id.
 struct Reader<'a> {
     world: &'a World,
     id: String,
-    /// The event it was given last, and whether it was told since that events may be missing.
+    /// The last event received, and whether a gap was reported since.
     last: Place,
     is_warned: bool,
-    /// From where to where it has come without an event between: only records about members may stand there.
+    /// Ranges of positions received without an event; only presence records may be stored there.
     passed: Vec<(Place, Place)>,
     read: u64,
     gaps: u64,
-    /// Gaps behind which it was given what it had.
+    /// Number of gaps after which events were repeated.
     repeated: u64,
     connects: u64,
 }
 
 impl Reader<'_> {
-    /// Reads until the end was read.
+    /// Reads up to the last event.
     fn run(mut self, mut random: Random) -> Self {
         loop {
             let give_up = self.world.give_up.get();
@@ -256,7 +257,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether nothing but records about members can stand before this place; the run's end says whether that was so.
+    /// Returns true if only presence records can be stored before this position. The end of the run
+    /// verifies the assumption.
     fn pass_to(&mut self, place: Place) -> bool {
         if place != (self.last.0, self.last.1 + 1) {
             self.passed.push((self.last, place));
@@ -264,7 +266,7 @@ impl Reader<'_> {
         place.0 == self.last.0 && place.1 > self.last.1
     }
 
-    /// Whether this was the end.
+    /// Returns true if this was the last event.
     fn take(&mut self, event: &Event) -> bool {
         if let Some(id) = &event.id {
             self.id.clone_from(id);
@@ -280,7 +282,8 @@ impl Reader<'_> {
             "{found:?} after {:?} without a word",
             self.last
         );
-        // A server that is behind gives what it reads next, which the client may have from another one.
+        // A server that lags behind sends the next events it reads, which the client may have
+        // received from another server.
         self.repeated += u64::from(found <= self.last);
         let numbered = event
             .data
@@ -343,7 +346,7 @@ fn play(log: Log) {
                     connects: 0,
                 };
                 scope.spawn(move || {
-                    // Also when it fails.
+                    // Also counts down if the thread panics.
                     let _left = Left(world);
                     reader.run(random)
                 })
@@ -365,7 +368,7 @@ fn play(log: Log) {
         world
             .give_up
             .get_or_init(|| Instant::now() + 2 * deadline());
-        // Once more for a reader that was told of a gap where the end was.
+        // Publishes again for a reader whose gap covered the last event.
         while world.readers_left.load(Ordering::Relaxed) > 0 {
             world.publish(&mut random, "end");
             thread::sleep(Duration::from_millis(200));
@@ -420,7 +423,7 @@ fn play(log: Log) {
     }
 }
 
-/// A reader that has ended, however.
+/// Counts down the running readers when dropped, even in a panic.
 struct Left<'a>(&'a World);
 
 impl Drop for Left<'_> {
@@ -429,7 +432,8 @@ impl Drop for Left<'_> {
     }
 }
 
-/// A run that has ended, however: publishers and readers do not go on when what lets things fail has failed itself.
+/// Ends the run when dropped, even in a panic: publishers and readers stop when the thread that
+/// causes faults panics.
 struct Over<'a>(&'a World);
 
 impl Drop for Over<'_> {

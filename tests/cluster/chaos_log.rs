@@ -1,4 +1,4 @@
-//! The log of a run in which things fail: one server, or three of NATS of which one fails at a time.
+//! The log of a run with faults: one server, or three NATS servers of which one fails at a time.
 
 use std::thread;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use fermata_testkit::{Builder, LogServer, NatsCluster, Random, Relay};
 
 use crate::node::{PATIENT_MS, node_at};
 
-/// How many servers NATS has, each on a machine of its own.
+/// Number of NATS servers, each with its own relay.
 const SERVERS: usize = 3;
 
-/// Of three servers each fourth failure lasts so much longer.
+/// With three servers, every fourth failure lasts longer by this factor.
 const LONG_EVERY: usize = 4;
 const LONG_FACTOR: u32 = 8;
 
@@ -20,7 +20,7 @@ pub enum Log {
 }
 
 impl Log {
-    /// What a result calls it.
+    /// The name in reports.
     pub fn kind(&self) -> &'static str {
         match self {
             Log::One(LogServer::Nats(_)) => "nats",
@@ -29,7 +29,7 @@ impl Log {
         }
     }
 
-    /// What fails of it beside the network before a server.
+    /// Faults of the log in addition to those of the network to it.
     pub fn faults(&self) -> &'static [&'static str] {
         match self {
             Log::One(_) => &["log killed", "log stopped"],
@@ -37,7 +37,7 @@ impl Log {
         }
     }
 
-    /// Between a server and the log.
+    /// Returns a network from a server to the log.
     pub fn way(&self) -> Way {
         let relays = match self {
             Log::One(log) => vec![Relay::start(log)],
@@ -49,10 +49,11 @@ impl Log {
         Way { relays, replicas }
     }
 
-    /// Lets it fail, or one of its servers, and brings it back.
+    /// Makes the log or one of its servers fail and repairs it.
     pub fn fail(&mut self, fault: &str, random: &mut Random, away: Duration) {
         let one = random.within(0..SERVERS);
-        // Long enough for another leader now and then, and for what was cut off to have to catch up.
+        // Long enough that sometimes a new leader is elected and the disconnected server must catch
+        // up.
         let away = match self {
             Log::Three(_) if random.within(0..LONG_EVERY) == 0 => away * LONG_FACTOR,
             _ => away,
@@ -87,17 +88,17 @@ impl Log {
     }
 }
 
-/// Between a server and its log: a relay before each server of the log.
+/// A network between a server and its log: a relay for each server of the log.
 pub struct Way {
     relays: Vec<Relay>,
     replicas: usize,
 }
 
 impl Way {
-    /// A server behind it.
+    /// Returns a server that connects through it.
     pub fn node(&self) -> Builder {
         let server = node_at("hub", &self.url());
-        // NATS takes up to nine seconds to elect a leader.
+        // NATS needs up to nine seconds to elect a leader.
         server
             .setting("cluster_replicas", self.replicas)
             .setting("publish_wait_ms_max", PATIENT_MS)

@@ -1,4 +1,4 @@
-//! Messages for one WebSocket, whichever machine has it, and for the workers of all machines.
+//! Messages to one WebSocket on any machine, and to the workers of all machines.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ over_each_log!(
     workers_of_all_machines_are_told_once,
 );
 
-/// A socket, and the id by which handlers send to it.
+/// Opens a socket and returns it with the id that handlers send to.
 fn open(server: &Server) -> (Socket, String) {
     let mut socket = Socket::open(server.connect(), "/socket");
     let id = socket.next_text();
@@ -42,7 +42,7 @@ fn a_socket_gets_what_is_sent_to_it_on_another_machine(log: LogServer) {
     let mut sockets: Vec<(Socket, String)> = (0..4).map(|at| open(&servers[at % 2])).collect();
     for server in &servers {
         for (socket, id) in &mut sockets {
-            // In the order in which one worker has sent them, and none by two ways.
+            // Messages arrive in the order in which one worker sent them, each once.
             let mut connection = server.connect();
             for number in 0..20 {
                 let said = send_over(&mut connection, id, format!("für dich {number}"));
@@ -53,13 +53,14 @@ fn a_socket_gets_what_is_sent_to_it_on_another_machine(log: LogServer) {
             }
         }
     }
-    // A published event behind it in the log: whoever was to get something else has got it by then.
+    // An event published later in the log: a socket that wrongly gets another message has received
+    // it by then.
     let published = servers[0].connect().post("/publish/news", "the end");
     assert_eq!(published.status(), 200);
     for (socket, _) in &mut sockets {
         assert_eq!(socket.next_text(), "the end");
     }
-    // One that has left.
+    // A socket that has disconnected.
     let (socket, id) = sockets.remove(0);
     drop(socket);
     assert_eq!(send(&servers[1], &id, "too late"), sent());
@@ -71,7 +72,8 @@ fn a_socket_gets_what_is_sent_to_it_on_another_machine(log: LogServer) {
     assert_eq!(sockets[1].0.next_text(), "and on");
 }
 
-/// What each worker of a server was told: from whom, and what. A worker is found by asking until it has answered.
+/// Returns the messages that each worker of a server received, with their senders. Requests repeat
+/// until each worker has responded.
 fn told(server: &Server, workers: usize) -> Vec<Value> {
     let mut of: BTreeMap<u64, Value> = BTreeMap::new();
     wait_until("an answer of each worker", || {
@@ -116,7 +118,7 @@ fn without_the_log_sending_to_another_machine_fails(mut log: LogServer) {
     assert_eq!(status, 500, "{text}");
     let response = servers[1].connect().post("/tell-all", "nobody");
     assert_eq!(response.status(), 500, "{}", response.text());
-    // The machine that has it needs no log.
+    // Messages to a local socket need no log.
     assert_eq!(send(&servers[0], &id, "from here"), sent());
     assert_eq!(socket.next_text(), "from here");
     log.restart();

@@ -1,5 +1,6 @@
-//! The log goes over to another server. Redis with a replica, which Sentinel promotes: what the replica had not got is lost, and
-//! everybody is told once. Three servers of NATS: nothing is lost, and nobody is told anything.
+//! Failover of the log. With Redis, Sentinel promotes a replica: events that were not replicated
+//! are lost, and each client receives one gap. With three NATS servers nothing is lost and no gap
+//! is sent.
 
 use std::time::Instant;
 
@@ -9,7 +10,7 @@ use fermata_tests::{fixture, json, publish};
 
 use crate::node::{PATIENT_MS, cluster_figure, node_at, wait_ready};
 
-/// A server of a log that is at one of these.
+/// Returns a server that uses the log at these addresses.
 fn node(log: &[&Redis]) -> Server {
     let servers: Vec<String> = log
         .iter()
@@ -31,13 +32,14 @@ fn wait_replicated(main: &Redis, replica: &Redis) {
     });
 }
 
-/// The main server goes on alone and takes events that nobody will have; who has seen them is told once.
+/// The isolated main server accepts events that will be lost. Clients that received them get one
+/// gap.
 #[test]
 fn what_is_lost_by_a_promotion_is_one_gap_on_every_server() {
     let (Some(mut main), Some(replica)) = (Redis::start(), Redis::start()) else {
         return;
     };
-    // The replica and the Sentinel see it through the same network, which is cut; its servers do not.
+    // The replica and the Sentinel use the network that is cut; the servers do not.
     let relay = Relay::to("redis", main.port());
     replica.ask(&format!("REPLICAOF 127.0.0.1 {}", relay.address().port()));
     let sentinel = Sentinel::watch_at(relay.address().port());
@@ -65,7 +67,7 @@ fn what_is_lost_by_a_promotion_is_one_gap_on_every_server() {
     publish(&nodes[1], "news", "after");
     for stream in &mut streams {
         assert_eq!(stream.next_event().name, "gap");
-        // What the log still has may be given again behind it, under the ids of the new epoch.
+        // Events that the log still has may be repeated after the gap, under ids of the new epoch.
         let mut event = stream.next_event();
         while event.data == "kept" {
             event = stream.next_event();
@@ -75,7 +77,8 @@ fn what_is_lost_by_a_promotion_is_one_gap_on_every_server() {
     for node in &nodes {
         wait_ready(node, 200);
         assert_eq!(cluster_figure(node, "gaps_total"), 1);
-        // Also who comes back later, with an event that is lost or with one from before: one gap, and what is there since.
+        // Clients that resume later, from a lost event or from an earlier one, also receive one gap
+        // and then the new events.
         for id in [&kept, &lost[0], &lost[9]] {
             let mut stream = Stream::open(node.connect(), "/events", Some(id));
             assert_eq!(stream.next_event().name, "gap", "since {id}");
@@ -87,7 +90,7 @@ fn what_is_lost_by_a_promotion_is_one_gap_on_every_server() {
             }
         }
     }
-    // One server may be behind the other for a moment.
+    // One server may lag behind the other for a moment.
     wait_until("both have the same history", || {
         let histories = nodes
             .each_ref()
@@ -96,7 +99,8 @@ fn what_is_lost_by_a_promotion_is_one_gap_on_every_server() {
     });
 }
 
-/// Servers that are told of Sentinels alone, while events are published: by the command of an operator, and by a kill.
+/// Servers know only the Sentinels. The failover happens while events are published: once by
+/// command, once by a kill.
 #[test]
 fn sentinels_say_who_leads_and_publishing_goes_on_there() {
     let (Some(mut first), Some(second)) = (Redis::start(), Redis::start()) else {
@@ -121,7 +125,7 @@ fn sentinels_say_who_leads_and_publishing_goes_on_there() {
         .each_ref()
         .map(|node| Stream::open(node.connect(), "/events", None));
     let mut published = 0..;
-    // Publishes until the fail-over is over, and some more.
+    // Publishes until the failover is over, then some more.
     let mut check = |streams: &mut [Stream; 2], what: &str, is_over: &dyn Fn() -> bool| {
         let (began, mut sent, mut ids) = (Instant::now(), Vec::new(), Vec::new());
         let mut more = 20;
@@ -137,7 +141,7 @@ fn sentinels_say_who_leads_and_publishing_goes_on_there() {
             while at < sent.len() {
                 let event = stream.next_event();
                 if event.name == "gap" {
-                    // What the log still has comes again, under new ids.
+                    // Events that the log still has are repeated under new ids.
                     (at, has_gap) = (0, true);
                     continue;
                 }
@@ -176,7 +180,7 @@ fn sentinels_say_who_leads_and_publishing_goes_on_there() {
     first.kill();
 }
 
-/// The one that leads the stream is killed, or cut off from the other two without knowing it.
+/// The leader of the stream is killed, or isolated from the other two without noticing.
 #[test]
 fn another_leader_of_nats_costs_a_wait_and_no_gap() {
     for fail in [NatsCluster::kill, |nats: &mut NatsCluster, at| {
@@ -205,7 +209,7 @@ fn another_leader_of_nats_costs_a_wait_and_no_gap() {
             .collect();
         let leader = nats.leader("FERMATA_fermata");
         fail(&mut nats, leader);
-        // Publishers wait until another one leads.
+        // Publishers wait until a new leader is elected.
         ids.extend((9..18).map(|at| publish(&nodes[at % 3], "news", &at.to_string())));
         for node in &nodes {
             wait_ready(node, 200);

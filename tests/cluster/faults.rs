@@ -1,4 +1,5 @@
-//! The log, bridges and workers are killed while events are published: what was acknowledged comes to everybody once.
+//! The log, bridges and workers are killed while events are published: acknowledged events reach
+//! each client once.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -21,7 +22,7 @@ over_each_log!(
     whatever_is_killed_nothing_is_lost_doubled_or_out_of_order,
 );
 
-/// Publishes when that is possible again.
+/// Publishes, retrying until it succeeds.
 fn publish_at_last(server: &Server, data: &str) {
     wait_until("the event is published", || {
         let response = server.connect().post("/publish/news", data);
@@ -33,7 +34,7 @@ fn a_client_that_is_ahead_waits_until_the_log_is_back(mut log: LogServer) {
     let (first, second) = (node(&log).start(), node(&log).start());
     wait_ready(&first, 200);
     wait_ready(&second, 200);
-    // What the first has, the second does not get: its bridge stands still, then has no log.
+    // The second server misses these events: its bridge is stopped, then its log is down.
     let bridge = bridge_pid(&second);
     assert!(send_signal(bridge, Signal::Stop));
     let id = publish(&first, "news", "one");
@@ -60,7 +61,7 @@ fn without_the_log_publishing_fails_and_held_clients_stay(mut log: LogServer) {
     let mut stream = Stream::open(nodes[1].connect(), "/events", None);
     publish_at_last(&nodes[0], "before");
     assert_eq!(stream.next_event().data, "before");
-    // Beside events, servers publish what they tell each other of who is present, which is why most of it is no exact number.
+    // Servers also publish presence records, so most numbers are not exact.
     assert_eq!(cluster_figure(&nodes[0], "ready"), 1);
     assert!(cluster_figure(&nodes[0], "published_total") > 0);
     assert!(cluster_figure(&nodes[1], "received_total") > 0);
@@ -83,8 +84,8 @@ fn without_the_log_publishing_fails_and_held_clients_stay(mut log: LogServer) {
         wait_ready(node, 200);
     }
     publish_at_last(&nodes[0], "after");
-    // The connection is the one from before, and nothing says that something is missing. What was refused may have been
-    // published all the same.
+    // The connection stays open and receives no gap. Rejected events may have been published
+    // anyway.
     let mut event = stream.next_event();
     while event.data != "after" {
         assert_ne!(event.name, "gap");
@@ -93,7 +94,8 @@ fn without_the_log_publishing_fails_and_held_clients_stay(mut log: LogServer) {
     assert_eq!(cluster_figure(&nodes[1], "gaps_total"), 0);
 }
 
-/// Publishes numbers until it is told to stop. What was acknowledged, and what may have been published all the same.
+/// Publishes numbers until it is stopped. Returns the acknowledged ones and those that may have
+/// been published anyway.
 fn publish_numbers(
     server: &Server,
     name: &str,
@@ -159,11 +161,11 @@ fn whatever_is_killed_nothing_is_lost_doubled_or_out_of_order(log: LogServer) {
             pause();
             log.lock().expect("it is ours").restart();
             pause();
-            // Clients change their server, with the id that the other one has given.
+            // Clients change to the other server with their last id.
             let seen = followers[0].events.len();
             followers[0].read_until("some events", |events| events.len() > seen + 5);
             let id = followers[0].last_event_id.clone();
-            // A server that was not yet where the client is would tell it after a while that something may be missing.
+            // A server that lags behind the client's position would send a gap after some time.
             wait_ready(&nodes[1 - round], 200);
             followers[0] = follow_on(&mut followers[0], nodes[1 - round].address(), id);
         }
@@ -215,7 +217,7 @@ fn whatever_is_killed_nothing_is_lost_doubled_or_out_of_order(log: LogServer) {
     }
 }
 
-/// The same client at another server.
+/// Returns the same client at another server.
 fn follow_on(before: &mut Follower, address: std::net::SocketAddr, id: Option<String>) -> Follower {
     before.disconnect();
     let mut after = Follower::new(address, "/events");

@@ -5,30 +5,30 @@ use fermata_tests::fixture;
 use fermata_tests::health::of_operators;
 pub use fermata_tests::health::{readiness, wait_ready};
 
-/// How long a publisher waits where the test wants it to succeed: this machine may be busy.
+/// Publisher's time-out where the publish must succeed even on a busy machine.
 pub const PATIENT_MS: u64 = 30_000;
 
-/// A server that shares the log.
+/// Returns a server that shares the log.
 pub fn node(log: &LogServer) -> Builder {
     node_of("hub", log)
 }
 
-/// The same with another program of `tests/fixtures`.
+/// Returns a server with another script of `tests/fixtures`.
 pub fn node_of(program: &str, log: &LogServer) -> Builder {
     node_at(program, &log.url())
 }
 
-/// The same with the log at an address, or several.
+/// Returns a server whose log is at one or more addresses.
 pub fn node_at(program: &str, log: &str) -> Builder {
     fixture(program)
         .setting("cluster", log)
-        // NATS reserves it, and refuses the stream on a machine with less room.
+        // NATS reserves this size, and rejects the stream on a machine with less space.
         .setting("cluster_bytes_max", "16m")
         .setting("metrics_listen", "http://127.0.0.1:0")
         .setting("publish_wait_ms_max", PATIENT_MS)
 }
 
-/// A figure of its cluster, as Prometheus reads it.
+/// Returns a cluster metric as Prometheus reads it.
 pub fn cluster_figure(server: &Server, name: &str) -> u64 {
     let response = of_operators(server, "/metrics");
     let name = format!("fermata_cluster_{name} ");
@@ -37,7 +37,7 @@ pub fn cluster_figure(server: &Server, name: &str) -> u64 {
     value.unwrap_or_else(|| panic!("there is no {name}"))
 }
 
-/// The process that talks to the log, of those that were started the last one.
+/// Returns the process id of the newest bridge to the log.
 pub fn bridge_pid(server: &Server) -> u32 {
     let text = server.log().text();
     let (_, rest) = text

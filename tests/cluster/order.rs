@@ -1,4 +1,4 @@
-//! One order and one id per event, whichever server a client is at.
+//! Events have one order and one id on every server.
 
 use std::thread;
 
@@ -69,7 +69,7 @@ fn all_servers_have_one_order_in_live_events_replay_and_history(log: LogServer) 
         .collect();
     assert_eq!(histories[0], histories[1]);
     assert_eq!(histories[0], histories[2]);
-    // Every id is good everywhere, for a client and for a program.
+    // Every id is valid on every server, for clients and for handlers.
     for (at, server) in servers.iter().enumerate() {
         let (id, _) = &orders[0][40 + at];
         let mut stream = Stream::open(server.connect(), "/events", Some(id));
@@ -98,12 +98,12 @@ fn a_server_that_comes_later_has_the_past_under_the_same_ids(log: LogServer) {
         assert_eq!(event.data, number.to_string());
         assert_eq!(event.id.as_ref(), Some(&ids[number]));
     }
-    // One that no server of this log has given is told so.
+    // An id that no server of this log has issued results in a gap.
     let mut stream = Stream::open(second.connect(), "/events", Some("abc-1"));
     assert_eq!(stream.next_event().name, "gap");
 }
 
-/// A server leaves out what is larger than it takes, as it does with what the log has lost.
+/// A server skips events larger than its own limit, and reports them like lost ones.
 fn a_client_that_has_everything_is_told_of_what_its_server_leaves_out(log: LogServer) {
     let small = node(&log).start();
     let large = node(&log).setting("event_bytes_max", 200_000).start();

@@ -1,5 +1,5 @@
-//! A program with `pusher()` and `mercure()` on two servers, and the pages of both: pusher-js and `eventsource` of Node,
-//! unmodified, which move from one server to the other.
+//! An application with `pusher()` and `mercure()` on two servers, and pages of both that move
+//! between the servers: pusher-js and Node's `eventsource`, unmodified.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -35,21 +35,21 @@ fn servers(log: &LogServer) -> [Server; 2] {
     servers
 }
 
-/// Publishes an event "item" as the program does, and gives its id.
+/// Publishes an event "item" from a handler and returns its id.
 fn publish(server: &Server, data: &str) -> String {
     let response = server.connect().post("/publish?name=item", data);
     assert_eq!(response.status(), 200, "{}", response.text());
     response.text().to_owned()
 }
 
-/// The same by `mercure_publish()`.
+/// Publishes it with `mercure_publish()` and returns its id.
 fn update(server: &Server, data: &str) -> String {
     let response = server.connect().post("/update?name=item", data);
     assert_eq!(response.status(), 200, "{}", response.text());
     response.text().to_owned()
 }
 
-/// The pages and what happened to them; ends when dropped.
+/// The pages and their received events; killed when dropped.
 struct Pages {
     child: Child,
     input: ChildStdin,
@@ -57,7 +57,7 @@ struct Pages {
 }
 
 impl Pages {
-    /// `None` where Node or its registry is not there.
+    /// Opens the pages; `None` if Node or its registry is unavailable.
     fn open(servers: &[Server; 2]) -> Option<Pages> {
         if !works("node", &["--version"]) || !works("npm", &["--version"]) {
             skipped("node or npm is not installed");
@@ -92,7 +92,7 @@ impl Pages {
         Some(pages)
     }
 
-    /// Leads those that move somewhere else, or nowhere.
+    /// Connects the moving pages to another server, or to none.
     fn lead(&mut self, to: &str) {
         writeln!(self.input, "{to}").expect("it reads");
     }
@@ -103,7 +103,7 @@ impl Pages {
         own.map(|line| line.trim_start().to_owned()).collect()
     }
 
-    /// Until those that move have begun to listen so often.
+    /// Waits until the moving pages have subscribed `times` times.
     fn wait_listening(&self, times: usize) {
         wait_until("all pages listen", || {
             let count = |page: &str| self.of(page).iter().filter(|it| *it == "listens").count();
@@ -113,7 +113,7 @@ impl Pages {
         });
     }
 
-    /// What a page was told besides, when it was told of this.
+    /// Returns the events that a page received up to `last`.
     fn told(&self, page: &str, last: &str) -> Vec<String> {
         wait_until(&format!("{page} is told of {last}"), || {
             let mut told = self.of(page);
@@ -131,7 +131,7 @@ impl Drop for Pages {
     }
 }
 
-/// The folder with what the tests of a protocol run in Node.
+/// Returns the folder with the Node packages of a protocol's tests.
 fn libraries(protocol: &str, name: &str) -> Option<PathBuf> {
     let folder = installed(name);
     std::fs::create_dir_all(&folder).expect("a folder in target/");
@@ -153,7 +153,7 @@ fn pages_of_both_servers_get_everything_under_ids_of_both(log: LogServer) {
         let data = published.len().to_string();
         let by = if is_update { update } else { publish };
         let id = by(&servers[at], &data);
-        // What shares it comes a moment later, and before the next one.
+        // Pages that share a connection receive it a moment later, and before the next event.
         for page in who {
             pages.told(page, &data);
         }
@@ -163,7 +163,7 @@ fn pages_of_both_servers_get_everything_under_ids_of_both(log: LogServer) {
     for at in 0..10 {
         say(&pages, &PAGES, at % 3 == 0, at % 2);
     }
-    // To the other server, and back; what is published meanwhile is missed.
+    // Moves to the other server and back; events published during a move are missed.
     for (round, to) in [(1, "1"), (2, "0")] {
         pages.lead("cut");
         for at in 0..4 {
@@ -179,7 +179,7 @@ fn pages_of_both_servers_get_everything_under_ids_of_both(log: LogServer) {
     assert_eq!(told[0], told[1]);
     assert_eq!(told[0].len(), published.len());
     for (line, (data, id)) in told[0].iter().zip(&published) {
-        // An update that follows from an event of a channel has an id of its own.
+        // A Mercure update of a channel's event has a separate id.
         match id {
             Some(id) => assert_eq!(*line, format!("item {data} {id}")),
             None => assert!(line.starts_with(&format!("item {data} ")), "{line}"),
@@ -190,7 +190,7 @@ fn pages_of_both_servers_get_everything_under_ids_of_both(log: LogServer) {
         pages.told("fixed-pusher", last),
         expected.collect::<Vec<_>>()
     );
-    // pusher-js asks for nothing that it has missed.
+    // pusher-js does not request missed events.
     let expected = published
         .iter()
         .map(|(data, _)| data.parse().expect("a number"));
@@ -202,7 +202,7 @@ fn pages_of_both_servers_get_everything_under_ids_of_both(log: LogServer) {
     );
 }
 
-/// One of Pusher, which has been told that it is connected.
+/// Opens a Pusher connection and reads its `connection_established`.
 fn pusher(server: &Server) -> Socket {
     let path = "/app/app-key?protocol=7&client=test&version=1";
     let mut socket = Socket::open(server.connect(), path);

@@ -1,4 +1,5 @@
-//! Networks that fail: a server is cut off from its log, or its connection stays open and nothing comes through.
+//! Network failures: a server is disconnected from its log, or its connection stays open without
+//! delivering bytes.
 
 use std::thread;
 use std::time::Duration;
@@ -19,13 +20,13 @@ over_each_log!(
     members_behind_a_half_open_connection_leave_once_and_come_back_once,
 );
 
-/// What is published while a server is away.
+/// Number of events published while a server is disconnected.
 const EVENTS: usize = 20;
-/// How many events are history (history_count_max), and fewer than the smallest log keeps.
+/// Number of events in history (`history_count_max`), fewer than the smallest log retains.
 const HISTORY: usize = 500;
-/// More than the smallest log keeps.
+/// More than the smallest log retains.
 const TOO_MANY: usize = 2_500;
-/// Publishers of a server that is to refuse wait this long.
+/// Publisher's time-out on a server that must reject publishes.
 const WAIT_MS: u64 = 1_000;
 
 fn publish_numbers(server: &Server) {
@@ -34,7 +35,8 @@ fn publish_numbers(server: &Server) {
     }
 }
 
-/// The data of the events up to the last one. The log keeps what is missed, so there is no gap.
+/// Returns the data of the events up to the last one. The log has retained the missed events, so
+/// there is no gap.
 fn read_to(stream: &mut Stream, last: &str) -> Vec<String> {
     let mut all = Vec::new();
     while all.last().map(String::as_str) != Some(last) {
@@ -80,7 +82,7 @@ fn a_server_that_was_cut_off_has_what_others_published(log: LogServer) {
     wait_ready(&there, 200);
     publish_numbers(&there);
     streams[1].expect_silence(Duration::from_millis(100));
-    // A client that comes now is held, and gets what was missed as the others do.
+    // A client that connects now is held, and receives the missed events like the others.
     let late = Stream::open(away.connect(), "/events", Some(&id));
     relay.delay(Duration::from_millis(20));
     wait_ready(&away, 200);
@@ -94,7 +96,7 @@ fn a_server_that_was_cut_off_has_what_others_published(log: LogServer) {
     expect_same_history(&[&there, &away]);
 }
 
-/// The log keeps too little: clients are told once that something is missing, and have all that follows.
+/// The log retains too few events: clients receive one gap and all later events.
 fn what_the_log_has_lost_meanwhile_is_one_gap(log: LogServer) {
     let relay = Relay::start(&log);
     let small = || {
@@ -142,7 +144,8 @@ fn what_the_log_has_lost_meanwhile_is_one_gap(log: LogServer) {
     let first = TOO_MANY - numbers.len();
     assert!(first > 0, "the log has lost nothing");
     assert_eq!(numbers, (first..TOO_MANY).collect::<Vec<_>>());
-    // It resumes from before what is lost: one gap, and what follows that as far as it is history.
+    // It resumes from before the lost events: one gap, then the later events that are still in
+    // history.
     let mut resumed = Stream::open(away.connect(), "/events", Some(&id));
     assert_eq!(resumed.next_event().name, "gap");
     let mut rest: Vec<String> = read_to(&mut resumed, "after");
@@ -178,16 +181,17 @@ fn a_half_open_connection_loses_and_doubles_nothing(log: LogServer) {
     relay.hold();
     thread::scope(|scope| {
         let publisher = scope.spawn(|| publish(&patient, "news", "waits"));
-        // It was sent, so it may be there or not.
+        // It was sent, so it may have been stored or not.
         let response = away.connect().post("/publish/news", "doubtful");
         assert_ne!(response.status(), 200);
         away.log().wait_for(0, "BackpressureException");
         publish_numbers(&there);
-        // Nobody says that the other side is gone.
+        // Neither side detects that the other is unreachable.
         wait_ready(&away, 503);
         wait_ready(&patient, 503);
         streams[1].expect_silence(Duration::from_millis(100));
-        // What the relay has kept comes now, although its sender has turned away and sends it again.
+        // The relay delivers the bytes now, although the sender has closed the connection and sends
+        // the event again.
         relay.heal();
         publisher.join().expect("it is published");
     });
@@ -219,7 +223,7 @@ fn an_event_whose_acknowledgement_is_lost_is_there_once(log: LogServer) {
     relay.hold_answers();
     let id = thread::scope(|scope| {
         let publisher = scope.spawn(|| publish(&away, "news", "once"));
-        // The log has it, and what it says is lost.
+        // The log has stored it, but its acknowledgement is lost.
         let event = streams[0].next_event();
         assert_eq!(event.data, "once");
         relay.cut();
@@ -257,7 +261,7 @@ fn members_leave_and_come_back(log: &LogServer, fail: fn(&Relay)) {
     fail(&relay);
     wait_members(&there, &[("watch", 1)]);
     wait_ready(&away, 503);
-    // What was known last.
+    // The last state received.
     wait_members(&away, &all);
     relay.heal();
     wait_ready(&away, 200);
@@ -268,7 +272,7 @@ fn members_leave_and_come_back(log: &LogServer, fail: fn(&Relay)) {
     for server in [&there, &away] {
         wait_members(server, &all);
     }
-    // Nothing more is told when each has shown itself again.
+    // No more events follow when each member is present again.
     for stream in &mut watch {
         for expected in [
             told("join", "ann"),

@@ -1,4 +1,5 @@
-//! Clients that come back after more than their server has: what is older comes from the log.
+//! Clients that resume from before the start of their server's ring: the server reads older events
+//! from the log.
 
 use std::time::Duration;
 
@@ -20,9 +21,9 @@ over_each_log!(
 );
 
 const EVENTS: usize = 300;
-/// More than a server began with whatever its ring holds.
+/// More events than a server reads at its start, whatever its ring holds.
 const MANY: usize = 12_800;
-/// So that the ring of a server holds a tenth of them.
+/// Size of the padding, so that a server's ring holds a tenth of the events.
 const PADDING: usize = 3_000;
 
 fn small(log: &LogServer) -> Server {
@@ -40,7 +41,7 @@ fn publish_numbers(server: &Server, from: usize) {
     }
 }
 
-/// Reads on to the last one; none may be missing, come twice or be out of order.
+/// Reads up to the last number; none may be missing, repeated or out of order.
 fn expect_numbers(stream: &mut Stream, from: usize, to: usize) {
     for expected in from..to {
         let event = stream.next_event();
@@ -64,7 +65,7 @@ fn what_a_server_has_no_more_comes_from_the_log(log: LogServer) {
     for stream in &mut streams {
         expect_numbers(stream, 0, EVENTS);
     }
-    // Then they are live, each event once.
+    // Afterwards they are live, and receive each event once.
     publish_numbers(&servers[1], EVENTS);
     for stream in &mut streams {
         expect_numbers(stream, EVENTS, 2 * EVENTS);
@@ -85,7 +86,7 @@ fn a_server_that_came_later_gives_what_was_before_it(log: LogServer) {
     expect_numbers(&mut stream, EVENTS, 2 * EVENTS);
 }
 
-/// It had the last 10,000 events of the log, however much room there was.
+/// Earlier, such a server had only the last 10,000 events of the log.
 fn a_server_that_came_later_has_the_same_history(log: LogServer) {
     let first = node(&log).setting("history_count_max", MANY).start();
     wait_ready(&first, 200);
@@ -105,7 +106,7 @@ fn a_server_that_came_later_has_the_same_history(log: LogServer) {
     }
 }
 
-/// The numbers of the events that history has.
+/// Returns the numbers of the events in history.
 fn history(server: &Server, query: &str) -> Vec<usize> {
     let response = server.connect().get(&format!("/history/news{query}"));
     assert_eq!(response.status(), 200, "{}", response.text());
@@ -118,11 +119,11 @@ fn history(server: &Server, query: &str) -> Vec<usize> {
     events.map(number).collect()
 }
 
-/// It was what the server's ring has, a tenth of them.
+/// The server's ring holds a tenth of the events.
 fn history_beyond_what_a_server_has_comes_from_the_log(log: LogServer) {
     let server = small(&log);
     wait_ready(&server, 200);
-    // Of other channels, and no events: none of it is history.
+    // Records of other channels and presence records are not part of history.
     let mut held = Stream::open(server.connect(), "/events?user=ann", None);
     let ids: Vec<String> = (0..EVENTS)
         .map(|number| {
@@ -149,7 +150,7 @@ fn history_beyond_what_a_server_has_comes_from_the_log(log: LogServer) {
         let response = server.connect().get("/history/none");
         assert_eq!(response.text(), "[]");
     }
-    // As clients are told of them.
+    // In the form that clients receive.
     let response = late.connect().get("/history/news");
     let told = json(&response);
     let told = told.as_array().expect("a list").iter();
@@ -157,14 +158,14 @@ fn history_beyond_what_a_server_has_comes_from_the_log(log: LogServer) {
         told.map(|event| event[0].as_str())
             .eq(ids.iter().map(|id| Some(&id[..])))
     );
-    // It is asked again while the ring moves on.
+    // The request repeats while the ring advances.
     publish_numbers(&late, EVENTS);
     let all: Vec<usize> = (0..2 * EVENTS).collect();
     for server in [&server, &late] {
         wait_until("it has read all", || {
             (history(server, "?count=1") == [2 * EVENTS - 1]).then_some(())
         });
-        // A megabyte from the log, and what the ring has.
+        // One megabyte from the log, and the content of the ring.
         let newest = history(server, "");
         assert!(newest.len() > EVENTS && newest == all[2 * EVENTS - newest.len()..]);
     }
@@ -185,7 +186,7 @@ fn history_that_only_the_log_has_is_an_error_while_that_is_away(mut log: LogServ
     assert_eq!(response.status(), 500);
     server
         .log()
-        .wait_for(0, "older ones are in the log of the cluster");
+        .wait_for(0, "the log of the cluster has older ones");
 }
 
 fn a_slow_client_is_given_everything_though_its_server_forgets_it(log: LogServer) {
@@ -195,7 +196,7 @@ fn a_slow_client_is_given_everything_though_its_server_forgets_it(log: LogServer
     publish_numbers(&server, 0);
     let mut stream = Stream::open(server.connect(), "/events", Some(&id));
     expect_numbers(&mut stream, 0, 5);
-    // It takes nothing more while the ring is overwritten several times.
+    // The client reads nothing while the ring is overwritten several times.
     publish_numbers(&server, EVENTS);
     publish_numbers(&server, 2 * EVENTS);
     expect_numbers(&mut stream, 5, 3 * EVENTS);
@@ -214,7 +215,7 @@ fn a_bridge_that_is_killed_leaves_requests_to_the_next_one(log: LogServer) {
     expect_numbers(&mut stream, 0, EVENTS);
 }
 
-/// A log that was made anew has other events at the places that ids from before name.
+/// A log created again stores other events at the positions of earlier ids.
 fn an_id_of_an_earlier_epoch_is_one_gap_on_every_server(mut log: LogServer) {
     let before = node(&log).start();
     wait_ready(&before, 200);
@@ -227,13 +228,13 @@ fn an_id_of_an_earlier_epoch_is_one_gap_on_every_server(mut log: LogServer) {
         let (epoch, _) = ids[0].split_once('-').expect("an epoch and a number");
         (response.status() == 200 && !response.text().starts_with(epoch)).then_some(())
     });
-    // One that was there, and one that knows nothing of what was before.
+    // A server that was running before, and one that started after.
     let after = node(&log).start();
     for server in [&before, &after] {
         wait_ready(server, 200);
     }
     for round in 0..2 {
-        // Places that the log has again, and one that it has not yet.
+        // Positions that the log has again, and one that it does not have yet.
         for id in [&ids[0], &ids[1], &ids[9]] {
             for server in [&before, &after] {
                 let mut stream = Stream::open(server.connect(), "/events", Some(id));
@@ -247,7 +248,7 @@ fn an_id_of_an_earlier_epoch_is_one_gap_on_every_server(mut log: LogServer) {
                     event = stream.next_event();
                 }
                 assert_eq!(event.id.as_ref(), Some(&last));
-                // It is a client as any other from there on.
+                // A client that resumes from the new epoch receives no gap.
                 let mut stream = Stream::open(before.connect(), "/events", Some(&last));
                 let next = publish(&after, "news", "next");
                 assert_eq!(stream.next_event().id, Some(next));

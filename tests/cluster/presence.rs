@@ -1,4 +1,4 @@
-//! Who is present on all servers of a cluster.
+//! Presence on all servers of a cluster.
 
 use std::time::Duration;
 
@@ -16,14 +16,15 @@ over_each_log!(
     members_stay_when_a_bridge_or_the_log_is_killed,
 );
 
-/// Time after which a killed server's members leave: a busy machine must not take a living one for dead in it.
+/// Time after which a killed server's members leave. On a busy machine, a running server must still
+/// renew its lease in time.
 const LEASE_MS: u64 = 6_000;
 
 fn start(log: &LogServer) -> Server {
     start_as(node(log))
 }
 
-/// The same, with settings of its own.
+/// Starts the server with the settings of these tests.
 pub fn start_as(server: Builder) -> Server {
     let server = server
         .setting("cluster_lease_ms", LEASE_MS)
@@ -37,7 +38,8 @@ pub fn join(server: &Server, user: &str) -> Stream {
     Stream::open(server.connect(), &format!("/events?user={user}"), None)
 }
 
-/// Users of the channel and their connections, in the order of their names; `None` while a server does not know.
+/// Returns the users of the channel with their numbers of connections, sorted by name; `None` while
+/// the server has no complete state.
 pub fn members(server: &Server) -> Option<Vec<(String, u64)>> {
     let response = server.connect().get("/members/news");
     if response.status() != 200 {
@@ -67,7 +69,7 @@ pub fn wait_members(server: &Server, expected: &[(&str, u64)]) {
     assert_eq!(count.text(), expected.len().to_string());
 }
 
-/// The next event that is not of the user that watches.
+/// Returns the next event that is not about the watching user.
 pub fn next(stream: &mut Stream) -> (String, String) {
     loop {
         let Event { name, data, .. } = stream.next_event();
@@ -117,7 +119,7 @@ fn members_are_those_of_all_servers_and_come_and_go_once(log: LogServer) {
         let seen: Vec<_> = expected.iter().map(|_| next(stream)).collect();
         assert_eq!(seen, expected);
     }
-    // The same places on both.
+    // Both servers store the events at the same positions.
     let histories: Vec<_> = servers
         .iter()
         .map(|server| json(&server.connect().get("/history/news")))
@@ -129,7 +131,7 @@ fn a_server_that_comes_later_knows_who_is_present(log: LogServer) {
     let first = start(&log);
     let _ann = join(&first, "ann");
     wait_members(&first, &[("ann", 1)]);
-    // More than a server reads of the past does not matter: it asks.
+    // The number of records before does not matter: a new server requests the members.
     let second = start(&log);
     wait_members(&second, &[("ann", 1)]);
     let _bob = join(&second, "bob");
@@ -152,7 +154,7 @@ fn a_channel_has_as_many_members_on_all_servers_as_it_may_have(log: LogServer) {
         let refused = server.connect().get("/events?user=cleo");
         assert_eq!(refused.status(), 503);
     }
-    // Who is there may come again, from anywhere.
+    // A present user may connect again, on any server.
     let again = join(&servers[0], "bob");
     wait_members(&servers[1], &[("ann", 1), ("bob", 2)]);
     drop((bob, again));
@@ -171,13 +173,13 @@ fn members_of_a_killed_server_leave_once(log: LogServer) {
         wait_members(server, &[("ann", 1), ("bob", 2), ("watch", 2)]);
     }
     publish(&survivors[0], "news", "all are there");
-    // All its processes, with SIGKILL.
+    // Kills all its processes with SIGKILL.
     drop(killed);
     drop(gone);
     for server in &survivors {
         wait_members(server, &[("bob", 1), ("watch", 2)]);
     }
-    // A second leave would come from the other survivor, which waits for a lease longer.
+    // A second leave event would come from the other survivor, which waits one lease longer.
     for stream in &mut watch {
         let mut seen = Vec::new();
         while seen.last() != Some(&told("leave", "ann")) {
@@ -189,7 +191,7 @@ fn members_of_a_killed_server_leave_once(log: LogServer) {
         assert_eq!(count(told("leave", "bob")), 0);
         stream.expect_silence(Duration::from_millis(1_000));
     }
-    // It comes back, as another one.
+    // It restarts with a new identity.
     let again = start(&log);
     let _ann = join(&again, "ann");
     for server in survivors.iter().chain([&again]) {
@@ -215,10 +217,10 @@ fn members_stay_when_a_bridge_or_the_log_is_killed(mut log: LogServer) {
     log.kill();
     for server in &servers {
         wait_ready(server, 503);
-        // What was known last.
+        // The last state received.
         assert!(members(server).is_some());
     }
-    // They come and go without a log; it is told when there is one.
+    // Users join and leave without a log; the events are sent when the log is back.
     let _bob = join(&servers[1], "bob");
     log.restart();
     for server in &servers {

@@ -1,4 +1,4 @@
-//! Publishers wait for the log, and nobody waits for them.
+//! Publishers wait for the log; handlers and clients never do.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -26,14 +26,14 @@ fn a_worker_serves_others_while_handlers_wait_for_the_log(log: LogServer) {
         for number in 0..20 {
             let (server, published) = (&server, &published);
             scope.spawn(move || {
-                // A method of a channel, and a function of FrankenPHP's.
+                // A method of Channel, and FrankenPHP's function.
                 let path = ["/publish/news", "/update/news"][number % 2];
                 let response = server.connect().post(path, format!("{number}"));
                 assert_eq!(response.status(), 200, "{}", response.text());
                 published.fetch_add(1, Ordering::Relaxed);
             });
         }
-        // The log answers nobody, the one worker does.
+        // The log does not respond, but the single worker still does.
         let mut connection = server.connect();
         for _ in 0..50 {
             assert_eq!(connection.get("/pid").status(), 200);
@@ -84,7 +84,7 @@ fn a_publisher_that_does_not_wait_gets_no_id_and_needs_no_log(mut log: LogServer
     wait_ready(&server, 503);
     let response = server.connect().post("/publish-local/news", "second");
     assert_eq!((response.status(), response.text()), (200, ""));
-    // It is back before the event is too old to be sent.
+    // The log is back before the event is too old to be sent.
     log.restart();
     assert_eq!(stream.next_event().data, "second");
 }

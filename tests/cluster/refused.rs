@@ -1,4 +1,4 @@
-//! What does not work over several machines is refused instead of working for one.
+//! Features that cannot work over several machines are rejected instead of working on one machine.
 
 use fermata_tests::fixture;
 

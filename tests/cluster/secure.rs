@@ -1,4 +1,5 @@
-//! Logs behind TLS and a password: what opens them, what a server says when it does not, and that nothing shows the secrets.
+//! Logs with TLS and passwords: which credentials work, how a server reports wrong ones, and that
+//! no output contains secrets.
 
 use std::fs;
 use std::net::TcpStream;
@@ -15,21 +16,21 @@ use serde_json::Value;
 
 use crate::node::{PATIENT_MS, bridge_pid, wait_ready};
 
-/// What must not be seen anywhere, and its unmistakable part.
+/// A secret that must not appear anywhere, and its unique part.
 const SECRET: &str = "PLANTED-hunter2";
 const MARK: &str = "hunter2";
 
-/// A log that asks for a certificate and a password; killed when dropped.
+/// A log that requires a certificate and a password; killed when dropped.
 struct Secure {
     kind: &'static str,
-    /// Of NATS: whom it lets in.
+    /// Users of a NATS server.
     users: String,
     directory: Directory,
     port: u16,
     child: Option<Child>,
 }
 
-/// Who signs certificates.
+/// Returns an authority that signs certificates.
 fn authority(directory: &Directory, name: &str) -> Issuer<'static, KeyPair> {
     let key = KeyPair::generate().expect("there is randomness");
     let mut params = CertificateParams::new(Vec::new()).expect("no names");
@@ -42,7 +43,7 @@ fn authority(directory: &Directory, name: &str) -> Issuer<'static, KeyPair> {
     Issuer::new(params, key)
 }
 
-/// A certificate for a host in NAME.crt, its key in NAME.key.
+/// Writes a certificate for a host to NAME.crt and its key to NAME.key.
 fn certificate(
     directory: &Directory,
     name: &str,
@@ -101,7 +102,7 @@ impl Secure {
         self.directory.join(name).display().to_string()
     }
 
-    /// Starts with a certificate; false: it has ended, since the port is not free.
+    /// Starts with a certificate. Returns false if it exited because the port is in use.
     fn begin(&mut self, certificate: &str) -> bool {
         let (port, folder) = (self.port, self.directory.path().display());
         let (command, text) = match self.kind {
@@ -157,7 +158,7 @@ impl Secure {
         }
     }
 
-    /// The scheme with TLS, and without.
+    /// Returns the URL schemes with and without TLS.
     fn schemes(&self) -> [&'static str; 2] {
         match self.kind {
             "nats" => ["tls", "nats"],
@@ -165,7 +166,7 @@ impl Secure {
         }
     }
 
-    /// A server of this log that has what it needs, login apart.
+    /// Returns a server that can use this log, with these credentials in the URL.
     fn node(&self, account: &str) -> Builder {
         node(&format!(
             "{}://{account}127.0.0.1:{}",
@@ -177,7 +178,7 @@ impl Secure {
         .setting("cluster_key", self.path("client.key"))
     }
 
-    /// The same with user and password.
+    /// Returns a server that reads user and password from a file.
     fn node_with_file(&self) -> Builder {
         self.node("")
             .setting("cluster_user", "app")
@@ -201,7 +202,7 @@ fn node(servers: &str) -> Builder {
         .workers(1)
 }
 
-/// What its address for metrics answers.
+/// Sends a request to a server's metrics address and returns the response.
 fn ask(server: &Server, path: &str) -> String {
     let address = server.log().wait_map(0, "the address for metrics", |line| {
         let (_, address) = line.text.split_once("metrics and health at http://")?;
@@ -217,7 +218,7 @@ fn check(what: &str, text: &str) {
     }
 }
 
-/// Nothing that a server shows has the secret.
+/// Asserts that no output of a server contains the secret.
 fn check_server(server: &Server) {
     check("log", &server.log().text());
     for path in ["/metrics", "/stats", "/health/ready", "/health/live"] {
@@ -225,7 +226,7 @@ fn check_server(server: &Server) {
     }
     for pid in [server.pid(), bridge_pid(server)] {
         for file in ["cmdline", "comm", "status"] {
-            // The bridge may just be replaced.
+            // The bridge may be restarting.
             let text = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
             check(file, &String::from_utf8_lossy(&text));
         }
@@ -247,7 +248,7 @@ fn three_servers_share_a_log_behind_tls_and_no_secret_is_shown(log: &Secure) {
     let mut streams = nodes
         .each_ref()
         .map(|node| Stream::open(node.connect(), "/events", None));
-    // Larger than a record of TLS, and more of them than one read takes.
+    // Each event is larger than a TLS record, and all together are more than one read returns.
     let large = "x".repeat(40_000);
     for (number, node) in nodes.iter().cycle().take(30).enumerate() {
         publish(node, "news", &format!("{number} {large}"));
@@ -271,7 +272,7 @@ fn three_servers_share_a_log_behind_tls_and_no_secret_is_shown(log: &Secure) {
     check("top", &String::from_utf8_lossy(&text));
 }
 
-/// A wrong setting, and what is said of it.
+/// Returns wrong settings with the expected messages.
 fn wrong(log: &Secure) -> Vec<(&'static str, Builder, String)> {
     let [tls, plain] = log.schemes();
     let port = log.port;
@@ -371,7 +372,8 @@ fn tls_against_a_port_without_it_is_named(kind: &'static str) {
     assert_eq!(server.connect().get("/pid").status(), 200);
 }
 
-/// Certificates and passwords are replaced, here and there, and the same server comes to its log.
+/// After certificates and passwords are corrected on either side, the running server connects to
+/// its log.
 fn what_is_mended_needs_no_restart(mut log: Secure) {
     log.restart("expired");
     log.directory.write("password", "");
@@ -387,7 +389,7 @@ fn what_is_mended_needs_no_restart(mut log: Secure) {
     server.log().wait_for(0, "not for 127.0.0.1 but for");
     log.restart("server");
     wait_ready(&server, 200);
-    // Since the beginning of the outage each cause was told once.
+    // Each cause was logged once since the outage started.
     let text = server.log().text();
     assert_eq!(text.matches(file).count(), 1, "{text}");
     publish(&server, "news", "one");
@@ -395,7 +397,7 @@ fn what_is_mended_needs_no_restart(mut log: Secure) {
     check_server(&server);
 }
 
-/// Ends with the test.
+/// A process that is killed when dropped.
 struct Process(Child);
 
 impl Drop for Process {
@@ -441,7 +443,7 @@ fn a_sentinel_behind_tls_names_the_master_and_shows_no_secret() {
     publish(&server, "news", "one");
     assert_eq!(stream.next_event().data, "one");
     check_server(&server);
-    // Without the last of it.
+    // Without the last character.
     let server = node("rediss+sentinel", SECRET);
     wait_ready(&server, 503);
     server
@@ -487,7 +489,7 @@ fn phpinfo_and_the_command_do_not_show(servers: &str) {
     check("doctor", &String::from_utf8_lossy(&text));
 }
 
-/// By their keys alone, and by a token of their account's owner.
+/// The credentials are user keys only, or a token signed by the account's owner.
 #[test]
 fn users_of_nats_are_let_in_by_their_credentials() {
     let users: Value = serde_json::from_str(include_str!("users.json")).expect("JSON");
@@ -521,7 +523,7 @@ fn users_of_nats_are_let_in_by_their_credentials() {
         let server = log.node("").setting("cluster_credentials", &file).start();
         server
             .log()
-            .wait_for(0, "has a seed that is damaged; have the file made anew");
+            .wait_for(0, "has a seed that is damaged; generate the file again");
         log.directory.write("user.creds", &credentials);
         wait_ready(&server, 200);
         publish(&server, "news", "one");

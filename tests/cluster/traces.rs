@@ -1,4 +1,4 @@
-//! Spans of publishes that the log of the cluster makes wait.
+//! Spans of publishes that wait for the log of the cluster.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -15,13 +15,13 @@ over_each_log!(a_publish_that_waits_for_the_log_is_below_its_request);
 
 type Spans = Arc<Mutex<Vec<Value>>>;
 
-/// A collector of one connection, and what it has got.
+/// Starts a collector of one connection and returns its address and spans.
 fn collector() -> (String, Spans) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there are ports");
     let address = listener.local_addr().expect("it is bound");
     let spans = Spans::default();
     let kept = Arc::clone(&spans);
-    // It ends with the test's process.
+    // The thread runs until the test process exits.
     thread::spawn(move || {
         let (mut client, _) = listener.accept().expect("an exporter");
         let (mut input, mut buffer) = (Vec::new(), [0; 65_536]);
@@ -55,7 +55,7 @@ fn a_publish_that_waits_for_the_log_is_below_its_request(mut log: LogServer) {
     wait_ready(&server, 503);
     let status = thread::scope(|scope| {
         let publishing = scope.spawn(|| server.connect().post("/publish/news", "one").status());
-        // It is begun again all the time.
+        // The publish retries continuously.
         thread::sleep(Duration::from_millis(300));
         log.restart();
         publishing.join().expect("it is answered")

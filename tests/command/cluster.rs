@@ -1,4 +1,4 @@
-//! `fermata cluster up`: servers that share a log, killed and started by what is typed.
+//! `fermata cluster up`: servers that share a log, killed and started by typed commands.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -35,7 +35,7 @@ impl Cluster {
             .args(has_nginx().then(|| format!("--proxy={proxy_port}")))
             .arg(fixture_path("hub"))
             .env("TMPDIR", folder.path())
-            // NATS reserves it.
+            // NATS reserves this size.
             .env("FERMATA_CLUSTER_BYTES_MAX", "16m")
             .env("FERMATA_PUBLISH_WAIT_MS_MAX", "60000")
             .stdin(Stdio::piped())
@@ -66,7 +66,7 @@ impl Cluster {
         self.said.lock().expect("no other has panicked").clone()
     }
 
-    /// Types a line; gives where what is said from now on begins.
+    /// Types a line and returns the output's length before it.
     fn enter(&mut self, line: &str) -> usize {
         let from = self.said().len();
         let stdin = self.child.stdin.as_mut().expect("it is piped");
@@ -80,7 +80,7 @@ impl Cluster {
         });
     }
 
-    /// Waits until a server and the log know each other.
+    /// Waits until a server and the log are connected.
     fn wait_connected(&self, from: usize, number: usize) {
         wait_until(&format!("server {number} is connected"), || {
             let said = self.said();
@@ -107,13 +107,13 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // It takes what it has started with it.
+        // It stops the processes it has started.
         send_signal(self.child.id(), Signal::Terminate);
         let _ = self.child.wait();
     }
 }
 
-/// The workers of a server that was killed notice it by themselves.
+/// Waits until the workers of a killed server have noticed it and closed the port.
 fn wait_closed(port: u16) {
     wait_until(&format!("nobody listens on {port}"), || {
         (!is_open(port)).then_some(())
@@ -128,6 +128,7 @@ fn servers_share_channels_though_some_of_it_is_killed(log: &str) {
     let mut stream = Stream::open(cluster.connect(2), "/events", None);
     cluster.publish(1, "one");
     assert_eq!(stream.next_event().data, "one");
+    refuses_foreign_hosts(&cluster);
     let from = cluster.enter("kill 1");
     cluster.wait_for(from, "server 1 has ended");
     wait_closed(cluster.ports[0]);
@@ -139,7 +140,7 @@ fn servers_share_channels_though_some_of_it_is_killed(log: &str) {
     assert_eq!(stream.next_event().data, "three");
     let from = cluster.enter("kill log");
     cluster.wait_for(from, "the log has ended");
-    cluster.wait_for(from, "the log of the cluster is not there");
+    cluster.wait_for(from, "the log of the cluster is unreachable");
     let from = cluster.enter("start log");
     for number in 1..=3 {
         cluster.wait_connected(from, number);
@@ -166,6 +167,24 @@ fn servers_share_channels_though_some_of_it_is_killed(log: &str) {
     }
     let rest = std::fs::read_dir(cluster.folder.path()).expect("our folder");
     assert_eq!(rest.count(), 0, "its folder is removed");
+}
+
+/// A site can point its name at 127.0.0.1 (DNS rebinding); its pages could then read from these
+/// servers.
+fn refuses_foreign_hosts(cluster: &Cluster) {
+    let proxy = has_nginx().then_some(cluster.proxy_port);
+    for port in cluster.ports.iter().copied().chain(proxy) {
+        let status = |lines: &str| {
+            let mut connection = Connection::open(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+            connection.send(format!("GET /history/news HTTP/1.1\r\n{lines}\r\n\r\n"));
+            connection.read_response().status()
+        };
+        assert_eq!(status("Host: evil.example"), 403, "{port}");
+        let lines =
+            "Host: evil.example\r\nX-Forwarded-Host: localhost\r\nForwarded: host=localhost";
+        assert_eq!(status(lines), 403, "{port}");
+        assert_eq!(status("Host: localhost"), 200, "{port}");
+    }
 }
 
 fn has_nginx() -> bool {
@@ -195,7 +214,7 @@ fn the_proxy_gives_clients_to_servers_that_run(cluster: &mut Cluster) {
     assert_eq!(response.status(), 200, "{}", response.text());
 }
 
-/// Which of the log's three servers leads, as `status` says.
+/// Returns the leader of the log's three servers, according to `status`.
 fn wait_leader(cluster: &mut Cluster) -> usize {
     wait_until("a server leads", || {
         let from = cluster.enter("status");
@@ -217,7 +236,7 @@ fn of_three_servers_of_nats_the_one_that_leads_is_told_and_may_be_killed() {
     for number in 1..=3 {
         cluster.wait_connected(0, number);
     }
-    // A bridge goes on to another server of the log as long as none leads.
+    // While no server leads, a bridge keeps changing servers of the log.
     wait_until("all bridges are connected", || {
         let from = cluster.enter("status");
         cluster.wait_for(from, "server 3  ");
@@ -248,7 +267,7 @@ fn of_three_servers_of_nats_the_one_that_leads_is_told_and_may_be_killed() {
     assert!(status.success(), "{status}:\n{}", cluster.said());
 }
 
-/// Nothing of it goes on, and the next one removes its folder.
+/// All its processes stop, and the next run removes its folder.
 #[test]
 fn what_it_has_started_ends_with_it_when_it_is_killed() {
     if !fermata_testkit::Nats::is_there() {
@@ -270,7 +289,7 @@ fn what_it_has_started_ends_with_it_when_it_is_killed() {
             .count()
     };
     assert_eq!(rest(), 1);
-    // This one is refused behind that.
+    // This run fails because its port is in use, after it has removed the folder.
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = taken.local_addr().expect("it is bound").port().to_string();
     let mut command = fermata(&[
@@ -307,12 +326,12 @@ fn servers_share_channels_in_redis() {
     }
 }
 
-/// Its output went to a file without a bound.
+/// Earlier versions wrote the output to a file of unlimited size.
 #[test]
 fn what_a_log_writes_and_writes_is_kept_nowhere() {
     let folder = Directory::new();
     let log = folder.path().join("redis-server");
-    // Longer than a file may be that this test finds, and the last of it is shown.
+    // Larger than this test allows for a file; the last part of the output is shown.
     let script = "#!/bin/sh\n[ \"$1\" = --version ] && exit\nyes | head -c 20000000\nsleep 1\necho no room left\nexit 3\n";
     fs::write(&log, script).expect("the folder is writable");
     fs::set_permissions(&log, fs::Permissions::from_mode(0o755)).expect("it is ours");
@@ -342,7 +361,7 @@ fn what_a_log_writes_and_writes_is_kept_nowhere() {
     child.wait().expect("it is our child");
 }
 
-/// With their lengths.
+/// Returns the files with their sizes.
 fn files_below(folder: &Path) -> Vec<(PathBuf, u64)> {
     let entries = fs::read_dir(folder).expect("it is there").flatten();
     entries
@@ -366,7 +385,7 @@ fn a_log_that_is_not_installed_is_named() {
     assert!(said.contains("redis-server is not installed"), "{said}");
 }
 
-/// What else has the port would be taken for the log.
+/// Another listener on the port would be mistaken for the log.
 #[test]
 fn a_port_that_is_taken_or_named_twice_is_told() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
@@ -392,7 +411,7 @@ fn a_port_that_is_taken_or_named_twice_is_told() {
     }
 }
 
-/// Where PHP is, for a command that finds nothing by its name.
+/// Returns the path of PHP, for a command that runs without PATH.
 fn php() -> String {
     let mut which = std::process::Command::new("sh");
     let (_, path, _) = run(which.args(["-c", "command -v \"${FERMATA_PHP:-php}\""]));

@@ -1,4 +1,4 @@
-//! `fermata dev` and `fermata routes`: a server that follows its files.
+//! `fermata dev` and `fermata routes`: a server that restarts when its files change.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -15,14 +15,14 @@ use fermata_testkit::{
 
 use super::{fermata, run};
 
-/// A server whose answer is in a file of its own.
+/// A server whose response is in a separate file.
 const SERVER: &str = r#"<?php
 use Fermata\{Channel, Event, Hold, Request, Response, Server};
 require __DIR__ . '/answer.php';
 $server = new Server('http://127.0.0.1:1');
 $server->get('/', fn (): Response => Response::html('<body>' . answer() . '</body>'));
 $server->get('/books/{id}', function (Request $request): Response {
-    dump(['id' => $request->route('id')]);
+    dump(['id' => $request->route('id'), 'isbn' => null, 'note' => '']);
     throw new RuntimeException('no such book');
 });
 $met = [];
@@ -67,7 +67,7 @@ impl Dev {
         let mut child = fermata(&["dev", "--listen", &listen])
             .args(options)
             .arg(folder.join("server.php"))
-            // Of a command that is killed nobody removes what it has put there.
+            // A killed command cannot remove its temporary files.
             .env("TMPDIR", folder.path())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -121,7 +121,7 @@ impl Dev {
         });
     }
 
-    /// What a page is told when it is opened.
+    /// Returns the first event that a page receives.
     fn state(&self) -> String {
         let events = self.ask(&["--max-time", "2"], "/.fermata/reload");
         let data = events.lines().find_map(|line| line.strip_prefix("data: "));
@@ -129,7 +129,7 @@ impl Dev {
     }
 
     fn server(&self) -> u32 {
-        // Nobody answers for a moment while one server takes the place of another.
+        // No process accepts requests for a moment while one server replaces another.
         wait_until("it answers", || self.get("/pid").parse().ok())
     }
 
@@ -168,9 +168,10 @@ fn changed_files_take_effect_and_one_burst_is_one_start() {
         (said.matches("ready at ").count() >= 3).then_some(said)
     });
     let starts = said.matches("ready at ").count();
-    // The first, the change and the burst; a slow machine may see the burst in several parts, but not in twenty.
+    // One start each for the first start, the change and the burst. On a slow machine the burst may
+    // cause several, but not twenty.
     assert!((3..=8).contains(&starts), "{said}");
-    // What editors put aside, and what the program does not read, changes nothing.
+    // Backup files of editors, and files that the script does not load, change nothing.
     let pid = dev.server();
     dev.write("answer.php~", "<?php\n");
     dev.write("app.log", "a line");
@@ -183,6 +184,45 @@ fn changed_files_take_effect_and_one_burst_is_one_start() {
     assert!(
         !said.contains("app.log") && !said.contains("vendor"),
         "{said}"
+    );
+}
+
+/// A site can point its name at 127.0.0.1 (DNS rebinding); its pages could then read from this
+/// server.
+#[test]
+fn pages_of_other_sites_read_nothing() {
+    let dev = Dev::ready(&[]);
+    let ask = |host: &str| {
+        let header = format!("Host: {host}");
+        dev.ask(
+            &["--header", &header, "--write-out", " %{http_code}"],
+            "/books/1",
+        )
+    };
+    let refused = ask("evil.example:80");
+    assert!(refused.ends_with(" 403"), "{refused}");
+    assert!(
+        refused.contains("FERMATA_ALLOWED_HOSTS=evil.example") && !refused.contains("no such book"),
+        "{refused}"
+    );
+    for host in ["localhost", "app.localhost:8080", "127.0.0.1", "[::1]:80"] {
+        let page = ask(host);
+        assert!(
+            page.contains("no such book") && page.ends_with(" 500"),
+            "{host}: {page}"
+        );
+    }
+    // Error pages are shared on screens and in reports.
+    let secrets = [
+        "--header",
+        "Cookie: session=s3cret",
+        "--header",
+        "Authorization: Bearer s3cret",
+    ];
+    let page = dev.ask(&secrets, "/books/1");
+    assert!(
+        page.contains("no such book") && !page.contains("s3cret"),
+        "{page}"
     );
 }
 
@@ -203,7 +243,7 @@ fn a_folder_that_is_made_later_is_watched() {
 #[test]
 fn polling_sees_the_same() {
     let dev = Dev::ready(&["--poll"]);
-    // Files of the same length within one tick of the clock are told apart by nothing.
+    // Two versions of the same size within one clock tick cannot be distinguished.
     dev.write("answer.php", &answers("polled"));
     dev.wait_for_page("polled");
 }
@@ -224,7 +264,7 @@ fn a_mistake_is_shown_while_the_old_program_answers() {
         Some(dev.state()).filter(|it| it.contains("syntax error"))
     });
     assert!(state.contains("return 'x'"), "{state}");
-    // Not only syntax: what fails before run() as well.
+    // Not only syntax errors: also failures before run().
     dev.write(
         "answer.php",
         "<?php\nthrow new LogicException('not yet');\n",
@@ -238,7 +278,7 @@ fn a_mistake_is_shown_while_the_old_program_answers() {
     });
 }
 
-/// As frameworks load controllers: the program comes as far as run() without it.
+/// Like a controller that a framework loads on demand: the script reaches run() without it.
 #[test]
 fn a_mistake_in_what_a_request_would_load_is_shown_while_the_old_program_answers() {
     let dev = Dev::ready(&[]);
@@ -250,7 +290,7 @@ fn a_mistake_in_what_a_request_would_load_is_shown_while_the_old_program_answers
     wait_until("pages are told", || {
         dev.state().contains("syntax error").then_some(())
     });
-    // Still, when another file changes.
+    // The error persists when another file changes.
     dev.write("other.php", "<?php\nreturn 1;\n");
     wait_until("it is said again", || {
         let said = dev.said.lock().expect("no other has panicked");
@@ -262,12 +302,12 @@ fn a_mistake_in_what_a_request_would_load_is_shown_while_the_old_program_answers
         dev.state().contains("\"failure\":null").then_some(())
     });
     assert_ne!(dev.server(), pid);
-    // What the command tells its server by the environment is no mistake of its user.
+    // Environment variables that the command sets for its server are not reported as mistakes.
     let said = dev.said.lock().expect("no other has panicked");
     assert!(!said.contains("is not a setting"), "{said}");
 }
 
-/// As Symfony and Laravel do with what their start throws: no name of a file that could be opened, and broken lines.
+/// Symfony and Laravel print startup exceptions without a usable file name and with wrapped lines.
 #[test]
 fn a_mistake_that_the_program_prints_in_its_own_words_has_its_source() {
     let dev = Dev::ready(&[]);
@@ -315,7 +355,7 @@ fn what_has_been_compiled_is_kept_from_one_start_to_the_next() {
     let mut find = std::process::Command::new("find");
     let (_, found, _) = run(find.arg(dev.folder.path()).args(["-name", "old.php.bin"]));
     assert!(found.contains("/opcache/"), "{found}");
-    // Younger or older: what counts is that it is another time.
+    // Newer or older: any other modification time counts.
     dev.write("old.php", &answers("older"));
     age(3);
     dev.write(
@@ -343,7 +383,7 @@ fn pages_get_the_script_and_other_answers_do_not() {
     let tag = "<script src=\"/.fermata/reload.js\"";
     assert!(dev.get("/").contains(tag));
     assert!(dev.get("/files/").contains(tag));
-    // What a script asks for becomes a part of a page, which has it.
+    // A fragment requested by a script is inserted into a page that already has the reload script.
     for (uses, is_there) in [("document", true), ("iframe", true), ("empty", false)] {
         let header = format!("Sec-Fetch-Dest: {uses}");
         let html = ["--header", "Accept: text/html", "--header", &header];
@@ -354,7 +394,7 @@ fn pages_get_the_script_and_other_answers_do_not() {
     assert_eq!(dev.get("/files/style.css"), "body {}");
     assert_eq!(dev.get("/env"), "A=1");
     assert!(dev.get("/.fermata/reload.js").contains("EventSource"));
-    // A stylesheet is no program: pages are told, and the server stays.
+    // A stylesheet is not PHP code: pages are notified, and the server keeps running.
     let pid = dev.server();
     let before = dev.state();
     dev.write("files/style.css", "body { margin: 0 }");
@@ -396,7 +436,9 @@ fn errors_have_a_page_and_requests_a_line() {
         "RuntimeException",
         "no such book",
         "throw new RuntimeException",
-        "[id] =&gt; 7",
+        "&#039;id&#039; =&gt; &#039;7&#039;",
+        "&#039;isbn&#039; =&gt; NULL",
+        "&#039;note&#039; =&gt; &#039;&#039;",
         "GET /books/7?a=%3Cb%3E (/books/{id})",
     ] {
         assert!(page.contains(part), "{part} in {page}");
@@ -408,7 +450,7 @@ fn errors_have_a_page_and_requests_a_line() {
     dev.get("/nothing");
     dev.wait_for_said(" 404 GET     /nothing");
     let program = dev.folder.join("server.php");
-    // Outside of development nobody is told.
+    // Outside development mode, error pages contain no details.
     let plain = super::Served::start(&program);
     let answer = plain.curl(&["--header", "Accept: text/html"], "/books/7");
     assert!(!answer.contains("no such book"), "{answer}");
@@ -441,7 +483,7 @@ fn a_worker_script_that_throws_has_a_page() {
     }
 }
 
-/// Who cannot read what the command has put aside for its server.
+/// Such workers cannot read the command's temporary files.
 #[test]
 fn workers_of_another_user_have_the_script_and_know_of_mistakes() {
     if !fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0) {
@@ -464,7 +506,7 @@ fn workers_of_another_user_have_the_script_and_know_of_mistakes() {
         dev.state().contains("syntax error").then_some(())
     });
     assert_is_for(&dev, "nobody");
-    // A number does as well.
+    // A numeric user id works, too.
     let number = run(std::process::Command::new("id").args(["-u", "daemon"])).1;
     let user = format!("<?php\nputenv('FERMATA_USER={}');", number.trim());
     dev.write(
@@ -479,7 +521,7 @@ fn workers_of_another_user_have_the_script_and_know_of_mistakes() {
     assert!(dev.state().contains("\"pages\""));
 }
 
-/// Root runs programs from the folder of the command: workers reach it, and own nothing there.
+/// Root executes code from the command's folder: workers can read it, and own nothing in it.
 fn assert_is_for(dev: &Dev, user: &str) {
     let group = run(std::process::Command::new("id").args(["-g", user])).1;
     let group = group.trim().parse().expect("a number");
@@ -497,7 +539,7 @@ fn assert_is_for(dev: &Dev, user: &str) {
     for entry in fs::read_dir(&place).expect("a folder") {
         let about = entry.and_then(|it| it.metadata()).expect("an entry");
         assert_eq!((about.uid(), about.gid()), (0, 0));
-        // Of a socket it is the folder that counts.
+        // For a socket, the folder's permissions count.
         let is_socket = about.mode() & 0o170_000 == 0o140_000;
         assert!(is_socket || about.mode() & 0o022 == 0, "{about:?}");
     }
@@ -524,7 +566,7 @@ fn clients_resume_by_id_after_a_restart() {
 fn a_program_that_hangs_gives_way_to_one_that_is_changed() {
     let dev = Dev::ready(&[]);
     dev.write("answer.php", "<?php\nsleep(600);\n");
-    // Nothing tells that it is being read; a change that comes before has the same effect.
+    // Nothing shows that the file is being read; an earlier change has the same effect.
     thread::sleep(Duration::from_millis(300));
     dev.write("answer.php", &answers("two"));
     dev.wait_for_page("two");
@@ -559,7 +601,7 @@ fn signals_reload_and_end() {
         (dev.server() != first).then_some(())
     });
     let second = dev.server();
-    // The server itself does not end by it either.
+    // The signal does not stop the server either.
     send_signal(second, Signal::HangUp);
     dev.wait_for_page("one");
     assert_eq!(dev.server(), second);

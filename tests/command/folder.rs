@@ -1,4 +1,4 @@
-//! `fermata serve FOLDER`: PHP-FPM and the edge in front of it, as one command.
+//! `fermata serve FOLDER`: PHP-FPM with the edge in front of it, as one command.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,7 @@ use fermata_testkit::{
 
 use super::{fermata, run};
 
-/// A front controller: says how it was asked, holds clients, and publishes to them.
+/// A front controller that returns facts about the request, holds clients, and publishes to them.
 const INDEX: &str = r#"<?php
 spl_autoload_register(function (string $class) {
     require getenv('LIBRARY') . str_replace(['Fermata\\', '\\'], ['/', '/'], $class) . '.php';
@@ -53,12 +53,12 @@ struct Application {
     child: Child,
     port: u16,
     folder: Directory,
-    /// Where its sockets are.
+    /// The folder of its sockets.
     place: Directory,
 }
 
 impl Application {
-    /// `None`: PHP-FPM is not installed.
+    /// Starts it; `None` if PHP-FPM is not installed.
     fn start() -> Option<Self> {
         Self::start_by("serve")
     }
@@ -123,7 +123,7 @@ impl Application {
         Some(application)
     }
 
-    /// The status, and what is told besides.
+    /// Sends a request and returns the status and other values.
     fn ask(&self, arguments: &[&str], path: &str) -> String {
         let url = format!("http://127.0.0.1:{}{path}", self.port);
         let mut command = std::process::Command::new("curl");
@@ -140,17 +140,17 @@ impl Application {
         self.ask(&status, path)
     }
 
-    /// PHP-FPM's first process.
+    /// Returns the process id of PHP-FPM's master.
     fn fpm(&self) -> Option<u32> {
         let pid = self.get("/pid").parse().ok();
-        // Children of one that was killed answer for a moment, and belong to somebody else by then.
+        // Children of a killed master respond for a moment, with another parent by then.
         pid.filter(|pid| {
             let line = fs::read_to_string(format!("/proc/{pid}/cmdline"));
             line.is_ok_and(|line| line.contains("php-fpm"))
         })
     }
 
-    /// The edge's first process.
+    /// Returns the process id of the edge's master.
     fn edge(&self) -> u32 {
         let pid = self.child.id();
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
@@ -191,7 +191,7 @@ fn a_folder_is_served_as_an_application() {
     let Some(application) = Application::start() else {
         return;
     };
-    // Of development nothing is there.
+    // No development features are active.
     assert_eq!(application.get("/page.php"), "<body>one</body>");
     assert!(
         application
@@ -229,7 +229,7 @@ fn a_folder_is_served_as_an_application() {
     ] {
         assert_eq!(application.status(path), "404", "{path}");
     }
-    // A program that is changed is the one that answers next.
+    // A changed script runs at the next request.
     application
         .folder
         .write("added.php", "<?php echo 'was added';");
@@ -245,12 +245,19 @@ fn pages_of_a_folder_reload_in_development() {
     let page = |text: &str| format!("<body>{text}{tag}</body>");
     assert_eq!(application.get("/page.php"), page("one"));
     assert!(!application.get("/").contains(tag), "it is text");
+    let other_site = [
+        "--header",
+        "Host: evil.example",
+        "--write-out",
+        "%{http_code}",
+    ];
+    assert!(application.ask(&other_site, "/page.php").ends_with("403"));
     assert!(
         application
             .get("/.fermata/reload.js")
             .contains("EventSource")
     );
-    // A page that is open is told, and PHP runs the new program at once.
+    // An open page is notified, and PHP runs the new script immediately.
     let heard = application.place.join("heard");
     let mut listener = std::process::Command::new("curl")
         .args(["--silent", "--no-buffer"])
@@ -297,13 +304,13 @@ fn pages_of_a_folder_reload_in_development() {
     for part in ["given up by the script", "GET /user-error", tag] {
         assert!(given_up.contains(part), "{part:?} is missing in {given_up}");
     }
-    // What a script asks for becomes a part of a page, which has the script.
+    // A fragment requested by a script is inserted into a page that already has the reload script.
     let fetched = ["--header", "Sec-Fetch-Dest: empty"];
     assert_eq!(
         application.ask(&fetched, "/page.php").matches(tag).count(),
         0
     );
-    // A line for each request, with status and program.
+    // One line per request, with status and script.
     wait_until("requests have a line", || {
         let log = application.log();
         log.contains("500 GET     /page.php").then_some(())?;
@@ -316,6 +323,37 @@ fn pages_of_a_folder_reload_in_development() {
     let _ = listener.wait();
 }
 
+/// With a link like that of `php artisan storage:link`, uploads are sent and PHP scripts among them
+/// are never run.
+#[test]
+fn files_behind_a_link_are_sent_and_programs_are_not_run() {
+    let Some(application) = Application::start() else {
+        return;
+    };
+    let outside = Directory::new();
+    outside.write("picture.svg", "<svg/>");
+    outside.write("evil.php", "<?php echo 'run';");
+    outside.write("index.php", "<?php echo 'run';");
+    let link = application.folder.join("storage");
+    std::os::unix::fs::symlink(outside.path(), link).expect("a link");
+    std::os::unix::fs::symlink("other.php", application.folder.join("inside.php")).expect("a link");
+    application
+        .folder
+        .write("files/a.pht", "<?php /* source */");
+    for (path, expected) in [
+        ("/storage/picture.svg", "<svg/>"),
+        ("/storage/evil.php", "GET /index.php - "),
+        ("/storage/evil.php/x", "GET /index.php - "),
+        ("/storage/", "GET /index.php - "),
+        ("/inside.php", "other -"),
+        ("/files/a.pht", "GET /index.php - "),
+        ("//index.php", "GET /index.php - "),
+        ("//other.php//x", "other /x"),
+    ] {
+        assert_eq!(application.get(path), expected, "{path}");
+    }
+}
+
 #[test]
 fn clients_of_a_folder_are_held_by_headers() {
     let Some(application) = Application::start() else {
@@ -323,7 +361,7 @@ fn clients_of_a_folder_are_held_by_headers() {
     };
     thread::scope(|scope| {
         let held = scope.spawn(|| application.ask(&["--no-buffer", "--max-time", "10"], "/hold"));
-        // Clients get what is published from when they are held on.
+        // Clients receive the events published after they are held.
         while !held.is_finished() {
             assert_eq!(application.get("/publish"), "told");
         }
@@ -343,7 +381,7 @@ fn an_error_of_a_script_is_told_once_and_may_be_read() {
         let log = application.log();
         log.contains("thrown by the script").then_some(log)
     });
-    // The next answer is behind whatever else was told.
+    // The next response follows all other output.
     assert_eq!(application.get("/other.php"), "other -");
     for text in ["thrown by the script", "written by the script"] {
         assert_eq!(application.log().matches(text).count(), 1, "{text}: {log}");
@@ -372,7 +410,7 @@ fn an_upload_a_session_and_a_redirect_are_those_of_php() {
     ];
     let sum = run(std::process::Command::new("md5sum").arg(&photo)).1;
     let md5 = sum.split(' ').next().expect("a sum");
-    // curl goes on with GET, as browsers do behind a 302.
+    // curl continues with GET, as browsers do after a 302.
     assert_eq!(application.ask(&arguments, "/upload"), format!("GET {md5}"));
     assert_eq!(application.get("/uploaded"), "GET no session");
 }
@@ -387,7 +425,7 @@ fn php_fpm_is_started_again_and_both_end_with_the_command() {
     let second = wait_until("PHP-FPM is back", || {
         application.fpm().filter(|pid| *pid != first)
     });
-    // Neither of them, nor the command, ends by it.
+    // The signal stops neither of them, nor the command.
     send_signal(application.child.id(), Signal::HangUp);
     wait_until("it answers after a reload", || application.fpm());
     let edge = application.edge();
@@ -469,7 +507,7 @@ fn a_dry_run_says_what_would_be_started() {
     ] {
         assert!(shown.contains(part), "{part} in {shown}");
     }
-    // Somebody named the project's folder, perhaps.
+    // The user may have named the project's folder.
     assert!(error.contains("has no index.php"), "{error}");
     let public = Path::new(folder.path()).join("public");
     fs::create_dir(&public).expect("it is ours");

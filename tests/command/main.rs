@@ -1,4 +1,4 @@
-//! The `fermata` command as somebody types it: `new`, `serve`, `doctor`.
+//! The `fermata` commands `new`, `serve` and `doctor`, as users run them.
 
 mod cluster;
 mod dev;
@@ -37,11 +37,24 @@ fn run(command: &mut Command) -> (bool, String, String) {
     (status.success(), text(stdout), text(stderr))
 }
 
+#[test]
+fn no_internal_command_is_suggested() {
+    for typed in ["server", "serv", "chil", "child", "line"] {
+        let (succeeded, _, said) = run(&mut fermata(&[typed, "x"]));
+        assert!(!succeeded);
+        for word in [".below", ".access-lines", "serve-lines"] {
+            assert!(!said.contains(word), "{typed}: {said}");
+        }
+    }
+    let (_, _, said) = run(&mut fermata(&["server"]));
+    assert!(said.contains("'serve'"), "{said}");
+}
+
 fn is_open(port: u16) -> bool {
     TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
-/// A server that `serve` has become; ended with the test.
+/// A server started with `serve`; killed when the test ends.
 struct Served {
     child: Child,
     port: u16,
@@ -52,7 +65,7 @@ impl Served {
         Self::start_with(program, &[])
     }
 
-    /// With further variables of the environment.
+    /// Starts it with additional environment variables.
     fn start_with(program: &Path, variables: &[(&str, &Path)]) -> Self {
         let port = free_port();
         let listen = format!("http://127.0.0.1:{port}");
@@ -67,7 +80,7 @@ impl Served {
         wait_until("the server answers", || {
             let ended = served.child.try_wait().expect("it is our child");
             assert!(ended.is_none(), "{ended:?}");
-            // A port that is bound is not yet served.
+            // A bound port may not accept requests yet.
             (!served.curl(&[], "/").is_empty()).then_some(())
         });
         served
@@ -119,7 +132,7 @@ fn a_new_chat_holds_clients_and_passes_messages_on() {
     };
     assert_eq!(post(r#"{"name":"Ada","text":"Hello"}"#), "202");
     assert_eq!(post("{}"), "400");
-    // Who has the id from before the message is sent it at once.
+    // A client with the id before the message receives it immediately.
     let header = format!("Last-Event-ID: {last_id}");
     wait_until("the message comes", || {
         let events = server.curl(&["--max-time", "3", "--header", &header], bob);
@@ -176,7 +189,7 @@ fn serve_becomes_the_server() {
     assert!(!is_open(server.port));
 }
 
-/// What the server that listens at this socket says of itself.
+/// Returns the process id that the server at this socket reports.
 fn pid_of_server(socket: &Path) -> Option<u64> {
     let control = format!("unix:{}", socket.display());
     let (is_done, json, _) = run(&mut fermata(&["stats", "--json", "--control", &control]));
@@ -206,11 +219,11 @@ fn serve_gives_a_server_a_control_socket_of_its_own() {
     assert_eq!(mode & 0o777, 0o600);
     killed.child.kill().expect("it is our child");
     killed.child.wait().expect("it is our child");
-    // Its process id may be another's from here on.
+    // From here on, its process id may belong to another process.
     std::mem::forget(killed);
     assert_eq!(count(), 1, "it could not remove it");
 
-    // The next one removes it, and its own when it ends.
+    // The next server removes it, and removes its own socket when it stops.
     let mut server = Served::start_with(&program, &variables);
     assert_eq!(count(), 1);
     assert!(!socket.exists());
@@ -218,7 +231,7 @@ fn serve_gives_a_server_a_control_socket_of_its_own() {
     server.child.wait().expect("it is our child");
     assert_eq!(count(), 0);
 
-    // What is named is taken, and a folder to which others may write is not.
+    // A named path is used, and a folder writable by others is not.
     let named = runtime.join("named.sock");
     let control = format!("unix:{}", named.display());
     let server = Served::start_with(
@@ -232,7 +245,8 @@ fn serve_gives_a_server_a_control_socket_of_its_own() {
     assert_eq!(count(), 0);
 }
 
-/// On a terminal, which `script` plays, every request has a line, and the process that shows them ends with the server.
+/// On a terminal, simulated by `script`, every request is printed, and the printing process exits
+/// with the server.
 #[test]
 fn a_terminal_shows_requests() {
     let (_directory, folder) = made("api");

@@ -21,7 +21,7 @@ for ($case = 1; $case <= $count; ++$case) {
             $client->send($message);
         }
     } catch (ConnectionClosedException | ProtocolException) {
-        // The suite judges how.
+        // The suite itself checks the closing handshake.
     }
 }
 Client::connect("$url/updateReports?agent=$agent")->close(timeout: SECONDS_MAX);

@@ -2,7 +2,8 @@
 
 declare(strict_types=1);
 
-// What the Autobahn Testsuite speaks to: an echo with room for its largest messages, compression with all that it can offer.
+// A server for the Autobahn Testsuite: an echo with room for its largest messages, and all
+// compression options.
 
 use Fermata\Server;
 use Fermata\WebSocket;

@@ -1,4 +1,4 @@
-"""Speaks to the example server of crates/proto with Python's h2, another implementation: h2_client.py HOST:PORT."""
+"""Tests the example server of crates/proto with another HTTP/2 implementation, Python's h2: h2_client.py HOST:PORT."""
 
 import random
 import socket
@@ -12,7 +12,7 @@ import h2.settings
 
 
 class Client:
-    """One connection and what has come of its streams."""
+    """A connection with the responses of its streams."""
 
     def __init__(self, address):
         host, port = address.rsplit(":", 1)
@@ -44,7 +44,7 @@ class Client:
         return stream
 
     def read(self):
-        """Takes what has come, and gives windows back."""
+        """Handles received frames, and returns flow-control credit for received data."""
         received = self.socket.recv(65536)
         assert received, "the server has closed"
         for event in self.h2.receive_data(received):
@@ -71,7 +71,7 @@ class Client:
 
 
 def interleaved_bodies(address, seed):
-    """Bodies in random pieces on several streams come back as they were."""
+    """The server echoes bodies that arrive in random pieces on several streams."""
     choose = random.Random(seed)
     client = Client(address)
     bodies = {}
@@ -107,7 +107,7 @@ def interleaved_bodies(address, seed):
 
 
 def resets_and_pings(address):
-    """Streams that are given up disturb no other, and windows come back."""
+    """Reset streams do not affect another one, and their flow-control credit is available again."""
     client = Client(address)
     client.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 1000})
     for _ in range(200):
@@ -121,7 +121,7 @@ def resets_and_pings(address):
 
 
 def refusals(address):
-    """A malformed request has a status, and the connection lives on."""
+    """A malformed request gets an error status, and the connection stays usable."""
     client = Client(address)
     client.h2.config.validate_outbound_headers = False
     client.h2.config.normalize_outbound_headers = False

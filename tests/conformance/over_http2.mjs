@@ -1,7 +1,7 @@
-// Turns handshakes of HTTP/1.1 into extended CONNECT (RFC 8441), so that clients that know WebSocket over HTTP/1.1 alone test
-// it over HTTP/2: all of them on one connection.
+// A proxy that converts HTTP/1.1 handshakes to extended CONNECT (RFC 8441), so that clients that support WebSocket only over
+// HTTP/1.1 can test it over HTTP/2. All WebSockets share one connection.
 //
-//   node over_http2.mjs HOST:PORT      prints its own address, and passes on to that server, in the clear
+//   node over_http2.mjs HOST:PORT      prints its own address, and forwards to that server without TLS
 import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
 import http2 from 'node:http2';
@@ -39,7 +39,7 @@ server.on('upgrade', (request, socket, head) => {
         socket.pipe(stream);
         stream.pipe(socket);
     });
-    // A connection that breaks is a stream that is cancelled, and the other way round.
+    // A broken connection cancels its stream, and a cancelled stream closes its connection.
     socket.on('error', () => stream.close(http2.constants.NGHTTP2_CANCEL));
     socket.on('close', () => stream.close(http2.constants.NGHTTP2_CANCEL));
     stream.on('error', () => socket.destroy());

@@ -1,5 +1,5 @@
-//! The recipe of the million: a script under Apache with mod_php, `fermata edge` in front of it, `curl` hanging open,
-//! a publish from the shell; and nginx with TLS in front of all.
+//! Runs a PHP script under Apache with mod_php behind `fermata edge`: held `curl` clients, a
+//! publish from the shell, and nginx with TLS in front.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,7 +12,7 @@ use fermata_testkit::{Directory, command_path, free_port, wait_until};
 use crate::client::Client;
 use crate::components::{Running, program, sample};
 
-/// What a backend is told of its client.
+/// A backend script that prints the scheme and address of its client.
 const WHO: &str = r#"<?php
 
 print ($_SERVER["HTTP_X_FORWARDED_PROTO"] ?? "plain") . " " . $_SERVER["HTTP_X_FORWARDED_FOR"];
@@ -20,7 +20,7 @@ print ($_SERVER["HTTP_X_FORWARDED_PROTO"] ?? "plain") . " " . $_SERVER["HTTP_X_F
 const MODULES: &str = "/usr/lib/apache2/modules";
 const EVENT: &str = "event: message\ndata: hello world\n\n";
 
-/// Apache's own configuration: two processes, one script.
+/// Returns an Apache configuration with two processes and one script.
 fn apache_conf(folder: &str, port: u16, mod_php: &str) -> String {
     format!(
         "ServerRoot {folder}\nServerName localhost\nListen 127.0.0.1:{port}\nPidFile {folder}/apache.pid\n\
@@ -33,7 +33,7 @@ fn apache_conf(folder: &str, port: u16, mod_php: &str) -> String {
     )
 }
 
-/// nginx with the servers of `docs/edge-nginx.md`.
+/// Returns an nginx configuration with the servers of `docs/edge-nginx.md`.
 fn nginx_conf(folder: &str, port: u16, edge: u16) -> String {
     let mut servers = sample("edge-nginx.md", "nginx");
     for (from, to) in [
@@ -144,11 +144,12 @@ fn the_recipe_of_the_million_under_apache_and_behind_nginx() {
             .arg(format!("https://localhost:{front}{target}"));
         command
     };
-    // What the backend hears of a client that speaks TLS to nginx.
+    // Through nginx, the backend sees the scheme and address of a TLS client.
     let said = curl("/who.php").output().expect("it was tried before");
     assert_eq!(String::from_utf8_lossy(&said.stdout), "https 127.0.0.1");
 
-    // More clients than Apache has processes; the last is a curl behind nginx with TLS.
+    // More clients than Apache has processes; the last is a curl that connects through nginx with
+    // TLS.
     let mut clients: Vec<Client> = (0..6)
         .map(|_| {
             let mut client = Client::open(edge, "localhost");

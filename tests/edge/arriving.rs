@@ -1,4 +1,4 @@
-//! Request bodies that go to the backend while they arrive.
+//! Request bodies that the edge streams to the backend while they arrive.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -11,18 +11,18 @@ use fermata_testkit::{Directory, deadline, wait_until};
 
 use crate::own::Own;
 
-/// What a client is held with at most: bodies beyond it are not waited for.
+/// Maximum size of the body of a held request; the edge does not buffer more.
 const HELD_BYTES_MAX: usize = 100_000;
-/// More than all buffers between a client and a backend that reads nothing.
+/// Size larger than all buffers between a client and a backend that does not read.
 const TOO_MUCH_BYTES: usize = 256 * 1024 * 1024;
-/// How long nothing is taken before it counts as never.
+/// How long no byte may be read until the test treats the transfer as blocked.
 const STILL: Duration = Duration::from_secs(2);
-/// How often something is tried that depends on what the kernel has ready at once.
+/// Number of tries where the result depends on the bytes that the kernel has ready.
 const BURSTS: usize = 20;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone";
 
-/// An edge in front of a backend that the test itself is.
+/// Starts an edge whose backend is the test.
 fn start() -> (Own, TcpListener) {
     start_with(&[])
 }
@@ -47,7 +47,7 @@ fn connect(own: &Own) -> TcpStream {
     client
 }
 
-/// The head of a request, in lower case.
+/// Reads the head of a request, in lower case.
 fn read_head(reader: &mut impl BufRead) -> String {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -69,7 +69,7 @@ fn content(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at / 7 % 251) as u8).collect()
 }
 
-/// Sends a body in small pieces, slower than 16 KiB a second; the status of the answer.
+/// Sends a body in small pieces, slower than 16 KiB per second, and returns the response status.
 fn upload_slowly(arguments: &[&str]) -> String {
     let (own, backend) = start_with(arguments);
     let serving = std::thread::spawn(move || {
@@ -107,7 +107,7 @@ fn upload_slowly(arguments: &[&str]) -> String {
 fn a_body_may_come_slowly() {
     let slow = upload_slowly(&["--body-timeout-ms", "1000"]);
     assert!(slow.contains(" 200 "), "{slow}");
-    // As a server that serves nobody but its own.
+    // The limits that a server applies to its own clients.
     let fast = ["--body-timeout-ms", "1000", "--body-rate-min", "16384"];
     let refused = upload_slowly(&fast);
     assert!(refused.contains(" 408 "), "{refused}");
@@ -142,7 +142,7 @@ fn a_large_body_is_sent_on_before_it_is_whole() {
     assert_eq!(arrived, rest);
     origin.get_mut().write_all(OK).expect("answered");
     assert!(read_answer(&mut client).ends_with("done"));
-    // Both connections go on.
+    // Both connections stay usable.
     client
         .write_all(b"GET /two HTTP/1.1\r\nHost: a\r\n\r\n")
         .expect("sent");
@@ -202,7 +202,7 @@ fn a_small_body_is_waited_for() {
     client
         .write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc")
         .expect("sent");
-    // Another request goes through all of it, so the first had its turn.
+    // This request completes, so the edge has also processed the first one.
     let mut other = connect(&own);
     other
         .write_all(b"GET /other HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -237,7 +237,7 @@ fn a_backend_that_reads_nothing_makes_its_client_wait() {
     let piece = content(64 * 1024);
     let has_waited = (0..TOO_MUCH_BYTES / piece.len()).any(|_| client.write_all(&piece).is_err());
     assert!(has_waited, "all of it was taken");
-    // The others do not wait.
+    // Other requests do not wait.
     let mut origin = accept(&backend);
     let mut other = connect(&own);
     other
@@ -247,7 +247,7 @@ fn a_backend_that_reads_nothing_makes_its_client_wait() {
     assert!(read_head(&mut second).starts_with("get /other "));
     second.get_mut().write_all(OK).expect("answered");
     assert!(read_answer(&mut other).ends_with("done"));
-    // Who leaves takes the request along.
+    // If the client disconnects, the edge cancels the request to the backend.
     drop(client);
     let mut left = Vec::new();
     let _ = origin.read_to_end(&mut left);
@@ -262,7 +262,7 @@ fn a_backend_that_stops_reading_has_as_long_as_one_that_does_not_answer() {
     client.write_all(head.as_bytes()).expect("sent");
     let mut writer = client.try_clone().expect("a socket");
     let writing = std::thread::spawn(move || {
-        // It may be told to stop.
+        // The write fails if the edge stops the upload.
         let _ = writer.write_all(&content(TOO_MUCH_BYTES / 16));
     });
     let origin = accept(&backend);
@@ -291,7 +291,7 @@ fn a_client_that_pauses_is_not_the_backend_s_fault() {
     origin
         .read_exact(&mut arrived[..start.len()])
         .expect("what was sent so far");
-    // Longer than the backend would have.
+    // Longer than the time-out of the backend.
     std::thread::sleep(STILL);
     client.write_all(rest).expect("sent");
     origin
@@ -415,7 +415,8 @@ fn a_conversation_that_ends_while_it_begins_leaves_no_connection() {
         let chunk =
             |bytes: usize| [format!("{bytes:x}\r\n").into_bytes(), vec![b'a'; bytes]].concat();
         let head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
-        // Nearly as much as is collected; then what goes beyond that, and what nobody can read, at once.
+        // First nearly as much as the edge collects, then more than that, or malformed bytes, in
+        // one write.
         client
             .write_all(&[&head[..], &chunk(99_000), b"\r\n"].concat())
             .expect("sent");

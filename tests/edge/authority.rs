@@ -1,4 +1,5 @@
-//! Backends over https with certificates of a private authority, which want to see a certificate of the edge.
+//! HTTPS backends with certificates of a private authority that request a client certificate from
+//! the edge.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -25,7 +26,7 @@ fn openssl(folder: &Path, arguments: &str) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
 
-/// An authority, and certificates of it for a server and for the edge.
+/// Creates an authority and its certificates for a server and for the edge.
 fn make_certificates(folder: &Directory) -> bool {
     folder.write("server.ext", "subjectAltName=DNS:localhost");
     folder.write("edge.ext", "extendedKeyUsage=clientAuth");
@@ -98,7 +99,8 @@ fn a_backend_of_a_private_authority_sees_who_asks() {
     let answer = edge.get("/");
     assert_eq!((answer.status, answer.text()), (200, "CN=edge"));
 
-    // One file may have both, and a setting the authorities of all.
+    // One file may contain both certificate and key, and a setting names the authorities for all
+    // routes.
     let both =
         ["edge.crt", "edge.key"].map(|name| std::fs::read_to_string(path(name)).expect("made"));
     folder.write("both.pem", both.concat());
@@ -108,10 +110,10 @@ fn a_backend_of_a_private_authority_sees_who_asks() {
     let answer = edge.get("/");
     assert_eq!((answer.status, answer.text()), (200, "CN=edge"));
 
-    // The backend refuses who shows nothing.
+    // The backend rejects clients without a certificate.
     let edge = Own::start(&["--route", &format!("* {target},{ca}")]);
     assert_eq!(edge.get("/").status, 400);
-    // The machine's own authorities know nothing of it.
+    // The system's authorities do not include the private one.
     let edge = Own::start(&["--route", &format!("* {target},{own}")]);
     assert_eq!(edge.get("/").status, 502);
     edge.wait_for_log("certificate");

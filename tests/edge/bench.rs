@@ -1,4 +1,4 @@
-//! What a case has at hand, and how all of them are run.
+//! The fixture that each case receives, and the runner of all cases.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,19 +14,20 @@ use crate::client::{Answer, Client};
 use crate::origin::{Origin, Reply, Request, ok};
 use crate::subject::{Kind, Subject};
 
-/// Cases at a time: most of them wait for a time-out most of the time.
+/// Number of cases that run concurrently. Most of them spend their time waiting for a time-out.
 const THREADS: usize = 8;
-/// Further tries of a case that has failed with Pushpin.
+/// Number of retries of a case that failed with Pushpin.
 const PUSHPIN_RETRIES: u32 = 2;
-/// Between two tries to reach a client that may not be held yet.
+/// Pause between two attempts to reach a client that may not be held yet.
 const PAUSE: Duration = Duration::from_millis(100);
-/// What reaches clients only to see whether they are held; no case has it in its messages.
+/// Content of probes, published to test if a client is held. No case uses it in its messages.
 pub const PROBE: &str = "~";
 
-/// One case: its name and what it does.
+/// A case: its name and its function.
 pub type Case = (&'static str, fn(&Bench));
 
-/// What a case has at hand. Everything of it lies below a path of its own, so cases run side by side.
+/// Fixture of a case. All its paths and channels start with the case's name, so cases can run
+/// concurrently.
 pub struct Bench<'a> {
     name: &'static str,
     subject: &'a Subject,
@@ -35,27 +36,27 @@ pub struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// What is tested.
+    /// The kind of server under test.
     pub fn kind(&self) -> Kind {
         self.subject.kind
     }
 
-    /// What is tested.
+    /// The server under test.
     pub fn subject(&self) -> &Subject {
         self.subject
     }
 
-    /// Answers the requests below this case's path.
+    /// Handles the requests below this case's path.
     pub fn origin(&self, answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) {
         self.origin.on(self.name, answer);
     }
 
-    /// The requests that have reached the origin.
+    /// Returns the requests that the origin has received.
     pub fn requests(&self) -> Vec<Request> {
         self.origin.seen(self.name)
     }
 
-    /// Waits until a request of this path has reached the origin.
+    /// Waits until the origin has received a request for this path.
     #[track_caller]
     pub fn wait_for_request(&self, rest: &str) {
         let end = Instant::now() + deadline();
@@ -66,28 +67,28 @@ impl Bench<'_> {
         }
     }
 
-    /// A path of this case.
+    /// Returns a path below this case's path.
     pub fn path(&self, rest: &str) -> String {
         format!("/{}{rest}", self.name)
     }
 
-    /// The name of a channel of this case.
+    /// Returns the name of a channel of this case.
     pub fn channel(&self, name: &str) -> String {
         format!("{}-{name}", self.name)
     }
 
-    /// A connection to the subject, as one to this host.
+    /// Opens a connection to the server under test, with this host name.
     pub fn client(&self, host: &str) -> Client {
         Client::open(self.subject.port, host)
     }
 
-    /// A GET of a path of this case.
+    /// Sends a GET for a path of this case.
     #[track_caller]
     pub fn get(&self, host: &str, rest: &str) -> Answer {
         self.client(host).get(&self.path(rest))
     }
 
-    /// Publishes items by the HTTP control port.
+    /// Publishes items to the HTTP control port.
     #[track_caller]
     pub fn publish(&self, items: Value) {
         let answer = self.control("/publish/", &json!({ "items": items }).to_string());
@@ -104,14 +105,15 @@ impl Bench<'_> {
         self.publish(json!([{"channel": self.channel(channel), "formats": {"http-stream": {"content": content}}}]));
     }
 
-    /// For cases that have every client ask its origin again: panics unless this one is listed as running alone.
+    /// Panics unless this case is listed as one that runs alone. Cases call it if they make every
+    /// client poll its origin.
     #[track_caller]
     pub fn assert_alone(&self) {
         let name = self.name;
         assert!(cases::ALONE.contains(&name), "cases::ALONE lacks {name}");
     }
 
-    /// A POST to the control port.
+    /// Sends a POST to the control port.
     #[track_caller]
     pub fn control(&self, path: &str, body: &str) -> Answer {
         if path == "/recover" {
@@ -125,7 +127,7 @@ impl Bench<'_> {
         )
     }
 
-    /// A stream of this case's path, past `start` and known to be held on the channel.
+    /// Opens a stream, reads up to `start` and waits until the edge holds it on the channel.
     #[track_caller]
     pub fn stream(&self, host: &str, rest: &str, channel: &str, start: &str) -> Client {
         let mut client = self.client(host);
@@ -137,7 +139,7 @@ impl Bench<'_> {
         client
     }
 
-    /// A stream on the channel "c" that the origin holds after "opened", as most cases want it.
+    /// Opens a stream that the origin holds on the channel "c" after the text "opened".
     #[track_caller]
     pub fn opened_stream(&self) -> Client {
         let channel = self.channel("c");
@@ -150,7 +152,7 @@ impl Bench<'_> {
         self.stream("plain.test", "/x", "c", "opened\n")
     }
 
-    /// Publishes probes until the client gets one.
+    /// Publishes probes until the client receives one.
     #[track_caller]
     pub fn probe(&self, client: &mut Client, channel: &str) {
         let end = Instant::now() + deadline();
@@ -164,7 +166,8 @@ impl Bench<'_> {
         panic!("nobody is held on {channel}");
     }
 
-    /// Publishes an item again and again until the client is answered: a long poll shows by nothing that it is held.
+    /// Publishes an item repeatedly until the client has a response, because a held long poll sends
+    /// no sign of being held.
     #[track_caller]
     pub fn publish_until_answered(&self, client: &mut Client, item: Value) -> Answer {
         let end = Instant::now() + deadline();
@@ -177,7 +180,8 @@ impl Bench<'_> {
         panic!("nobody is answered");
     }
 
-    /// Compares where Pushpin does now this and now that. The documentation has to name the case.
+    /// Asserts `fermata`'s result, or nothing for Pushpin, whose result varies. The documentation
+    /// must mention the case.
     #[track_caller]
     pub fn differs_at_times<T: PartialEq + std::fmt::Debug>(&self, actual: T, fermata: T) {
         if let Ok(mut differing) = self.differing.lock() {
@@ -188,7 +192,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Compares where the two are known to differ. The documentation has to name the case.
+    /// Asserts a result in which the two servers differ. The documentation must mention the case.
     #[track_caller]
     pub fn differs<T: PartialEq + std::fmt::Debug>(&self, actual: T, pushpin: T, fermata: T) {
         assert_ne!(pushpin, fermata, "no difference");
@@ -202,13 +206,15 @@ impl Bench<'_> {
     }
 }
 
-/// Runs all cases against a subject.
+/// Runs all cases against a server.
 ///
-/// Pushpin's cases that fail are run again, alone and with a Pushpin of their own: it ends now and then, with the clients
-/// of all cases, and at times leaves one request without an answer. Fermata gets one try.
+/// Cases that fail with Pushpin run again, alone and with a separate Pushpin process. Pushpin
+/// sometimes exits, which disconnects the clients of all cases, and sometimes leaves a request
+/// without a response. With Fermata each case runs once.
 ///
 /// # Panics
-/// Panics when one fails.
+///
+/// Panics if a case fails.
 pub fn run_all(subject: Subject) {
     let kind = subject.kind;
     let wanted = std::env::var("FERMATA_TEST_CASE").unwrap_or_default();
@@ -248,7 +254,7 @@ pub fn run_all(subject: Subject) {
     }
 }
 
-/// Runs cases side by side and returns those that failed.
+/// Runs cases concurrently and returns those that failed.
 fn run(
     subject: &Subject,
     cases: Vec<Case>,

@@ -1,5 +1,5 @@
-//! What an edge of several workers promises while a worker dies, while it is flooded, and at its bounds. Pushpin has no
-//! workers to kill and counts none of this, so these run against `fermata edge` alone.
+//! Tests an edge with several workers while a worker crashes, under floods and at its limits.
+//! Pushpin has no workers to kill and no metrics for this, so only `fermata edge` is tested.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::figures::{Running, figure, start, sum};
 use crate::origin::{Origin, Reply, Request, ok, text};
 use crate::zmq::Zmq;
 
-/// Clients held while a worker dies.
+/// Number of held clients when a worker crashes.
 const HOLDS: usize = 2_000;
-/// How often one dies.
+/// Number of crashes.
 const DEATHS: usize = 3;
-/// For what must not come.
+/// How long the tests wait to see that nothing arrives.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// Open descriptors of a process, and its mappings of shared memory.
+/// Returns the number of open descriptors of a process and of its shared memory mappings.
 fn resources(pid: u32) -> (usize, usize) {
     let fds = std::fs::read_dir(format!("/proc/{pid}/fd"))
         .expect("our own process")
@@ -49,7 +49,7 @@ fn item(channel: &str, id: &str, prev_id: Option<&str>) -> Value {
     item
 }
 
-/// A client's request, past the beginning of its answer.
+/// Sends a request and reads the response up to `start`.
 fn stream(edge: &Running, path: &str, start: &str) -> Client {
     let mut client = Client::open(edge.port, "localhost");
     client.send("GET", path, &[], b"");
@@ -79,7 +79,7 @@ fn a_worker_that_dies_takes_nobody_else_along() {
             (now.len() == 2 && !now.contains(&victim)).then_some(())
         });
         let count = clients.len();
-        // The kernel takes a ring apart, and with it the connections, after the process has ended.
+        // The kernel releases a ring, and then its connections, only after the process has exited.
         wait_until("the figures are those of the living", || {
             clients.retain_mut(|client| !client.has_ended(Duration::ZERO));
             (clients.len() < count && connected() == clients.len()).then_some(())
@@ -121,7 +121,7 @@ fn recovering_reaches_the_clients_of_all_workers() {
         ];
         ok(&hold, body)
     });
-    // So that the id is known, and nobody asks for being the first.
+    // Makes the channel's last id known, so that no client polls because its message is the first.
     publish(&edge, &json!([item("recover", "1", None)]));
     let mut clients: Vec<Client> = (0..16)
         .map(|_| stream(&edge, "/recover/first", "opened\n"))
@@ -155,7 +155,7 @@ fn what_waited_in_a_worker_that_died_is_delivered() {
     wait_until("publishers are served", || {
         std::net::TcpStream::connect(("127.0.0.1", edge.control)).ok()
     });
-    // What was delivered before is known still, and what waited follows.
+    // The edge still knows the delivered items; the waiting ones follow.
     assert_eq!(
         publish(&edge, &json!([first, item("c", "b;", Some("a;"))])),
         200
@@ -201,9 +201,10 @@ fn the_first_client_of_an_unknown_channel_catches_up_once() {
     let edge = start(&origin, &[]);
     let count = AtomicUsize::new(0);
     origin.on("first", move |request| {
-        let body = match is_link(request) {
-            true => format!("asked {}\n", count.fetch_add(1, Ordering::Relaxed)),
-            false => "opened\n".to_owned(),
+        let body = if is_link(request) {
+            format!("asked {}\n", count.fetch_add(1, Ordering::Relaxed))
+        } else {
+            "opened\n".to_owned()
         };
         let channel = format!(
             "f{}; prev-id=1",
@@ -257,7 +258,7 @@ fn origins_hear_of_clients_that_leave() {
         (told()[0].method.as_str(), told()[0].body.len()),
         ("POST", 0)
     );
-    // Answered and ended clients have not left.
+    // Clients whose response is complete or whose stream was closed do not count as disconnected.
     let close = json!([{"channel": "g", "http-stream": {"action": "close"}, "http-response": {"body": "x"}}]);
     while !polling.has_news(QUIET) {
         publish(&edge, &close);
@@ -270,7 +271,7 @@ fn origins_hear_of_clients_that_leave() {
     wait_until("it is asked", || {
         (origin.seen("gone").len() == 5).then_some(())
     });
-    // That it is held then cannot be seen from outside.
+    // The edge sends nothing while it holds the poll, so silence is the only sign.
     assert!(!another.has_news(QUIET));
     drop(another);
     wait_until("it is told", || (told().len() == 2).then_some(()));
@@ -313,13 +314,16 @@ fn a_link_that_hangs_or_breaks_is_tried_again() {
     let origin = Origin::start();
     let edge = start(&origin, &["--origin-response-timeout-ms=300".to_owned()]);
     let count = AtomicUsize::new(0);
-    origin.on("hang", move |request| match is_link(request) {
-        false => ok(&[("Grip-Link", "</hang/next>; rel=next")], "one "),
-        true => match count.fetch_add(1, Ordering::Relaxed) {
-            0 => Reply::Hang(Vec::new()),
-            1 => Reply::Close(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf".to_vec()),
-            _ => text("two"),
-        },
+    origin.on("hang", move |request| {
+        if is_link(request) {
+            match count.fetch_add(1, Ordering::Relaxed) {
+                0 => Reply::Hang(Vec::new()),
+                1 => Reply::Close(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf".to_vec()),
+                _ => text("two"),
+            }
+        } else {
+            ok(&[("Grip-Link", "</hang/next>; rel=next")], "one ")
+        }
     });
     let mut client = stream(&edge, "/hang/x", "one ");
     assert_eq!(client.read_end(), ("two".to_owned(), true));
@@ -341,7 +345,7 @@ fn what_exceeds_the_rate_is_dropped_and_counted() {
         .map(|at| json!({"channel": "c", "http-stream": {"content": format!("{at};")}}))
         .collect();
     assert_eq!(publish(&edge, &json!(items)), 200);
-    // In order, from the first on, as many as fit into the queue and the time.
+    // Numbers arrive in order from the first on, as many as fit into the queue and the time.
     let mut got = String::new();
     let numbers = |got: &str| -> Vec<usize> {
         let numbers = got.split_terminator(';');

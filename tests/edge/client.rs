@@ -1,4 +1,4 @@
-//! A client that reads what any of the two servers sends, and shows it unchanged.
+//! A client that reads the responses of both servers and returns them unchanged.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
@@ -13,21 +13,21 @@ use crate::bench::PROBE;
 pub struct Head {
     pub status: u16,
     pub reason: String,
-    /// As sent.
+    /// In the order and spelling received.
     pub headers: Vec<(String, String)>,
 }
 
-/// A whole answer.
+/// A complete response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
     pub head: Head,
     pub body: Vec<u8>,
-    /// Whether the body came to its end.
+    /// True if the body is complete.
     pub is_whole: bool,
 }
 
-/// How the body of a stream comes.
+/// Framing of a stream's body.
 #[derive(Debug)]
 enum Framing {
     Length(usize),
@@ -42,13 +42,13 @@ pub struct Client {
     host: String,
     inbox: Vec<u8>,
     framing: Framing,
-    /// Decoded bytes of a stream.
+    /// Decoded bytes of a stream that were not read yet.
     text: Vec<u8>,
     has_ended: bool,
 }
 
 impl Head {
-    /// The values of a header, joined.
+    /// Returns the values of a header, joined.
     pub fn header(&self, name: &str) -> Option<String> {
         let values: Vec<&str> = self
             .headers
@@ -61,19 +61,19 @@ impl Head {
 }
 
 impl Answer {
-    /// The values of a header, joined.
+    /// Returns the values of a header, joined.
     pub fn header(&self, name: &str) -> Option<String> {
         self.head.header(name)
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("UTF-8")
     }
 }
 
 impl Client {
-    /// Connects.
+    /// Connects to a port of this machine.
     #[track_caller]
     pub fn open(port: u16, host: &str) -> Self {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
@@ -88,13 +88,13 @@ impl Client {
         }
     }
 
-    /// A GET and its answer.
+    /// Sends a GET and returns the response.
     #[track_caller]
     pub fn get(&mut self, target: &str) -> Answer {
         self.request("GET", target, &[], b"")
     }
 
-    /// A request and its answer.
+    /// Sends a request and returns the response.
     #[track_caller]
     pub fn request(
         &mut self,
@@ -107,7 +107,7 @@ impl Client {
         self.read_answer(method == "HEAD")
     }
 
-    /// Sends a request, with the length of its body unless `headers` say how it is framed.
+    /// Sends a request. Adds a Content-Length unless `headers` define the framing.
     pub fn send(&mut self, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) {
         let mut text = format!("{method} {target} HTTP/1.1\r\nHost: {}\r\n", self.host);
         for (name, value) in headers {
@@ -123,17 +123,17 @@ impl Client {
         self.raw(&[text.as_bytes(), body].concat());
     }
 
-    /// Sends these bytes; a server may have closed meanwhile.
+    /// Sends raw bytes. Ignores errors, because the server may have closed the connection.
     pub fn raw(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
-    /// Whether anything arrives.
+    /// Returns true if bytes arrive or the connection closes within `patience`.
     pub fn has_news(&mut self, patience: Duration) -> bool {
         !self.inbox.is_empty() || self.has_ended || self.receive(patience).is_some()
     }
 
-    /// The status of an answer, if there is one.
+    /// Returns the status of a response, or `None` if none arrives in time.
     pub fn try_status(&mut self, patience: Duration) -> Option<u16> {
         while self.inbox.len() < 12 {
             self.receive(patience).filter(|len| *len > 0)?;
@@ -141,7 +141,7 @@ impl Client {
         std::str::from_utf8(&self.inbox[9..12]).ok()?.parse().ok()
     }
 
-    /// The head of an answer; the body is left to the methods for streams.
+    /// Reads the head of a response; the methods for streams read its body.
     #[track_caller]
     pub fn read_head(&mut self) -> Head {
         let end = loop {
@@ -159,7 +159,7 @@ impl Client {
         let text = String::from_utf8(text).expect("a head is UTF-8");
         let mut lines = text.trim_end().split("\r\n");
         let line = lines.next().unwrap_or_default();
-        // Pushpin has statuses of one digit, and of seven: those are zero here.
+        // Pushpin can send statuses of one or of seven digits; they become 0 here.
         let mut words = line.splitn(3, ' ').skip(1);
         let status = words.next().and_then(|code| code.parse::<u32>().ok());
         let status = status.map(|code| u16::try_from(code).unwrap_or_default());
@@ -187,7 +187,7 @@ impl Client {
         head
     }
 
-    /// The answer; interim ones are passed over.
+    /// Returns the final response; skips interim ones.
     #[track_caller]
     pub fn read_answer(&mut self, to_head: bool) -> Answer {
         let mut head = self.read_head();
@@ -222,7 +222,8 @@ impl Client {
         }
     }
 
-    /// Reads a stream's body until it has this; everything up to there, without probes.
+    /// Reads a stream's body until it contains `part`. Returns the text up to there, without
+    /// probes.
     #[track_caller]
     pub fn read_until(&mut self, part: &str) -> String {
         let end = Instant::now() + deadline();
@@ -244,7 +245,7 @@ impl Client {
         }
     }
 
-    /// Reads a stream's body until it has this, or has ended.
+    /// Reads a stream's body until it contains `part` or ends.
     #[track_caller]
     pub fn read_until_or_end(&mut self, part: &str) -> String {
         let end = Instant::now() + deadline();
@@ -262,7 +263,8 @@ impl Client {
         }
     }
 
-    /// Reads a stream's body to its end: what is left of it, and whether it ended as it should.
+    /// Reads a stream's body to its end. Returns the remaining text, and true if the framing ended
+    /// cleanly.
     #[track_caller]
     pub fn read_end(&mut self) -> (String, bool) {
         let mut is_clean = matches!(self.framing, Framing::UntilClose);
@@ -282,7 +284,8 @@ impl Client {
         (text, is_clean)
     }
 
-    /// Whether an answer's body comes to its proper end; `None`: it does not end at all.
+    /// Returns true if a body ends cleanly, false if it is cut off, `None` if it does not end in
+    /// time.
     pub fn ends_within(&mut self, patience: Duration) -> Option<bool> {
         let end = Instant::now() + patience;
         self.read_head();
@@ -299,7 +302,7 @@ impl Client {
         }
     }
 
-    /// Whether the stream has got a probe.
+    /// Returns true if the stream has received a probe.
     pub fn has_probe(&mut self, patience: Duration) -> bool {
         let end = Instant::now() + patience;
         loop {
@@ -314,30 +317,30 @@ impl Client {
         }
     }
 
-    /// What there is of a stream's body, after waiting this long for more.
+    /// Returns the received text of a stream's body after waiting up to `patience` for more.
     pub fn read_some(&mut self, patience: Duration) -> String {
         self.receive(patience);
         self.decode();
         String::from_utf8(std::mem::take(&mut self.text)).expect("UTF-8")
     }
 
-    /// Whether the other side has ended the connection, at most this long from now.
+    /// Returns true if the peer closes the connection within `patience`.
     pub fn has_ended(&mut self, patience: Duration) -> bool {
         while !self.has_ended && self.receive(patience).is_some() {}
         self.has_ended
     }
 
-    /// Sends nothing more.
+    /// Closes the sending side.
     pub fn end_side(&self) {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Whether the server has closed.
+    /// Returns true if the server has closed the connection.
     pub fn is_closed(&mut self) -> bool {
         self.receive(deadline()) == Some(0)
     }
 
-    /// The socket, for another protocol.
+    /// Returns the socket and its unread bytes, for another protocol.
     pub fn into_stream(self) -> (TcpStream, Vec<u8>) {
         (self.stream, self.inbox)
     }
@@ -348,7 +351,7 @@ impl Client {
         }
     }
 
-    /// Decodes what has arrived. True at the end of the body.
+    /// Decodes the bytes received. Returns true at the end of the body.
     fn decode(&mut self) -> bool {
         match &mut self.framing {
             Framing::Chunked(chunked) => {
@@ -370,7 +373,7 @@ impl Client {
         }
     }
 
-    /// Bytes received; zero at the end, `None` when the time is over.
+    /// Returns the number of bytes received, 0 at the end, `None` at a time-out.
     fn receive(&mut self, patience: Duration) -> Option<usize> {
         if self.has_ended {
             return Some(0);

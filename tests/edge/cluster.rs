@@ -1,4 +1,5 @@
-//! Edges in front of servers that share a log: each is told what all of them publish, once, however many tell it.
+//! Edges in front of servers that share a log. Each edge delivers every event of all servers once,
+//! although several servers post it.
 
 use fermata_testkit::{LogServer, Server, free_port, over_each_log, wait_until};
 use fermata_tests::health::wait_ready;
@@ -13,12 +14,12 @@ over_each_log!(
 );
 
 const HOST: &str = "php.test";
-/// How long a publisher waits where the test wants it to succeed: this machine may be busy.
+/// Publisher's time-out where the publish must succeed even on a busy machine.
 const PATIENT_MS: u64 = 30_000;
 
 struct Edge {
     subject: Subject,
-    /// The port of the server that it asks.
+    /// Port of the server that this edge requests from.
     origin: u16,
 }
 
@@ -37,7 +38,7 @@ impl Edge {
         format!("http://127.0.0.1:{}?key={key}", self.subject.control)
     }
 
-    /// A client that it holds, behind its position.
+    /// Opens a held client, after its position.
     fn client(&self, last_id: Option<&str>) -> Client {
         let mut client = Client::open(self.subject.port, HOST);
         let headers: Vec<(&str, &str)> = last_id.iter().map(|id| ("Last-Event-ID", *id)).collect();
@@ -58,7 +59,7 @@ fn server(log: &LogServer, port: u16, edges: &str) -> Server {
         .setting("metrics_listen", "http://127.0.0.1:0")
         .control()
         .start();
-    // A client that is held before has ids that the log does not know.
+    // A client that is held earlier receives ids that the log does not know.
     wait_ready(&server, 200);
     server
 }
@@ -69,7 +70,8 @@ fn wait_given(server: &Server, count: u64) {
     });
 }
 
-/// Publishes by each server in turn, and checks that each client gets every event once and in order.
+/// Publishes through each server in turn and checks that each client receives every event once, in
+/// order.
 fn check_order(servers: &[Server; 2], clients: &mut [Client]) -> Vec<String> {
     let ids: Vec<String> = (0..20)
         .map(|number| publish(&servers[number % 2], "a", &format!("event {number}")))
@@ -99,7 +101,7 @@ fn an_edge_of_each_server_is_told_what_all_publish(log: LogServer) {
         wait_given(server, 1);
     }
     let ids = check_order(&servers, &mut clients);
-    // A client that goes on at the other edge, whose server has the same ids.
+    // A client resumes at the other edge, whose server uses the same ids.
     let mut again = other.client(Some(&ids[9]));
     let text = again.read_until("data: event 19\n\n");
     assert_eq!(text.matches("data: event ").count(), 10, "{text}");

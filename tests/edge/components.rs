@@ -1,4 +1,5 @@
-//! What people have: the script of seed 001 under PHP-FPM, reached over FastCGI, and nginx in front of the edge.
+//! A common deployment: a script under PHP-FPM, reached over FastCGI, with nginx in front of the
+//! edge.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -31,16 +32,16 @@ if ($topic !== '') {
 "#;
 const EVENT: &str = "event: message\ndata: hello world\n\n";
 
-/// Processes that end with the test.
+/// Child processes, killed when the test ends.
 #[derive(Default)]
 pub struct Running(Vec<Child>);
 
 impl Running {
-    /// Starts one, whose output goes to a file.
+    /// Starts a process with its output redirected to a file.
     pub fn start(&mut self, command: &mut Command, log: &Path) {
         let log = fs::File::create(log).expect("a log");
         let errors = log.try_clone().expect("a log");
-        // A group of its own: Apache ends its whole group when it is told to end.
+        // A separate process group, because Apache stops its whole group.
         command.process_group(0).stdout(log).stderr(errors);
         let child = command.spawn();
         self.0.push(child.expect("it was looked at before"));
@@ -56,7 +57,7 @@ impl Drop for Running {
     }
 }
 
-/// The first block of this kind of a page of the documentation.
+/// Returns the first code block of this language on a page of the documentation.
 pub fn sample(page: &str, kind: &str) -> String {
     let path = workspace_root().join("docs").join(page);
     let text = fs::read_to_string(path).expect("a page");
@@ -65,7 +66,7 @@ pub fn sample(page: &str, kind: &str) -> String {
     format!("{block}\n")
 }
 
-/// The first program of these that is there.
+/// Returns the first of these programs that is installed.
 pub fn program(names: &[&'static str]) -> Option<&'static str> {
     let is_there = |name: &&&str| Path::new(*name).exists();
     names.iter().find(is_there).copied()
@@ -129,19 +130,20 @@ fn php_fpm_behind_the_edge_behind_nginx() {
         };
         (connected == [true; 3] && answers() == "missing parameter: topic\n").then_some(())
     });
-    // The handler of the documentation.
+    // The handler in the documentation.
     let mut client = Client::open(edge, "localhost");
     client.send("GET", "/held.php", &[], b"");
     assert_eq!(client.read_head().status, 200);
     client.read_until("event: message\ndata: welcome\n\n");
-    // An answer without body lets its child go, of which there are two.
+    // A response without body releases its PHP-FPM child, of which there are two.
     for _ in 0..6 {
         let mut client = Client::open(edge, "localhost");
         assert_eq!(client.get("/stream.php?empty=1").status, 204);
         let head = client.request("HEAD", "/stream.php", &[], b"");
         assert_eq!(head.status, 200);
     }
-    // All at once: no child stays with one worker while requests of the other wait for it.
+    // Concurrent requests: no child stays bound to one worker while requests of the other wait for
+    // it.
     let mut crowd: Vec<Client> = (0..12)
         .map(|_| {
             let mut client = Client::open(edge, "localhost");
@@ -152,7 +154,8 @@ fn php_fpm_behind_the_edge_behind_nginx() {
     for client in &mut crowd {
         assert_eq!(client.read_head().status, 200);
     }
-    // More clients than children of PHP-FPM, so that held ones take none; some through nginx, over both workers.
+    // More clients than PHP-FPM has children, to show that held clients occupy none. Some connect
+    // through nginx; both workers get clients.
     let mut clients: Vec<Client> = (0..8)
         .map(|at| {
             let mut client = Client::open(if at % 2 == 0 { edge } else { front }, "localhost");

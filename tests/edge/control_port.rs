@@ -1,4 +1,5 @@
-//! Who may publish by the control port: its key, its Unix socket, what is said of neither; and the user of workers.
+//! Access to the control port: its key, its Unix socket and the log lines about both; and the user
+//! of the workers.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -36,7 +37,7 @@ fn said(output: &Output) -> String {
         .concat()
 }
 
-/// What the library says of one item to this address.
+/// Publishes one item to this address with the PHP library and returns the library's output.
 fn publish_by_library(address: &str) -> String {
     let php = Php::new(&[]).arg(fixture_path("grip-publish"));
     let output = php.arg("room").arg("by the library").arg(address).run();
@@ -56,7 +57,7 @@ fn a_publisher_without_the_key_publishes_nothing() {
     let (_origin, route) = origin();
     let folder = Directory::new();
     let file = folder.join("control.key");
-    // As a file has secrets: in hexadecimal.
+    // Secrets in files are hexadecimal.
     let hex: String = KEY.bytes().map(|byte| format!("{byte:02x}")).collect();
     std::fs::write(&file, hex).expect("a file");
     let arguments = ["--control-key", "file:control.key", "--route", &route];
@@ -110,7 +111,7 @@ fn a_publisher_without_the_key_publishes_nothing() {
 #[test]
 fn a_slow_body_keeps_no_place_at_the_control_port() {
     let (_origin, route) = origin();
-    // However long bodies of clients may take.
+    // Time limits for the bodies of clients do not apply.
     let own = Own::start(&[
         "--route",
         &route,
@@ -125,7 +126,7 @@ fn a_slow_body_keeps_no_place_at_the_control_port() {
         let head = b"POST /publish/ HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n";
         let end = std::time::Instant::now() + fermata_testkit::deadline();
         let mut next = &head[..];
-        // Fast enough for body_rate_min, until the edge has closed.
+        // Sends faster than `body_rate_min` until the edge closes the connection.
         while std::io::Write::write_all(&mut writer, next).is_ok() {
             assert!(std::time::Instant::now() < end, "it is never closed");
             std::thread::sleep(std::time::Duration::from_millis(20));
@@ -136,7 +137,7 @@ fn a_slow_body_keeps_no_place_at_the_control_port() {
     stream
         .set_read_timeout(Some(fermata_testkit::deadline()))
         .expect("a socket");
-    // It may be reset behind its answer, since more of the body comes.
+    // The connection may be reset after the response, because more of the body arrives.
     let _ = std::io::Read::read_to_end(&mut &stream, &mut answer);
     let answer = String::from_utf8_lossy(&answer);
     assert!(
@@ -190,7 +191,7 @@ fn a_control_port_for_everybody_is_warned_of() {
     }
 }
 
-/// The user of a process.
+/// Returns the user id of a process.
 fn user_of(pid: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
@@ -213,14 +214,14 @@ fn workers_become_the_user_that_is_named() {
     };
     let (_origin, route) = origin();
     let folder = Directory::new();
-    // Of root alone: what workers are to know of it, the edge has read before.
+    // Only root may read the file; the edge reads it before it starts workers.
     let file = folder.join("control.key");
     std::fs::write(&file, "81f3").expect("a file");
     let secret = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(&file, secret).expect("our file");
     let mut arguments = vec!["--user", "nobody", "--workers", "2", "--route", &route];
     arguments.extend(["--control-key", "file:control.key"]);
-    // Workers speak with each other over sockets that root has made.
+    // Workers communicate over sockets that root has created.
     arguments.extend(["--zmq-stats", "ipc://stats.sock"]);
     let own = Own::start_in(folder, &arguments);
     wait_until("workers are that user", || {

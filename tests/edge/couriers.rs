@@ -1,4 +1,4 @@
-//! What `php server.php` tells edges when its first worker is gone, or all of them are.
+//! Delivery from `php server.php` to edges after its first worker, or every worker, was replaced.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use fermata_testkit::{Server, Signal, free_port, send_signal, wait_until};
 use fermata_tests::{fixture_path, publish};
 use serde_json::Value;
 
-/// A control port that takes everything, while it is there.
+/// A control port that accepts every publish while it exists.
 struct Port {
     number: u16,
     ids: Arc<Mutex<Vec<String>>>,
@@ -51,13 +51,13 @@ impl Port {
 
 impl Drop for Port {
     fn drop(&mut self) {
-        // A client without a request ends it.
+        // A connection without a request stops the thread.
         drop(TcpStream::connect(("127.0.0.1", self.number)));
         let _ = self.serving.take().map(thread::JoinHandle::join);
     }
 }
 
-/// The items of one request, which is answered; `None`: there is none.
+/// Reads one request, responds to it and returns its items; `None` if there is no request.
 fn take(mut socket: &TcpStream) -> Option<Value> {
     let mut reader = BufReader::new(socket);
     let (mut length, mut line) = (None, String::new());
@@ -91,7 +91,7 @@ fn a_worker_in_place_of_the_first_goes_on_where_it_was() {
         assert!(send_signal(worker, Signal::Kill), "it runs");
         worker = server.wait_replaced(0, worker);
     };
-    // Nobody was told anything as yet.
+    // No edge has received anything yet.
     let first = publish(&server, "c", "1");
     replace();
     let port = Port::open(number);
@@ -101,10 +101,10 @@ fn a_worker_in_place_of_the_first_goes_on_where_it_was() {
     let seen = server.log().lines_from(0).len();
     drop(port);
     let third = publish(&server, "c", "3");
-    // By then it has written down what was taken.
+    // The worker has stored its position by then.
     server.log().wait_for(seen, "events wait for an edge");
     replace();
-    // What the first ones have got is not told again.
+    // Events that were delivered before are not sent again.
     Port::open(number).wait_for(&[&third]);
 }
 
@@ -116,7 +116,7 @@ fn what_is_published_when_the_first_worker_has_ended_is_told() {
     let mut late = server.connect_to(second);
     let sent = late.try_send_request("POST", "/publish-later/1000/c", &[], b"late");
     sent.expect("a request");
-    // Its handler waits by then.
+    // Its handler is waiting by then.
     assert_eq!(server.connect_to(second).get("/pid").status(), 200);
     server.signal(Signal::Terminate);
     let id = late.read_response().text().to_string();
@@ -131,7 +131,7 @@ fn what_clients_of_pusher_and_mercure_alone_get_is_told_no_edge() {
         .workers(2)
         .setting("grip_url", format!("http://127.0.0.1:{}", port.number))
         .start();
-    // Each is also an update of Mercure, which is a record of its own.
+    // Each publish is also a Mercure update, which is a separate record.
     let ids = [1, 2, 3].map(|number| {
         let response = server.connect().post("/publish", format!("{number}"));
         assert_eq!(response.status(), 200, "{}", response.text());

@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::components::Running;
 use crate::subject::{Kind, SIG_KEY, Subject};
 
-/// Pinned, so that a failure is ours.
+/// Pinned, so that a new release cannot break the test.
 const PACKAGES: [&str; 5] = [
     "django-eventstream==5.3.4",
     "django-grip==3.5.2",
@@ -19,7 +19,7 @@ const PACKAGES: [&str; 5] = [
 ];
 const HOST: &str = "django.test";
 
-/// A stream of events behind the edge, past its beginning.
+/// Opens a stream of events behind the edge and reads its beginning.
 fn stream(edge: &Subject, headers: &[(&str, &str)]) -> Client {
     let mut client = Client::open(edge.port, HOST);
     client.send("GET", "/events/", headers, b"");
@@ -67,7 +67,8 @@ fn django_eventstream(kind: Kind) {
         assert_eq!(answer.status, 200, "{}", answer.text());
     };
 
-    // The first event of a channel has no event before it, so that nobody can miss it: it is there before.
+    // The first event of a channel has no predecessor, so no client can detect its loss. It is
+    // stored before the client connects.
     send("send", "first");
     let mut client = stream(&edge, &[]);
     send("send", "second");
@@ -76,14 +77,15 @@ fn django_eventstream(kind: Kind) {
             .read_until(&event(2, "second"))
             .ends_with(&event(2, "second"))
     );
-    // One whose publish got lost: the next one shows it by its prev-id, and the next link has it.
+    // An event whose publish was lost: the next event's prev-id reveals the gap, and the next link
+    // request returns it.
     send("store", "third");
     send("send", "fourth");
     let both = event(3, "third") + &event(4, "fourth");
     assert_eq!(client.read_until(&both), both);
     send("send", "fifth");
     assert_eq!(client.read_until(&event(5, "fifth")), event(5, "fifth"));
-    // Who comes back gets what was missed, and goes on.
+    // A client that reconnects receives the missed events, then live ones.
     let mut again = stream(&edge, &[("Last-Event-ID", "news:2")]);
     let missed = both + &event(5, "fifth");
     assert_eq!(again.read_until(&missed), missed);

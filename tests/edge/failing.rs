@@ -1,4 +1,5 @@
-//! A backend that answers and fails as the path of a request says: `/KIND/FAULT/NUMBER`, by HTTP, FastCGI and ZHTTP.
+//! A backend that fails as specified by the path of a request, `/KIND/FAULT/NUMBER`, over HTTP,
+//! FastCGI and ZHTTP.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,15 +17,15 @@ use crate::origin::{Origin, Reply, Request, answer};
 use crate::socket;
 use crate::zmq::Zmq;
 
-/// How long it takes where it is slow.
+/// Delay of a slow response.
 pub const SLOW: Duration = Duration::from_millis(300);
-/// How long a connection without a request stays.
+/// How long a connection without a request stays open.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Larger than all buffers on the way.
+/// Size larger than all buffers between backend and client.
 const LARGE_BYTES: usize = 12 * 1024 * 1024;
-/// The first clients whose leaving is heard of whatever their number.
+/// Number of the first clients whose disconnect is always reported.
 const HEARD_MAX: usize = 100;
-/// The FastCGI records that matter here.
+/// FastCGI record types that the backend uses.
 const END_REQUEST: u8 = 3;
 const PARAMS: u8 = 4;
 const STDIN: u8 = 5;
@@ -32,20 +33,20 @@ const STDOUT: u8 = 6;
 
 type Headers = Vec<(&'static str, String)>;
 
-/// What becomes of an answer.
+/// Fault of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     Quick,
     Slow,
-    /// The connection ends without a byte.
+    /// The connection closes without a byte.
     Dying,
-    /// It ends in the middle.
+    /// The connection closes in the middle.
     Early,
-    /// It is reset in the middle.
+    /// The connection is reset in the middle.
     Reset,
-    /// Nothing comes any more from the middle on.
+    /// No more bytes follow after the middle.
     Still,
-    /// Nothing comes.
+    /// No bytes are sent.
     Never,
 }
 
@@ -60,7 +61,7 @@ impl Fault {
         Fault::Never,
     ];
 
-    /// Whether the client gets an answer.
+    /// Returns true if the client receives a response.
     pub fn answers(self) -> bool {
         matches!(self, Fault::Quick | Fault::Slow)
     }
@@ -75,7 +76,7 @@ impl Fault {
         format!("{self:?}").to_ascii_lowercase()
     }
 
-    /// An answer with this fault.
+    /// Returns a response with this fault.
     fn reply(self, headers: &[(&'static str, String)], body: Vec<u8>) -> Reply {
         let bytes = answer(200, headers, &body, false);
         match self {
@@ -88,7 +89,7 @@ impl Fault {
         }
     }
 
-    /// Says as much of this as the fault allows.
+    /// Sends as many bytes as the fault allows.
     fn fail(self, mut stream: TcpStream, bytes: &[u8]) {
         let _ = stream.set_read_timeout(None);
         let half = &bytes[..bytes.len() / 2];
@@ -120,7 +121,7 @@ fn until_end(stream: &mut TcpStream) {
     while stream.read(&mut buffer).is_ok_and(|len| len > 0) {}
 }
 
-/// The backend. It serves until the process ends, but for the ports of ZHTTP, which it leaves when it is dropped.
+/// The backend. It serves until the process exits; its ZHTTP ports close when it is dropped.
 pub struct Failing {
     origin: Origin,
     pub http: u16,
@@ -163,7 +164,7 @@ impl Failing {
                 headers(&[("Grip-Hold", "stream"), ("Grip-Channel", "c")]),
                 2_000,
             ),
-            // What tells that a client is gone is answered, too.
+            // Notifications about disconnected clients also receive a response.
             ("gone", Vec::new(), 0),
         ];
         for (kind, headers, bytes) in bodies {
@@ -197,13 +198,13 @@ impl Failing {
         }
     }
 
-    /// Whether there was a request by HTTP for this path.
+    /// Returns true if an HTTP request for this path was received.
     pub fn has_been_asked(&self, path: &str) -> bool {
         let kind = path.split('/').nth(1).unwrap_or_default();
         self.origin.seen(kind).iter().any(|it| it.target == path)
     }
 
-    /// Serves what an edge asks at this port of its own, and again when that edge has gone.
+    /// Serves the edge's ZHTTP requests at a separate port, and reconnects when the edge restarts.
     pub fn serve_zhttp(&self, port: u16) {
         let has_ended = Arc::clone(&self.has_ended);
         thread::spawn(move || {
@@ -215,7 +216,7 @@ impl Failing {
                         socket.answer_or_not(zhttp);
                     }
                 };
-                // It panics when its connection ends.
+                // Panics when its connection closes.
                 if !is_there || catch_unwind(AssertUnwindSafe(serve)).is_err() {
                     thread::sleep(Duration::from_millis(20));
                 }
@@ -224,7 +225,8 @@ impl Failing {
     }
 }
 
-/// Held as one whose items are looked at one by one. That some have left nobody wants to hear.
+/// Holds a client with a filter that requests a decision for every item, without notification of
+/// disconnects.
 fn filtered(request: &Request) -> Reply {
     let number = request.target.rsplit('/').next();
     let number: usize = number.and_then(|it| it.parse().ok()).unwrap_or_default();
@@ -243,7 +245,8 @@ fn filtered(request: &Request) -> Reply {
     Fault::of(&request.target).reply(&headers, vec![b'x'; 2_000])
 }
 
-/// `link`: held, and asks the link every second; `next`: goes on with it at once. The fault is that of the link.
+/// `link` holds the client and polls the link every second; `next` requests it immediately. The
+/// fault applies to the link's response.
 fn linked(kind: &str, request: &Request) -> Reply {
     let fault = Fault::of(&request.target).word();
     let link = format!("</linked/{fault}/0>; rel=next; timeout=1");
@@ -255,7 +258,7 @@ fn linked(kind: &str, request: &Request) -> Reply {
     Fault::Quick.reply(&headers, vec![b'x'; 2_000])
 }
 
-/// An echo that ends with its second message; other faults are of the handshake.
+/// A WebSocket echo that closes after the second message. Other faults apply to the handshake.
 fn on_socket(request: &Request) -> Reply {
     let fault = Fault::of(&request.target);
     if fault == Fault::Slow {
@@ -274,17 +277,18 @@ fn on_socket(request: &Request) -> Reply {
     })
 }
 
-/// The same by requests.
+/// A WebSocket echo over HTTP requests.
 fn on_events(request: &Request) -> Reply {
     let body = request.body.clone();
-    let body = match body.starts_with(b"TEXT") || body.starts_with(b"OPEN") {
-        true => body,
-        false => Vec::new(),
+    let body = if body.starts_with(b"TEXT") || body.starts_with(b"OPEN") {
+        body
+    } else {
+        Vec::new()
     };
     let events = ("Content-Type", "application/websocket-events".to_owned());
     let fault = Fault::of(&request.target);
     match fault {
-        // What a socket says later is answered sometimes.
+        // Later events of a socket receive a response only with some faults.
         fault if !body.starts_with(b"OPEN") && !fault.answers() => fault.reply(&[events], body),
         fault => fault.reply(&[events], body),
     }
@@ -306,7 +310,7 @@ fn zhttp(request: &Value) -> Option<Value> {
     })
 }
 
-/// Serves one request of FastCGI.
+/// Serves one FastCGI request.
 fn serve_fastcgi(mut stream: TcpStream) {
     let mut params = Vec::new();
     loop {

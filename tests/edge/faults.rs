@@ -1,4 +1,4 @@
-//! Whose fault it is that a target is not asked: what one request is to blame for puts no target out.
+//! Marks a target as down only for its own faults, never for a fault caused by a request.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::origin::{Origin, Reply, text};
 use crate::own::Own;
 use crate::socket;
 
-/// As many requests as would put a target out, and one more.
+/// One more than the number of failures that mark a target as down.
 const TRIES: usize = 4;
 
 fn up(own: &Own, target: &str) -> Option<u64> {
@@ -20,7 +20,7 @@ fn up(own: &Own, target: &str) -> Option<u64> {
     ))
 }
 
-/// A backend that answers with a text, and WebSockets with an echo.
+/// Starts a backend that returns a text and echoes WebSocket messages.
 fn other() -> Origin {
     let origin = Origin::start();
     for name in ["x", "favicon.ico"] {

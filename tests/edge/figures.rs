@@ -1,4 +1,5 @@
-//! Figures of several workers as Pushpin's users read them: by Prometheus, and by the stats socket.
+//! Metrics of several workers through the interfaces that Pushpin's users read: Prometheus and the
+//! stats socket.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,9 +17,9 @@ use crate::own::children;
 use crate::socket::open;
 use crate::zmq::Zmq;
 
-/// Clients held at once, more than one for each worker.
+/// Number of held clients, more than one for each worker.
 const CLIENTS: u64 = 6;
-/// So many that each worker has some.
+/// Number of clients, large enough that each worker has some.
 const CLIENTS_OF_BOTH: u64 = 32;
 
 struct Edge(Child);
@@ -30,14 +31,14 @@ impl Drop for Edge {
     }
 }
 
-/// The value of a figure, by its whole name.
+/// Returns the value of a metric by its full name.
 pub fn figure(port: u16, name: &str) -> Option<u64> {
     let answer = Client::open(port, "localhost").get("/metrics");
     let mut lines = answer.text().lines();
     lines.find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
-/// A figure of all workers together, of the series with this label.
+/// Returns the sum of a metric over all workers, for the series with this label.
 pub fn sum(port: u16, name: &str, label: &str) -> u64 {
     let answer = Client::open(port, "localhost").get("/metrics");
     let lines = answer.text().lines();
@@ -55,7 +56,7 @@ pub struct Running {
     pub control: u16,
 }
 
-/// An edge of two workers in front of a backend that holds everybody on the channel `c`.
+/// Starts an edge with two workers and a backend that holds every client on the channel `c`.
 pub fn start(origin: &Origin, arguments: &[String]) -> Running {
     origin.on("figures", |_| {
         ok(
@@ -86,7 +87,7 @@ pub fn start(origin: &Origin, arguments: &[String]) -> Running {
     running
 }
 
-/// The same with the sockets of Pushpin's commands and, below `/over`, WebSockets over HTTP.
+/// Starts such an edge with Pushpin's command sockets and, below `/over`, WebSockets over HTTP.
 fn start_with_commands(origin: &Origin, commands: &Path) -> Running {
     start(
         origin,
@@ -101,17 +102,17 @@ fn start_with_commands(origin: &Origin, commands: &Path) -> Running {
 }
 
 impl Running {
-    /// Of the master.
+    /// Returns the process id of the master.
     pub fn pid(&self) -> u32 {
         self.edge.0.id()
     }
 
-    /// The processes that serve, the oldest first.
+    /// Returns the process ids of the workers, the oldest first.
     pub fn workers(&self) -> Vec<u32> {
         children(self.pid())
     }
 
-    /// So many that are held.
+    /// Opens `count` held clients.
     pub fn clients(&self, count: u64) -> Vec<Client> {
         let held = (0..count).map(|_| {
             let mut client = Client::open(self.port, "localhost");
@@ -170,7 +171,7 @@ fn prometheus_reads_the_names_of_pushpin() {
     });
 }
 
-/// The next packet: its kind and fields.
+/// Receives the next packet and returns its kind and fields.
 fn packet(stats: &mut Zmq) -> (String, Value) {
     let text = String::from_utf8(stats.receive().concat()).expect("UTF-8");
     let (kind, fields) = text.split_once(" J").expect("kind and fields");
@@ -208,7 +209,8 @@ fn the_stats_socket_tells_of_the_clients_of_all_workers() {
             (kind, fields) => has_channel |= kind == "sub" && fields["mode"] == "stream",
         }
     }
-    // Of clients and channels it is told in one order, so all of them are counted by now but the last of each worker.
+    // Packets about clients and channels arrive in order, so by now all are counted except the last
+    // of each worker.
     let mut count = 0;
     while count < CLIENTS {
         edge.publish();
@@ -227,7 +229,7 @@ fn the_stats_socket_tells_of_the_clients_of_all_workers() {
             break;
         }
     }
-    // Each worker has some of them, and one is asked.
+    // Each worker has some of the connections; only one worker receives the request.
     let asked: Vec<String> = ids
         .iter()
         .map(|id| id.trim_matches('"').to_owned())
@@ -273,7 +275,7 @@ fn routes_are_reported_by_themselves_and_in_bytes() {
     let mut client = Client::open(edge.port, "localhost");
     assert_eq!(client.request("POST", "/plain", &[], BODY).body, ANSWER);
     let _clients = edge.clients(CLIENTS);
-    // By route and field, added up; of connections the most.
+    // Sums by route and field; for connections, the maximum.
     let mut sums = std::collections::BTreeMap::new();
     let mut sum = |wanted: &[(&str, &str, u64)], and: &dyn Fn()| loop {
         and();
@@ -314,12 +316,12 @@ fn routes_are_reported_by_themselves_and_in_bytes() {
         ("", "report.client-content-bytes-received", 1_000),
     ];
     sum(&wanted, &|| {});
-    // Each item counts once for each client: "opened" at the beginning, and "one" for as many as there are.
+    // Each item counts once per client: "opened" at the start and "one" for every held client.
     let sent = CLIENTS * 7 + 3;
     let published = [
         ("r", "report.sent", CLIENTS),
         ("r", "report.received", 1),
-        // Three bytes are two blocks.
+        // Three bytes count as two blocks.
         ("r", "report.blocks-received", 2),
         ("r", "report.blocks-sent", 2 * CLIENTS),
         ("", "report.blocks-sent", 2 * CLIENTS),
@@ -352,7 +354,7 @@ fn routes_are_reported_by_themselves_and_in_bytes() {
     }
 }
 
-/// Sends a command; its reply.
+/// Sends a command and returns its reply.
 pub fn command(socket: &Path, method: &str, args: Value) -> Value {
     let mut socket = Zmq::unix(socket, Socket::Req);
     socket.send(&[b"", &request("7", method, args.into())]);
@@ -360,7 +362,7 @@ pub fn command(socket: &Path, method: &str, args: Value) -> Value {
     decode(&reply).expect("a packet").0.to_json()
 }
 
-/// How many of these connections the edge has.
+/// Returns how many of these connections the edge has.
 fn there(commands: &Path, ids: &[impl AsRef<str>]) -> usize {
     let ids: Vec<&str> = ids.iter().map(AsRef::as_ref).collect();
     let reply = command(commands, "conncheck", json!({"ids": ids}));
@@ -396,7 +398,7 @@ fn commands_reach_connections_of_every_worker() {
     for socket in &mut sockets {
         assert_eq!(socket.next_text(), "new");
     }
-    // A worker that does not answer is no proof that a connection is gone.
+    // A worker that does not respond is no evidence that a connection is closed.
     let last = *edge.workers().last().expect("a worker");
     assert!(send_signal(last, Signal::Stop));
     let reply = command(&commands, "conncheck", json!({"ids": &ids}));
@@ -433,7 +435,7 @@ fn sockets_that_their_origin_has_closed_are_not_there() {
         let id = id.expect("an id").to_owned();
         assert_eq!(there(&commands, &[&id]), 1);
         socket.text(said);
-        // Its close, and the end of its connection.
+        // The close frame, then the end of the connection.
         while socket.next().is_some() {}
         drop(socket);
         wait_until("it is not there", || {
@@ -444,7 +446,7 @@ fn sockets_that_their_origin_has_closed_are_not_there() {
     }
 }
 
-/// The next client that is there.
+/// Returns the id of the next client that is connected.
 fn client_id(stats: &mut Zmq) -> String {
     loop {
         let (kind, fields) = packet(stats);
@@ -479,7 +481,7 @@ fn a_new_worker_with_the_stats_socket_hears_of_the_clients_of_others() {
         all.insert(id);
     }
     assert!(!others.is_empty() && others.len() < all.len(), "{all:?}");
-    // The oldest is worker 0.
+    // Worker 0 is the oldest process.
     assert!(send_signal(edge.workers()[0], Signal::Kill));
     let mut stats = Zmq::unix(&socket, Socket::Sub);
     stats.subscribe(b"conn");

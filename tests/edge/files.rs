@@ -1,4 +1,4 @@
-//! Targets that are folders.
+//! Targets that are folders of files.
 
 use fermata_testkit::Directory;
 
@@ -8,7 +8,7 @@ use crate::own::Own;
 
 const PAGE: &str = "<!doctype html>\n<title>page</title>\n";
 
-/// A folder with something in it, and one file beside it.
+/// Creates a folder with a file in it, and one file next to it.
 fn folder() -> Directory {
     let folder = Directory::new();
     for name in ["site", "site/sub", "site/.git"] {
@@ -65,6 +65,9 @@ fn files_are_served_with_all_that_belongs_to_them() {
     let moved = own.get("/sub?q=1");
     assert_eq!(moved.status, 308);
     assert_eq!(moved.header("location").as_deref(), Some("/sub/?q=1"));
+    let linked = Own::start(&["--route", &format!("* file/{site},links")]);
+    assert_eq!(linked.get("/link.txt").text(), "secret");
+    assert_eq!(linked.get("/../secret.txt").status, 400);
     for (target, status) in [
         ("/none", 404),
         ("/index.php", 404),
@@ -108,7 +111,7 @@ fn what_is_no_file_is_for_the_next_target() {
     }
     let posted = own.client().request("POST", "/page.html", &[], b"body");
     assert_eq!(posted.text(), "POST of the program");
-    // What the folder is out of order for is no file either.
+    // A missing file does not mark the folder as down.
     let metric = format!("fermata_edge_target_up{{route=\"*,*,*,*\",target=\"file/{site}\"}}");
     assert_eq!(own.figure(&metric), Some(1));
 }

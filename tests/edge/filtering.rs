@@ -1,5 +1,6 @@
-//! Filters that ask a server: `http-check` and `http-modify`. Debian's Pushpin is older than they are, so these run against
-//! `fermata edge` alone; what is expected is what Pushpin 2.0 documents.
+//! Filters that request a decision from a server: `http-check` and `http-modify`. Debian's Pushpin
+//! lacks them, so the tests run against `fermata edge` alone and expect the behaviour documented by
+//! Pushpin 2.0.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -14,12 +15,12 @@ use crate::origin::{Origin, Reply, Request, ok, text};
 use crate::own::Own;
 use crate::socket::{accept, open};
 
-/// What the edge keeps for one client.
+/// Maximum number of items that the edge queues for one client.
 const WAITING_MAX: usize = 100;
-/// For several requests to come to the server side by side, if they do.
+/// Time in which concurrent requests would reach the server.
 const PAUSE: Duration = Duration::from_millis(30);
 
-/// Holds answers back until it is opened.
+/// Delays responses until it is opened.
 #[derive(Clone, Default)]
 struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
@@ -48,7 +49,7 @@ fn item(content: &str, sender: &str) -> Value {
         "http-response": {"body": content}, "ws-message": {"content": content}})
 }
 
-/// Holds whoever comes to `/hold`.
+/// Holds every client that requests `/hold`.
 fn hold(origin: &Origin, mode: &'static str, filter: &'static str) {
     origin.on("hold", move |_| {
         ok(
@@ -75,7 +76,7 @@ fn meta(request: &Request, name: &str) -> Value {
     serde_json::from_str(&value).unwrap_or(Value::Null)
 }
 
-/// Drops what "bad" has sent.
+/// Drops items whose sender is "bad".
 fn judge(request: &Request) -> Reply {
     match meta(request, "pub-meta")["sender"].as_str() {
         Some("bad") => ok(&[("Action", "drop")], "whatever"),
@@ -104,7 +105,7 @@ fn a_server_says_what_is_delivered() {
     wait_until("the first is asked about", || {
         (!origin.seen("filter").is_empty()).then_some(())
     });
-    // Nothing overtakes it.
+    // Later items do not overtake it.
     thread::sleep(PAUSE);
     assert_eq!(origin.seen("filter").len(), 1);
     gate.open();
@@ -115,11 +116,11 @@ fn a_server_says_what_is_delivered() {
         assert_eq!((&*request.method, &*request.target), ("POST", "/filter?a"));
         assert_eq!(request.header("content-length").as_deref(), Some("0"));
         assert_eq!(meta(request, "sub-meta")["user"], "me");
-        // Its origin knows who asks, and that is all.
+        // The filter request carries the edge's signature but no cookie of the client.
         assert!(request.header("grip-sig").is_some() && request.header("cookie").is_none());
     }
     assert_eq!(meta(&seen[1], "pub-meta"), json!({"sender": "bad"}));
-    // Clients cannot write what such a request has.
+    // Clients cannot forge the headers of such a request.
     let forged = [("Sub-Meta", "{}"), ("Pub_Meta", "{}"), ("X-Own", "1")];
     own.client().request("GET", "/filter", &forged, b"");
     let last = origin.seen("filter").pop().expect("the forged one");
@@ -139,7 +140,7 @@ fn a_server_changes_what_is_delivered() {
         )),
     });
     let own = start(&origin, &[]);
-    // What it makes of content is content for the filters behind it.
+    // Later filters process the content that the server returns.
     hold(&origin, "stream", "filter=http-modify; filter=var-subst");
     let mut client = stream(&own);
     let contents = ["same", "nothing", "new %(user)s", "close"];
@@ -206,7 +207,7 @@ fn a_server_that_fails_costs_the_item_alone() {
         .find(|(name, _)| name.contains("filter_failed"));
     assert_eq!(filter.map(|(_, value)| *value), Some(4), "{dropped:?}");
     own.wait_for_log("answers 500; give 200 or 204");
-    // Without a server to ask.
+    // Without a filter server.
     origin.on("bare", |_| {
         let hold = [
             ("Grip-Hold", "stream"),
@@ -288,7 +289,7 @@ fn a_client_that_leaves_takes_its_check_along() {
     wait_until("nothing is left", || {
         (open("request") == 0 && open("session") == 0).then_some(())
     });
-    // The place is free for others.
+    // Its slot is free for other clients.
     origin.on("filter", judge);
     let mut client = stream(&own);
     own.publish_items(&[item("b", "")]);
@@ -303,7 +304,7 @@ fn a_long_poll_ends_with_the_item_that_is_asked_about() {
             ("Grip-Hold", "response"),
             ("Grip-Channel", "c; filter=http-check"),
             ("Grip-Set-Meta", "url=/filter"),
-            // The least there is.
+            // The minimum.
             ("Grip-Timeout", "5"),
         ];
         ok(&hold, "nothing")
@@ -323,7 +324,7 @@ fn a_long_poll_ends_with_the_item_that_is_asked_about() {
             (origin.seen("filter").len() > before).then_some(())
         });
         if expected == "a" {
-            // Past its time; nothing shows that the edge has looked at the clock.
+            // Waits past the time-out; no event shows that the edge has checked its clock.
             thread::sleep(Duration::from_secs(6));
             gate.open();
         }
@@ -336,9 +337,10 @@ fn a_reliable_client_gets_by_its_link_what_could_not_be_asked_about() {
     let origin = Origin::start();
     origin.on("hold", |request| {
         let is_link = request.target.ends_with("/next");
-        let last = match is_link {
-            true => "c; prev-id=2; filter=http-check",
-            false => "c; prev-id=0; filter=http-check",
+        let last = if is_link {
+            "c; prev-id=2; filter=http-check"
+        } else {
+            "c; prev-id=0; filter=http-check"
         };
         let hold = [
             ("Grip-Hold", "stream"),

@@ -1,4 +1,4 @@
-//! WebSocket clients that say nothing.
+//! WebSocket clients that send nothing.
 
 use fermata_testkit::wait_until;
 use fermata_testkit::websocket::{PING, PONG};

@@ -1,16 +1,17 @@
-//! Backends that speak HTTP/2: Node's server, over TLS by ALPN and in the clear, and gRPC through the edge.
+//! Backends over HTTP/2: Node's server, over TLS with ALPN and in plain text, and gRPC through the
+//! edge.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
-use fermata_testkit::install::{install_python, installed, skipped, works};
+use fermata_testkit::install::{install_go, install_python, installed, skipped, works};
 use fermata_testkit::{Directory, Signal, deadline, send_signal, wait_until, workspace_root};
 use serde_json::Value;
 
 use crate::own::Own;
 
-/// A backend in Node.
+/// A backend written for Node.
 struct Backend {
     child: Child,
     port: u16,
@@ -25,12 +26,12 @@ impl Drop for Backend {
 }
 
 impl Backend {
-    /// In the clear. `None`: there is no Node.
+    /// Starts the backend without TLS; `None` if Node is missing.
     fn start(environment: &[(&str, &str)]) -> Option<Backend> {
         Self::start_with(Directory::new(), &[], environment)
     }
 
-    /// Over TLS.
+    /// Starts the backend with TLS.
     fn start_tls(environment: &[(&str, &str)]) -> Option<Backend> {
         let folder = Directory::new();
         let mut openssl = Command::new("openssl");
@@ -67,13 +68,13 @@ impl Backend {
         })
     }
 
-    /// An edge before it that speaks HTTP/2 with both.
+    /// Starts an edge in front of it with HTTP/2 on both sides.
     fn edge(&self, arguments: &[&str]) -> Own {
         let route = format!("* 127.0.0.1:{},http2", self.port);
         edge(&route, arguments)
     }
 
-    /// The same over TLS.
+    /// Starts an edge that connects to it over TLS.
     fn edge_tls(&self, properties: &str) -> Own {
         let port = self.port;
         let route = format!("* localhost:{port},ssl,trust_connect_host,insecure{properties}");
@@ -100,7 +101,7 @@ fn figure(own: &Own, name: &str) -> u64 {
     figures[name].as_u64().expect("a number")
 }
 
-/// Asks at the same time, each on a connection of its own.
+/// Sends concurrent requests, each on a separate connection.
 fn ask_many(own: &Own, count: usize, path: &str) -> Vec<(u16, String)> {
     let ask = |_| own.get(path);
     std::thread::scope(|scope| {
@@ -149,7 +150,7 @@ fn requests_are_translated_and_answers_back() {
     ] {
         assert!(got.get(name).is_none(), "{name}: {got}");
     }
-    // A route without the property is one of HTTP/1, which this backend does not speak.
+    // Without the property, the route uses HTTP/1, which this backend does not support.
     let own = Own::start(&["--route", &format!("* 127.0.0.1:{}", backend.port)]);
     assert_ne!(own.get("/head").status, 200);
 }
@@ -175,7 +176,7 @@ fn there_are_as_many_at_a_time_as_the_target_and_the_setting_allow() {
             return;
         };
         let own = backend.edge(&["--origin-streams-max", setting]);
-        // The target's own bound is known from now on.
+        // From now on the edge knows the target's own limit.
         assert_eq!(own.get("/slow").status, 200);
         let answers = ask_many(&own, 12, "/slow");
         assert!(answers.iter().all(|it| it.0 == 200), "{answers:?}");
@@ -184,7 +185,7 @@ fn there_are_as_many_at_a_time_as_the_target_and_the_setting_allow() {
     }
 }
 
-/// A machine that is gone without a word, as a process that was stopped.
+/// A stopped process simulates a machine that disappears without closing its connections.
 #[test]
 fn a_silent_connection_is_given_up() {
     let Some(backend) = Backend::start(&[]) else {
@@ -205,7 +206,7 @@ fn a_silent_connection_is_given_up() {
             (figure(&own, "seen") == 1).then_some(())
         });
         send_signal(backend.child.id(), Signal::Stop);
-        // Only the PING can end it.
+        // Only the PING can close it.
         assert_eq!(asked.join().expect("it answers"), 502);
         send_signal(backend.child.id(), Signal::Continue);
     });
@@ -225,7 +226,7 @@ fn tls_backends_choose_by_alpn() {
     );
     assert_eq!(ask_many(&own, 10, "/slow").len(), 10);
     assert_eq!(figure(&own, "sessions"), 1);
-    // Not asked for.
+    // The route does not request HTTP/2.
     let own = backend.edge_tls("");
     assert_eq!(json(own.get("/head").text())["version"], "1.1");
 }
@@ -235,7 +236,7 @@ fn a_tls_backend_without_http2_is_spoken_to_as_ever() {
     let Some(backend) = Backend::start_tls(&[]) else {
         return;
     };
-    // Nothing but HTTP/1.1 behind it.
+    // A backend that supports only HTTP/1.1.
     let program = "require('https').createServer({ key: require('fs').readFileSync('key.pem'), cert: require('fs').readFileSync('own.pem') }, (q, s) => setTimeout(() => s.end(q.httpVersion), 50)).listen(0, '127.0.0.1', function () { console.log(this.address().port); })";
     let mut command = Command::new("node");
     command
@@ -280,7 +281,7 @@ fn bodies_are_whole_in_both_directions() {
         answer.body.len()
     );
     assert_eq!(own.get("/large").body.len(), 5_000_000);
-    // A client of HTTP/2, whose length nobody knows.
+    // An HTTP/2 client that sends no Content-Length.
     own.folder.write("body", &body);
     let output = Command::new("curl")
         .args(["-sS", "--http2-prior-knowledge", "-X", "POST", "-T", "-"])
@@ -317,7 +318,7 @@ fn twenty_slow_clients_hold_up_nobody_else() {
     let Some(backend) = Backend::start(&[]) else {
         return;
     };
-    // One connection carries all of them.
+    // One connection carries all requests.
     let own = backend.edge(&[
         "--workers",
         "1",
@@ -360,7 +361,7 @@ fn twenty_slow_clients_hold_up_nobody_else() {
         sender.raw(&PIECE[..PIECE.len() / 2]);
         assert_eq!(sender.read_answer(false).body.len(), 3 * PIECE.len());
     }
-    // Nobody was cut off for being slow.
+    // No client was disconnected for being slow.
     for reader in &mut readers {
         assert_eq!(reader.read_answer(false).body.len(), 5_000_000);
     }
@@ -377,11 +378,11 @@ fn what_was_not_looked_at_is_asked_again_and_nothing_else() {
     let answer = post("/refuse-once");
     assert_eq!((answer.status, answer.text()), (200, "taken"));
     assert_eq!(figure(&own, "seen"), 2);
-    // A target that refuses everything is given up.
+    // The edge stops retrying a target that refuses every request.
     assert_eq!(post("/refuse").status, 502);
     let seen = figure(&own, "seen");
     assert!(seen <= 2 + 4, "{seen}");
-    // It may have acted on these.
+    // The target may have processed these, so the edge does not retry.
     assert_eq!(post("/reset").status, 502);
     assert_eq!(figure(&own, "seen"), seen + 1);
     assert_eq!(post("/die").status, 502);
@@ -412,7 +413,7 @@ fn an_answer_that_is_cut_looks_cut() {
         let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         stream.write_all(request.as_bytes()).expect("it reads");
         let mut answer = Vec::new();
-        // The end of the connection, or its reset.
+        // The connection closes or is reset.
         let _ = stream.read_to_end(&mut answer);
         let text = String::from_utf8_lossy(&answer);
         let is_whole = text.starts_with("HTTP/1.1 200") && text.ends_with("\r\n0\r\n\r\n");
@@ -446,7 +447,7 @@ fn a_client_that_leaves_ends_its_stream_alone() {
     assert_eq!(own.get("/slow").text(), "slow");
     assert_eq!(figure(&own, "sessions"), 1);
     wait_until("nothing is under way", || {
-        // But for the question itself.
+        // The metrics request itself is the only open one.
         (figure(&own, "open") == 1).then_some(())
     });
 }
@@ -465,57 +466,109 @@ fn both_directions_flow_and_trailers_arrive() {
         assert!(output.status.success(), "{errors}\n{}", own.log());
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    // Each piece was sent when the last had come back.
+    // The client sent each piece after the previous one had been echoed.
     let said = talk("/talk");
     assert_eq!(said.trim(), "200;piece 0;piece 1;piece 2;piece 3;0 done");
     assert_eq!(talk("/only-trailers").trim(), "200;");
 }
 
-/// A server and a client of gRPC by its own library.
-#[test]
-fn grpc_goes_through() {
+/// Runs `grpc_calls.py`; `None` if its library is missing.
+fn grpc_calls(arguments: &[&str]) -> Option<Command> {
     const PACKAGE: &str = "grpcio==1.85.1";
     let python = "python3";
     if !works(python, &["-m", "pip", "--version"]) {
-        return skipped("python3 or pip is not installed");
+        skipped("python3 or pip is not installed");
+        return None;
     }
     let folder = installed("grpcio");
     if !install_python(&folder, &folder.join("grpc/__init__.py"), &[PACKAGE]) {
-        return;
+        return None;
     }
-    let script = workspace_root().join("tests/edge/clients/grpc_calls.py");
-    let run = |arguments: &[&str]| {
-        let mut command = Command::new(python);
-        command
-            .arg(&script)
-            .args(arguments)
-            .env("PYTHONPATH", &folder);
-        command
-    };
-    let mut server = run(&["serve"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it runs");
+    let mut command = Command::new(python);
+    command
+        .arg(workspace_root().join("tests/edge/clients/grpc_calls.py"))
+        .args(arguments)
+        .env("PYTHONPATH", &folder);
+    Some(command)
+}
+
+/// Starts a server written with the gRPC library.
+fn grpc_backend() -> Option<Backend> {
+    let mut command = grpc_calls(&["serve"])?;
+    let mut server = command.stdout(Stdio::piped()).spawn().expect("it runs");
     let mut line = String::new();
     let mut stdout = BufReader::new(server.stdout.take().expect("piped"));
     stdout.read_line(&mut line).expect("its port");
-    let backend = Backend {
+    Some(Backend {
         child: server,
         port: line.trim().parse().expect("a port"),
         folder: Directory::new(),
-    };
-    let own = backend.edge(&[]);
-    let output = run(&["call", &format!("127.0.0.1:{}", own.port)]).output();
-    let output = output.expect("it runs");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}\n{}", own.log());
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout).trim(),
-        "all calls are as they should be"
-    );
+    })
 }
 
-/// A literal field without an index or Huffman's code (RFC 7541, 6.2.2).
+/// Returns the output of a client that must exit successfully.
+#[track_caller]
+fn printed(mut client: Command, own: &Own) -> String {
+    let output = client.output().expect("it runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}\n{}", own.log());
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// Server and client use the gRPC library.
+#[test]
+fn grpc_goes_through() {
+    let Some(backend) = grpc_backend() else {
+        return;
+    };
+    let own = backend.edge(&[]);
+    let address = format!("127.0.0.1:{}", own.port);
+    for (way, end) in [
+        ("call", "all calls are as they should be"),
+        ("loop", "no call was lost"),
+    ] {
+        let client = grpc_calls(&[way, &address]).expect("it was there before");
+        assert_eq!(printed(client, &own), end);
+    }
+}
+
+/// Go's gRPC sends a PING per round trip that delivered DATA.
+#[test]
+fn grpc_of_go_is_not_cut_for_measuring_its_bandwidth() {
+    if !works("go", &["version"]) {
+        return skipped("Go is not installed");
+    }
+    let program = installed("grpc-go-loop");
+    if !install_go(
+        &program,
+        &workspace_root().join("tests/edge/clients/grpc_loop"),
+    ) {
+        return;
+    }
+    let Some(backend) = grpc_backend() else {
+        return;
+    };
+    let own = backend.edge(&[]);
+    let mut client = Command::new(&program);
+    client.arg(format!("127.0.0.1:{}", own.port));
+    assert_eq!(printed(client, &own), "no call was lost");
+}
+
+/// Node's client sends PINGs, cancellations and refused uploads in a loop.
+#[test]
+fn node_is_not_cut_in_a_closed_loop() {
+    let Some(backend) = Backend::start(&[]) else {
+        return;
+    };
+    let own = backend.edge(&[]);
+    let mut client = Command::new("node");
+    client
+        .arg(workspace_root().join("tests/conformance/http2_loop.mjs"))
+        .arg(format!("http://127.0.0.1:{}", own.port));
+    assert_eq!(printed(client, &own), "no request was lost");
+}
+
+/// Encodes a literal field without index or Huffman coding (RFC 7541, section 6.2.2).
 fn field(name: &[u8], value: &[u8]) -> Vec<u8> {
     let length = |text: &[u8]| u8::try_from(text.len()).expect("short");
     let mut field = vec![0, length(name)];
@@ -533,7 +586,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// What a request over HTTP/2 is answered with: its status, or the code of RST_STREAM or GOAWAY.
+/// Sends an HTTP/2 request and returns the status, or the code of RST_STREAM or GOAWAY.
 fn ask_raw(own: &Own, fields: &[(&[u8], &[u8])], body: &[&[u8]]) -> String {
     const HEADERS: u8 = 1;
     const END_STREAM: u8 = 1;
@@ -562,7 +615,7 @@ fn ask_raw(own: &Own, fields: &[(&[u8], &[u8])], body: &[&[u8]]) -> String {
         let mut payload = vec![0; len];
         stream.read_exact(&mut payload).expect("a whole frame");
         match header[3] {
-            // An indexed status, or a literal one with its name's index.
+            // An indexed status, or a literal with an indexed name.
             HEADERS => {
                 return match payload[0] {
                     0x88 => "200".to_owned(),
@@ -582,7 +635,7 @@ fn ask_raw(own: &Own, fields: &[(&[u8], &[u8])], body: &[&[u8]]) -> String {
     }
 }
 
-/// Requests over HTTP/2 that would be others, or two, for a backend of HTTP/1.
+/// HTTP/2 requests that an HTTP/1 backend could parse as different or as two requests.
 #[test]
 fn nothing_is_smuggled_from_http2_to_http1() {
     let origin = crate::origin::Origin::start();
@@ -637,7 +690,7 @@ fn nothing_is_smuggled_from_http2_to_http1() {
         let answer = with(fields, body);
         assert!(answer != "200", "{what}: {answer}");
     }
-    // A path that would be the rest of a request line, and a method that would.
+    // A path and a method that would continue the request line.
     for (at, value) in [
         (2, &b"/x HTTP/1.1\r\nx-a: 1"[..]),
         (2, b"/x y"),
@@ -655,7 +708,8 @@ fn nothing_is_smuggled_from_http2_to_http1() {
         seen,
         "none of them has come through"
     );
-    // Less or more than was said: the backend never has the whole request.
+    // Bodies shorter or longer than their Content-Length: the backend never receives a complete
+    // request.
     for (length, body) in [(&b"10"[..], &b"four"[..]), (b"2", b"four")] {
         let answer = ask_raw(
             &own,

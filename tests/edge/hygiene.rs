@@ -1,5 +1,6 @@
-//! What programs make of a client's headers behind the edge: PHP under FPM and under its own server, and Python's WSGI. Each
-//! folds names in its own way, so what the edge means to strip is sent in every spelling.
+//! Headers of a client as applications behind the edge receive them: PHP under FPM and under its own
+//! server, and Python's WSGI. Each folds header names differently, so the test sends the stripped
+//! headers in every spelling.
 
 use std::process::{Command, Stdio};
 
@@ -24,7 +25,7 @@ def app(environ, start_response):
 make_server('127.0.0.1', int(sys.argv[1]), app).serve_forever()
 ";
 
-/// What no client may say.
+/// Headers that clients cannot set.
 const NAMES: [&str; 14] = [
     "Grip-Sig",
     "Grip-Feature",
@@ -43,7 +44,7 @@ const NAMES: [&str; 14] = [
 ];
 const FORGED: &str = "forged";
 
-/// A name as it is, and as programs fold it.
+/// Returns a name and the spellings that applications fold to the same variable.
 fn spellings(name: &str) -> [String; 4] {
     let mut is_first = false;
     let mixed = name.chars().map(|c| match c {
@@ -61,7 +62,7 @@ fn spellings(name: &str) -> [String; 4] {
     ]
 }
 
-/// What the program behind this host has got, as it has it.
+/// Returns the headers that the application of this host received.
 fn asked(port: u16, host: &str, headers: &[(&str, &str)]) -> serde_json::Value {
     let path = if host == "fpm.test" { "/echo.php" } else { "/" };
     let answer = Client::open(port, host).request("GET", path, headers, b"");
@@ -111,7 +112,7 @@ fn programs_hear_of_a_client_what_the_edge_says() {
     let own = Own::start_in(folder, &["--sig-key", "secret"]);
     for host in ["fpm.test", "php.test", "python.test"] {
         for name in NAMES {
-            // `Meta-*` tells only those of a client that get its WebSocket by requests.
+            // The edge strips `Meta-*` only from clients whose WebSocket it forwards as requests.
             if host == "fpm.test"
                 && ["Meta-User", "Connection-Id", "Content-Bytes-Replayed"].contains(&name)
             {
@@ -128,7 +129,7 @@ fn programs_hear_of_a_client_what_the_edge_says() {
     }
 }
 
-/// A backend that says of a header what it has got.
+/// Starts a backend that returns the value of one header.
 fn telling(name: &'static str) -> Origin {
     let origin = Origin::start();
     origin.on("x", move |request| {

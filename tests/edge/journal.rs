@@ -1,4 +1,4 @@
-//! What the log says of requests, subscriptions and items.
+//! Log lines about requests, subscriptions and items.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::origin::{Origin, ok, text};
 use crate::own::Own;
 use crate::socket::open;
 
-/// The part of the log's lines behind time, level and process, of those that are about requests.
+/// Returns the log lines about requests, without time, level and process.
 fn lines(own: &Own) -> Vec<String> {
     let log = own.log();
     let lines = log.lines().filter_map(|line| line.split_once("] "));
@@ -117,7 +117,7 @@ fn a_published_item_is_logged_with_the_clients_of_all_workers() {
         client.send("GET", "/hold", &[], b"");
         client.read_until("opened\n");
     }
-    // A worker tells the one that publishes, which knows a moment later.
+    // The publishing worker is notified of another worker's subscription with a short delay.
     let publish_until = |count: usize| {
         let expected = format!("publish channel=c receivers={count}");
         fermata_testkit::wait_until("the item's clients are counted", || {
@@ -156,7 +156,7 @@ fn without_wishes_requests_are_not_logged_but_those_of_a_route_that_has_some() {
     );
     own.wait_for_log("loud.test/plain -> ");
     let log = own.log();
-    // Addresses and programs of clients are the clients' own unless a setting says otherwise.
+    // Client addresses and user agents are not logged unless a setting enables it.
     assert!(
         !log.contains("localhost/plain") && !log.contains("from="),
         "{log}"

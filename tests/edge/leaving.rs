@@ -1,8 +1,8 @@
-//! Nobody's leaving costs a place: conversations of every kind, whose clients leave in every way while their backends fail
-//! in every way, and in the end nothing of any of them is left.
+//! Disconnects never leak resources. Clients of every kind disconnect in every way while their
+//! backends fail in every way; afterwards no connection, slot or subscription is left.
 //!
-//! `FERMATA_TEST_SEED` repeats a run, `FERMATA_TEST_SECONDS` makes it longer, and `FERMATA_TEST_RESULTS` names a folder for
-//! what was played: `make soak-leaving`.
+//! `FERMATA_TEST_SEED` repeats a run, `FERMATA_TEST_SECONDS` makes it longer, and
+//! `FERMATA_TEST_RESULTS` names a folder for a report: `make soak-leaving`.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -23,13 +23,13 @@ use crate::failing::{Failing, Fault};
 use crate::link::Link;
 use crate::own::Own;
 
-/// Conversations at a time.
+/// Number of concurrent conversations.
 const CLIENTS: usize = 24;
-/// Until a client has left.
+/// Maximum time until a client disconnects.
 const LEAVES_WITHIN_MS: usize = 700;
-/// How long conversations are begun, unless the environment says otherwise.
+/// How long new conversations start, unless the environment specifies it.
 const SECONDS: u64 = 8;
-/// More clients than the edge has places for.
+/// Maximum number of clients of the edge, which is less than the test opens.
 const PLACES: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,16 +67,16 @@ const KINDS: [Kind; 14] = [
     Kind::Zhttp,
 ];
 
-/// How a client leaves.
+/// How a client disconnects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leaving {
-    /// It does not, before it has what it came for.
+    /// Waits for the complete result.
     Stays,
     Closes,
     Resets,
-    /// It ends its side, and waits for the other to do the same.
+    /// Closes its sending side and waits for the peer to close.
     HalfCloses,
-    /// It never sends all of its request, and waits to be thrown out.
+    /// Never completes its request and waits until the edge disconnects it.
     Stalls,
 }
 
@@ -86,29 +86,31 @@ const LEAVINGS: [Leaving; 4] = [
     Leaving::Resets,
     Leaving::HalfCloses,
 ];
-/// One of so many stalls instead: the time-out takes as long as twenty others.
+/// One of this many clients stalls; the time-out lasts as long as twenty other conversations.
 const STALLS: usize = 50;
-/// One of so many comes by TLS.
+/// One of this many clients uses TLS.
 const TLS: usize = 3;
 
-/// A delay of so much on this side is a machine that stands still: a third of the shortest time-out that is played with.
+/// A delay of this process that counts as a standstill of the machine: a third of the shortest
+/// time-out in the test.
 const STANDSTILL: Duration = Duration::from_millis(500);
-/// How often it is looked whether this process runs.
+/// Interval of the check that this process runs.
 const PULSE: Duration = Duration::from_millis(20);
-/// Of so many conversations one may be excused by a machine that stood still.
+/// One of this many conversations may fail because of a standstill.
 const LATE_ONE_OF: u64 = 1_000;
 
-/// What the edge says when time is over; nothing else is excused.
+/// Responses to a time-out; a standstill excuses only these.
 const TIME_OUTS: [&str; 3] = ["HTTP/1.1 408 ", "HTTP/1.1 502 ", "HTTP/1.1 504 "];
 
-/// When this process stood still: clients and backends are its threads, and the edge's time-outs go on meanwhile.
+/// Records when this process did not run. Clients and backends are its threads, while the edge's
+/// time-outs continue.
 #[derive(Debug, Default)]
 struct Pulse {
     standstills: Mutex<Vec<(Instant, Duration)>>,
 }
 
 impl Pulse {
-    /// Something that should have taken `expected` has ended now.
+    /// Records how much later than `expected` an operation has finished.
     fn note(&self, begun: Instant, expected: Duration) {
         let late = begun.elapsed().saturating_sub(expected);
         if late >= STANDSTILL {
@@ -122,10 +124,10 @@ impl Pulse {
         self.note(begun, PULSE);
     }
 
-    /// The longest standstill of those that began after `from`.
+    /// Returns the longest standstill that was in progress after `from`.
     fn since(&self, from: Instant) -> Option<Duration> {
         let standstills = lock(&self.standstills);
-        // One that had begun before may have ended after.
+        // A standstill that started earlier may have ended later.
         let after = standstills
             .iter()
             .filter(|(begun, late)| *begun + *late >= from);
@@ -133,7 +135,7 @@ impl Pulse {
     }
 }
 
-/// One client and what happens to it.
+/// A client and its scenario.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     kind: Kind,
@@ -208,7 +210,7 @@ impl Plan {
         (text + "\r\n").into_bytes()
     }
 
-    /// What an upload sends, piece by piece.
+    /// Returns the pieces of an upload.
     fn pieces(&self) -> Vec<Vec<u8>> {
         let piece = vec![b'u'; 30_000];
         match self.kind {
@@ -223,7 +225,7 @@ impl Plan {
         }
     }
 
-    /// Plays the client. The error says what the edge owes it.
+    /// Runs the client. The error describes the missing result.
     fn run(&self, ports: Ports, pulse: &Pulse) -> Result<(), String> {
         let Ok(mut stream) = self.open(ports) else {
             return Err("it does not listen".into());
@@ -244,7 +246,7 @@ impl Plan {
         if self.leaving == Leaving::Stays {
             return self.stay(stream, is_sent);
         }
-        // It reads what comes until it leaves, some of it.
+        // Reads some of the response before it disconnects.
         let mut buffer = [0; 16_384];
         stream.set_patience(Duration::from_millis(50));
         while begun.elapsed() < self.after {
@@ -261,7 +263,7 @@ impl Plan {
         match self.leaving {
             Leaving::Stays | Leaving::Stalls => Ok(()),
             Leaving::Closes => {
-                // Many a client of TLS does not say that it goes.
+                // Many TLS clients disconnect without close_notify.
                 if self.number.is_multiple_of(2) {
                     stream.say_goodbye();
                 }
@@ -286,10 +288,10 @@ impl Plan {
         Link::open(port, self.is_tls)
     }
 
-    /// Sends a part of its request and waits to be thrown out.
+    /// Sends part of its request and waits until the edge disconnects it.
     fn stall(&self, mut stream: Link) -> Result<(), String> {
         let request = self.request();
-        // With a body the head is whole, and the body is not.
+        // A request with a body has a complete head and an incomplete body.
         let bytes = match self.pieces().into_iter().next() {
             Some(piece) => [request, piece].concat(),
             None => request[..request.len() - 2].to_vec(),
@@ -301,13 +303,13 @@ impl Plan {
         }
     }
 
-    /// Waits for what it came for.
+    /// Waits for the expected result.
     fn stay(&self, mut stream: Link, is_sent: bool) -> Result<(), String> {
         let is_held = matches!(
             self.kind,
             Kind::Stream | Kind::Filtered | Kind::Link | Kind::Socket | Kind::Over
         );
-        // A link that fails is asked again for a while.
+        // The edge retries a failed link for some time.
         let is_linked = matches!(self.kind, Kind::Link | Kind::Next);
         let is_held = is_held || self.kind == Kind::Next && !self.fault.answers();
         let mut got = Vec::new();
@@ -349,7 +351,7 @@ impl Plan {
         }
     }
 
-    /// Whether an answer is complete.
+    /// Returns true if the response is complete.
     fn is_whole(&self, got: &[u8]) -> bool {
         let Some(at) = got.windows(4).position(|four| four == b"\r\n\r\n") else {
             return false;
@@ -380,7 +382,7 @@ fn shown(got: &[u8]) -> String {
     format!("{} bytes: {}", got.len(), start.escape_debug())
 }
 
-/// Reads all there is. `None`: it does not end.
+/// Reads to the end; `None` if the stream does not end.
 fn read_to_end(stream: &mut Link) -> Option<usize> {
     let mut buffer = [0; 65_536];
     let mut bytes = 0;
@@ -395,7 +397,7 @@ fn read_to_end(stream: &mut Link) -> Option<usize> {
     }
 }
 
-/// Where clients connect.
+/// Ports for clients.
 #[derive(Clone, Copy)]
 struct Ports {
     plain: u16,
@@ -446,7 +448,7 @@ impl Bench {
         }
     }
 
-    /// The routes; `serial` makes others of the same.
+    /// Returns the route table; `serial` varies its text but not its meaning.
     fn routes(backend: &Failing, zhttp: u16, serial: usize) -> String {
         let (http, fastcgi) = (backend.http, backend.fastcgi);
         format!(
@@ -475,19 +477,19 @@ impl Bench {
         std::fs::rename(from, to).expect("it was just written");
     }
 
-    /// Another certificate for clients to come.
+    /// Installs a new certificate for later connections.
     fn exchange_certificate(&self, serial: usize) {
         exchange_certificate(&self.own.folder, serial);
         self.own.signal("-HUP");
     }
 
-    /// What is still there of conversations.
+    /// Returns the counts of resources that conversations still hold.
     fn rest(&self) -> Vec<(String, u64)> {
         let mut rest = self.own.figures("fermata_connections{");
-        // Whoever asks is one.
+        // The metrics request itself is a connection.
         rest.retain(|(name, _)| !name.contains("control"));
         rest.extend(self.own.figures("fermata_edge_open{"));
-        // Workers keep connections to each other for a minute.
+        // Workers keep connections to each other open for a minute.
         rest.retain(|(name, _)| !name.contains("idle_connection"));
         rest.extend(self.own.figures("fermata_subscriptions{"));
         rest.extend(self.own.figures("fermata_tls_connections{"));
@@ -501,7 +503,7 @@ impl Bench {
         workers.into_iter().map(count).max().unwrap_or_default()
     }
 
-    /// Waits until nothing is left of any conversation.
+    /// Waits until no conversation holds a resource.
     #[track_caller]
     fn settle(&self, descriptors: usize, what: &dyn Debug) {
         let end = Instant::now() + deadline();
@@ -519,7 +521,7 @@ impl Bench {
     }
 }
 
-/// Makes the certificate of this number.
+/// Creates the certificate with this number.
 fn provide_certificate(folder: &Directory, serial: usize) {
     let unix_s = std::time::SystemTime::UNIX_EPOCH.elapsed();
     let unix_s = unix_s.expect("it is later than 1970").as_secs();
@@ -527,7 +529,7 @@ fn provide_certificate(folder: &Directory, serial: usize) {
     development::provide(&own, unix_s).expect("a certificate");
 }
 
-/// Has the edge find one of the two certificates, key and chain of one, at its next look.
+/// Installs the key and chain of one of two certificates, which the edge reads at its next check.
 fn exchange_certificate(folder: &Directory, serial: usize) {
     let from = folder.join(&format!("certificate.{}", serial % 2));
     let to = folder.join("certificates");
@@ -553,7 +555,7 @@ const QUICK_FAILURES: [&str; 14] = [
     "500",
     "--subscription-linger-ms",
     "1",
-    // Of clients that stall.
+    // The time-out for clients that stall.
     "--body-timeout-ms",
     "1500",
     "--body-rate-min",
@@ -580,7 +582,7 @@ fn a_client_that_leaves_keeps_no_place() {
     for kind in KINDS {
         for leaving in [Leaving::Closes, Leaving::Resets, Leaving::HalfCloses] {
             let fault = match kind {
-                // Their clients are held.
+                // The edge holds their clients.
                 Kind::Poll | Kind::Stream | Kind::Filtered | Kind::Link => Fault::Quick,
                 _ => Fault::Never,
             };
@@ -612,12 +614,13 @@ fn seconds() -> u64 {
     given.ok().and_then(|it| it.parse().ok()).unwrap_or(SECONDS)
 }
 
-/// A run: what is played, and what the environment has said of it.
+/// A run: its scenario and the values from the environment.
 struct Run {
     name: &'static str,
     seed: u64,
     seconds: u64,
-    /// What a client gets is what its backend has said.
+    /// True if no fault disturbs a client, so that it must receive the backend's response
+    /// unchanged.
     is_calm: bool,
 }
 
@@ -632,7 +635,7 @@ impl Run {
         }
     }
 
-    /// Plays clients, and `disturb` beside them.
+    /// Runs clients, and concurrently `disturb`.
     fn play(&self, bench: &Bench, disturb: impl Fn() + Sync) {
         let count = AtomicUsize::new(1);
         let has_ended = AtomicBool::new(false);
@@ -702,7 +705,7 @@ impl Run {
         println!("{} conversations", played.count);
     }
 
-    /// Writes down what was played, where somebody wants to keep it.
+    /// Writes a report of the run if the environment names a folder.
     fn note(&self, played: &Played, failures: &[String], late: &[String], took: Duration) {
         let Ok(folder) = std::env::var("FERMATA_TEST_RESULTS") else {
             return;
@@ -722,7 +725,7 @@ impl Run {
     }
 }
 
-/// How many conversations of which kind.
+/// Numbers of conversations by kind.
 #[derive(Default)]
 struct Played {
     count: u64,
@@ -789,7 +792,7 @@ fn nothing_is_left_when_workers_are_killed() {
     bench.settle(descriptors, &"conversations");
 }
 
-/// Four clients of a kind, two of them by TLS, that wait for what does not come.
+/// Four clients of a kind, two of them over TLS, that wait without receiving anything.
 struct Waiting {
     plans: Vec<(Plan, Link)>,
 }
@@ -799,7 +802,7 @@ impl Waiting {
         let plans = (0..4).map(|number| Plan {
             kind,
             fault: match kind {
-                // Their clients are held, or their sockets open.
+                // The edge holds these clients or their open sockets.
                 Kind::Poll | Kind::Stream | Kind::Filtered | Kind::Link => Fault::Quick,
                 Kind::Socket | Kind::Over | Kind::SockJs => Fault::Quick,
                 _ => Fault::Never,
@@ -824,7 +827,7 @@ impl Waiting {
                 link.write_all(&plan.request()).expect("a request");
             }
             for piece in plan.pieces() {
-                // A machine that stood still for long enough has let the upload time out.
+                // After a long standstill the upload may have timed out.
                 let _ = link.write_all(&piece);
             }
             (plan, link)
@@ -834,7 +837,7 @@ impl Waiting {
         }
     }
 
-    /// All of them end, whatever they get before.
+    /// Waits until every connection is closed, whatever it receives before.
     fn wait_for_end(self) {
         for (plan, mut link) in self.plans {
             assert!(read_to_end(&mut link).is_some(), "{plan:?} stays");
@@ -848,7 +851,7 @@ fn a_reload_ends_no_conversation_and_a_killed_worker_leaves_none() {
     let bench = Bench::start(&[&slow[..], &["--workers", "1"]].concat());
     bench.settle(usize::MAX, &"nobody");
     let descriptors = bench.descriptors() + 8;
-    // Those of clients, and the sessions of SockJS.
+    // Client connections and SockJS sessions.
     let connections = || -> u64 {
         let figures = bench.own.figures("fermata_connections{");
         let clients = figures.iter().filter(|(name, _)| !name.contains("control"));
@@ -859,7 +862,8 @@ fn a_reload_ends_no_conversation_and_a_killed_worker_leaves_none() {
         _ => 4,
     };
     for (serial, kind) in KINDS.into_iter().enumerate() {
-        // A long poll is answered after a second, and a link that fails is given up.
+        // A long poll gets its response after a second, and the edge closes a client whose link
+        // fails.
         let stays = !matches!(kind, Kind::Poll | Kind::Next | Kind::Link);
         let waiting = Waiting::open(&bench, kind);
         let count = all_there(kind);
@@ -908,7 +912,7 @@ fn an_edge_that_stops_ends_every_conversation() {
         bench.backend.has_been_asked(&plan.path()).then_some(())
     });
     bench.own.signal("-TERM");
-    // What is answered in time is answered.
+    // Requests that complete before the deadline receive their response.
     plan.stay(answered, true).expect("an answer");
     for waiting in waiting {
         waiting.wait_for_end();

@@ -1,4 +1,4 @@
-//! A client's connection, plain or by TLS, with all the ways to end it.
+//! A client's connection, in plain text or over TLS, with every way to close it.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -9,14 +9,14 @@ use fermata_testkit::{deadline, reset_on_close};
 use fermata_tls::{ClientConfig, ClientOptions, ServerName, client_config};
 use rustls::{ClientConnection, StreamOwned};
 
-/// One connection.
+/// A connection.
 pub enum Link {
     Plain(TcpStream),
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
 impl Link {
-    /// Connects; by TLS it trusts anybody and shakes hands with the first bytes.
+    /// Connects. Over TLS it accepts any certificate and starts the handshake with the first bytes.
     pub fn open(port: u16, is_tls: bool) -> io::Result<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_nodelay(true)?;
@@ -30,18 +30,18 @@ impl Link {
         Ok(Self::Tls(Box::new(StreamOwned::new(connection, stream))))
     }
 
-    /// How long a read waits.
+    /// Sets the time-out of reads.
     pub fn set_patience(&self, patience: Duration) {
         let _ = self.socket().set_read_timeout(Some(patience));
     }
 
-    /// Ends its side, by TLS in order.
+    /// Closes its sending side, over TLS after close_notify.
     pub fn half_close(&mut self) {
         self.say_goodbye();
         let _ = self.socket().shutdown(Shutdown::Write);
     }
 
-    /// By TLS it says that nothing follows, as a client should that closes.
+    /// Sends close_notify over TLS, as a client should before it closes.
     pub fn say_goodbye(&mut self) {
         if let Self::Tls(tls) = self {
             tls.conn.send_close_notify();
@@ -49,7 +49,7 @@ impl Link {
         }
     }
 
-    /// Closing it is a reset from now on.
+    /// Makes the close of this connection a reset.
     pub fn reset_on_close(&self) {
         reset_on_close(self.socket());
     }

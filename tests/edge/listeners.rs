@@ -1,4 +1,4 @@
-//! Where the edge listens besides TCP: Unix sockets, and TLS with a folder of certificates.
+//! Listeners of the edge other than TCP: Unix sockets, and TLS with a folder of certificates.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -76,7 +76,7 @@ fn a_peer_without_an_address_gives_backends_none() {
     }
 }
 
-/// Makes a certificate for a name that vouches for itself.
+/// Creates a self-signed certificate for a name.
 fn make(folder: &Path, file: &str, name: &str) -> bool {
     let at = |ending: &str| {
         folder
@@ -94,7 +94,7 @@ fn make(folder: &Path, file: &str, name: &str) -> bool {
     made.is_ok_and(|status| status.success())
 }
 
-/// Asks by TLS with a name, trusting one certificate alone.
+/// Sends an HTTPS request to a name, trusting only this certificate.
 fn ask(port: u16, name: &str, certificate: &Path) -> Option<String> {
     let output = Command::new("curl")
         .args(["--silent", "--max-time", "20", "--cacert"])
@@ -113,7 +113,7 @@ fn ask(port: u16, name: &str, certificate: &Path) -> Option<String> {
 fn certificates_of_a_folder_are_chosen_by_name_and_read_again() {
     let (_origin, route) = origin();
     let folder = Directory::new();
-    // As Pushpin has them.
+    // The folder that Pushpin uses.
     let certificates = folder.join("runner/certs");
     std::fs::create_dir_all(&certificates).expect("a folder");
     let is_made = ["a.test", "b.test"]
@@ -142,7 +142,7 @@ fn certificates_of_a_folder_are_chosen_by_name_and_read_again() {
         assert_eq!(ask(port, name, &file(name)), answer, "{name}");
     }
     assert_eq!(ask(port, "b.test", &file("a.test")), None);
-    // A new one, and a renewed one.
+    // A new and a renewed certificate.
     assert!(make(&certificates, "c.test", "c.test") && make(&certificates, "b.test", "b.test"));
     own.signal("-HUP");
     own.wait_for_log("certificates read again");
@@ -151,7 +151,7 @@ fn certificates_of_a_folder_are_chosen_by_name_and_read_again() {
             (ask(port, name, &file(name)) == answer).then_some(())
         });
     }
-    // A bad one changes nothing.
+    // An invalid certificate changes nothing.
     std::fs::write(file("a.test"), "no certificate").expect("a file");
     own.signal("-HUP");
     own.wait_for_log("certificates stay as they were: tls_certificates: ");
@@ -174,7 +174,7 @@ fn tls_without_certificates_does_not_start() {
     );
 }
 
-/// What is wrong with a certificate is told by the name of the edge's setting, which the engine does not know.
+/// The engine reports errors of certificates; the message must contain the edge's setting.
 #[test]
 fn a_bad_certificate_is_told_by_the_name_of_its_setting() {
     let folder = Directory::new();

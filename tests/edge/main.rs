@@ -1,11 +1,12 @@
-//! The edge beside Pushpin: one table of cases, run against Debian's `pushpin` and against `fermata edge`.
+//! Compares the edge with Pushpin: one table of cases, run against Debian's `pushpin` and against
+//! `fermata edge`.
 //!
-//! Both get the same routes, the same origin and the same `pushpin.conf`. A case states what it expects of either;
-//! where the two differ it says so by [`bench::Bench::differs`], and the table of differences in
-//! `docs/pushpin-users.md` names the case and gives the reason.
+//! Both get the same routes, the same origin and the same `pushpin.conf`. A case asserts the same
+//! result for both. Where the two differ, it calls [`bench::Bench::differs`]; the table of
+//! differences in `docs/pushpin-users.md` then names the case and gives the reason.
 //!
-//! `FERMATA_TEST_CASE=hold` runs only the cases with that in their names. Pushpin is skipped where Debian's packages
-//! `pushpin` and `zurl` are not installed.
+//! `FERMATA_TEST_CASE=hold` runs only the cases whose names contain `hold`. Without Debian's
+//! packages `pushpin` and `zurl` the Pushpin runs are skipped.
 
 mod apache;
 mod arriving;
@@ -24,13 +25,16 @@ mod faults;
 mod figures;
 mod files;
 mod filtering;
+mod forged;
 mod heartbeats;
 mod http2;
 mod hygiene;
+mod interim;
 mod journal;
 mod leaving;
 mod link;
 mod listeners;
+mod next_links;
 mod origin;
 mod own;
 mod page;
@@ -49,6 +53,7 @@ mod state;
 mod subject;
 mod temporary;
 mod traces;
+mod unread;
 mod upstreams;
 mod zhttp;
 mod zhttp_backend;

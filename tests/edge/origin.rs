@@ -1,4 +1,4 @@
-//! The backend of all cases: what it answers is decided by the first part of the path, which names the case.
+//! The backend of all cases. The first path segment names the case and selects the handler.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -7,28 +7,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Of each name, where they are not all kept.
+/// Number of requests that are stored per name, unless all are.
 const SEEN_MAX: usize = 50;
 
-/// A request as it arrived.
+/// A request as received.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub method: String,
     pub target: String,
-    /// As sent, in order.
+    /// In the order and spelling received.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-/// What the origin does about it.
+/// Reaction of the origin.
 pub enum Reply {
-    /// Answers; the connection stays.
+    /// Sends a response; the connection stays open.
     Answer(u16, Vec<(&'static str, String)>, Vec<u8>),
     /// Sends these bytes and closes.
     Close(Vec<u8>),
-    /// Sends these bytes and nothing more, but does not close.
+    /// Sends these bytes and keeps the connection open.
     Hang(Vec<u8>),
-    /// Lets the case have the connection.
+    /// Passes the connection to the case.
     Take(Box<dyn FnOnce(TcpStream) + Send>),
 }
 
@@ -38,7 +38,7 @@ type Handler = Arc<dyn Fn(&Request) -> Reply + Send + Sync>;
 struct State {
     handlers: HashMap<String, Handler>,
     seen: HashMap<String, Vec<Request>>,
-    /// Connections that must not close.
+    /// Connections that stay open.
     hanging: Vec<TcpStream>,
 }
 
@@ -50,7 +50,7 @@ pub struct Origin {
 }
 
 impl Request {
-    /// The values of a header, joined.
+    /// Returns the values of a header, joined.
     pub fn header(&self, name: &str) -> Option<String> {
         let values: Vec<&str> = self
             .headers
@@ -61,13 +61,13 @@ impl Request {
         (!values.is_empty()).then(|| values.join(", "))
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 }
 
-/// An answer of 200.
+/// Returns a response with status 200.
 pub fn ok(headers: &[(&'static str, &str)], body: impl AsRef<[u8]>) -> Reply {
     let headers = headers
         .iter()
@@ -75,7 +75,7 @@ pub fn ok(headers: &[(&'static str, &str)], body: impl AsRef<[u8]>) -> Reply {
     Reply::Answer(200, headers.collect(), body.as_ref().to_vec())
 }
 
-/// A text of 200.
+/// Returns a text response with status 200.
 pub fn text(body: &str) -> Reply {
     ok(&[("Content-Type", "text/plain")], body)
 }
@@ -86,8 +86,8 @@ impl Origin {
         Self::start_on(0)
     }
 
-    /// The same for a run of hours: connections without a request for this long are closed, and of requests the last few are
-    /// kept.
+    /// Starts a backend for a run of hours: it closes connections idle for `patience` and stores
+    /// only the last requests.
     pub fn start_impatient(patience: Duration) -> Self {
         Self::serve_on(0, Some(patience))
     }
@@ -105,7 +105,7 @@ impl Origin {
             port,
         };
         let server = origin.clone();
-        // Ends with the process: nothing of the test waits for it.
+        // Runs until the process exits; the test never joins it.
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let server = server.clone();
@@ -115,19 +115,19 @@ impl Origin {
         origin
     }
 
-    /// Where it listens.
+    /// The port it listens on.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Answers requests whose path begins with `/NAME`.
+    /// Handles requests whose path starts with `/NAME`.
     pub fn on(&self, name: &str, answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) {
         self.lock()
             .handlers
             .insert(name.to_owned(), Arc::new(answer));
     }
 
-    /// The requests of that name so far.
+    /// Returns the requests received for that name.
     pub fn seen(&self, name: &str) -> Vec<Request> {
         self.lock().seen.get(name).cloned().unwrap_or_default()
     }
@@ -189,7 +189,7 @@ impl Origin {
     }
 }
 
-/// An answer as bytes.
+/// Encodes a response.
 pub fn answer(status: u16, headers: &[(&str, String)], body: &[u8], is_head: bool) -> Vec<u8> {
     let mut text = format!("HTTP/1.1 {status} Whatever\r\n");
     for (name, value) in headers {
@@ -203,7 +203,7 @@ pub fn answer(status: u16, headers: &[(&str, String)], body: &[u8], is_head: boo
     [text.as_bytes(), body].concat()
 }
 
-/// The next request; `None` at the end.
+/// Reads the next request; `None` at the end.
 fn read_request(reader: &mut impl BufRead, writer: &mut TcpStream) -> io::Result<Option<Request>> {
     let mut line = String::new();
     if reader.read_line(&mut line)? == 0 {

@@ -1,4 +1,4 @@
-//! An edge of a test's own, with settings that the others have no use for.
+//! An edge that one test starts with its own settings.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,25 +8,25 @@ use fermata_testkit::{Directory, command_path, deadline, free_port, wait_until};
 
 use crate::client::{Answer, Client};
 
-/// A running edge. It and its files go with it.
+/// A running edge. Dropping it stops the process and removes its files.
 pub struct Own {
     child: Child,
-    /// For clients.
+    /// The port for clients.
     pub port: u16,
-    /// For publishers.
+    /// The port for publishers.
     pub control: u16,
-    /// For Prometheus.
+    /// The port for Prometheus.
     pub metrics: u16,
     pub folder: Directory,
 }
 
 impl Own {
-    /// Starts one with these arguments besides its ports.
+    /// Starts an edge with these arguments in addition to its ports.
     pub fn start(arguments: &[&str]) -> Self {
         Self::start_in(Directory::new(), arguments)
     }
 
-    /// The same in a folder that has something.
+    /// Starts an edge in a folder that already contains files.
     pub fn start_in(folder: Directory, arguments: &[&str]) -> Self {
         let control = free_port();
         let mut own = Self::start_at(folder, &format!("127.0.0.1:{control}"), arguments);
@@ -34,7 +34,7 @@ impl Own {
         own
     }
 
-    /// The same with environment variables.
+    /// Starts an edge with environment variables.
     pub fn start_with(variables: &[(&str, &str)], arguments: &[&str]) -> Self {
         let control = free_port();
         let address = format!("127.0.0.1:{control}");
@@ -43,7 +43,7 @@ impl Own {
         own
     }
 
-    /// The same with its control port at this address.
+    /// Starts an edge with its control port at this address.
     pub fn start_at(folder: Directory, control: &str, arguments: &[&str]) -> Self {
         Self::begin(folder, control, &[], arguments)
     }
@@ -81,17 +81,17 @@ impl Own {
         own
     }
 
-    /// A connection to it.
+    /// Connects to the client port.
     pub fn client(&self) -> Client {
         Client::open(self.port, "localhost")
     }
 
-    /// A GET on a connection of its own.
+    /// Sends a GET on a new connection.
     pub fn get(&self, target: &str) -> Answer {
         self.client().get(target)
     }
 
-    /// The processes that serve: the master's own.
+    /// Returns the process ids of the workers, which are children of the master.
     pub fn workers(&self) -> Vec<u32> {
         children(self.child.id())
     }
@@ -100,14 +100,14 @@ impl Own {
         wait_until("a worker tells its figures", || {
             let mut client = Client::open(self.metrics, "localhost");
             client.send("GET", "/metrics", &[], b"");
-            // A worker that is killed just now takes the request along.
+            // A worker that is killed now loses the request.
             let status = client.try_status(deadline())?;
             assert_eq!(status, 200);
             Some(client.read_answer(false))
         })
     }
 
-    /// All figures whose names begin so, with their labels.
+    /// Returns the metrics whose names start with `start`, with their labels.
     pub fn figures(&self, start: &str) -> Vec<(String, u64)> {
         let answer = self.metrics();
         let lines = answer.text().lines().filter(|line| line.starts_with(start));
@@ -117,7 +117,7 @@ impl Own {
             .collect()
     }
 
-    /// Whether the process has ended.
+    /// Returns true if the process has exited.
     pub fn has_ended(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
@@ -129,7 +129,7 @@ impl Own {
         assert!(sent.is_ok_and(|status| status.success()));
     }
 
-    /// As if its machine had failed: all its processes at once.
+    /// Kills all its processes, as if the machine had failed.
     pub fn kill_all(self) {
         let pid = self.child.id();
         let all = std::iter::once(pid).chain(children(pid));
@@ -138,7 +138,7 @@ impl Own {
         assert!(killed.is_ok_and(|status| status.success()));
     }
 
-    /// What it has written.
+    /// Returns its log.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap_or_default()
     }
@@ -147,12 +147,12 @@ impl Own {
         self.folder.join("edge.log")
     }
 
-    /// Waits until it has written this.
+    /// Waits until its log contains `part`.
     pub fn wait_for_log(&self, part: &str) {
         wait_until(part, || self.log().contains(part).then_some(()));
     }
 
-    /// The value of a figure, by its whole name.
+    /// Returns the value of a metric by its full name.
     pub fn figure(&self, name: &str) -> Option<u64> {
         let answer = self.metrics();
         let mut lines = answer.text().lines();
@@ -165,7 +165,7 @@ impl Own {
         self.publish_items(&[serde_json::json!({"channel": channel, "http-stream": stream})]);
     }
 
-    /// Publishes whole items.
+    /// Publishes complete items.
     #[track_caller]
     pub fn publish_items(&self, items: &[serde_json::Value]) {
         let body = serde_json::json!({ "items": items }).to_string();
@@ -176,7 +176,7 @@ impl Own {
     }
 }
 
-/// What this process has started, the oldest first.
+/// Returns the child processes of `of`, the oldest first.
 pub fn children(of: u32) -> Vec<u32> {
     let path = format!("/proc/{of}/task/{of}/children");
     let children = fs::read_to_string(path).unwrap_or_default();

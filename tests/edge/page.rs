@@ -1,4 +1,5 @@
-//! The page about Pushpin's options and tests: it leaves none of them out, and names no case that does not exist.
+//! Checks the page about Pushpin's options and tests: it lists every option and test, and names
+//! only existing cases.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +12,7 @@ use fermata_testkit::{wait_until, workspace_root};
 const PAGE: &str = "docs/pushpin-options.md";
 const CONF: &str = "/etc/pushpin/pushpin.conf";
 
-/// The rows of the tables, as cells.
+/// Returns the rows of all tables, split into cells.
 fn rows(page: &str) -> Vec<Vec<String>> {
     let lines = page
         .lines()
@@ -30,7 +31,7 @@ fn page() -> String {
     fs::read_to_string(workspace_root().join(PAGE)).expect(PAGE)
 }
 
-/// The rows below one heading.
+/// Returns the rows of the table below one heading.
 fn table(page: &str, title: &str) -> Vec<Vec<String>> {
     let (_, rest) = page.split_once(&format!("\n## {title}\n")).expect(title);
     rows(rest.split("\n## ").next().unwrap_or_default())
@@ -49,7 +50,8 @@ fn every_row_says_how_it_is_and_why() {
         let [.., third, _] = &row[..] else {
             panic!("{row:?}");
         };
-        // Tables of options have what it is called here before the verdict, the others the reason behind it.
+        // In tables of options the verdict is the third column; in the others it is the second,
+        // before the reason.
         let (verdict, why) = match third.as_str() {
             "same" | "stricter" | "differs" => (third, &row[3]),
             _ => (&row[1], third),
@@ -62,7 +64,7 @@ fn every_row_says_how_it_is_and_why() {
     }
 }
 
-/// The names of the tests below a folder.
+/// Adds the names of the tests below a folder.
 fn add_tests(folder: &Path, known: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
         let path = entry.path();
@@ -89,7 +91,7 @@ fn cases_of_the_page_exist() {
     }
     let page = page();
     let is_verdict = |cell: &str| matches!(cell, "same" | "stricter" | "differs");
-    // In tables whose last column is that of cases.
+    // Tables whose last column names cases.
     let with_cases = rows(&page).into_iter().filter(|row| is_verdict(&row[1]));
     let named: Vec<String> = with_cases
         .filter_map(|row| row.last().cloned())
@@ -113,7 +115,7 @@ fn every_test_of_pushpin_has_a_row() {
             let is_new = told.insert((file.to_owned(), test.to_owned()));
             assert!(is_new, "{file} {test} has two rows");
         }
-        // What somebody outside can see has a test here that shows it.
+        // Behaviour visible to clients has a test that shows it.
         let has_test = quoted(&row[3]).next().is_some();
         assert!(has_test || row[1] == "differs", "no test: {row:?}");
     }
@@ -151,7 +153,8 @@ fn every_option_of_pushpin_has_a_row() {
         if let Some(name) = line.strip_prefix('[') {
             section = name.trim_end_matches(']').to_owned();
         }
-        // Those that are commented out are options too; sentences have blanks before what looks like a value.
+        // Commented-out keys are options, too; in prose, blanks precede the text that resembles a
+        // value.
         let key = line
             .trim_start_matches('#')
             .split_once('=')
@@ -184,7 +187,8 @@ fn every_option_of_pushpin_has_a_row() {
     }
 }
 
-/// What looks like a key of a configuration in Pushpin's programs: those that are documented nowhere are among them.
+/// Returns the texts in Pushpin's binaries that look like configuration keys, including
+/// undocumented ones.
 fn keys_in(program: &[u8]) -> BTreeSet<String> {
     let texts = program.split(|byte| !byte.is_ascii_graphic());
     let texts = texts.filter_map(|text| std::str::from_utf8(text).ok());
@@ -231,7 +235,7 @@ fn every_word_of_pushpin_has_a_row() {
             for word in quoted(&row[0]) {
                 assert!(told.insert(word), "{title}: {word} has two rows");
             }
-            // What is as in Pushpin, a test shows.
+            // A test shows each behaviour that equals Pushpin's.
             let has_case = quoted(&row[3]).next().is_some();
             assert!(
                 has_case || row[1] == "differs" || row[0] == "unknown ones",
@@ -245,7 +249,7 @@ fn every_word_of_pushpin_has_a_row() {
     }
 }
 
-/// The texts of a source without its tests, as they are written.
+/// Adds the string literals of the sources, without tests, as written.
 fn add_literals(folder: &Path, known: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
         let path = entry.path();
@@ -264,12 +268,12 @@ fn add_literals(folder: &Path, known: &mut BTreeSet<String>) {
     }
 }
 
-/// Names of fields, headers and methods are in our sources where the page says that they are as in Pushpin, and are not
-/// where it says that they have no effect.
+/// Names of fields, headers and methods appear in our sources if the page says that they work as in
+/// Pushpin, and do not appear if it says that they have no effect.
 #[test]
 fn words_of_the_page_are_those_of_the_sources() {
     let mut known = BTreeSet::new();
-    // What reads ZHTTP, Pushpin's control messages and GRIP, and the commands.
+    // The crates that read ZHTTP, Pushpin's control messages, GRIP and the commands.
     for folder in ["edge", "edge-pushpin", "grip", "cli"] {
         let folder = format!("crates/{folder}/src");
         add_literals(&workspace_root().join(folder), &mut known);
@@ -278,17 +282,16 @@ fn words_of_the_page_are_those_of_the_sources() {
     let list = workspace_root().join("tests/edge/pushpin-words.txt");
     let list = fs::read_to_string(list).expect("the list of Pushpin's words");
     let titles = list.lines().filter_map(|line| line.split(": ").next());
-    // Those that tests of the programs themselves read, and paths.
+    // Except tables about the tests of programs, and paths.
     let others = ["of routes", "pushpin-publish", "Paths of"];
     let titles = titles.filter(|title| !others.iter().any(|it| title.contains(it)));
     let mut count = 0;
     for title in titles {
         for row in table(&page, title) {
-            let has_effect =
-                !row[2].starts_with("has no effect") && !row[2].starts_with("it is not");
+            let has_effect = !row[2].starts_with("no effect") && !row[2].starts_with("not sent");
             for word in quoted(&row[0]) {
                 let is_known = known.contains(&word.to_ascii_lowercase());
-                let is_right = is_known == has_effect || row[2].starts_with("it is not");
+                let is_right = is_known == has_effect || row[2].starts_with("not sent");
                 assert!(
                     is_right,
                     "{title}: {word}: {}",
@@ -382,7 +385,7 @@ fn what_has_no_effect_is_said_at_the_start() {
     let own = crate::own::Own::start(&["--pushpin-config", &folder.path().display().to_string()]);
     for key in keys {
         let name = key.split_once('.').map_or("", |(_, name)| name);
-        // The ports may answer before all of it is written.
+        // The ports may respond before all lines are written.
         wait_until(&format!("{key} is named at the start"), || {
             let log = own.log();
             let mut lines = log.lines().filter(|line| line.contains("has no effect"));

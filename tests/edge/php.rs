@@ -1,4 +1,5 @@
-//! `php server.php` behind an edge: a Hold becomes an instruction, and what is published reaches the edge.
+//! `php server.php` behind an edge: a Hold becomes a GRIP instruction, and published events reach
+//! the edge.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, ScopedJoinHandle};
@@ -13,7 +14,7 @@ use crate::client::Client;
 use crate::subject::{Kind, SIG_KEY, Subject};
 
 const HOST: &str = "php.test";
-/// Between two tries to reach a client that may not be held yet.
+/// Pause between two attempts to reach a client that may not be held yet.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// An edge and the server behind it.
@@ -47,7 +48,7 @@ impl Pair {
         Some(Self { edge, server })
     }
 
-    /// A client that the edge holds: head and body up to its position.
+    /// Opens a held client. Returns it with head and body up to its position.
     fn client(&self, target: &str, last_id: Option<&str>) -> (Client, String) {
         let mut client = Client::open(self.edge.port, HOST);
         let headers: Vec<(&str, &str)> = last_id.iter().map(|id| ("Last-Event-ID", *id)).collect();
@@ -69,7 +70,7 @@ impl Pair {
         (client, opening)
     }
 
-    /// Until so many clients were given to the edge.
+    /// Waits until the server has passed `count` clients to the edge.
     fn wait_given(&self, count: u64) {
         wait_until("the edge holds its clients", || {
             (stats(&self.server)["total"]["holds_at_edges"] == count).then_some(())
@@ -77,13 +78,14 @@ impl Pair {
     }
 }
 
-/// The id of the last event in a stream's text.
+/// Returns the id of the last event in a stream's text.
 fn last_id(text: &str) -> &str {
     let at = text.rfind("id: ").expect("an id") + 4;
     text[at..].lines().next().expect("a line")
 }
 
-/// The events of a stream's text. Whenever an edge asks the backend again, the client is told its position, which is none.
+/// Returns the events of a stream's text. Drops position updates, which the client receives
+/// whenever the edge polls the backend.
 fn with_data(text: &str) -> String {
     let blocks = text.split_inclusive("\n\n");
     blocks.filter(|block| block.contains("data: ")).collect()
@@ -102,7 +104,7 @@ fn a_hold_is_held_by_the_edge(kind: Kind) {
     let (mut later, _) = pair.client("/events-later?channels=a", None);
     pair.wait_given(2);
     assert_eq!(stats(&pair.server)["total"]["holds"], 0);
-    // Handlers, other processes, and both of its channels.
+    // Publishes from a handler, from other processes, and to both of its channels.
     let id = publish(&pair.server, "a", "from a handler");
     let event = format!("id: {id}\ndata: from a handler\n\n");
     assert!(client.read_until(&event).ends_with(&event));
@@ -111,7 +113,7 @@ fn a_hold_is_held_by_the_edge(kind: Kind) {
     let events = [0, 1].map(|at| format!("id: {}\nevent: note\ndata: told{at}\n\n", ids[at]));
     let text = client.read_until(&events[1]);
     assert_eq!(with_data(&text), events.concat(), "{text}");
-    // Whoever comes back through the edge gets what was missed.
+    // A client that reconnects through the edge receives the missed events.
     let (mut again, opening) = pair.client("/events?channels=a,b", Some(&ids[0]));
     assert!(opening.ends_with("data: told1\n\n"), "{opening}");
     let id = publish(&pair.server, "a", "news");
@@ -131,7 +133,7 @@ fn a_hold_is_held_by_pushpin() {
     a_hold_is_held_by_the_edge(Kind::Pushpin);
 }
 
-/// What the library's publisher prints.
+/// Returns the output of the library's publisher.
 fn publish_by_library<const N: usize>(channel: &str, text: &str, addresses: [&str; N]) -> String {
     let output = Php::new(&[])
         .arg(fixture_path("grip-publish"))
@@ -144,18 +146,19 @@ fn publish_by_library<const N: usize>(channel: &str, text: &str, addresses: [&st
 }
 
 fn the_library_publishes_everywhere(kind: Kind) {
-    // Without ids: to Pushpin, an item without one on a channel that has some is a sign that others got lost.
+    // Without ids: Pushpin treats an item without id, on a channel that uses ids, as a sign of lost
+    // items.
     let Some(pair) = Pair::start_with(kind, 0) else {
         return;
     };
     let (mut client, _) = pair.client("/events?channels=lib", None);
     let mut here = Stream::open(pair.server.connect(), "/events?channels=lib", None);
-    // The edge has subscribed it when something arrives.
+    // An arriving item proves that the edge has subscribed.
     wait_until("the edge has subscribed its client", || {
         publish(&pair.server, "lib", "ready");
         client.has_news(PAUSE).then_some(())
     });
-    // Those that go straight to the edge have no id, and the server does not know of them.
+    // Items published directly to the edge have no id, and the server does not know them.
     let Subject { control, pull, .. } = pair.edge;
     let key = SIG_KEY.replace(' ', "%20");
     for address in [
@@ -168,7 +171,7 @@ fn the_library_publishes_everywhere(kind: Kind) {
         let event = format!("event: library\ndata: {address}\n\n");
         assert!(client.read_until(&event).ends_with(&event));
     }
-    // By the workers it reaches both.
+    // Publishing through the workers reaches both.
     let socket = pair.server.control();
     assert_eq!(
         publish_by_library("lib", "to all", [&socket]),
@@ -184,7 +187,7 @@ fn the_library_publishes_everywhere(kind: Kind) {
             .read_until("data: to all\n\n")
             .contains("event: library\n")
     );
-    // One that is not there costs the others nothing.
+    // An unreachable address does not affect the others.
     let gone = format!("http://127.0.0.1:{}", free_port());
     let said = publish_by_library("lib", "to the rest", [&gone, &socket]);
     assert!(
@@ -204,7 +207,8 @@ fn the_library_publishes_to_pushpin() {
     the_library_publishes_everywhere(Kind::Pushpin);
 }
 
-/// Clients come while messages are published: each one gets all of them from its first on, in order and once.
+/// Clients connect while messages are published. Each receives every message after its first, in
+/// order and once.
 fn nothing_gets_lost_on_the_way(kind: Kind, messages_after: usize) {
     const CLIENTS: usize = 8;
     let Some(pair) = Pair::start(kind) else {
@@ -224,20 +228,20 @@ fn nothing_gets_lost_on_the_way(kind: Kind, messages_after: usize) {
         let (mut count, mut left) = (0, messages_after);
         let end = Instant::now() + deadline();
         while left > 0 {
-            // Looked at before: a client that comes while this one is on its way need not get it.
+            // Checked before publishing: a client that connects during the publish may miss it.
             let are_all_here = come.load(Ordering::Relaxed) == CLIENTS || Instant::now() > end;
             publish(&pair.server, "race", &format!("<{count}>"));
             count += 1;
             if are_all_here {
                 left -= 1;
             } else {
-                // On a busy machine a flood of messages would keep the clients from coming.
+                // On a busy machine, a flood of messages would keep the clients from connecting.
                 thread::sleep(Duration::from_millis(1));
             }
         }
         publish(&pair.server, "race", "<end>");
-        // Of what is published while it asks the backend for a client, Pushpin keeps 100 messages and drops the rest.
-        // A dropped `<end>` shows only when another message does not follow what the client has had.
+        // While Pushpin polls the backend for a client, it queues 100 messages and drops the rest.
+        // A dropped `<end>` shows only when a later message does not follow the client's last one.
         let end = Instant::now() + deadline();
         while kind == Kind::Pushpin
             && !clients.iter().all(ScopedJoinHandle::is_finished)
@@ -310,7 +314,8 @@ fn what_no_edge_has_signed_is_held_here() {
     pair.server
         .log()
         .wait_for(0, "Grip-Sig: the token has expired");
-    // The same with a good signature is an instruction, also to somebody who is no edge.
+    // With a valid signature the same request returns an instruction, also to a client that is not
+    // an edge.
     let mut client = Client::open(pair.server.address().port(), HOST);
     let signature = token(SIG_KEY, far_s);
     let headers = [
@@ -350,7 +355,7 @@ fn an_address_that_cannot_be_used_is_refused_without_its_key() {
             "not a list of http:// or https:// URLs",
         ),
         ("http://127.0.0.1:x?key=hidden", "port"),
-        // Events would wait for ever: no password may go there.
+        // A password requires https://, so the events could never be delivered.
         ("http://u:hidden@edge.example:5561", "https://"),
         ("http://127.0.0.1?key=base64:hid.den", "not base64"),
     ] {

@@ -1,13 +1,19 @@
 //! Publishers that the edge connects to.
 
-use std::net::TcpListener;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use fermata_grip::zmtp::{Event, Socket};
+use fermata_grip::zmtp::{Event, Limits, Peer, Socket};
 use fermata_testkit::{command_path, free_port, wait_until};
 
 use crate::client::Client;
 use crate::zmq::Zmq;
+
+/// Pause between two bytes of a greeting. All 64 bytes take longer than the handshake time-out of
+/// the edge.
+const PAUSE: Duration = Duration::from_millis(300);
 
 struct Edge(Child);
 
@@ -18,8 +24,8 @@ impl Drop for Edge {
     }
 }
 
-/// Whether the kernel asks the other end of a connection now and then whether it is there: its timer in /proc/net/tcp.
-/// `column` is 1 where the port is the edge's own, 2 where it is the other end's.
+/// Returns true if TCP keep-alive is on for a connection, according to its timer in /proc/net/tcp.
+/// `column` is 1 if the port is the edge's local port, 2 if it is the remote one.
 fn is_looked_after(column: usize, port: u16) -> bool {
     const ESTABLISHED: &str = "01";
     const KEEP_ALIVE: &str = "02:";
@@ -56,6 +62,35 @@ fn publishers_that_connect_are_looked_after_while_they_are_silent() {
 }
 
 #[test]
+fn a_publisher_whose_greeting_drips_in_loses_its_connection() {
+    let (port, pull) = (free_port(), free_port());
+    let mut command = Command::new(command_path());
+    command.args(["edge", "--workers", "1", "--control="]);
+    command.args(["--listen", &format!("127.0.0.1:{port}")]);
+    command.args(["--zmq-pull", &format!("tcp://127.0.0.1:{pull}")]);
+    command.args(["--route", "* test"]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let _edge = Edge(child.expect("our own program"));
+    let mut stream = wait_until("it listens", || {
+        TcpStream::connect(("127.0.0.1", pull)).ok()
+    });
+    stream.set_read_timeout(Some(PAUSE)).expect("not zero");
+    let mut greeting = Vec::new();
+    Peer::new(Socket::Push, Limits::default(), &mut greeting);
+    let mut sent = 0;
+    // If the time-out restarted at every byte, the connection would stay open.
+    let is_closed = greeting.iter().any(|byte| {
+        sent += usize::from(stream.write_all(&[*byte]).is_ok());
+        let mut answer = [0; 256];
+        match stream.read(&mut answer) {
+            Ok(read) => read == 0,
+            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        }
+    });
+    assert!(is_closed, "after {sent} bytes of {}", greeting.len());
+}
+
+#[test]
 fn a_publisher_is_connected_to_whenever_it_is_there() {
     let (port, publisher) = (free_port(), free_port());
     let mut command = Command::new(command_path());
@@ -74,7 +109,7 @@ fn a_publisher_is_connected_to_whenever_it_is_there() {
     client.send("GET", "/stream?channel=c", &[], b"");
     client.read_head();
     client.read_until("[stream opened]\n");
-    // Not there before, and there again after it has gone.
+    // The publisher starts after the edge, and again after it was closed.
     for content in ["one", "two"] {
         let listener = TcpListener::bind(("127.0.0.1", publisher)).expect("a free port");
         let mut socket = Zmq::accept(&listener, Socket::Xpub);

@@ -1,4 +1,5 @@
-//! Responses whose origin says nothing for a while: nothing is written, and still it shows when the client leaves.
+//! Responses whose origin pauses: the edge writes nothing, and still notices when the client
+//! disconnects.
 
 use std::io::{Read, Write};
 use std::sync::{Mutex, mpsc};
@@ -9,7 +10,7 @@ use crate::origin::{Origin, Reply};
 use crate::own::Own;
 
 const CLIENTS: usize = 20;
-/// With a length, in chunks, and to the end of the connection.
+/// Framing by length, by chunks, and by the close of the connection.
 const HEADS: [&str; 3] = [
     "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nbegun",
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nbegun\r\n",

@@ -1,4 +1,4 @@
-//! Routes that are read again.
+//! Reload of the routes file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,9 +10,9 @@ use crate::client::Client;
 use crate::origin::{Origin, Reply, ok, text};
 use crate::own::Own;
 
-/// Routes are changed so often under load.
+/// Number of route changes under load.
 const RELOADS: usize = 12;
-/// Clients that ask all the time, and those that are held.
+/// Numbers of clients that send requests continuously and of held clients.
 const ASKING: usize = 4;
 const HELD: usize = 6;
 
@@ -53,7 +53,7 @@ fn a_file_that_has_changed_is_read_and_a_bad_one_is_not_taken() {
     wait_until("it is read", || {
         (own.get("/x").text() == "other").then_some(())
     });
-    // Away, and there again.
+    // The file is removed and created again.
     std::fs::remove_file(own.folder.join("routes")).expect("it was there");
     assert_eq!(own.get("/x").text(), "other");
     own.folder
@@ -109,7 +109,7 @@ fn a_signal_has_the_file_read_at_once_and_ends_nothing() {
     for _ in 0..8 {
         assert_eq!(own.get("/x").text(), "other");
     }
-    // One that cannot be read is told once, and tried again.
+    // An unreadable file is logged once and retried.
     std::fs::remove_file(own.folder.join("routes")).expect("it was there");
     own.signal("-HUP");
     own.wait_for_log("the routes of before stay, and the file is tried again");

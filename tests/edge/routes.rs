@@ -1,4 +1,4 @@
-//! Routes that cannot be used: an error where the command names them, a warning where a file does.
+//! Invalid routes: an error in arguments, a warning in a file.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use fermata_testkit::{Directory, command_path};
 
 use crate::own::Own;
 
-/// How long an edge may take to refuse to start.
+/// Pause between two checks that an edge has refused to start.
 const WAIT: Duration = Duration::from_millis(20);
 const WAITS: usize = 1_000;
 
@@ -31,7 +31,7 @@ fn a_malformed_route_of_the_command_is_an_error() {
         ("* file//nowhere/at/all", "file cannot be read"),
         ("", "it is empty; give a condition and a target"),
     ] {
-        // A good one beside it does not help.
+        // A valid route next to it makes no difference.
         for routes in [
             &["--route", route][..],
             &["--route", "a.test test", "--route", route],

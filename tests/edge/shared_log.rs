@@ -1,4 +1,5 @@
-//! Edges that share a log are one: what is published to any of them reaches the clients of all, in one order and once.
+//! Edges that share a log act as one: an item published to any of them reaches the clients of all,
+//! once and in one order.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,7 +27,7 @@ over_each_log!(
     without_the_log_publishing_fails_and_clients_stay,
 );
 
-/// How long a publisher waits where the test wants it to succeed: this machine may be busy.
+/// Publisher's time-out where the publish must succeed even on a busy machine.
 const PATIENT_MS: &str = "30000";
 const IMPATIENT_MS: &str = "1500";
 
@@ -34,13 +35,13 @@ fn start_with(log: &LogServer, wait_ms: &str, arguments: &[&str]) -> Own {
     let url = log.url();
     let variables = [
         ("FERMATA_CLUSTER", url.as_str()),
-        // NATS reserves it, and refuses the stream on a machine with less room.
+        // NATS reserves this size, and rejects the stream on a machine with less space.
         ("FERMATA_CLUSTER_BYTES_MAX", "16m"),
         ("FERMATA_EDGE_PUBLISH_WAIT_MS_MAX", wait_ms),
         ("FERMATA_EDGE_WORKERS", "2"),
     ];
     let edge = Own::start_with(&variables, arguments);
-    // What clients have that are held before is not known to the log.
+    // The log does not know the positions of clients that are held earlier.
     wait_ready(&edge, 200);
     edge
 }
@@ -76,7 +77,7 @@ fn item(channel: &str, number: usize) -> Value {
     item
 }
 
-/// Publishes; `None`: there is no answer.
+/// Publishes items; `None` if there is no response.
 fn try_post(control: u16, items: &[Value]) -> Option<Answer> {
     let stream = std::net::TcpStream::connect(("127.0.0.1", control));
     drop(stream.ok()?);
@@ -102,7 +103,7 @@ fn stream(edge: &Own, channel: &str) -> Client {
     client
 }
 
-/// The numbers that a stream has got, up to one of them.
+/// Checks that a stream receives the numbers up to `to`.
 #[track_caller]
 fn check_numbers(client: &mut Client, from: usize, to: usize) {
     let text = client.read_until(&format!("{to}\n"));
@@ -110,7 +111,7 @@ fn check_numbers(client: &mut Client, from: usize, to: usize) {
     assert_eq!(text, expected);
 }
 
-/// The process of its master's that speaks to the log, of those that were started the last one.
+/// Returns the process id of the newest worker that connects to the log.
 fn bridge_pid(edge: &Own) -> u32 {
     let text = edge.log();
     let (_, rest) = text
@@ -141,7 +142,7 @@ fn clients_of_all_edges_get_the_same(log: LogServer) {
         .map(|edge| socket::open(edge.client(), "/ws?channel=c"));
     let mut poll = edges[1].client();
     poll.send("GET", "/response?channel=polled", &[], b"");
-    // Each follows one that the other edge has had.
+    // Each item follows one that was published to the other edge.
     for number in 0..20 {
         post(&edges[number % 2], &[item("c", number)]);
     }
@@ -153,7 +154,7 @@ fn clients_of_all_edges_get_the_same(log: LogServer) {
             assert_eq!(socket.next_text(), format!("{number}\n"));
         }
     }
-    // Sent several ways, in the wrong order, and once more.
+    // Published through both edges, out of order and twice.
     for (edge, number) in [(0, 22), (1, 21), (1, 22), (0, 20), (1, 20), (0, 21)] {
         post(&edges[edge], &[item("c", number)]);
     }
@@ -189,7 +190,7 @@ fn a_publisher_that_leaves_is_not_waited_for(log: LogServer) {
     left.send("POST", "/publish/", &[], body.as_bytes());
     assert!(!left.has_news(Duration::from_millis(200)));
     drop(left);
-    // The same once more, which is answered with the first.
+    // A retry of the same item receives the result of the first publish.
     let control = edge.control;
     let again = thread::spawn(move || try_post(control, &[item("c", 0)]));
     thread::sleep(Duration::from_millis(200));
@@ -224,7 +225,7 @@ fn more_than_may_be_on_its_way_waits_in_its_order(log: LogServer) {
 
 #[test]
 fn what_the_log_refuses_for_good_is_sent_once() {
-    // Redis takes what an edge does.
+    // Redis accepts items of any size that an edge accepts.
     let Some(log) = LogServer::nats() else {
         return;
     };
@@ -242,7 +243,8 @@ fn what_the_log_refuses_for_good_is_sent_once() {
     let mut client = stream(&edge, "c");
     let mut large = item("c", 0);
     large["id"] = "i".repeat(200).into();
-    // As large as a message of ZeroMQ may be; NATS counts the headers, too, and one of them has the id.
+    // The maximum size of a ZeroMQ message. NATS includes headers in its limit, and one header
+    // contains the id.
     let rest = 1 + large.to_string().len();
     large["http-stream"]["content"] = "x".repeat((1 << 20) - rest).into();
     let mut push = Zmq::tcp(pull, Kind::Push);
@@ -257,11 +259,11 @@ fn what_the_log_refuses_for_good_is_sent_once() {
     check_numbers(&mut client, 0, 0);
     wait_until("each is refused once", || {
         let failures = "fermata_publish_failures_total";
-        (sum(edge.metrics, failures, "reason=\"backpressure\"") == 2).then_some(())
+        (sum(edge.metrics, failures, "reason=\"misuse\"") == 2).then_some(())
     });
 }
 
-/// An origin whose streams begin behind an item.
+/// Starts an origin whose streams start after an item.
 fn origin() -> Origin {
     let origin = Origin::start();
     origin.on("after", |request| {
@@ -300,7 +302,7 @@ fn after(edge: &Own, path: &str) -> Client {
 fn a_client_goes_on_at_any_edge(log: LogServer) {
     let origin = origin();
     let route = format!("* 127.0.0.1:{}", origin.port());
-    // Of one worker: what one of its clients has got it has read for all.
+    // With one worker, which reads each item for all of its clients.
     let begin = || start_with(&log, PATIENT_MS, &["--workers", "1", "--route", &route]);
     let edges = [begin(), begin()];
     let mut reader = after(&edges[1], "plain");
@@ -311,7 +313,7 @@ fn a_client_goes_on_at_any_edge(log: LogServer) {
     let mut first = after(&edges[0], "after/9");
     let mut second = after(&edges[1], "after/4");
     check_numbers(&mut second, 5, 9);
-    // One that was started later has what was published before.
+    // An edge that starts later replays the earlier items.
     let late = begin();
     let mut reader = after(&late, "plain");
     post(&late, &[item("c", 10)]);
@@ -361,7 +363,7 @@ fn without_the_log_publishing_fails_and_clients_stay(mut log: LogServer) {
         check_numbers(client, 0, 0);
     }
     log.kill();
-    // Two at once: a publisher does not have to wait for another one.
+    // Two concurrent publishes: neither waits for the other.
     let control = edges[0].control;
     let other = thread::spawn(move || try_post(control, &[item("d", 0)]));
     let began = Instant::now();
@@ -374,7 +376,7 @@ fn without_the_log_publishing_fails_and_clients_stay(mut log: LogServer) {
     for edge in &edges {
         wait_ready(edge, 503);
     }
-    // Once more while it is away, which is known by now; by ZeroMQ; and where nobody is answered.
+    // Publishes again while the edge knows that the log is down: over ZeroMQ, and to a port without replies.
     let reply = command(&commands, "publish", json!({"items": [item("c", 1)]}));
     assert_eq!(reply["success"], false, "{reply}");
     let answer = try_post(edges[0].control, &[item("c", 1)]).expect("an answer");
@@ -384,7 +386,7 @@ fn without_the_log_publishing_fails_and_clients_stay(mut log: LogServer) {
     let mut pulled = stream(&edges[1], "pulled");
     log.restart();
     check_numbers(&mut pulled, 0, 0);
-    // What was refused is no duplicate, and comes once.
+    // A rejected item is no duplicate and is delivered once.
     wait_until("publishing works", || {
         let answer = try_post(edges[0].control, &[item("c", 1)])?;
         (answer.status == 200).then_some(())
@@ -409,7 +411,8 @@ fn what_is_killed_loses_doubles_and_turns_nothing(mut log: LogServer) {
         let publisher = scope.spawn(|| {
             for number in 0..COUNT {
                 let mut at = 0;
-                // Where it is not answered, it is tried elsewhere with the same id, at once.
+                // Without a response, the publisher immediately retries at the other edge with the
+                // same id.
                 while try_post(controls[at % 2], &[item("c", number)])
                     .is_none_or(|answer| answer.status != 200)
                 {
@@ -428,7 +431,7 @@ fn what_is_killed_loses_doubles_and_turns_nothing(mut log: LogServer) {
         pause();
         log.restart();
         pause();
-        // Its workers, of which one has the ports of publishers, and then a whole edge.
+        // Kills its workers, including the one with the publishers' ports, and then a whole edge.
         let bridge = bridge_pid(&edges[0]);
         for pid in edges[0].workers().into_iter().filter(|pid| *pid != bridge) {
             assert!(send_signal(pid, Signal::Kill));

@@ -1,4 +1,5 @@
-//! Equal requests that share one to their backend (`share_all`): who shares, and who must not.
+//! Equal requests that share one backend request (`share_all`): which requests share and which must
+//! not.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -11,7 +12,7 @@ use crate::own::Own;
 
 const CLIENTS: usize = 5;
 
-/// Holds answers back until it is opened.
+/// Delays responses until it is opened.
 #[derive(Clone, Default)]
 struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
@@ -34,7 +35,7 @@ fn start(origin: &Origin) -> Own {
     Own::start(&["--share-all", "true", "--workers", "1", "--route", &route])
 }
 
-/// Waits until so many requests are with the edge.
+/// Waits until the edge has `count` open requests.
 fn wait_for_open(own: &Own, count: u64) {
     wait_until(&format!("{count} open requests"), || {
         let figures = own.figures("fermata_edge_open");
@@ -43,7 +44,7 @@ fn wait_for_open(own: &Own, count: u64) {
     });
 }
 
-/// Asks, and leaves the answer to be read.
+/// Sends a request without reading its response.
 fn ask(own: &Own, target: &str, headers: &[(&str, &str)]) -> Client {
     let mut client = own.client();
     client.send("GET", target, headers, b"");
@@ -61,7 +62,8 @@ fn equal_requests_share_one() {
     let own = start(&origin);
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| ask(&own, "/same?a", &[])).collect();
     wait_for_open(&own, CLIENTS as u64);
-    // The one that has asked leaves: the others have the answer none the less.
+    // The client whose request went to the backend disconnects; the others still receive the
+    // response.
     drop(clients.remove(0));
     wait_for_open(&own, CLIENTS as u64 - 1);
     gate.open();
@@ -70,7 +72,7 @@ fn equal_requests_share_one() {
         assert_eq!((answer.status, answer.text()), (200, "0"));
     }
     assert_eq!(origin.seen("same").len(), 1);
-    // What is asked later is asked anew.
+    // Later requests reach the backend again.
     assert_eq!(own.get("/same?a").text(), "1");
     wait_for_open(&own, 0);
 }
@@ -223,7 +225,7 @@ fn a_late_client_has_time_of_its_own() {
     let own = Own::start(&[&shared[..], &limits].concat());
     let mut first = ask(&own, "/late", &[]);
     wait_for_open(&own, 1);
-    // Well before the first one's time is over, and with most of its own left then.
+    // Well before the first request times out, when these have most of their time left.
     std::thread::sleep(std::time::Duration::from_secs(3));
     let mut late: Vec<Client> = (0..CLIENTS).map(|_| ask(&own, "/late", &[])).collect();
     wait_for_open(&own, 1 + CLIENTS as u64);

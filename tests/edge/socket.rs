@@ -1,4 +1,4 @@
-//! WebSockets of either end, frame by frame.
+//! Both ends of a WebSocket, frame by frame.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -13,10 +13,10 @@ use crate::bench::PROBE;
 use crate::client::{Client, Head};
 use crate::origin::{Reply, Request};
 
-/// A frame as it came, unmasked.
+/// A received frame, unmasked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// FIN and opcode.
+    /// FIN bit and opcode.
     pub first: u8,
     pub payload: Vec<u8>,
 }
@@ -25,13 +25,13 @@ pub struct Frame {
 #[derive(Debug)]
 pub struct Socket {
     stream: TcpStream,
-    /// What came with the handshake.
+    /// Bytes received together with the handshake.
     early: VecDeque<u8>,
     is_client: bool,
 }
 
 impl Frame {
-    /// Its code and reason, if it is a close frame.
+    /// Returns code and reason of a close frame.
     pub fn close(&self) -> Option<(u16, String)> {
         let (code, reason) = self.payload.split_first_chunk::<2>()?;
         let reason = String::from_utf8_lossy(reason).into_owned();
@@ -39,7 +39,7 @@ impl Frame {
     }
 }
 
-/// Asks for a WebSocket: the head of the answer, and the socket.
+/// Sends the handshake. Returns the head of the response and the connection.
 #[track_caller]
 pub fn ask(mut client: Client, path: &str, headers: &[(&str, &str)]) -> (Head, Client) {
     let upgrade = [
@@ -68,7 +68,7 @@ pub fn open(client: Client, path: &str) -> Socket {
     socket
 }
 
-/// Accepts a WebSocket at the origin, with these header lines, and lets `serve` have it.
+/// Accepts a WebSocket at the origin with these headers and passes it to `serve`.
 pub fn accept(
     request: &Request,
     lines: &str,
@@ -97,7 +97,7 @@ impl Socket {
         }
     }
 
-    /// Sends a frame; the other end may have closed meanwhile.
+    /// Sends a frame. Ignores errors, because the peer may have closed.
     pub fn send(&mut self, first: u8, payload: impl AsRef<[u8]>) {
         self.send_together(&[(first, payload.as_ref())]);
     }
@@ -141,7 +141,7 @@ impl Socket {
         self.send(CLOSE, close_payload(code, reason));
     }
 
-    /// The next frame that is no probe; `None` at the end.
+    /// Returns the next frame that is not a probe; `None` at the end.
     pub fn next(&mut self) -> Option<Frame> {
         loop {
             let frame = self.read()?;
@@ -151,7 +151,7 @@ impl Socket {
         }
     }
 
-    /// The next message, put together.
+    /// Returns the next message, assembled from its frames.
     #[track_caller]
     pub fn message(&mut self) -> (u8, Vec<u8>) {
         let mut frame = self.next().expect("a message");
@@ -164,7 +164,7 @@ impl Socket {
         (kind, payload)
     }
 
-    /// The next message, as text.
+    /// Returns the next message as text.
     #[track_caller]
     pub fn next_text(&mut self) -> String {
         let (kind, payload) = self.message();
@@ -172,7 +172,7 @@ impl Socket {
         String::from_utf8(payload).expect("UTF-8")
     }
 
-    /// Whether anything comes within a short time.
+    /// Returns true if bytes arrive within `patience`.
     pub fn has_news(&mut self, patience: Duration) -> bool {
         if !self.early.is_empty() {
             return true;
@@ -187,7 +187,7 @@ impl Socket {
         is_there
     }
 
-    /// Whether a probe comes within a short time.
+    /// Returns true if a probe arrives within `patience`.
     pub fn has_probe(&mut self, patience: Duration) -> bool {
         self.has_news(patience)
             && self

@@ -1,4 +1,5 @@
-//! WebSockets over HTTP/2 (RFC 8441): those of clients, and those to targets, with Node at either end and `php server.php`.
+//! WebSockets over HTTP/2 (RFC 8441), from clients and to targets, with Node at either end and `php
+//! server.php`.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -14,7 +15,7 @@ use crate::own::Own;
 
 const TEXT: u8 = 0x81;
 
-/// A backend in Node that says back what it is told.
+/// A backend in Node that echoes messages.
 struct Backend {
     child: Child,
     port: u16,
@@ -28,7 +29,8 @@ impl Drop for Backend {
 }
 
 impl Backend {
-    /// `offers` takes extended CONNECT over HTTP/2, `refuses` does not; both take HTTP/1.1. `None`: there is no Node.
+    /// Starts the backend; `None` if Node is missing. `offers` accepts extended CONNECT over
+    /// HTTP/2, `refuses` does not; both accept HTTP/1.1.
     fn start(kind: &str) -> Option<Self> {
         if !works("node", &["--version"]) {
             skipped("node is not installed");
@@ -60,7 +62,7 @@ fn node() -> Command {
     command
 }
 
-/// Opens `count` WebSockets on one connection of HTTP/2, says these texts one after the other, and closes.
+/// Opens `count` WebSockets on one HTTP/2 connection, sends these texts in order, and closes.
 fn ask(own: &Own, path: &str, count: usize, texts: &[&str]) -> Vec<Value> {
     let output = node()
         .args(["ask", &format!("127.0.0.1:{}", own.port), path])
@@ -77,7 +79,7 @@ fn ask(own: &Own, path: &str, count: usize, texts: &[&str]) -> Vec<Value> {
     said["results"].as_array().expect("a list").clone()
 }
 
-/// Asserts that it has heard these texts and was closed as it wished.
+/// Asserts that the client received these texts and closed normally.
 fn assert_talked(result: &Value, heard: &[&str], own: &Own) {
     assert_eq!(result["status"], 200, "{result}\n{}", own.log());
     assert_eq!(result["heard"], json!(heard), "{}", own.log());
@@ -128,7 +130,7 @@ fn sockets_share_a_connection_to_their_target() {
     for name in ["sec-websocket-key", "upgrade", "connection", "host", "te"] {
         assert!(head[name].is_null(), "{name}: {head}");
     }
-    // Plain requests go over the same one.
+    // Ordinary requests use the same connection.
     assert_eq!(
         own.get("/figures").text(),
         r#"{"overHttp2":4,"overHttp1":0,"sessions":1}"#
@@ -147,7 +149,7 @@ fn clients_of_http1_reach_targets_over_http2() {
         socket.next_text(),
         r#"{"overHttp2":1,"overHttp1":0,"sessions":1}"#
     );
-    // The target cuts it off.
+    // The target closes the WebSocket.
     socket.text("leave");
     socket.expect_close(1001);
 }
@@ -170,11 +172,11 @@ fn refusals_are_passed_on_and_a_page_is_no_websocket() {
         let own = backend.edge(",http2");
         let results = ask(&own, "/refused", 1, &["hi"]);
         assert_eq!(results[0]["status"], 403, "{}", own.log());
-        // The connection is as good as before.
+        // The connection stays usable.
         let results = ask(&own, "/x", 1, &["figures"]);
         let figures = r#"{"overHttp2":1,"overHttp1":0,"sessions":1}"#;
         assert_talked(&results[0], &[figures], &own);
-        // Over HTTP/2 the success of a page would say that the WebSocket is open.
+        // Over HTTP/2, the status 200 of a page would mean that the WebSocket is open.
         let origin = Origin::start();
         origin.on("page", |_| text("a page"));
         let own = Own::start(&["--route", &format!("* 127.0.0.1:{}", origin.port())]);
@@ -193,7 +195,7 @@ fn a_client_that_takes_nothing_holds_up_no_other_socket() {
     };
     let own = backend.edge(",http2");
     let mut slow = open(&own, "/x");
-    // Each comes back with as much, and nothing of it is read.
+    // Every piece is echoed, and the client reads none of them.
     let piece = "p".repeat(100_000);
     let frames = fermata_testkit::websocket::frame(TEXT, piece.as_bytes()).repeat(PIECES);
     let sender = slow.connection().send_in_background(frames);

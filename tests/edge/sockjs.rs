@@ -1,4 +1,4 @@
-//! SockJS over several workers, and with the library that pages use.
+//! SockJS over several workers, and with the browser library.
 
 use std::process::{Child, Command, Stdio};
 
@@ -7,9 +7,9 @@ use fermata_testkit::{command_path, deadline, free_port, wait_until, workspace_r
 
 use crate::client::Client;
 
-/// So many workers that requests of a session reach others than its own.
+/// Number of workers, large enough that requests of a session reach other workers than its own.
 const WORKERS: &str = "4";
-/// Sessions at once, of which some are refused where a worker may have one.
+/// Number of concurrent sessions, some of which are rejected if a worker may have only one.
 const SESSIONS: usize = 12;
 
 struct Edge {
@@ -26,7 +26,7 @@ impl Drop for Edge {
     }
 }
 
-/// An edge that echoes what clients of SockJS below `/s` say.
+/// Starts an edge that echoes messages of SockJS clients below `/s`.
 fn start(arguments: &[&str]) -> Edge {
     start_with(WORKERS, arguments)
 }
@@ -53,10 +53,15 @@ fn start_with(workers: &str, arguments: &[&str]) -> Edge {
 }
 
 impl Edge {
-    /// A POST on a connection of its own, which may reach any worker.
+    /// Sends a POST on a new connection, which any worker may accept.
     fn post(&self, path: &str, body: &str) -> (u16, String) {
+        self.post_with(path, &[], body)
+    }
+
+    /// Sends a POST with these headers on a new connection.
+    fn post_with(&self, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
         let mut client = Client::open(self.port, "localhost");
-        let answer = client.request("POST", path, &[], body.as_bytes());
+        let answer = client.request("POST", path, headers, body.as_bytes());
         (answer.status, answer.text().to_owned())
     }
 }
@@ -77,6 +82,29 @@ fn a_session_is_one_whatever_workers_its_requests_reach() {
 }
 
 #[test]
+fn refuses_requests_of_other_origins_in_a_session() {
+    let edge = start(&[]);
+    let own = [("Origin", "https://page.example")];
+    for session in 0..SESSIONS {
+        let path = |transport: &str| format!("/s/000/{session}/{transport}");
+        let opened = edge.post_with(&path("xhr"), &own, "");
+        assert_eq!(opened, (200, "o\n".to_owned()));
+        for origin in ["https://other.example", "http://page.example", "null"] {
+            let other = [("Origin", origin)];
+            for (transport, body) in [("xhr", ""), ("xhr_send", "[\"forged\"]")] {
+                let (status, text) = edge.post_with(&path(transport), &other, body);
+                assert_eq!(status, 403, "{origin} {transport}: {text}");
+            }
+        }
+        let sent = edge.post_with(&path("xhr_send"), &own, "[\"own\"]");
+        assert_eq!(sent, (200, "ok".to_owned()));
+        // Not lost to another page, and not delayed by one of its messages.
+        let polled = edge.post_with(&path("xhr"), &own, "");
+        assert_eq!(polled, (200, "a[\"own\"]\n".to_owned()));
+    }
+}
+
+#[test]
 fn a_client_that_breaks_off_has_left_whatever_worker_it_has_asked() {
     let edge = start(&["--sockjs-linger-ms=60000"]);
     for session in 0..SESSIONS {
@@ -84,7 +112,7 @@ fn a_client_that_breaks_off_has_left_whatever_worker_it_has_asked() {
         assert_eq!(edge.post(&path("xhr"), ""), (200, "o\n".to_owned()));
         let mut polls = vec![Client::open(edge.port, "localhost")];
         polls[0].send("POST", &path("xhr"), &[], b"");
-        // One waits when another is one too many.
+        // One poll waits when a second one is rejected.
         let twice = (
             200,
             "c[2010,\"Another connection still open\"]\n".to_owned(),
@@ -94,7 +122,7 @@ fn a_client_that_breaks_off_has_left_whatever_worker_it_has_asked() {
             other.send("POST", &path("xhr"), &[], b"");
             let is_answered = other.has_news(std::time::Duration::from_millis(200));
             if !is_answered {
-                // It was first, or the answer takes longer.
+                // This poll was first, or its response takes longer.
                 polls.push(other);
                 return None;
             }
@@ -135,7 +163,7 @@ fn a_poll_of_another_worker_waits_as_long_as_there_is_nothing_to_say() {
 
 #[test]
 fn a_handshake_whose_body_comes_later_is_refused_at_once_and_touches_nobody_else() {
-    // One worker, so that each request follows the other there.
+    // With one worker, which receives the requests in order.
     let edge = start_with("1", &[]);
     let mut late = Client::open(edge.port, "localhost");
     let headers = [

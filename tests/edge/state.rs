@@ -1,4 +1,4 @@
-//! Sessions that a service keeps, which is reached by ZeroMQ through any of several workers.
+//! Sessions stored by a service that several workers reach over ZeroMQ.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::client::Client;
 use crate::origin::{Origin, ok, text};
 
-/// Requests on connections of their own, so that each worker gets some.
+/// Number of requests, each on a separate connection, so that each worker gets some.
 const REQUESTS: usize = 12;
 
 struct Running(Child);
@@ -59,7 +59,8 @@ fn start(origin: &Origin, arguments: &[&str]) -> Edge {
     edge
 }
 
-/// The service, and what it is asked. `None`: what it needs cannot be installed.
+/// Starts the service with the requests it receives; `None` if its dependencies cannot be
+/// installed.
 fn service(port: u16) -> Option<(Running, Receiver<Value>)> {
     let folder = installed("state-python");
     if !install_python(&folder, &folder.join("zmq"), &["pyzmq==27.3.0"]) {
@@ -85,7 +86,7 @@ fn service(port: u16) -> Option<(Running, Receiver<Value>)> {
     Some((Running(child), questions))
 }
 
-/// The next question by this method.
+/// Returns the next request with this method.
 #[track_caller]
 fn question(questions: &Receiver<Value>, method: &str) -> Value {
     loop {
@@ -103,7 +104,7 @@ fn post(edge: &Edge, body: &str) -> String {
     answer.text().to_owned()
 }
 
-/// Answers with the session it is told of, and holds streams in one.
+/// Starts an origin that returns the session of a request and holds streams in a session.
 fn origin() -> Origin {
     let origin = Origin::start();
     origin.on("sessions", |request| {
@@ -140,7 +141,7 @@ fn sessions_are_found_by_every_worker() {
     let Some((_service, questions)) = service(edge.state) else {
         return;
     };
-    // Until the service is there.
+    // Waits until the service is reachable.
     wait_until("the service is asked", || {
         post(&edge, "{}");
         questions.try_recv().ok()
@@ -167,7 +168,7 @@ fn sessions_are_found_by_every_worker() {
 
     for _ in 0..REQUESTS {
         assert_eq!(post(&edge, r#"{"user":{"sid":"s1"}}"#), "s1|c; last-id=b");
-        // One that nothing is known of, and none.
+        // An unknown session, and no session.
         assert_eq!(post(&edge, r#"{"user":{"sid":"s2"}}"#), "s2|");
         assert_eq!(post(&edge, "no JSON"), "|");
     }

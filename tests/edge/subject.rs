@@ -1,4 +1,5 @@
-//! What is tested: Debian's Pushpin with its zurl, or `fermata edge`, both from one `pushpin.conf`.
+//! The server under test: Debian's Pushpin with its zurl, or `fermata edge`, both from one
+//! `pushpin.conf`.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpStream};
@@ -12,31 +13,31 @@ use fermata_testkit::{Directory, command_path, deadline, free_port};
 use crate::client::Client;
 use crate::origin::{Origin, Request, ok};
 
-/// Between two looks whether it is up.
+/// Pause between two checks that the server is up.
 const PAUSE: Duration = Duration::from_millis(50);
-/// For one such look: what asks before all of its processes are up is never answered.
+/// Time-out of one check. Requests sent before all of its processes are up never get a response.
 const TRY: Duration = Duration::from_secs(2);
 /// The key of Grip-Sig.
 pub const SIG_KEY: &str = "a secret for tests";
-/// How much of each log is shown when cases fail.
+/// Maximum size of the part of each log that is printed when cases fail.
 const LOG_BYTES_SHOWN: usize = 8_000;
 const INTERNAL: &str = "/usr/lib/pushpin/internal.conf";
 
-/// Which one.
+/// The kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Pushpin,
     Fermata,
 }
 
-/// A running one. Its processes and files go with it.
+/// A running server. Dropping it stops its processes and removes its files.
 pub struct Subject {
     pub kind: Kind,
-    /// For clients.
+    /// The port for clients.
     pub port: u16,
-    /// For publishers by HTTP.
+    /// The port for publishers over HTTP.
     pub control: u16,
-    /// For publishers by ZeroMQ.
+    /// The port for publishers over ZeroMQ.
     pub pull: u16,
     pub sub: u16,
     pub rep: u16,
@@ -45,7 +46,8 @@ pub struct Subject {
     children: Vec<Child>,
 }
 
-/// The routes of all cases, by host. `{origin}` is the backend's port, `{closed}` one where nobody listens.
+/// The routes of all cases, by host. `{origin}` is the backend's port, `{closed}` a port without
+/// listener.
 const ROUTES: &str = "\
 plain.test 127.0.0.1:{origin}
 debug.test,debug 127.0.0.1:{origin}
@@ -86,12 +88,12 @@ path.test,path_beg=/path_is_chosen_by_its_longest_start 127.0.0.1:{origin}
 ";
 
 impl Subject {
-    /// Starts it; `None` where it is not installed.
+    /// Starts the server; `None` if it is not installed.
     pub fn start(kind: Kind) -> Option<Self> {
         Self::start_with(kind, "")
     }
 
-    /// Starts it with further routes.
+    /// Starts the server with additional routes.
     pub fn start_with(kind: Kind, more_routes: &str) -> Option<Self> {
         if !is_installed(kind) {
             return None;
@@ -136,33 +138,33 @@ impl Subject {
         Some(subject)
     }
 
-    /// Its backend.
+    /// The backend.
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// The Unix socket of its figures.
+    /// The Unix socket of the stats packets.
     pub fn stats(&self) -> PathBuf {
         self.folder.join("stats")
     }
 
-    /// The Unix socket of backends by ZeroMQ.
+    /// The Unix socket of ZeroMQ backends.
     pub fn zhttp(&self) -> PathBuf {
         self.folder.join("zhttp")
     }
 
-    /// A Unix socket of its folder.
+    /// Returns the path of a Unix socket in its folder.
     pub fn socket(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// The end of what its processes have written.
+    /// Returns the last part of its logs.
     pub fn logs(&self) -> String {
         let Ok(entries) = fs::read_dir(self.folder.path()) else {
             return String::new();
         };
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        // Pushpin's own programs have a log each.
+        // Each of Pushpin's programs writes its own log.
         paths.retain(|path| {
             let kind = path.extension().and_then(|it| it.to_str());
             kind.is_some_and(|kind| ["out", "err", "log"].contains(&kind))
@@ -216,15 +218,16 @@ impl Subject {
         }
     }
 
-    /// Until a request goes through to its own backend and back.
+    /// Waits until a request reaches this server's backend and returns.
     fn wait_until_up(&mut self) {
-        // Whoever else might listen on the port has another backend.
+        // Another server that listens on the port would have a different backend.
         let name = self.folder.path().display().to_string();
         let body = name.clone();
-        // An instruction without hold, so that what holds clients is asked too.
+        // An instruction without hold, which also tests the component that holds clients.
         let instruction: &[_] = match self.kind {
             Kind::Fermata => &[("Grip-Set-Meta", "a=b")],
-            // Held, because its handler reaches condure by a socket of its own: what that sends before it is connected is lost.
+            // A hold, because Pushpin's handler reaches condure over a separate socket, and
+            // messages sent before it connects are lost.
             Kind::Pushpin => &[("Grip-Hold", "stream"), ("Grip-Channel", "up")],
         };
         let answer = move |_: &Request| ok(instruction, &body);
@@ -261,7 +264,7 @@ impl Subject {
 impl Drop for Subject {
     fn drop(&mut self) {
         for child in self.children.iter_mut().rev() {
-            // It takes its own processes along.
+            // The master stops its own processes.
             let pid = child.id().to_string();
             let _ = Command::new("kill").arg(pid).status();
             let _ = child.wait();

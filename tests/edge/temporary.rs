@@ -1,4 +1,4 @@
-//! What an edge leaves behind in the folder for temporary files: nothing.
+//! The edge leaves no files behind in the folder for temporary files.
 
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
@@ -40,7 +40,7 @@ fn an_edge_that_ends_or_cannot_start_leaves_no_sockets() {
             .is_ok()
             .then_some(())
     });
-    // One for each worker, one for figures, one for questions.
+    // One socket per worker, one for metrics, one for commands.
     assert_eq!(sockets(folder.path()).len(), 4);
     let _ = Command::new("kill").arg(child.id().to_string()).status();
     child.wait().expect("it ends");

@@ -1,4 +1,4 @@
-//! Spans of the edge: its client's request, and below that what its origin is asked.
+//! Spans of the edge: one for the client's request, and child spans for its requests to the origin.
 
 use std::collections::HashMap;
 
@@ -89,11 +89,11 @@ fn what_an_origin_is_asked_is_a_span_below_its_clients_and_the_origin_is_told() 
     let told = format!("00-{TRACE}-{}-01", asked["spanId"].as_str().expect("an id"));
     assert_eq!(seen.header("traceparent"), Some(told));
     assert_eq!(seen.header("tracestate").as_deref(), Some("a=1"));
-    // The exporter counts them when it has read the collector's answer.
+    // The exporter counts spans when it has read the collector's response.
     wait_until("they are counted", || {
         (own.figure("fermata_spans_exported_total") == Some(2)).then_some(())
     });
-    // What is said of a trace that was not understood is not said of the one that begins instead.
+    // The `tracestate` of an invalid trace is not copied to the new trace.
     let headers = [("traceparent", "00-1-2-01"), ("tracestate", "a=1")];
     assert_eq!(client.request("GET", "/x", &headers, b"").status, 200);
     let seen = &origin.seen("x")[1];

@@ -1,4 +1,4 @@
-//! Which of several targets a request goes to, and how they fare: what Pushpin lacks.
+//! Selection among several targets and their health, which Pushpin lacks.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -17,7 +17,7 @@ use crate::origin::{Origin, Reply, ok, text};
 use crate::own::Own;
 use crate::socket;
 
-/// A backend that answers with its name.
+/// Starts a backend that returns its name.
 fn named(name: &'static str) -> Origin {
     let origin = Origin::start();
     origin.on("x", move |_| text(name));
@@ -71,7 +71,7 @@ fn requests_go_where_the_fewest_are_under_way() {
     for _ in 0..4 {
         assert_eq!(own.get("/x").text(), "other");
     }
-    // The client leaves, and its request is over.
+    // The client disconnects, which ends its request.
     drop(busy);
     wait_until("both are asked again", || {
         (own.get("/x").text() == "one").then_some(())
@@ -175,7 +175,7 @@ fn checks_put_a_target_out_and_bring_it_back() {
         checked.port(),
         other.port()
     );
-    // What one worker finds out holds for all.
+    // A failure that one worker detects counts for all.
     let own = Own::start(&["--workers", "2", "--route", &route]);
     wait_until("it is out", || {
         (up(&own, "r", checked.port()) == Some(0)).then_some(())
@@ -192,7 +192,7 @@ fn checks_put_a_target_out_and_bring_it_back() {
     for _ in 0..8 {
         assert_eq!(own.get("/x").text(), "checked");
     }
-    // Checks are no requests.
+    // Health checks do not count as requests.
     assert_eq!(
         of_target(&own, "requests_total", "r", checked.port()),
         Some(8)
@@ -222,7 +222,7 @@ fn names_are_looked_up_and_the_next_target_is_tried_without() {
     let origin = named("found");
     let routes = [
         format!("by-name.test localhost:{}", origin.port()),
-        // RFC 6761: it never has an address, however long that takes to find out.
+        // RFC 6761: this name never resolves, however long the lookup takes.
         format!(
             "nowhere.test fermata.invalid:80 localhost:{}",
             origin.port()
@@ -238,7 +238,7 @@ fn names_are_looked_up_and_the_next_target_is_tried_without() {
         let answer = crate::client::Client::open(own.port, host).get("/x");
         assert_eq!((answer.status, answer.text()), (200, "found"), "{host}");
     }
-    // Many that wait for one name are all told.
+    // All requests that wait for one name receive the result.
     let mut clients: Vec<_> = (0..8)
         .map(|_| {
             let mut client = crate::client::Client::open(own.port, "nobody.test");
@@ -262,9 +262,10 @@ fn a_socket_goes_on_with_the_next_target_whatever_that_speaks() {
         }),
         _ => ok(
             &[("Content-Type", "application/websocket-events")],
-            match request.text().contains("hello") {
-                true => "TEXT a\r\nof a reply\r\n",
-                false => "OPEN\r\n",
+            if request.text().contains("hello") {
+                "TEXT a\r\nof a reply\r\n"
+            } else {
+                "OPEN\r\n"
             },
         ),
     });
@@ -288,7 +289,7 @@ fn a_socket_goes_on_with_the_next_target_whatever_that_speaks() {
     }
 }
 
-/// What an origin says behind a detach, and that it closes, comes in one write with it.
+/// The origin sends a message and a close after its detach, all in one write.
 #[test]
 fn a_socket_outlives_the_origin_that_detaches_and_closes_at_once() {
     let origin = Origin::start();
@@ -321,9 +322,10 @@ fn a_socket_outlives_the_origin_that_detaches_and_closes_at_once() {
     });
     origin.on("events", move |request| {
         let event = |text: &str| format!("TEXT {:x}\r\n{text}\r\n", text.len());
-        let said = match request.text().contains("go") {
-            true => [event(subscribe), event(detach), "CLOSE\r\n".to_owned()].concat(),
-            false => "OPEN\r\n".to_owned(),
+        let said = if request.text().contains("go") {
+            [event(subscribe), event(detach), "CLOSE\r\n".to_owned()].concat()
+        } else {
+            "OPEN\r\n".to_owned()
         };
         let lines = [
             ("Content-Type", "application/websocket-events"),
@@ -360,7 +362,7 @@ fn text_frame(text: &str) -> (u8, &[u8]) {
     (TEXT, text.as_bytes())
 }
 
-/// A Unix socket with room for one connection that nobody has accepted.
+/// Returns a Unix socket whose backlog is one connection.
 fn tight(path: &Path) -> UnixListener {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()

@@ -1,4 +1,4 @@
-//! Backends by ZeroMQ, behind several workers.
+//! ZeroMQ backends behind several workers.
 
 use std::process::{Child, Command, Stdio};
 
@@ -12,14 +12,15 @@ use crate::own::children;
 use crate::zhttp_backend::{Backend, NAME, bytes, is_on};
 use crate::zmq::Zmq;
 
-/// Requests on connections of their own, so that each worker gets some.
+/// Number of requests, each on a separate connection, so that each worker gets some.
 const REQUESTS: usize = 12;
-/// How long a backend may take: enough for one that is there, on a machine that is busy.
+/// Backend time-out: long enough for a running backend on a busy machine.
 const TIMEOUT_MS: &str = "3000";
 
-/// Of a body that says that it is longer: more than the edge reads before it asks.
+/// Sent bytes of a body with a larger Content-Length, more than the edge reads before it contacts
+/// the backend.
 const UPLOADED_BYTES: usize = 60_000;
-/// No more than the kernel takes besides: behind that the end of a connection does not arrive.
+/// No more than the kernel buffers; otherwise the close of the connection would not reach the edge.
 const UNREAD_BYTES: usize = 10_000;
 
 struct Edge(Child);
@@ -69,7 +70,7 @@ fn every_worker_reaches_a_backend_and_nobody_waits_for_none() {
         let is_listening = |port| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
         [port, backend].into_iter().all(is_listening).then_some(())
     });
-    // Through every worker: none of these is told to the backend that comes later.
+    // Requests through every worker: none of them reaches the backend that connects later.
     let late: Vec<_> = (0..REQUESTS)
         .map(|_| std::thread::spawn(move || Client::open(port, "localhost").get("/late").status))
         .collect();
@@ -92,7 +93,7 @@ fn every_worker_reaches_a_backend_and_nobody_waits_for_none() {
     serving.join().expect("it has answered");
 }
 
-/// The first of three ports in a row that are free.
+/// Returns the first of three consecutive free ports.
 fn free_ports() -> u16 {
     wait_until("three free ports in a row", || {
         let first = free_port();
@@ -105,9 +106,11 @@ fn free_ports() -> u16 {
     })
 }
 
-/// An edge of three workers in front of a backend with sessions: its port, and that backend.
+/// Starts an edge with three workers in front of a backend with sessions. Returns the edge, its
+/// port and the backend with its port.
 fn start_with_ports() -> (Edge, u16, Backend, u16) {
-    // Ports in a row may be somebody else's by now: then the edge does not start, and others are tried.
+    // Another process may use the ports by now. Then the edge does not start, and the test tries
+    // other ports.
     wait_until("it listens", || {
         let (port, backend) = (free_port(), free_ports());
         let mut command = Command::new(command_path());
@@ -146,7 +149,7 @@ fn every_worker_has_sessions_with_a_backend() {
             })
         })
         .collect();
-    // Each is answered with how much of it has come, when all of it has.
+    // The response to each upload is its received size.
     let mut sessions: Vec<_> = (0..REQUESTS)
         .map(|_| {
             let mut session = backend.next();
@@ -180,7 +183,7 @@ fn every_worker_has_sessions_with_a_backend() {
 #[test]
 fn a_name_belongs_to_the_backend_that_has_it() {
     let (_edge, port, mut backend, sessions) = start_with_ports();
-    // What belongs to its sessions went to either of the two, as chance had it.
+    // Otherwise packets of its sessions would reach either of the two backends at random.
     assert!(Zmq::is_refused(sessions, Socket::Router, NAME));
     let body = vec![b'b'; 300_000];
     let sent = body.len();
@@ -221,20 +224,20 @@ fn sessions_end_with_the_worker_that_has_the_ports() {
         .collect();
     let first = children(edge.0.id())[0];
     assert!(send_signal(first, Signal::Kill));
-    // Not after the minute that a silent backend has.
+    // The sessions end earlier than after the one-minute time-out of a silent backend.
     for client in &mut clients {
         assert!(client.has_ended(deadline()), "a session is waited for");
     }
 }
 
-/// How a client leaves while bytes of it are not read.
+/// How a client disconnects while bytes from it are unread.
 #[derive(Clone, Copy, Debug)]
 enum Leaving {
-    /// It waits for an answer, and has asked for more behind it.
+    /// It waits for a response and has pipelined another request.
     Asking,
-    /// In the middle of a body for which the backend has no room.
+    /// In the middle of a body that the backend cannot accept.
     Uploading,
-    /// In the middle of an answer.
+    /// In the middle of a response.
     Answered,
 }
 
@@ -257,7 +260,7 @@ fn a_session_ends_with_its_client_behind_bytes_that_are_not_read() {
                 client.raw(b"GET /g HTTP/1.1\r\nHost: a\r\n\r\n");
             }
             let mut session = backend.next();
-            // The edge learns whom to tell.
+            // The edge learns the backend's address.
             backend.say(&mut session, [("type", "keep-alive".into())]);
             if let Leaving::Answered = leaving {
                 let begun = [

@@ -1,4 +1,4 @@
-//! A backend of ZHTTP with sessions: what programs with PULL, ROUTER and PUB sockets do, spelled out.
+//! A ZHTTP backend with sessions, as applications with PULL, ROUTER and PUB sockets implement it.
 
 use fermata_grip::packet::{Notation, decode, encode};
 use fermata_grip::value::Value;
@@ -7,7 +7,7 @@ use fermata_grip::zmtp::Socket;
 use crate::subject::Subject;
 use crate::zmq::Zmq;
 
-/// What backends here are called.
+/// The name of the backends in these tests.
 pub const NAME: &[u8] = b"backend-of-tests";
 
 /// A backend that serves one session at a time.
@@ -17,37 +17,37 @@ pub struct Backend {
     responses: Zmq,
 }
 
-/// A session as the backend has it.
+/// The backend's state of a session.
 pub struct Session {
     from: Vec<u8>,
     id: Value,
     sequence: i64,
-    /// What it was opened with.
+    /// The packet that opened the session.
     pub request: Value,
 }
 
-/// The bytes of an entry.
+/// Returns the bytes of an entry.
 pub fn bytes<'a>(packet: &'a Value, key: &str) -> &'a [u8] {
     packet.get(key).and_then(Value::bytes).unwrap_or_default()
 }
 
-/// Whether an entry is true.
+/// Returns true if an entry is true.
 pub fn is_on(packet: &Value, key: &str) -> bool {
     packet.get(key) == Some(&Value::Bool(true))
 }
 
-/// The number of an entry.
+/// Returns the number of an entry.
 pub fn number(packet: &Value, key: &str) -> Option<i64> {
     packet.get(key).and_then(Value::integer)
 }
 
-/// A header of a response.
+/// Builds a header of a response.
 pub fn header(name: &str, value: &str) -> Value {
     Value::List(vec![name.into(), value.into()])
 }
 
 impl Backend {
-    /// Connects to a target of the subject.
+    /// Connects to a target of the server under test.
     #[track_caller]
     pub fn of(subject: &Subject, name: &str) -> Self {
         let path = |ending: &str| subject.socket(&format!("{name}{ending}"));
@@ -58,7 +58,7 @@ impl Backend {
         )
     }
 
-    /// Connects to the three ports from this one on.
+    /// Connects to three consecutive ports, the first of which is `port`.
     #[track_caller]
     pub fn tcp(port: u16) -> Self {
         Self::new(
@@ -68,7 +68,8 @@ impl Backend {
         )
     }
 
-    /// Requests come last: what is answered before it is subscribed to is lost.
+    /// Opens the socket for requests last. A response is lost if it is sent before the edge has subscribed, so no request
+    /// may arrive earlier.
     fn new(mut responses: Zmq, sessions: Zmq, requests: impl FnOnce() -> Zmq) -> Self {
         responses.wait_until_wanted();
         Self {
@@ -78,7 +79,7 @@ impl Backend {
         }
     }
 
-    /// The next session.
+    /// Returns the next session.
     #[track_caller]
     pub fn next(&mut self) -> Session {
         let mut parts = self.requests.receive();
@@ -94,7 +95,7 @@ impl Backend {
         }
     }
 
-    /// The next packet of sessions that are open, but for those that only say that the other end is there.
+    /// Returns the next packet of open sessions, without keep-alives.
     #[track_caller]
     pub fn packet(&mut self) -> Value {
         loop {
@@ -107,7 +108,7 @@ impl Backend {
         }
     }
 
-    /// Says something in a session.
+    /// Sends a packet in a session.
     #[track_caller]
     pub fn say<const N: usize>(&mut self, session: &mut Session, entries: [(&str, Value); N]) {
         let own = [
@@ -126,7 +127,7 @@ impl Backend {
 }
 
 impl Session {
-    /// Leaves a number out, as one whose packet was lost.
+    /// Skips a sequence number, as if its packet was lost.
     pub fn lose_one(&mut self) {
         self.sequence += 1;
     }

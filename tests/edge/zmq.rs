@@ -1,4 +1,4 @@
-//! A ZeroMQ socket with one connection, as publishers and dashboards have.
+//! A ZeroMQ socket with one connection, as publishers and dashboards use.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -22,7 +22,7 @@ pub struct Zmq {
 }
 
 impl Zmq {
-    /// Connects by TCP.
+    /// Connects over TCP.
     #[track_caller]
     pub fn tcp(port: u16, socket: Socket) -> Self {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
@@ -30,7 +30,7 @@ impl Zmq {
         Self::over(Box::new(stream), socket)
     }
 
-    /// Connects by a Unix socket.
+    /// Connects to a Unix socket.
     #[track_caller]
     pub fn unix(path: &Path, socket: Socket) -> Self {
         let stream = UnixStream::connect(path).expect("it listens");
@@ -38,7 +38,7 @@ impl Zmq {
         Self::over(Box::new(stream), socket)
     }
 
-    /// Connects by a Unix socket, as one that is addressed by this name.
+    /// Connects to a Unix socket with this routing id.
     #[track_caller]
     pub fn unix_named(path: &Path, socket: Socket, name: &[u8]) -> Self {
         let stream = UnixStream::connect(path).expect("it listens");
@@ -48,7 +48,7 @@ impl Zmq {
         Self::greet(Box::new(stream), peer, &out)
     }
 
-    /// The same by TCP.
+    /// Connects over TCP with this routing id.
     #[track_caller]
     pub fn tcp_named(port: u16, socket: Socket, name: &[u8]) -> Self {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
@@ -58,7 +58,7 @@ impl Zmq {
         Self::greet(Box::new(stream), peer, &out)
     }
 
-    /// Takes a connection by TCP.
+    /// Accepts a TCP connection.
     #[track_caller]
     pub fn accept(listener: &TcpListener, socket: Socket) -> Self {
         let (stream, _) = listener.accept().expect("somebody connects");
@@ -86,7 +86,8 @@ impl Zmq {
         zmq
     }
 
-    /// Whether the other end closes a connection that says it has this name, in the handshake or behind it.
+    /// Returns true if the peer closes a connection with this routing id, during or after the
+    /// handshake.
     #[track_caller]
     pub fn is_refused(port: u16, socket: Socket, name: &[u8]) -> bool {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("it listens");
@@ -118,7 +119,7 @@ impl Zmq {
         self.stream.write_all(&out).expect("it reads");
     }
 
-    /// Wants messages that begin with `topic`.
+    /// Subscribes to messages that start with `topic`.
     #[track_caller]
     pub fn subscribe(&mut self, topic: &[u8]) {
         let mut out = Vec::new();
@@ -126,7 +127,7 @@ impl Zmq {
         self.stream.write_all(&out).expect("it reads");
     }
 
-    /// The next message.
+    /// Returns the next message.
     #[track_caller]
     pub fn receive(&mut self) -> Vec<Vec<u8>> {
         loop {
@@ -136,7 +137,7 @@ impl Zmq {
         }
     }
 
-    /// Answers the next `count` requests as a backend of ZHTTP does.
+    /// Responds to the next `count` requests, as a ZHTTP backend does.
     #[track_caller]
     pub fn answer(&mut self, count: usize, respond: impl Fn(&Value) -> Value) {
         for _ in 0..count {
@@ -144,7 +145,7 @@ impl Zmq {
         }
     }
 
-    /// Takes the next request; `None` leaves it without an answer.
+    /// Receives the next request; sends no response if `respond` returns `None`.
     #[track_caller]
     pub fn answer_or_not(&mut self, respond: impl Fn(&Value) -> Option<Value>) {
         let mut parts = self.receive();
@@ -164,18 +165,18 @@ impl Zmq {
         self.send(&parts);
     }
 
-    /// Waits until the other end wants something of us.
+    /// Waits until the peer has subscribed.
     #[track_caller]
     pub fn wait_until_wanted(&mut self) {
         while !matches!(self.event(), Event::Subscribed(_)) {}
     }
 
-    /// The next subscription of the other end.
+    /// Returns the peer's next subscription.
     #[track_caller]
     pub fn next_subscription(&mut self) -> Event {
         loop {
             let event = self.event();
-            // Other cases have channels too.
+            // Skips the channels of other cases.
             if matches!(&event, Event::Subscribed(topic) if topic.is_empty() || topic.starts_with(b"sub_"))
             {
                 return event;

@@ -1,11 +1,11 @@
-//! Handlers that wait: many at a time, clients that leave, failures, stopping.
+//! Waiting handlers: many at a time, disconnected clients, failures, and shutdown.
 
 use std::time::Duration;
 
 use fermata_testkit::{Connection, Server, Signal};
 use fermata_tests::{fixture, json};
 
-/// Handlers that wait at the same time in one worker.
+/// Number of concurrently waiting handlers in one worker.
 const MANY: usize = 1_000;
 
 fn server() -> Server {
@@ -17,7 +17,7 @@ fn state(connection: &mut Connection, name: &str) -> u64 {
     state[name].as_u64().expect("a number")
 }
 
-/// Asks until the figure is `expected`; the connection's own time-out ends a test that hangs.
+/// Requests until the metric is `expected`; the connection's own time-out ends a test that hangs.
 fn wait_for(connection: &mut Connection, name: &str, expected: u64) {
     while state(connection, name) != expected {
         std::thread::sleep(Duration::from_millis(1));
@@ -33,7 +33,7 @@ fn a_thousand_handlers_wait_at_the_same_time() {
     let server = server();
     let mut watcher = server.connect();
     let mut clients: Vec<Connection> = (0..MANY).map(|_| server.connect()).collect();
-    // Long enough that the last is there before the first has waited to its end.
+    // Long enough that the last handler starts before the first has finished waiting.
     for (at, client) in clients.iter_mut().enumerate() {
         ask(client, &format!("/wait/3000?{at}"));
     }
@@ -42,7 +42,7 @@ fn a_thousand_handlers_wait_at_the_same_time() {
         assert_eq!(client.read_response().text(), format!("/wait/3000?{at}"));
     }
     assert_eq!(state(&mut watcher, "waiting"), 0);
-    // Once more, on fibers that are there already.
+    // Again, on reused fibers.
     for client in &mut clients {
         ask(client, "/wait/50");
     }
@@ -159,4 +159,40 @@ fn more_than_can_wait_wait_their_turn() {
     let mut watcher = server.connect();
     assert!(state(&mut watcher, "most") <= 7);
     assert!(server.log().text().contains("all fibers (8) wait"));
+}
+
+#[test]
+fn tasks_of_one_request_leave_fibers_for_others() {
+    let server = fixture("fibers")
+        .workers(1)
+        .setting("tasks_per_request_max", 65_536)
+        .start();
+    for path in ["/tasks/65536", "/deferred/60000"] {
+        let mut greedy = server.connect();
+        greedy.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        // Each of these takes at most ten seconds, although all fibers were occupied for half a
+        // minute.
+        for _ in 0..3 {
+            let mut other = server.connect();
+            assert_eq!(other.get("/wait/1").status(), 200, "{path}");
+        }
+    }
+    // The queue still has room for tasks of others.
+    let server = fixture("fibers").workers(1).start();
+    assert_eq!(server.connect().get("/tasks/16384").text(), "begun");
+    assert_eq!(server.connect().get("/tasks/16385").status(), 500);
+    server
+        .log()
+        .wait_for(0, "this request has 16384 tasks (tasks_per_request_max)");
+    assert!(server.connect().get("/mix/1").text().starts_with("1:"));
+}
+
+#[test]
+fn tasks_that_await_their_own_are_not_held_back_for_ever() {
+    let server = fixture("fibers")
+        .workers(1)
+        .setting("fibers_max", 600)
+        .start();
+    // 256 leaves below 255 awaiting tasks, in a share of at most 300.
+    assert_eq!(server.connect().get("/sum/8").text(), "256");
 }

@@ -1,5 +1,5 @@
-//! PHP's own functions and extensions under hooks, with real databases: many handlers wait at the same time,
-//! which the database counts; clients leave; the database is killed.
+//! PHP's own functions and extensions under hooks, with real databases. Many handlers wait
+//! concurrently, which the database confirms; clients disconnect; the database is killed.
 
 #[allow(dead_code, reason = "each suite starts those it needs")]
 mod services;
@@ -10,15 +10,15 @@ use fermata_tests::{fixture, json};
 
 use services::Service;
 
-/// Handlers of one worker that wait at the same time.
+/// Number of concurrently waiting handlers of one worker.
 const MANY: usize = 20;
 
-/// A server with one worker whose handlers know the service.
+/// Starts a server with one worker whose handlers use the service.
 fn server(name: &str, service: &Service) -> Server {
     server_with(name, service, "200")
 }
 
-/// One whose queries go on for so long when their client has left.
+/// Starts a server with this time-out for queries whose client has disconnected.
 fn server_with(name: &str, service: &Service, abandoned_query_ms_max: &str) -> Server {
     let address = if name == "POSTGRES" {
         service.socket.parent().expect("a directory")
@@ -48,7 +48,8 @@ fn text(server: &Server, target: &str) -> String {
     response.text().to_string()
 }
 
-/// Asks until the answer is that; the same worker serves it while the others wait.
+/// Requests repeatedly until the response is `expected`; the same worker serves it while the others
+/// wait.
 fn wait_for(server: &Server, target: &str, expected: &str) {
     wait_until(&format!("{target} is {expected}"), || {
         (text(server, target) == expected).then_some(())
@@ -64,7 +65,7 @@ fn wait_for_state(server: &Server, name: &str, expected: usize) {
 
 const MYSQL_WAIT: &str = "sql=SELECT+SLEEP(600)";
 const MYSQL_RUNNING: &str = "/mysql?sql=SELECT+COUNT(*)+FROM+information_schema.processlist+WHERE+info+LIKE+'SELECT+SLEEP%25'";
-/// Ends one of them; `NULL` when there is none.
+/// Kills one of the queries; `NULL` if there is none.
 const MYSQL_END_ONE: &str = "/mysql?sql=BEGIN+NOT+ATOMIC+DECLARE+i+INT;SET+i=(SELECT+MIN(id)+FROM+information_schema.processlist+WHERE+info+LIKE+'SELECT+SLEEP%25');IF+i+IS+NOT+NULL+THEN+KILL+QUERY+i;END+IF;SELECT+i;END";
 
 #[test]
@@ -155,7 +156,7 @@ fn a_connection_to_redis_that_handlers_share_gives_nobody_the_answer_of_another(
     wait_for(&server, "/redis", "1");
     text(&server, "/push?key=second&count=1");
     let mut second = ask(&server, "/shared?key=second");
-    // Nor may another exchange the connection that somebody is inside of.
+    // Nor may another handler replace a connection that is in use.
     let mut connect = ask(&server, "/shared-connect");
     wait_for_state(&server, "waiting", 3);
     text(&server, "/push?key=first&count=1");
@@ -163,7 +164,8 @@ fn a_connection_to_redis_that_handlers_share_gives_nobody_the_answer_of_another(
     assert_eq!(second.read_response().text(), "1");
     assert_eq!(connect.read_response().status(), 200);
 
-    // A client that leaves in the middle of an answer costs the connection, not the next its answer.
+    // A client that disconnects in the middle of a reply costs the connection, but the next handler
+    // still gets its own reply.
     let gone = ask(&server, "/shared?key=first");
     wait_for(&server, "/redis", "1");
     drop(gone);
@@ -179,7 +181,7 @@ fn a_connection_to_redis_that_handlers_share_gives_nobody_the_answer_of_another(
     );
 }
 
-/// The library in plain PHP takes replies in the order of its requests.
+/// The plain-PHP library matches replies to requests by their order.
 #[test]
 fn a_library_whose_request_was_ended_gives_nobody_the_data_of_another() {
     let service = Service::redis();
@@ -198,7 +200,7 @@ fn a_library_whose_request_was_ended_gives_nobody_the_data_of_another() {
         drop(gone);
         wait_for_state(&server, "left", round + 1);
         text(&server, &format!("/push?key={list}&count=1"));
-        // The library finds out that its connection is gone and opens another.
+        // The library notices that its connection is closed and opens another one.
         let refused = ask(&server, "/predis?command=get&key=bob").read_response();
         assert_eq!(refused.status(), 503, "{command}: {}", refused.text());
         for name in ["bob", "alice"] {
@@ -219,14 +221,14 @@ fn many_queries_of_postgres_run_at_the_same_time() {
     let service = Service::postgres();
     let server = server("POSTGRES", &service);
     for route in ["/pdo-pgsql", "/pgsql"] {
-        // One keeps the lock until it is told to end.
+        // One handler holds the lock until it is cancelled.
         let keeper = ask(
             &server,
             "/pdo-pgsql?sql=SELECT+pg_advisory_lock(1),pg_sleep(600)",
         );
         wait_for(
             &server,
-            // Not one of the round before, whose process has not ended yet.
+            // Not a query of the previous round whose process is still running.
             "/pdo-pgsql?sql=SELECT+COUNT(*)+FROM+pg_locks+JOIN+pg_stat_activity+USING(pid)+WHERE+locktype='advisory'+AND+granted+AND+query+LIKE+'%25sleep(600)'",
             "1",
         );
@@ -279,7 +281,7 @@ fn a_query_of_postgres_whose_client_has_left_is_finished_and_its_connection_kept
     );
     wait_for(&server, waiting, "1");
     drop(gone);
-    // It keeps its fiber as long as the server works on it.
+    // It keeps its fiber while the database runs the query.
     wait_for(
         &server,
         "/pdo-pgsql?sql=SELECT+COUNT(*)+FROM+pg_stat_activity+WHERE+wait_event='PgSleep'+AND+clock_timestamp()-query_start>'0.3s'",
@@ -346,7 +348,7 @@ fn a_connection_to_postgres_that_handlers_share_gives_nobody_the_answer_of_anoth
     );
     let mut second = ask(&server, "/kept-pgsql?sql=SELECT+'mine'");
     wait_for_state(&server, "waiting", 2);
-    // A statement of before is freed meanwhile, of which its connection knows nothing.
+    // In between, an earlier statement is freed, which its connection does not track.
     assert_eq!(text(&server, "/free-pgsql"), "freed");
     text(
         &server,
@@ -374,7 +376,21 @@ fn a_connection_to_mysql_is_closed_by_another_handler_when_nobody_is_inside() {
     assert_eq!(second.read_response().text(), "1");
 }
 
-/// A transaction that its handler has left is rolled back by a task, which has the connection meanwhile.
+/// A second `begin()` counted as nested in another task's transaction, and its statements ran
+/// without a transaction.
+#[test]
+fn a_library_that_counts_transactions_of_others_is_refused_and_no_rolled_back_row_stays() {
+    let service = Service::mariadb();
+    let server = server("MYSQL", &service);
+    for how in ["plain", "savepoints"] {
+        assert_eq!(
+            text(&server, &format!("/counting-mysql/{how}")),
+            "refused 0"
+        );
+    }
+}
+
+/// A task rolls back an abandoned transaction, and owns the connection during that time.
 #[test]
 fn a_connection_whose_clean_up_gets_no_answer_is_given_to_the_next_closed() {
     let service = Service::mariadb();
@@ -394,7 +410,7 @@ fn a_connection_whose_clean_up_gets_no_answer_is_given_to_the_next_closed() {
     server.log().wait_for(0, "in the middle of a transaction");
 }
 
-/// Calls that no guard sees: of closures that were made before there were any.
+/// Uses calls that bypass the guards: closures created before the hooks were installed.
 #[test]
 fn a_pool_ends_a_transaction_whose_calls_nobody_has_seen() {
     let service = Service::mariadb();

@@ -1,4 +1,4 @@
-//! Databases for one test each: in its directory, on a Unix socket, ended with it.
+//! Databases for a single test: in its directory, on a Unix socket, stopped with it.
 
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -11,22 +11,23 @@ use std::time::{Duration, Instant};
 use fermata_testkit::install::works;
 use fermata_testkit::{Directory, Signal, free_port, send_signal, wait_until, workspace_root};
 
-/// How often one that needs a free port is started before giving up: another process may have taken it.
+/// Number of tries to start a service that needs a free port, because another process may take the
+/// port.
 const STARTS_MAX: usize = 3;
-/// The one that Debian's packages are for.
+/// The interpreter that Debian's packages support.
 const PYTHON: &str = "/usr/bin/python3";
-/// It takes a few seconds of both of a machine's processors, which may be busy.
+/// The start uses both processors for a few seconds, and they may be busy.
 const RABBITMQ_STARTS_WITHIN: Duration = Duration::from_secs(180);
 const RABBITMQ: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 
-/// A database that runs.
+/// A running database.
 pub struct Service {
     child: Child,
-    /// What clients connect to; empty when that is a port.
+    /// Path of its Unix socket; empty if it only listens on a port.
     pub socket: PathBuf,
-    /// What clients connect to on 127.0.0.1; 0 when that is a socket alone.
+    /// Port on 127.0.0.1; 0 if it only listens on a socket.
     pub port: u16,
-    /// The process that keeps its names, if it needs one. The process group of such a service is its own.
+    /// Its name server, if it needs one. Such a service has a separate process group.
     names: Option<Child>,
     _directory: Directory,
 }
@@ -49,7 +50,8 @@ impl Service {
         }
     }
 
-    /// An MTA that takes all mail, see `fixtures/conversations/smtp.py`. Nothing where the package it needs is missing.
+    /// Starts an MTA that accepts all mail, see `fixtures/conversations/smtp.py`; `None` if its
+    /// package is missing.
     pub fn smtp() -> Option<Service> {
         if !works(PYTHON, &["-c", "import aiosmtpd"]) {
             return None;
@@ -73,7 +75,7 @@ impl Service {
         })
     }
 
-    /// Nothing where it is not installed.
+    /// Starts RabbitMQ; `None` if it is not installed.
     pub fn rabbitmq() -> Option<Service> {
         if !Path::new(RABBITMQ).is_file() {
             return None;
@@ -99,8 +101,8 @@ impl Service {
             command.env(name, directory.join(folder));
         }
         std::fs::create_dir(directory.join("home")).expect("a folder");
-        // Its parts find each other by names, which a process of its own keeps: not that of the machine. It is started here,
-        // as the one that RabbitMQ starts is nobody's child and does not end with it.
+        // Its parts find each other through a name server. The test starts a separate one, because
+        // the one that RabbitMQ starts is an orphan and outlives it.
         let mut keeper = Command::new("epmd");
         keeper
             .args(["-port", &names.to_string()])
@@ -118,7 +120,7 @@ impl Service {
                 "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
                 "+S 1:1 -kernel inet_dist_use_interface {127,0,0,1}",
             )
-            // Its script does not end with it.
+            // Its start script does not stop it.
             .process_group(0);
         let mut service = Service {
             child: spawn("rabbitmq-server", &mut command),
@@ -141,7 +143,7 @@ impl Service {
         Service::start_mariadb(0)
     }
 
-    /// One that listens on a port, too.
+    /// Starts MariaDB, which also listens on a port.
     pub fn mariadb_on_port() -> Service {
         Service::start_mariadb(free_port())
     }
@@ -149,7 +151,8 @@ impl Service {
     fn start_mariadb(port: u16) -> Service {
         let directory = Directory::new();
         let data = format!("--datadir={}", directory.join("data").display());
-        // Names of temporary tables are made of the process id, which differs only within one namespace.
+        // Names of temporary tables contain the process id, which is unique only within one
+        // namespace.
         let temporary = format!("--tmpdir={}", directory.path().display());
         run(Command::new("mariadb-install-db").args([
             "--no-defaults",
@@ -157,7 +160,7 @@ impl Service {
             "--auth-root-authentication-method=normal",
             "--skip-test-db",
             "--skip-name-resolve",
-            // The kernel has a bound on these for all that run at the same time.
+            // The kernel limits these for the whole machine.
             "--innodb-use-native-aio=0",
             &data,
             &temporary,
@@ -206,12 +209,12 @@ impl Service {
         Service::start("redis-server", command, socket, directory)
     }
 
-    /// Clients name the directory of its socket.
+    /// Starts PostgreSQL; clients connect to the directory of its socket.
     pub fn postgres() -> Service {
         Service::start_postgres(0)
     }
 
-    /// One that listens on a port, too.
+    /// Starts PostgreSQL, which also listens on a port.
     pub fn postgres_on_port() -> Service {
         Service::start_postgres(free_port())
     }
@@ -262,12 +265,12 @@ impl Service {
         service
     }
 
-    /// It answers nobody, and its connections stay.
+    /// Stops the process; it no longer responds, and its connections stay open.
     pub fn stop(&self) {
         assert!(send_signal(self.child.id(), Signal::Stop));
     }
 
-    /// Ends it as a power cut would.
+    /// Kills it, like a power loss.
     pub fn kill(&mut self) {
         if let Some(mut names) = self.names.take() {
             let group = format!("-{}", self.child.id());
@@ -311,7 +314,8 @@ fn is_root() -> bool {
     output.stdout == b"0\n"
 }
 
-/// Debian has a folder for each version, and does not put them into the search path.
+/// Returns the folder of PostgreSQL's programs: Debian has one per version, outside of the search
+/// path.
 fn postgres_tools() -> PathBuf {
     let versions = std::fs::read_dir("/usr/lib/postgresql");
     let mut folders: Vec<PathBuf> = versions

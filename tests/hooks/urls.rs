@@ -1,4 +1,5 @@
-//! URLs by PHP's streams and by cURL: a peer that answers nobody before all have asked.
+//! URLs with PHP's streams and with cURL: a peer that responds only after all requests have
+//! arrived.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -18,13 +19,13 @@ impl Peer {
         Peer { listener }
     }
 
-    /// As part of a request target.
+    /// Returns its URL, encoded for a request target.
     fn url(&self) -> String {
         let address = self.listener.local_addr().expect("it listens");
         format!("url=http%3A%2F%2F{address}%2F")
     }
 
-    /// The next that asks, with its whole request read.
+    /// Accepts the next connection and reads its request.
     fn next(&self) -> TcpStream {
         let (mut stream, _) = self.listener.accept().expect("a connection");
         let mut request = Vec::new();
@@ -99,7 +100,7 @@ fn clients_that_leave_end_what_their_handlers_wait_for() {
         drop(client);
         wait_for_state(&server, "left", at + 1);
         for mut stream in streams {
-            // Closed by the handler's end.
+            // Closed when the handler ended.
             assert_eq!(stream.read(&mut [0; 8]).unwrap_or(0), 0, "{route}");
         }
     }

@@ -73,7 +73,7 @@ fn chunks_over_the_limit_are_refused_when_they_cross_it() {
     assert_eq!(connection.read_response().status(), 413);
     connection.expect_end();
 
-    // A size that is too large by itself needs no data to be refused.
+    // A size above the limit is rejected before any data arrives.
     let mut connection = server.connect();
     connection.send(format!("{head}ffffffff\r\n"));
     assert_eq!(connection.read_response().status(), 413);
@@ -125,7 +125,7 @@ fn long_chunk_extensions_and_trailers_are_bounded() {
         format!("0\r\n{}", "X: y\r\n".repeat(200_000)),
     ] {
         let mut connection = server.connect();
-        // The server may answer and close before it has taken everything.
+        // The server may respond and close before it has read everything.
         let _ = connection.try_send(format!("{head}{chunks}"));
         let answer = connection
             .try_read_response(false)

@@ -1,4 +1,4 @@
-//! Limits on connections, and clients that vanish or crawl.
+//! Limits on connections, and clients that disconnect or send slowly.
 
 use std::net::Ipv4Addr;
 use std::thread;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use fermata_testkit::{Connection, ReadError, Server, Target, wait_until};
 use fermata_tests::fixture;
 
-/// A connection from a local address of our choice.
+/// Connects from this loopback address.
 fn connect_from(server: &Server, last: u8) -> Connection {
     let source = Some(Ipv4Addr::new(127, 0, 0, last));
     let target = Target {
@@ -34,7 +34,7 @@ fn connections_over_the_limit_wait_or_are_refused_and_places_become_free() {
         assert_eq!(first.get("/rooms/1").text(), "1");
         assert_eq!(second.get("/rooms/2").text(), "2");
     }
-    // It waits in the kernel's queue (no news), is closed, or is told 503; it is not served.
+    // The connection waits in the kernel's queue, is closed or gets 503; it is never served.
     if third.has_news(Duration::ZERO) {
         let answer = third
             .try_read_response(false)
@@ -49,7 +49,7 @@ fn connections_over_the_limit_wait_or_are_refused_and_places_become_free() {
     wait_until("a place becomes free", || {
         let mut fourth = Connection::try_open(server.address()).ok()?;
         fourth.try_send_request("GET", "/rooms/4", &[], b"").ok()?;
-        // The third may have taken the place, so give it back before looking.
+        // The third connection may have been accepted, so close it before the next check.
         third = Connection::open(server.address());
         (fourth.has_news(Duration::from_millis(200))
             && fourth.try_read_response(false).ok()?.status() == 200)

@@ -1,42 +1,14 @@
-//! A disk that is full: uploads are refused and leave nothing, the access log loses lines and counts them, and both
-//! go on when there is room again. The disk is a small tmpfs that only the server sees; it goes with the server.
+//! A full disk: uploads are rejected and leave no files, the access log drops lines and counts
+//! them, and both recover when space is free again. The disk is a small tmpfs in the mount namespace
+//! of the server, which ends with it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 
-use fermata_testkit::{Builder, Server, wait_until};
-use fermata_tests::{fixture, json, stats, temporary_files};
+use fermata_testkit::wait_until;
+use fermata_tests::disk::{DISK_BYTES, seen, with_disk};
+use fermata_tests::{json, stats, temporary_files};
 use serde_json::Value;
-
-/// Size of the disk.
-const DISK_BYTES: usize = 256 * 1024;
-
-/// Mounts a disk at the first argument and becomes the rest.
-const MOUNT: &str = "mount -t tmpfs -o size=256k none \"$0\" && exec \"$@\"";
-
-/// A server with a small disk, and where that is. `None` where this user cannot mount one.
-fn with_disk(name: &str) -> Option<(Builder, PathBuf)> {
-    let mut probe = Command::new("unshare");
-    probe
-        .args(["--mount", "mount", "-t", "tmpfs", "none", "/tmp"])
-        .stderr(Stdio::null());
-    if !probe.status().is_ok_and(|status| status.success()) {
-        println!("skipped: mounting a small disk needs root");
-        return None;
-    }
-    let builder = fixture(name).workers(1);
-    let disk = builder.directory().join("disk");
-    fs::create_dir(&disk).expect("the test's directory is new");
-    let path = disk.to_str().expect("a temporary path is UTF-8").to_owned();
-    let builder = builder.behind(&["unshare", "--mount", "sh", "-c", MOUNT, &path]);
-    Some((builder, disk))
-}
-
-/// The disk as the server sees it.
-fn seen(server: &Server, disk: &Path) -> PathBuf {
-    PathBuf::from(format!("/proc/{}/root{}", server.pid(), disk.display()))
-}
 
 fn wait_for_files(folder: &Path, count: usize) {
     wait_until("the temporary files are as many as they should be", || {
@@ -44,7 +16,7 @@ fn wait_for_files(folder: &Path, count: usize) {
     });
 }
 
-/// A form with one file.
+/// Returns a form with one file.
 fn form(bytes: usize) -> Vec<u8> {
     let mut body =
         b"--B\r\nContent-Disposition: form-data; name=\"f\"; filename=\"x\"\r\n\r\n".to_vec();
@@ -85,7 +57,7 @@ fn uploads_and_large_bodies_are_507_and_leave_nothing() {
             let path = disk.to_str().expect("a temporary path is UTF-8");
             assert!(!response.text().contains(path), "{}", response.text());
             connection.expect_end();
-            // The server need not take what it has refused.
+            // The server need not read a rejected body.
             let _ = sending.join().expect("sending does not panic");
             wait_for_files(&folder, 0);
         }
@@ -93,7 +65,7 @@ fn uploads_and_large_bodies_are_507_and_leave_nothing() {
     server
         .log()
         .wait_for(0, &format!("a temporary file in {}", disk.display()));
-    // There is room again, and the disk is as good as new.
+    // Space is free again, and uploads work.
     let mut connection = server.connect();
     for _ in 0..5 {
         connection.send(form(DISK_BYTES - 50_000));
@@ -160,7 +132,7 @@ fn the_access_log_loses_lines_and_goes_on_when_there_is_room() {
     server.log().wait_for(0, "access_log: ");
     fs::remove_file(&ballast).expect("it is there");
     ask(1);
-    // Every request has a line or is counted, and no line is cut by the end of the disk.
+    // Every request is logged or counted, and no line is truncated at the end of the disk.
     let (lines, dropped) = wait_until("all requests are accounted for", || {
         let figures = stats(&server);
         let dropped = figures

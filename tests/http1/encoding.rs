@@ -1,4 +1,5 @@
-//! Content codings: compressed siblings, compression on the way, and what is left alone.
+//! Content codings: precompressed files, compression of responses, and content that stays
+//! uncompressed.
 
 use std::io::Read;
 
@@ -55,7 +56,7 @@ fn text_is_compressed_for_those_who_read_it() {
         assert_eq!(plain.header("content-encoding"), None);
         assert_eq!(plain.header("vary"), Some("Accept-Encoding"), "{path}");
         for coding in ["gzip", "br", "zstd"] {
-            // Twice: compressed anew, and from what was kept.
+            // Twice: first compressed, then served from the cache.
             for _ in 0..2 {
                 let response = ask(&mut connection, path, coding);
                 assert_eq!(response.header("content-encoding"), Some(coding), "{path}");
@@ -151,7 +152,7 @@ fn what_is_not_worth_it_or_not_ours_stays_as_it_is() {
     let encoded = ask(&mut connection, "/encoded", "br");
     assert_eq!(encoded.header("content-encoding"), Some("gzip"));
     assert_eq!(decoded(&encoded), "x".repeat(5000));
-    // A part is of the file as it is.
+    // A range selects bytes of the uncompressed file.
     let headers = [("Accept-Encoding", "gzip"), ("Range", "bytes=0-5")];
     let part = connection.request("GET", "/assets/app.js", &headers, b"");
     assert_eq!((part.status(), part.text()), (206, "export"));
@@ -234,7 +235,7 @@ fn a_304_has_the_tag_and_the_vary_of_the_200() {
         }
         assert!(kept.header("vary").is_some());
     }
-    // A copy that was not compressed is told of by the tag that it has.
+    // An uncompressed copy is validated with its own tag.
     let headers = [("Accept-Encoding", "gzip"), ("If-None-Match", "\"v1\"")];
     let kept = connection.request("GET", "/tagged", &headers, b"");
     assert_eq!((kept.status(), kept.header("etag")), (304, Some("\"v1\"")));

@@ -1,12 +1,12 @@
-//! Descriptors that run out: clients are refused or wait, those that are there are served, and all is well when
-//! some are free again.
+//! Exhausted descriptors: new clients are rejected or wait, connected ones are served, and the
+//! server recovers when descriptors are free again.
 
 use std::time::Duration;
 
 use fermata_testkit::{Builder, Connection, ReadError, wait_until};
 use fermata_tests::fixture;
 
-/// Descriptors of every process of the server, of which half are for clients.
+/// Descriptors of each process of the server; half of them are for clients.
 const LIMIT: &str = "--nofile=160:160";
 const PLACES: usize = 80;
 
@@ -37,7 +37,7 @@ fn clients_over_the_limit_of_descriptors_are_refused_and_the_others_have_some_le
             "{status:?}"
         );
     }
-    // What a request needs is not taken by clients.
+    // Clients leave enough descriptors for their requests.
     for client in &mut clients {
         assert_eq!(client.get("/assets/a.txt").text(), "a file");
     }
@@ -69,10 +69,10 @@ fn a_program_that_takes_every_descriptor_makes_new_clients_wait() {
     server
         .log()
         .wait_for(0, "accepting a connection failed: Too many open files");
-    // Those that are there are served as far as can be.
+    // Connected clients are served as far as possible.
     assert_eq!(inside.get("/pid").status(), 200);
     assert_eq!(inside.get("/assets/a.txt").status(), 503);
-    // What comes in one piece with its head needs no file.
+    // A body that arrives together with its head needs no file.
     uploading.send("POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 10000\r\n\r\n");
     let refused = uploading.read_response();
     assert_eq!(refused.status(), 503);
@@ -95,7 +95,7 @@ fn a_program_that_takes_every_descriptor_makes_new_clients_wait() {
     assert_eq!(server.worker_pids(), pids, "no worker was replaced");
 }
 
-/// More of them than `select()` has numbers for.
+/// More clients than `select()` supports descriptors.
 #[test]
 fn a_program_has_low_descriptors_for_select_beside_many_clients() {
     let builder = fixture("exhaustion").workers(1);
@@ -115,7 +115,7 @@ fn a_program_has_low_descriptors_for_select_beside_many_clients() {
         assert_eq!(client.get("/pid").status(), 200);
     }
     assert_eq!(clients[1_299].get("/process").text(), "said");
-    // Places that become free are no reason to have none the next time.
+    // Slots that become free must not exhaust the limit the next time.
     clients.drain(..600);
     for _ in 0..600 {
         let mut client = server.connect();

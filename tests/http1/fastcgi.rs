@@ -1,17 +1,23 @@
-//! PHP-FPM behind routes of a program: `Server::fastcgi()`.
+//! PHP-FPM behind routes of an application: `Server::fastcgi()`.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use fermata_testkit::sse::Stream;
 use fermata_testkit::websocket::Socket;
-use fermata_testkit::{Builder, Connection, Server, Signal, install, wait_until};
+use fermata_testkit::{
+    Builder, Connection, Server, Signal, install, is_running, send_signal, wait_until,
+};
+use fermata_tests::disk::with_disk;
 use fermata_tests::{fixture, json, stats};
 
-/// More than fits in the buffers between a script and a client that does not read.
+/// Larger than all buffers between a script and a client that does not read.
 const ENDLESS_BYTES: usize = 64 * 1024 * 1024;
 
 const SCRIPTS: &[(&str, &str)] = &[
@@ -57,6 +63,10 @@ const SCRIPTS: &[(&str, &str)] = &[
         "register_shutdown_function(fn () => file_put_contents($_GET['log'], $GLOBALS['sent'])); $sent = 0; ignore_user_abort(false); \
         while ($sent < 64 * 1024 * 1024) { echo str_repeat('x', 65536); flush(); $sent += 65536; file_put_contents($_GET['log'] . '.now', (string) $sent); }",
     ),
+    (
+        "huge.php",
+        "header('Content-Length: 100000000'); for ($i = 0; $i < 100; $i++) { echo str_repeat(chr(97 + $i % 26), 1_000_000); }",
+    ),
     ("errors.php", "error_log('logged'); echo 'done';"),
     ("short.php", "header('Content-Length: 100'); echo 'short';"),
     (
@@ -77,9 +87,12 @@ impl Drop for Fpm {
     }
 }
 
-/// A server with its folder of scripts.
+/// Returns a server with its folder of scripts.
 fn site() -> Builder {
-    let builder = fixture("fastcgi").workers(1);
+    site_of(fixture("fastcgi").workers(1))
+}
+
+fn site_of(builder: Builder) -> Builder {
     let folder = builder.directory();
     for (name, code) in SCRIPTS {
         folder.write(&format!("root/{name}"), format!("<?php {code}"));
@@ -90,7 +103,7 @@ fn site() -> Builder {
     builder.env("FOLDER", path)
 }
 
-/// Starts PHP-FPM in the folder; `None`: it is not installed.
+/// Starts PHP-FPM in the folder; `None` if it is not installed.
 fn fpm(builder: &Builder, children: usize) -> Option<Fpm> {
     let folder = builder.directory();
     let programs = ["8.2", "8.3", "8.4"].map(|version| format!("/usr/sbin/php-fpm{version}"));
@@ -124,7 +137,7 @@ fn fpm(builder: &Builder, children: usize) -> Option<Fpm> {
     Some(fpm)
 }
 
-/// Both, with as many children.
+/// Starts both, with `children` PHP-FPM children.
 fn both(children: usize) -> Option<(Fpm, Server)> {
     let builder = site();
     let fpm = fpm(&builder, children)?;
@@ -186,7 +199,7 @@ fn scripts_files_and_routes_are_served_side_by_side() {
     );
     assert_eq!(old["SCRIPT_FILENAME"], format!("{root}/page.php"));
     assert_eq!(connection.get("/old/nothing").status(), 404);
-    // A held client and a WebSocket beside it.
+    // A held client and a WebSocket run next to it.
     let _events = Stream::open(server.connect(), "/events", None);
     let mut socket = Socket::open(server.connect(), "/echo");
     socket.text("hello");
@@ -240,10 +253,10 @@ fn bodies_of_several_megabytes_arrive() {
                 let length = answer.header("x-length").expect("it is told");
                 assert_eq!(length, len.to_string());
             }
-            // The connection goes on.
+            // The connection stays usable.
             assert_eq!(connection.get("/own").text(), "own");
         }
-        // Without a length, in chunks.
+        // A chunked body without Content-Length.
         let mut connection = server.connect();
         connection.send("POST /echo.php HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
         let body = bytes(1_000_000);
@@ -343,7 +356,7 @@ fn what_a_script_flushes_reaches_the_client_at_once() {
     let mut connection = server.connect();
     let target = format!("/stream.php?until={}", until.display());
     connection.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
-    // A head of its own kind and "one", before the script goes on.
+    // The head and "one" arrive while the script is still running.
     assert_eq!(connection.peek_status(), 200);
     connection.wait_for_bytes(100);
     std::fs::write(&until, "").expect("it is writable");
@@ -351,10 +364,10 @@ fn what_a_script_flushes_reaches_the_client_at_once() {
 }
 
 #[test]
-fn a_client_that_does_not_read_holds_back_the_script() {
-    let Some((_fpm, server)) = both(2) else {
-        return;
-    };
+fn a_client_that_does_not_read_holds_back_the_script_without_a_spool() {
+    let builder = site().setting("response_spool_bytes_max", 0);
+    let Some(_fpm) = fpm(&builder, 2) else { return };
+    let server = builder.start();
     let log = server.directory().join("endless");
     let mut connection = server.connect();
     connection.send(format!(
@@ -373,7 +386,7 @@ fn a_client_that_does_not_read_holds_back_the_script() {
     });
     assert!(stands < ENDLESS_BYTES / 2, "{stands} bytes are in buffers");
     assert_eq!(server.connect().get("/own").text(), "own");
-    // It leaves: the script is aborted.
+    // When the client disconnects, the script is aborted.
     drop(connection);
     let sent = wait_until("the script ends", || {
         std::fs::read_to_string(&log).ok()?.parse::<usize>().ok()
@@ -412,7 +425,7 @@ fn requests_wait_for_a_connection_and_no_longer_than_they_may() {
     for connection in &mut waiting {
         assert_eq!(connection.read_response().status(), 200);
     }
-    // Silent for too long.
+    // Longer than the time-out.
     assert_eq!(server.connect().get("/sleep.php?ms=5000").status(), 504);
     server.log().wait_for(0, "silent for 1.5 seconds (timeout)");
 }
@@ -429,6 +442,7 @@ fn a_php_fpm_that_fails_is_told_by_its_cause() {
     cut.send("GET /dies.php HTTP/1.1\r\nHost: a\r\n\r\n");
     let (bytes, _) = cut.read_to_end();
     assert!(
+        // With the sizes of the chunks and the head.
         !bytes.ends_with(b"0\r\n\r\n") && bytes.len() > 100_000,
         "{} bytes",
         bytes.len()
@@ -440,7 +454,7 @@ fn a_php_fpm_that_fails_is_told_by_its_cause() {
     short.send("GET /short.php HTTP/1.1\r\nHost: a\r\n\r\n");
     let (bytes, _) = short.read_to_end();
     assert!(bytes.ends_with(b"short"));
-    server.log().wait_for(0, "before the length");
+    server.log().wait_for(0, "before its announced length");
     drop(fpm);
     assert_eq!(server.connect().get("/page.php").status(), 502);
     server.log().wait_for(0, "check that PHP-FPM runs");
@@ -477,7 +491,8 @@ fn a_peer_that_does_not_speak_fastcgi_is_a_502() {
 fn a_queue_that_is_full_at_the_socket_is_waited_for() {
     let builder = site().env("TIMEOUT", "1");
     let path = builder.directory().join("fpm.sock");
-    // Nobody accepts: connections fill its queue, and then a request waits for room until its time is over.
+    // No process accepts: connections fill the backlog, then a request waits for room until its
+    // time-out.
     let _listener = UnixListener::bind(&path).expect("a socket");
     let server = builder.start();
     let mut connection = server.connect();
@@ -498,7 +513,7 @@ fn connections_are_kept_where_the_program_says_so() {
             Some("4")
         );
     }
-    // Its child is gone, and the connection with it: another one is opened.
+    // Its child has exited and the connection is closed, so a new one is opened.
     assert_eq!(connection.get("/dies_at_once.php").status(), 502);
     assert_eq!(
         wait_until("another child", || {
@@ -512,9 +527,11 @@ fn connections_are_kept_where_the_program_says_so() {
 
 #[test]
 fn http_2_carries_large_answers_and_clients_that_leave() {
-    let Some((_fpm, server)) = both(1) else {
-        return;
-    };
+    // Smaller than the output of the endless script, so that the script still runs when its client
+    // leaves.
+    let builder = site().setting("response_spool_bytes_max", "8m");
+    let Some(_fpm) = fpm(&builder, 1) else { return };
+    let server = builder.start();
     let curl = |path: &str, more: &[&str]| {
         Command::new("curl")
             .args(["-sS", "--http2-prior-knowledge"])
@@ -529,7 +546,8 @@ fn http_2_carries_large_answers_and_clients_that_leave() {
         serde_json::from_slice(&curl("/page.php", &[]).stdout).expect("JSON");
     assert_eq!(page["SERVER_PROTOCOL"], "HTTP/2.0");
     assert_eq!(page["HTTP_HOST"], server.address().to_string());
-    // It leaves while the only child works for it: the answer is dropped, and the child is free again.
+    // The client disconnects while the only child works for it: the response is dropped, and the
+    // child is free again.
     let log = server.directory().join("left");
     let target = format!("/endless.php?log={}", log.display());
     let left = curl(&target, &["--max-time", "1", "--limit-rate", "10k"]);
@@ -541,7 +559,7 @@ fn http_2_carries_large_answers_and_clients_that_leave() {
     assert_eq!(server.connect().get("/sub/").text(), "the folder");
 }
 
-/// A request for which there is no place.
+/// Maximum duration until a request is rejected when the queue is full.
 const REFUSED_WITHIN: Duration = Duration::from_millis(100);
 
 #[test]
@@ -557,7 +575,8 @@ fn a_client_that_leaves_the_queue_leaves_its_place() {
     first.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
     wait_until("the script runs", || at.exists().then_some(()));
     for _ in 0..3 {
-        // The server may hear of the one that has left after it has refused this one, which it does at once.
+        // The server may notice the disconnect only after it has rejected this request, which it
+        // does immediately.
         let _waiting = wait_until("there is a place in the queue", || {
             let mut waiting = server.connect();
             waiting.send("GET /pid.php HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -647,4 +666,165 @@ fn figures_tell_how_requests_for_php_fpm_have_ended() {
     });
     let ms = |phase: &str| total["fastcgi_ms"][phase].as_u64().expect("a number");
     assert!(ms("queued") > 0 && ms("running") >= 2_500, "{total}");
+}
+
+/// Opens connections that send a request and do not read.
+fn silent_clients(server: &Server, count: usize, path: &str) -> Vec<Connection> {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+    let clients = (0..count).map(|_| {
+        let mut connection = server.connect();
+        connection.send(&request);
+        connection
+    });
+    clients.collect()
+}
+
+/// Returns the bytes that the files of a folder occupy which a process has open, including unlinked ones. Parts that were
+/// read are holes.
+fn spooled(pid: u32, folder: &Path) -> u64 {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten();
+    let files = entries
+        .flatten()
+        .filter(|entry| fs::read_link(entry.path()).is_ok_and(|target| target.starts_with(folder)));
+    files
+        .filter_map(|entry| Some(fs::metadata(entry.path()).ok()?.blocks() * 512))
+        .sum()
+}
+
+/// Returns a server that spools responses to a separate folder.
+fn with_spool() -> (Builder, PathBuf) {
+    let builder = site();
+    let folder = builder.directory().join("spool");
+    fs::create_dir(&folder).expect("the test's directory is new");
+    let path = folder.display().to_string();
+    (builder.setting("upload_directory", path), folder)
+}
+
+#[test]
+fn silent_clients_hold_no_child_of_php_fpm() {
+    for silent in [8, 80] {
+        let builder = site().control();
+        let Some(_fpm) = fpm(&builder, 4) else { return };
+        let server = builder.start();
+        let mut clients = silent_clients(&server, silent, "/large.php");
+        // Every response was produced before this one, because PHP-FPM handles requests in order.
+        assert_eq!(server.connect().get("/pid.php").status(), 200);
+        wait_until("no child works for them", || {
+            let open = &stats(&server)["total"]["fastcgi_open"];
+            (open["running"] == 0 && open["queued"] == 0).then_some(())
+        });
+        let last = clients.pop().expect("there are some").read_response();
+        assert!(last.body == b"0123456789abcdef".repeat(200_000));
+    }
+}
+
+#[test]
+fn a_response_of_100_megabytes_arrives_whole_when_its_client_reads_late() {
+    let (builder, folder) = with_spool();
+    let Some(_fpm) = fpm(&builder, 1) else { return };
+    let server = builder.start();
+    let pid = server.worker_pids()[&0];
+    let mut late = silent_clients(&server, 1, "/huge.php").remove(0);
+    assert_eq!(server.connect().get("/pid.php").status(), 200);
+    assert!(spooled(pid, &folder) > 90_000_000);
+    assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 0);
+    let response = late.read_response();
+    let is_whole = (0..100).all(|at| {
+        let piece = &response.body[at * 1_000_000..][..1_000_000];
+        piece.iter().all(|&byte| byte == b'a' + (at % 26) as u8)
+    });
+    assert!(response.body.len() == 100_000_000 && is_whole);
+    wait_until("the file is closed", || {
+        (spooled(pid, &folder) == 0).then_some(())
+    });
+}
+
+#[test]
+fn a_response_larger_than_the_spool_goes_on_when_its_client_reads() {
+    let (builder, folder) = with_spool();
+    let builder = builder.setting("response_spool_bytes_max", "4m");
+    let Some(_fpm) = fpm(&builder, 2) else { return };
+    let server = builder.start();
+    let pid = server.worker_pids()[&0];
+    let mut late = silent_clients(&server, 1, "/huge.php").remove(0);
+    wait_until("the spool is full", || {
+        (spooled(pid, &folder) > 4_000_000).then_some(())
+    });
+    assert_eq!(server.connect().get("/pid.php").status(), 200);
+    assert!(spooled(pid, &folder) <= 4 * 1024 * 1024);
+    assert_eq!(late.read_response().body.len(), 100_000_000);
+}
+
+#[test]
+fn one_address_holds_no_more_children_than_it_may() {
+    let builder = site()
+        .setting("response_spool_bytes_max", "1m")
+        .setting("response_waits_per_address_max", 2);
+    let Some(_fpm) = fpm(&builder, 3) else { return };
+    let server = builder.start();
+    let _clients = silent_clients(&server, 8, "/huge.php");
+    assert_eq!(server.connect().get("/pid.php").status(), 200);
+    server
+        .log()
+        .wait_for(0, "client cut off: 127.0.0.1 reads more than 2 responses");
+}
+
+#[test]
+fn clients_of_one_address_that_read_hold_as_many_children_as_there_are() {
+    let builder = site()
+        .setting("response_spool_bytes_max", "1m")
+        .setting("response_waits_per_address_max", 2);
+    let Some(_fpm) = fpm(&builder, 3) else { return };
+    let server = builder.start();
+    let mut clients = silent_clients(&server, 3, "/huge.php");
+    let mut read = 0;
+    while read < 90_000_000 {
+        read += 2_000_000;
+        for client in &mut clients {
+            client.wait_for_bytes(read);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    for client in &mut clients {
+        assert_eq!(client.read_response().body.len(), 100_000_000);
+    }
+    let log = server.log().text();
+    assert!(!log.contains("client cut off"), "{log}");
+}
+
+#[test]
+fn a_killed_server_leaves_no_response_behind() {
+    let (builder, folder) = with_spool();
+    let Some(_fpm) = fpm(&builder, 2) else { return };
+    let server = builder.start();
+    let pid = server.worker_pids()[&0];
+    let _late = silent_clients(&server, 2, "/huge.php");
+    wait_until("responses wait in files", || {
+        (spooled(pid, &folder) > 10_000_000).then_some(())
+    });
+    server.signal(Signal::Kill);
+    send_signal(pid, Signal::Kill);
+    wait_until("it is gone", || (!is_running(pid)).then_some(()));
+    assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 0);
+}
+
+#[test]
+fn php_fpm_waits_for_its_client_when_the_disk_is_full() {
+    let Some((builder, disk)) = with_disk("fastcgi") else {
+        return;
+    };
+    let builder = site_of(builder).setting("upload_directory", disk.display());
+    let Some(_fpm) = fpm(&builder, 2) else { return };
+    let server = builder.start();
+    let pids = server.worker_pids();
+    let mut late = silent_clients(&server, 1, "/huge.php").remove(0);
+    server
+        .log()
+        .wait_for(0, "FastCGI: a response cannot be stored: No space left");
+    assert_eq!(server.connect().get("/pid.php").status(), 200);
+    assert_eq!(late.read_response().body.len(), 100_000_000);
+    assert_eq!(server.connect().get("/own").text(), "own");
+    assert_eq!(server.worker_pids(), pids, "no worker was replaced");
 }

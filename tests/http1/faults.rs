@@ -1,11 +1,13 @@
-//! Handlers that fail: one client gets 500, the log says where, everybody else is unharmed.
+//! Handlers that fail: their client gets 500, the log contains the position, and other clients are
+//! unaffected.
 
 use std::time::Duration;
 
 use fermata_testkit::{Connection, Server, Target, sse, wait_until};
 use fermata_tests::{fixture, json};
 
-/// Asks `path`, expects 500 without details, and a log line with `message` and the fixture's file and line.
+/// Requests `path`, expects 500 without details, and a log line with `message` and the fixture's
+/// file and line.
 #[track_caller]
 fn check_fault(server: &Server, connection: &mut Connection, path: &str, message: &str) {
     let mark = server.log().len();
@@ -122,7 +124,7 @@ fn others_of_the_worker_are_served_to_the_end_after_a_fatal_error() {
     let pids = server.worker_pids();
     let mut held = sse::Stream::open(server.connect_to(pids[&0]), "/events", None);
 
-    // A client of the same worker that has not read its answer yet.
+    // A client of the same worker that has not read its response yet.
     let mut reader = wait_until("a slow reader is with worker 0", || {
         let target = Target {
             address: server.address(),
@@ -169,7 +171,7 @@ fn a_client_cannot_fill_the_log_with_bad_requests() {
     for _ in 0..REQUESTS {
         assert_eq!(connection.get("/bad-request").status(), 400);
     }
-    // A line of the program comes through all the same, and behind those of before.
+    // A log line of the application still arrives, after the earlier ones.
     assert_eq!(connection.get("/throw").status(), 500);
     server.log().wait_for(0, "secret detail");
     let lines = server.log().lines_from(0);

@@ -1,4 +1,4 @@
-//! Static files: content, conditions, and no way out of the directory.
+//! Static files: content, conditional requests, and no access outside of the directory.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,10 +6,10 @@ use std::os::unix::fs::symlink;
 use fermata_testkit::{Builder, Framing};
 use fermata_tests::fixture;
 
-/// The content no request may ever reach.
+/// Content that no request may ever reach.
 const SECRET: &str = "the secret of the machine";
 
-/// A server whose `/assets` holds a small site, with a secret file beside it.
+/// Returns a server whose `/assets` holds a small site, with a secret file next to it.
 fn site() -> Builder {
     let builder = fixture("http").workers(1);
     let directory = builder.directory();
@@ -161,7 +161,7 @@ fn an_unchanged_file_is_304() {
         let response = connection.request("GET", "/assets/app.js", &[(name, value)], b"");
         assert_eq!(response.status(), 200, "{name}: {value}");
     }
-    // The tag outranks the date (RFC 9110 section 13.2.2).
+    // The tag takes precedence over the date (RFC 9110, section 13.2.2).
     let both = [
         ("If-None-Match", "\"other\""),
         ("If-Modified-Since", modified.as_str()),

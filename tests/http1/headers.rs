@@ -1,4 +1,4 @@
-//! Response headers: the date, cookies, and no way to inject a line.
+//! Response headers: the date, cookies, and no injection of header lines.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ fn every_answer_has_the_present_date() {
             .header("date")
             .expect("the parser checks it")
             .to_string();
-        // `date` knows the calendar, so the test need not.
+        // Converts the time with `date`, so that the test needs no calendar.
         let output = Command::new("date")
             .args(["-u", "+%s", "-d", &date])
             .output();
@@ -95,7 +95,7 @@ fn header_lines_cannot_be_injected() {
                 "{path} {value}"
             );
         }
-        // A redirect or a cookie may also encode it, as long as no line of its own comes out.
+        // A redirect or a cookie may also encode the value, but never emit it as a separate line.
         for path in ["/redirect?", "/cookie?name=a&"] {
             let response = connection.get(&format!("{path}value={value}"));
             assert_eq!(response.header("x-injected"), None, "{path} {value}");

@@ -1,4 +1,4 @@
-//! HTTP/1.1 (RFC 9110, RFC 9112) as a client sees it.
+//! HTTP/1.1 (RFC 9110, RFC 9112) from the client's perspective.
 
 mod bodies;
 mod connections;
@@ -20,4 +20,5 @@ mod routes;
 mod smuggling;
 mod streams;
 mod time_outs;
+mod unread;
 mod uploads;

@@ -1,9 +1,9 @@
-//! HEAD, OPTIONS, and answers to methods and paths that nobody handles.
+//! HEAD, OPTIONS, and responses to unhandled methods and paths.
 
 use fermata_testkit::Framing;
 use fermata_tests::fixture;
 
-/// The methods in an `Allow` header, sorted.
+/// Returns the methods of an `Allow` header, sorted.
 fn allowed(response: &fermata_testkit::Response) -> Vec<String> {
     let value = response
         .header("allow")

@@ -1,25 +1,25 @@
-//! Several requests before the first answer (RFC 9112 section 9.3.2): answers come in order, whatever the
-//! packets look like.
+//! Several requests before the first response (RFC 9112, section 9.3.2): responses arrive in order,
+//! however the requests are split into packets.
 
 use fermata_testkit::{Builder, Connection, Random};
 use fermata_tests::{fixture, json};
 
-/// Requests of one test round and what their answers must be.
+/// Requests of one test round and their expected responses.
 struct Round {
     wire: Vec<u8>,
     answers: Vec<Answer>,
 }
 
-/// What has to come back.
+/// An expected response.
 struct Answer {
     is_head: bool,
     body: Vec<u8>,
 }
 
-/// The static file of [`round`].
+/// Size of the static file of [`round`].
 const FILE_BYTES: usize = 200_000;
 
-/// A round of `count` requests of all kinds in random order.
+/// Returns `count` requests of all kinds in random order.
 fn round(count: usize, random: &mut Random) -> Round {
     let mut round = Round {
         wire: Vec::new(),
@@ -71,10 +71,10 @@ fn file_content() -> Vec<u8> {
     (0..FILE_BYTES).map(|at| (at / 251) as u8).collect()
 }
 
-/// Chunks that may carry an extension: the server bounds the extensions of a whole body.
+/// Maximum number of chunks with an extension, because the server limits the extensions of a body.
 const EXTENSIONS_MAX: usize = 100;
 
-/// `body` in chunks of random size, some with extensions and upper-case digits.
+/// Encodes `body` in chunks of random size, some with extensions and upper-case digits.
 pub(crate) fn chunked(body: &[u8], random: &mut Random) -> Vec<u8> {
     let mut wire = Vec::new();
     for (number, piece) in random.split(body, 90).into_iter().enumerate() {
@@ -106,11 +106,11 @@ fn check_answers(connection: &mut Connection, round: &Round) {
             "request {number} got another answer"
         );
     }
-    // Nothing is left over: the connection is in step.
+    // No bytes are left over: requests and responses are still in step.
     assert_eq!(connection.get("/rooms/last").text(), "last");
 }
 
-/// The application of the tests here, with a static file.
+/// Returns the server of these tests, with a static file.
 fn pipelined() -> Builder {
     let builder = fixture("http");
     builder.directory().write("assets/file.bin", file_content());
@@ -168,8 +168,8 @@ fn long_mixed_pipelines_are_answered_in_order_whatever_the_queue_holds() {
 fn a_thousand_requests_in_a_row_are_answered_while_reading_lags() {
     let server = fixture("http").workers(1).start();
     let mut connection = server.connect();
-    // 1,000 answers of 16 KiB are more than queue and socket buffers hold, so the server has to stop
-    // reading and go on later.
+    // 1,000 responses of 16 KiB exceed queue and socket buffers, so the server must stop reading
+    // and resume later.
     let wire = "GET /bytes/16384 HTTP/1.1\r\nHost: a\r\n\r\n".repeat(1_000);
     connection.send(wire + "GET /rooms/last HTTP/1.1\r\nHost: a\r\n\r\n");
     for _ in 0..1_000 {
@@ -180,7 +180,8 @@ fn a_thousand_requests_in_a_row_are_answered_while_reading_lags() {
 
 #[test]
 fn a_client_far_ahead_of_its_answers_is_served_to_the_end() {
-    // Every request overfills the queue, so the server stops after each, with the others unparsed.
+    // Every response overfills the queue, so the server stops after each one with the later
+    // requests unparsed.
     let server = fixture("http")
         .workers(1)
         .setting("queue_bytes_max", 4_096)

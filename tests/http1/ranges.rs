@@ -1,4 +1,5 @@
-//! Ranges and conditions (RFC 9110, 13 and 14) for files of a static tree and of a program.
+//! Ranges and conditions (RFC 9110, sections 13 and 14) for static files and files sent by
+//! handlers.
 
 use std::fs;
 
@@ -28,7 +29,7 @@ fn ask(connection: &mut Connection, path: &str, headers: &[(&str, &str)]) -> Res
     connection.request("GET", path, headers, b"")
 }
 
-/// The two ways to one file.
+/// A static path and a handler for the same file.
 const PATHS: [&str; 2] = ["/assets/digits.bin", "/file/digits.bin"];
 
 #[test]
@@ -120,7 +121,7 @@ fn several_parts_are_multipart() {
         response.text(),
         format!("{}\r\n--{boundary}--\r\n", parts.concat())
     );
-    // The connection goes on.
+    // The connection stays usable.
     assert_eq!(ask(&mut connection, PATHS[1], &[]).text(), DIGITS);
 }
 

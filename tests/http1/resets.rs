@@ -1,5 +1,5 @@
-//! Clients that reset their connection, at every byte of an upload and at points of answers that are still being
-//! made: nothing of them stays.
+//! Clients that reset their connection, at every byte of an upload and at several points of a
+//! response in progress: no resource leaks.
 
 use std::fs;
 
@@ -7,10 +7,11 @@ use fermata_testkit::{Connection, Server, Target, wait_until};
 use fermata_tests::{fixture, stats, temporary_files};
 use serde_json::Value;
 
-/// How much of an answer the client has seen when it goes.
+/// Size of the response that the client has read before it resets, in bytes.
 const POINTS: [usize; 9] = [0, 1, 15, 16, 100, 300, 5_000, 70_000, 1_000_000];
 
-/// A client with a small buffer, so that the server is in the middle of its answer while we look.
+/// Returns a client with a small receive buffer, so that the server is still sending when the test
+/// resets.
 fn small(server: &Server) -> Connection {
     let target = Target {
         address: server.address(),
@@ -55,7 +56,7 @@ fn an_upload_may_be_reset_at_every_byte() {
         let mut connection = server.connect();
         connection.send(&wire[..len]);
         connection.reset();
-        // And once more with what came before surely read: another client's answer comes behind it.
+        // The same after the server has read the bytes: it sends another client's response later.
         let mut connection = server.connect();
         connection.send(&wire[..len]);
         assert_eq!(server.connect().get("/pid").status(), 200);

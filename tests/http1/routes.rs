@@ -1,4 +1,4 @@
-//! Routes, parameters, percent-decoding, and what a handler sees of a request.
+//! Routes, parameters, percent-decoding, and the request as a handler sees it.
 
 use fermata_tests::{fixture, json};
 
@@ -73,7 +73,7 @@ fn a_handler_sees_headers_and_cookies() {
     assert_eq!(seen["headers"]["accept"][0], "text/html");
     assert_eq!(seen["headers"]["accept"][1], "*/*");
     assert_eq!(seen["headers"]["x-empty"][0], "");
-    assert_eq!(seen["headers"]["host"][0], "test");
+    assert_eq!(seen["headers"]["host"][0], "localhost");
     assert_eq!(seen["cookies"]["a"], "1");
     assert_eq!(seen["cookies"]["c"], "");
 }
@@ -107,7 +107,8 @@ fn a_slash_that_is_part_of_an_id() {
         connection.get("/rooms/a%2Fb/messages/c%2fd").text(),
         "a/b|c/d"
     );
-    // Literal text has no slash in it, and what takes the rest of a path cannot tell the two kinds apart.
+    // Literal text contains no slash, and a catch-all parameter cannot distinguish encoded slashes
+    // from real ones.
     for path in [
         "/rooms%2Fnew",
         "/rooms/a%2Fmessages%2F7/x",

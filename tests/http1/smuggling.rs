@@ -1,32 +1,33 @@
-//! Request smuggling and framing, as a table: what is sent, what is answered, and that nothing behind it is.
+//! Request smuggling and framing, as a table of requests and responses.
 //!
-//! Smuggling needs two readings of the same bytes, one by a proxy in front and one by us. So each case has one
-//! answer only, the connection ends with it, and the request that an attacker hides behind it is never answered.
-//! The cases are those of RFC 9112 and of the public collections of CL.TE, TE.CL, TE.TE and chunk attacks.
+//! Smuggling needs two interpretations of the same bytes, one by a proxy in front and one by the
+//! server. So each case has exactly one response, the connection closes after it, and the hidden
+//! request after it never gets a response. The cases are those of RFC 9112 and of the public
+//! collections of CL.TE, TE.CL, TE.TE and chunk attacks.
 
 use fermata_testkit::{Random, Server};
 use fermata_tests::fixture;
 
-/// What an attacker would like to have answered as a request of its own.
+/// The request that an attacker tries to smuggle.
 const SMUGGLED: &str = "GET /rooms/smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// Name, header lines behind `Host` of a POST (each with its line end), body, status.
+/// Name, header lines of a POST after `Host` (each with its line end), body, status.
 type Framing = (&'static str, &'static str, &'static str, u16);
 
-/// Name, whole bytes, status.
+/// Name, complete request, status.
 type Whole = (&'static str, &'static str, u16);
 
-/// How the end of the body is told. The body is such that one of the readings would go on with `SMUGGLED`.
+/// Conflicting body lengths. By one of the two interpretations, `SMUGGLED` is a separate request.
 #[rustfmt::skip] // one case, one line
 const LENGTHS: &[Framing] = &[
-    // CL.TE and TE.CL: both are there.
+    // CL.TE and TE.CL: both headers are present.
     ("CL.TE", "Content-Length: 6\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\nG", 400),
     ("TE.CL", "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n", "5c\r\n", 400),
     ("CL 0 and TE", "Content-Length: 0\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n", 400),
     ("TE identity and CL", "Transfer-Encoding: identity\r\nContent-Length: 1\r\n", "x", 400),
     ("TE unknown and CL", "Transfer-Encoding: cow\r\nContent-Length: 1\r\n", "x", 400),
     ("TE twice and CL", "Transfer-Encoding: chunked\r\nTransfer-Encoding: cow\r\nContent-Length: 4\r\n", "5c\r\n", 400),
-    // CL.CL: two lengths, or one that can be read in two ways.
+    // CL.CL: two lengths, or an ambiguous one.
     ("CL 0, CL 5", "Content-Length: 0\r\nContent-Length: 5\r\n", "hello", 400),
     ("CL 5, CL 0", "Content-Length: 5\r\nContent-Length: 0\r\n", "hello", 400),
     ("CL twice the same", "Content-Length: 5\r\nContent-Length: 5\r\n", "hello", 400),
@@ -73,7 +74,7 @@ const LENGTHS: &[Framing] = &[
     ("CL indented", " Content-Length: 5\r\n", "hello", 400),
 ];
 
-/// TE.TE: forms of `Transfer-Encoding` that somebody reads as chunked and somebody else does not.
+/// TE.TE: spellings of `Transfer-Encoding` that only some parsers accept as chunked.
 #[rustfmt::skip] // one case, one line
 const CODINGS: &[Framing] = &[
     ("TE space before colon", "Transfer-Encoding : chunked\r\n", "0\r\n\r\n", 400),
@@ -114,7 +115,7 @@ const CODINGS: &[Framing] = &[
     ("TE behind a colon", ": Transfer-Encoding: chunked\r\n", "0\r\n\r\n", 400),
 ];
 
-/// Bodies of `Transfer-Encoding: chunked`.
+/// Bodies with `Transfer-Encoding: chunked`.
 #[rustfmt::skip] // one case, one line
 const CHUNKS: &[Framing] = &[
     ("size 0x", "", "0x5\r\nhello\r\n0\r\n\r\n", 400),
@@ -262,7 +263,7 @@ const HEADS: &[Whole] = &[
     ("TLS hello", "\x16\x03\x01\x02\0\x01\0\x01\x7c\x03\x03\r\n\r\n", 400),
 ];
 
-/// What looks suspicious and is allowed: each is answered, and so is the request behind it.
+/// Suspicious but valid requests: each gets a response, and so does the request after it.
 #[rustfmt::skip] // one case, one line
 const ALLOWED: &[Whole] = &[
     ("one empty line in front", "\r\nGET /rooms/1 HTTP/1.1\r\nHost: a\r\n\r\n", 200),
@@ -285,7 +286,8 @@ const ALLOWED: &[Whole] = &[
     ("HTTP/1.7", "GET /rooms/1 HTTP/1.7\r\nHost: a\r\n\r\n", 200),
 ];
 
-/// Sends `attack` with a request behind it, whole and in two pieces. Each time exactly one answer comes, then the end.
+/// Sends `attack` with a request after it, in one and in two pieces. Each time exactly one response
+/// arrives, then the close.
 #[track_caller]
 fn check_refused(server: &Server, random: &mut Random, name: &str, attack: &[u8], status: u16) {
     let bytes = [attack, SMUGGLED.as_bytes()].concat();
@@ -293,7 +295,7 @@ fn check_refused(server: &Server, random: &mut Random, name: &str, attack: &[u8]
     for pieces in [vec![&bytes[..]], vec![&bytes[..split], &bytes[split..]]] {
         let mut connection = server.connect();
         for piece in pieces {
-            // The server may have answered and closed before it has everything.
+            // The server may have responded and closed before it has read everything.
             let _ = connection.try_send(piece);
         }
         let response = connection.try_read_response(false);

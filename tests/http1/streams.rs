@@ -1,4 +1,4 @@
-//! Streamed bodies: framing, back-pressure, and what becomes of those that end early.
+//! Streamed bodies: framing, back-pressure, and bodies that end early.
 
 use std::time::Duration;
 
@@ -133,12 +133,12 @@ fn many_streams_go_on_side_by_side() {
 fn a_client_that_reads_nothing_is_asked_for_nothing() {
     let server = site().start();
     let mut slow = server.connect();
-    // Far more than all buffers of the kernel.
+    // Much larger than all kernel buffers.
     slow.send("GET /stream/2000/100000 HTTP/1.1\r\nHost: a\r\n\r\n");
     wait_until("the stream begins", || {
         (notes(&server).contains("begun")).then_some(())
     });
-    // Others are served meanwhile, and the generator waits.
+    // Other clients are served while the generator waits.
     for _ in 0..50 {
         assert_eq!(server.connect().get("/text/10").body.len(), 10);
     }
@@ -204,13 +204,10 @@ fn a_failure_later_ends_the_connection_without_a_last_chunk() {
 fn a_broken_promise_of_length_cuts_the_connection() {
     let server = site().start();
     for (path, logged) in [
-        (
-            "/stream/5/10?length=45",
-            "longer than the length it was given",
-        ),
+        ("/stream/5/10?length=45", "exceeds its announced length"),
         (
             "/stream/5/10?length=60",
-            "10 bytes before the length it was given",
+            "10 bytes before its announced length",
         ),
     ] {
         let mut connection = server.connect();
@@ -222,7 +219,7 @@ fn a_broken_promise_of_length_cuts_the_connection() {
         );
         server.log().wait_for(0, logged);
     }
-    // Longer already in its first piece: there is still a way to say it.
+    // The first piece exceeds the length already, so the server can still send an error status.
     assert_eq!(server.connect().get("/stream/1/10?length=5").status(), 500);
 }
 

@@ -1,4 +1,4 @@
-//! Time limits. Each test sets one to a fraction of a second and waits for its effect.
+//! Time-outs. Each test sets one to a fraction of a second and waits for its effect.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use fermata_testkit::{Connection, End, ReadError, Server, Target, wait_until};
 use fermata_tests::fixture;
 
-/// The limit under test; the others keep defaults far above any test's length.
+/// The time-out under test; the others keep defaults far above any test's duration.
 const LIMIT_MS: u64 = 250;
 
-/// Sends a byte every now and then until the server has had enough, and returns what it answered.
+/// Sends a byte at intervals until the server closes, and returns the status of its response.
 fn drip(mut connection: Connection, byte: &str) -> Result<u16, ReadError> {
     wait_until("the server has had enough", || {
         let gone = connection.try_send(byte).is_err();
@@ -43,7 +43,7 @@ fn a_head_that_drips_in_is_408_all_the_same() {
         .start();
     let mut connection = server.connect();
     connection.send("GET / HTTP/1.1\r\nHost: a\r\nX: ");
-    // Dripping bytes may meet the closed socket, which costs us the answer but not the end.
+    // A byte sent to the closed socket may discard the response, but not the close.
     let answer = drip(connection, "y");
     assert!(
         matches!(answer, Ok(408) | Err(ReadError::Ended(_))),
@@ -86,7 +86,7 @@ fn a_connection_that_never_asks_is_closed() {
         .setting("idle_timeout_ms", LIMIT_MS);
     let server = builder.setting("header_timeout_ms", LIMIT_MS).start();
     let mut silent = server.connect();
-    // Nothing was asked, so 408 and silence are both fine; the end is what counts.
+    // Without a request, both 408 and no response are valid; the close is required.
     let (bytes, end) = silent.read_to_end();
     assert!(end.is_some(), "it is closed");
     assert!(
@@ -102,7 +102,7 @@ fn requests_keep_an_idle_connection_open() {
         .setting("idle_timeout_ms", 1_500)
         .start();
     let mut connection = server.connect();
-    // Together longer than the limit; each pause far below it.
+    // Longer than the time-out in total; each pause is much shorter.
     for number in 0..20 {
         thread::sleep(Duration::from_millis(100));
         assert_eq!(
@@ -141,7 +141,7 @@ fn a_client_that_does_not_read_leaves_nothing_in_the_kernel() {
         let dropped = figures.pointer("/total/connections_dropped/write_timeout");
         (dropped.and_then(|count| count.as_u64()) == Some(1)).then_some(())
     });
-    // Only what had arrived here is left; what waited in the server's kernel is not sent any more.
+    // Only received bytes are readable; bytes queued in the server's kernel are dropped.
     let (bytes, end) = connection.read_to_end();
     assert_eq!(end, Some(End::Reset));
     assert!(bytes.len() < 65_536, "{}", bytes.len());
@@ -160,8 +160,8 @@ fn a_client_that_does_not_read_is_dropped() {
     };
     let mut connection = target.connect().expect("the server listens");
     connection.send("GET /bytes/16777216 HTTP/1.1\r\nHost: a\r\n\r\n");
-    // Our side cannot see the server give up without reading, so another client asks meanwhile for
-    // longer than the limit.
+    // Without reading, this client cannot notice the close, so another one sends requests for
+    // longer than the time-out.
     for _ in 0..10 {
         thread::sleep(Duration::from_millis(LIMIT_MS / 4));
         assert_eq!(server.connect().get("/rooms/1").text(), "1");
@@ -173,7 +173,7 @@ fn a_client_that_does_not_read_is_dropped() {
     );
 }
 
-/// The state of the server's end of a connection in the kernel's table (`proc_pid_net(5)`), while there is one.
+/// Returns the state of the server's side of a connection in `/proc/net/tcp`, while it exists.
 fn kernel_state(server: &Server, client: SocketAddr) -> Option<String> {
     let table = std::fs::read_to_string("/proc/net/tcp").expect("the kernel's table");
     let ends = format!(
@@ -199,7 +199,8 @@ fn an_answer_that_lies_in_the_kernel_is_given_up_as_well() {
             source: None,
             receive_bytes: Some(4_096),
         };
-        // The kernel has taken all of it, the client nearly nothing; and the connection stays open.
+        // The client reads almost nothing of the response and keeps the connection open. The kernel
+        // of the server has accepted the whole response.
         let mut connection = target.connect().expect("the server listens");
         connection.send("GET /bytes/65536 HTTP/1.1\r\nHost: a\r\n\r\n");
         wait_until("the server gives up", || {
@@ -230,7 +231,7 @@ fn an_answer_that_lies_in_the_kernel_behind_a_close_is_given_up() {
         let client = connection.local_address();
         connection.send("GET /bytes/65536 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         let mut seen = false;
-        // FIN_WAIT1: the server has closed, and its kernel has bytes left.
+        // FIN_WAIT1: the server has closed, and its kernel has unsent bytes.
         wait_until("the kernel has dropped it", || {
             let state = kernel_state(&server, client);
             seen |= state.is_some();

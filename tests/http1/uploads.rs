@@ -1,11 +1,15 @@
-//! Uploads and large bodies as a client sees them: slow and killed ones, and the files they leave.
+//! Uploads and large bodies: slow and interrupted ones, and their temporary files.
 
 use std::fs;
+use std::time::Duration;
 
 use fermata_testkit::{Builder, Random, Server, Signal, is_running, send_signal, wait_until};
 use fermata_tests::{fixture, json, temporary_files};
 
-/// A server whose temporary files lie in a folder of its own.
+/// How long an upload waits for a rejection.
+const REFUSED_WITHIN: Duration = Duration::from_millis(300);
+
+/// Returns a server with a separate folder for temporary files.
 fn builder() -> Builder {
     let builder = fixture("uploads").workers(1);
     let folder = builder.directory().join("uploads");
@@ -23,7 +27,7 @@ fn wait_for_files(server: &Server, count: usize) {
     });
 }
 
-/// Head and body of a form with one file.
+/// Returns head and body of a form with one file.
 fn form(target: &str, content: &[u8]) -> (String, Vec<u8>) {
     let mut body =
         b"--B\r\nContent-Disposition: form-data; name=\"f\"; filename=\"x\"\r\n\r\n".to_vec();
@@ -42,13 +46,13 @@ fn files_arrive_whole_however_they_are_split() {
     let mut random = Random::from_environment();
     let mut connection = server.connect();
     for len in [0, 1, 63, 4_096, 65_536, 300_000, 3_000_000] {
-        // Made of pieces of the delimiter, so that many splits fall into what looks like one.
+        // Made of parts of the delimiter, so that many splits fall into near matches.
         let pieces: [&[u8]; 5] = [b"\r\n--", b"\r", b"--B", b"\n", b"x"];
         let mut content = Vec::new();
         while content.len() < len {
             content.extend_from_slice(random.choose::<&[u8]>(&pieces));
         }
-        // The delimiter itself must not be in it, nor begin with the line's end before the content.
+        // The content must not contain the delimiter, nor complete it at its start.
         let mut text = String::from_utf8_lossy(&content).replace("\r\n--B", "\r\n-B");
         if text.starts_with("--B") {
             text.remove(0);
@@ -63,7 +67,7 @@ fn files_arrive_whole_however_they_are_split() {
     wait_for_files(&server, 0);
 }
 
-/// As PHP's `hash('crc32b', …)`.
+/// Equals PHP's `hash('crc32b', …)`.
 fn crc32(bytes: &[u8]) -> String {
     let mut sum = u32::MAX;
     for &byte in bytes {
@@ -103,7 +107,7 @@ fn what_a_killed_server_leaves_is_removed_by_the_next() {
     };
     let _upload = begin(&killed);
     wait_for_files(&killed, 1);
-    // Master and worker at once, so that neither cleans up after the other.
+    // Kills master and worker together, so that neither cleans up after the other.
     let worker = killed.worker_pids()[&0];
     assert!(send_signal(killed.pid(), Signal::Kill) && send_signal(worker, Signal::Kill));
     killed.wait_exit();
@@ -117,7 +121,7 @@ fn what_a_killed_server_leaves_is_removed_by_the_next() {
     wait_for_files(&killed, 0);
     let mut upload = begin(&alive);
     wait_for_files(&killed, 1);
-    // A third one leaves alone what belongs to a server that runs.
+    // A third server does not delete the files of a running one.
     let _third = next().start();
     assert_eq!(files(&killed), 1);
     upload.send(&body[50_000..]);
@@ -151,4 +155,54 @@ fn nothing_is_stored_for_a_path_that_nobody_serves() {
     connection.send(body);
     assert_eq!(connection.read_response().status(), 404);
     assert_eq!(files(&server), 0);
+}
+
+#[test]
+fn unfinished_uploads_together_have_no_more_than_they_may() {
+    let server = builder()
+        .setting("upload_directory_files_max", 12)
+        .setting("upload_directory_bytes_max", "4m")
+        .start();
+    let pids = server.worker_pids();
+    let (head, body) = form("/crc", &vec![b'x'; 1_000_000]);
+    let unfinished = |part: &[u8]| {
+        let mut connection = server.connect();
+        connection.send(&head);
+        connection.send(part);
+        connection
+    };
+    // Limit by bytes: four uploads fit.
+    let part = &body[..900_000];
+    let mut all: Vec<_> = (0..8).map(|_| unfinished(part)).collect();
+    let refused = all
+        .iter_mut()
+        .map(|it| usize::from(it.has_news(REFUSED_WITHIN)))
+        .sum::<usize>();
+    assert!((3..=5).contains(&refused), "{refused}");
+    server
+        .log()
+        .wait_for(0, "have reached upload_directory_bytes_max (4194304)");
+    drop(all);
+    wait_for_files(&server, 0);
+    // Limit by number, with few bytes in each.
+    let mut all: Vec<_> = (0..20).map(|_| unfinished(&body[..200])).collect();
+    let refused = all
+        .iter_mut()
+        .map(|it| usize::from(it.has_news(REFUSED_WITHIN)))
+        .sum::<usize>();
+    assert_eq!((refused, files(&server)), (8, 12));
+    server
+        .log()
+        .wait_for(0, "have reached upload_directory_files_max (12)");
+    let mut other = server.connect();
+    other.send(&head);
+    other.send(&body);
+    assert_eq!(other.read_response().status(), 507);
+    drop(all);
+    wait_for_files(&server, 0);
+    let mut other = server.connect();
+    other.send(&head);
+    other.send(&body);
+    assert_eq!(json(&other.read_response())["size"], 1_000_000);
+    assert_eq!(server.worker_pids(), pids, "no worker was replaced");
 }

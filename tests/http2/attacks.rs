@@ -1,5 +1,5 @@
-//! Floods of frames against a running server: each ends the connection that it comes over and is counted, and other clients
-//! are answered meanwhile.
+//! Floods of frames against a running server. The server closes and counts each, and other clients
+//! still get responses.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -27,16 +27,16 @@ const END_HEADERS: u8 = 4;
 
 const ENHANCE_YOUR_CALM: u8 = 0xb;
 
-/// `GET /` of the authority `a`.
+/// `GET /` with the authority `a`.
 const HEAD: &[u8] = &[0x82, 0x86, 0x84, 0x01, 1, b'a'];
 
-/// Far more than any of the rates lets pass at once, also when the machine is so busy that it takes a second.
+/// Much more than any of the rate limits allows, even if sending takes a second on a busy machine.
 const TIMES: u32 = 20_000;
 
-/// The name of a flood, and what it sends for the number of a stream.
+/// The name of a flood, and its frames for a stream number.
 type Attack<'a> = (&'a str, &'a dyn Fn(u32) -> Vec<u8>);
 
-/// Ends the other client when the attacks are over, also by a failure.
+/// Stops the other client when dropped, so also after a panic.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -54,7 +54,8 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Sends what `attack` makes of numbers of streams, and returns the code that the server ends the connection with.
+/// Sends the frames of `attack` for many streams, and returns the code with which the server closes
+/// the connection.
 fn flood(server: &Server, attack: impl Fn(u32) -> Vec<u8>) -> u8 {
     let mut stream = TcpStream::connect(server.address()).expect("it listens");
     stream
@@ -63,12 +64,12 @@ fn flood(server: &Server, attack: impl Fn(u32) -> Vec<u8>) -> u8 {
     let mut writing = stream.try_clone().expect("a descriptor");
     let mut wire = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     wire.extend(frame(SETTINGS, 0, 0, &[]));
-    // A body that goes on.
+    // An endless body.
     wire.extend(frame(HEADERS, END_HEADERS, 1, HEAD));
     for time in 0..TIMES {
         wire.extend(attack(3 + 2 * time));
     }
-    // The server reads no more of it than it bears, and closes.
+    // The server reads only as much as its limits allow, and closes.
     let writer = thread::spawn(move || {
         let _ = writing.write_all(&wire);
     });
@@ -90,7 +91,7 @@ fn flood(server: &Server, attack: impl Fn(u32) -> Vec<u8>) -> u8 {
     panic!("it was closed without a word");
 }
 
-/// The code of the GOAWAY among frames.
+/// Returns the code of the GOAWAY among frames.
 fn code_of(mut bytes: &[u8]) -> Option<u8> {
     while let [l2, l1, l0, kind, rest @ ..] = bytes {
         let length = u32::from_be_bytes([0, *l2, *l1, *l0]) as usize;

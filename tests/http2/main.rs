@@ -1,6 +1,7 @@
-//! HTTP/2 as clients in the field speak it: curl and h2load, to programs in PHP.
+//! HTTP/2 with real clients: curl and h2load, to PHP applications.
 
 mod attacks;
+mod clients;
 
 use std::process::{Command, Output, Stdio};
 
@@ -8,7 +9,7 @@ use fermata_testkit::{Builder, Server, wait_until};
 use fermata_tests::{fixture, publish, stats};
 use serde_json::Value;
 
-/// Longer than any transfer takes on a machine that has much else to do.
+/// Longer than any transfer takes on a busy machine.
 const TRANSFER_S: &str = "120";
 
 pub(crate) fn on(name: &str) -> Builder {
@@ -25,7 +26,7 @@ fn curl(server: &Server, path: &str, arguments: &[&str]) -> Output {
         .expect("curl is there")
 }
 
-/// What curl has written.
+/// Returns curl's output.
 #[track_caller]
 fn get(server: &Server, path: &str, arguments: &[&str]) -> String {
     let output = curl(server, path, arguments);
@@ -46,7 +47,7 @@ fn it_is_on_unless_it_is_turned_off() {
     assert_eq!(server.connect().get("/").status(), 200);
 }
 
-/// What comes behind a preface is frames, and no request of HTTP/1.
+/// Bytes after a preface are frames, never an HTTP/1 request.
 #[test]
 fn nothing_is_smuggled_behind_a_preface() {
     let server = on("http").start();
@@ -92,7 +93,7 @@ fn requests_and_answers_are_those_of_http_1() {
         let lines = ["\"GET / HTTP/2.0\" 200 15 ", "\"POST /echo HTTP/2.0\" 200 "];
         lines.iter().all(|line| log.contains(line)).then_some(())
     });
-    // HTTP/1.1 is spoken on the same address.
+    // The same address accepts HTTP/1.1.
     assert_eq!(server.connect().get("/").status(), 200);
 }
 
@@ -105,7 +106,7 @@ fn large_bodies_arrive_whole_in_both_directions() {
     let arguments = ["--data-binary", "@body"];
     let output = curl(&server, "/body", &arguments);
     assert!(output.status.success() && output.stdout == body);
-    // Of unknown length.
+    // A body of unknown length.
     let arguments = ["-X", "POST", "-T", "-"];
     let mut child = Command::new("curl")
         .args(["-sS", "--http2-prior-knowledge", "--max-time", TRANSFER_S])
@@ -158,7 +159,7 @@ fn held_clients_get_their_events_and_a_drain_ends_them_in_order() {
     wait_until("the stream begins", || {
         events().contains("id: ").then_some(())
     });
-    // A request counts as a connection of its kind, and what carries it as one of its own.
+    // A request counts by its kind, and its connection counts separately.
     wait_until("it is counted", || {
         let figures = stats(&server);
         let open = &figures["total"]["connections"];

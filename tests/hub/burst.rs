@@ -1,5 +1,5 @@
-//! The promise of the hub under fire: a thousand messages while workers are killed, and every subscriber
-//! that resumes has each of them once, in order.
+//! The hub's guarantee under failures: a thousand messages while workers are killed, and every
+//! subscriber that resumes receives each message once, in order.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ const KILL_EVERY: Duration = Duration::from_millis(200);
 /// Pause between two messages, so that the burst outlasts several kills.
 const PUBLISH_EVERY: Duration = Duration::from_millis(2);
 
-/// Publishes all messages, each until it is accepted, and returns the ids that were.
+/// Publishes all messages, retrying each until it is accepted, and returns their ids.
 fn publish_burst(server: &Server) -> Vec<String> {
     let mut connection: Option<Connection> = None;
     let mut ids = Vec::new();
@@ -29,8 +29,8 @@ fn publish_burst(server: &Server) -> Vec<String> {
             let mut open = connection
                 .take()
                 .or_else(|| Connection::try_open(server.address()).ok())?;
-            // The worker may die before, while or after it publishes. Without an answer we cannot know,
-            // so the message goes out again; the history decides below what was published.
+            // The worker may be killed before, during or after the publish. Without a response the
+            // message is published again; the history below decides which copies exist.
             let response = open
                 .try_request("POST", "/publish/news", &[], body.as_bytes())
                 .ok()?;
@@ -44,7 +44,7 @@ fn publish_burst(server: &Server) -> Vec<String> {
     ids
 }
 
-/// Kills the workers in turn until told to stop; returns how many died.
+/// Kills the workers in turn until stopped; returns the number of kills.
 fn kill_workers(server: &Server, stop: &AtomicBool) -> usize {
     let mut kills = 0;
     while !stop.load(Ordering::Acquire) {
@@ -66,7 +66,7 @@ fn a_burst_survives_kills_without_loss_or_repetition() {
     for follower in &mut followers {
         follower.connect();
     }
-    // From its first id on, a subscriber can resume.
+    // With its first id, a subscriber can resume.
     publish(&server, "news", "begin");
     for follower in &mut followers {
         follower.read_until("the first message", |events| !events.is_empty());

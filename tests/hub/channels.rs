@@ -1,4 +1,4 @@
-//! Publishing anywhere reaches subscribers everywhere, in order.
+//! Messages published anywhere reach subscribers everywhere, in order.
 
 use std::thread;
 
@@ -6,7 +6,7 @@ use fermata_testkit::Server;
 use fermata_testkit::sse::{Event, Stream};
 use fermata_tests::{fixture, json, publish, sequence};
 
-/// One stream of `path` on each worker.
+/// Opens one stream of `path` on each worker.
 fn stream_per_worker(server: &Server, path: &str) -> Vec<Stream> {
     let pids = server.worker_pids();
     pids.values()
@@ -110,7 +110,7 @@ fn one_hold_merges_several_channels_in_order() {
     for number in 0..60 {
         let channel = ["c", "d", "a", "b"][number % 4];
         let data = format!("live {number}");
-        // Some alone, some three in a row from one handler, so that they arrive in one tick.
+        // Some events are published alone, and some as three in a row, which arrive in one tick.
         if number % 5 == 0 {
             let burst = format!("/burst/{channel}?count=3&prefix=burst{number}.");
             assert_eq!(server.connect().post(&burst, "").status(), 200);
@@ -171,7 +171,8 @@ fn a_burst_in_one_handler_arrives_whole() {
 
 #[test]
 fn a_burst_larger_than_a_channels_log_reaches_who_reads() {
-    // 1.6 MB from one handler; a log keeps 256 KiB for those who are slow, which nobody is here.
+    // One handler publishes 1.6 MB. A log retains 256 KiB for slow clients, but no client here is
+    // slow.
     let server = fixture("hub").start();
     let mut streams = stream_per_worker(&server, "/events");
     streams.extend(stream_per_worker(&server, "/events?channels=news,other"));

@@ -1,5 +1,5 @@
-//! Workers killed at the worst moment: in the middle of appending, joining, leaving. Shared memory must
-//! stay sound for the others.
+//! Workers killed at the worst moment: while appending, joining or leaving. Shared memory must stay
+//! consistent for the others.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,7 +9,7 @@ use fermata_testkit::sse::{Event, Follower, Stream};
 use fermata_testkit::{Connection, Random, Server, Signal, send_signal, wait_until};
 use fermata_tests::{fixture, json, publish, sequence};
 
-/// Far more than is published before the kill comes.
+/// Publishes far more events than the worker can before it is killed.
 const ENDLESS: &str = "/burst/news?count=100000000&bytes=100";
 
 /// Starts an endless burst on worker `pid` and kills it in the middle.
@@ -17,7 +17,7 @@ fn kill_while_publishing(server: &Server, pid: u32, random: &mut Random) {
     let mut connection = server.connect_to(pid);
     let mut watcher = Stream::open(server.connect(), "/events", None);
     connection.send(format!("POST {ENDLESS} HTTP/1.1\r\nHost: a\r\n\r\n"));
-    // The other worker may deliver, or this was our own worker and the kill cuts the stream.
+    // The result does not matter: the stream is cut off if its worker is killed.
     let _ = watcher.try_next(Duration::from_millis(50));
     thread::sleep(Duration::from_micros(random.within(0..3_000) as u64));
     assert!(send_signal(pid, Signal::Kill));
@@ -49,7 +49,7 @@ fn a_worker_killed_while_publishing_leaves_a_sound_ring() {
     for round in 0..6 {
         let pids = server.worker_pids();
         kill_while_publishing(&server, pids[&0], &mut random);
-        // At once, while the lock may still belong to the dead.
+        // Immediately, while the killed worker may still own the lock.
         let mut other = server.connect_to(pids[&1]);
         let response = other.post("/publish/news", format!("after kill {round}"));
         assert_eq!(response.status(), 200, "{}", response.text());
@@ -83,7 +83,7 @@ fn a_ring_file_is_sound_after_everything_was_killed() {
         last = sequence(&id);
         let pids = server.worker_pids();
         kill_while_publishing(&server, pids[&(round % 2)], &mut random);
-        // Dropping kills the master and the other worker.
+        // Dropping it kills the master and the other worker.
         drop(server);
     }
 }

@@ -1,4 +1,4 @@
-//! Files at history_path that are not as a server has left them.
+//! Invalid files at history_path.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -14,7 +14,7 @@ fn builder() -> (Builder, PathBuf) {
     (builder.setting("history_path", path.display()), path)
 }
 
-/// A server begins with an empty history, and what was there lies beside it.
+/// Asserts that a server starts with an empty history and moves the old file aside.
 #[track_caller]
 fn begins_anew(builder: &Builder, path: &Path, aside: &str) {
     let before = fs::read(path).expect("the file is there");
@@ -38,7 +38,7 @@ fn zeros_are_moved_aside() {
     let (builder, path) = builder();
     fs::write(&path, vec![0; 100_000]).expect("the folder is ours");
     begins_anew(&builder, &path, "history.damaged");
-    // And once more: what lies there already is kept.
+    // A second damaged file does not replace the first one that was moved aside.
     fs::write(&path, vec![0; 8]).expect("the folder is ours");
     begins_anew(&builder, &path, "history.damaged-2");
 }
@@ -50,7 +50,7 @@ fn one_of_ours_that_is_damaged_or_cut_is_moved_aside() {
     publish(&server, "news", "before");
     drop(server);
     let file = OpenOptions::new().write(true).open(&path).expect("a file");
-    // Everything behind its first line says nonsense: positions, links, records.
+    // Everything after its first line is invalid: positions, links, records.
     let bytes = file.metadata().expect("a file").len();
     file.write_all_at(&vec![0xa5; 4096], 64).expect("a disk");
     begins_anew(&builder, &path, "history.damaged");
@@ -69,7 +69,9 @@ fn what_is_not_ours_is_refused_and_stays_as_it_is() {
         let exited = builder.clone().start_refused();
         assert_ne!(exited.status.code(), Some(0));
         exited.log.wait_for(0, "history_path: ");
-        exited.log.wait_for(0, "this is no history file of Fermata");
+        exited
+            .log
+            .wait_for(0, "this is not a history file of Fermata");
         assert!(fs::read(&path).expect("it is there") == content);
     }
 }
@@ -112,7 +114,7 @@ fn a_file_serves_as_many_workers_as_it_was_made_for_or_fewer() {
     let few = builder.clone().workers(2).start();
     publish(&few, "news", "kept");
     drop(few);
-    // Up to 64 share one size.
+    // Up to 64 workers share one file size.
     let more = builder.clone().workers(3).start();
     assert!(history(&more).contains("kept"));
     drop(more);

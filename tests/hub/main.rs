@@ -1,4 +1,5 @@
-//! Channels over all workers: order, presence, slow subscribers, publishers outside, and workers that die.
+//! Channels over all workers: order, presence, slow subscribers, external publishers, and crashed
+//! workers.
 
 mod burst;
 mod channels;

@@ -1,4 +1,5 @@
-//! More workers than one word of the shared memory has bits: one order, whole replays, exact presence.
+//! More workers than one word of the shared memory has bits: one order, complete replays, exact
+//! presence.
 
 use std::thread;
 
@@ -27,7 +28,7 @@ fn one_hundred_and_thirty_workers_serve_one_order() {
     assert_eq!(users.len(), SUBSCRIBERS / 2);
     assert!(users.iter().all(|user| user[2] == 2), "two tabs each");
 
-    // Publishers of all kinds at once: processes of their own, and clients of any worker.
+    // Concurrent publishers of all kinds: separate processes, and clients of any worker.
     thread::scope(|scope| {
         for publisher in 0..PUBLISHERS {
             let server = &server;
@@ -64,7 +65,7 @@ fn one_hundred_and_thirty_workers_serve_one_order() {
         assert_eq!(read(&mut late), order, "replay is the same anywhere");
     }
 
-    // Some workers die; their clients' share of presence goes with them, and no other.
+    // Some workers are killed: only their clients' presence ends.
     let victims: Vec<u32> = server.worker_pids().into_values().take(5).collect();
     for victim in &victims {
         assert!(send_signal(*victim, Signal::Kill));

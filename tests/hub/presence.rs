@@ -1,4 +1,4 @@
-//! Who is there: counted per user over tabs and workers, announced once.
+//! Presence: counted per user over tabs and workers, announced once.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use fermata_testkit::{Builder, Server, Signal, Target, send_signal, wait_until};
 use fermata_tests::{fixture, json, stats};
 use serde_json::{Value, json};
 
-/// How long a user may be away without being announced as gone, in these tests.
+/// Delay before a user's leave is announced, in milliseconds.
 const LEAVE_DELAY_MS: u64 = 300;
 
 fn hub() -> Builder {
@@ -30,13 +30,13 @@ fn wait_members(server: &Server, expected: Value) {
     });
 }
 
-/// A stream on a given worker, with presence.
+/// Opens a stream on a given worker, with presence.
 fn tab(server: &Server, pid: u32, user: &str) -> Stream {
     let path = format!("/events?user={user}&info={{\"name\":\"{user}\"}}");
     Stream::open(server.connect_to(pid), &path, None)
 }
 
-/// Checks an announcement and the user in it.
+/// Checks an announcement and its user.
 #[track_caller]
 fn assert_announces(event: &Event, name: &str, user: &str) {
     assert_eq!(event.name, name, "{event:?}");
@@ -169,7 +169,7 @@ fn presence_is_right_after_a_worker_was_killed() {
     assert_announces(&watcher.next_event(), "leave", "ann");
     server.wait_replaced(0, pids[0]);
     wait_members(&server, json!([["bob", {"name": "bob"}, 1]]));
-    // Once, and bob, who has another tab, not at all.
+    // Ann is announced once. Bob has another tab and is not announced.
     watcher.expect_silence(Duration::from_millis(LEAVE_DELAY_MS * 3));
     drop((lost, lost_too, kept));
     assert_announces(&watcher.next_event(), "leave", "bob");
@@ -199,7 +199,7 @@ fn a_crowd_in_one_channel_is_refused_and_leaves_room_for_the_users_of_others() {
         .setting("members_per_channel_max", 20)
         .control()
         .start();
-    // Short connections, each with a name of its own: those that have left are still counted.
+    // Short connections with unique names: users who have left still count.
     for user in 0..60 {
         let mut connection = server.connect();
         let head = format!("GET /events?channels=crowd&user=u{user} HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -213,7 +213,7 @@ fn a_crowd_in_one_channel_is_refused_and_leaves_room_for_the_users_of_others() {
     }
     server.log().wait_for(
         0,
-        "a user was not let into channel crowd: members_per_channel_max (20)",
+        "refused a user in channel crowd: members_per_channel_max (20)",
     );
     let _others: Vec<Stream> = (0..10)
         .map(|user| Stream::open(server.connect(), &format!("/events?user=o{user}"), None))
@@ -221,7 +221,7 @@ fn a_crowd_in_one_channel_is_refused_and_leaves_room_for_the_users_of_others() {
     let mut late = server.connect();
     late.send("GET /events?user=late HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(late.read_response().status(), 503);
-    // Who is there already may open as many tabs as before.
+    // Present users may open as many tabs as before.
     let _tab = Stream::open(server.connect(), "/events?user=o1", None);
     wait_until("it is counted", || {
         let refused = &stats(&server)["total"]["members_refused"];
@@ -229,7 +229,7 @@ fn a_crowd_in_one_channel_is_refused_and_leaves_room_for_the_users_of_others() {
     });
 }
 
-/// The status that a client with this address gets when it asks to be held as `user`.
+/// Returns the status for a client with this address that requests a hold as `user`.
 fn status_of(server: &Server, from: &Client<'_>, user: &str) -> u16 {
     let target = Target {
         address: server.address(),
@@ -275,14 +275,14 @@ fn a_client_with_many_names_leaves_room_for_the_users_of_others() {
     let crowds = [
         direct("127.0.0.2"),
         proxied("/events", "X-Forwarded-For: 192.0.2.1\r\n"),
-        // After a wait, when the head is gone.
+        // A hold after a wait, when the request's head was already released.
         proxied("/events-later", "X-Forwarded-For: 192.0.2.2\r\n"),
-        // One client has all addresses of such a network.
+        // All IPv6 addresses of one network count as one client.
         proxied("/events", "X-Forwarded-For: 2001:db8::1\r\n"),
     ];
     for (crowd, client) in crowds.iter().enumerate() {
         for user in 0..15 {
-            // Each in a channel of its own; those that have left are still counted.
+            // Each in a separate channel; users who have left still count.
             let status = status_of(&server, client, &format!("u{crowd}-{user}"));
             assert_eq!(status, if user < 10 { 200 } else { 503 }, "{crowd} {user}");
         }
@@ -298,7 +298,7 @@ fn a_client_with_many_names_leaves_room_for_the_users_of_others() {
     }
     let same = proxied("/events", "X-Forwarded-For: 2001:db8::2\r\n");
     assert_eq!(status_of(&server, &same, "late"), 503);
-    // Who is there already may come back.
+    // Present users may reconnect.
     assert_eq!(status_of(&server, &direct("127.0.0.2"), "u0-3"), 200);
     wait_until("it is counted", || {
         let refused = &stats(&server)["total"]["members_refused"];

@@ -1,4 +1,4 @@
-//! Publishing from processes outside the server, through the control socket.
+//! Publishing from processes outside of the server, through the control socket.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -82,7 +82,7 @@ fn a_missing_server_is_a_connection_exception() {
 #[test]
 fn the_socket_of_a_killed_server_is_taken_over() {
     let builder = fixture("hub").control();
-    // Dropping kills it without a chance to tidy.
+    // Dropping it kills it without cleanup.
     drop(builder.clone().start());
     assert!(
         builder.directory().join("control.sock").exists(),
@@ -93,7 +93,7 @@ fn the_socket_of_a_killed_server_is_taken_over() {
     publish_from_cli(&server.control(), "news", 1, "again ");
     assert_eq!(stream.next_event().data, "again 0");
 
-    // A second server must not take the socket of a living one.
+    // A second server must not replace the socket of a running one.
     let refused = builder.start_refused();
     assert!(!refused.status.success());
     refused.log.wait_for(0, "control.sock");

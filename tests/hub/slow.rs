@@ -1,14 +1,14 @@
-//! Subscribers that do not read: bounded by their channel's log, by policy told of a gap or closed, and
-//! nobody else notices.
+//! Subscribers that do not read: bounded by their channel's log, and by policy sent a gap or
+//! closed. Other clients are unaffected.
 
 use fermata_testkit::sse::{Event, Item, Stream, StreamEnd};
 use fermata_testkit::{Connection, Server, Signal, Target, send_signal, wait_until};
 use fermata_tests::{fixture, publish};
 
-/// Messages that are together far more than socket buffers and the channel's log can hold.
+/// Number of messages, together much larger than socket buffers and the channel's log.
 const MESSAGES: usize = 1_600;
 
-/// Size of each.
+/// Size of each message.
 const MESSAGE_BYTES: usize = 8_192;
 
 fn slow_hub() -> Server {
@@ -27,7 +27,7 @@ fn open_slow(server: &Server, path: &str) -> Stream {
     Stream::open(target.connect().expect("the server listens"), path, None)
 }
 
-/// Publishes everything in small steps; `attentive` reads each step before the next begins.
+/// Publishes everything in small steps; `attentive` reads each step before the next one.
 fn publish_all(server: &Server, attentive: &mut Stream) {
     let mut connection = server.connect();
     for start in (0..MESSAGES).step_by(4) {
@@ -71,7 +71,7 @@ fn with_gap_policy_a_slow_subscriber_is_told_and_goes_on() {
             _ if event.data == "the end" => break,
             _ => {
                 let number = number_of(&event);
-                // Messages are missing only where a gap was announced, and none comes twice.
+                // Messages are missing only where a gap was announced, and none is repeated.
                 assert!(
                     number == expected || expected == usize::MAX,
                     "{number} after {expected}"
@@ -115,7 +115,7 @@ fn with_close_policy_a_slow_subscriber_is_closed_and_can_resume() {
         "{MESSAGES} messages cannot all have been queued"
     );
 
-    // What was kept of the history comes after it resumes; the rest is announced as a gap.
+    // After it resumes, it receives the retained history; the rest is announced as a gap.
     let last_id = last.and_then(|event| event.id);
     let mut resumed = Stream::open(server.connect(), "/events", last_id.as_deref());
     publish(&server, "news", "the end");
@@ -133,7 +133,7 @@ fn a_vanished_subscriber_holds_nothing_up() {
     assert_eq!(attentive.next_event().data, "the end");
 }
 
-/// Publishes numbers to `connection` until one is refused; returns how many were accepted.
+/// Publishes numbers to `connection` until one is rejected; returns how many were accepted.
 fn publish_until_refused(connection: &mut Connection, start: usize) -> usize {
     for number in start.. {
         let data = format!("{number:0width$}", width = MESSAGE_BYTES);
@@ -177,7 +177,7 @@ fn a_frozen_worker_stops_publishers_instead_of_losing_messages() {
     );
     assert_eq!(subscriber.next_event().data, data);
 
-    // A dead worker is waited for no longer than until it is noticed.
+    // Publishers wait for a crashed worker only until the crash is detected.
     assert!(send_signal(pids[&0], Signal::Stop));
     publish_until_refused(&mut publisher, 1);
     assert!(send_signal(pids[&0], Signal::Kill));
@@ -197,7 +197,7 @@ fn a_subscriber_whose_events_lie_in_the_kernel_is_given_up() {
             .start();
         let mut slow = open_slow(&server, "/events?keepalive=0");
         let mut attentive = Stream::open(server.connect(), "/events?keepalive=0", None);
-        // Too little for the server to notice anything: the kernel takes all of it.
+        // Too little for the server to notice: the kernel buffers all of it.
         for number in 0..4 {
             let data = format!("{number:0width$}", width = MESSAGE_BYTES);
             publish(&server, "news", &data);
@@ -209,7 +209,7 @@ fn a_subscriber_whose_events_lie_in_the_kernel_is_given_up() {
             let dropped = figure("/total/connections_dropped/write_timeout");
             (dropped == Some(1) && figure("/total/connections/sse") == Some(1)).then_some(())
         });
-        // Whoever has taken everything is not slow, however long nothing comes.
+        // A client that has read everything is not slow, however long nothing arrives.
         publish(&server, "news", "the end");
         assert_eq!(attentive.next_event().data, "the end", "{io}");
         let end = loop {

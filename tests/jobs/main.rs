@@ -1,5 +1,7 @@
-//! Jobs in processes of their own: the server goes on beside them, loses and replaces them, stops with them; and messages
-//! between workers.
+//! Jobs in separate processes: the server continues while they run, replaces crashed ones, and
+//! stops them when it stops. Also messages between workers.
+
+mod killed;
 
 use fermata_testkit::{Connection, Server, Signal, is_running, send_signal, wait_until};
 use fermata_tests::{fixture, json, stats};
@@ -13,7 +15,7 @@ fn ask(connection: &mut Connection, target: &str) {
     connection.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
 }
 
-/// A process that runs jobs.
+/// Returns the id of a process that runs jobs.
 fn process(server: &Server) -> u32 {
     let answer = server.connect().get("/process");
     answer.text().parse().expect("a process id")
@@ -23,7 +25,8 @@ fn wait_ended(pid: u32) {
     wait_until("the process ends", || (!is_running(pid)).then_some(()));
 }
 
-/// A client whose handler awaits a job that ends when there is a file `open`. The job has begun.
+/// Opens a client whose handler awaits a job. The job has started and ends when a file `open`
+/// exists.
 fn at_the_gate(server: &Server) -> Connection {
     let begun = server.directory().join("open.begun");
     let count = || std::fs::metadata(&begun).map_or(0, |file| file.len());
@@ -81,7 +84,7 @@ fn a_killed_process_costs_the_call_it_ran_and_is_replaced() {
     assert!(server.log().text().contains("killed by signal 9"));
 }
 
-/// Asks until the figures are as wanted; they are up to 100 ms old.
+/// Requests metrics until they are as expected; they are up to 100 ms old.
 fn wait_for_figures(server: &Server, what: &str, is: impl Fn(&Value) -> bool) -> Value {
     wait_until(what, || {
         let now = stats(server);
@@ -126,7 +129,7 @@ fn a_killed_supervisor_is_replaced_and_calls_in_the_queue_are_run() {
         server
             .log()
             .text()
-            .contains("the process that supervises jobs has ended")
+            .contains("the process that supervises jobs exited")
     );
 }
 
@@ -215,7 +218,8 @@ fn a_message_reaches_every_other_worker() {
                 let message = format!("{from} {round}");
                 let times = heard.iter().filter(|it| **it == message).count();
                 assert!(times <= 1, "{heard:?}");
-                // The sender's own list is looked at once: a message to itself would have come before the others'.
+                // The sender's own list is checked immediately: a message to itself would have
+                // arrived before the others'.
                 if number.to_string() == from {
                     assert_eq!(times, 0, "{heard:?}");
                     break;

@@ -1,4 +1,4 @@
-//! What goes wrong is noticed, counted and ends in another exit code.
+//! Failures are detected, counted and reported by another exit code.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -53,7 +53,7 @@ fn options_that_cannot_be_used_are_explained() {
 
 #[test]
 fn nobody_listens() {
-    // Bound and not listening: connections are refused, and nobody else can take the port.
+    // Bound but not listening: connections are refused, and no other process can take the port.
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("bound");
     drop(taken);
@@ -160,7 +160,7 @@ fn a_server_that_is_gone_at_the_end_fails_the_run() {
 
 #[test]
 fn a_server_that_repeats_loses_and_damages_is_found_out() {
-    // Answers each POST, and plays its body to the one client as this list says.
+    // Responds to each POST, and sends its body to the one client as this list specifies.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");
     thread::spawn(move || {
@@ -172,7 +172,7 @@ fn a_server_that_repeats_loses_and_damages_is_found_out() {
         let (mut publisher, _) = listener.accept().expect("a publisher");
         for turn in 0.. {
             let mut request = Vec::new();
-            // The message is the end of the request.
+            // The message ends the request.
             while !(request.len() > 128 && request[request.len() - 128..].starts_with(b"fl1.")) {
                 match publisher.read(&mut bytes) {
                     Ok(0) | Err(_) => return,
@@ -216,7 +216,7 @@ fn a_server_that_repeats_loses_and_damages_is_found_out() {
         "{}",
         result.all()
     );
-    // The one left out and the damaged one.
+    // The skipped and the damaged message.
     assert_eq!(result.count("lost"), 2);
 }
 

@@ -1,4 +1,4 @@
-//! What a run shows besides its result.
+//! Outputs of a run in addition to its result.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -18,7 +18,7 @@ fn progress_summary_and_plot() {
     let plot_path = plot.display().to_string();
     let result = load(&["http", &url, "-c", "4", "-t", "300ms", "--svg", &plot_path]);
     result.assert_passed();
-    // Standard error is no terminal here: plain lines without control characters.
+    // Standard error is not a terminal here: plain lines without control characters.
     assert!(result.stderr.lines().count() >= 3, "{}", result.stderr);
     assert!(!result.stderr.contains('\x1b'), "{:?}", result.stderr);
     for word in ["responses", "p99", "verification       passed"] {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::{Load, load};
 
-/// URLs for clients and for the two ways to publish.
+/// Returns URLs for clients and for the two ways to publish.
 fn urls(server: &Server) -> [String; 3] {
     let at = |path: &str| format!("http://{}{path}", server.address());
     [
@@ -83,7 +83,7 @@ fn steps_follow_one_another_with_their_own_numbers() {
         panic!("three steps: {steps:?}");
     };
     assert_eq!(count(quiet, "deliveries"), 0);
-    // Each step has its messages to itself: 10 clients in a group, 40 in all.
+    // Each step counts its own messages: 10 clients in a group, 40 in total.
     assert!(count(groups, "published") >= 20, "{}", result.all());
     assert_eq!(count(groups, "deliveries"), 10 * count(groups, "published"));
     assert!(count(all, "published") >= 4, "{}", result.all());
@@ -141,7 +141,7 @@ fn clients_of_a_killed_worker_resume_without_loss() {
         "--reconnect-delay",
         "100ms",
     ]);
-    // Publishing has begun, so everybody is connected.
+    // Publishing has started, so every client is connected.
     wait_until("messages are published", || {
         let history = server.connect().get("/history/room.3");
         (json(&history).as_array().map_or(0, Vec::len) > 2).then_some(())
@@ -179,7 +179,7 @@ fn clients_that_leave_and_come_back_miss_nothing() {
     assert!(result.count("churned") > 50, "{}", result.all());
 }
 
-/// Messages pile up while the clients do not look: what one look finds must be complete.
+/// Messages queue up between two reads of the clients; each read must return all of them.
 #[test]
 fn clients_that_look_only_now_and_then_miss_nothing() {
     let server = fixture("hub").start();

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use fermata_testkit::{Directory, extension_path, wait_until};
 use serde_json::Value;
 
-/// The command: built beside the extension.
+/// Returns the path of the command, which is built next to the extension.
 fn binary() -> PathBuf {
     let path = extension_path().with_file_name("fermata");
     assert!(
@@ -17,18 +17,18 @@ fn binary() -> PathBuf {
     path
 }
 
-/// A run of `fermata load`. Dropping it before its end kills it; its processes die with it.
+/// A run of `fermata load`. Dropping it before its end kills it and its processes.
 pub struct Load {
     child: Option<Child>,
     directory: Directory,
 }
 
-/// What a run left behind.
+/// The result of a run.
 pub struct Result {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
-    /// The content of its JSON file; null when there is none.
+    /// The content of its JSON file; null if there is none.
     pub json: Value,
 }
 
@@ -58,22 +58,22 @@ impl Load {
         }
     }
 
-    /// Its standard error, to be read while it runs.
+    /// Returns its standard error, to be read while it runs.
     pub fn take_stderr(&mut self) -> ChildStderr {
         let stderr = self.child.as_mut().and_then(|child| child.stderr.take());
         stderr.expect("it is taken once")
     }
 
-    /// The process id of the parent.
+    /// Returns the process id of the parent.
     pub fn pid(&self) -> u32 {
         self.child.as_ref().map_or(0, Child::id)
     }
 
-    /// Waits for the end.
+    /// Waits for its exit.
     #[track_caller]
     pub fn end(mut self) -> Result {
         let mut child = self.child.take().expect("it ends once");
-        // Its output is a few lines, which fit the pipes.
+        // Its output is a few lines, which fit into the pipes.
         wait_until("the run ends", || {
             child.try_wait().expect("our own child").map(|_| ())
         });
@@ -95,7 +95,7 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // It may have ended already.
+            // It may have exited already.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -103,7 +103,7 @@ impl Drop for Load {
 }
 
 impl Result {
-    /// A counter of the result.
+    /// Returns a counter of the result.
     pub fn count(&self, name: &str) -> u64 {
         let count = &self.json["counters"][name];
         count
@@ -125,19 +125,19 @@ impl Result {
         assert_eq!(self.json["passed"], false, "{}", self.all());
     }
 
-    /// Everything it said.
+    /// Returns all output.
     pub fn all(&self) -> String {
         format!("{}\n{}\n{}", self.stdout, self.stderr, self.json)
     }
 }
 
-/// Runs the command with these arguments to its end.
+/// Runs the command with these arguments until it exits.
 #[track_caller]
 pub fn load(arguments: &[&str]) -> Result {
     Load::start(arguments).end()
 }
 
-/// The same with exactly these arguments, so without a JSON file.
+/// Runs the command with exactly these arguments, so without a JSON file.
 #[track_caller]
 pub fn load_as_given(arguments: &[&str]) -> Result {
     Load::start_as_given(Directory::new(), arguments).end()

@@ -1,4 +1,4 @@
-//! The scenarios of `ws`, against the WebSocket server that most of Node uses.
+//! The scenarios of `ws`, against Node's most common WebSocket server.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -37,13 +37,13 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The folder of `server.js`, with its package installed.
+/// Returns the folder of `server.js`, with its package installed.
 fn folder() -> PathBuf {
     static INSTALL: Once = Once::new();
     let folder = workspace_root().join("tests/load/node");

@@ -1,4 +1,5 @@
-//! Clients of other people, unmodified: `eventsource` for Node, `symfony/mercure` as backends have it, and Python's.
+//! Third-party clients, unmodified: `eventsource` for Node, `symfony/mercure` as used by backends,
+//! and a Python client.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -9,7 +10,7 @@ use fermata_testkit::workspace_root;
 
 use crate::hub::{Hub, SECRET, reader};
 
-/// Where Debian's packages of PHP libraries are.
+/// The path of `symfony/mercure` in Debian's packages.
 const SYMFONY: &str = "/usr/share/php/Symfony/Component/Mercure/autoload.php";
 
 fn scripts() -> std::path::PathBuf {
@@ -71,7 +72,7 @@ fn the_libraries_of_python_publish_and_hear() {
         return skipped("python3 or pip is not installed");
     }
     let folder = installed("mercure-python");
-    // With the versions of what they are made of, so that this stays what was tried.
+    // With pinned dependencies, so that a new release cannot break the test.
     let packages = [
         "pymercure==0.0.1.0",
         "mercure-publisher==0.1.0",

@@ -1,4 +1,5 @@
-//! Two doors to the same channels: what is published at one reaches the subscribers of the other, where the settings ask.
+//! Two protocols on the same channels: events published with one reach subscribers of the other, if
+//! the settings enable it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -84,9 +85,46 @@ fn what_one_door_publishes_the_other_hears() {
         let event = stream.next_event();
         assert_eq!((event.name.as_str(), event.data.as_str()), ("told", "8"));
     }
-    // Nothing goes round in a circle: what comes next is the next event.
+    // Events do not loop: the next one is the next published event.
     assert_eq!(json_of(&echo.next_text())["event"], "told");
     hub.publish(&[("topic", "news"), ("data", "last")]);
     assert_eq!(json_of(&echo.next_text())["data"], "last");
     assert_eq!(public.next_event().data, "last");
+}
+
+#[test]
+fn hides_types_of_pushers_protocol_from_clients_of_pusher() {
+    let directory = Directory::new();
+    let file = directory.write("hub.toml", SETTINGS);
+    let hub = Hub::start_with("", &["--config", &file.display().to_string()]);
+    let path = "/app/app-key?protocol=7&client=test&version=1";
+    let mut echo = Socket::open(hub.connect(), path);
+    let established = json_of(&echo.next_text());
+    assert_eq!(established["event"], "pusher:connection_established");
+    echo.text(&json!({"event": "pusher:subscribe", "data": {"channel": "news"}}).to_string());
+    let succeeded = json_of(&echo.next_text());
+    assert_eq!(succeeded["event"], "pusher_internal:subscription_succeeded");
+    let mut stream = hub.subscribe(&["news"], None);
+    for kind in [
+        "pusher:error",
+        "pusher:connection_established",
+        "pusher:cache_miss",
+        "pusher_internal:member_removed",
+        "pusher_internal:subscription_count",
+        "fermata:gap",
+    ] {
+        let forged = r#"{"code":4009,"message":"forged"}"#;
+        hub.publish(&[("topic", "news"), ("type", kind), ("data", forged)]);
+        // Mercure subscribers receive every type.
+        let event = stream.next_event();
+        assert_eq!((event.name.as_str(), event.data.as_str()), (kind, forged));
+        // Events of a channel arrive in order, so a forged one would be the next.
+        hub.publish(&[("topic", "news"), ("type", "told"), ("data", kind)]);
+        let event = json_of(&echo.next_text());
+        assert_eq!(
+            (&event["event"], &event["data"]),
+            (&json!("told"), &json!(kind))
+        );
+        stream.next_event();
+    }
 }

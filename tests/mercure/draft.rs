@@ -1,4 +1,4 @@
-//! Version 1.0 of the protocol, a draft: what differs.
+//! Version 1.0 of the protocol, a draft: its differences.
 
 use fermata_testkit::sse::Stream;
 use fermata_testkit::{Response, wait_until};
@@ -89,7 +89,7 @@ fn updates_reach_topics_and_patterns() {
         assert_eq!(events[0].id.as_deref(), Some(first.text()));
         assert_eq!(events[0].name, "new");
     }
-    // From there on, by the id that the hub gave.
+    // Resumes from the id that the hub returned.
     let again = [
         ("match_urlpattern", BOOKS),
         ("match", "last"),
@@ -103,7 +103,7 @@ fn updates_reach_topics_and_patterns() {
     assert_eq!(again.next_event().data, "3");
     let mut earliest = subscribe(&hub, &[("match", "*"), ("last_event_id", "earliest")], None);
     assert_eq!(earliest.next_events(3)[0].data, "1");
-    // The same by a body, which has room for more than an URL.
+    // A subscription with parameters in the body, which may be longer than a URL.
     let body = format!("match_urlpattern={}&last_event_id=earliest", escape(BOOKS));
     let mut connection = hub.connect();
     let headers = [("Content-Type", "application/x-www-form-urlencoded")];
@@ -116,7 +116,7 @@ fn updates_reach_topics_and_patterns() {
     assert_eq!((&*events[0].data, &*events[1].data), ("1", "3"));
     publish(&hub, &[("topic", "last"), ("data", "live")]);
     assert_eq!(by_body.next_event().data, "live");
-    // What was 0.x is not known any more.
+    // Parameters of 0.x are not supported any more.
     for query in ["topic=a", "match_regexp=a", "match_urlpattern=("] {
         let response = hub.connect().get(&format!("{PATH}?{query}"));
         assert_eq!(response.status(), 400, "{query}");
@@ -218,7 +218,8 @@ fn subscriptions_are_told_with_their_type() {
         let id = text("id");
         let bearer = format!("Bearer {token}");
         let headers = [("Authorization", bearer.as_str())];
-        // Another worker may have read none of the updates yet, and then names the earliest, from which nothing is missed.
+        // Another worker may not have read any update yet. It then returns the earliest position,
+        // after which nothing is missed.
         let found = wait_until("its worker knows of an update", || {
             let found = hub.connect().request("GET", &id, &headers, b"");
             assert_eq!(

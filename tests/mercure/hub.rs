@@ -1,4 +1,4 @@
-//! A running `fermata hub` that is set as the Mercure hub is, and what speaks to it.
+//! A running `fermata hub`, configured like the Mercure hub, and its clients.
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 
 pub const SECRET: &str = "!ChangeThisMercureHubJWTSecretKey!";
 
-/// So many workers that two clients are mostly not in the same.
+/// Number of workers, large enough that two clients are mostly on different ones.
 pub const WORKERS: &str = "3";
 
 pub const PATH: &str = "/.well-known/mercure";
 
 pub struct Hub {
     process: Listening,
-    /// The control socket is in it.
+    /// Contains the control socket.
     _directory: Directory,
 }
 
@@ -29,29 +29,29 @@ pub fn now_s() -> u64 {
     now.expect("after 1970").as_secs()
 }
 
-/// A token with these claims.
+/// Returns a token with these claims.
 pub fn sign(claims: &Value) -> String {
     let key = EncodingKey::from_secret(SECRET.as_bytes());
     encode(&Header::new(Algorithm::HS256), claims, &key).expect("a token")
 }
 
-/// A token of somebody who may read private updates of these topics.
+/// Returns a token that allows private updates of these topics.
 pub fn reader(topics: &[&str]) -> String {
     sign(&json!({"mercure": {"subscribe": topics}, "exp": now_s() + 36_000}))
 }
 
-/// A token of somebody who may publish to these.
+/// Returns a token that allows to publish to these topics.
 pub fn publisher(topics: &[&str]) -> String {
     sign(&json!({"mercure": {"publish": topics}}))
 }
 
-/// A value of a form or query.
+/// Percent-encodes a value of a form or query.
 pub fn escape(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
 impl Hub {
-    /// Starts one by the environment of the Mercure hub, with these directives.
+    /// Starts a hub with the environment of the Mercure hub and these directives.
     pub fn start(directives: &str) -> Hub {
         Hub::start_with(directives, &[])
     }
@@ -60,10 +60,10 @@ impl Hub {
         Hub::start_as(directives, arguments, &[])
     }
 
-    /// The same with these variables besides.
+    /// Starts a hub with additional arguments and variables.
     pub fn start_as(directives: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Hub {
         Hub::run(Directory::new(), |directory, command, port| {
-            // One that has ended may have left a socket.
+            // A previous hub may have left a socket.
             let control = directory.join(&format!("control-{port}"));
             command
                 .arg("--control")
@@ -77,7 +77,7 @@ impl Hub {
         })
     }
 
-    /// Starts one that is set by the table `[mercure]` of a file alone.
+    /// Starts a hub configured only by the table `[mercure]` of a file.
     pub fn configured(table: &str) -> Hub {
         let directory = Directory::new();
         let config = directory.write("hub.toml", format!("[mercure]\n{table}"));
@@ -89,7 +89,7 @@ impl Hub {
         })
     }
 
-    /// Starts one that `set` gives its own arguments and variables for a port.
+    /// Starts a hub; `set` adds arguments and variables for a port.
     fn run(directory: Directory, set: impl Fn(&Directory, &mut Command, u16)) -> Hub {
         let process = Listening::start(|port| {
             let mut command = Command::new(command_path());
@@ -114,12 +114,12 @@ impl Hub {
         self.process.connect()
     }
 
-    /// The processes that serve.
+    /// The worker processes.
     pub fn workers(&self) -> Vec<u32> {
         self.process.children()
     }
 
-    /// Ends it as if its machine had failed.
+    /// Kills it, as if the machine had failed.
     pub fn kill(self) {
         let pids = self.workers();
         self.process.kill();
@@ -128,7 +128,7 @@ impl Hub {
         }
     }
 
-    /// The path that subscribes to these topics.
+    /// Returns the path that subscribes to these topics.
     pub fn path(topics: &[&str], token: Option<&str>) -> String {
         let topics = topics
             .iter()
@@ -142,7 +142,7 @@ impl Hub {
         Stream::open(self.connect(), &Hub::path(topics, token), None)
     }
 
-    /// Publishes; returns status and text of the answer.
+    /// Publishes and returns the response.
     pub fn try_publish(&self, token: &str, fields: &[(&str, &str)]) -> Response {
         let form: Vec<String> = fields
             .iter()
@@ -157,7 +157,7 @@ impl Hub {
             .request("POST", PATH, &headers, form.join("&").as_bytes())
     }
 
-    /// Publishes; returns the update's id.
+    /// Publishes and returns the update's id.
     pub fn publish(&self, fields: &[(&str, &str)]) -> String {
         let response = self.try_publish(&publisher(&["*"]), fields);
         assert_eq!(response.status(), 200, "{}", response.text());

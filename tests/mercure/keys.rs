@@ -1,4 +1,4 @@
-//! Keys that an issuer of tokens has at a URL, and changes.
+//! Keys that a token issuer publishes at a URL and rotates.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -26,17 +26,17 @@ impl Key {
         Key { id, pair }
     }
 
-    /// Its public half.
+    /// Returns its public half.
     fn jwk(&self) -> Value {
         let point = self.pair.public_key_raw();
-        // Uncompressed: 4, then both coordinates.
+        // Uncompressed point: 4, then both coordinates.
         json!({
             "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": self.id,
             "x": for_url(&point[1..33]), "y": for_url(&point[33..]),
         })
     }
 
-    /// A token of somebody who may publish everything.
+    /// Returns a token that allows to publish to all topics.
     fn token(&self) -> String {
         let mut header = Header::new(Algorithm::ES256);
         header.kid = Some(self.id.to_owned());
@@ -46,7 +46,7 @@ impl Key {
     }
 }
 
-/// Base 64 of RFC 4648, section 5, without padding.
+/// Encodes base64url without padding (RFC 4648, section 5).
 fn for_url(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::new();
@@ -60,7 +60,7 @@ fn for_url(bytes: &[u8]) -> String {
     text
 }
 
-/// What an issuer answers.
+/// Response of an issuer.
 #[derive(Clone)]
 enum Answers {
     Keys(Vec<Value>),
@@ -69,14 +69,14 @@ enum Answers {
     Never,
 }
 
-/// A server with keys.
+/// A server that publishes keys.
 struct Issuer {
     port: u16,
     state: Arc<Mutex<(Answers, usize)>>,
 }
 
 impl Issuer {
-    /// `tls` is certificate and key.
+    /// Starts an issuer; `tls` contains certificate and key.
     fn start(answers: Answers, tls: Option<Arc<rustls::ServerConfig>>) -> Issuer {
         let listener = TcpListener::bind("127.0.0.1:0").expect("there are ports");
         let port = listener.local_addr().expect("it is bound").port();
@@ -105,7 +105,7 @@ impl Issuer {
         self.set(Answers::Keys(keys.iter().map(|it| it.jwk()).collect()));
     }
 
-    /// How often it was asked.
+    /// Returns the number of requests received.
     fn count(&self) -> usize {
         self.state.lock().expect("nobody panics").1
     }
@@ -137,7 +137,7 @@ fn answer(mut stream: impl Read + Write, state: &Mutex<(Answers, usize)>) {
         "HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
-    // A client that has read enough may be gone.
+    // A client that has read enough may have closed the connection.
     let _ = stream.write_all(head.as_bytes());
     let _ = stream.write_all(body.as_bytes());
     let _ = stream.flush();
@@ -178,18 +178,18 @@ fn keys_are_fetched_when_a_token_needs_them() {
         &[("SSL_CERT_FILE", &trusted.display().to_string())],
     );
     assert_eq!(issuer.count(), 1);
-    // Behind its first answer it stays with one worker.
+    // After the first response the connection stays on one worker.
     let mut connection = hub.connect();
     assert_eq!(connection.get("/healthz").status(), 200);
     assert_eq!(publish(&mut connection, &keys[0].token()), 200);
-    // That of the environment is in its place, and is not believed.
+    // The URL replaces the key of the environment, whose tokens are rejected.
     assert_eq!(publish(&mut connection, &publisher(&["*"])), 401);
     issuer.set_keys(&[&keys[1]]);
     let before = issuer.count();
     assert_eq!(publish(&mut connection, &keys[1].token()), 200);
     assert_eq!(publish(&mut connection, &keys[0].token()), 401);
     assert_eq!(issuer.count(), before + 1);
-    // Whoever makes keys up has the issuer asked no more than that.
+    // Tokens with made-up keys cause no further requests to the issuer.
     issuer.set_keys(&[&keys[2]]);
     for _ in 0..20 {
         assert_eq!(publish(&mut connection, &keys[2].token()), 401);

@@ -1,4 +1,5 @@
-//! Workers that are killed while updates are published: who comes back with its last id misses nothing.
+//! Workers are killed while updates are published: a client that resumes with its last id misses
+//! nothing.
 
 use fermata_testkit::sse::{Follower, Stream};
 use fermata_testkit::{Directory, Signal, send_signal, wait_until};

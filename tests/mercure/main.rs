@@ -1,6 +1,7 @@
-//! `fermata hub` with clients that speak Mercure: libraries as they are, and bytes.
+//! `fermata hub` with Mercure clients: unmodified libraries, and raw bytes.
 
 mod clients;
+mod clock;
 mod doors;
 mod draft;
 mod hub;

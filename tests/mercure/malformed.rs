@@ -1,4 +1,4 @@
-//! Requests that make no sense, by the thousand: each is answered or closed, and everybody else is served.
+//! Thousands of malformed requests: each gets a response or a close, and other clients are served.
 
 use fermata_testkit::Random;
 
@@ -21,7 +21,7 @@ fn ten_thousand_requests_that_make_no_sense() {
                 .collect()
         };
         let query = noise(60, b"topic=&%{}*+/?#,;:.0fFlastEventID\\\"'|~");
-        // A space or a fragment would be another request line.
+        // A space or a fragment would make a different request line.
         let query = query.replace('#', "%23");
         let target = match at % 4 {
             0 => format!("{PATH}?{query}"),
@@ -45,7 +45,7 @@ fn ten_thousand_requests_that_make_no_sense() {
             ("Content-Type", "application/x-www-form-urlencoded"),
         ];
         let method = ["GET", "POST", "QUERY", "HEAD", "OPTIONS"][at % 5];
-        // A subscriber that is let in keeps its connection: it is left, and another one begun.
+        // An accepted subscriber keeps its connection, so the test drops it and opens a new one.
         let is_subscriber = method == "GET" && at % 4 < 2;
         if is_subscriber {
             let mut other = hub.connect();

@@ -1,4 +1,4 @@
-//! Several Mercure hubs that share a log are one.
+//! Several Mercure hubs that share a log act as one.
 
 use fermata_testkit::sse::Stream;
 use fermata_testkit::{LogServer, over_each_log, wait_until};
@@ -15,7 +15,7 @@ fn start(log: &LogServer) -> Hub {
     let url = log.url();
     let variables = [
         ("FERMATA_CLUSTER", url.as_str()),
-        // NATS reserves it, and refuses the stream on a machine with less room.
+        // NATS reserves this size, and rejects the stream on a machine with less space.
         ("FERMATA_CLUSTER_BYTES_MAX", "16m"),
         ("FERMATA_CLUSTER_LEASE_MS", "4000"),
         ("FERMATA_PUBLISH_WAIT_MS_MAX", "3000"),
@@ -25,7 +25,7 @@ fn start(log: &LogServer) -> Hub {
         let answer = hub.try_publish(&publisher(&["*"]), &[("topic", "ready"), ("data", "x")]);
         (answer.status() == 200).then_some(())
     });
-    // Who subscribes elsewhere is known a moment later.
+    // Subscriptions on other servers are known a moment later.
     wait_until("subscriptions are known", || {
         (ask(&hub, "").status() == 200).then_some(())
     });
@@ -40,7 +40,7 @@ fn subscribers_of_all_hubs_get_what_any_publishes(log: LogServer) {
         .iter()
         .map(|hub| hub.subscribe(&topics, Some(&reader(&[secret]))))
         .collect();
-    // Nothing of what is private, and all topics of the others.
+    // Receives no private update, and every topic of the public ones.
     let mut stranger = hubs[1].subscribe(&["https://example.com/other"], None);
     let mut ids = Vec::new();
     for at in 0..10 {
@@ -67,7 +67,7 @@ fn subscribers_of_all_hubs_get_what_any_publishes(log: LogServer) {
         assert_eq!(stream.next_event().data, "both");
     }
     assert_eq!(stranger.next_event().data, "both");
-    // Whoever has got an update of one hub is given what follows by the other.
+    // A client with an update id of one hub resumes at the other.
     let path = Hub::path(&topics, None);
     let mut back = Stream::open(hubs[1].connect(), &path, Some(&ids[4]));
     for at in 5..10 {
@@ -77,7 +77,7 @@ fn subscribers_of_all_hubs_get_what_any_publishes(log: LogServer) {
     let mut all = Stream::open(hubs[1].connect(), &path, Some("earliest"));
     assert_eq!(all.next_event().data, "0");
     drop((back, all));
-    // Subscriptions are those of both, and those of a hub that is killed end.
+    // Each hub lists the subscriptions of both, and drops those of a killed hub.
     for hub in &hubs {
         wait_until("all subscriptions", || (count(hub, "") == 3).then_some(()));
     }

@@ -1,15 +1,15 @@
-//! Subscriptions: who comes and goes is told, and can be asked for, also when a worker is killed.
+//! Subscription events and the subscription API, also when a worker is killed.
 
 use std::collections::BTreeSet;
 
-use fermata_testkit::{Response, Signal, send_signal, wait_until};
+use fermata_testkit::{Connection, Response, Signal, send_signal, wait_until};
 use serde_json::Value;
 
 use crate::hub::{Hub, PATH, escape, now_s, reader, sign};
 
 const ALL: &str = "/.well-known/mercure/subscriptions{/topic}{/subscriber}";
 
-/// The answer to who asks for subscriptions.
+/// Requests subscriptions and returns the response.
 pub fn ask(hub: &Hub, below: &str) -> Response {
     let bearer = format!(
         "Bearer {}",
@@ -36,7 +36,7 @@ pub fn count(hub: &Hub, below: &str) -> usize {
 fn coming_and_going_is_told_and_can_be_asked_for() {
     let hub = Hub::start("subscriptions\nanonymous");
     let mut watcher = hub.subscribe(&[ALL], Some(&reader(&[ALL])));
-    // It is told of itself first.
+    // It receives the event about itself first.
     let own: Value = serde_json::from_str(&watcher.next_event().data).expect("JSON");
     assert_eq!(own["topic"], ALL);
     let mut stranger = hub.subscribe(&["*"], None);
@@ -56,7 +56,7 @@ fn coming_and_going_is_told_and_can_be_asked_for() {
         let expected = format!("{PATH}/subscriptions/");
         assert!(id.starts_with(&expected), "{id}");
         told.insert(event["topic"].as_str().expect("text").to_owned());
-        // By its own URL it is found.
+        // Its own URL returns it.
         let found = list(
             &hub,
             id.strip_prefix(&format!("{PATH}/subscriptions"))
@@ -76,7 +76,7 @@ fn coming_and_going_is_told_and_can_be_asked_for() {
         assert_eq!(event["active"], false);
     }
     assert_eq!(count(&hub, ""), 2);
-    // Who may not know is told nothing of it.
+    // An unauthorized client receives no event about it.
     hub.publish(&[("topic", "a"), ("data", "1")]);
     assert_eq!(stranger.next_event().data, "1");
     let path = format!("{PATH}/subscriptions");
@@ -124,4 +124,36 @@ fn a_hub_without_subscriptions_tells_nothing() {
     let _client = hub.subscribe(&["a"], None);
     hub.publish(&[("topic", "a"), ("data", "1")]);
     assert_eq!(watcher.next_event().data, "1");
+}
+
+/// Opens a subscriber with many unique templates, and returns the status of the response.
+fn with_templates(hub: &Hub, number: usize) -> (Connection, u16) {
+    let topics: Vec<String> = (0..125)
+        .map(|at| format!("topic=/%7Ba{number}_{at}%7D"))
+        .collect();
+    let mut connection = hub.connect();
+    let path = format!("{PATH}?{}", topics.join("&"));
+    connection.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    let status = connection.peek_status();
+    (connection, status)
+}
+
+#[test]
+fn one_address_has_a_part_of_the_templates_until_its_clients_leave() {
+    let hub = Hub::start("anonymous");
+    for round in 0..2 {
+        let all: Vec<_> = (0..40)
+            .map(|at| with_templates(&hub, 40 * round + at))
+            .collect();
+        let held = all.iter().filter(|(_, status)| *status == 200).count();
+        let refused = all.iter().filter(|(_, status)| *status == 429).count();
+        // 1,000 templates in each of three workers; the kernel decides how many clients each worker
+        // gets.
+        assert!((8..=24).contains(&held) && held + refused == 40, "{held}");
+        drop(all);
+        wait_until("there is room again", || {
+            let (_connection, status) = with_templates(&hub, 1_000 + round);
+            (status == 200).then_some(())
+        });
+    }
 }

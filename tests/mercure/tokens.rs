@@ -1,4 +1,4 @@
-//! Tokens that are not good, and what good ones allow.
+//! Invalid tokens, and the rights that valid ones grant.
 
 use fermata_testkit::sse::{Item, Stream, StreamEnd};
 use fermata_testkit::{Directory, wait_until, workspace_root};
@@ -70,7 +70,7 @@ fn tokens_are_for_their_topics() {
     assert_eq!(status(&["a", "b/{c}"], &["a", "c"]), 403);
     assert_eq!(status(&[], &["a"]), 403);
     assert_eq!(status(&["*"], &[]), 400);
-    // A reader publishes nothing, and a publisher is a reader without private updates.
+    // A reader cannot publish, and a publisher can read only public updates.
     assert_eq!(
         hub.try_publish(&reader(&["*"]), &[("topic", "a")]).status(),
         401
@@ -79,7 +79,7 @@ fn tokens_are_for_their_topics() {
     hub.publish(&[("topic", "a"), ("data", "secret"), ("private", "on")]);
     hub.publish(&[("topic", "a"), ("data", "public")]);
     assert_eq!(stream.next_event().data, "public");
-    // By a cookie, a page reads but does not publish, unless its origin is known.
+    // With a cookie, a page can read but not publish, unless its origin is allowed.
     let cookie = format!("mercureAuthorization={}", publisher(&["*"]));
     let headers = [
         ("Cookie", cookie.as_str()),
@@ -95,7 +95,7 @@ fn keys_are_public_ones_and_sets() {
     let keys = workspace_root().join("crates/mercure/src/token");
     let read = |name: &str| std::fs::read_to_string(keys.join(name)).expect("a key of the tests");
     let folder = Directory::new();
-    // SECRET in base 64 for URLs.
+    // SECRET as base64url.
     let secret = "IUNoYW5nZVRoaXNNZXJjdXJlSHViSldUU2VjcmV0S2V5IQ";
     let set = json!({"keys": [{"kty": "oct", "k": secret, "alg": "HS256", "kid": "one"}]});
     let set = folder.write("set.json", set.to_string());
@@ -122,7 +122,8 @@ fn keys_are_public_ones_and_sets() {
     let fields = [("topic", "a"), ("data", "secret"), ("private", "on")];
     assert_eq!(hub.try_publish(&token, &fields).status(), 200);
     assert_eq!(stream.next_event().data, "secret");
-    // Of nobody else: another key of the set's, and the public key taken for a secret.
+    // Tokens with another key are rejected: another key of the set, and the public key used as a
+    // secret.
     let other = Hub::path(&["a"], Some(&with_kid("two")));
     assert_eq!(hub.connect().get(&other).status(), 401);
     let key = EncodingKey::from_secret(read("ec.pub.pem").as_bytes());
@@ -137,13 +138,13 @@ fn a_stream_ends_with_its_token() {
     let expires_s = now_s() + 2;
     let token = sign(&json!({"mercure": {"subscribe": ["*"]}, "exp": expires_s}));
     let path = Hub::path(&["a"], Some(&token));
-    // A machine that stands still for longer than the token lasts has nothing to see here.
+    // If the machine stalls for longer than the token's lifetime, there is nothing to test.
     let Ok(mut stream) = Stream::try_open(hub.connect(), &path, None) else {
         assert!(now_s() >= expires_s);
         return;
     };
     let items = stream.read_to_end();
-    // Its end is timed by another clock than ours, to some milliseconds.
+    // The server times the expiry with another clock, which differs by some milliseconds.
     assert!(now_s() + 1 >= expires_s);
     assert_eq!(items.last(), Some(&Item::End(StreamEnd::Clean)));
     wait_until("nobody is let in by it any more", || {

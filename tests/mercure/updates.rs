@@ -1,4 +1,4 @@
-//! Updates: who gets which, in which order, and from where on.
+//! Updates: recipients, order and resumption.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ fn updates_reach_topics_templates_and_all_in_every_worker() {
             assert_eq!(event.id.as_deref(), Some(ids[which].as_str()));
         }
     }
-    // Nobody has anything twice: what comes next is the next update.
+    // No update is delivered twice: the next event is the next update.
     hub.publish(&[("topic", BOOK), ("topic", "other"), ("data", "last")]);
     for (_, client) in &mut clients {
         assert_eq!(client.next_event().data, "last");
@@ -83,7 +83,7 @@ fn private_updates_reach_those_who_may() {
     let mut allowed = hub.subscribe(&[BOOK], Some(&reader(&[BOOKS])));
     let mut other = hub.subscribe(&[BOOK], Some(&reader(&["https://example.com/users/1"])));
     let mut everything = hub.subscribe(&["*"], Some(&reader(&["*"])));
-    // One topic that may be read is enough, though it is not the one that is subscribed to.
+    // One readable topic is enough, even if it is not the subscribed one.
     let mut alternate = hub.subscribe(&["alternate"], Some(&reader(&[BOOK])));
     hub.publish(&[("topic", BOOK), ("data", "secret"), ("private", "on")]);
     let fields = [
@@ -99,7 +99,7 @@ fn private_updates_reach_those_who_may() {
     assert_eq!(data(&mut allowed, 3), ["secret", "both", "public"]);
     assert_eq!(data(&mut everything, 3), ["secret", "both", "public"]);
     assert_eq!(data(&mut alternate, 2), ["both", "public"]);
-    // The past is as private.
+    // History is as private as live updates.
     let path = Hub::path(&["*"], None);
     let mut late = Stream::open(hub.connect(), &path, Some("earliest"));
     assert_eq!(data(&mut late, 1), ["public"]);
@@ -133,18 +133,18 @@ fn a_client_resumes_by_every_form_of_its_last_id() {
             assert_eq!(last, "one id for all");
             assert_eq!(by_query.next_event().data, "more");
         }
-        // The header is newer than what stands in the URL.
+        // The header takes precedence over the URL.
         let path = format!("{path}&lastEventID=earliest");
         let by_both = Stream::open(hub.connect(), &path, Some(id));
         assert_eq!(by_both.head().header("last-event-id"), Some(id.as_str()));
     }
-    // Of several updates with one id the earliest counts.
+    // If several updates share an id, the earliest one counts.
     let mut again = Stream::open(hub.connect(), &path, Some("one id for all"));
     assert_eq!(data(&mut again, 11), ["more"; 11]);
     let mut earliest = Stream::open(hub.connect(), &path, Some("earliest"));
     assert_eq!(earliest.head().header("last-event-id"), Some("earliest"));
     assert_eq!(data(&mut earliest, 6), rest);
-    // What is unknown is told to be, and not guessed at.
+    // An unknown id is reported as such.
     let mut unknown = Stream::open(hub.connect(), &path, Some("urn:nobody"));
     assert_eq!(unknown.head().header("last-event-id"), Some("earliest"));
     assert_eq!(
@@ -153,6 +153,47 @@ fn a_client_resumes_by_every_form_of_its_last_id() {
     );
     hub.publish(&[("topic", BOOK), ("data", "news")]);
     assert_eq!(unknown.next_event().data, "news");
+}
+
+#[test]
+fn answers_ids_that_are_none_as_unknown() {
+    let hub = Hub::start("anonymous");
+    let valid = hub.publish(&[("topic", BOOK), ("data", "before")]);
+    let path = Hub::path(&[BOOK], None);
+    let log_id = valid.strip_prefix("urn:uuid:").unwrap_or(&valid);
+    let ids: [Vec<u8>; 8] = [
+        b"18446744073709551616".to_vec(),
+        b"zzzzzzzzzzzzzzzz-zzzzzzzzzzzzzzzz".to_vec(),
+        // 2^64 in base 36.
+        b"3w5e11264sgsg-1".to_vec(),
+        format!("{log_id}0zzzzzzzzzzzzz").into_bytes(),
+        b"#".to_vec(),
+        b"\xff\xfe".to_vec(),
+        [log_id.as_bytes(), b"\xff"].concat(),
+        vec![b'9'; 1_000],
+    ];
+    for id in &ids {
+        let shown = String::from_utf8_lossy(id).into_owned();
+        let mut connection = hub.connect();
+        let mut head = format!("GET {path} HTTP/1.1\r\nHost: hub\r\nLast-Event-ID: ").into_bytes();
+        head.extend_from_slice(id);
+        connection.send([&head[..], b"\r\n\r\n"].concat());
+        let by_header = Stream::after_request(connection).expect("a stream");
+        let escaped: String = id.iter().map(|byte| format!("%{byte:02X}")).collect();
+        let target = format!("{path}&lastEventID={escaped}");
+        let mut streams = vec![(by_header, "header")];
+        match std::str::from_utf8(id) {
+            Ok(_) => streams.push((Stream::open(hub.connect(), &target, None), "query")),
+            // A query must be UTF-8.
+            Err(_) => assert_eq!(hub.connect().get(&target).status(), 400, "{shown}"),
+        }
+        for (mut stream, way) in streams {
+            let answered = stream.head().header("last-event-id");
+            assert_eq!(answered, Some("earliest"), "{way} {shown}");
+            hub.publish(&[("topic", BOOK), ("data", "live")]);
+            assert_eq!(stream.next_event().data, "live", "{way} {shown}");
+        }
+    }
 }
 
 #[test]
@@ -166,7 +207,7 @@ fn more_than_a_piece_is_resumed_and_filtered() {
     ];
     let mut connection = hub.connect();
     for at in 0..3000 {
-        // One in a hundred is wanted.
+        // The client subscribes to one topic in a hundred.
         let body = format!("topic=t{}&data={at}", at % 100);
         let response = connection.request("POST", PATH, &headers, body.as_bytes());
         assert_eq!(response.status(), 200);
@@ -210,7 +251,7 @@ fn pages_find_the_hub_and_what_they_may() {
     assert_eq!(asking.get("/elsewhere").status(), 404);
     assert_eq!(asking.get(PATH).status(), 400);
     assert_eq!(asking.request("DELETE", PATH, &[], b"").status(), 405);
-    // Silence is broken.
+    // The keep-alive comments arrive.
     let mut stream = hub.subscribe(&["a"], None);
     for _ in 0..3 {
         let comment = |item: &fermata_testkit::sse::Item| {

@@ -1,4 +1,4 @@
-//! The access log: a line for every request when it has ended, whatever became of it.
+//! The access log: one line per finished request, whatever its outcome.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn logged(name: &str, format: &str) -> (Builder, PathBuf) {
     (builder, path)
 }
 
-/// The log when it has `count` lines. It may lag 100 ms behind.
+/// Returns the log when it has `count` lines. It may lag by 100 ms.
 #[track_caller]
 fn lines(path: &Path, count: usize) -> Vec<String> {
     wait_until(&format!("{} has {count} lines", path.display()), || {
@@ -129,7 +129,7 @@ fn a_held_client_has_its_line_when_it_leaves_with_all_it_was_sent() {
 fn a_stream_has_its_line_with_every_byte_of_its_body() {
     let (builder, path) = logged("responses", "json");
     let server = builder.setting("access_log_query", "on").workers(1).start();
-    // What fits into one turn, and what the kernel takes in many.
+    // A response that is sent with one write, and one that the kernel accepts in many parts.
     let targets = [
         "/stream/3/4",
         "/stream/3/4?length=12",
@@ -145,7 +145,7 @@ fn a_stream_has_its_line_with_every_byte_of_its_body() {
         let (bytes, end) = connection.read_to_end();
         assert_eq!(end, Some(End::Closed));
         let head = bytes.windows(4).position(|four| four == b"\r\n\r\n");
-        // Chunks count with their framing: it is what the network carries.
+        // Chunk framing counts, because it is sent over the network.
         sent.push(bytes.len() - head.expect("a head") - 4);
     }
     let mut connection = server.connect();
@@ -193,7 +193,7 @@ fn the_file_is_opened_anew_on_sigusr1_and_sighup() {
         fs::rename(&path, &moved).expect("the same folder");
         server.signal(signal);
         wait_until("the log is there again", || path.exists().then_some(()));
-        // Every worker has it open now, or its lines would go to the old one.
+        // Every worker must have opened it, or its lines would go to the old one.
         wait_until("new lines are in the new file", || {
             assert_eq!(server.connect().get("/").status(), 200);
             let text = fs::read_to_string(&path).unwrap_or_default();
@@ -241,7 +241,7 @@ fn a_log_that_cannot_be_opened_stops_the_start() {
     assert!(!exited.status.success());
     exited
         .log
-        .wait_for(0, "access_log: /nowhere/access.log cannot be opened");
+        .wait_for(0, "access_log: cannot open /nowhere/access.log");
 }
 
 #[test]

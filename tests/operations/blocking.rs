@@ -1,10 +1,10 @@
-//! Handlers that hold the loop are named with the line of PHP they were in.
+//! Handlers that block the event loop are logged with their PHP line.
 
 use fermata_testkit::Server;
 use fermata_testkit::websocket::Socket;
 use fermata_tests::{fixture, stats};
 
-/// What the log says of the handler of `route`.
+/// Returns the log line about the handler of `route`.
 #[track_caller]
 fn told(server: &Server, route: &str) -> String {
     let part = format!("the handler of {route} held the loop for ");
@@ -28,7 +28,7 @@ fn a_computing_handler_is_named_where_it_computes() {
     let server = fixture("blocking").workers(1).start();
     assert_eq!(server.connect().get("/spin").status(), 200);
     let line = told(&server, "GET /spin");
-    // It is in the function or in the clock that the function asks.
+    // The handler is in the function, or in the clock call inside of it.
     assert!(
         line.contains("Work::spin()") || line.contains("hrtime()"),
         "{line}"
@@ -73,7 +73,7 @@ fn quick_handlers_and_idle_time_are_not_blocking() {
     let server = fixture("blocking").workers(1).control().start();
     let mut connection = server.connect();
     assert_eq!(connection.get("/").status(), 200);
-    // Idle for longer than the limit between two requests.
+    // Idle between two requests for longer than the limit.
     assert!(!connection.has_news(std::time::Duration::from_millis(300)));
     assert_eq!(connection.get("/").status(), 200);
     assert_eq!(connection.get("/sleep").status(), 200);
@@ -98,7 +98,7 @@ fn the_report_can_be_turned_off() {
 #[test]
 fn a_handler_that_has_waited_is_named_when_it_goes_on_and_blocks() {
     let server = fixture("blocking").workers(1).start();
-    // Its handler is another one than that of the event before.
+    // Run another handler first.
     assert_eq!(server.connect().get("/").status(), 200);
     assert_eq!(server.connect().get("/resumed").text(), "resumed");
     let line = told(&server, "GET /resumed");
@@ -117,7 +117,7 @@ fn a_handler_that_has_waited_is_named_when_it_goes_on_and_blocks() {
     assert_eq!(server.connect().get("/task").text(), "done");
     let line = server.log().wait_for(0, "a task held the loop for ").text;
     assert!(line.contains("blocking.php:57."), "{line}");
-    // Who awaits it has not blocked, nor has anybody else.
+    // The task is reported, and the handler that awaits it is not.
     let text = server.log().text();
     assert!(!text.contains("the handler of GET /task"), "{text}");
     assert_eq!(text.matches("held the loop").count(), 4, "{text}");

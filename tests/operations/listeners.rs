@@ -1,4 +1,4 @@
-//! Listening elsewhere than at a TCP port: Unix sockets, sockets that systemd passes.
+//! Listeners other than TCP ports: Unix sockets, and sockets passed by systemd.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -45,7 +45,7 @@ fn a_unix_socket_serves_http_and_goes_with_the_server() {
         .log()
         .wait_for(0, &format!("and unix:{}", path.display()));
 
-    // A second server does not take the path from the first.
+    // A second server does not replace the socket of the first.
     let second = fixture("http").setting("listen", format!("unix:{}", path.display()));
     let exited = second.start_refused();
     exited.log.wait_for(0, "a server listens there");
@@ -87,7 +87,7 @@ fn both_families_are_served_side_by_side() {
     assert_eq!(connection.get("/").status(), 200);
 }
 
-/// What the service manager is told next.
+/// Returns the next message to the service manager.
 fn told(manager: &UnixDatagram) -> String {
     let mut message = [0; 512];
     let read = manager.recv(&mut message).expect("the server tells");
@@ -103,7 +103,7 @@ fn systemd_passes_sockets_and_is_told_how_the_server_is() {
         .expect("not zero");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound");
-    // As systemd does: the socket is descriptor 3, and LISTEN_PID is the process that is started.
+    // As with systemd: the socket is descriptor 3, and LISTEN_PID is the started process.
     let script = "exec 3<&0 0</dev/null; LISTEN_PID=$$ WATCHDOG_PID=$$ exec \"$0\" \"$@\"";
     let mut child = Command::new("sh")
         .args(["-c", script, "php", "-n", "-d"])
@@ -125,6 +125,13 @@ fn systemd_passes_sockets_and_is_told_how_the_server_is() {
         assert_eq!(Connection::open(address).get("/").status(), 200);
     }
     assert_eq!(told(&manager), "WATCHDOG=1");
+    // A process started by a handler is not the one that the manager has started.
+    let variables = Connection::open(address).get("/child-environment");
+    let text = variables.text();
+    assert!(text.contains("TEST_DIRECTORY="), "{text}");
+    for name in ["LISTEN_", "NOTIFY_SOCKET", "WATCHDOG_"] {
+        assert!(!text.lines().any(|line| line.starts_with(name)), "{text}");
+    }
     fermata_testkit::send_signal(child.id(), Signal::Terminate);
     wait_until("it says that it stops", || {
         told(&manager).starts_with("STOPPING=1").then_some(())

@@ -1,7 +1,9 @@
-//! What operators rely on: access log, metrics and health, reports of blocking handlers, listeners.
+//! Features for operators: access log, metrics and health, reports of blocking handlers, listeners.
 
 mod access_log;
 mod blocking;
+mod handshakes;
+mod hosts;
 mod listeners;
 mod metrics;
 mod proxies;
@@ -12,7 +14,7 @@ mod traces;
 
 use fermata_testkit::Server;
 
-/// The address that the log names after `what`.
+/// Returns the address in the log line that contains `what`.
 #[track_caller]
 fn address_after(server: &Server, what: &str) -> std::net::SocketAddr {
     server.log().wait_map(0, what, |line| {

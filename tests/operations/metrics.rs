@@ -1,4 +1,4 @@
-//! The address for metrics and health.
+//! The address for metrics and health checks.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn metrics(server: &Server) -> Connection {
     Connection::open(address_after(server, "metrics and health at http://"))
 }
 
-/// The sum of all series of a metric whose labels contain `label`.
+/// Returns the sum of all series of a metric whose labels contain `label`.
 fn sum(text: &str, metric: &str, label: &str) -> f64 {
     text.lines()
         .filter(|line| line.starts_with(&format!("{metric}{{")) && line.contains(label))
@@ -36,7 +36,7 @@ fn metrics_are_read_at_their_own_address_and_count_only_the_public_one() {
         (sum(&text, "fermata_requests_total", "") >= 30.0).then_some(text)
     });
     assert_eq!(sum(&text, "fermata_requests_total", ""), 30.0);
-    // Every request is in one bucket, and the last one holds them all.
+    // Every request is in one bucket, and the last bucket contains all of them.
     let bucket = "fermata_request_duration_seconds_bucket";
     assert_eq!(sum(&text, bucket, "le=\"+Inf\""), 30.0);
     assert!(sum(&text, bucket, "le=\"0.00005\"") <= sum(&text, bucket, "le=\"10\""));
@@ -52,7 +52,7 @@ fn metrics_are_read_at_their_own_address_and_count_only_the_public_one() {
     );
     assert_eq!(connection.get("/publish").status(), 404);
     assert_eq!(connection.post("/metrics", "").status(), 405);
-    // What is served here is not served there.
+    // The public listener does not serve these paths.
     assert_eq!(server.connect().get("/metrics").status(), 404);
 }
 
@@ -66,7 +66,7 @@ fn a_server_is_live_and_ready_until_it_stops() {
     let mut connection = metrics(&server);
     assert_eq!(connection.get("/health/live").text(), "live\n");
     assert_eq!(connection.get("/health/ready").text(), "ready\n");
-    // A request that has begun and goes on keeps its worker.
+    // A started, incomplete request occupies its worker.
     let mut busy = server.connect();
     busy.send("POST /publish HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n12");
     let address = address_after(&server, "metrics and health at http://");
@@ -82,7 +82,7 @@ fn a_server_is_live_and_ready_until_it_stops() {
             .ok()?;
         (answer.status() == 503).then_some(())
     });
-    // Its request comes later than the connection, to whichever worker has taken it.
+    // The request arrives after the connection, on whichever worker has accepted it.
     for _ in 0..8 {
         let mut connection = Connection::open(address);
         std::thread::sleep(Duration::from_millis(20));

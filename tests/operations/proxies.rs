@@ -1,4 +1,5 @@
-//! Clients that lie about themselves, through the proxies of the documentation: nginx, Apache and the edge.
+//! Clients that forge their address, through the proxies of the documentation: nginx, Apache and
+//! the edge.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -13,10 +14,10 @@ const NGINX: &str = "/usr/sbin/nginx";
 const APACHE: &str = "/usr/sbin/apache2";
 const MODULES: &str = "/usr/lib/apache2/modules";
 
-/// Where the lying client connects from: no trusted proxy.
+/// The address of the lying client, which is not a trusted proxy.
 const CLIENT: &str = "127.0.0.2";
 
-/// A header of every kind by which somebody might tell who a client is.
+/// Headers that could identify a client.
 const FORGED: [&str; 9] = [
     "Forwarded: for=6.6.6.6;proto=https;host=evil.example",
     "X-Forwarded-For: 6.6.6.6",
@@ -29,19 +30,19 @@ const FORGED: [&str; 9] = [
     "Client-IP: 6.6.6.6",
 ];
 
-/// A proxy that ends with the test.
+/// A proxy that is stopped when the test ends.
 struct Proxy {
     child: Child,
     port: u16,
 }
 
 impl Proxy {
-    /// Starts one whose output goes to a file of `folder`, and waits until it passes requests on.
+    /// Starts a proxy with its output in a file of `folder`, and waits until it forwards requests.
     fn start(mut command: Command, folder: &Directory, port: u16) -> Proxy {
         let path = folder.join("proxy.out");
         let log = fs::File::create(&path).expect("a log");
         let errors = log.try_clone().expect("a log");
-        // A group of its own: Apache ends its whole group when it is told to end.
+        // A separate process group, because Apache stops its whole group.
         command.process_group(0).stdout(log).stderr(errors);
         let child = command.spawn().expect("it was looked at before");
         let proxy = Proxy { child, port };
@@ -51,7 +52,7 @@ impl Proxy {
         proxy
     }
 
-    /// What the program behind it is told of a client with these headers.
+    /// Returns the client information that the application behind it sees for these headers.
     fn ask(&self, headers: &[&str]) -> String {
         ask(&format!("http://127.0.0.1:{}/", self.port), headers)
     }
@@ -77,7 +78,7 @@ fn ask(url: &str, headers: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Every header alone, and all together.
+/// Returns every header separately, and all together.
 fn attacks() -> impl Iterator<Item = Vec<&'static str>> {
     let alone = FORGED.iter().map(|header| vec![*header]);
     alone.chain([FORGED.to_vec(), FORGED[1..].to_vec()])
@@ -87,7 +88,7 @@ fn is_there(program: &str) -> bool {
     Path::new(program).exists() && works("curl", &["--version"])
 }
 
-/// The block of this kind of `docs/deploy.md` that has `part`.
+/// Returns the code block of this language in `docs/deploy.md` that contains `part`.
 fn sample(kind: &str, part: &str) -> String {
     let path = workspace_root().join("docs/deploy.md");
     let text = fs::read_to_string(path).expect("a page");
@@ -100,7 +101,7 @@ fn sample(kind: &str, part: &str) -> String {
     block.expect("a block")
 }
 
-/// A sample without TLS, and without its lines that hold any of `parts`.
+/// Returns a sample without TLS, and without lines that contain any of `parts`.
 fn without(sample: &str, parts: &[&str]) -> String {
     let lines = sample.lines().filter(|line| {
         let words = line.trim_start();
@@ -111,7 +112,7 @@ fn without(sample: &str, parts: &[&str]) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// nginx as documented, in front of `server`.
+/// Starts nginx as documented, in front of `server`.
 fn nginx(folder: &Directory, server: &Server, left_out: &[&str]) -> Proxy {
     let port = free_port();
     let servers = without(&sample("nginx", "proxy_pass http://fermata"), left_out)
@@ -153,7 +154,7 @@ fn nginx_that_passes_headers_on_is_not_believed_in_their_place() {
     let passed = ["Forwarded \"\"", "X-Forwarded-Host \"\""];
     let proxy = nginx(&folder, &server, &passed);
     for headers in attacks() {
-        // With both kinds of headers nothing tells whose they are: the client is the proxy.
+        // A request with both kinds of headers is ambiguous, so the server uses the proxy's address.
         let is_both = headers.iter().any(|it| it.starts_with("Forwarded"));
         let address = if is_both { "127.0.0.1" } else { CLIENT };
         let told = proxy.ask(&headers);
@@ -163,7 +164,7 @@ fn nginx_that_passes_headers_on_is_not_believed_in_their_place() {
             "{headers:?}"
         );
     }
-    server.log().wait_for(0, "has passed on a Forwarded header");
+    server.log().wait_for(0, "forwarded a Forwarded header");
     wait_until("the figures show it", || {
         (stats(&server)["total"]["proxy_headers_ignored"] == 2).then_some(())
     });

@@ -1,4 +1,4 @@
-//! Listeners whose connections begin with a header of the PROXY protocol, behind real proxies and liars.
+//! Listeners with PROXY protocol headers, behind real proxies and malicious clients.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -9,7 +9,7 @@ use fermata_testkit::install::{skipped, works};
 use fermata_testkit::{Builder, Directory, Server, free_port, wait_until};
 use fermata_tests::{fixture, stats};
 
-/// Where clients connect from.
+/// The address of the clients.
 const CLIENT: &str = "127.0.0.3";
 
 const ASK: &str = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 6.6.6.6\r\n\r\n";
@@ -26,7 +26,8 @@ fn refused(server: &Server, count: u64) {
     });
 }
 
-/// What the program is told of a client whose bytes begin so; empty when it is not answered.
+/// Returns the client information for a connection that starts with `preface`; empty if there is no
+/// response.
 fn told(server: &Server, preface: &[u8]) -> String {
     let mut connection = server.connect();
     let _ = connection.try_send([preface, ASK.as_bytes()].concat());
@@ -57,12 +58,12 @@ fn the_client_is_whom_the_header_names() {
             binary(0x11, &[192, 0, 2, 8, 10, 0, 0, 1, 1, 1, 0, 80]),
             "192.0.2.8",
         ),
-        // The proxy does not tell; what stands in the request is not of the proxy.
+        // The proxy sends no address, and the address in the request is not from the proxy.
         (b"PROXY UNKNOWN\r\n".to_vec(), "127.0.0.1"),
     ] {
         assert_eq!(told(&server, &preface), format!("{client} http a"));
     }
-    // Byte by byte, with a second request behind.
+    // Byte by byte, with a second request after it.
     let mut connection = server.connect();
     for byte in b"PROXY TCP4 192.0.2.9 10.0.0.1 4711 80\r\n" {
         connection.send([*byte]);
@@ -82,7 +83,7 @@ fn a_peer_without_the_header_or_no_proxy_is_closed_unanswered() {
     server
         .log()
         .wait_for(0, "does not begin with a PROXY protocol header");
-    // It never ends.
+    // An incomplete header.
     let mut connection = server.connect();
     connection.send("PROXY TCP4 192.0.2.7");
     connection.expect_end();
@@ -90,11 +91,11 @@ fn a_peer_without_the_header_or_no_proxy_is_closed_unanswered() {
 
     let server = builder().setting("trusted_proxies", "10.0.0.0/8").start();
     assert_eq!(told(&server, b"PROXY TCP4 192.0.2.7 10.0.0.1 1 80\r\n"), "");
-    server.log().wait_for(0, "which it is none of");
+    server.log().wait_for(0, "it is not in trusted_proxies");
     refused(&server, 1);
 
     let exited = builder().setting("trusted_proxies", "").start_refused();
-    exited.log.wait_for(0, "trusted_proxies names no proxy");
+    exited.log.wait_for(0, "trusted_proxies is empty");
 }
 
 #[test]
@@ -142,7 +143,7 @@ fn tls_begins_behind_the_header() {
     assert_eq!(told(&server, b"PROXY TCP4 192.0.2.7 10.0.0.1 1 80\r\n"), "");
 }
 
-/// A proxy that ends with the test.
+/// A proxy that is stopped when the test ends.
 struct Proxy(Child);
 
 impl Drop for Proxy {
@@ -152,7 +153,7 @@ impl Drop for Proxy {
     }
 }
 
-/// What the program is told of a client of the proxy that `command` starts.
+/// Returns the client information that the application sees behind the proxy started by `command`.
 fn told_behind(mut command: Command, folder: &Directory, port: u16) -> (Proxy, String) {
     let log = fs::File::create(folder.join("proxy.out")).expect("a log");
     let errors = log.try_clone().expect("a log");

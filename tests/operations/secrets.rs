@@ -1,11 +1,14 @@
-//! Secrets that applications and operators give to Fermata are in nothing that it prints.
+//! Secrets of applications and operators never appear in Fermata's output.
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::thread;
 
 use fermata_testkit::{Directory, Php, command_path, free_port};
 use fermata_tests::fixture;
 
-/// What must not be seen anywhere, and its unmistakable part.
+/// A secret that must not appear anywhere, and its unique part.
 const SECRET: &str = "PLANTED-hunter2";
 const MARK: &str = "hunter2";
 
@@ -16,7 +19,7 @@ fn check(what: &str, text: &str) {
     }
 }
 
-/// What a command prints that is expected to end.
+/// Returns the output of a command that must exit by itself.
 fn printed(arguments: &[&str]) -> String {
     let output = Command::new(command_path())
         .args(arguments)
@@ -89,7 +92,7 @@ fn what_php_says_of_its_settings_masks_them() {
     }
 }
 
-/// A server that ends by itself.
+/// A server that exits by itself.
 const PROGRAM: &str = r#"<?php
 chdir(__DIR__);
 $master = getmypid();
@@ -99,7 +102,7 @@ $server->every(0.01, fn () => posix_kill($master, 15));
 $server->run();
 "#;
 
-/// All settings of the extension, as php.ini names them.
+/// Returns all settings of the extension, as php.ini spells them.
 fn settings() -> Vec<String> {
     let all = "echo implode(' ', array_keys(ini_get_all('fermata')));";
     let output = Php::new(&[]).args(["-r", all]).run();
@@ -138,7 +141,7 @@ fn a_secret_in_any_setting_is_in_nothing_that_is_printed() {
         }
         for php in [Php::new(&ini), with_environment] {
             let output = php.args(["--ri", "fermata"]).run();
-            // Each of them is shown, without the secret; the backend is the one of the test.
+            // Every setting is shown as ***, except `io`, which the test harness sets.
             let shown = output.stdout.matches("***").count();
             assert!(shown + 1 >= names.len(), "{}", output.stdout);
             check("--ri", &output.stdout);
@@ -148,7 +151,7 @@ fn a_secret_in_any_setting_is_in_nothing_that_is_printed() {
         let text = [&output.stdout[..], &output.stderr[..]].concat();
         assert!(!text.is_empty(), "doctor says something");
         check("doctor", &String::from_utf8_lossy(&text));
-        // Where no address or path can stand, all of them are refused in one way.
+        // Settings that contain no address or path are all rejected in the same way.
         let places = ["url", "cluster", "control", "listen", "log", "path", "tls"];
         let tried = |name: &&String| number == 0 || places.iter().any(|it| name.contains(it));
         for name in names.iter().filter(tried) {
@@ -208,5 +211,109 @@ fn the_command_masks_them() {
         let text = printed(arguments);
         assert!(!text.is_empty(), "{arguments:?}");
         check(&arguments.join(" "), &text);
+    }
+}
+
+/// Starts a NATS server that rejects every client and echoes its bytes.
+fn repeating_nats() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("bound").port();
+    // The thread runs until the test process exits.
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a client");
+            let info = r#"INFO {"server_id":"x","version":"2.10.0","proto":1,"auth_required":true,"max_payload":1048576,"nonce":"abc","jetstream":true,"headers":true}"#;
+            let _ = stream.write_all(format!("{info}\r\n").as_bytes());
+            let mut line = String::new();
+            let _ = BufReader::new(&stream).read_line(&mut line);
+            let line = line.trim_end().replace('\'', "");
+            let _ =
+                stream.write_all(format!("-ERR 'Authorization Violation: {line}'\r\n").as_bytes());
+        }
+    });
+    port
+}
+
+#[test]
+fn credentials_that_the_log_of_a_cluster_repeats_are_masked() {
+    let port = repeating_nats();
+    for credentials in [format!("app:{SECRET}"), SECRET.to_owned()] {
+        let url = format!("nats://{credentials}@127.0.0.1:{port}");
+        let server = fixture("secrets")
+            .setting("cluster", url)
+            .setting("log_level", "debug")
+            .workers(1)
+            .start();
+        server.log().wait_for(0, "Authorization Violation: CONNECT");
+        check(&credentials, &server.log().text());
+    }
+}
+
+/// Values with a secret, most of which are invalid TOML or of the wrong type.
+const SPELLINGS: [&str; 25] = [
+    "SECRET",
+    "SECRET # and more",
+    "'SECRET",
+    "\"SECRET",
+    "'SECRET'x",
+    "\"SECRET\" \"SECRET\"",
+    "\"SECRET\\q\"",
+    "\"SECRET\\uD800\"",
+    "\"SECRET\u{7}\"",
+    "'''SECRET",
+    "\"\"\"SECRET",
+    "[\"SECRET\"",
+    "[\"SECRET\"]",
+    "[\"SECRET\", 1]",
+    "[[\"SECRET\"]]",
+    "{ a = \"SECRET\" }",
+    "{ a = \"SECRET\"",
+    "1SECRET",
+    "0xSECRET",
+    "1979-05-27SECRET",
+    "trueSECRET",
+    "\"a\"\n\"SECRET\"",
+    "\"a\"\nSECRET",
+    "\"http://user:SECRET@host/\"",
+    "\"https://host:SECRET/\"",
+];
+
+#[test]
+fn mistakes_in_a_file_show_no_secret() {
+    let app = "[[app]]\nid = '1'\nkey = 'k'\n";
+    let hook = format!("{app}secret = 's'\n[[app.webhook]]\n");
+    let hub = [
+        "secret = ".to_owned(),
+        "app = ".to_owned(),
+        "[app]\nsecret = ".to_owned(),
+        format!("{app}secret = "),
+        // A duplicate key, and a misspelled one.
+        format!("{app}secret = 's'\nsecret = "),
+        format!("{app}secrets = "),
+        format!("{hook}url = "),
+        "[mercure]\npublisher_key = ".to_owned(),
+        "[mercure]\npublisher_algorithm = 'RS256'\npublisher_key = ".to_owned(),
+        "[mercure]\nsubscriber_jwks_url = ".to_owned(),
+    ];
+    let edge = [
+        "control_key = ",
+        "sig_key = ",
+        "upstream_key = ",
+        "sig_key = 'a'\nsig_key = ",
+    ];
+    let edge = edge.map(str::to_owned);
+    let folder = Directory::new();
+    for (command, settings) in [("hub", &hub[..]), ("edge", &edge)] {
+        for setting in settings {
+            for spelling in SPELLINGS {
+                let text = format!("{setting}{}\n", spelling.replace("SECRET", SECRET));
+                let file = folder.write("file.toml", &text);
+                let file = file.display().to_string();
+                // Addresses for documentation (RFC 5737) cannot be bound.
+                let told = printed(&[command, "--config", &file, "--listen", "192.0.2.1:1"]);
+                assert!(!told.is_empty(), "{text}");
+                check(&text, &told);
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Spans: a collector of our own gets what a server records, and another implementation reads it.
+//! Spans: a test collector receives a server's spans, and another implementation decodes them.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -20,16 +20,16 @@ use serde_json::Value;
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
 
-/// What the collector does with a post, by its number.
+/// The collector's response to the nth POST.
 type Behaviour = Box<dyn Fn(usize) -> Answer + Send + Sync>;
 
 enum Answer {
     Status(&'static str),
-    /// Reads, and says nothing.
+    /// Reads the POST and never responds.
     Silence,
 }
 
-/// A collector that keeps what it has accepted.
+/// A collector that stores accepted spans.
 struct Collector {
     address: SocketAddr,
     kept: Arc<Mutex<Kept>>,
@@ -40,7 +40,7 @@ struct Kept {
     posts: usize,
     heads: Vec<String>,
     bodies: Vec<Vec<u8>>,
-    /// Clients that are not answered.
+    /// Connections that get no response.
     silent: Vec<TcpStream>,
 }
 
@@ -55,7 +55,7 @@ impl Collector {
         let kept = Arc::new(Mutex::new(Kept::default()));
         let shared = Arc::clone(&kept);
         let behaviour = Arc::new(behaviour);
-        // Both end with the test's process.
+        // Both threads run until the test process exits.
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let (kept, behaviour) = (Arc::clone(&shared), Arc::clone(&behaviour));
@@ -91,7 +91,7 @@ impl Collector {
         spans
     }
 
-    /// What has come when there are so many.
+    /// Returns the spans when `count` of them have arrived.
     #[track_caller]
     fn wait(&self, count: usize) -> Vec<Value> {
         wait_until(&format!("{count} spans have come"), || {
@@ -188,7 +188,7 @@ fn parent(flags: &str) -> String {
     format!("traceparent: 00-{TRACE}-{PARENT}-{flags}\r\ntracestate: a=1\r\n")
 }
 
-/// What of a server's own figures the exporter has told.
+/// Returns the exporter's metrics of a server.
 fn told(server: &Server) -> (u64, u64) {
     let figures = stats(server);
     let figure = |name: &str| figures[name].as_u64().expect("a number");
@@ -288,7 +288,7 @@ fn another_implementation_reads_what_is_sent() {
         assert_eq!(get_with(&server, "/pid", &parent("01")), 200);
         let odd = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\ntracestate: a=\"\u{e9}\\\r\n");
         assert_eq!(get_with(&server, "/missing", &odd), 404);
-        // Of each a span: three requests, the hold, a publish, and the request that made it.
+        // One span each: three requests, the hold, a publish, and its request.
         wait_until("they were sent", || (told(&server) == (6, 0)).then_some(()));
         let heads = collector.kept.lock().expect("nobody panics").heads.clone();
         for head in heads {
@@ -340,7 +340,7 @@ fn a_hold_and_a_publish_are_spans_below_their_requests() {
     assert_eq!(attributes(hold)["fermata.hold.events"], "3");
     let publishes = named(&spans, "publish");
     assert_eq!(publishes.len(), 3);
-    // Of several workers they come in any order.
+    // Spans of several workers arrive in any order.
     for id in &ids {
         let is_it = |span: &&Value| attributes(span)["messaging.message.id"] == *id;
         let span = publishes.iter().copied().find(is_it).expect("its publish");
@@ -477,7 +477,7 @@ fn a_collector_that_is_down_costs_no_request_time_and_no_span_until_it_is_back()
     for _ in 0..50 {
         assert_eq!(get_with(&server, "/", ""), 200);
     }
-    server.log().wait_for(0, "the collector takes no spans");
+    server.log().wait_for(0, "the collector accepts no spans");
     let collector = Collector::at(
         port,
         Box::new(|number| match number {
@@ -488,7 +488,9 @@ fn a_collector_that_is_down_costs_no_request_time_and_no_span_until_it_is_back()
     );
     assert_eq!(collector.wait(50).len(), 50);
     assert!(collector.posts() >= 3);
-    server.log().wait_for(0, "the collector takes spans again");
+    server
+        .log()
+        .wait_for(0, "the collector accepts spans again");
     assert_eq!(told(&server).1, 0);
 }
 
@@ -509,7 +511,7 @@ fn a_collector_that_does_not_answer_holds_neither_requests_nor_the_end() {
     assert!(server.wait_exit().success());
     server
         .log()
-        .wait_for(0, "the exporter of spans has not ended");
+        .wait_for(0, "the exporter of spans did not exit");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! pusher-js, Laravel Echo and Pusher's libraries for backends in Node, Python and Go, unmodified.
+//! pusher-js, Laravel Echo and Pusher's server libraries for Node, Python and Go, unmodified.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::hub::{APPLICATION, Client, Hub, data_of, json_of};
 use crate::webhooks;
 
-/// The libraries talk through the hub, where there are any, by this transport of pusher-js.
+/// Runs the libraries against the hub with this transport of pusher-js, if they are installed.
 pub fn talk(hub: &Hub, transport: &str) {
     let Some(said) = run_script(hub, "talk.mjs", transport) else {
         return;
@@ -24,7 +24,7 @@ pub fn talk(hub: &Hub, transport: &str) {
     assert_eq!(said.lines().count(), 7, "{said}");
 }
 
-/// What a script says that speaks by the libraries of Node; `None` where they are not.
+/// Returns the output of a script that uses the Node libraries; `None` if they are not installed.
 fn run_script(hub: &Hub, script: &str, transport: &str) -> Option<String> {
     if !works("node", &["--version"]) || !works("npm", &["--version"]) {
         skipped("node or npm is not installed");
@@ -112,7 +112,7 @@ fn the_library_of_python_publishes_and_asks() {
     }
 }
 
-/// The program with Pusher's library for Go; `None` where it cannot be built.
+/// Returns the program with Pusher's Go library; `None` if it cannot be built.
 fn go_program() -> Option<PathBuf> {
     if !works("go", &["version"]) {
         skipped("go is not installed");
@@ -168,7 +168,8 @@ fn the_library_of_go_publishes_asks_and_signs() {
             let event = client.next();
             assert_eq!((&event["event"], &data_of(&event)), (&json!("item"), item));
         }
-        // Asked with what is told of the channel; as often as it took until all workers knew.
+        // The script publishes this event and queries the channel's counts until all workers have
+        // them.
         assert_eq!(client.next()["event"], "counted");
     };
     let (first, second) = (json!({"at": 1}), json!({"at": 2}));
@@ -178,7 +179,7 @@ fn the_library_of_go_publishes_asks_and_signs() {
         &[text("é"), text("two"), but_other, first.clone(), second],
     );
     items(&mut other, &[text("é"), text("two"), first]);
-    // What only members can read is passed on as it came.
+    // Encrypted data is passed on unchanged.
     let secret = data_of(&room.next());
     assert!(secret["nonce"].is_string() && secret["ciphertext"].is_string());
     let to_ann = std::iter::from_fn(|| Some(ann.next())).find(|it| it["data"] != "x");
@@ -186,7 +187,7 @@ fn the_library_of_go_publishes_asks_and_signs() {
         to_ann.map(|it| data_of(&it)),
         Some(json!({"text": "to Ann"}))
     );
-    // What the library signs lets a client in.
+    // A signature of the library authorizes a client.
     for (channel, answer) in [
         ("private-room", private),
         ("private-encrypted-room", encrypted),
@@ -205,7 +206,7 @@ fn the_library_of_go_publishes_asks_and_signs() {
     assert_eq!(signed_for.next()["event"], "pusher:signin_success");
 }
 
-/// A process that ends with its owner, and the lines that it has printed so far.
+/// A process that is killed when dropped, and the lines it has printed.
 struct Printing {
     process: Child,
     lines: Arc<Mutex<Vec<String>>>,
@@ -228,7 +229,7 @@ impl Printing {
         Printing { process, lines }
     }
 
-    /// Waits for the first line of which that is true.
+    /// Waits for the first line for which `is_it` returns true.
     fn wait_for(&self, what: &str, is_it: impl Fn(&str) -> bool) -> String {
         wait_until(what, || {
             let lines = self.lines.lock().expect("no panic");

@@ -1,4 +1,4 @@
-//! A running `fermata hub`, and what speaks to it.
+//! A running `fermata hub` and its clients.
 
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 /// The application of all tests.
 pub const APPLICATION: &str = "1:app-key:0123456789abcdef";
 
-/// So many workers that two clients are mostly not in the same.
+/// Number of workers, large enough that two clients are mostly on different ones.
 pub const WORKERS: &str = "3";
 
-/// What serves.
+/// The server process.
 enum Runs {
     /// `fermata hub`.
     Alone(Listening),
-    /// A program, beside its own routes.
+    /// An application with the hub next to its own routes.
     Beside(Server),
 }
 
@@ -38,12 +38,12 @@ fn program() -> Command {
 }
 
 impl Hub {
-    /// Starts one, with the application of all tests where `arguments` name none.
+    /// Starts a hub, with the application of all tests unless `arguments` contain one.
     pub fn start(arguments: &[&str]) -> Hub {
         Hub::start_with(arguments, &[])
     }
 
-    /// The same with more in its environment.
+    /// Starts a hub with additional environment variables.
     pub fn start_with(arguments: &[&str], environment: &[(&str, &str)]) -> Hub {
         let mut command = program();
         command.envs(environment.iter().copied());
@@ -58,7 +58,7 @@ impl Hub {
         })
     }
 
-    /// Starts one with the application of all tests and these lines in its file.
+    /// Starts a hub with the application of all tests and these lines in its file.
     pub fn configured(lines: &str) -> Hub {
         let mut parts = APPLICATION.split(':');
         let mut next = || parts.next().expect("three parts");
@@ -66,11 +66,11 @@ impl Hub {
         let app = format!("[[app]]\nid = \"{id}\"\nkey = \"{key}\"\nsecret = \"{secret}\"\n");
         let folder = Directory::new();
         let file = folder.write("hub.toml", format!("{lines}\n{app}"));
-        // It is read before it listens.
+        // The file is read before the hub listens.
         Hub::start(&["--config", file.to_str().expect("text")])
     }
 
-    /// Starts one by Reverb's own environment.
+    /// Starts a hub with Reverb's environment variables.
     pub fn start_as_reverb() -> Hub {
         let mut command = program();
         let mut parts = APPLICATION.split(':');
@@ -82,7 +82,7 @@ impl Hub {
         Hub::wait(|port| command.env("REVERB_SERVER_PORT", port.to_string()).spawn())
     }
 
-    /// Starts a program of `tests/fixtures` that serves the same application.
+    /// Starts a script of `tests/fixtures` that serves the same application.
     pub fn beside(fixture: &str) -> Hub {
         let script = workspace_root().join("tests/fixtures").join(fixture);
         Hub::of(Runs::Beside(Server::builder(script).workers(3).start()))
@@ -110,20 +110,21 @@ impl Hub {
         Connection::open(self.address())
     }
 
-    /// Ends it as if its machine had failed.
+    /// Kills it, as if the machine had failed.
     pub fn kill(self) {
         let pids = self.workers();
         match self.runs {
             Runs::Alone(process) => process.kill(),
             Runs::Beside(_) => panic!("its server is a program's"),
         }
-        // They end with their master; so that nothing is sent meanwhile, at once.
+        // Without this, the workers could still send messages before they notice that their master
+        // has exited.
         for pid in pids {
             send_signal(pid, Signal::Kill);
         }
     }
 
-    /// The processes that serve.
+    /// The worker processes.
     pub fn workers(&self) -> Vec<u32> {
         match &self.runs {
             Runs::Alone(process) => process.children(),
@@ -131,7 +132,7 @@ impl Hub {
         }
     }
 
-    /// A client whose connection is established.
+    /// Returns a client whose connection is established.
     pub fn client(&self) -> Client {
         let path = format!("/app/{}?protocol=7&client=test&version=1", self.app.key);
         let mut socket = Socket::open(self.connect(), &path);
@@ -144,7 +145,7 @@ impl Hub {
         Client { socket, id }
     }
 
-    /// A signed request of the HTTP API.
+    /// Sends a signed request to the HTTP API.
     pub fn ask(&self, method: &str, path: &str, more: &[(&str, &str)], body: &str) -> (u16, Value) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now_s = now.expect("after 1970").as_secs().to_string();
@@ -193,7 +194,7 @@ impl Client {
             .text(&json!({"event": event, "data": data}).to_string());
     }
 
-    /// Says something to the other subscribers of a channel.
+    /// Sends an event to the other subscribers of a channel.
     pub fn say_on(&mut self, event: &str, channel: &str, data: &Value) {
         self.socket
             .text(&json!({"event": event, "channel": channel, "data": data}).to_string());
@@ -208,7 +209,8 @@ impl Client {
         assert_eq!(frame["event"], "pusher:signin_success", "{frame}");
     }
 
-    /// Asks to subscribe to a channel, as this user of a presence channel, and does not wait for the answer.
+    /// Requests a subscription, as this user of a presence channel, without waiting for the
+    /// response.
     pub fn ask_to_subscribe(&mut self, hub: &Hub, channel: &str, user: Option<&str>) {
         let data =
             user.map(|user| json!({"user_id": user, "user_info": {"name": user}}).to_string());
@@ -219,7 +221,7 @@ impl Client {
         );
     }
 
-    /// The same, and waits; the data of the answer.
+    /// Requests a subscription and returns the data of the response.
     pub fn subscribe(&mut self, hub: &Hub, channel: &str, user: Option<&str>) -> Value {
         self.ask_to_subscribe(hub, channel, user);
         let frame = self.next();
@@ -230,7 +232,7 @@ impl Client {
         data_of(&frame)
     }
 
-    /// The next message.
+    /// Returns the next message.
     pub fn next(&mut self) -> Value {
         json_of(&self.socket.next_text())
     }
@@ -240,7 +242,7 @@ pub fn json_of(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// The data of a message, which is JSON in a string.
+/// Returns the data of a message, which is JSON in a string.
 pub fn data_of(frame: &Value) -> Value {
     json_of(frame["data"].as_str().expect("data is a string"))
 }

@@ -1,4 +1,5 @@
-//! A worker that is killed amid presence: who was in it leaves, once, and everybody else's list is right in the end.
+//! A worker is killed during presence changes: its users leave once, and the member lists of all
+//! other clients become correct.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,10 +10,10 @@ use serde_json::json;
 
 use crate::hub::{Client, Hub, data_of};
 
-/// Users, each with two tabs, which are mostly in different workers.
+/// Number of users, each with two tabs, which are mostly on different workers.
 const USERS: usize = 8;
 
-/// How long a client is listened to before it counts as one that is still there.
+/// Time without data or a close, after which a client counts as still connected.
 const LOOK: Duration = Duration::from_millis(50);
 
 fn users_of(hub: &Hub) -> BTreeSet<String> {
@@ -47,7 +48,7 @@ fn every_member_list_ends_right() {
             members: all.clone(),
         });
     }
-    // Those come and go in the moment in which a worker ends.
+    // These connect and disconnect while a worker is killed.
     let mut coming: Vec<(String, Client)> = (0..USERS)
         .map(|at| (format!("late{at}"), hub.client()))
         .collect();
@@ -67,9 +68,9 @@ fn every_member_list_ends_right() {
             members: BTreeSet::new(),
         });
     }
-    // Whose connections have ended is known from the connections themselves.
+    // The connections themselves show which are closed.
     let mut left = settle(&hub, &mut lists);
-    // The one that was killed may have had none of them.
+    // The killed worker may have had no clients. Kill another one until a client is disconnected.
     while lists.len() == total {
         let killed = hub.workers()[0];
         assert!(send_signal(killed, Signal::Kill));
@@ -87,14 +88,14 @@ fn every_member_list_ends_right() {
             Some(())
         });
     }
-    // Who comes back is a member again, and told once.
+    // A user who reconnects is a member again.
     let mut back = hub.client();
     let members = back.subscribe(&hub, "presence-a", Some("back"));
     let count = members["presence"]["count"].as_u64().expect("a number");
     assert_eq!(count as usize, left.len() + 1);
 }
 
-/// A client, and who is a member by what it was told.
+/// A client and its member list, built from its events.
 struct List {
     user: String,
     client: Client,
@@ -108,7 +109,8 @@ fn replaced(hub: &Hub, killed: u32) {
     });
 }
 
-/// Drops the clients whose connections have ended, and waits until the hub knows that the others are who is there.
+/// Drops the clients whose connections are closed, and waits until the hub's members are the
+/// others.
 fn settle(hub: &Hub, lists: &mut Vec<List>) -> BTreeSet<String> {
     let mut left = BTreeSet::new();
     wait_until("the connections of the killed worker have ended", || {
@@ -127,7 +129,7 @@ fn settle(hub: &Hub, lists: &mut Vec<List>) -> BTreeSet<String> {
     left
 }
 
-/// A message that changes a list of members. None is told of anybody twice.
+/// Applies a message to a member list, and asserts that no change repeats.
 fn take(payload: &[u8], members: &mut BTreeSet<String>) {
     let frame: serde_json::Value = serde_json::from_slice(payload).expect("JSON");
     let event = frame["event"].as_str().expect("text");
@@ -145,7 +147,7 @@ fn take(payload: &[u8], members: &mut BTreeSet<String>) {
                 .map(|id| id.as_str().expect("text").to_owned())
                 .collect();
         }
-        // From when the channel was filled.
+        // Sent for connections that joined while the channel was being filled.
         "pusher_internal:member_added" => {
             members.insert(user());
         }

@@ -1,6 +1,10 @@
-//! `fermata hub`, and a program in its place, with clients that speak Pusher: libraries as they are, and bytes.
+//! Pusher clients, unmodified libraries and raw bytes, of `fermata hub` and of an application that
+//! serves Pusher itself.
 
+mod cache;
 mod clients;
+mod clock;
+mod forged;
 mod hub;
 mod killed;
 mod members;
@@ -8,5 +12,6 @@ mod messages;
 mod nodes;
 mod program;
 mod sockjs;
+mod unread;
 mod watching;
 mod webhooks;

@@ -1,4 +1,4 @@
-//! Whatever tabs come and go in whatever order, a user is added once and removed once.
+//! In whatever order tabs open and close, a user is added once and removed once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,18 +13,18 @@ const USERS: usize = 4;
 const STEPS: usize = 60;
 const CHANNEL: &str = "presence-a";
 
-/// How long is waited for another event before something else is done.
+/// How long to wait for another event before the next action.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Who watches the channel, and what was told of each user.
+/// The observer of the channel, and the events about each user.
 struct Observer {
     client: Client,
-    /// In their order: whether the user was added.
+    /// In order of arrival; true for an added user.
     told: BTreeMap<String, Vec<bool>>,
 }
 
 impl Observer {
-    /// Reads what has come.
+    /// Reads the messages that have arrived.
     fn look(&mut self) {
         while let Some(item) = self.client.socket.try_next(LOOK) {
             let Item::Frame(frame) = item else {
@@ -42,7 +42,7 @@ impl Observer {
         }
     }
 
-    /// Waits until those are present by what was told, and nobody else.
+    /// Waits until the events make exactly these users present.
     fn expect(&mut self, present: &BTreeSet<String>) {
         wait_until("the members are who is there", || {
             self.look();
@@ -54,14 +54,14 @@ impl Observer {
     }
 }
 
-/// Reverb knows users by presence channels alone, and has connections left that are subscribed to another one first:
-/// https://github.com/laravel/reverb/pull/399
+/// Reverb finds users only through presence channels, and skips connections that first subscribed
+/// to another one: https://github.com/laravel/reverb/pull/399
 #[test]
 fn connections_of_a_user_who_is_present_are_ended() {
     let hub = Hub::start(&[]);
     let mut other = hub.client();
     other.subscribe(&hub, CHANNEL, Some("2"));
-    // Mostly in several workers.
+    // The kernel usually spreads four connections over several workers.
     let mut tabs: Vec<Client> = (0..4).map(|_| hub.client()).collect();
     for tab in &mut tabs {
         tab.subscribe(&hub, "news", None);
@@ -103,7 +103,7 @@ fn a_user_is_added_once_and_removed_once() {
             let (user, mut tab) = tabs.swap_remove(at);
             if random.within(0..2) == 0 {
                 tab.say("pusher:unsubscribe", &json!({"channel": CHANNEL}));
-                // It goes on being connected, and may come back.
+                // It stays connected and may subscribe again.
                 tab.say("pusher:ping", &json!({}));
                 while tab.next()["event"] != "pusher:pong" {}
                 if random.within(0..2) == 0 {
@@ -142,7 +142,8 @@ fn a_client_that_comes_back_to_a_presence_channel_is_not_told_of_itself() {
     let seen = ann.next();
     assert_eq!(seen["data"], "seen");
     let was = ann.id.clone();
-    // To others: an event of its own, and one that its backend publishes to all but it.
+    // Events to other clients: one of the client, and one that its backend publishes with its
+    // `socket_id` excluded.
     ann.say_on("client-own", CHANNEL, &json!("own"));
     let body = json!({"name": "item", "channel": CHANNEL, "data": "to others", "socket_id": was})
         .to_string();
@@ -150,7 +151,7 @@ fn a_client_that_comes_back_to_a_presence_channel_is_not_told_of_itself() {
     let next = |client: &mut Client| client.next()["event"].clone();
     assert_eq!(next(&mut observer), "pusher_internal:member_added");
     assert_eq!(next(&mut observer), "item");
-    // Of two ways to the ring either may be the quicker one.
+    // The two events take different ways to the ring, so their order varies.
     let mut events = [next(&mut observer), next(&mut observer)];
     events.sort_by_key(Value::to_string);
     assert_eq!(events, [json!("client-own"), json!("item")]);

@@ -1,4 +1,4 @@
-//! What is said and answered, byte by byte.
+//! The protocol, byte by byte.
 
 use fermata_testkit::websocket::{PING, Socket};
 use fermata_testkit::{Connection, Directory, Random, free_port, wait_until};
@@ -6,9 +6,9 @@ use serde_json::json;
 
 use crate::hub::{Hub, data_of, json_of};
 
-/// Malformed messages of one client.
+/// Number of malformed messages of one client.
 const MALFORMED: usize = 10_000;
-/// How many of them wait for an answer at a time.
+/// Maximum number of malformed messages without a response.
 const IN_FLIGHT: usize = 50;
 
 #[test]
@@ -41,7 +41,7 @@ fn a_client_that_comes_back_misses_nothing() {
     }
     hub.publish("private-a", "live", "5");
     assert_eq!(client.next()["data"], "5");
-    // What is not known any more is said to be missing.
+    // An unknown position is reported as missed events.
     let mut stranger = hub.client();
     let data = json!({"channel": "news", "fermata:since": "of-another-server"});
     stranger.say("pusher:subscribe", &data);
@@ -74,7 +74,7 @@ fn a_newcomer_that_may_not_read_the_past_is_told_that_it_is_missing() {
             ids.push(member.next()["id"].clone());
         }
     }
-    // Somebody who was not there then, and has seen an id.
+    // A client that was not connected at that time, but has an id of such an event.
     let mut newcomer = hub.client();
     let auth = fermata_pusher::auth::subscription(&hub.app, &newcomer.id, "private-a", None);
     let data = json!({"channel": "private-a", "auth": auth, "fermata:since": ids[0]});
@@ -153,7 +153,7 @@ fn a_handshake_is_refused_where_clients_can_read_it() {
         socket.expect_close(code);
     }
     let held = hub.client();
-    // Other workers know of it a moment later.
+    // Other workers receive the new count with a delay.
     wait_until("another one is refused", || {
         let mut socket = Socket::open(hub.connect(), "/app/app-key?protocol=7");
         let frame = json_of(&socket.next_text());
@@ -169,7 +169,8 @@ fn a_handshake_is_refused_where_clients_can_read_it() {
 
 #[test]
 fn a_client_that_answers_no_ping_is_closed_with_a_code() {
-    // Long enough that a busy machine sends what follows before the end, which would be a reset otherwise.
+    // Long enough that a busy machine sends the later messages before the close, which would
+    // otherwise become a reset.
     let hub = Hub::configured("ping_interval_s = 3\nactivity_timeout_s = 3");
     let mut silent = hub.client();
     silent.ask_to_subscribe(&hub, "presence-a", Some("silent"));
@@ -182,7 +183,7 @@ fn a_client_that_answers_no_ping_is_closed_with_a_code() {
         pings += usize::from(frame.first == PING);
     };
     assert_eq!(code, 4201);
-    // What it had sent may have been the answer to the first.
+    // An earlier message may have counted as the response to the first ping.
     assert!((1..=2).contains(&pings), "{pings}");
     wait_until("it is no member any more", || {
         let (_, users) = hub.ask("GET", "/apps/1/channels/presence-a/users", &[], "");
@@ -217,7 +218,7 @@ fn malformed_messages_do_no_harm() {
                 let frame = client.next();
                 match frame["event"].as_str() {
                     Some("pusher:pong") => answered += 1,
-                    // A mutation may have left something that is allowed, such as another public channel.
+                    // A mutation may still be valid, such as another public channel.
                     Some("pusher:error" | "pusher_internal:subscription_succeeded") => {}
                     other => panic!("{other:?}: {frame}"),
                 }
@@ -267,7 +268,7 @@ fn a_request_for_sockjs_where_it_is_off_is_told_what_helps() {
         assert_eq!(answer.status(), 404, "{path}");
         assert!(answer.text().contains("enabledTransports"), "{path}");
         assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
-        // A browser that may not ask for another origin shows its page neither status nor sentence.
+        // A page of a foreign origin can read neither status nor text of this response.
         let asks = [
             ("Origin", "https://page.example"),
             ("Access-Control-Request-Method", "POST"),
@@ -322,7 +323,7 @@ fn members_are_bounded_and_said() {
         (&frame["event"], &frame["data"]["code"]),
         (&json!("pusher:error"), &json!(4004))
     );
-    // Ann was told of Bob, once.
+    // Ann received one event about Bob.
     let added = ann.next();
     assert_eq!(added["event"], "pusher_internal:member_added");
     assert_eq!(data_of(&added)["user_id"], "bob");

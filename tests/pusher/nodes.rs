@@ -1,4 +1,5 @@
-//! Several hubs that share a log are one: events, members, counts, users and webhooks are those of all.
+//! Several hubs that share a log act as one: events, members, counts, users and webhooks cover all
+//! of them.
 
 use fermata_testkit::{Directory, LogServer, over_each_log, wait_until};
 use serde_json::{Value, json};
@@ -10,20 +11,28 @@ over_each_log!(
     backends_are_told_once_however_many_servers_there_are,
     clients_of_all_servers_get_the_same,
     members_and_counts_are_those_of_all_servers,
+    two_applications_with_one_prefix_do_not_meet,
     a_join_is_refused_with_4100_while_a_server_knows_no_members,
     without_the_log_publishing_fails_and_clients_stay,
 );
 
-/// After so long a killed server is forgotten.
+/// Time after which a killed server's state is dropped.
 const LEASE_MS: &str = "4000";
 const WAIT_MS: &str = "3000";
 
-/// One that may not have found the log yet.
+/// Starts a hub that may not be connected to the log yet.
 fn start_at_once(log: &LogServer, arguments: &[&str]) -> Hub {
+    start_as("", log, arguments)
+}
+
+/// Starts a hub of an application; without a name, the log identifies the application by its
+/// secrets.
+fn start_as(application: &str, log: &LogServer, arguments: &[&str]) -> Hub {
     let url = log.url();
     let environment = [
+        ("FERMATA_CLUSTER_APPLICATION", application),
         ("FERMATA_CLUSTER", url.as_str()),
-        // NATS reserves it, and refuses the stream on a machine with less room.
+        // NATS reserves this size, and rejects the stream on a machine with less space.
         ("FERMATA_CLUSTER_BYTES_MAX", "16m"),
         ("FERMATA_CLUSTER_LEASE_MS", LEASE_MS),
         ("FERMATA_PUBLISH_WAIT_MS_MAX", WAIT_MS),
@@ -36,7 +45,7 @@ fn start_with(log: &LogServer, arguments: &[&str]) -> Hub {
     wait_until("the log is there", || {
         (try_publish(&hub, "ready", "x").0 == 200).then_some(())
     });
-    // Who is present elsewhere is known a moment later.
+    // Members on other servers become visible with a delay.
     wait_until("members are known", || {
         let mut client = hub.client();
         client.ask_to_subscribe(&hub, "presence-ready", Some("ready"));
@@ -55,7 +64,7 @@ fn try_publish(hub: &Hub, channel: &str, data: &str) -> (u16, Value) {
     hub.ask("POST", "/apps/1/events", &[], &body)
 }
 
-/// The next message that is not about how many are subscribed.
+/// Returns the next message that is not a subscription count.
 fn next(client: &mut Client) -> (String, Value) {
     let frame = client.next();
     let event = frame["event"].as_str().expect("a name").to_owned();
@@ -69,6 +78,27 @@ fn item(data: &str) -> (String, Value) {
 fn state(hub: &Hub, channel: &str, info: &str) -> Value {
     let path = format!("/apps/1/channels/{channel}");
     hub.ask("GET", &path, &[("info", info)], "").1
+}
+
+/// Events, and messages between servers, stay within their application.
+fn two_applications_with_one_prefix_do_not_meet(log: LogServer) {
+    let hubs = ["one", "two"].map(|application| {
+        let hub = start_as(application, &log, &[]);
+        wait_until("the log is there", || {
+            (try_publish(&hub, "ready", "x").0 == 200).then_some(())
+        });
+        hub
+    });
+    let mut clients: Vec<Client> = hubs.iter().map(Hub::client).collect();
+    for (hub, client) in hubs.iter().zip(&mut clients) {
+        client.subscribe(hub, "news", None);
+    }
+    for (hub, own) in hubs.iter().zip(["ours", "theirs"]) {
+        hub.publish("news", "item", own);
+    }
+    for (client, own) in clients.iter_mut().zip(["ours", "theirs"]) {
+        assert_eq!(next(client), item(own));
+    }
 }
 
 fn clients_of_all_servers_get_the_same(log: LogServer) {
@@ -98,7 +128,7 @@ fn clients_of_all_servers_get_the_same(log: LogServer) {
             assert_eq!(next(client), item(data));
         }
     }
-    // Published at one server, but not to a socket of the other.
+    // Published at one server, excluding a socket of the other.
     let body =
         json!({"name": "item", "channel": "news", "data": "but one", "socket_id": clients[1].id});
     let (status, answer) = hubs[0].ask("POST", "/apps/1/events", &[], &body.to_string());
@@ -110,7 +140,7 @@ fn clients_of_all_servers_get_the_same(log: LogServer) {
         (&frame["event"], &frame["channel"]),
         (&json!("client-typing"), &json!("private-room"))
     );
-    // Whoever has an event of one server is given what follows by the other.
+    // A client with an event id of one server resumes at the other.
     hubs[0].publish("news", "item", "seen");
     let seen = clients[0].next();
     assert_eq!(seen["data"], "seen");
@@ -124,13 +154,13 @@ fn clients_of_all_servers_get_the_same(log: LogServer) {
     );
     assert_eq!(next(&mut back).0, "pusher_internal:subscription_succeeded");
     assert_eq!(next(&mut back), item("missed"));
-    // The last event of a cache channel is known to a server that comes later.
+    // A server that starts later knows the last event of a cache channel.
     hubs[0].publish("cache-weather", "item", "grey");
     let late = start(&log);
     let mut client = late.client();
     client.subscribe(&late, "cache-weather", None);
     assert_eq!(next(&mut client), item("grey"));
-    // Connections of a user end on all.
+    // Closing a user's connections affects all servers.
     let mut users: Vec<Client> = hubs.iter().map(Hub::client).collect();
     for (hub, user) in hubs.iter().zip(&mut users) {
         user.sign_in(hub, "ann");
@@ -145,9 +175,10 @@ fn clients_of_all_servers_get_the_same(log: LogServer) {
 }
 
 fn data_or_text(frame: &Value) -> Value {
-    match frame["data"].is_string() {
-        true => data_of(frame),
-        false => frame["data"].clone(),
+    if frame["data"].is_string() {
+        data_of(frame)
+    } else {
+        frame["data"].clone()
     }
 }
 
@@ -157,7 +188,8 @@ fn members_and_counts_are_those_of_all_servers(log: LogServer) {
     ann.subscribe(&hubs[0], "presence-room", Some("ann"));
     let mut bobs: Vec<Client> = Vec::new();
     for hub in &hubs[1..] {
-        // Ann's join comes by the log; before that she would be told as added.
+        // Ann's join arrives through the log; a client that subscribes earlier would receive her as
+        // added.
         wait_until("Ann is there", || {
             let users = hub
                 .ask("GET", "/apps/1/channels/presence-room/users", &[], "")
@@ -187,7 +219,7 @@ fn members_and_counts_are_those_of_all_servers(log: LogServer) {
     let (name, data) = next(&mut ann);
     assert_eq!(name, "pusher_internal:member_added");
     assert!(data.as_str().is_some_and(|it| it.contains("bob")), "{data}");
-    // One of Bob's servers is killed, and he is still there; then the other.
+    // Bob stays present when one of his servers is killed, and leaves when the other is killed.
     for left in [1, 0] {
         hubs.remove(1 + left).kill();
         drop(bobs.remove(left));
@@ -209,7 +241,7 @@ fn a_join_is_refused_with_4100_while_a_server_knows_no_members(mut log: LogServe
     log.kill();
     let hub = start_at_once(&log, &[]);
     let mut early = hub.client();
-    // Who needs no members does not wait.
+    // Channels without members do not wait.
     early.subscribe(&hub, "news", None);
     early.ask_to_subscribe(&hub, "presence-room", Some("ann"));
     let frame = early.next();
@@ -241,7 +273,8 @@ fn without_the_log_publishing_fails_and_clients_stay(mut log: LogServer) {
     wait_until("publishing works", || {
         (try_publish(&hubs[1], "news", "again").0 == 200).then_some(())
     });
-    // Nothing of the first can have come, or it is said that something may be missing.
+    // Either the client did not receive the first event, or it receives a report that events may be
+    // missing.
     loop {
         match next(&mut client) {
             it if it == item("again") => break,
@@ -275,7 +308,8 @@ fn backends_are_told_once_however_many_servers_there_are(log: LogServer) {
             "{name}: {told:?}"
         );
     }
-    // The one that has told the backend is killed: the other goes on, with what only the first has had, too.
+    // The hub that sends webhooks is killed. The other one continues, including for channels that
+    // only the first one had.
     hubs.remove(0).kill();
     drop(bob);
     backend.wait_for("member_removed", "presence-other");

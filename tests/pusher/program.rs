@@ -1,4 +1,5 @@
-//! Pusher beside the routes of a program, whose channels it shares with SSE, WebSockets and Mercure.
+//! Pusher next to the routes of an application, whose channels it shares with SSE, WebSockets and
+//! Mercure.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +17,7 @@ const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded")
 const PONG: &[u8] = br#"{"event":"pusher:pong""#;
 const SYMFONY: &str = "/usr/share/php/Symfony/Component/Mercure/autoload.php";
 
-/// What is published: its data, the name of its event, and how.
+/// A publish: its data, its event's name, and its function.
 type Published<'a> = (&'a str, Option<&'a str>, &'a dyn Fn());
 
 fn mercure(hub: &Hub, topics: &[&str], token: Option<&str>) -> Stream {
@@ -41,7 +42,7 @@ fn post(hub: &Hub, path: &str, body: &str) -> String {
     response.text().to_owned()
 }
 
-/// What a page asks its backend before it subscribes.
+/// Requests the authorization of a subscription, as a page does.
 fn authorize(hub: &Hub, user: &str, form: &str) -> (u16, String) {
     let path = format!("/broadcasting/auth?user={user}");
     let response = hub
@@ -50,7 +51,7 @@ fn authorize(hub: &Hub, user: &str, form: &str) -> (u16, String) {
     (response.status(), response.text().to_owned())
 }
 
-/// Subscribes as pages do, by what the closure of the program has allowed.
+/// Subscribes as pages do, with the authorization by the application's closure.
 fn join(hub: &Hub, client: &mut Client, channel: &str, user: &str) -> Value {
     let form = format!("socket_id={}&channel_name={channel}", client.id);
     let (status, answer) = authorize(hub, user, &form);
@@ -66,7 +67,7 @@ fn join(hub: &Hub, client: &mut Client, channel: &str, user: &str) -> Value {
     data_of(&frame)
 }
 
-/// The next message of a socket of the program's that is not about where the socket is.
+/// Returns the next message of an application's socket that is not about its position.
 fn next_message(socket: &mut Socket) -> Value {
     loop {
         let text = json_of(&socket.next_text());
@@ -89,7 +90,7 @@ fn the_libraries_talk_to_a_program() {
     talk(&hub, "ws");
     assert!(!hub.connect().get("/pid").text().is_empty());
     assert_eq!(hub.connect().get("/up").status(), 404);
-    // The other application has channels of its own.
+    // The other application has separate channels.
     let mut other = Socket::open(hub.connect(), "/app/other-key?protocol=7");
     other.next_text();
     other.text(r#"{"event":"pusher:subscribe","data":{"channel":"news"}}"#);
@@ -115,7 +116,7 @@ fn what_anyone_publishes_reaches_everyone() {
     let mut events = Stream::open(hub.connect(), "/events", None);
     let mut updates = mercure(&hub, &["news"], None);
     let mut socket = Socket::open(hub.connect(), "/socket");
-    // It is told where it is when it has joined.
+    // Receives its position when it has joined.
     socket.next_text();
 
     let publisher = token(&json!({"mercure": {"publish": ["*"]}}));
@@ -141,7 +142,7 @@ fn what_anyone_publishes_reaches_everyone() {
         ("form", Some("posted"), &|| {
             by_mercure("topic=news&type=posted&data=form");
         }),
-        // Others hear nothing of private updates.
+        // Private updates reach no other client.
         ("last", Some("end"), &|| {
             post(&hub, "/update?private", "secret");
             by_mercure("topic=news&private=on&data=secret");
@@ -186,7 +187,7 @@ fn private_updates_and_channels_are_one() {
     post(&hub, "/update?private&topics=orders", "by update");
     assert_eq!(echo.next()["data"], "by update");
     assert_eq!(updates.next_event().data, "by update");
-    // Topics that no channel of Pusher's is called as are channels of the program's.
+    // Topics that are not valid Pusher channel names are still channels of the application.
     let book = "https://example.com/1";
     let mut books = mercure(&hub, &[book], Some(&reader));
     let channel = format!("/events?channel=private-{book}");
@@ -218,7 +219,7 @@ fn the_hub_in_the_process_of_symfony_publishes() {
     assert_eq!(event.id.as_deref(), Some("urn:given"));
     post(&hub, "/symfony", book);
     assert_eq!(public.next_event().data, "by symfony");
-    // What cannot be an update is a mistake of the program's.
+    // An invalid update is an error of the application.
     for path in ["/update?topics=", "/update?name=a%0Ab"] {
         let response = hub.connect().request("POST", path, &[], b"x");
         assert_eq!(response.status(), 500, "{path}");
@@ -250,7 +251,7 @@ fn a_closure_decides_who_may() {
         ("ann", format!("socket_id={id}"), 400),
         ("ann", on("private-%00"), 400),
         ("ann", on(&"x".repeat(165)), 400),
-        // What would be read as a signature for something else.
+        // Names that could be mistaken for another signed text.
         (
             "ann",
             "socket_id=1.2::user::&channel_name=a".to_owned(),
@@ -279,7 +280,8 @@ fn a_closure_decides_who_may() {
     assert_eq!(user["id"], "42");
 }
 
-/// Whether the client's worker lives: then its answer comes behind what was said of members before.
+/// Returns true if the client's worker is running; its response then follows earlier events about
+/// members.
 fn answers(client: &mut Client) -> bool {
     client
         .socket
@@ -309,7 +311,7 @@ fn members_end_right_when_a_worker_of_the_program_is_killed() {
     }
     assert!(send_signal(hub.workers()[0], Signal::Kill));
     let mut left = BTreeSet::new();
-    // They stay connected until the program's list was looked at.
+    // Keep the clients connected until the application's list is checked.
     let mut living = Vec::new();
     for (user, mut client) in clients {
         if answers(&mut client) {
@@ -330,7 +332,7 @@ fn members_end_right_when_a_worker_of_the_program_is_killed() {
             .collect();
         (members == left).then_some(())
     });
-    // Counts of subscriptions, too.
+    // The subscription counts are correct, too.
     wait_until("the counts are those of who is left", || {
         let path = "/apps/1/channels/presence-room";
         let (status, answer) = hub.ask("GET", path, &[("info", "user_count")], "");
@@ -369,4 +371,26 @@ fn garbage_harms_nobody() {
     }
     client.say("pusher:ping", &json!({}));
     assert_eq!(client.next()["event"], "pusher:pong");
+}
+
+#[test]
+fn hides_events_of_the_protocol_that_a_program_publishes() {
+    let hub = Hub::beside("doors.php");
+    let mut client = hub.client();
+    client.subscribe(&hub, "news", None);
+    for name in [
+        "pusher:error",
+        "pusher_internal:member_removed",
+        "fermata:gap",
+    ] {
+        // Names that an application may receive from its users.
+        post(&hub, &format!("/publish?name={name}"), "forged");
+        post(&hub, &format!("/update?name={name}"), "forged");
+        post(&hub, "/publish?name=told", name);
+        let event = client.next();
+        assert_eq!(
+            (&event["event"], &event["data"]),
+            (&json!("told"), &json!(name))
+        );
+    }
 }

@@ -1,4 +1,4 @@
-//! Clients without WebSockets: SockJS as pusher-js speaks it, over several workers.
+//! Clients without WebSockets: SockJS as pusher-js uses it, over several workers.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,13 +11,14 @@ use serde_json::{Value, json};
 
 use crate::hub::{Hub, data_of, json_of};
 
-/// Sessions at once: so many that of three workers each has some, and most requests reach another than the session's.
+/// Number of concurrent sessions, large enough that each of three workers has some. Most requests
+/// reach a worker without the session.
 const SESSIONS: usize = 9;
 
-/// What pusher-js reads of one response before it begins another.
+/// Size at which pusher-js replaces a response by a new one.
 const LONG_BYTES: usize = 256 * 1024;
 
-/// Longer than anything here takes.
+/// Longer than any step of the test.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const QUERY: &str = "?protocol=7&client=js&version=8.6.0";
@@ -26,11 +27,11 @@ fn path(session: usize, transport: &str) -> String {
     format!("/pusher/app/app-key/{session}/session{session}/{transport}{QUERY}")
 }
 
-/// A response that goes on, chunk by chunk.
+/// A streamed response, chunk by chunk.
 struct Stream {
     reader: BufReader<TcpStream>,
     text: String,
-    /// Bytes of its body so far.
+    /// Size of its body so far.
     bytes: usize,
 }
 
@@ -59,7 +60,7 @@ impl Stream {
         }
     }
 
-    /// The next frame; `None`: the response has ended or broken off.
+    /// Returns the next frame; `None` if the response has ended or was cut off.
     fn next(&mut self) -> Option<String> {
         loop {
             if let Some((frame, rest)) = self.text.split_once('\n') {
@@ -80,7 +81,7 @@ impl Stream {
         }
     }
 
-    /// The messages of the next frame that has some.
+    /// Returns the messages of the next frame that contains some.
     fn messages(&mut self) -> Vec<Value> {
         loop {
             let frame = self.next().expect("it goes on");
@@ -103,7 +104,7 @@ fn send(hub: &Hub, session: usize, message: &Value) -> u16 {
     hub.connect().post(&target, body).status()
 }
 
-/// Asks to be subscribed, as this user.
+/// Requests a subscription, as this user.
 fn subscribe(hub: &Hub, session: usize, socket: &str, channel: &str, user: Option<&str>) {
     let data = user.map(|user| json!({"user_id": user, "user_info": {}}).to_string());
     let auth = auth::subscription(&hub.app, socket, channel, data.as_deref());
@@ -112,7 +113,7 @@ fn subscribe(hub: &Hub, session: usize, socket: &str, channel: &str, user: Optio
     assert_eq!(send(hub, session, &message), 204);
 }
 
-/// A session that polls: frames that came are handed out one by one.
+/// A polling session, whose received frames are returned one by one.
 struct Polls<'a> {
     hub: &'a Hub,
     session: usize,
@@ -152,7 +153,7 @@ fn sessions_live_whichever_worker_is_asked() {
             Some(&format!("user{session}")),
         );
         let mut succeeded = stream.messages().remove(0);
-        // Those who come meanwhile are told of, too.
+        // Members who join in between are announced, too.
         while succeeded["event"] != "pusher_internal:subscription_succeeded" {
             succeeded = stream.messages().remove(0);
         }
@@ -187,12 +188,13 @@ fn sessions_live_whichever_worker_is_asked() {
             assert_eq!(heard, [event]);
         }
     };
-    // The worker that took the wave passes it to the one that has the session, and a third one may publish before that does.
+    // The worker that received the wave forwards it to the worker with the session, and a third one
+    // may publish before it arrives.
     hear(&mut streams, "client-wave");
     hub.publish("presence-room", "item", "{\"at\":2}");
     hear(&mut streams, "item");
     assert_eq!(polling.next()["event"], "item", "the wave was its own");
-    // A page that is closed leaves: its stream breaks off, and no other comes.
+    // A closed page leaves: its stream is cut off, and the page opens no new one.
     drop(streams);
     for _ in 0..SESSIONS {
         assert_eq!(polling.next()["event"], "pusher_internal:member_removed");
@@ -223,7 +225,7 @@ fn nothing_is_lost_where_a_page_begins_another_response() {
         while heard.len() < count {
             let news = stream.messages().into_iter();
             heard.extend(news.map(|it| data_of(&it)["at"].as_u64().expect("a number") as usize));
-            // pusher-js aborts a response that is longer, when it has read all of it.
+            // pusher-js aborts a longer response once it has read all of it.
             if stream.bytes > LONG_BYTES && stream.text.is_empty() {
                 stream = Stream::open(&hub, session);
                 begun += 1;
@@ -254,7 +256,7 @@ fn sessions_end_with_their_worker_and_begin_anew() {
     let mut ended = 0;
     for (session, mut stream) in streams.into_iter().enumerate() {
         match send(&hub, session, &ping) {
-            // Its response may have gone through the worker that has ended.
+            // Its response may have been relayed by the killed worker.
             204 => match stream.next() {
                 Some(frame) => assert_eq!(
                     messages_of(&frame).expect("a pong")[0]["event"],
@@ -316,7 +318,7 @@ fn sessions_have_a_bound_and_an_end() {
         answers.iter().all(|it| matches!(it, 200 | 503)),
         "{answers:?}"
     );
-    // Nobody has asked for them again.
+    // Sessions that no page polls end.
     wait_until("there is room", || {
         let answer = hub.connect().post(&path(SESSIONS, "xhr"), "");
         (answer.status() == 200).then_some(())

@@ -1,4 +1,4 @@
-//! Watchlists: who is told that users come online and go offline, over tabs and workers.
+//! Watchlists: watchers receive events when users go online and offline, over tabs and workers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use serde_json::json;
 
 use crate::hub::{Client, Hub, data_of, json_of};
 
-/// How long a client is listened to before it counts as one that is still there.
+/// Time without data or a close, after which a client counts as still connected.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Signs in as a user who watches others.
+/// Signs in as a user with a watchlist.
 fn sign_in(hub: &Hub, user: &str, watchlist: &[&str]) -> Client {
     let mut client = hub.client();
     let data = json!({"id": user, "watchlist": watchlist}).to_string();
@@ -24,7 +24,7 @@ fn sign_in(hub: &Hub, user: &str, watchlist: &[&str]) -> Client {
     client
 }
 
-/// Reads events until the watcher knows this of users; none is told twice in a row.
+/// Reads events until the watcher has this state of users; no state repeats.
 fn wait_for(client: &mut Client, known: &mut BTreeMap<String, bool>, wanted: &[(&str, bool)]) {
     let wanted: BTreeMap<String, bool> = wanted
         .iter()
@@ -61,7 +61,7 @@ fn a_watchlist_tells_who_comes_and_goes() {
         &[("ann", true), ("bob", false), ("carl", false)],
     );
     let (bob, tab) = (sign_in(&hub, "bob", &[]), sign_in(&hub, "bob", &["eve"]));
-    // Nobody watches him.
+    // No user watches dave.
     let _dave = sign_in(&hub, "dave", &[]);
     wait_for(
         &mut watcher,
@@ -95,7 +95,7 @@ fn users_of_a_killed_worker_are_offline() {
         let workers = hub.workers();
         (workers.len() == 3 && !workers.contains(&killed)).then_some(())
     });
-    // The kernel has ended its connections.
+    // The kernel has closed the connections of the killed worker.
     let wanted: Vec<(&str, bool)> = names
         .iter()
         .zip(&mut clients)

@@ -1,4 +1,5 @@
-//! What a backend is told of channels, by a server of its own that takes it, refuses it, is slow or is not there.
+//! Webhooks about channels, received by a test backend that accepts or rejects them, responds
+//! slowly or is down.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,31 +16,31 @@ use serde_json::{Value, json};
 
 use crate::hub::{APPLICATION, Hub, json_of};
 
-/// How long something that must not come is waited for.
+/// How long the test waits to see that nothing arrives.
 const QUIET: Duration = Duration::from_millis(1_000);
 
-/// What a backend does with a post.
+/// Reaction of a backend to a POST.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Does {
-    /// It takes it.
+    /// It accepts the POST.
     Take,
-    /// It answers 500.
+    /// It responds with 500.
     Refuse,
-    /// It reads it and says nothing.
+    /// It reads the POST and never responds.
     Hang,
 }
 
 #[derive(Default)]
 struct Seen {
-    /// Events that were taken, in order.
+    /// Accepted events, in order.
     taken: Vec<Value>,
-    /// Posts that were not.
+    /// Number of rejected POSTs.
     refused: usize,
-    /// Posts that were taken.
+    /// Number of accepted POSTs.
     posts: usize,
 }
 
-/// A backend.
+/// A test backend.
 pub struct Backend {
     port: u16,
     does: Arc<Mutex<Does>>,
@@ -53,7 +54,7 @@ impl Backend {
         let (does, seen) = (Arc::new(Mutex::new(does)), Arc::default());
         let backend = Backend { port, does, seen };
         let (does, seen) = (Arc::clone(&backend.does), Arc::clone(&backend.seen));
-        // It ends with the test's process.
+        // The thread runs until the test process exits.
         thread::spawn(move || {
             for socket in listener.incoming() {
                 let (socket, does, seen) = (socket, Arc::clone(&does), Arc::clone(&seen));
@@ -71,7 +72,7 @@ impl Backend {
         self.seen.lock().expect("no panic").refused
     }
 
-    /// The events of this name that were taken so far, and their channels.
+    /// Returns the channels of the accepted events with this name.
     pub fn channels(&self, name: &str) -> Vec<String> {
         let seen = self.seen.lock().expect("no panic");
         let events = seen.taken.iter().filter(|event| event["name"] == name);
@@ -154,13 +155,14 @@ fn serve(socket: TcpStream, does: &Mutex<Does>, seen: &Mutex<Seen>) {
     }
 }
 
-/// A hub whose application tells a backend at this address; `more` are lines of the webhook's table.
+/// Starts a hub whose application sends webhooks to this address; `more` are lines of the webhook's
+/// table.
 pub fn start(folder: &Directory, address: &str, more: &str) -> Hub {
     let config = config(folder, address, more);
     Hub::start(&["--config", &config.display().to_string()])
 }
 
-/// The file of such a hub.
+/// Writes the configuration file of such a hub.
 pub fn config(folder: &Directory, address: &str, more: &str) -> PathBuf {
     folder.write(
         "hub.toml",
@@ -200,7 +202,7 @@ fn a_backend_is_told_what_happens() {
     backend.wait_for("cache_miss", "cache-prices");
     let count = backend.wait_for("subscription_count", "cache-prices");
     assert_eq!(count["subscription_count"], 1);
-    // A publisher's event is none of a client's.
+    // A publisher's event does not count as a client event.
     hub.publish("presence-a", "client-looking", "{}");
     drop((tab, bob, eve));
     assert_eq!(
@@ -268,13 +270,13 @@ fn a_backend_that_fails_and_is_slow_gets_all_when_it_returns() {
     for name in ["channel_occupied", "member_added"] {
         wait_until("all have come", || {
             let mut channels = Vec::new();
-            // What is answered too late comes again.
+            // Late responses cause a repeated delivery.
             for channel in backend.channels(name) {
                 if !channels.contains(&channel) {
                     channels.push(channel);
                 }
             }
-            // Users come in the order of the ring, whatever was refused.
+            // Events about users arrive in the order of the ring, even after rejections.
             assert!(name != "member_added" || channels.is_sorted());
             (channels.len() == 80).then_some(())
         });
@@ -303,7 +305,7 @@ fn killed_workers_vacate_their_channels_once() {
             (backend.channels(name).len() == 6).then_some(())
         });
     }
-    // Among them the one that sends.
+    // All workers are killed, including the one that sends webhooks.
     let killed = hub.workers();
     for worker in &killed {
         assert!(send_signal(*worker, Signal::Kill));
@@ -327,7 +329,7 @@ fn killed_workers_vacate_their_channels_once() {
         wait_until("nothing is missing", || {
             (backend.channels(name).len() >= count).then_some(())
         });
-        // What the killed worker had sent and not noted yet is sent again.
+        // Events that the killed worker had sent but not recorded are sent again.
         let is_exact = name != "member_added";
         assert!(!is_exact || backend.channels(name).len() == count, "{name}");
     }
@@ -358,12 +360,12 @@ fn what_is_given_up_holds_up_nothing() {
     let mut client = hub.client();
     client.subscribe(&hub, "taken", None);
     backend.wait_for("channel_occupied", "taken");
-    // It counts as told, so that it is vacated.
+    // The event counts as delivered, so `channel_vacated` follows.
     drop(clients);
     backend.wait_for("channel_vacated", "given-up-0");
 }
 
-/// A backend with TLS that writes what it is posted into a file.
+/// A TLS backend that writes each POST to a file.
 const SECURE: &str = r#"
 import http.server, ssl, sys
 folder = sys.argv[1]
@@ -446,4 +448,69 @@ fn a_backend_is_told_by_https() {
         let posted = std::fs::read_to_string(path("posted")).ok()?;
         posted.contains("channel_occupied").then_some(())
     });
+}
+
+/// Starts a backend that responds with `first`, then repeats `then` until the connection is closed.
+fn hostile(first: String, then: &'static [u8], pause: Duration) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("bound").port();
+    // The thread runs until the test process exits.
+    thread::spawn(move || {
+        for socket in listener.incoming() {
+            let (mut socket, first) = (socket.expect("a client"), first.clone());
+            thread::spawn(move || {
+                let mut request = [0; 4096];
+                let mut sent = socket.read(&mut request).map(|_| ());
+                sent = sent.and_then(|()| socket.write_all(first.as_bytes()));
+                while sent.is_ok() && !then.is_empty() {
+                    sent = socket.write_all(then);
+                    thread::sleep(pause);
+                }
+            });
+        }
+    });
+    port
+}
+
+#[test]
+fn hostile_backends_hold_up_no_other_and_are_not_followed() {
+    let folder = Directory::new();
+    let elsewhere = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    elsewhere.set_nonblocking(true).expect("a socket");
+    let target = elsewhere.local_addr().expect("bound");
+    let (at_once, slowly) = (Duration::ZERO, Duration::from_millis(50));
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let moved =
+        format!("HTTP/1.1 307 Moved\r\nLocation: http://{target}/\r\nContent-Length: 0\r\n\r\n");
+    let ports = [
+        hostile(moved, b"", at_once),
+        hostile(chunked.to_owned(), b"5\r\nendls\r\n", at_once),
+        hostile(chunked.to_owned(), b"5\r\nslowl\r\n", slowly),
+        hostile("HTTP/1.1 200 OK\r\nX: ".to_owned(), b"endless", at_once),
+        hostile(String::new(), b"HTTP/1.1 103 Early Hints\r\n\r\n", at_once),
+        hostile(String::new(), b"x", slowly),
+    ];
+    let hooks: String = ports
+        .iter()
+        .map(|port| format!("[[app.webhook]]\nurl = 'http://127.0.0.1:{port}/'\ntimeout_ms = 500\nretry_s = 1\nqueue_events_max = 10\n"))
+        .collect();
+    let backend = Backend::start(Does::Take);
+    let hub = start(
+        &folder,
+        &local(&backend),
+        &format!("events = ['channel_occupied']\n{hooks}"),
+    );
+    let mut clients = Vec::new();
+    for number in 0..30 {
+        let mut client = hub.client();
+        client.subscribe(&hub, &format!("news-{number}"), None);
+        clients.push(client);
+    }
+    for number in 0..30 {
+        backend.wait_for("channel_occupied", &format!("news-{number}"));
+    }
+    assert!(elsewhere.accept().is_err(), "no redirect is followed");
+    // The worker that sends webhooks still serves clients.
+    hub.publish("news-1", "told", "1");
+    while clients[1].next()["event"] != "told" {}
 }

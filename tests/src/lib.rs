@@ -1,11 +1,14 @@
-//! Black-box tests over real sockets: what the tests of all protocols share.
+//! Black-box tests over real sockets: code shared by the tests of all protocols.
 //!
-//! A test starts a PHP script of `tests/fixtures`, speaks bytes to it and looks at nothing else than the
-//! answers and the log. `cargo test -p fermata-tests --test http1 pipelining` runs one feature.
+//! A test starts a PHP script of `tests/fixtures`, sends bytes to it and checks only the responses
+//! and the log. `cargo test -p fermata-tests --test http1 pipelining` runs one feature.
 
 #![forbid(unsafe_code)]
 
+pub mod disk;
 pub mod health;
+pub mod memory;
+pub mod wall_clock;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,32 +16,32 @@ use std::process::Command;
 use fermata_testkit::{Builder, Php, Response, Server, command_path, workspace_root};
 use serde_json::Value;
 
-/// A server that runs `tests/fixtures/NAME.php`.
+/// Returns a server that runs `tests/fixtures/NAME.php`.
 pub fn fixture(name: &str) -> Builder {
     Server::builder(fixture_path(name))
 }
 
-/// The path of `tests/fixtures/NAME.php`.
+/// Returns the path of `tests/fixtures/NAME.php`.
 pub fn fixture_path(name: &str) -> PathBuf {
     workspace_root()
         .join("tests/fixtures")
         .join(format!("{name}.php"))
 }
 
-/// The response's body as JSON.
+/// Returns the response's body as JSON.
 ///
 /// # Panics
-/// Panics when it is none.
+/// Panics if the body is not JSON.
 #[track_caller]
 pub fn json(response: &Response) -> Value {
     let parsed = serde_json::from_slice(&response.body);
     parsed.unwrap_or_else(|error| panic!("{error} in {:?}", response.text()))
 }
 
-/// Publishes "PREFIX0", "PREFIX1", … from a process of its own and returns the event ids.
+/// Publishes "PREFIX0", "PREFIX1", … from a separate process and returns the event ids.
 ///
 /// # Panics
-/// Panics when the script fails.
+/// Panics if the script fails.
 #[track_caller]
 pub fn publish_from_cli(control: &str, channel: &str, count: usize, prefix: &str) -> Vec<String> {
     let output = Php::new(&[])
@@ -55,7 +58,7 @@ pub fn publish_from_cli(control: &str, channel: &str, count: usize, prefix: &str
 /// Publishes `data` to `channel` over HTTP and returns the event's id.
 ///
 /// # Panics
-/// Panics unless it is accepted.
+/// Panics unless the server accepts it.
 #[track_caller]
 pub fn publish(server: &Server, channel: &str, data: &str) -> String {
     let response = server.connect().post(&format!("/publish/{channel}"), data);
@@ -63,10 +66,10 @@ pub fn publish(server: &Server, channel: &str, data: &str) -> String {
     response.text().to_string()
 }
 
-/// How many temporary files there are in a folder, without the locks that say whose they are.
+/// Returns the number of temporary files in a folder, without the lock files of their owners.
 ///
 /// # Panics
-/// Panics when there is no such folder.
+/// Panics if the folder does not exist.
 #[track_caller]
 pub fn temporary_files(folder: &Path) -> usize {
     let entries = std::fs::read_dir(folder).expect("the folder is there");
@@ -75,10 +78,10 @@ pub fn temporary_files(folder: &Path) -> usize {
     files.count()
 }
 
-/// The figures of a server that was started with a control socket, as `fermata stats --json` prints them.
+/// Returns the metrics of a server with a control socket, as printed by `fermata stats --json`.
 ///
 /// # Panics
-/// Panics when there are none.
+/// Panics if the command fails or prints no JSON.
 #[track_caller]
 pub fn stats(server: &Server) -> Value {
     let output = Command::new(command_path())
@@ -90,10 +93,10 @@ pub fn stats(server: &Server) -> Value {
     serde_json::from_slice(&output.stdout).expect("--json prints JSON")
 }
 
-/// The position of an event inside its channel's log: the part of an id after the last dash, base 36.
+/// Returns the position of an event in its channel's log: the part of an id after the last dash, in base 36.
 ///
 /// # Panics
-/// Panics when the id has another form.
+/// Panics if the id has another form.
 #[track_caller]
 pub fn sequence(id: &str) -> u64 {
     let (_, number) = id.rsplit_once('-').expect("an id is EPOCH-NUMBER");

@@ -1,4 +1,4 @@
-//! What the bytes of an event stream look like.
+//! The wire format of an event stream.
 
 use fermata_testkit::Framing;
 use fermata_testkit::sse::{Event, Item, Stream, StreamEnd};

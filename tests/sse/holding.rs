@@ -1,4 +1,4 @@
-//! Clients that stay: keep-alive comments, requests in front of a hold, and clients that leave.
+//! Held clients: keep-alive comments, requests pipelined before a hold, and disconnects.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use fermata_testkit::sse::{Item, Stream};
 use fermata_testkit::wait_until;
 use fermata_tests::{fixture, publish};
 
-/// Reads until a comment comes.
+/// Reads until a comment arrives.
 #[track_caller]
 fn expect_comment(stream: &mut Stream) {
     loop {

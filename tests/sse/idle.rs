@@ -1,4 +1,4 @@
-//! Held clients with nothing to say: the server sleeps.
+//! Held clients without events: the server sleeps.
 
 use std::fs;
 use std::thread;
@@ -8,13 +8,13 @@ use fermata_testkit::sse::Stream;
 use fermata_testkit::wait_until;
 use fermata_tests::fixture;
 
-/// How long the server is watched; what it does by the second would show.
+/// How long the server is observed; periodic work would show in this time.
 const WATCHED: Duration = Duration::from_secs(3);
 
-/// How often each process has been on a processor, by the kernel's count.
+/// Returns the number of times that the kernel has scheduled each process.
 ///
-/// A process that sleeps in one system call and makes no other is never on one, so an unchanged count
-/// means that there was no system call at all.
+/// A process that sleeps in one system call is never scheduled, so an unchanged count means that it
+/// made no system call.
 fn runs(pids: &[u32]) -> Vec<u64> {
     let count = |pid: &u32| {
         let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).expect("it is alive");
@@ -29,7 +29,7 @@ fn a_server_that_only_holds_clients_makes_no_system_call() {
     let server = fixture("hub")
         .workers(2)
         .control()
-        // So that what a connection was due at before it was held is soon over.
+        // So that time-outs from before the hold expire soon.
         .setting("header_timeout_ms", 100)
         .start();
     let mut pids: Vec<_> = server.worker_pids().into_values().collect();

@@ -1,4 +1,4 @@
-//! Streams that a handler makes for one client: `Response::events()`.
+//! Streams that a handler writes for one client: `Response::events()`.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ fn many_clients_are_served_side_by_side() {
 #[test]
 fn a_slow_reader_makes_its_handler_wait_and_nobody_else() {
     let server = site().start();
-    // Far more than all buffers of the kernel.
+    // Much larger than all kernel buffers.
     let path = "/tokens/3000/20000";
     let mut slow = Stream::open(server.connect(), path, None);
     wait_for_note(&server, "begun");

@@ -1,4 +1,4 @@
-//! `Last-Event-ID`: what was missed is replayed, and what cannot be is said.
+//! `Last-Event-ID`: missed events are replayed, and missing ones are reported.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ fn a_client_resumes_on_any_worker_without_loss_or_repetition() {
     let mut follower = Follower::new(server.address(), "/events");
     follower.connect();
     for number in 0..60 {
-        // One message live, two while the client is away; 60 reconnections reach both workers.
+        // One message live, two while the client is disconnected; 60 reconnections reach both
+        // workers.
         publish(&server, "news", &format!("{number}.live"));
         follower.read_until("the live message", |events| events.len() == number * 3 + 1);
         follower.disconnect();
@@ -98,29 +99,51 @@ fn an_id_of_another_server_is_a_gap() {
 }
 
 #[test]
-fn nonsense_as_an_id_does_no_harm() {
+fn reports_a_gap_for_each_id_that_is_none() {
     let server = fixture("hub").workers(1).start();
+    let valid = publish(&server, "news", "before");
+    let (epoch, number) = valid.rsplit_once('-').expect("an id is EPOCH-NUMBER");
     let long = "9".repeat(4_000);
-    for id in [
-        "x",
-        "-",
-        "1-",
-        "-1",
-        "0",
-        "1-2-3",
-        "zzzzzzzzzzzzzzzz-zzzzzzzzzzzzzzzz",
-        &long,
-        "é",
-    ] {
+    // 2^64 in base 36 is 3w5e11264sgsg.
+    let ids = [
+        "x".to_owned(),
+        "-".to_owned(),
+        "1-".to_owned(),
+        "-1".to_owned(),
+        "0".to_owned(),
+        "0-0".to_owned(),
+        "1-2-3".to_owned(),
+        "18446744073709551616".to_owned(),
+        "-9223372036854775809".to_owned(),
+        "zzzzzzzzzzzzzzzz-zzzzzzzzzzzzzzzz".to_owned(),
+        format!("{epoch}-3w5e11264sgsf"),
+        format!("{epoch}-3w5e11264sgsg"),
+        format!("3w5e11264sgsg-{number}"),
+        format!("{epoch}-zzzzzzzzzzzzz"),
+        format!("{epoch}-zzzzzzzzzzzzzz"),
+        format!("{epoch}-0{number}"),
+        format!("0{epoch}-{number}"),
+        format!("{epoch}-+{number}"),
+        format!("{epoch}--{number}"),
+        format!("{epoch} -{number}"),
+        format!("{epoch}-{number}, {valid}"),
+        format!("\"{valid}\""),
+        format!("{valid}\u{e9}"),
+        format!("{epoch}-{number}\u{ff11}"),
+        format!("{epoch}-{}", number.to_uppercase() + "A"),
+        long,
+        "\u{e9}".to_owned(),
+    ];
+    for id in &ids {
         let mut stream = Stream::open(server.connect(), "/events", Some(id));
-        publish(&server, "news", "live");
-        let event = stream.next_event();
-        let event = if event.name == "gap" {
-            stream.next_event()
-        } else {
-            event
-        };
-        assert_eq!(event.data, "live", "{id:?}");
+        let gap = stream.next_event();
+        assert_eq!(gap.name, "gap", "{id:?}: {gap:?}");
+        publish(&server, "news", id);
+        // Whatever is replayed after a gap, the live event is the last one.
+        let mut event = stream.next_event();
+        while event.data != *id {
+            event = stream.next_event();
+        }
     }
 }
 

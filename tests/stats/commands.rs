@@ -1,4 +1,4 @@
-//! What people and programs see: `fermata stats`, `fermata top --once`, `GET /metrics`.
+//! The interfaces for users and monitoring: `fermata stats`, `fermata top --once`, `GET /metrics`.
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -59,7 +59,7 @@ fn busy_channels_of_all_workers_are_named() {
     let pids = server.worker_pids();
     let open = |worker| Stream::open(server.connect_to(pids[&worker]), "/events", None);
     let _streams = [open(0), open(0), open(1)];
-    // From the first look on the workers count per channel.
+    // Workers count per channel after the first request for stats.
     stats(&server);
     crate::wait_for(&server, &[("total/subscriptions", 3)]);
     let busiest = fermata_testkit::wait_until("the channel is named with all subscribers", || {
@@ -128,8 +128,8 @@ fn watching_does_not_move_the_figures_watched() {
     }
 }
 
-/// Other tests run servers at the same time, so the one that is looked for may be one of several; and on a busy machine it
-/// may not answer in time.
+/// Other tests run servers concurrently, so the list may contain several; and on a busy machine the
+/// server may not respond in time.
 #[test]
 fn a_command_without_an_address_finds_the_servers_that_run_here() {
     let server = fixture("http").control().start();

@@ -10,7 +10,7 @@ fn requests_and_responses_are_counted_exactly_over_two_workers() {
     let server = fixture("http").control().start();
     let pids = server.worker_pids();
     let mut connections = [server.connect_to(pids[&0]), server.connect_to(pids[&1])];
-    // Finding the workers has taken requests, too.
+    // Finding the workers has sent requests, too.
     let before = settled(&server);
     let base = |path: &str| figure(&before, path);
     let request = "GET /status/204 HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -153,7 +153,8 @@ fn deliveries_are_records_times_subscribers() {
 
 #[test]
 fn resumed_clients_and_their_gaps_are_counted() {
-    // One worker: another one may not have read the last record yet, which then comes as news.
+    // One worker, because a second one may not have read the last record yet and would deliver it
+    // as live.
     let server = fixture("hub").workers(1).control().start();
     let mut publisher = server.connect();
     let ids: Vec<_> = (0..4)

@@ -1,4 +1,4 @@
-//! Figures: what the server says it did against what the test knows it did.
+//! Metrics: the server's counts compared with the traffic of the test.
 
 mod commands;
 mod counters;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use fermata_testkit::{Server, command_path, wait_until};
 use serde_json::Value;
 
-/// How old a figure may be.
+/// Maximum age of a metric.
 const AGE_MAX: Duration = Duration::from_millis(100);
 
 /// Runs `fermata` with the server's control socket in its environment.
@@ -27,7 +27,7 @@ fn fermata(server: &Server, arguments: &[&str]) -> Output {
         .expect("build/fermata can be started; `make` builds it")
 }
 
-/// The figures as `fermata stats --json` prints them.
+/// Returns the metrics as printed by `fermata stats --json`.
 #[track_caller]
 fn stats(server: &Server) -> Value {
     let output = fermata(server, &["stats", "--json"]);
@@ -35,14 +35,14 @@ fn stats(server: &Server) -> Value {
     serde_json::from_slice(&output.stdout).expect("--json prints JSON")
 }
 
-/// A figure by its path of keys, such as "total/responses/2xx".
+/// Returns a metric by its path of keys, such as "total/responses/2xx".
 #[track_caller]
 fn figure(stats: &Value, path: &str) -> u64 {
     let value = stats.pointer(&format!("/{path}")).and_then(Value::as_u64);
     value.unwrap_or_else(|| panic!("no number {path} in {stats:#}"))
 }
 
-/// The figures when everything that has happened is in them.
+/// Returns the metrics once they no longer change.
 #[track_caller]
 fn settled(server: &Server) -> Value {
     wait_until("the figures rest", || {
@@ -56,7 +56,7 @@ fn settled(server: &Server) -> Value {
     })
 }
 
-/// Waits until all figures are as expected, and returns them. Figures may be 100 ms old.
+/// Waits until all metrics have the expected values, and returns them. Metrics may be 100 ms old.
 #[track_caller]
 fn wait_for(server: &Server, expected: &[(&str, u64)]) -> Value {
     wait_until(&format!("the figures become {expected:?}"), || {
@@ -65,7 +65,7 @@ fn wait_for(server: &Server, expected: &[(&str, u64)]) -> Value {
             .iter()
             .all(|(path, value)| figure(&stats, path) == *value);
         if !is_reached {
-            // What the log of a failed test ends with.
+            // Printed at the end of a failed test's output.
             for (path, _) in expected {
                 print!("{path}={} ", figure(&stats, path));
             }
@@ -75,7 +75,7 @@ fn wait_for(server: &Server, expected: &[(&str, u64)]) -> Value {
     })
 }
 
-/// Sends a request to the control socket and returns head and body of the answer.
+/// Sends a request to the control socket and returns head and body of the response.
 fn ask(server: &Server, method: &str, path: &str) -> (String, String) {
     let control = server.control();
     let socket = control.strip_prefix("unix:").expect("a control address");

@@ -1,4 +1,4 @@
-//! Slow clients are counted, and named while they are slow.
+//! Slow clients are counted, and listed while they are slow.
 
 use fermata_testkit::sse::Stream;
 use fermata_testkit::{Server, Target};
@@ -6,11 +6,11 @@ use fermata_tests::fixture;
 
 use crate::{fermata, wait_for};
 
-/// More than the buffers of both ends and the channel's log.
+/// Number of messages, more than the buffers of both ends and the channel's log hold.
 const MESSAGES: usize = 1_200;
 const MESSAGE_BYTES: usize = 8_192;
 
-/// A server with one client that does not read, and the client's address.
+/// Starts a server with one client that does not read, and returns the client's address.
 fn slow_client(policy: &str) -> (Server, Stream, String) {
     let server = fixture("hub")
         .workers(1)
@@ -54,7 +54,7 @@ fn a_client_that_is_told_of_gaps() {
     assert!(client["waiting_bytes"].as_u64() > Some(0), "{stats:#}");
 
     while stream.next_event().name != "gap" {}
-    // It reads on, so it is told once, and is not blocked for long any more.
+    // The client reads on, so it receives one gap and is no longer blocked for long.
     while stream
         .try_next(std::time::Duration::from_millis(300))
         .is_some()
@@ -71,7 +71,7 @@ fn a_client_that_is_told_of_gaps() {
 
 #[test]
 fn a_client_that_is_closed() {
-    // It never reads: the server finds out by its log alone, and does not wait for write_timeout_ms.
+    // The client never reads: the server closes it because of its log, before write_timeout_ms.
     let (server, stream, _) = slow_client("close");
     wait_for(
         &server,

@@ -1,4 +1,4 @@
-//! `fermata top` on a terminal, which `script` plays.
+//! `fermata top` on a terminal, simulated by `script`.
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use fermata_testkit::command_path;
 use fermata_testkit::sse::Stream;
 use fermata_tests::fixture;
 
-/// Enough for a slow machine; nothing is measured by it.
+/// Time-out, long enough for a slow machine; the test measures no times.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
@@ -48,7 +48,7 @@ fn top_draws_on_the_other_screen_until_q_and_gives_the_terminal_back() {
     };
     wait_for("\x1b[?1049h");
     wait_for("workers 2 (2 starts, 0 failed)");
-    // Rates are known from the second frame on.
+    // Rates are available from the second frame on.
     wait_for("requests  0/s");
     wait_for("SLOWEST CLIENTS");
     keys.write_all(b"q").expect("it listens");

@@ -1,9 +1,9 @@
-// Go's own client over HTTP/2: many requests at a time over one connection, a body both ways, early hints,
-// keys exchanged by X25519MLKEM768 (which was agreed to can be asked from Go 1.25 on).
+// Go's HTTP/2 client: concurrent requests over one connection, a body in both directions, early hints, and
+// key exchange with X25519MLKEM768 (Go reports the negotiated group from version 1.25 on).
 //
 //	GO111MODULE=off go run client.go https://127.0.0.1:PORT CA.pem
 //
-// Without a module Go keeps to what old versions offered.
+// Without a module, Go uses the defaults of old versions.
 //
 //go:debug tlsmlkem=1
 package main
@@ -31,7 +31,7 @@ func check(err error) {
 	}
 }
 
-// Sends a request and returns its answer's body; anything but a 200 over HTTP/2 ends the program.
+// send returns the body of the response; any response but a 200 over HTTP/2 exits the program.
 func send(client *http.Client, request *http.Request) []byte {
 	response, err := client.Do(request)
 	check(err)

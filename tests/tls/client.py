@@ -1,4 +1,4 @@
-"""Python's httpx over HTTP/2: many requests at a time, a body both ways, and a held stream, all over one connection.
+"""Python's httpx over HTTP/2: concurrent requests, a body in both directions, and a held stream, all over one connection.
 
     client.py https://127.0.0.1:PORT CA.pem
 """

@@ -1,4 +1,4 @@
-//! Requests over TLS, certificates of clients, figures.
+//! Requests over TLS, client certificates, metrics.
 
 use std::path::Path;
 use std::process::Command;
@@ -35,7 +35,7 @@ fn a_connection_is_used_again() {
     let url = format!("https://one.test:{}/who", world.address.port());
     let arguments = [&url, "-o", "first", "-w", "%{num_connects}\n"];
     let said = world.get("one.test", "/who", &arguments);
-    // The format is printed for both transfers; the second has opened nothing.
+    // The format is printed for both transfers; the second has opened no connection.
     assert!(said.contains("1\n") && said.contains("0\n"), "{said}");
 }
 
@@ -56,7 +56,8 @@ fn clients_that_offer_it_speak_http2() {
     assert!(output.status.success() && output.stdout == body);
 }
 
-/// Many requests over one connection, a body both ways, and early hints, by a client that nobody has adapted.
+/// Sends many requests over one connection, a body in both directions, and early hints, with Go's
+/// unmodified client.
 #[test]
 fn the_client_of_go_speaks_http2() {
     if !works("go", &["version"]) {
@@ -78,7 +79,7 @@ fn the_client_of_go_speaks_http2() {
     assert_eq!(said, "63 requests, 1 connection, 1 hint\n", "{errors}");
 }
 
-/// The same by a client of Python's, whose held stream shares the connection.
+/// Does the same with a Python client, whose held stream shares the connection.
 #[test]
 fn the_client_of_python_speaks_http2() {
     if !works("python3", &["-m", "pip", "--version"]) {

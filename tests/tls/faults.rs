@@ -1,4 +1,4 @@
-//! Clients that get it wrong, or mean to.
+//! Clients that violate the protocol, by mistake or on purpose.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -36,7 +36,7 @@ fn bytes_that_are_no_tls_end_the_connection_and_nothing_else() {
         let _ = stream.write_all(bytes);
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let mut answer = Vec::new();
-        // An alert and the end, or a reset.
+        // An alert and a close, or a reset.
         let _ = stream.read_to_end(&mut answer);
         assert!(answer.len() < 16, "{answer:?}");
     }
@@ -48,7 +48,7 @@ fn a_handshake_of_a_byte_at_a_time_is_cut_at_the_header_time_out() {
     let world = World::start(secure().setting("header_timeout_ms", 300));
     let mut stream = TcpStream::connect(world.address).expect("it listens");
     let mut writer = stream.try_clone().expect("it is open");
-    // A record that announces more than ever comes.
+    // A record that announces more bytes than are sent.
     let drip = thread::spawn(move || {
         for byte in b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
             .iter()

@@ -1,4 +1,4 @@
-//! Versions, names, resumption, what is refused.
+//! Versions, names, resumption, rejected handshakes.
 
 use crate::{LAST_REQUEST, World, make, secure};
 
@@ -21,7 +21,7 @@ fn both_versions_and_http_alone_are_spoken() {
         assert!(said.contains(&format!("New, {name}")), "{said}");
         assert!(said.contains("HTTP/1.1 200"), "{said}");
     }
-    // The newest that both know, whatever the client names first.
+    // The newest version that both support, in whatever order the client lists them.
     let said = world.openssl(&["-alpn", "http/1.1,h2"], "");
     assert!(said.contains("ALPN protocol: h2"), "{said}");
     let said = world.openssl(&["-alpn", "h3"], "");
@@ -31,6 +31,22 @@ fn both_versions_and_http_alone_are_spoken() {
     assert!(said.contains("ALPN protocol: http/1.1"), "{said}");
     let said = world.openssl(&["-alpn", "h2"], "");
     assert!(said.contains("no application protocol"), "{said}");
+}
+
+/// RFC 9113, section 3.4: a connection error, even if the bytes are a valid HTTP/1.1 request.
+#[test]
+fn a_client_that_agreed_on_h2_is_held_to_it() {
+    let world = World::start(secure());
+    for input in [
+        LAST_REQUEST,
+        "INVALID CONNECTION PREFACE\r\n\r\n",
+        "PRI * HTTP/2.0\r\n\r\nGET / HTTP/1.1\r\n\r\n",
+    ] {
+        let said = world.openssl(&["-alpn", "h2", "-ign_eof", "-quiet"], input);
+        assert!(!said.contains("HTTP/1.1"), "{said}");
+        // The debug data of GOAWAY.
+        assert!(said.contains("preface"), "{said}");
+    }
 }
 
 #[test]

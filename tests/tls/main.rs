@@ -1,4 +1,4 @@
-//! TLS as clients in the field see it: curl and OpenSSL.
+//! TLS with real clients: curl and OpenSSL.
 
 mod clients;
 mod faults;
@@ -14,7 +14,7 @@ use std::process::{Command, Output, Stdio};
 use fermata_testkit::{Builder, Server};
 use fermata_tests::fixture;
 
-/// Makes an authority and certificates: `certificate NAME SUBJECT SAN`.
+/// Creates an authority and certificates: `certificate NAME SUBJECT SAN`.
 const MAKE: &str = r#"
 set -eu
 umask 077
@@ -30,7 +30,7 @@ certificate() {
 }
 "#;
 
-/// A server with certificates of its own.
+/// A server with its own certificates.
 struct World {
     server: Server,
     address: SocketAddr,
@@ -51,7 +51,7 @@ fn make(builder: &Builder, script: &str) {
     );
 }
 
-/// An https server whose first certificate is for one.test, 127.0.0.1 and localhost.
+/// Returns an https server whose first certificate is for one.test, 127.0.0.1 and localhost.
 fn secure() -> Builder {
     let builder = fixture("tls");
     make(
@@ -78,7 +78,8 @@ impl World {
         self.server.directory().join(name)
     }
 
-    /// `curl` that trusts our authority and finds `name` here; the URL is `https://NAME/PATH`.
+    /// Runs `curl` with our authority and with `name` resolved to this server; the URL is
+    /// `https://NAME/PATH`.
     fn curl(&self, name: &str, target: &str, arguments: &[&str]) -> Output {
         let port = self.address.port();
         Command::new("curl")
@@ -92,7 +93,7 @@ impl World {
             .expect("curl is there")
     }
 
-    /// What `curl` printed.
+    /// Returns curl's output.
     #[track_caller]
     fn get(&self, name: &str, target: &str, arguments: &[&str]) -> String {
         let output = self.curl(name, target, arguments);
@@ -104,7 +105,7 @@ impl World {
         String::from_utf8(output.stdout).expect("it answers in UTF-8")
     }
 
-    /// What `openssl s_client` said while it sent `input`.
+    /// Returns the output of `openssl s_client` while it sends `input`.
     fn openssl(&self, arguments: &[&str], input: &str) -> String {
         let mut child = Command::new("timeout")
             .args([
@@ -122,7 +123,7 @@ impl World {
             .spawn()
             .expect("openssl is there");
         let mut stdin = child.stdin.take().expect("it was piped");
-        // It may have given up already.
+        // The process may have exited already.
         let _ = stdin.write_all(input.as_bytes());
         drop(stdin);
         let output = child.wait_with_output().expect("it ends");

@@ -8,12 +8,12 @@ use fermata_testkit::Signal;
 
 use crate::{World, make, secure};
 
-/// More than there are slots for workers that are still drained.
+/// More reloads than there are slots for draining workers.
 const RELOADS: usize = 6;
-/// Clients at a time, so that each worker has one.
+/// Number of concurrent clients, so that each worker has one.
 const UPLOADS: usize = 5;
 
-/// A client whose connection stays open: one byte of an answer tells that it works.
+/// A client whose connection stays open; one byte of a response shows that it works.
 struct Held(Child);
 
 impl Held {
@@ -33,7 +33,7 @@ impl Held {
         Held(child.expect("openssl is there"))
     }
 
-    /// A body of which a part is missing: its worker waits for the rest.
+    /// Sends an incomplete body, so that its worker waits for the rest.
     fn uploads(&mut self) {
         let stdin = self.0.stdin.as_mut().expect("it was piped");
         let _ = stdin.write_all(
@@ -41,7 +41,7 @@ impl Held {
         );
         let mut byte = [0];
         let stdout = self.0.stdout.as_mut().expect("it was piped");
-        // The first of the two was answered, so the second has come.
+        // The first request has its response, so the second has arrived.
         assert_eq!(stdout.read(&mut byte).expect("it runs"), 1);
     }
 
@@ -109,7 +109,7 @@ fn new_files_serve_new_connections_and_bad_ones_change_nothing() {
     }
     held.asks();
 
-    // A worker that comes later has them, too.
+    // A worker that starts later uses them, too.
     let pid = world.server.worker_pids()[&0];
     fermata_testkit::send_signal(pid, Signal::Kill);
     world.server.wait_replaced(0, pid);
@@ -118,8 +118,8 @@ fn new_files_serve_new_connections_and_bad_ones_change_nothing() {
     }
 }
 
-/// Workers of another user cannot read the keys again: they are replaced, and one that is drained holds its slot until its
-/// clients have ended.
+/// Workers of another user cannot read the keys again and are replaced. A draining worker keeps its
+/// slot until its clients have disconnected.
 #[test]
 fn certificates_that_change_again_and_again_leave_somebody_who_serves() {
     let status = fs::read_to_string("/proc/self/status").expect("Linux tells");
@@ -161,7 +161,7 @@ fn certificates_that_change_again_and_again_leave_somebody_who_serves() {
         let said = world.openssl(&[], "");
         assert!(said.contains("subject=CN = "), "nobody serves: {said}");
     }
-    // With room for all of them the last certificates are everybody's.
+    // When all workers have free slots, every worker has the last certificates.
     held.clear();
     let last = format!("subject=CN = {}\n", names[RELOADS - 1]);
     fermata_testkit::wait_until("the last certificates are served", || {
@@ -171,7 +171,7 @@ fn certificates_that_change_again_and_again_leave_somebody_who_serves() {
     });
 }
 
-/// What an authority answers about a certificate lies beside it, is sent with it, and is read again with it.
+/// An OCSP response is stored next to its certificate, sent with it, and reloaded with it.
 #[test]
 fn ocsp_answers_are_stapled() {
     let builder = secure();
@@ -204,17 +204,20 @@ fn ocsp_answers_are_stapled() {
     let said = status();
     assert!(said.contains("OCSP Response Status: successful"), "{said}");
     assert!(said.contains("Cert Status: good"), "{said}");
-    // Over the old version, too.
+    // The same with TLS 1.2.
     let said = world.openssl(&["-status", "-tls1_2"], "");
     assert!(said.contains("Cert Status: good"), "{said}");
     let revoked = fs::read(world.path("revoked.ocsp")).expect("openssl has made it");
     renew(&revoked, "is revoked");
     assert!(status().contains("no response sent"));
-    renew(b"HTTP/1.1 200 OK", "is no answer");
-    renew(&good[..good.len() - 100], "is no answer");
+    renew(b"HTTP/1.1 200 OK", "is not a successful OCSP response");
+    renew(
+        &good[..good.len() - 100],
+        "is not a successful OCSP response",
+    );
     renew(&good, "certificates read again");
     fs::copy(world.path("other.pem"), world.path("one.pem")).expect("ours");
     fs::copy(world.path("other.key"), world.path("one.key")).expect("ours");
-    renew(&good, "about another certificate");
+    renew(&good, "is for another certificate");
     assert!(status().contains("no response sent"));
 }

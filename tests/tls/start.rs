@@ -1,4 +1,4 @@
-//! Files and settings that are wrong, and the certificate for development.
+//! Invalid files and settings, and the development certificate.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

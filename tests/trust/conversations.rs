@@ -1,8 +1,9 @@
-//! Every client of PHP's × every kind of wait × every way for a handler to end × one connection for all or a pool: the next
-//! who comes finds nothing of the one before.
+//! Every PHP client × every kind of wait × every way a handler can end × one connection for all or
+//! a pool: the next handler never finds state of the previous one.
 //!
-//! Cases are random. `FERMATA_TEST_SEED` repeats a run, `FERMATA_TEST_SECONDS` makes it longer, `FERMATA_TEST_OUT` names a file
-//! for what was tried, as JSON. `FERMATA_TEST_CASE` is a case that has failed, as it was printed, which is played over and over.
+//! Cases are random. `FERMATA_TEST_SEED` repeats a run, `FERMATA_TEST_SECONDS` makes it longer,
+//! `FERMATA_TEST_OUT` names a file for counts of the cases, as JSON. `FERMATA_TEST_CASE` is a
+//! failed case, as printed, which then runs repeatedly.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,20 +18,21 @@ use serde_json::{Value, json};
 use crate::peer::Peer;
 use crate::services::Service;
 
-/// How long cases are tried, unless the environment says otherwise.
+/// Default duration of a run.
 const SECONDS: u64 = 25;
-/// Until a handler is ended, and until others ask.
+/// Maximum delay until a handler is cancelled and until other handlers start.
 const ENDED_WITHIN_MS: usize = 30;
 const BYSTANDERS_MAX: usize = 3;
-/// Failures after which a long run ends.
+/// Number of failures after which a long run stops.
 const FAILURES_MAX: usize = 20;
-/// How long a case that has failed is made simpler.
+/// Maximum time for shrinking a failed case.
 const SHRINKS_WITHIN: Duration = Duration::from_secs(60);
-/// How often a simpler case is tried: those that fail mostly fail by chance.
+/// Number of tries of a smaller case, because most failures are random.
 const SHRINK_TRIES: usize = 4;
-/// Cases between two looks at what pools have lent.
+/// Number of cases between two checks of the pools.
 const POOLS_EVERY: usize = 50;
-/// How often a shared connection may be found gone: by the one that was ended, and by one of its own that had queued for it.
+/// How often a shared connection may be found closed: by the cancelled handler, and by one of its
+/// tasks that had queued for it.
 const GONE_MAX: usize = 4;
 
 /// How a handler ends.
@@ -49,19 +51,19 @@ const ENDINGS: [&str; 12] = [
     "fatal",
 ];
 
-/// One connection for all, or several that are lent.
+/// One connection for all handlers, or a pool.
 const MODES: [&str; 2] = ["same", "pool"];
 
-/// One of the clients, as the fixture describes it.
+/// A client library, as the fixture describes it.
 #[derive(Clone, Debug)]
 struct Client {
     name: String,
     stages: Vec<String>,
-    /// Who may use one connection at the same time, as the fixture says it.
+    /// Which handlers and tasks may share a connection, according to the fixture.
     shared_by: String,
 }
 
-/// Another handler that asks for something of its own meanwhile.
+/// Another handler that runs concurrently with its own requests.
 #[derive(Clone, Debug)]
 struct Bystander {
     at_ms: usize,
@@ -70,7 +72,7 @@ struct Bystander {
     mode: &'static str,
 }
 
-/// A handler that is ended in the middle of what it does.
+/// A handler that ends in the middle of its work.
 #[derive(Clone, Debug)]
 struct Case {
     client: Client,
@@ -80,11 +82,11 @@ struct Case {
     ending: &'static str,
     after_ms: usize,
     count: usize,
-    /// It asks again in a `finally`.
+    /// The handler sends another request in a `finally` block.
     tidies: bool,
-    /// It goes on after the wait that was ended.
+    /// The handler continues after the cancelled wait.
     goes_on: bool,
-    /// It changes what PHP keeps for a process.
+    /// The handler changes state that PHP keeps per process.
     is_dirty: bool,
     bystanders: Vec<Bystander>,
 }
@@ -106,17 +108,17 @@ impl Case {
             client,
         };
         if matches!(case.ending, "memory" | "fatal") && random.within(0..3) > 0 {
-            // Each costs a worker.
+            // Each of these endings costs a worker.
             case.ending = ENDINGS[random.within(0..10)];
         }
         if case.needs_pool() {
             case.mode = "pool";
         }
         if case.mode == "same" && case.client.shared_by != "tasks" && !case.is_question() {
-            // It is the handler's own conversation, of a library in plain PHP, that it goes on in the middle of: a MULTI whose
-            // replies it has read is open as before.
+            // With a library written in PHP, the handler would continue in the middle of its own
+            // exchange: a MULTI whose replies it has read stays open.
             case.goes_on = false;
-            // So does what tidies up, unless the connection has gone with the wait.
+            // The same applies to cleanup code, unless the connection was closed with the wait.
             case.tidies &= case.ending != "throw";
         }
         let is_cancelled = matches!(
@@ -124,7 +126,7 @@ impl Case {
             "fin" | "rst" | "timeout" | "race" | "cancel" | "cancellation" | "all"
         );
         if case.mode == "same" && case.client.shared_by == "handlers" && !is_cancelled {
-            // A task of the handler's still converses: to use the same transport beside it is what no library promises.
+            // A task of the handler still uses the transport; no library supports concurrent use.
             case.goes_on &= !case.is_question();
             case.tidies &= !case.is_question();
         }
@@ -143,7 +145,7 @@ impl Case {
         case
     }
 
-    /// Whether it is asked for what nobody promises of one connection for all: the tasks of a handler are its own to keep apart.
+    /// Returns true if the case needs a pool: tasks of one handler must not share this connection.
     fn needs_pool(&self) -> bool {
         match self.client.shared_by.as_str() {
             "nobody" => true,
@@ -153,12 +155,12 @@ impl Case {
         }
     }
 
-    /// Whether nothing is asked but whole questions.
+    /// Returns true if the case sends only complete requests.
     fn is_question(&self) -> bool {
         matches!(self.stage.as_str(), "reply" | "connect" | "wait" | "idle")
     }
 
-    /// The wait it is ended in.
+    /// Returns the wait in which the handler ends.
     fn wait(&self) -> String {
         match self.stage.as_str() {
             "reply" | "connect" | "wait" => self.stage.clone(),
@@ -197,7 +199,7 @@ impl Case {
         target
     }
 
-    /// The same with less in it, the least first.
+    /// Returns smaller cases, the smallest first.
     fn simpler(&self) -> Vec<Case> {
         let mut simpler = Vec::new();
         let mut add = |change: &dyn Fn(&mut Case)| {
@@ -220,7 +222,8 @@ impl Case {
         simpler
     }
 
-    /// What `FERMATA_TEST_CASE` takes: `amqp pool wait delay fin after=10 count=1 again; 3 same takes=5 count=1`.
+    /// Formats the case for `FERMATA_TEST_CASE`: `amqp pool wait delay fin after=10 count=1 again;
+    /// 3 same takes=5 count=1`.
     fn describe(&self) -> String {
         let mut text = format!(
             "{} {} {} {} {} after={} count={}",
@@ -251,7 +254,7 @@ impl Case {
         text
     }
 
-    /// The case that [`Case::describe`] has made `text` of.
+    /// Parses the output of [`Case::describe`].
     fn parse(text: &str, clients: &[Client]) -> Case {
         let known = |names: &'static [&'static str], name: &str| -> &'static str {
             let found = names.iter().find(|known| **known == name);
@@ -301,20 +304,20 @@ impl Case {
     }
 }
 
-/// All servers and ours.
+/// All services and the server under test.
 struct Place {
     server: Server,
     clients: Vec<Client>,
     pauses: Vec<String>,
     missing: Vec<String>,
     _services: Vec<Service>,
-    /// Ids that were given so far.
+    /// Number of ids issued.
     cases: usize,
 }
 
 impl Place {
     fn start() -> Place {
-        // It takes longest.
+        // It takes longest to start.
         let rabbitmq = thread::spawn(Service::rabbitmq);
         let mut services = vec![Service::mariadb(), Service::postgres(), Service::redis()];
         let builder = fixture("conversations").workers(1).ini("memory_limit=96M");
@@ -329,7 +332,7 @@ impl Place {
             .env("LINES_PORT", peer.lines_port.to_string())
             .env("LINES_SOCKET", &peer.socket)
             .env("HTTP_PORT", peer.http_port.to_string())
-            // What clients have begun that left ends soon.
+            // Abandoned queries are stopped soon.
             .setting("abandoned_query_ms_max", 100);
         for (name, service) in [
             ("SMTP_PORT", Service::smtp()),
@@ -387,7 +390,7 @@ impl Place {
         Ok(connection)
     }
 
-    /// Plays a case. The error says what somebody has seen that is none of theirs, or has not got.
+    /// Runs a case. The error describes a foreign value that a handler received, or a missing one.
     fn play(&mut self, case: &Case) -> Result<(), String> {
         self.cases += 1;
         let user = |number: usize| format!("u{}x{number}y", self.cases);
@@ -428,7 +431,7 @@ impl Place {
             let has_failed = !matches!(&answer, Ok(response) if response.status() != 500);
             Self::check_act(case, &user(0), answer)?;
             if case.ends_worker() && has_failed {
-                // Or the next case would wonder at it.
+                // Otherwise the next case would be affected.
                 let end = Instant::now() + deadline();
                 while self.server.worker_pids() == pid {
                     if Instant::now() > end {
@@ -466,14 +469,15 @@ impl Place {
                 response.text() == format!("{id}a") || response.text() == "ended"
             }
             200 => response.text() == "ended",
-            // Its wait, or the exception that it has thrown.
+            // Its wait was cancelled, or it threw an exception.
             503 => true,
             500 => matches!(case.ending, "exit" | "memory" | "fatal"),
             _ => false,
         };
-        match is_good {
-            true => Ok(()),
-            false => Err(shown(id, &response)),
+        if is_good {
+            Ok(())
+        } else {
+            Err(shown(id, &response))
         }
     }
 
@@ -493,18 +497,20 @@ impl Place {
         owns(id, response.text())?;
         let is_good = match response.status() {
             200 => response.text() == id,
-            // The connection that both use is gone.
+            // The shared connection is closed.
             503 => mode == "same" || case.ends_worker(),
             500 => case.ends_worker(),
             _ => false,
         };
-        match is_good {
-            true => Ok(()),
-            false => Err(shown(id, &response)),
+        if is_good {
+            Ok(())
+        } else {
+            Err(shown(id, &response))
         }
     }
 
-    /// Whoever comes next gets his own answer, at the latest when he has found that the shared connection is gone.
+    /// Checks that the next handler receives its own reply, at the latest after it has noticed that
+    /// the shared connection is closed.
     fn check_next(&self, case: &Case, id: &str) -> Result<(), String> {
         let target = format!("/next/{}/{}?id={id}", case.client.name, case.mode);
         let end = Instant::now() + deadline();
@@ -552,7 +558,7 @@ impl Place {
         }
     }
 
-    /// All connections have come back to their pools.
+    /// Checks that all connections were returned to their pools.
     fn check_pools(&self) -> Result<(), String> {
         let end = Instant::now() + deadline();
         loop {
@@ -568,7 +574,7 @@ impl Place {
         }
     }
 
-    /// As after a start: a case that has failed may have left anything.
+    /// Restarts the workers, because a failed case may leave anything behind.
     fn forget(&mut self) {
         let pids = self.server.worker_pids();
         for (number, pid) in pids {
@@ -577,7 +583,7 @@ impl Place {
         }
     }
 
-    /// The simplest case that still fails, and why.
+    /// Returns the smallest case that still fails, and the reason.
     fn shrink(&mut self, case: &Case, why: String) -> (Case, String) {
         let (mut best, end) = ((case.clone(), why), Instant::now() + SHRINKS_WITHIN);
         let mut is_smaller = true;
@@ -610,7 +616,7 @@ fn leave(connection: Option<Connection>, ending: &str) {
     }
 }
 
-/// Every id in a text is one's own, or one that begins with it.
+/// Checks that every id in a text starts with `id`.
 fn owns(id: &str, text: &str) -> Result<(), String> {
     for (at, _) in text.match_indices('u') {
         let rest = &text[at + 1..];
@@ -636,7 +642,7 @@ fn shown(id: &str, response: &Response) -> String {
     format!("{id} got {} {text}", response.status())
 }
 
-/// What was tried.
+/// Counts of the cases that were run.
 #[derive(Default)]
 struct Counts {
     /// By client, wait and ending.
@@ -683,7 +689,7 @@ impl Counts {
     }
 }
 
-/// Every client in every place and mode, with nothing ended: what cases vary.
+/// Returns every client in every stage and mode without cancellation: the base of random cases.
 fn plain(clients: &[Client]) -> Vec<Case> {
     let mut cases = Vec::new();
     for client in clients {
@@ -711,7 +717,7 @@ fn plain(clients: &[Client]) -> Vec<Case> {
     cases
 }
 
-/// What has failed once: clients and stages, each ended in its way and then asked again.
+/// Returns clients and stages of past failures, each with its ending and a later request.
 fn found(clients: &[Client]) -> Vec<Case> {
     let endings = [
         ("pgsql", "copy", "timeout"),

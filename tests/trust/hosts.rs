@@ -1,5 +1,6 @@
-//! Pools whose connections go to several servers: what a client has left is stopped where it runs. Each server numbers its
-//! connections for itself, so the number that one of them has to stop is somebody else's at another.
+//! Pools whose connections lead to several servers: an abandoned query is stopped on the server
+//! where it runs. Each server numbers its connections itself, so the same number on another server
+//! belongs to another client.
 
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -13,11 +14,11 @@ use fermata_tests::fixture;
 use super::services::Service;
 use super::{ask, text};
 
-/// A server with one worker whose pools have not connected.
+/// Starts a server with one worker whose pools have not connected yet.
 fn start() -> Server {
     fixture("hosts")
         .workers(1)
-        // What clients have begun that left ends at once.
+        // Abandoned queries are stopped immediately.
         .setting("abandoned_query_ms_max", 0)
         .start()
 }
@@ -29,7 +30,8 @@ fn wait_for_sleeping(server: &Server, client: &str, port: u16, wanted: usize) {
     });
 }
 
-/// Until `/alone` has its connection. Nothing else may connect to that server meanwhile, or it takes the number that is wanted.
+/// Waits until `/alone` has found its connection. No other client may connect to that server
+/// before, or it would get the wanted number.
 fn wait_for_found(server: &Server, port: u16) {
     wait_until(&format!("a connection of its number at {port}"), || {
         (text(server, &format!("/found/{port}")) == "found").then_some(())
@@ -42,7 +44,7 @@ fn copy(mut from: TcpStream, mut to: TcpStream) {
     let _ = from.shutdown(Shutdown::Both);
 }
 
-/// Takes connections on a port and passes them on to the one that `to` names then.
+/// Forwards connections from a new port to the port that `to` contains at that time.
 fn forward(to: Arc<AtomicU16>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -72,20 +74,20 @@ fn a_query_that_was_left_is_stopped_at_its_own_server_and_at_no_other() {
         text(&server, &format!("/next/{}", first.port));
         let left = ask(&server, &format!("/sleep/{client}"));
         wait_for_sleeping(&server, client, first.port, 1);
-        // At the second server the number is another client's.
+        // On the second server, the number belongs to another client.
         let id = text(&server, "/lent");
         let alone = ask(&server, &format!("/alone/{client}/{}/{id}", second.port));
         wait_for_found(&server, second.port);
         wait_for_sleeping(&server, client, second.port, 1);
         text(&server, &format!("/next/{}", second.port));
         drop(left);
-        // Whatever is to be stopped is stopped before a connection is lent.
+        // Abandoned queries are stopped before a connection is lent again.
         for _ in 0..3 {
             text(&server, &format!("/use/{client}"));
         }
         wait_for_sleeping(&server, client, first.port, 1);
         wait_for_sleeping(&server, client, second.port, 1);
-        // Those to the second are not enough.
+        // Connections to the second server are not enough.
         text(&server, &format!("/next/{}", first.port));
         text(&server, &format!("/use-all/{client}"));
         wait_for_sleeping(&server, client, first.port, 0);

@@ -1,6 +1,8 @@
-//! Nothing of a handler that has ended, or that waits, reaches another one: what it has left open in a connection that they
-//! share, its answers, its rows. Each client of PHP's against its real server.
+//! A handler that has ended, or that waits, never leaks state into another handler: open
+//! transactions on a shared connection, replies or rows. Tests each PHP client against its real
+//! server.
 
+mod callbacks;
 mod conversations;
 mod hosts;
 mod peer;
@@ -15,14 +17,14 @@ use fermata_tests::{fixture, json};
 
 use services::Service;
 
-/// Requests of one worker at the same time.
+/// Number of concurrent requests of one worker.
 const MANY: usize = 200;
 const CLIENTS: [&str; 13] = [
     "mysql",
     "mysqli",
     "pdo-pgsql",
     "pgsql",
-    // The functions are given no connection and take the last one.
+    // The functions are called without a connection and use the last one.
     "pgsql-default",
     "sqlite",
     "redis",
@@ -33,10 +35,10 @@ const CLIENTS: [&str; 13] = [
     "pool-sqlite",
     "pool-redis",
 ];
-/// As many as a pool of the fixture has.
+/// Size of the fixture's pools.
 const POOL_SIZE: usize = 4;
 
-/// All servers that the clients need, and ours with one worker.
+/// All services that the clients need, and a server with one worker.
 struct Place {
     server: Server,
     _services: [Service; 3],
@@ -52,7 +54,7 @@ fn start_with(configure: impl FnOnce(Builder) -> Builder) -> Place {
     let file = builder.directory().join("trust.sqlite");
     let server = configure(builder)
         .env("SQLITE", file)
-        // What clients have begun that left ends soon.
+        // Abandoned queries are stopped soon.
         .setting("abandoned_query_ms_max", 100)
         .env("MYSQL", &services[0].socket)
         .env(
@@ -92,7 +94,7 @@ fn text(server: &Server, target: &str) -> String {
 fn many_handlers_share_one_connection_and_each_gets_its_own_answer() {
     let place = start();
     for client in CLIENTS {
-        // The first opens the connection.
+        // The first request opens the connection.
         text(&place.server, &format!("/ask/{client}/first"));
         let mut asked: Vec<Connection> = (0..MANY)
             .map(|id| ask(&place.server, &format!("/ask/{client}/{id}")))
@@ -120,7 +122,7 @@ fn what_a_handler_has_left_open_ends_with_it() {
             };
             let mut begun = ask(&place.server, &target);
             if how == "gone" {
-                // Whoever comes next queues until the client is noticed to have left.
+                // The next request queues until the server notices the disconnect.
                 std::thread::sleep(std::time::Duration::from_millis(50));
                 drop(begun);
             } else {
@@ -145,10 +147,10 @@ fn what_a_handler_has_left_open_ends_with_it() {
 #[test]
 fn a_handler_that_fails_fatally_leaves_nothing_to_the_next_worker() {
     let place = start();
-    // Each costs a worker, which is replaced after a while.
+    // Each costs a worker, whose replacement takes some time.
     for (client, how) in [("mysql", "memory"), ("pgsql", "fatal"), ("redis", "memory")] {
         ask(&place.server, &format!("/begin/{client}/{how}")).read_response();
-        // The database lets go when it has found that the connection is gone.
+        // The database releases its locks when it notices the closed connection.
         wait_until(
             &format!("the next worker finds nothing: {client} {how}"),
             || {
@@ -201,7 +203,7 @@ fn the_server_ends_what_a_client_of_a_pool_has_left_although_nobody_comes_next()
                 (count == wanted.to_string()).then_some(())
             });
         };
-        // One of two is told to stop over the other, which was opened before it.
+        // One of two queries is stopped through the other connection, which was opened before it.
         let mut first = ask(
             &place.server,
             &format!("/ask/pool-{client}/first?seconds=2"),
@@ -229,7 +231,7 @@ fn the_server_ends_what_a_client_of_a_pool_has_left_although_nobody_comes_next()
 
 #[test]
 fn a_transaction_that_was_left_ends_although_all_fibers_wait_for_its_end() {
-    // Whoever queues would wait for an hour.
+    // A queued request would wait for an hour.
     let place = start_with(|builder| {
         builder
             .setting("fibers_max", 4)
@@ -266,7 +268,7 @@ fn without_hooks_what_is_left_open_ends_as_well() {
             ask(&place.server, &format!("/begin/pool-{client}/{how}")).read_response();
             assert_eq!(left(), serde_json::json!([0, 0]), "{client} {how}");
         }
-        // Outside of the pool others queue until the transaction has ended.
+        // Without a pool, other requests queue until the transaction is closed.
         let begun = ask(&place.server, &format!("/begin/{client}/gone"));
         wait_until("it has begun", || {
             let state = text(&place.server, &format!("/begun/{client}"));
@@ -292,7 +294,7 @@ fn rows_that_a_handler_has_left_unread_are_given_to_nobody() {
                 "nothing",
                 "{client}"
             );
-            // The connection is lost with them.
+            // The connection is closed with them.
             assert_eq!(
                 text(&place.server, &format!("/unread/{client}/query")),
                 "nothing",

@@ -1,6 +1,8 @@
-//! A server that answers late: lines over TCP and a Unix socket, and HTTP/1.1, in the order in which it is asked.
+//! A slow server: lines over TCP and a Unix socket, and HTTP/1.1, with replies in the order of
+//! requests.
 //!
-//! A line "ID MILLISECONDS COUNT …" and a request "GET /ID/MILLISECONDS/COUNT" are answered by ID, COUNT times.
+//! The reply to a line "ID MILLISECONDS COUNT …" and to a request "GET /ID/MILLISECONDS/COUNT" is
+//! ID, COUNT times.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -9,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-/// Longer than any client of ours waits.
+/// Longer than any client's time-out.
 const DELAY_MAX: Duration = Duration::from_secs(60);
 
 pub struct Peer {
@@ -19,7 +21,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Its threads end with the process of the test.
+    /// Its threads run until the test process exits.
     pub fn start(folder: &Path) -> Peer {
         let lines = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let http = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -51,7 +53,7 @@ impl Peer {
     }
 }
 
-/// What is asked, after its delay. Nothing when it is no question.
+/// Returns the reply after its delay; `None` for an invalid request.
 fn answer<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<String> {
     let id = words.next()?;
     let delay = Duration::from_millis(words.next()?.parse().ok()?);

@@ -1,8 +1,9 @@
-//! Handlers that are made up: they share connections, wait in all ways, start, race and cancel tasks, leave results unread and
-//! generators unfinished. Each knows what it has to see, whatever others do meanwhile.
+//! Random handlers: they share connections, wait in every way, start, race and cancel tasks, leave
+//! results unread and generators unfinished. The expected values of each handler do not depend on
+//! what others do concurrently.
 //!
-//! `FERMATA_TEST_SEED` repeats a run, `FERMATA_TEST_SECONDS` makes it longer; `FERMATA_TEST_VALGRIND=1` runs the server under
-//! memcheck.
+//! `FERMATA_TEST_SEED` repeats a run, `FERMATA_TEST_SECONDS` makes it longer;
+//! `FERMATA_TEST_VALGRIND=1` runs the server under memcheck.
 
 use std::fmt::Write as _;
 use std::thread;
@@ -16,30 +17,30 @@ use crate::conversations::seconds;
 use crate::peer::Peer;
 use crate::services::Service;
 
-/// How long programs are tried, unless the environment says otherwise.
+/// Default duration of a run.
 const SECONDS: u64 = 12;
-/// Handlers of one program.
+/// Maximum number of handlers of one program.
 const HANDLERS_MAX: usize = 6;
-/// Statements inside of each other.
+/// Maximum nesting of statements.
 const DEPTH_MAX: usize = 4;
-/// Of one block.
+/// Maximum number of statements per block.
 const STATEMENTS_MAX: usize = 4;
-/// Programs between two looks at what is left.
+/// Number of programs between two checks for leaks.
 const REST_EVERY: u64 = 25;
-/// What a worker may have more than in the beginning, and for each program: PHP keeps caches of the code it has run.
+/// Memory that a worker may gain in total, and per program, because PHP caches executed code.
 const MEMORY_BYTES_MAX: u64 = 24 << 20;
 const PROGRAM_BYTES_MAX: u64 = 32 << 10;
-/// After so many there is another server: PHP keeps the texts in code that it was given until its script ends, which filled
-/// the gigabyte of a worker after 98,000 handlers.
+/// Number of programs after which the server is replaced. PHP retains the texts of evaluated code
+/// until its script ends, which filled a worker's gigabyte after 98,000 handlers.
 const PROGRAMS_PER_SERVER: u64 = 10_000;
 const DESCRIPTORS_MAX: u64 = 24;
-/// The last programs are run again so often, with their code kept. Then nothing may become more.
+/// The last programs run again this often, with their code cached; afterwards nothing may grow.
 const AGAIN_PROGRAMS: usize = 8;
 const AGAIN_BEFORE: usize = 4;
 const AGAIN: usize = 20;
 const AGAIN_BYTES_MAX: u64 = 256 << 10;
 
-/// In the order in which a handler may hold them.
+/// In the order in which a handler may acquire them.
 const CONNECTIONS: [&str; 7] = [
     "mysql",
     "mysqli",
@@ -49,18 +50,19 @@ const CONNECTIONS: [&str; 7] = [
     "lines",
     "smtp",
 ];
-/// Those with rows and transactions.
+/// Number of connections with rows and transactions.
 const DATABASES: usize = 4;
-/// Streams that handlers share without a pool are theirs to keep apart, and tasks of one handler mails.
+/// Index of the first connection that always comes from a pool: streams, which handlers cannot share, and
+/// mail, which tasks cannot share.
 const LINES: usize = 5;
 
-/// Writes one handler as PHP.
+/// Writes a handler as PHP code.
 struct Writer<'a> {
     random: &'a mut Random,
     text: String,
-    /// How many of the connections there are.
+    /// Number of connections.
     connections: usize,
-    /// Whose it is, and how many ids it has used.
+    /// The handler's index, and the number of ids it has used.
     handler: usize,
     ids: usize,
     depth: usize,
@@ -80,12 +82,12 @@ impl Writer<'_> {
         self.random.within(0..one_of) == 0
     }
 
-    /// Milliseconds, mostly few.
+    /// Returns a pause in seconds, usually a short one.
     fn seconds(&mut self) -> f64 {
         [0.0, 0.0, 0.001, 0.002, 0.004, 0.01][self.random.within(0..6)]
     }
 
-    /// Some statements. `from`: the first connection that may be asked for here.
+    /// Writes some statements. `from` is the first connection that may be used here.
     fn block(&mut self, from: usize) {
         self.depth += 1;
         for _ in 0..=self.random.within(0..STATEMENTS_MAX) {
@@ -119,7 +121,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Which connection, and whether it is borrowed. Nothing when all are held.
+    /// Returns a connection, and true if it comes from a pool; `None` if all are held.
     fn connection(&mut self, from: usize, to: usize) -> Option<(usize, bool)> {
         if from >= to {
             return None;
@@ -153,7 +155,7 @@ impl Writer<'_> {
         self.close();
     }
 
-    /// What PHP and the handler keep across waits.
+    /// Writes code that checks state which PHP and the handler keep across waits.
     fn kept(&mut self) {
         let (id, seconds) = (self.id(), self.seconds());
         let precision = self.random.within(3..17);
@@ -174,7 +176,8 @@ impl Writer<'_> {
         self.line(&line);
     }
 
-    /// One that nobody sees; sometimes its end is left to us.
+    /// Writes a transaction that must not be visible to other handlers. Sometimes it stays open, and
+    /// the server has to roll it back.
     fn transaction(&mut self, from: usize) {
         let Some((at, is_pool)) = self.connection(from, DATABASES) else {
             return;
@@ -182,7 +185,8 @@ impl Writer<'_> {
         let (id, name, db) = (self.id(), CONNECTIONS[at], format!("$db{}", self.depth));
         self.open(at, is_pool);
         self.line(&format!("    begin('{name}', {db});"));
-        // What a pool lends is ended by it. The connection of all is its handler's as long as something is open.
+        // A pool rolls back returned connections. The shared connection belongs to its handler
+        // while a transaction is open.
         let is_undone = !is_pool || self.chance(2);
         if is_undone {
             self.line("    try {");
@@ -190,7 +194,7 @@ impl Writer<'_> {
         self.line(&format!(
             "    $shared->check(write('{name}', {db}, '{id}'), 1);"
         ));
-        // Others wait for the lock of the whole file.
+        // SQLite locks the whole file.
         self.block(if name == "sqlite" {
             self.connections
         } else {
@@ -205,7 +209,8 @@ impl Writer<'_> {
         self.close();
     }
 
-    /// Does other things between a request and its reply, or within a mail, and goes on there.
+    /// Writes other statements between a request and its reply, or within a mail, and then
+    /// continues it.
     fn halfway(&mut self, from: usize) {
         let Some((at, is_pool)) = self.connection(from.max(LINES), self.connections) else {
             return;
@@ -284,7 +289,7 @@ impl Writer<'_> {
         self.line("$shared->tried(fn () => $task->await());");
     }
 
-    /// Its end may come long before it has yielded all.
+    /// The generator may be destroyed before it has yielded all values.
     fn generator(&mut self, from: usize) {
         let stop = self.random.within(1..4);
         self.line("$steps = (function () use ($shared) {");
@@ -316,11 +321,10 @@ impl Writer<'_> {
 
     fn destructor(&mut self) {
         let (id, name) = (self.id(), CONNECTIONS[self.random.within(0..LINES)]);
-        let in_cycle = match self.chance(2) {
-            true => {
-                " $cycle = new stdClass(); $cycle->cycle = $cycle; $cycle->object = $object; unset($cycle);"
-            }
-            false => "",
+        let in_cycle = if self.chance(2) {
+            " $cycle = new stdClass(); $cycle->cycle = $cycle; $cycle->object = $object; unset($cycle);"
+        } else {
+            ""
         };
         self.line(&format!(
             "$object = new AsksAtItsEnd($shared, '{name}', '{id}');{in_cycle}"
@@ -361,7 +365,7 @@ impl Writer<'_> {
     }
 }
 
-/// One handler.
+/// A handler.
 struct Handler {
     text: String,
     leaves_after: Option<Duration>,
@@ -393,7 +397,7 @@ fn program(random: &mut Random, connections: usize, number: &mut usize) -> Vec<H
     program
 }
 
-/// What a worker has when nothing runs.
+/// Resources of an idle worker.
 struct Rest {
     memory: u64,
     descriptors: u64,
@@ -423,7 +427,7 @@ impl Place {
             .env("REDIS", &services[2].socket)
             .env("LINES_SOCKET", &peer.socket)
             .setting("abandoned_query_ms_max", 100)
-            // What is still open after a cut may have two handlers wait for each other.
+            // After a cancellation, two handlers may wait for each other's open connections.
             .setting("shared_wait_timeout_ms", 2_000);
         if is_slow {
             let suppressions = workspace_root().join("ext/tests/valgrind.supp");
@@ -442,7 +446,7 @@ impl Place {
                 .setting("blocking_call_ms", 0)
                 .setting("stall_timeout_ms", 0);
         }
-        // Nothing where the package it needs is missing.
+        // `None` if the package is not installed.
         let smtp = Service::smtp();
         if let Some(smtp) = &smtp {
             builder = builder.env("SMTP_PORT", smtp.port.to_string());
@@ -502,13 +506,14 @@ impl Place {
                 return Err(format!("{answer:?} of\n{}", handler.text));
             }
         }
-        match self.server.worker_pids() == pid {
-            true => Ok(()),
-            false => Err("the worker has ended".into()),
+        if self.server.worker_pids() == pid {
+            Ok(())
+        } else {
+            Err("the worker has ended".into())
         }
     }
 
-    /// When nothing runs any more.
+    /// Returns the resources once no handler runs.
     fn rest(&self) -> Rest {
         let end = Instant::now() + deadline();
         loop {
@@ -526,7 +531,7 @@ impl Place {
         }
     }
 
-    /// What memcheck has found in frames of ours.
+    /// Returns memcheck's reports about frames of Fermata.
     fn reports(&self) -> String {
         let mut reports = String::new();
         for entry in std::fs::read_dir(self.server.directory().path()).expect("a folder") {
@@ -551,7 +556,7 @@ impl Place {
     }
 }
 
-/// The same with fewer handlers, as long as it fails.
+/// Returns the program with fewer handlers that still fails.
 fn shrink(place: &Place, mut program: Vec<Handler>, mut why: String) -> (Vec<Handler>, String) {
     let mut at = 0;
     while at < program.len() && program.len() > 1 {
@@ -568,7 +573,7 @@ fn shrink(place: &Place, mut program: Vec<Handler>, mut why: String) -> (Vec<Han
     (program, why)
 }
 
-/// What has been run before leaves nothing behind when it is run again.
+/// Runs programs again and checks that nothing leaks.
 fn run_again(place: &Place, programs: &[Vec<Handler>]) {
     let mut before = None;
     for round in 0..AGAIN_BEFORE + AGAIN {

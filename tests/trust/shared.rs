@@ -1,5 +1,5 @@
-//! One object of a library in plain PHP for all handlers, as the container of a framework has it: they queue for its
-//! connection, and nobody's conversation is continued by another.
+//! One library object written in plain PHP, shared by all handlers as in a framework's container.
+//! Handlers queue for its connection, and none continues another's conversation.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -16,9 +16,9 @@ use super::{MANY, ask, text};
 /// Sender, recipient and text of a mail.
 type Mail = (String, String, String);
 
-/// A mail server that takes its time for each reply.
+/// A mail server that delays each reply.
 struct MailServer {
-    /// Where it listens, with ":25" at the end.
+    /// The address, with ":25" at the end.
     name: PathBuf,
     mails: Arc<Mutex<Vec<Mail>>>,
     _directory: Directory,
@@ -132,7 +132,7 @@ fn a_transaction_that_a_library_in_plain_php_has_left_open_reaches_nobody() {
         .start();
     assert_eq!(text(&server, "/predis/1"), "1");
     assert_eq!(text(&server, "/predis-leave"), "left");
-    // The library finds out that its connection is gone and opens another.
+    // The library notices that its connection is closed and opens another one.
     assert_eq!(
         ask(&server, "/predis-get?key=left")
             .read_response()
@@ -152,7 +152,8 @@ fn many_handlers_share_one_transport_of_mails() {
     let mail = MailServer::start();
     let server = fixture("shared").workers(1).env("SMTP", &mail.name).start();
     for what in ["mail", "pool-mail"] {
-        // The first opens the connection, which the library does not do for several at a time.
+        // The first request opens the connection, because the library does not support concurrent
+        // opening.
         assert_eq!(text(&server, &format!("/{what}/first")), "first");
         assert_eq!(
             mail.mails

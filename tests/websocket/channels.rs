@@ -1,4 +1,5 @@
-//! Channels: what is published reaches WebSockets and event streams alike, but not its sender; who comes back gets what it missed.
+//! Channels: published messages reach WebSockets and event streams alike, but not their sender;
+//! clients that reconnect receive the missed ones.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::{open, start};
 fn joined(server: &fermata_testkit::Server, path: &str) -> Socket {
     let mut socket = open(server, path);
     loop {
-        // What is replayed may come before or after the program's own greeting.
+        // Replayed messages may arrive before or after the application's greeting.
         if socket.next_text() == "joined" {
             return socket;
         }
@@ -78,6 +79,43 @@ fn a_socket_that_comes_back_gets_what_was_missed() {
     }
     assert_eq!(got[0], (second.into(), "say \"second\"".into()));
     assert_eq!(got[1], (third.into(), "third".into()));
+}
+
+/// Returns true if a text is an envelope whose field has this value.
+fn has(text: &str, field: &str, value: &str) -> bool {
+    serde_json::from_str::<Value>(text).is_ok_and(|it| it[field] == value)
+}
+
+#[test]
+fn reports_a_gap_to_a_socket_whose_id_is_none() {
+    let server = start();
+    let valid = publish(&server, "log", "before");
+    let (epoch, number) = valid.rsplit_once('-').expect("an id is EPOCH-NUMBER");
+    for id in [
+        "x".to_owned(),
+        "-".to_owned(),
+        "18446744073709551616".to_owned(),
+        // 2^64 in base 36.
+        format!("{epoch}-3w5e11264sgsg"),
+        format!("3w5e11264sgsg-{number}"),
+        format!("{epoch}-0{number}"),
+        format!("{valid}%00"),
+        "%FF%FE".to_owned(),
+        "9".repeat(4_000),
+    ] {
+        let mut socket = open(&server, &format!("/rooms/log?format=json&since={id}"));
+        let mut texts: Vec<String> = Vec::new();
+        // Messages of the handler itself may arrive before or after it.
+        while texts.len() < 2 && !texts.iter().any(|text| has(text, "event", "gap")) {
+            texts.push(socket.next_text());
+        }
+        assert!(
+            texts.iter().any(|text| has(text, "event", "gap")),
+            "{id}: {texts:?}"
+        );
+        publish(&server, "log", "live");
+        while !has(&socket.next_text(), "data", "live") {}
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The closing handshake, from both sides, and ends without one.
+//! The closing handshake, from both sides, and closes without it.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn a_client_closes() {
         (Vec::new(), None, "closed 1005 []"),
     ] {
         let mut socket = open(&server, "/echo");
-        // What follows a close is not looked at.
+        // Frames after a close frame are ignored.
         socket
             .connection()
             .send([frame(CLOSE, &payload), frame(TEXT, b"late")].concat());
@@ -115,7 +115,7 @@ fn a_silent_client_does_not_keep_a_server_from_stopping() {
     let mut socket = open(&server, "/echo");
     server.signal(Signal::Terminate);
     assert_eq!(socket.next_frame().close_code(), Some(1001));
-    // No answer.
+    // The client does not reply.
     assert!(server.wait_exit().success());
     assert!(socket.try_next(Duration::from_secs(1)).is_some());
 }

@@ -1,4 +1,4 @@
-//! permessage-deflate: what is agreed on, and messages compressed by another implementation.
+//! permessage-deflate: its negotiation, and messages compressed by another implementation.
 
 use fermata_testkit::Server;
 use fermata_testkit::websocket::{BINARY, PING, PONG, RSV1, Socket, TEXT};
@@ -49,7 +49,7 @@ impl Client {
         out
     }
 
-    /// The next message, and whether it was compressed.
+    /// Returns the next message, and true if it was compressed.
     #[track_caller]
     fn next(&mut self) -> (Vec<u8>, bool) {
         let frame = self.socket.next_frame();
@@ -113,7 +113,7 @@ fn large_messages_and_every_window() {
             _ => offer.clone(),
         };
         let mut client = Client::open(&server, "/takeover", &offer, Some(&expected));
-        // Inflating with the window that was agreed on shows that no larger one is used.
+        // Decompressing with the negotiated window shows that the server uses no larger one.
         client.decompress = Decompress::new_with_window_bits(false, bits);
         for seed in 0u32..4 {
             let message: Vec<u8> = (0..100_000u32)
@@ -195,7 +195,7 @@ fn what_is_no_compressed_message_is_refused() {
     for (first, payload, code) in [
         (TEXT | RSV1, &b"\x06"[..], 1007),
         (TEXT | RSV1, b"never deflated", 1007),
-        // A stored block with a byte that is no UTF-8.
+        // A stored block with a byte that is not UTF-8.
         (TEXT | RSV1, b"\x00\x01\x00\xfe\xff\xff\x00", 1007),
         (0x80 | RSV1, b"", 1002),
         (PING | RSV1, b"", 1002),

@@ -1,4 +1,4 @@
-//! Messages: sizes, fragments, any split of the bytes, and what breaks the protocol.
+//! Messages: sizes, fragments, any split of the bytes, and protocol violations.
 
 use fermata_testkit::Random;
 use fermata_testkit::websocket::{BINARY, PING, PONG, RSV1, TEXT, frame};

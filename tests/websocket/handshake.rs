@@ -1,4 +1,4 @@
-//! Opening: what is accepted, what is refused, and how slowly it may come.
+//! The handshake: accepted and rejected requests, and slow ones.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use fermata_tests::fixture;
 
 use crate::{open, start};
 
-/// The answer to the usual handshake with `from` replaced by `to`.
+/// Returns the response to a handshake with `from` replaced by `to`.
 #[track_caller]
 fn refused(path: &str, from: &str, to: &str) -> Response {
     let server = start();
@@ -145,7 +145,8 @@ fn a_dripping_handshake_ends_at_its_time_out() {
     let mut slow = server.connect();
     let bytes = request("/echo", &[]).into_bytes();
     let mut sent = 0;
-    // A byte at a time, until the server has enough: the whole would take longer than any deadline of a test.
+    // One byte at a time until the server responds; sending everything would take longer than any
+    // deadline of a test.
     while !slow.has_news(Duration::from_millis(150)) {
         assert!(sent < bytes.len(), "the server takes all the time there is");
         let _ = slow.try_send(&bytes[sent..=sent]);

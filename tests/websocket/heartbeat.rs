@@ -1,4 +1,4 @@
-//! Pings to the client, and clients that have silently gone.
+//! Pings to the client, and clients that disappear silently.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Clients that mean harm: memory stays bounded and the others are served.
+//! Malicious clients: memory stays bounded and other clients are served.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use fermata_tests::fixture;
 
 use crate::{open, start, worker_memory};
 
-/// A client whose receive buffer is small, so that the server feels soon that it does not read.
+/// Returns a client with a small receive buffer, so that the server soon detects that it does not
+/// read.
 fn slow(server: &fermata_testkit::Server, path: &str) -> Socket {
     let target = Target {
         address: server.address(),
@@ -25,7 +26,7 @@ fn a_flood_of_pings_is_answered_within_bounds() {
     let before = worker_memory(&server);
     let mut flooder = slow(&server, "/echo");
     let flood = frame(PING, &[b'x'; 125]).repeat(100_000);
-    // It reads nothing, so the server stops reading it at some point.
+    // The client reads nothing, so at some point the server stops reading from it.
     let sending = flooder.connection().send_in_background(flood);
     for _ in 0..100 {
         other.text("served");
@@ -33,7 +34,7 @@ fn a_flood_of_pings_is_answered_within_bounds() {
     }
     let grown = worker_memory(&server).saturating_sub(before);
     assert!(grown < 8 << 20, "{grown} bytes for a flood of pings");
-    // Once it reads, the last ping at least is answered.
+    // When the client reads, it receives at least one pong.
     assert_eq!(flooder.next_frame().first, PONG);
     while !sending.is_finished() {
         let _ = flooder.try_next(Duration::from_millis(20));
@@ -61,7 +62,7 @@ fn a_client_that_never_reads_while_10_000_messages_are_published() {
         grown < 16 << 20,
         "{grown} bytes for one client that does not read"
     );
-    // It is closed, or told at most what the bounds allow.
+    // It is closed, or receives at most as much as the limits allow.
     let mut got = 0;
     while let Some(Item::Frame(frame)) = lazy.try_next(Duration::from_secs(5)) {
         got += frame.payload.len();
@@ -78,10 +79,10 @@ fn queue_policies() {
         .workers(1)
         .setting("write_timeout_ms", 1000)
         .start();
-    // More than kernel and queue take.
+    // More than kernel and queue can hold.
     let burst = "burst 200 65536";
 
-    // Who reads after all gets what was queued, and is told why there is no more.
+    // A client that finally reads receives the queued messages and the reason for the close.
     let mut closed = slow(&server, "/does/close");
     closed.text(burst);
     server.log().wait_for(0, "refused at");
@@ -90,7 +91,7 @@ fn queue_policies() {
         got += 1;
     }
     assert!(got > 0 && got < 200, "{got}");
-    // Who does not is given up.
+    // A client that never reads is disconnected.
     let from = server.log().len();
     let mut deaf = slow(&server, "/does/close");
     deaf.text(burst);
@@ -104,7 +105,7 @@ fn queue_policies() {
 
     let mut dropped = slow(&server, "/does/drop-oldest");
     dropped.text(burst);
-    // Whatever was dropped, order holds and the newest arrive.
+    // Whatever was dropped, order is kept and the newest messages arrive.
     let mut last = None;
     while last != Some(199) {
         let text = dropped.next_text();
@@ -121,7 +122,7 @@ fn queue_policies() {
 fn half_open_peers_are_given_up() {
     let server = start();
     let mut gone: Vec<_> = (0..200).map(|_| open(&server, "/watched")).collect();
-    // Nobody answers a ping. All are closed from the server's side, and the last one was told.
+    // No client responds to pings. The server closes all of them, including the last one.
     wait_until("all are closed", || {
         let closed = server.log().text().matches("closed 1006").count();
         (closed == 200).then_some(())

@@ -1,6 +1,8 @@
-//! Clients that people use, unmodified, against the real server: messages of all sizes, subprotocols, compression and a close.
+//! Unmodified client libraries against the real server: messages of all sizes, subprotocols,
+//! compression and a close.
 //!
-//! They are installed from their registries into `target/`, once. A client whose tools are not on this machine is skipped, and says so.
+//! They are installed from their registries into `target/`, once. A client whose tools are missing
+//! on this machine is skipped with a message.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,10 +15,10 @@ use serde_json::{Value, json};
 
 use crate::start;
 
-/// Package versions, pinned so that a failure is ours.
+/// Package versions, pinned so that a new release cannot break the test.
 const PYTHON_PACKAGE: &str = "websockets==15.0.1";
 
-/// What a client does about permessage-deflate.
+/// The client's use of permessage-deflate.
 #[derive(PartialEq)]
 enum Compression {
     Offered,
@@ -27,7 +29,7 @@ fn clients() -> PathBuf {
     workspace_root().join("tests/websocket/clients")
 }
 
-/// Without compression, and with it, unless it depends on the client's version whether it compresses.
+/// Checks without compression and with it, unless the client's version decides about compression.
 #[track_caller]
 fn check(start_client: &dyn Fn(&str) -> Command, compression: Compression) {
     let server: Server = start();

@@ -1,4 +1,5 @@
-//! Limits of messages and frames: who goes beyond is closed with 1009, as early as it is certain.
+//! Limits of messages and frames: a client that exceeds them is closed with 1009 as early as
+//! possible.
 
 use fermata_testkit::websocket::{BINARY, RSV1, TEXT, frame, header};
 
@@ -17,7 +18,7 @@ fn a_message_may_reach_its_limit() {
 fn beyond_the_limits_is_1009() {
     let server = start();
     for (what, bytes) in [
-        // Only the header: the payload need not come.
+        // Only the header is sent: the server rejects the message before its payload.
         ("a frame", header(TEXT, 501)),
         ("a first fragment", header(0x02, 501)),
         (
@@ -86,7 +87,7 @@ fn a_compression_bomb_stops_at_the_limit() {
     let mut bomb = Vec::with_capacity(2 << 20);
     let zeros = vec![0; 1 << 20];
     let mut stream = Compress::new(Compression::best(), false);
-    // A gigabyte in a megabyte.
+    // A gigabyte compressed to a megabyte.
     for _ in 0..1000 {
         let done = stream.compress_vec(&zeros, &mut bomb, FlushCompress::None);
         done.expect("compresses");

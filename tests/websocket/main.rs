@@ -1,4 +1,4 @@
-//! WebSockets (RFC 6455, RFC 7692) as clients see them, also clients that mean harm.
+//! WebSockets (RFC 6455, RFC 7692) with ordinary and with malicious clients.
 
 mod channels;
 mod closing;
@@ -14,7 +14,7 @@ use fermata_testkit::Server;
 use fermata_testkit::websocket::Socket;
 use fermata_tests::fixture;
 
-/// A server of one worker.
+/// Starts a server with one worker.
 fn start() -> Server {
     fixture("websocket").workers(1).start()
 }
@@ -24,7 +24,7 @@ fn open(server: &Server, path: &str) -> Socket {
     Socket::open(server.connect(), path)
 }
 
-/// Resident memory of the only worker, without what is shared with others, in bytes.
+/// Returns the resident memory of the only worker in bytes, without shared memory.
 fn worker_memory(server: &Server) -> u64 {
     let pid = server.worker_pids()[&0];
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");

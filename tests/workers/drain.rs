@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: what has begun is finished, then the server ends.
+//! SIGTERM and SIGINT: running requests complete, then the server exits.
 
 use std::time::{Duration, Instant};
 
@@ -6,12 +6,12 @@ use fermata_testkit::sse::{Item, Stream, StreamEnd};
 use fermata_testkit::{Connection, Server, Signal, Target, deadline, wait_until};
 use fermata_tests::fixture;
 
-/// Waits until nobody accepts connections any more: the drain has begun everywhere.
+/// Waits until no process accepts connections, so every worker drains.
 fn wait_draining(server: &Server) {
     wait_until("new connections are refused", || {
         match Connection::try_open(server.address()) {
             Err(_) => Some(()),
-            // A connection in a closing listener's queue is reset instead of served.
+            // A connection in a closing listener's backlog is reset instead of served.
             Ok(mut connection) => connection
                 .try_request("GET", "/pid", &[], b"")
                 .err()
@@ -41,7 +41,7 @@ fn a_request_that_is_still_arriving_is_finished() {
     let mut connection = server.connect();
     assert_eq!(connection.get("/pid").status(), 200);
     connection.send("POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello");
-    // The server has read the first half before it learns of the end.
+    // The server has read the first half before it receives the signal.
     assert!(!connection.has_news(Duration::from_millis(100)));
     server.signal(Signal::Terminate);
     wait_draining(&server);
@@ -89,7 +89,7 @@ fn held_clients_get_a_retry_hint_and_a_clean_end() {
             Item::Retry(ms) => Some(*ms),
             _ => None,
         });
-        // The server may spread the return of its clients, but not far from the setting.
+        // The server may spread the reconnections of its clients, but only close to the setting.
         assert!(
             hint.is_some_and(|ms| (617..=4_936).contains(&ms)),
             "{items:?}"
@@ -129,7 +129,7 @@ fn a_client_that_never_finishes_is_cut_at_the_deadline() {
     assert!(end.is_some());
 }
 
-/// Container runtimes and shells send one to the group and one to the process.
+/// Container runtimes and shells send one signal to the group and one to the process.
 #[test]
 fn two_signals_in_a_row_are_one() {
     let mut server = fixture("hub").start();
@@ -156,7 +156,7 @@ fn a_second_signal_ends_at_once() {
     assert!(!stuck.has_news(Duration::from_millis(100)));
     server.signal(Signal::Terminate);
     wait_draining(&server);
-    // Sooner it would be the same wish twice.
+    // Earlier, it would count as the same signal.
     std::thread::sleep(Duration::from_millis(600));
     let began = Instant::now();
     server.signal(Signal::Terminate);

@@ -1,4 +1,4 @@
-//! Servers that are started as root and whose handlers are another user's.
+//! Servers that start as root and run handlers as another user.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -6,10 +6,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use fermata_testkit::{Server, Signal, is_running, wait_until};
 use fermata_tests::{fixture, publish};
 
-/// A user and group that Debian and most others have.
+/// A user and group that exist on Debian and most other systems.
 const USER: &str = "www-data";
 
-/// Everybody below this process: its children and theirs.
+/// Returns the descendants of a process.
 fn below(pid: u32) -> Vec<u32> {
     let path = format!("/proc/{pid}/task/{pid}/children");
     let text = fs::read_to_string(path).unwrap_or_default();
@@ -19,7 +19,7 @@ fn below(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// The numbers in a line of what the kernel tells of a process.
+/// Returns the numbers in a line of /proc/PID/status.
 fn numbers(pid: u32, what: &str) -> Vec<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(what));
@@ -35,7 +35,7 @@ fn number_of(user: &str) -> Option<u32> {
     line.split(':').nth(2)?.parse().ok()
 }
 
-/// Whether this machine can run these tests.
+/// Returns true if this machine can run these tests.
 fn is_root() -> bool {
     let is_root =
         numbers(std::process::id(), "Uid:").first() == Some(&0) && number_of(USER).is_some();
@@ -47,7 +47,7 @@ fn is_root() -> bool {
 
 #[track_caller]
 fn everybody_below_is(server: &Server, user: u32) {
-    // A process is the user's a moment after its fork.
+    // A process changes its user a moment after its fork.
     let pids = wait_until("everybody has become the user", || {
         let pids = below(server.pid());
         let are_all = pids.iter().all(|pid| numbers(*pid, "Uid:") == [user; 4]);
@@ -73,7 +73,7 @@ fn handlers_run_as_the_user_that_was_asked_for_and_the_master_stays_root() {
     let socket = server.control();
     let socket = fs::metadata(socket.trim_start_matches("unix:")).expect("it is there");
     assert_eq!(socket.uid(), user, "its programs publish");
-    // Also those that come later.
+    // The same applies to workers that start later.
     let pids = server.worker_pids();
     assert!(fermata_testkit::send_signal(pids[&0], Signal::Kill));
     server.wait_replaced(0, pids[&0]);
@@ -83,7 +83,7 @@ fn handlers_run_as_the_user_that_was_asked_for_and_the_master_stays_root() {
             .all(|pid| numbers(*pid, "Uid:") == [user; 4])
             .then_some(())
     });
-    assert!(!server.log().contains("handlers run as root"));
+    assert!(!server.log().contains("workers run as root"));
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn root_gives_nobody_a_file_through_a_link_in_place_of_the_log() {
     let (secret, path) = (folder.join("secret"), logs.join("access.log"));
     fs::write(&secret, "root's").expect("it is ours");
     let server = builder.setting("access_log", path.display()).start();
-    // What a handler could do, before its log is opened anew and before a worker is replaced.
+    // A handler could do this before the log is reopened and before a worker is replaced.
     fs::remove_file(&path).expect("it is there");
     std::os::unix::fs::symlink(&secret, &path).expect("a link");
     server.signal(Signal::User1);
@@ -162,7 +162,7 @@ fn root_is_warned_and_wrong_names_are_refused() {
         return;
     }
     let server = fixture("hub").start();
-    server.log().wait_for(0, "handlers run as root");
+    server.log().wait_for(0, "workers run as root");
     let exited = fixture("hub")
         .setting("user", "nobody-has-this-name")
         .start_refused();
@@ -172,5 +172,5 @@ fn root_is_warned_and_wrong_names_are_refused() {
     let exited = fixture("hub").setting("group", USER).start_refused();
     exited
         .log
-        .wait_for(0, "group: it says nothing without user");
+        .wait_for(0, "group: cannot change the group without a user");
 }

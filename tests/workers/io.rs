@@ -1,8 +1,8 @@
-//! The kernel interface of the event loop, and what happens where one is forbidden.
+//! The kernel interface of the event loop, and the fallback if it is forbidden.
 
 use fermata_tests::fixture;
 
-/// Runs what follows under a seccomp filter of the kind containers have: `io_uring_setup` (425 on every
+/// Runs a command under a seccomp filter like those of containers: `io_uring_setup` (425 on every
 /// architecture) fails with EPERM.
 const FORBIDDEN: &str = r#"
 use POSIX ();

@@ -1,4 +1,4 @@
-//! Fair share: connections and requests spread evenly over the workers.
+//! Fairness: connections and requests spread evenly over the workers.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -7,16 +7,16 @@ use fermata_testkit::{Connection, Server, Signal, Target, send_signal, wait_unti
 use fermata_tests::{fixture, stats};
 use serde_json::Value;
 
-/// Clients of seed 004.
+/// Number of clients of seed 004.
 const CLIENTS: usize = 100;
 
-/// Requests of each of them.
+/// Number of requests per client.
 const REQUESTS: usize = 20;
 
-/// Enough that chance stays 4.8 standard deviations below the bound.
+/// Large enough that random deviation stays 4.8 standard deviations below the bound.
 const SHORT_CONNECTIONS: usize = 16_000;
 
-/// A figure of every worker.
+/// Returns a metric per worker.
 fn per_worker(server: &Server, path: &str) -> Vec<u64> {
     let figures = stats(server);
     let workers = figures["workers"].as_array().expect("a list of workers");
@@ -27,7 +27,7 @@ fn per_worker(server: &Server, path: &str) -> Vec<u64> {
         .collect()
 }
 
-/// The figure of every worker when all together have reached `total`.
+/// Returns the metric per worker once the sum has reached `total`.
 fn when_reached(server: &Server, path: &str, total: u64) -> Vec<u64> {
     wait_until(&format!("{path} adds up to {total}"), || {
         let figures = per_worker(server, path);
@@ -36,7 +36,7 @@ fn when_reached(server: &Server, path: &str, total: u64) -> Vec<u64> {
     })
 }
 
-/// The busiest has at most 1.1 times the mean.
+/// Asserts that the busiest worker has at most 1.1 times the mean.
 #[track_caller]
 fn assert_fair(what: &str, figures: &[u64]) {
     let sum: u64 = figures.iter().sum();
@@ -96,7 +96,7 @@ fn clients_that_come_at_once_are_shared_as_well() {
     for connection in &mut connections {
         assert_eq!(connection.read_response().status(), 200);
     }
-    // The next request is answered wherever the connection is now.
+    // The next request is served wherever the connection is now.
     for connection in &mut connections {
         assert_eq!(connection.get("/").status(), 200);
     }
@@ -109,7 +109,8 @@ fn a_connection_per_request_is_shared_and_never_moved() {
     let server = fixture("http").workers(8).control().start();
     for nth in 0..SHORT_CONNECTIONS {
         let [_, _, third, last] = (nth as u32).to_be_bytes();
-        // From one address the kernel gives the same ten thousand ports again, and hands each to the same worker as before.
+        // For one address, the kernel reuses the same ten thousand ports, and assigns each to the
+        // same worker as before.
         let target = Target {
             address: server.address(),
             source: Some(Ipv4Addr::new(127, 1, third, last)),
@@ -139,14 +140,14 @@ fn without_balancing_a_connection_stays_where_it_was_accepted() {
 fn connections_handed_to_a_worker_that_dies_are_answered_by_others() {
     let server = fixture("faults").workers(2).control().start();
     let stopped = server.worker_pids()[&1];
-    // It runs, and takes connections.
+    // It is running and accepts connections.
     drop(server.connect_to(stopped));
     send_signal(stopped, Signal::Stop);
     let mut connections: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();
     for connection in &mut connections {
         connection.send("GET /pid HTTP/1.1\r\nHost: x\r\n\r\n");
     }
-    // Of those that the other worker accepts it hands every second one to the one that stands still.
+    // The other worker passes every second connection to the stopped one.
     wait_until("one worker has answered its clients", || {
         let answered = connections
             .iter_mut()

@@ -1,4 +1,4 @@
-//! Workers that do not answer are noticed, named and replaced, and nobody waits for them for long.
+//! Unresponsive workers are detected, logged and replaced, and no client waits for them for long.
 
 use fermata_testkit::sse::Stream;
 use fermata_testkit::{Signal, is_running, send_signal};
@@ -14,7 +14,7 @@ fn a_stopped_worker_is_replaced_although_it_was_idle() {
     assert!(!is_running(pids[&0]));
     let line = server.log().wait_for(0, "has not answered").text;
     assert!(line.contains("worker 0"), "{line}");
-    assert!(line.contains("outside of handlers"), "{line}");
+    assert!(line.contains("while it runs no handler"), "{line}");
     assert!(line.contains("stopped by a signal or a debugger"), "{line}");
     assert!(line.contains("stall_timeout_ms"), "{line}");
     assert_eq!(server.connect_to(new_pid).get("/pid").status(), 200);
@@ -32,14 +32,14 @@ fn a_handler_that_does_not_return_is_named() {
     let line = server.log().wait_for(0, "has not answered").text;
     assert!(line.contains("in the handler of GET /slow/{ms}"), "{line}");
     victim.expect_end();
-    // Its other clients come back to whom they like and go on.
+    // Its other clients reconnect to any worker and continue.
     held.read_to_end();
     let mut back = Stream::open(server.connect_to(new_pid), "/events", None);
     publish(&server, "news", "on");
     assert_eq!(back.next_event().data, "on");
 }
 
-/// Without hooks: with them a call that would wait there has a bound.
+/// Without hooks; with them, a call that would wait there has a time-out.
 #[test]
 fn a_destructor_that_does_not_return_is_named() {
     let server = fixture("faults").setting("stall_timeout_ms", 2_000).start();
@@ -67,7 +67,7 @@ fn publishers_wait_for_a_stalled_worker_until_it_is_replaced_and_say_for_whom() 
     let mut subscriber = Stream::open(server.connect_to(pids[&1]), "/events", None);
     let mut publisher = server.connect_to(pids[&1]);
     assert!(send_signal(pids[&0], Signal::Stop));
-    // Three rings full: nothing of it is refused, and nothing is lost.
+    // Three times the ring's size: no message is rejected or lost.
     for number in 0..400 {
         let data = format!("{number:08192}");
         assert_eq!(publisher.post("/publish/news", &data).status(), 200);
@@ -89,7 +89,7 @@ fn busy_and_idle_workers_stay() {
     let server = fixture("hub").setting("stall_timeout_ms", 2_000).start();
     let pids = server.worker_pids();
     let mut busy = server.connect_to(pids[&0]);
-    // In all much longer than the time-out, but the loop goes round in between.
+    // Much longer than the time-out in total, but the loop runs in between.
     for _ in 0..30 {
         assert_eq!(busy.get("/slow/100").status(), 200);
     }

@@ -1,4 +1,4 @@
-//! Starting: addresses, ports, settings that are wrong, and the form of the log.
+//! Starting: addresses, ports, invalid settings, and the log format.
 
 use std::net::TcpListener;
 
@@ -6,7 +6,7 @@ use fermata_testkit::{Connection, Signal, free_port};
 use fermata_tests::fixture;
 use serde_json::Value;
 
-/// Tries of a test that needs a port nobody else took meanwhile.
+/// Number of tries of a test that needs a port which no other process takes.
 const PORT_TRIES: usize = 5;
 
 #[test]
@@ -14,7 +14,7 @@ fn the_port_variable_is_respected() {
     for _ in 0..PORT_TRIES {
         let port = free_port();
         let builder = fixture("hub").env("PORT", port.to_string());
-        // The probe shows whether the port is still free; starting on a taken one is the next test.
+        // The probe shows that the port is still free; starting on a used port is the next test.
         if TcpListener::bind(("127.0.0.1", port)).is_err() {
             continue;
         }
@@ -73,7 +73,7 @@ fn two_servers_do_not_share_a_port() {
 fn a_port_is_free_again_when_the_server_has_ended() {
     let mut server = fixture("hub").start();
     let port = server.address().port();
-    // A connection that the server closed first leaves its port in TIME_WAIT.
+    // A connection that the server closes first leaves its port in TIME_WAIT.
     let mut connection = server.connect();
     connection.request("GET", "/pid", &[("Connection", "close")], b"");
     connection.expect_end();

@@ -1,4 +1,4 @@
-//! Workers that die are replaced, and the others do not notice.
+//! Crashed workers are replaced, and clients of other workers are unaffected.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -28,7 +28,7 @@ fn a_killed_worker_is_replaced_and_the_other_serves_on() {
     let mut victim = server.connect_to(pids[&0]);
     assert!(send_signal(pids[&0], Signal::Kill));
     victim.expect_end();
-    // Before, while and after it is replaced.
+    // Before, during and after the replacement.
     let new_pid = thread::scope(|scope| {
         let replaced = scope.spawn(|| server.wait_replaced(0, pids[&0]));
         loop {
@@ -83,7 +83,7 @@ fn a_worker_that_crashes_again_and_again_is_restarted_ever_later() {
     dies_again_and_again(Signal::Abort);
 }
 
-/// As the kernel does to a worker that takes too much memory.
+/// Like the kernel's out-of-memory killer.
 #[test]
 fn a_worker_that_is_killed_again_and_again_is_restarted_ever_later() {
     dies_again_and_again(Signal::Kill);
@@ -140,14 +140,14 @@ fn one_worker_told_to_end_drains_and_is_replaced() {
     assert_eq!(server.worker_pids()[&1], pids[&1]);
 }
 
-/// One that it closed might be sending its next request just then, and would find no answer.
+/// If the worker closed such a connection, the client's next request could be lost.
 #[test]
 fn idle_clients_of_a_worker_that_ends_alone_are_served_by_the_others() {
     for workers in [2, 1] {
         let server = fixture("hub").workers(workers).start();
         let pid = server.worker_pids()[&0];
         let mut idle: Vec<_> = (0..5).map(|_| server.connect_to(pid)).collect();
-        // The kernel gives some of them to that worker.
+        // The kernel assigns some of them to that worker.
         let mut untouched: Vec<_> = (0..12).map(|_| server.connect()).collect();
         assert!(send_signal(pid, Signal::Terminate));
         server.wait_replaced(0, pid);
@@ -190,7 +190,7 @@ fn a_worker_that_blocks_ends_with_its_master_too() {
     wait_until("no worker is left", || {
         (!pids.values().any(|pid| is_running(*pid))).then_some(())
     });
-    // What io_uring still had to do, the kernel ends a little later.
+    // The kernel completes pending io_uring operations a little later.
     wait_until("nobody listens any more", || {
         Connection::try_open(server.address()).err()
     });
@@ -209,12 +209,13 @@ fn a_worker_that_a_signal_ends_is_logged_with_its_handler() {
     assert!(server.log().contains(&line), "{}", server.log().text());
 }
 
-/// A page that ends its worker with every request, and others beside it.
+/// One page crashes its worker with every request, while others are requested.
 #[test]
 fn a_page_that_runs_out_of_memory_again_and_again_costs_nobody_else_anything() {
     let server = fixture("faults").ini("memory_limit=32M").start();
     for round in 0..30 {
-        // Opened before a worker retires, which may be theirs.
+        // These connections are opened before a worker retires, and that worker may have accepted
+        // them.
         let mut waiting: Vec<_> = (0..4).map(|_| server.connect()).collect();
         let mut kept = server.connect();
         assert_eq!(kept.get("/pid").status(), 200, "round {round}");
@@ -227,13 +228,13 @@ fn a_page_that_runs_out_of_memory_again_and_again_costs_nobody_else_anything() {
     assert!(!server.log().contains("is restarted in"));
 }
 
-/// A test that fails elsewhere ends nevertheless.
+/// Maximum number of requests, so that a failing test still ends.
 const ASKED_MAX: usize = 600;
 
-/// Now and then, and as fast as some attack would.
+/// At intervals, and as fast as an attack.
 #[test]
 fn a_page_that_runs_out_of_memory_by_the_clock_costs_nobody_else_anything() {
-    // The kernel of a worker with io_uring may have read a request that nobody can take over when the worker ends.
+    // With io_uring, the kernel may have read a request that no other worker can take over.
     let server = fixture("faults")
         .ini("memory_limit=32M")
         .setting("io", "epoll")
@@ -281,7 +282,7 @@ fn connections_of_the_only_worker_wait_for_its_replacement() {
     }
 }
 
-/// PHP's own functions call the program on the stack of the process, which PHP looks after from 8.3 on.
+/// PHP's own functions call the script on the process stack, which PHP checks from 8.3 on.
 #[test]
 fn endless_recursion_through_functions_of_php_costs_one_worker_at_most() {
     let server = fixture("faults").start();
@@ -306,7 +307,7 @@ fn endless_recursion_through_functions_of_php_costs_one_worker_at_most() {
     }
 }
 
-/// As the first process of a container, the master is the parent of whatever others leave behind.
+/// As the first process of a container, the master adopts orphaned processes.
 #[test]
 fn the_first_process_of_a_container_leaves_no_zombies() {
     let unshare = ["unshare", "--pid", "--fork", "--mount-proc"];

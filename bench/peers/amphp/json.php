@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// Small JSON by a closure on amphp/http-server, with an autoloader in BENCH_AUTOLOAD.
+// Serves a small JSON response from a closure on amphp/http-server. BENCH_AUTOLOAD is the autoloader.
 
 use Amp\Http\Server\{DefaultErrorHandler, Request, RequestHandler\ClosureRequestHandler, Response, SocketHttpServer};
 use Amp\Socket\{BindContext, InternetAddress};
@@ -24,7 +24,7 @@ $server->expose(
 $server->start(new ClosureRequestHandler(static function (Request $request): Response {
     $body = json_encode(['status' => 'OK']);
     return new Response(
-        // Without the length it would be sent in chunks.
+        // Without the length, the body would be chunked.
         headers: ['content-type' => 'application/json', 'content-length' => (string) strlen($body)],
         body: $body,
     );

@@ -1,10 +1,10 @@
-/* The C server of seed 000: accept, read, write, close, one client after the other.
+/* C server of seed 000: accept, read, write, close, one client after another.
  *
- * Beyond the seed it passes a constant message to one held receiver, so that the message row has a floor too:
- * what the system calls alone cost.
+ * Unlike the seed, it also forwards a constant message to one held receiver. This gives the message row a floor as well: the cost
+ * of the system calls.
  *
- * The seed's queue of 5 waiting clients is raised to the system's, because a full queue makes the kernel drop
- * hand-shakes and then the row would measure retransmissions. */
+ * The seed's listen backlog of 5 is raised to the system's maximum: with a full backlog the kernel drops handshakes, and the row
+ * would measure retransmissions. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static char answer[sizeof head + PAGE_BYTES_MAX];
 
 static void die(const char *what) { perror(what); exit(1); }
 
-/* A client that has gone is not an error: the next one is waiting. */
+/* A disconnected client is no error: continue with the next one. */
 static void send_all(int fd, const char *bytes, size_t len)
 {
     if (fd >= 0) (void)!send(fd, bytes, len, MSG_NOSIGNAL);

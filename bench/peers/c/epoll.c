@@ -1,9 +1,9 @@
-/* The floor of the first row: epoll_wait, read, write, and nothing else.
+/* Floor of the first row: only epoll_wait, read and write.
  *
- * It parses no request, knows no time-out, assumes that a read ends at a request's end and that a write is never
- * cut, and sends a constant. Even the date is a constant, so that its answer has as many bytes as the others'.
- * No real server can be this careless; the distance to it is the price of everything a server has to do. */
-#define _GNU_SOURCE /* accept4 */
+ * It parses no request and has no time-out. It assumes that each read ends with a complete request and that no write is partial. It
+ * sends a constant response; a constant date header makes it as long as the other servers' responses. No real server can omit this
+ * much: the difference to this floor is the cost of a server's duties. */
+#define _GNU_SOURCE /* for accept4 */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -44,8 +44,8 @@ static int listen_on(int port)
     return fd;
 }
 
-/* Requests in what was read: every one ends with an empty line. Looking for line ends and then back is a third
- * of the instructions of memmem. */
+/* Counts the requests in the bytes read: each ends with an empty line. Searching for line feeds and comparing the bytes before
+ * them takes a third of memmem's instructions. */
 static size_t count_requests(const char *start, size_t len)
 {
     size_t count = 0;

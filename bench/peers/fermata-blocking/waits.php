@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// `php waits.php PORT WORKERS`: a handler that holds its worker for 50 ms.
+// `php waits.php PORT WORKERS`: a handler that blocks its worker for 50 ms.
 
 use Fermata\{Response, Server};
 

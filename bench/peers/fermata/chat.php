@@ -2,9 +2,8 @@
 
 declare(strict_types=1);
 
-// What the demonstration server of seed 000 does, on Fermata: a page from memory, a message to one user or to
-// all echoed to its sender, one held event stream per browser tab. Messages to users who are offline are the
-// channel's history, so nothing is kept here.
+// The chat server of seed 000 on Fermata. It serves a page from memory, sends a message to one user or to all and echoes
+// it to the sender, and holds one event stream per browser tab. The channel's history stores messages for offline users.
 
 use Fermata\{Channel, Event, Hold, Request, Response, Server};
 

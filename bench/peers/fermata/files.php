@@ -2,8 +2,8 @@
 
 declare(strict_types=1);
 
-// `php files.php PORT WORKERS FOLDER [hooks|file]`: seed 002's script as a handler, with PHP's own file functions, with
-// the same after Runtime::hook(), or with Fermata\File. `/` as in the seed, `/constant` without the loop that makes the text.
+// `php files.php PORT WORKERS FOLDER [hooks|file]`: the script of seed 002 as a handler. It uses PHP's file functions, or with
+// `hooks` the hooked ones, or with `file` Fermata\File. `/` is the script; `/constant` omits the loop that generates the text.
 
 use Fermata\{File, Hook, Response, Runtime, Server};
 

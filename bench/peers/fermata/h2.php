@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// `php h2.php PORT CERTIFICATE KEY`: small JSON by a closure, over HTTP/2 and TLS.
+// `php h2.php PORT CERTIFICATE KEY`: serves a small JSON response from a closure over HTTP/2 and TLS.
 
 use Fermata\{Request, Response, Server, Tls};
 

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// `php h2held.php PORT TLS_PORT CERTIFICATE KEY`: held event streams over HTTP/1.1 and HTTP/2, with and without TLS.
+// `php h2held.php PORT TLS_PORT CERTIFICATE KEY`: holds event streams over HTTP/1.1 and HTTP/2, with and without TLS.
 
 use Fermata\{Channel, Event, Hold, Request, Response, Server, Tls};
 

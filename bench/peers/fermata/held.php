@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// The server of seed 001: a client is told that its stream is open and then held in the channel of its topic.
+// Server of seed 001: sends a first event on each stream, then holds the client in the channel of its topic.
 
 use Fermata\{Channel, Event, Hold, Request, Response, Server, WebSocket};
 use Fermata\WebSocket\Options;
@@ -17,7 +17,7 @@ $server->get('/alive/{topic}', static fn (Request $request): Hold => Hold::sse($
     ->with(new Event('stream open', name: 'message'))
     ->keepAlive(55));
 
-// Some fifty to a channel, as the streams are.
+// About fifty clients per channel, like the streams.
 $server->websocket(
     '/socket/{topic}',
     open: static fn (WebSocket $socket) => $socket->join('group-' . crc32($socket->id()) % 360),

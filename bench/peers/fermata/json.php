@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// `php json.php PORT WORKERS`: small JSON by a closure.
+// `php json.php PORT WORKERS`: serves a small JSON response from a closure.
 
 use Fermata\{Request, Response, Server};
 

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// `php pauses.php PORT WORKERS`: a handler that waits 50 ms for nothing.
+// `php pauses.php PORT WORKERS`: a handler that sleeps 50 ms without blocking its worker.
 
 use Fermata\{Response, Server};
 use function Fermata\delay;

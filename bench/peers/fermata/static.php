@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// The page of seed 000 from its file: `php static.php PORT FOLDER` serves index.html of the folder.
+// `php static.php PORT FOLDER`: serves FOLDER/index.html, the page of seed 000, as a static file.
 
 use Fermata\Server;
 

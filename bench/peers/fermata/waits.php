@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// `php waits.php PORT WORKERS`: a handler that waits 50 ms for an HTTP backend, with PHP's own function and a hook for it.
+// `php waits.php PORT WORKERS`: a handler that waits 50 ms for an HTTP backend, in a hooked PHP function.
 
 use Fermata\{Hook, Response, Runtime, Server};
 

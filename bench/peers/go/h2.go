@@ -1,4 +1,4 @@
-// Small JSON over HTTP/2 and TLS with net/http. Pinned to one core, the runtime sets GOMAXPROCS to 1 by itself.
+// Serves a small JSON response over HTTP/2 and TLS with net/http. Pinned to one core, Go sets GOMAXPROCS to 1.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// The Java server of seed 000: ServerSocket, one client after the other, no threads.
+// Java server of seed 000: a ServerSocket that serves one client after another, without threads.
 
 import java.io.BufferedReader;
 import java.io.BufferedWriter;
@@ -25,7 +25,7 @@ public final class Server {
                 try (Socket client = listener.accept()) {
                     answer(client, head + page);
                 } catch (IOException left) {
-                    // The client went away; the next one is waiting.
+                    // The client has disconnected: continue with the next one.
                 }
             }
         }

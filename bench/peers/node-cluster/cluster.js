@@ -1,5 +1,5 @@
 'use strict';
-// `node cluster.js SCRIPT WORKERS PORT ...`: a script of peers/node in as many processes as there are cores.
+// `node cluster.js SCRIPT WORKERS PORT ...`: runs a script of peers/node in WORKERS processes.
 const cluster = require('node:cluster');
 const path = require('node:path');
 

@@ -1,5 +1,5 @@
 'use strict';
-// Seed 000's second Node server: the page over a bare socket, without HTTP.
+// Second Node server of seed 000: sends the page over a plain socket without parsing HTTP.
 const fs = require('node:fs');
 const net = require('node:net');
 
@@ -9,7 +9,7 @@ const answer = Buffer.from(
 );
 
 net.createServer((socket) => {
-  // Answering only after the request has come: closing over unread bytes would reset the connection.
+  // Respond only after the request has arrived: closing a socket with unread bytes would reset the connection.
   socket.once('data', () => socket.end(answer));
   socket.on('error', () => socket.destroy());
 }).listen(Number(port), '127.0.0.1');

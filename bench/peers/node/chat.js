@@ -1,12 +1,12 @@
 'use strict';
-// The page of seed 000's Node server, and the chat of its PHP server, with Node's own HTTP server.
+// The page of seed 000's Node server and the chat of its PHP server, on Node's HTTP server.
 const fs = require('node:fs');
 const http = require('node:http');
 
 const [port, pageFile] = process.argv.slice(2);
 const page = fs.readFileSync(pageFile, 'utf8');
 const tabs = new Map(); // user -> Set of held responses
-const kept = new Map(); // user -> messages that came while offline
+const kept = new Map(); // user -> messages received while offline
 
 function tell(user, text) {
   for (const tab of tabs.get(user) ?? []) tab.write(`data: ${text}\n\n`);

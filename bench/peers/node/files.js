@@ -1,6 +1,6 @@
 'use strict';
-// `node files.js PORT FOLDER`: the server of seed 002. `/` as there, `/constant` without the loop that makes the text.
-// One thing differs: the seed shares `fname` among its requests, so some read the file of another while it is written.
+// `node files.js PORT FOLDER`: the server of seed 002. `/` is its script; `/constant` omits the loop that generates the text.
+// Unlike the seed, each request has its own `fname`: a shared one lets a request read another's half-written file.
 const fs = require('node:fs');
 const http = require('node:http');
 

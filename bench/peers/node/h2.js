@@ -1,5 +1,5 @@
 'use strict';
-// Small JSON with Node's own HTTP/2 server over TLS; it answers HTTP/1.1 as well.
+// Serves a small JSON response with Node's HTTP/2 server over TLS, which also accepts HTTP/1.1.
 const { readFileSync } = require('node:fs');
 const http2 = require('node:http2');
 

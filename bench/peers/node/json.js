@@ -1,5 +1,5 @@
 'use strict';
-// Small JSON with Node's own HTTP server. The keep-alive time-out is off: no timer and no header for it.
+// Serves a small JSON response with Node's HTTP server. Without a keep-alive time-out there is no timer and no header for it.
 const http = require('node:http');
 
 const server = http.createServer((request, response) => {

@@ -1,5 +1,5 @@
 'use strict';
-// `node pauses.js PORT`: a handler that waits 50 ms for nothing.
+// `node pauses.js PORT`: a handler that sleeps 50 ms.
 const http = require('node:http');
 
 const server = http.createServer((request, response) => {

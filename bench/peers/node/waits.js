@@ -1,5 +1,5 @@
 'use strict';
-// `node waits.js PORT`: a handler that waits for BENCH_BACKEND. Connections to it are kept.
+// `node waits.js PORT`: a handler that waits for BENCH_BACKEND over keep-alive connections.
 const http = require('node:http');
 
 const backend = process.env.BENCH_BACKEND;

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// A held event stream as PHP-FPM has it: the process stays with its client.
+// A held event stream under PHP-FPM, which occupies one process.
 
 header('Content-Type: text/event-stream');
 header('X-Accel-Buffering: no');

@@ -1,6 +1,6 @@
 #!/bin/sh
-# `start.sh PHP-FPM [OPTION...]` starts both programs in the folder of the rendered files. nginx takes this process's place, so a signal to it stops
-# nginx in order; PHP-FPM ends with the process group.
+# `start.sh PHP-FPM [OPTION...]` starts PHP-FPM and nginx in the folder of the rendered files. nginx replaces this process, so a
+# signal to it stops nginx cleanly. PHP-FPM is killed with the process group.
 rm -f fpm.sock
 "$@" --nodaemonize --allow-to-run-as-root --fpm-config "$PWD/fpm.conf" &
 while [ ! -S fpm.sock ]; do

@@ -2,8 +2,8 @@
 
 declare(strict_types=1);
 
-// `php json.php PORT PROCESSES`: every socket is non-blocking, and all are asked in turn for ever. With more than one
-// process each does the same with the clients it has accepted: the prefork server of seed 004.
+// `php json.php PORT PROCESSES`: polls all its non-blocking sockets in turn in an endless loop. With several processes, each polls
+// the clients that it has accepted, like the prefork server of seed 004.
 
 const REQUEST_BYTES_MAX = 16384;
 

@@ -2,9 +2,9 @@
 
 declare(strict_types=1);
 
-// The chat server of seed 000, rewritten with the same steps in the same order so that it costs the same:
-// blocking accept and read inside a stream_select loop, the first 1024 bytes of a request looked at with strpos,
-// a sender's connection shut down without an answer before the message is delivered.
+// The chat server of seed 000, rewritten with the same steps in the same order, so that it costs the same. It accepts
+// and reads with blocking calls in a stream_select loop, searches the first 1024 bytes of a request with strpos, and
+// shuts down a sender's connection without a response before it delivers the message.
 
 $page = file_get_contents($argv[2]);
 $listener = stream_socket_server("tcp://127.0.0.1:{$argv[1]}", $code, $message,
@@ -16,7 +16,7 @@ if ($listener === false) {
 $streams = [$listener]; // the listener, then every held tab
 $owners = [''];         // user of the stream with the same key
 $tabs = [];             // user => list of its streams
-$kept = [];             // user => text that came while offline
+$kept = [];             // user => text received while offline
 
 while (true) {
     $readable = $streams;

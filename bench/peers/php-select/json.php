@@ -2,8 +2,8 @@
 
 declare(strict_types=1);
 
-// The least a PHP script can do for small JSON: stream_select, fread, fwrite. It parses nothing and sends a
-// constant, and stream_select cannot watch more than about a thousand clients.
+// Minimal PHP server for a small JSON response: stream_select, fread, fwrite. It does not parse requests and sends a
+// constant. stream_select supports only about a thousand clients.
 
 const REQUEST_BYTES_MAX = 16384;
 

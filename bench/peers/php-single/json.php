@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// One client after the other: accept, read, write, close. A client that connects and sends nothing blocks all the others.
+// Serves one client after another: accept, read, write, close. A client that connects and sends nothing blocks all others.
 
 const REQUEST_BYTES_MAX = 16384;
 

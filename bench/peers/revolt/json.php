@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// Small JSON on Revolt's loop alone, with an autoloader in BENCH_AUTOLOAD: a callback per readable socket.
+// Serves a small JSON response on Revolt's event loop, with a callback per readable socket. BENCH_AUTOLOAD is the autoloader.
 
 use Revolt\EventLoop;
 

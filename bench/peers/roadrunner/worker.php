@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// `php worker.php AUTOLOAD`: a worker of RoadRunner, without PSR-7, which is its faster form.
+// `php worker.php AUTOLOAD`: a RoadRunner worker without PSR-7, which is faster than one with PSR-7.
 
 use Spiral\RoadRunner\Http\HttpWorker;
 use Spiral\RoadRunner\Worker;

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// `php -d extension=swoole.so json.php PORT WORKERS`: small JSON by a closure, on Swoole or on OpenSwoole.
+// `php -d extension=swoole.so json.php PORT WORKERS`: serves a small JSON response from a closure on Swoole or OpenSwoole.
 
 [$class, $mode] = extension_loaded('openswoole')
     ? [OpenSwoole\Http\Server::class, OpenSwoole\Server::SIMPLE_MODE]
@@ -11,7 +11,7 @@ $server = new $class('127.0.0.1', (int) $argv[1], $mode);
 $server->set([
     'worker_num' => (int) $argv[2],
     'enable_reuse_port' => true,
-    // A coroutine per request would be made for a closure that waits for nothing.
+    // The closure never waits, so a coroutine per request would only add cost.
     'enable_coroutine' => false,
     'http_compression' => false,
     'backlog' => 4096,

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// `php json.php PORT WORKERS FOLDER`: small JSON by a closure on Workerman, with an autoloader in BENCH_AUTOLOAD.
+// `php json.php PORT WORKERS FOLDER`: serves a small JSON response from a closure on Workerman. BENCH_AUTOLOAD is the autoloader.
 
 use Workerman\Connection\TcpConnection;
 use Workerman\Protocols\Http\{Request, Response};
@@ -11,7 +11,7 @@ use Workerman\Worker;
 require getenv('BENCH_AUTOLOAD');
 
 [, $port, $workers, $folder] = $argv;
-// Workerman reads its own commands from there.
+// Workerman reads its command from $argv.
 $argv = $_SERVER['argv'] = [__FILE__, 'start'];
 Worker::$pidFile = "$folder/$port.pid";
 Worker::$logFile = "$folder/workerman.log";

@@ -1,1 +1,1 @@
-"""What `attack.py` is made of: hostile clients, the server they are sent to, and what is looked at meanwhile."""
+"""The suite `attack`: hostile clients, the attacked server, and the checks of its behaviour."""

@@ -1,4 +1,4 @@
-"""Clients of HTTP/2 that send what costs a server more than it costs them, as fast as it is taken, again and again."""
+"""HTTP/2 clients that repeatedly send frames that cost the server more than the client, as fast as the server reads them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ DATA, HEADERS, PRIORITY, RESET, SETTINGS, PING, WINDOW_UPDATE, CONTINUATION = 0,
 END_STREAM, END_HEADERS = 1, 4
 CANCEL = b"\0\0\0\x08"
 HEAD = b"\x82\x86\x84\x01\x01a"
-"""`GET /` of the authority `a`."""
+"""Header block of `GET /` with the authority `a`."""
 TEXT = b"\x82\x86\x04\x05/text\x01\x01a"
-"""A page of 100 kB, for clients that take none of it."""
+"""Header block of a request for a page of 100 kB, for clients whose window stays 0."""
 TIMES = 4_000
-"""Repetitions over one connection: more than any of the rates lets pass at once."""
+"""Number of attacks sent on one connection: more than any rate limit accepts in a burst."""
 ATTACKERS = 4
 READ_BYTES = 1 << 16
 WAIT_S = 0.2
@@ -28,10 +28,10 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 OPENING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0) + frame(HEADERS, END_HEADERS, 1, HEAD)
-"""With a request whose body goes on."""
+"""Connection preface with SETTINGS, and a request whose body has not ended."""
 
 Attack = Callable[[int], bytes]
-"""Makes what is sent of the number of a stream."""
+"""Returns the frames to send for a stream id."""
 
 WHOLE = END_HEADERS | END_STREAM
 CLOSED: dict[str, Attack] = {
@@ -46,31 +46,31 @@ CLOSED: dict[str, Attack] = {
     "unknown_frames": lambda _: frame(0xFA, 0, 0),
     "continuations": lambda id: frame(HEADERS, 0, id, HEAD) if id == 3 else frame(CONTINUATION, 0, 3, b"\0\1a\1b"),
 }
-"""Each ends its connection, and is counted under its name."""
+"""Attacks for which the server closes the connection. It counts each under this name."""
 
 CRUMB = b"\x40\x06cookie\x7f\x21" + b"c" * 160
-"""Put into the table, to be named by a byte each time."""
+"""Header field that is added to the HPACK table; afterwards one byte refers to it."""
 OPEN: dict[str, Attack] = {
     "header bomb": lambda id: frame(HEADERS, WHOLE, id, HEAD + CRUMB + b"\xbe" * 4_000),
     "shut windows": lambda id: frame(HEADERS, WHOLE, id, TEXT) if id < 2 * STREAMS else b"",
 }
-"""These are answered, or not taken, and their connections may stay."""
+"""Attacks for which the server may keep the connection open."""
 
 ATTACKS = CLOSED | OPEN
 
 
 def wire(name: str) -> bytes:
-    """Everything that one connection sends."""
+    """Returns all bytes that one connection sends."""
     shut = frame(SETTINGS, 0, 0, b"\0\4\0\0\0\0") if name == "shut windows" else b""
     return OPENING + shut + b"".join(ATTACKS[name](3 + 2 * time) for time in range(TIMES))
 
 
 class Flood:
-    """Attackers that come back when their connections are closed."""
+    """Attackers that reconnect when the server closes their connections."""
 
     def __init__(self, name: str, port: int) -> None:
         self.ended = 0
-        """Connections that the server has closed."""
+        """Number of connections that the server has closed."""
         self._wire, self._port = wire(name), port
         self._over = threading.Event()
         self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(ATTACKERS)]
@@ -80,7 +80,7 @@ class Flood:
             one.start()
 
     def stop(self) -> int:
-        """Returns how many connections the server has closed."""
+        """Stops the attackers and returns the number of connections that the server closed."""
         self._over.set()
         for one in self._threads:
             one.join()
@@ -88,7 +88,7 @@ class Flood:
 
     def _run(self) -> None:
         while not self._over.is_set():
-            # One that is refused or reset comes back like one that is closed.
+            # After a refused or reset connection, the attacker also reconnects.
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=20) as one:
                 one.setblocking(False)
                 self._attack(one)

@@ -1,4 +1,4 @@
-"""Clients that only take places, in processes of their own: a process may have only so many descriptors."""
+"""Clients that only occupy connections. They run in separate processes because of the limit of descriptors per process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TIMEOUT_S = 20.0
 
 
 class Holders:
-    """So many connections that have each asked for a page; `counts` says what they were answered."""
+    """`count` connections, each of which has requested a page. `counts` has the number of each outcome, see `answer`."""
 
     def __init__(self, port: int, count: int) -> None:
         self.counts: Counter[str] = Counter()
@@ -24,11 +24,11 @@ class Holders:
             process = fork.Process(target=_hold, args=(port, min(PER_PROCESS, count - first), theirs), daemon=True)
             process.start()
             self._processes.append((process, ours))
-            # One after the other: who is refused is then known to be who came last.
+            # Start processes one after another, so that refused clients are always the latest.
             self.counts.update(ours.recv())
 
     def leave(self, count: int) -> None:
-        """So many of those that came first leave."""
+        """Closes the first `count` connections."""
         _, pipe = self._processes[0]
         pipe.send(count)
         pipe.recv()
@@ -41,7 +41,7 @@ class Holders:
 
 
 def ask(port: int, timeout_s: float = TIMEOUT_S) -> tuple[socket.socket, str]:
-    """A connection that has asked for `/`, and the status of the answer, or what came instead."""
+    """Connects and requests `/`. Returns the connection and the status; "waits" after a timeout, "closed" after a close."""
     one = socket.socket()
     one.settimeout(timeout_s)
     try:
@@ -55,7 +55,7 @@ def ask(port: int, timeout_s: float = TIMEOUT_S) -> tuple[socket.socket, str]:
 
 
 def answer(one: socket.socket) -> str:
-    """The status of an answer that may come without a question."""
+    """Returns the status of the next response, also if no request was sent; "waits" or "closed" without a response."""
     try:
         head = one.recv(4096)
     except TimeoutError:

@@ -1,8 +1,8 @@
-"""`make attack`: what hostile clients, a full disk and too few descriptors do to a server, and to its other clients.
+"""`make attack`: measures how hostile clients, a full disk and too few descriptors affect a server and its other clients.
 
-A thousand clients with slow headers, slow bodies and slow reading, more clients than descriptors, uploads and logs on
-a full disk, resets at every byte, and the workers' memory over a million requests. The result is written to
-bench/runs/<date>-<host>/; the exit code is 1 when anything that has to be true is not.
+The parts: a thousand clients with slow headers, slow bodies and slow reading; more clients than descriptors; uploads and
+logs on a full disk; resets at every byte; HTTP/2 floods; memory of the workers over a million requests. The result is
+written to bench/runs/<date>-<host>/. Exits with status 1 if a check fails.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .parts import PARTS, QUICK, Part, Size
 from .report import markdown, passed
 
 CONNECTIONS = 60_000
-"""Both ends of all that are open at a time, at most."""
+"""Maximum number of simultaneously open connections, both ends counted."""
 
 
 def main() -> int:

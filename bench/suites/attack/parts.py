@@ -1,4 +1,4 @@
-"""The parts of a run: each starts a server, does something hostile to it, and says what has to be true afterwards."""
+"""The parts of a run. Each starts a server, attacks it and checks its state afterwards."""
 
 from __future__ import annotations
 
@@ -28,46 +28,46 @@ SCRIPT = Path(__file__).with_name("server.php")
 P99_MS_MAX = 50.0
 WAIT_S_MAX = 60.0
 LOAD_S_MAX = 300
-"""For a number of requests: far longer than they take."""
+"""Time limit of a load with a fixed number of requests, far above its usual duration."""
 SLOW_BYTES_MAX = {"slow header": 8_000, "slow body": 10_000, "slow reader": 70_000}
-"""Private memory that a slow client may cost. Measured: 4.4 kB (a buffer of 4 KiB and the connection), 4.9 kB, and for
-readers what the kernel has not taken of 100 kB, a piece of a stream or a file. Twice that is a second buffer."""
+"""Maximum private memory per slow client. Measured: 4.4 kB (a buffer of 4 KiB and the connection), 4.9 kB, and for readers
+the part of 100 kB, of a stream chunk or of a file chunk that the kernel has not accepted. Double that is a second buffer."""
 SLOW_BASE_BYTES_MAX = {"slow header": 256 << 10, "slow body": 256 << 10, "slow reader": 4 << 20}
-"""What a worker needs for the first of them, times two: for streams PHP's heap grows by a chunk of 2 MiB."""
+"""Maximum one-time growth of both workers, caused by the first slow clients. For streams, PHP's heap grows by a chunk of 2 MiB."""
 FLAT_BYTES_MAX = 128 << 10
-"""By which the memory of both workers may have grown at the end of the million requests: a byte in every sixth of them.
-Measured: 0 to 45 kB."""
+"""Maximum growth of both workers' private memory in the million-request part after its warm-up: one byte per six
+requests. Measured: 0 to 45 kB."""
 FLAT_QUICK_BYTES_MAX = 256 << 10
-"""The same of the quick run: 80 bytes for each of its requests. Measured: three pages."""
+"""Maximum growth in the quick run: 80 bytes per request. Measured: three pages."""
 FLOOD_REQUESTS = 20_000
-"""Whose lines fill the disk of a megabyte several times."""
+"""Number of requests whose log lines fill the disk of a megabyte several times."""
 SPARE = 128
-"""Descriptors that Fermata keeps from clients."""
+"""Number of descriptors that Fermata reserves for purposes other than client connections."""
 FILE_BYTES = 8_000_000
 FORM_TYPE = "multipart/form-data; boundary=B"
 
 
 def temporary_files(folder: Path) -> list[Path]:
-    """What is left of uploads, apart from the locks that tell that a server runs."""
+    """Returns the files left by uploads, without the lock files of running servers."""
     return [path for path in folder.iterdir() if not path.name.endswith("-lock")]
 
 
 @dataclass
 class Size:
-    """How much of everything. The quick run has less."""
+    """Sizes and durations of the parts. The quick run has smaller ones."""
 
     clients: int = 1_000
     attack_s: float = 30
     time_out_ms: int = 10_000
     rate: int = 200
-    """Requests per second of the normal client, over a connection each."""
+    """Requests per second of the normal client, each over a separate connection."""
     descriptors: int = 20_000
     uploads: int = 40
     byte_step: int = 1
     rounds: int = 20
     slices: int = 20
     slice_requests: int = 25_000
-    """Of each kind: with keep-alive, and with a connection per request."""
+    """Requests per slice of each kind: with keep-alive, and with a connection per request."""
 
 
 QUICK = Size(
@@ -78,7 +78,7 @@ QUICK = Size(
 
 @dataclass
 class Part:
-    """What one part has found."""
+    """Results of one part."""
 
     name: str
     figures: dict[str, Any] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Part:
 
 @contextmanager
 def serving(part: Part, workers: int, behind: Sequence[str] = (), **environment: str) -> Iterator[Server]:
-    """A server whose workers must be the same at the end, with a folder for files and uploads."""
+    """Runs a server with folders for files and uploads. Checks at the end that no worker was replaced."""
     with tempfile.TemporaryDirectory(prefix="fermata-attack-") as folder:
         (assets := Path(folder, "assets")).mkdir()
         (uploads := Path(folder, "uploads")).mkdir()
@@ -113,7 +113,7 @@ def serving(part: Part, workers: int, behind: Sequence[str] = (), **environment:
 
 
 def slow(kind: str, size: Size, is_quick: bool) -> Part:
-    """Many slow clients, and a normal one beside them."""
+    """Runs many slow clients, and a normal client at the same time."""
     part = Part(kind)
     limits = ("FERMATA_HEADER_TIMEOUT_MS", "FERMATA_BODY_TIMEOUT_MS", "FERMATA_WRITE_TIMEOUT_MS")
     with serving(part, 2, **dict.fromkeys(limits, str(size.time_out_ms))) as server:
@@ -149,10 +149,10 @@ def slow(kind: str, size: Size, is_quick: bool) -> Part:
 
 
 def descriptors(size: Size) -> Part:
-    """More clients than a worker has descriptors for."""
+    """Connects more clients than a worker has descriptors."""
     part = Part("descriptors")
     limit, places = size.descriptors, size.descriptors - SPARE
-    # So many connections that descriptors are what there is too little of.
+    # A connection limit so high that descriptors run out first.
     settings = {"FERMATA_CONNECTIONS_MAX": "1000000", "FERMATA_BODY_MEMORY_BYTES_MAX": "4k"}
     with serving(part, 1, ["prlimit", f"--nofile={limit}:{limit}"], **settings) as server:
         inside, _ = holders.ask(server.port)
@@ -175,7 +175,7 @@ def descriptors(size: Size) -> Part:
 
 
 def disk_full(size: Size) -> Part:
-    """Uploads, large bodies and the access log on a disk of a megabyte, which only the server sees."""
+    """Sends uploads and large bodies and fills the access log, on a disk of a megabyte mounted only for the server."""
     part = Part("disk full")
     probe = ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"]
     if subprocess.run(probe, capture_output=True, check=False).returncode != 0:
@@ -208,7 +208,7 @@ def disk_full(size: Size) -> Part:
             uploading.start()
             beside = normal(server, size, size.attack_s / 3)
             uploading.join()
-            # Until the log has taken what the uploads have left.
+            # Send requests until the access log has filled the space that the uploads left.
             flood = finish(load(server, "/", FLOOD_REQUESTS, keeps_alive=True))
             is_empty = eventually(lambda: not temporary_files(seen.joinpath("uploads")))
             seen.joinpath("access.log").unlink()
@@ -232,7 +232,7 @@ def disk_full(size: Size) -> Part:
 
 
 def client_resets(size: Size, is_quick: bool) -> Part:
-    """Connections that are reset wherever they can be."""
+    """Resets connections at every point of requests and responses."""
     part = Part("resets")
     with serving(part, 2, FERMATA_BODY_MEMORY_BYTES_MAX="4k") as server:
         running = requests(server.url("/"), size.rate, size.attack_s / 3)
@@ -248,7 +248,7 @@ def client_resets(size: Size, is_quick: bool) -> Part:
 
 
 def http2_floods(size: Size, is_quick: bool) -> Part:
-    """Frames of HTTP/2 without work in them, as fast as they are taken, and a normal client beside each kind."""
+    """Runs each HTTP/2 flood, and a normal client at the same time."""
     part = Part("floods")
     seconds = size.attack_s / 3
     with serving(part, 2) as server:
@@ -281,7 +281,7 @@ def http2_floods(size: Size, is_quick: bool) -> Part:
 
 
 def million(size: Size, is_quick: bool) -> Part:
-    """Requests by the million, and the workers' memory after each slice of them."""
+    """Sends a million requests in slices, and measures the workers' memory after each slice."""
     part = Part("memory")
     samples = []
     with serving(part, 2) as server:
@@ -297,7 +297,7 @@ def million(size: Size, is_quick: bool) -> Part:
             used = process.memory(server.worker_pids())
             samples.append({"requests": answered, "pss": used.pss, "private": used.private, "rss": used.rss})
         part.commands += [" ".join(one.args[:-3]) for one in together]
-    # What a worker needs for good it has after the first quarter.
+    # By the first fifth of the samples, a worker has allocated its permanent memory.
     warm, last = samples[len(samples) // 5], samples[-1]
     growth = last["private"] - warm["private"]
     part.figures |= {"samples": samples, "warm": warm, "last": last, "growth": growth}
@@ -320,7 +320,7 @@ PARTS: dict[str, Callable[[Size, bool], Part]] = {
 
 
 def normal(server: Server, size: Size, seconds: float, meanwhile: Callable[[], None] = lambda: None) -> dict[str, Any]:
-    """What a client sees that asks for a page on schedule."""
+    """Runs the normal client, which requests a page at a fixed rate, and returns its figures."""
     running = requests(server.url("/"), size.rate, seconds)
     ended = threading.Event()
 
@@ -338,7 +338,7 @@ def normal(server: Server, size: Size, seconds: float, meanwhile: Callable[[], N
 
 
 def load(server: Server, path: str, count: int, *, keeps_alive: bool, body: str = "") -> subprocess.Popen[bytes]:
-    """So many requests, as fast as they are answered."""
+    """Starts a load of `count` requests over 16 connections, without a rate limit."""
     command = [str(FERMATA), "load", "http", server.url(path), "--connections", "16", "--requests", str(count)]
     command += ["--duration", f"{LOAD_S_MAX}s"]
     command += [] if keeps_alive else ["--no-keep-alive"]
@@ -352,20 +352,20 @@ def finish(running: subprocess.Popen[bytes]) -> dict[str, Any]:
 
 
 def figures(result: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a run of `fermata load http` is kept."""
+    """Returns the stored part of a result of `fermata load http`."""
     counters = result["counters"]
     faults = sum(error["count"] for error in result["errors"]) + (not result["passed"])
     return {"responses": counters["responses"], "faults": faults, "latency_us": result["latency_us"]}
 
 
 def form(file_bytes: int) -> bytes:
-    """The body of a form with one file."""
+    """Returns the body of a form with one file."""
     head = b'--B\r\nContent-Disposition: form-data; name="f"; filename="x"\r\n\r\n'
     return head + bytes(file_bytes) + b"\r\n--B--\r\n"
 
 
 def memory(server: Server) -> int:
-    """Private memory of the workers."""
+    """Returns the private memory of the workers."""
     return process.memory(server.worker_pids()).private
 
 
@@ -377,7 +377,7 @@ def stats(server: Server) -> dict[str, Any]:
 
 
 def connections(server: Server) -> int:
-    """Public ones that are open."""
+    """Returns the number of open connections, without control connections."""
     return sum(number for kind, number in stats(server)["connections"].items() if kind != "control")
 
 

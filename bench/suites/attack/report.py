@@ -1,4 +1,4 @@
-"""What a run of `attack.py` has shown, as a page."""
+"""Writes the report of the suite `attack`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .parts import Part, Size
 
 
 def passed(parts: Sequence[Part], wanted: int) -> bool:
-    """Every part was run, or skipped for a reason, and all that has to be true is."""
+    """Returns true if every part was run or skipped for a reason, and all checks passed."""
     complete = len(parts) == wanted and all(part.verdicts or part.skipped for part in parts)
     return complete and all(is_true for part in parts for _, is_true in part.verdicts)
 

@@ -1,4 +1,4 @@
-"""Clients that reset their connection: after every byte of a request, and after some bytes of an answer."""
+"""Clients that reset their connection after each byte of a request, or after some bytes of a response."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 import struct
 
 RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER of no time: closing sends a reset."""
+"""SO_LINGER with a timeout of 0: close() sends a reset."""
 FORM = (
     b'--B\r\nContent-Disposition: form-data; name="t"\r\n\r\ntext\r\n'
     b'--B\r\nContent-Disposition: form-data; name="f"; filename="x"\r\n\r\ncontent\r\n--B--\r\n'
@@ -19,7 +19,7 @@ REQUESTS = {
     "upload": b"POST /upload HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=B\r\n"
     b"Content-Length: %d\r\n\r\n%s" % (len(FORM), FORM),
     "pipelined": b"GET /text HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
-    # A handshake, a masked frame "hi", and half a second one.
+    # A handshake, a masked frame "hi", and half of a second frame.
     "WebSocket": b"GET /echo HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     b"\x81\x82\0\0\0\0hi\x82\xfe\x01\0\0\0\0\0half",
@@ -29,7 +29,7 @@ POINTS = (0, 1, 15, 16, 17, 50, 100, 150, 200, 300, 1_000, 5_000, 20_000, 70_000
 
 
 def at_every_byte(port: int, step: int) -> dict[str, int]:
-    """Resets each request after every `step`th byte, at once and when the server has had the time to read it."""
+    """Resets each request after every `step`th byte, once immediately and once after the server has read the bytes."""
     resets = {}
     for name, wire in REQUESTS.items():
         lengths = range(0, len(wire) + 1, step)
@@ -45,7 +45,7 @@ def at_every_byte(port: int, step: int) -> dict[str, int]:
 
 
 def in_answers(port: int, rounds: int) -> dict[str, int]:
-    """Resets while an answer is on its way, after some bytes of it."""
+    """Resets connections after some bytes of a response."""
     for path in ANSWERS:
         for _ in range(rounds):
             for point in POINTS:
@@ -62,7 +62,7 @@ def in_answers(port: int, rounds: int) -> dict[str, int]:
 
 
 def page(port: int) -> int:
-    """The status of a page over a connection of its own; 0 without an answer."""
+    """Requests a page over a separate connection and returns the status; 0 without a response."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=20) as one:
         one.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         return int(one.recv(4096)[9:12] or 0)
@@ -70,7 +70,7 @@ def page(port: int) -> int:
 
 
 def post(port: int, path: str, content_type: str, body: bytes) -> int:
-    """The status that a body is answered with, also one that is not taken whole; 0 without an answer."""
+    """Posts a body and returns the status, even if the server did not read the complete body; 0 without a response."""
     head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=20) as one:
         with contextlib.suppress(ConnectionError):

@@ -1,7 +1,7 @@
 <?php
 
 /**
- * What `python3 -m bench attack` attacks: bodies, files, streams, uploads and WebSockets behind two workers.
+ * Target of `python3 -m bench attack`: bodies, files, streams, uploads and WebSockets with two workers.
  *
  *     WORKERS=2 PORT=8080 ASSETS=… php -d extension=build/fermata.so bench/suites/attack/server.php
  */

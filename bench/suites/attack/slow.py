@@ -1,4 +1,4 @@
-"""Clients that are slow on purpose: each sends or takes a little every second, and comes back when it is thrown out."""
+"""Intentionally slow clients. Each sends or reads a few bytes per second, and reconnects when the server closes its connection."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ BODIES = (
 )
 READS = tuple(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode() for path in ("/text", "/stream", "/assets/large.bin"))
 FIRST = {"slow header": (HEAD,), "slow body": BODIES, "slow reader": READS}
-"""What each kind of attacker begins with; neighbours differ."""
+"""First bytes that each kind of client sends. Consecutive clients use different ones."""
 RECEIVE_BYTES = 4096
-"""A small buffer makes the server, and not the kernel, wait for a slow reader."""
+"""Receive buffer of slow readers. It is small, so that data waits in the server and not in the kernel."""
 BYTES_PER_TURN = 16
 SEGMENT_BYTES = 1460
-"""Of a real network. The kernel keeps twenty segments for who takes nothing, and those of the loopback have 64 KiB."""
+"""Segment size of a real network. The kernel queues twenty segments for a client that reads nothing; loopback has 64 KiB each."""
 
 
 class SlowClients(threading.Thread):
-    """So many clients of one kind; runs until `stop`."""
+    """`count` clients of one kind; runs until `stop` is called."""
 
     def __init__(self, kind: str, port: int, count: int, period_s: float) -> None:
         super().__init__(daemon=True)
@@ -35,16 +35,16 @@ class SlowClients(threading.Thread):
         self._end = threading.Event()
         self._sockets: list[socket.socket | None] = [None] * count
         self.counts: Counter[str] = Counter()
-        """Connections opened, bytes exchanged, and how connections ended: by which status, or without a word."""
+        """Numbers of opened connections, exchanged bytes, and ended connections by status, or "closed" or "reset"."""
         self.all_open = threading.Event()
-        """Everybody was connected at least once."""
+        """Set when each client has connected at least once."""
 
     def run(self) -> None:
         while not self._end.is_set():
             begin = time.monotonic()
             for number in range(self._count):
                 self._turn(number)
-                # Evenly over the period: a thousand clients have no common clock.
+                # Spread the sends evenly over the period: real clients do not share a clock.
                 ahead = begin + self._period_s * number / self._count - time.monotonic()
                 if ahead > 0.005 and self.all_open.is_set() and self._end.wait(ahead):
                     break
@@ -55,7 +55,7 @@ class SlowClients(threading.Thread):
                 one.close()
 
     def stop(self) -> dict[str, int]:
-        """All leave at once."""
+        """Closes all connections and returns the counts."""
         self._end.set()
         self.join()
         return dict(self.counts)
@@ -87,7 +87,7 @@ class SlowClients(threading.Thread):
         return one
 
     def _take(self, number: int, one: socket.socket) -> None:
-        # What has arrived before a reset could be read still.
+        # Check for a reset first: recv() would still return bytes that arrived before it.
         if one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self._ended(number, "reset")
             return

@@ -1,9 +1,9 @@
-"""What a record costs a bridge, and a publish its worker, in instructions, for `bench cluster --instructions`: counts that do
-not depend on what else the machine does.
+"""Counts the instructions of a bridge per record and of a worker per publish, for `bench cluster --instructions`. Other load on
+the machine does not affect these counts.
 
-Of a bridge it is what reads and writes the protocol of NATS (crates/cluster/benches/cost.rs); sockets, outbox and ring are not
-there. Of a worker it is everything in its process, from `Channel::publish()` to its reading of the event, once in a cluster and
-once without: what the server publishes more in a second run is what is divided.
+For the bridge, only the reader and writer of the NATS protocol are counted (crates/cluster/benches/cost.rs), without sockets,
+outbox and ring. For the worker, its complete process is counted, from `Channel::publish()` until it reads the event, with and
+without a cluster. A second run publishes twice as many events; the difference is divided by the additional events.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from bench.lib.peers import ROOT
 from bench.suites.cluster.server import log_of, server_of
 
 RECORDS_PER_ROUND = 40 * 256
-"""BATCHES and BATCH there."""
+"""Product of BATCHES and BATCH in cost.rs."""
 ROUNDS = (1, 3)
-"""Begin and end cost the same in both."""
+"""Rounds of the two runs. Their difference excludes the cost of start and exit."""
 PUBLISHES = 20_000
-"""Of a worker in the first run; twice as many in the second."""
+"""Events that a worker publishes in the first run; the second run publishes twice as many."""
 TASKS = 100
-"""That publish at the same time, where they do."""
+"""Number of tasks in modes with concurrent publishes."""
 MODES = {
     "local": ("ack: local", 1),
     "cluster": (f"ack: cluster, {TASKS} tasks", TASKS),
     "cluster-one": ("ack: cluster, one after the other", 1),
 }
-"""By their names: what they are called, and how many tasks publish."""
+"""Title and number of publishing tasks of each mode, by name."""
 
 
 def per_record() -> int:
@@ -58,7 +58,7 @@ def count(program: str, rounds: int) -> int:
 
 
 def per_publish() -> list[dict[str, object]]:
-    """A row for each way to publish: instructions of the worker with a cluster and without."""
+    """Returns a row for each mode: instructions of the worker per publish, with and without a cluster."""
     rows = []
     with tempfile.TemporaryDirectory() as directory, log_of("nats", directory) as cluster:
         for name, (title, tasks) in MODES.items():
@@ -73,7 +73,7 @@ def worker(mode: str, tasks: int, cluster: str) -> int:
 
 
 def worker_total(mode: str, tasks: int, cluster: str, count: int) -> int:
-    """All that the one worker of a server has run."""
+    """Returns the number of instructions that the only worker of a server has executed."""
     ack = mode.partition("-")[0]
     with tempfile.TemporaryDirectory() as directory:
         tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={directory}/out.%p"]

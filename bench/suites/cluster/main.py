@@ -1,8 +1,8 @@
-"""A cluster on this machine: how many events a server publishes in a second, and what its bridge costs for each; with
-`--nodes`, how long events take between three servers, and what clients of a killed one see.
+"""Measures a cluster on this machine: events published per second, and processor time of the bridge per event. `--nodes`
+measures the latency of events between three servers, and the effect of a killed server on its clients.
 
-The log, the servers and their bridges share the machine, so a rate is a lower bound and a time an upper one; a bridge's
-processor time is its own. An event goes through the bridge twice: to the log, and from it to the ring.
+The log, the servers and their bridges share the machine, so rates are lower bounds and times are upper bounds. Processor
+time of a bridge excludes other processes. An event passes the bridge twice: to the log, and from the log to the ring.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bench.suites.cluster.server import LOGS, log_of, server_of
 
 
 def publish(address: str, ack: str, options: argparse.Namespace, count: int) -> float:
-    """Seconds in which so many events were published."""
+    """Publishes `count` events and returns the time in seconds."""
     query = f"tasks={options.tasks}&count={count}&ack={ack}&bytes={options.bytes}"
     request = urllib.request.Request(f"{address}/publish?{query}", data=b"", method="POST")
     with urllib.request.urlopen(request, timeout=600) as answer:
@@ -38,7 +38,7 @@ def measure(kind: str, ack: str, options: argparse.Namespace) -> dict[str, objec
         publish(server.address, ack, options, options.tasks * 10)
         before = process.cpu_ns([server.bridge])
         seconds = publish(server.address, ack, options, options.count)
-        # What was not waited for is on its way for a moment.
+        # Include the processor time for events whose acknowledgement was not awaited.
         time.sleep(1.0 if ack == "local" else 0.2)
         cpu_ns = process.cpu_ns([server.bridge]) - before
     return {

@@ -1,9 +1,9 @@
-"""Three servers that share a log, for `bench cluster --nodes`: how long an event takes to clients of another server, and
-what the clients of a server that is killed see.
+"""Runs three servers that share a log, for `bench cluster --nodes`: measures the latency of events to clients of another
+server, and the effect of a killed server on its clients.
 
-Clients of the second part come through nginx, which spreads them over the servers and sends those of a dead one to the
-others; with `--direct` they know the three addresses and go to another server themselves. Each comes back with the id of the
-last event it has.
+In the second part, clients connect through nginx, which distributes them over the servers and routes clients of the killed
+server to the others. With `--direct`, clients know the three addresses and reconnect to another server themselves. A client
+reconnects with the id of its last event.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from bench.suites.crowd.network import network
 
 NODES = 3
 GROUPS = 100
-"""Channels that clients are spread over."""
+"""Number of channels over which clients are distributed."""
 LATENCY_CLIENTS = 300
-"""Three of each channel: what is measured is the way between servers, not a crowd."""
+"""Three clients per channel, because this part measures the path between servers, not fan-out."""
 KILL_AFTER_SECONDS = 3.0
 CONNECT_SECONDS_MAX = 120.0
 RECOVERY_GOAL_SECONDS = 15.0
 LATENCY_GOAL_US = 10_000
 CONNECTS_PER_SECOND_MIN = 1_000
-"""Through nginx, with both ends and the log on the machine: with more clients more time is given to connect."""
+"""Minimum connection rate, through nginx with all processes on one machine. It determines the time limit for many clients."""
 CLIENTS_PER_WORKER = 15_000
-"""When a server is killed: a worker may have 20,000 descriptors here, and SO_REUSEPORT spreads clients by hash."""
+"""Maximum after a server is killed. A worker has 20,000 descriptors, and SO_REUSEPORT distributes clients unevenly, by hash."""
 CONNECTIONS_PER_PROXY = 4_000
-"""Clients of one nginx process: each takes two descriptors."""
+"""Maximum number of clients per nginx process; each client needs two descriptors."""
 CLIENTS_PER_SOURCE = 15_000
-"""Connections of nginx from one address: each server has its own port, which they share the ports of that address to."""
+"""Maximum number of clients per source address of nginx. It keeps nginx below the number of ports of one address."""
 NOT_SEEN = ("lost", "missing", "repeated", "corrupt", "misdirected", "gap_events")
-"""What no client may have seen."""
+"""Counters that must be 0: faults that clients detected."""
 
 
 @contextlib.contextmanager
@@ -63,7 +63,7 @@ def load(arguments: list[str], out: Path) -> subprocess.Popen[bytes]:
 
 
 def latency(log: str, options: argparse.Namespace) -> dict[str, Any]:
-    """The way of events from the server that takes them to clients of another one."""
+    """Measures the latency of events published at one server to clients of another server."""
     with tempfile.TemporaryDirectory() as directory, nodes_of(log, directory) as (first, second, _):
         out = Path(directory, "load.json")
         running = load(
@@ -90,7 +90,7 @@ def latency(log: str, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def loss(log: str, options: argparse.Namespace) -> dict[str, Any]:
-    """One of the three servers is killed with all its processes while clients are held and events are published."""
+    """Kills all processes of one of the three servers while clients are held and events are published."""
     with (
         tempfile.TemporaryDirectory() as directory,
         network(options.clients * 4, own=not options.quick),
@@ -98,7 +98,7 @@ def loss(log: str, options: argparse.Namespace) -> dict[str, Any]:
         front_of(nodes, options, directory) as (front, proxy),
     ):
         out, steps = Path(directory, "load.json"), Path(directory, "steps.jsonl")
-        # Longer than the goal where there are more clients than can come back in that time, so that they are seen to come back.
+        # With more clients than can reconnect within the goal, wait longer, so that their reconnects are observed as well.
         back_seconds = max(RECOVERY_GOAL_SECONDS + 5, options.clients / NODES / CONNECTS_PER_SECOND_MIN)
         hold_seconds = 8 if options.quick else KILL_AFTER_SECONDS + back_seconds
         running = load(
@@ -150,7 +150,7 @@ def loss(log: str, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def workers_for(clients: int) -> int:
-    """Of each server: those that are left take all clients."""
+    """Returns the number of workers per server, such that the remaining servers can hold all clients."""
     return max(1, -(-clients // (NODES - 1) // CLIENTS_PER_WORKER))
 
 
@@ -159,34 +159,34 @@ def connect_seconds(clients: int) -> float:
 
 
 def sources(clients: int) -> str:
-    """nginx's choice of the address that it connects from, as a map by the client's."""
+    """Returns nginx's map from client address to the source address of the connection to a server."""
     count = clients // CLIENTS_PER_SOURCE + 1
     parts = [f"        {100 / count:.2f}% 127.2.0.{number};" for number in range(1, count)]
     return "\n".join([*parts, f"        * 127.2.0.{count};"])
 
 
 def spent_ns(pids: list[int]) -> int:
-    """Processor time of processes and all below them, threads and the kernel's part included."""
+    """Returns the user and system time of processes, their threads and their descendants."""
     return process.cpu_ns([pid for parent in pids for pid in process.tree(parent)])
 
 
 def go_ahead(pids: list[int]) -> None:
-    """Lets the sessions that these processes lead run before those of other programs on the machine, until they end. It takes
-    more than their own niceness, which counts within a session (sched(7), the autogroup feature)."""
+    """Raises the scheduling priority of the sessions that these processes lead. The nice value of a process is not
+    sufficient: it only applies within its session (sched(7), the autogroup feature)."""
     for pid in pids:
         Path(f"/proc/{pid}/autogroup").write_text("-15")
 
 
 def machine_s() -> float:
-    """Processor time that the whole machine has spent: beside the parts, the end of the killed server, the log and whatever else
-    runs."""
+    """Returns the processor time used by the complete machine. In addition to the measured processes it includes the exit of
+    the killed server, the log and all other processes."""
     fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     user, nice, system, _, _, irq, softirq = (int(field) for field in fields[:7])
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
 def wait_open(steps: Path, clients: int, running: subprocess.Popen[bytes], seconds: float) -> None:
-    """Until clients have been missing and all are there again, or for as long as they are held."""
+    """Waits until some clients have disconnected and all are connected again, but at most `seconds` or until `running` exits."""
     deadline, was_missed = time.monotonic() + seconds, False
     while time.monotonic() < deadline and running.poll() is None:
         time.sleep(0.1)
@@ -202,7 +202,7 @@ def faults(result: dict[str, Any]) -> dict[str, int]:
 
 
 def recovered(series: list[dict[str, Any]], clients: int) -> float | None:
-    """Seconds from the first interval in which clients were missing to the one in which all are there again."""
+    """Returns the seconds from the first interval with missing clients until all are connected; None if they never are."""
     full = next((at for at, point in enumerate(series) if point["open"] >= clients), None)
     if full is None:
         return None
@@ -215,7 +215,7 @@ def recovered(series: list[dict[str, Any]], clients: int) -> float | None:
 
 
 def wait_held(steps: Path, clients: int, running: subprocess.Popen[bytes]) -> None:
-    """Until `fermata load` has said that all clients are there."""
+    """Waits until `fermata load` reports that all clients are connected."""
     seconds = connect_seconds(clients)
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and running.poll() is None:
@@ -230,7 +230,7 @@ def wait_held(steps: Path, clients: int, running: subprocess.Popen[bytes]) -> No
 
 @contextlib.contextmanager
 def front_of(nodes: list[Running], options: argparse.Namespace, directory: str) -> Iterator[tuple[list[str], int | None]]:
-    """Where clients connect, and the process of nginx where that is in between."""
+    """Yields the addresses that clients connect to, and the process id of nginx, or None with `--direct`."""
     if options.direct:
         yield [node.address for node in nodes], None
         return
@@ -240,7 +240,7 @@ def front_of(nodes: list[Running], options: argparse.Namespace, directory: str) 
 
 @contextlib.contextmanager
 def proxy_of(nodes: list[Running], clients: int, directory: str) -> Iterator[tuple[str, int]]:
-    """nginx in front of the servers, as docs/cluster.md has it; gives its address and its process."""
+    """Runs nginx in front of the servers, configured as in docs/cluster.md. Yields its address and process id."""
     port = process.free_port()
     servers = "\n".join(
         f"        server {node.address.removeprefix('http://')} max_fails=1 fail_timeout=30s;" for node in nodes
@@ -303,7 +303,7 @@ def show_loss(row: dict[str, Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Both parts with each log; prints what the goals are about."""
+    """Runs both parts with each log, and prints the figures of the goals."""
     rows = []
     for log in options.logs:
         if options.direct:

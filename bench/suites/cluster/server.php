@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// A server of a cluster: publishes by many tasks at once and says how long that took, and holds clients.
+// A server of a cluster: publishes from many concurrent tasks and reports the time this took, and holds clients.
 
 use Fermata\Ack;
 use Fermata\Channel;

@@ -1,4 +1,4 @@
-"""A log of its own and servers that share it, as children of the bench."""
+"""Starts a log and servers that share it, as child processes of the benchmark."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ LOGS = ("nats", "redis")
 class Running:
     address: str
     pid: int
-    """Of the master, which leads a process group of its own."""
+    """Process id of the master, which leads a separate process group."""
     bridge: int
-    """Of the process that talks to the log; 0 without one."""
+    """Process id of the bridge, which is connected to the log; 0 without a bridge."""
     worker: int
-    """Of the first worker."""
+    """Process id of the first worker."""
 
 
 def wait_listening(port: int, child: subprocess.Popen[bytes]) -> None:
-    """Until a child takes connections."""
+    """Waits until a child process accepts connections."""
     deadline = time.monotonic() + READY_SECONDS_MAX
     while time.monotonic() < deadline and child.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
@@ -44,7 +44,7 @@ def wait_listening(port: int, child: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def log_of(kind: str, directory: str) -> Iterator[str]:
-    """A log of its own; gives its address."""
+    """Runs a log and yields its address."""
     port = process.free_port()
     commands = {
         "nats": ["nats-server", "-js", "-a", "127.0.0.1", "-p", str(port), "-sd", directory],
@@ -63,7 +63,7 @@ def log_of(kind: str, directory: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def server_of(cluster: str, directory: str, workers: int = 1, tool: Sequence[str] = ()) -> Iterator[Running]:
-    """A server with so many workers, in a cluster or by itself; `tool` is the beginning of its command."""
+    """Runs a server with `workers` workers, in a cluster if `cluster` is not empty. `tool` prefixes its command."""
     port = process.free_port()
     environment = {
         **os.environ,

@@ -1,7 +1,7 @@
-"""The protocol table of seed 003: what one encode() or decode() costs in PHP, beside ext-websocket.
+"""Measures the time of one encode() or decode() of a WebSocket frame in PHP, compared with other libraries (seed 003).
 
-No server and no socket: each measurement is a fresh PHP process that calls one function many times. In every
-round each codec is measured once, in a random order; the ratio is taken within a round.
+There is no server and no socket: each measurement is a new PHP process that calls one function many times. Every round
+measures each codec once, in random order. Ratios compare values of the same round.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Row:
     title: str
     calls: int
     goal: float
-    """How many times the peer's time a call may take ours: issue 4."""
+    """Maximum time of our call, as a multiple of the peer's time (issue 4)."""
 
 
 ROWS = (
@@ -47,7 +47,7 @@ ROWS = (
 )
 
 Samples = dict[str, dict[str, dict[int, float]]]
-"""Nanoseconds per call by row, codec and round."""
+"""Nanoseconds per call, by row, codec and round."""
 
 
 def main() -> int:
@@ -113,7 +113,7 @@ def measure_all(extensions: dict[str, Path], rounds: int, options: argparse.Name
 
 
 def measure(codec: str, extension: Path, row: Row, calls: int, core: int) -> float:
-    """Nanoseconds per call, from a fresh process without php.ini."""
+    """Returns the nanoseconds per call, measured in a new process without php.ini."""
     pinned = ["taskset", "-c", str(core)] if shutil.which("taskset") else []
     php = [PHP, "-n", "-d", "zend.assertions=-1", "-d", f"extension={extension}"]
     done = subprocess.run(

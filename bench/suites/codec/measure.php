@@ -1,11 +1,11 @@
 <?php
 
 /**
- * Calls one function of one codec many times: `php measure.php LIBRARY ROW CALLS` prints nanoseconds per call.
+ * Measures one function of one codec: `php measure.php LIBRARY ROW CALLS` prints nanoseconds per call.
  *
- * Loop and assignment are part of it, the same for all, and every class is named in the source: a name in a variable is
- * looked up anew at each call, which costs more than some of the calls. The result is checked before anything is
- * measured. Libraries in PHP need objects around the call; those are made once.
+ * The figure includes the loop and the assignment, which are the same for all libraries. Class names are literals in the source: a
+ * name in a variable is looked up at each call, which costs more than some of the calls. The result is checked before the
+ * measurement. Objects that a PHP library needs for the call are created once.
  */
 
 declare(strict_types=1);

@@ -1,7 +1,7 @@
-"""Two figures that never wobble: user instructions and system calls per request, message or delivery.
+"""Counts user instructions and system calls per request, message or delivery: figures with almost no variation.
 
-Both are differences: the server serves N requests in one run and 2 N in another, and what it did more is divided
-by N. Start, first use of everything and shutdown cancel out.
+Both are differences: the server serves N requests in one run and 2 N in another, and the difference is divided by N.
+This excludes the cost of start, warm-up and shutdown.
 """
 
 from __future__ import annotations
@@ -35,55 +35,55 @@ TIMEOUT_SECONDS = 60.0
 SETTLE_SECONDS = 0.1
 TOP_FUNCTIONS = 40
 TIMED = ("sched_yield",)
-"""System calls that depend on how busy the core is: a worker gives way less often where others take long."""
+"""System calls that are not counted because their number depends on other load on the core."""
 POSITIONS = tuple("0123456789+-*")
-"""What a line of cost in a callgrind file begins with."""
+"""First characters of a cost line in a callgrind file."""
 HELD_CLIENTS = 100
 EVENT = b"data: a message of sixty-four bytes, as long as a line in a chat is, more or less.\n\n"
 BACKEND_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(JSON_BODY) + JSON_BODY
 FRAME = b"\x81\xc0" + bytes(4) + EVENT[:64]
-"""A masked text frame of 64 bytes; the mask is zero, which takes as long as any other."""
+"""A masked text frame of 64 bytes. The masking key is zero, which does not change the cost."""
 STATIC_FOLDER = "$out/static"
-"""The folder of a static service."""
+"""Folder of a static service."""
 STATIC_PARENT = "/tmp"
-"""Where it is when it is counted."""
+"""Parent folder of its replacement during a count."""
 OURS = (EXTENSION.name, FERMATA.name)
-"""What a server of ours runs of its own: the extension, or the command."""
+"""Binaries that contain Fermata's own code: the extension and the command."""
 COUNTING_FOLDER = "crates/engine/src/admin/stats/"
-"""Where figures are counted and copied."""
+"""Folder of the code that counts and copies statistics."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A way to send requests that makes the server do exactly the same work every time."""
+    """A sequence of requests for which the server does exactly the same work in each run."""
 
     id: str
     title: str
     service: str
     send: Callable[[Running, int], None]
     requests: int
-    """N of the instruction count; system calls are counted with a tenth."""
+    """Number of requests for the count of instructions. System calls are counted with a tenth of it."""
     message: bool = False
     units: int = 1
-    """What one request is counted as: the deliveries of a publish."""
+    """Number of counted units per request, such as the deliveries of one publish."""
     proxied: bool = False
-    """A server behind it answers, outside the tools that count."""
+    """True if a backend responds, which runs outside of the counting tools."""
 
 
 @dataclass(frozen=True)
 class Counts:
     instructions: float
     own: float
-    """Of them in the extension or the command: not in PHP and the C library, which other machines have in other versions."""
+    """Instructions in the extension or the command. Excludes PHP and the C library, whose versions differ between machines."""
     syscalls: float
-    """Those that did something. One that finds nothing yet depends on how fast the other side is."""
+    """Successful system calls. The number of failed ones, such as EAGAIN, depends on the speed of the client."""
     by_syscall: dict[str, float]
     fruitless: float = 0.0
-    """System calls that found nothing (EAGAIN, as a rule)."""
+    """Failed system calls, usually EAGAIN."""
 
 
 def measure(peer: Peer, case: Case) -> Counts:
-    """Both figures of a case. Raises CannotRun."""
+    """Counts instructions and system calls of a case. Raises CannotRun."""
     few = max(BATCH_CONNECTIONS, case.requests // 10) if case.units == 1 else case.requests
     (calls_once, fruitless_once), (calls_twice, fruitless_twice) = _syscalls(peer, case, few), _syscalls(peer, case, 2 * few)
     fruitless = (fruitless_twice - fruitless_once) / few / case.units
@@ -99,13 +99,13 @@ def measure(peer: Peer, case: Case) -> Counts:
 
 
 def instructions(peer: Peer, case: Case) -> float:
-    """Instructions per request alone. Raises CannotRun."""
+    """Returns only the instructions per request. Raises CannotRun."""
     once, twice = (_instructions(peer, case, runs * case.requests) for runs in (1, 2))
     return (sum(twice.values()) - sum(once.values())) / case.requests
 
 
 def profile(peer: Peer, case: Case) -> list[tuple[float, str]]:
-    """Instructions per request by library and function, the most expensive first."""
+    """Returns the instructions per request by library and by function, the most expensive first."""
     with tempfile.TemporaryDirectory() as folder:
         once = _functions(peer, case, case.requests, Path(folder) / "once")
         twice = _functions(peer, case, 2 * case.requests, Path(folder) / "twice")
@@ -120,14 +120,14 @@ def profile(peer: Peer, case: Case) -> list[tuple[float, str]]:
 
 @dataclass(frozen=True)
 class Counting:
-    """Instructions per request, and those of them that only keep the figures of `fermata stats`."""
+    """Instructions per request, and the part of them that only updates the counters of `fermata stats`."""
 
     instructions: float
     counting: float
 
 
 def counting(peer: Peer, case: Case) -> Counting:
-    """Both figures of a case; what is inlined belongs to the file it was written in."""
+    """Measures both figures of a case. Inlined code is attributed to its source file."""
     with tempfile.TemporaryDirectory() as folder:
         once = _by_file(peer, case, case.requests, Path(folder) / "once")
         twice = _by_file(peer, case, 2 * case.requests, Path(folder) / "twice")
@@ -147,7 +147,7 @@ def tools_missing() -> list[str]:
 
 
 def _instructions(peer: Peer, case: Case, requests: int) -> dict[str, int]:
-    """Instructions of all the server's processes for one run, by library."""
+    """Returns the instructions of all processes of the server in one run, by library."""
     with tempfile.TemporaryDirectory() as folder:
         costs: dict[str, int] = {}
         for file in _callgrind(peer, case, requests, Path(folder)):
@@ -157,20 +157,20 @@ def _instructions(peer: Peer, case: Case, requests: int) -> dict[str, int]:
 
 
 def by_library(lines: Iterable[str]) -> dict[str, int]:
-    """The instructions in a callgrind file by the name of the library they are in."""
+    """Returns the instructions in a callgrind file, by name of the library."""
     names: dict[str, str] = {}
     costs: dict[str, int] = {}
     library, inclusive = "?", False
     for line in lines:
         if line.startswith("ob="):
-            # The full name stands only where a number is used for the first time, here or in a `cob=`.
+            # callgrind writes the full name only at the first use of a number, here or in a `cob=` line.
             library = _named(line[3:], names)
         elif line.startswith("cob="):
             _named(line[4:], names)
         elif line.startswith("calls="):
             inclusive = True
         elif line[:1] in POSITIONS:
-            # What a call cost is in the lines of the function that was called.
+            # Skip the inclusive cost of a call: the lines of the called function contain it.
             if not inclusive:
                 costs[library] = costs.get(library, 0) + int(line.split()[1])
             inclusive = False
@@ -185,7 +185,7 @@ def _named(text: str, names: dict[str, str]) -> str:
 
 
 def _functions(peer: Peer, case: Case, requests: int, folder: Path) -> dict[str, int]:
-    """Instructions by `library: function`. Inlined code is listed without a library: it gets its caller's."""
+    """Returns instructions by `library: function`. Inlined code has no library in callgrind's output; its function's is used."""
     folder.mkdir()
     rows: list[tuple[int, str, str]] = []
     for file in _callgrind(peer, case, requests, folder):
@@ -201,7 +201,7 @@ def _functions(peer: Peer, case: Case, requests: int, folder: Path) -> dict[str,
 
 
 def _by_file(peer: Peer, case: Case, requests: int, folder: Path) -> dict[str, int]:
-    """Instructions by source file, `???` for what has no debug information."""
+    """Returns instructions by source file; `???` for code without debug information."""
     folder.mkdir()
     costs: dict[str, int] = {}
     for file in _callgrind(peer, case, requests, folder):
@@ -235,7 +235,7 @@ def _callgrind(peer: Peer, case: Case, requests: int, folder: Path) -> list[Path
 
 
 def _syscalls(peer: Peer, case: Case, requests: int) -> tuple[dict[str, int], int]:
-    """System calls of all the server's processes for one run: those that did something by name, and the number of others."""
+    """Returns the server's system calls in one run: the successful ones by name, and the number of failed ones."""
     with tempfile.NamedTemporaryFile() as file:
         _serve(peer, case, requests, ["strace", "-f", "-qq", "-c", "-U", "calls,errors,name", "-o", file.name])
         text = Path(file.name).read_text()
@@ -245,7 +245,7 @@ def _syscalls(peer: Peer, case: Case, requests: int) -> tuple[dict[str, int], in
 
 
 def _serve(peer: Peer, case: Case, requests: int, prefix: list[str]) -> None:
-    """Start the server under a tool, send the requests, and end it so that the tool writes its result."""
+    """Starts the server under a tool, sends the requests, and stops the server so that the tool writes its result."""
     with (
         _backend() if case.proxied else nullcontext(),
         static_at_fixed_depth(peer, case) as peer,
@@ -261,10 +261,10 @@ def _serve(peer: Peer, case: Case, requests: int, prefix: list[str]) -> None:
 
 @contextmanager
 def static_at_fixed_depth(peer: Peer, case: Case) -> Iterator[Peer]:
-    """The peer with the page in a folder whose path is as long everywhere.
+    """Yields the peer with its page in a folder whose path has the same depth on every machine.
 
-    valgrind 3.19 has no openat2, and without it the server resolves the whole path of a file, part by part: in a deep
-    checkout that was half as much again.
+    valgrind 3.19 does not support openat2(). Without it the server resolves each component of a file's path; in a deep
+    checkout this added 50 % to the count.
     """
     service = peer.services[case.service]
     if STATIC_FOLDER not in service.start:
@@ -278,7 +278,7 @@ def static_at_fixed_depth(peer: Peer, case: Case) -> Iterator[Peer]:
 
 @contextmanager
 def _backend() -> Iterator[None]:
-    """A server that answers every request on its kept connections with the same bytes; peers find it as `$backend`."""
+    """Runs a server that sends the same response to every request, with keep-alive. Peers get its address as `$backend`."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Answer) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         os.environ[BACKEND] = f"127.0.0.1:{server.server_port:05d}"
@@ -298,7 +298,7 @@ class _Answer(BaseHTTPRequestHandler):
 
 
 def _send(running: Running, case: Case, requests: int) -> None:
-    # A master listens before its workers exist; after an answer they do.
+    # The master listens before its workers exist. A response proves that they do.
     with connect(running.port) as client:
         client.sendall(request("/", running.port))
         client.recv(65536)
@@ -313,7 +313,7 @@ def _send(running: Running, case: Case, requests: int) -> None:
 
 
 def _settle(running: Running) -> None:
-    """Wait until the server has nothing left to do, such as noticing that the clients closed."""
+    """Waits until the server is idle, for example until it has closed the clients' connections."""
     pids, last = running.pids(), -1
     while (now := process.cpu_ns(pids)) != last:
         last = now
@@ -321,7 +321,7 @@ def _settle(running: Running) -> None:
 
 
 def _end(running: Running) -> None:
-    """SIGTERM to the server itself, not to strace, which stands before it; then wait for the tool."""
+    """Sends SIGTERM to the server, not to strace, which is its parent. Then waits until the tool exits."""
     pids = running.pids()
     children = [pid for pid in pids if pid != running.process.pid]
     name = Path(f"/proc/{running.process.pid}/comm").read_text().strip()
@@ -333,11 +333,11 @@ def _end(running: Running) -> None:
         raise CannotRun("the server did not end on SIGTERM") from error
 
 
-# --- how the requests are sent ---
+# --- sending requests ---
 
 
 def sequential(path: str, status: bytes, body: bytes) -> Callable[[Running, int], None]:
-    """One connection, the next request after the answer to the one before."""
+    """Sends requests on one connection, each after the response to the previous one."""
 
     def send(running: Running, requests: int) -> None:
         with connect(running.port) as client:
@@ -349,10 +349,10 @@ def sequential(path: str, status: bytes, body: bytes) -> Callable[[Running, int]
 
 
 def _new_connections(path: str, status: bytes, body: bytes) -> Callable[[Running, int], None]:
-    """A connection per request, ten at a time, as ab makes them: the request is there when the server accepts.
+    """Opens a connection per request, ten at a time like ab. When the server accepts one, its request has already arrived.
 
-    The server is stopped while the ten of before are closed and the next ten come, or chance would decide
-    how much of it one look at the events finds.
+    The server is stopped while the previous ten connections are closed and the next ten are opened. Otherwise the number
+    of events per poll would vary between runs.
     """
 
     def send(running: Running, requests: int) -> None:
@@ -379,9 +379,9 @@ def _new_connections(path: str, status: bytes, body: bytes) -> Callable[[Running
 
 
 def _batched(path: str, status: bytes, body: bytes) -> Callable[[Running, int], None]:
-    """100 connections that are all readable when the server looks: the shape of a busy server.
+    """Makes 100 connections readable before the server polls, as on a busy server.
 
-    The server is stopped while the requests are written, or the number of them it finds at once would be chance.
+    The server is stopped while the requests are written. Otherwise the number of events per poll would vary between runs.
     """
 
     def send(running: Running, requests: int) -> None:
@@ -400,7 +400,7 @@ def _batched(path: str, status: bytes, body: bytes) -> Callable[[Running, int], 
 
 
 def _new_urls(status: bytes, body: bytes) -> Callable[[Running, int], None]:
-    """As `sequential`, with a query never seen before in each request, always as long."""
+    """Like `sequential`, but each request has a new query of constant length."""
 
     def send(running: Running, requests: int) -> None:
         with connect(running.port) as client:
@@ -412,7 +412,7 @@ def _new_urls(status: bytes, body: bytes) -> Callable[[Running, int], None]:
 
 
 def _publish(running: Running, requests: int) -> None:
-    """Events to many held streams of one topic, the next when all have the one before."""
+    """Publishes events to many held streams of one topic, each after all clients have received the previous event."""
     with ExitStack() as stack:
         clients = [stack.enter_context(connect(running.port)) for _ in range(HELD_CLIENTS)]
         for client in clients:
@@ -430,7 +430,7 @@ def _publish(running: Running, requests: int) -> None:
 
 
 def _echo(running: Running, requests: int) -> None:
-    """Messages over one WebSocket, the next when the one before has come back."""
+    """Sends messages over one WebSocket, each after the previous one was echoed."""
     with connect(running.port) as client:
         client.sendall(
             f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{running.port:05d}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -445,7 +445,7 @@ def _echo(running: Running, requests: int) -> None:
 
 
 def _pipelined(path: str, status: bytes, body: bytes) -> Callable[[Running, int], None]:
-    """16 requests in one write, on one connection."""
+    """Sends 16 requests per write on one connection."""
 
     def send(running: Running, requests: int) -> None:
         with connect(running.port) as client:
@@ -463,12 +463,12 @@ def connect(port: int) -> socket.socket:
 
 
 def request(path: str, port: int) -> bytes:
-    """The very bytes wrk sends, with five digits of port always, so that the count does not depend on it."""
+    """Returns the same request that wrk sends. The port always has five digits, so that it does not affect the count."""
     return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port:05d}\r\n\r\n".encode()
 
 
 def read_answers(client: socket.socket, count: int, status: bytes, body: bytes) -> None:
-    """Read exactly `count` answers that end with `body`; raises CannotRun on anything else."""
+    """Reads exactly `count` responses that end with `body`. Raises CannotRun for any other response."""
     got = b""
     while got.count(b"\r\n\r\n") < count or (body and not got.endswith(body)):
         part = client.recv(65536)
@@ -480,7 +480,7 @@ def read_answers(client: socket.socket, count: int, status: bytes, body: bytes) 
 
 
 def _read_until(client: socket.socket, wanted: bytes) -> bytes:
-    """Read until this has come."""
+    """Reads until `wanted` was received. Returns all received bytes."""
     got = b""
     while wanted not in got:
         part = client.recv(65536)
@@ -491,14 +491,14 @@ def _read_until(client: socket.socket, wanted: bytes) -> bytes:
 
 
 def _workers(running: Running) -> list[int]:
-    """The processes that serve, without the tool that watches them."""
+    """Returns the processes that serve requests, without the tool that traces them."""
     return process.leaves(running.process.pid)
 
 
 def _stop(pids: list[int]) -> None:
-    """Stop processes that have nothing left to do.
+    """Waits until processes are idle and stops them.
 
-    They are idle first, because strace stops them at every system call as well, and such a stop looks the same.
+    strace also stops a process at every system call. The state is the same, so the processes must be idle before the stop.
     """
     for pid in pids:
         idle_polls = 0

@@ -1,10 +1,10 @@
-"""User instructions and system calls per request: figures that do not depend on how busy the machine is.
+"""Counts user instructions and system calls per request. Other load on the machine does not affect these figures.
 
-Without options the counts of Fermata are printed. `--check` compares them with counts.json and fails when they
-grew; `--record` writes the file. Instructions depend on compiler and PHP: they are compared where these are those of
-the recording, and else only shown; system calls are compared everywhere. `--profile CASE` names the functions the
-instructions go to. `--counting` shows what keeping the figures of `fermata stats` costs; with `--record` the table
-goes to docs/metrics.md.
+Without options, prints the counts of Fermata. `--check` compares them with counts.json and fails if they grew;
+`--record` writes that file. Instructions are compared only if the compiler and PHP are the recorded ones, because they
+depend on both; otherwise they are only shown. System calls are always compared. `--profile CASE` lists the functions
+that execute the instructions. `--counting` shows the cost of updating the counters of `fermata stats`; with `--record`
+it writes the table into docs/metrics.md.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ METRICS_PAGE = ROOT / "docs" / "metrics.md"
 COUNTING_BEGIN = "<!-- counting: written by `python3 -m bench counts --counting --record` -->\n"
 COUNTING_END = "<!-- end of counting -->\n"
 INSTRUCTIONS_GROWTH_MAX = 0.03
-"""A larger share fails the check: an added allocation is more."""
+"""Maximum growth as a share of the recorded count. One additional allocation exceeds it."""
 PROFILE = "CARGO_PROFILE_RELEASE_"
 COMPARABLE = {
     "own": ("machine", "rustc", "cc", "profile"),
     "instructions": ("machine", "PHP", "rustc", "cc", "profile"),
 }
-"""What has to be as it was at the recording for a figure to be compared."""
+"""Parts of the environment that must equal the recorded ones for a figure to be compared."""
 TRIES_MAX = 3
 FRUITLESS_MAX = 0.5
-"""System calls per request that find nothing."""
+"""Maximum number of failed system calls per request."""
 SYSCALLS_GROWTH_MAX = 0.1
-"""System calls per request; a batch found in two looks instead of one makes a few hundredths."""
+"""Maximum growth of system calls per request. A batch read in two polls instead of one adds a few hundredths."""
 
 
 def main() -> int:
@@ -97,12 +97,12 @@ def main() -> int:
 
 
 def measured(peer: Peer, case: Case, is_check: bool) -> Counts:
-    """The counts of a case; in a check the least of each in a few tries, where the first is above its budget.
+    """Returns the counts of a case. In a check, a case above its budget is measured again, and the minimum counts.
 
-    Whether the loop slept between two requests, and was woken, depends on what else the machine does: that costs calls, and
-    instructions for each turn. What a change adds is in every try."""
+    Other load on the machine affects how often the event loop sleeps and wakes between requests. This adds system calls
+    and instructions to some tries, while the cost of a code change is in every try."""
     counts = measure(peer, case)
-    # check() says what to do where there is no budget.
+    # check() reports a missing budget.
     budget = json.loads(BUDGET.read_text())["cases"].get(case.id) if is_check and BUDGET.exists() else None
     for _ in range(TRIES_MAX - 1):
         if budget is None or not has_grown(counts, budget, ("own", "instructions")):
@@ -115,7 +115,7 @@ def measured(peer: Peer, case: Case, is_check: bool) -> Counts:
 
 
 def has_grown(now: Counts, limit: dict[str, Any], figures: Iterable[str]) -> bool:
-    """Whether it is above its budget by more than is tolerated; instructions are compared where `figures` names them."""
+    """Returns true if a count exceeds its budget by more than the tolerance. Of instructions, only `figures` are compared."""
     is_above = any(getattr(now, figure) > limit[figure] * (1 + INSTRUCTIONS_GROWTH_MAX) for figure in figures)
     return is_above or now.syscalls > limit["syscalls"] + SYSCALLS_GROWTH_MAX or now.fruitless > FRUITLESS_MAX
 
@@ -141,7 +141,7 @@ def fits(peer: Peer, case: Case) -> bool:
 
 
 def check(found: dict[str, Counts], cases: list[str]) -> bool:
-    """Compare with the recorded budget; true when a count grew or has no budget."""
+    """Compares the counts with the recorded budget. Returns true if a count grew or has no budget."""
     if not BUDGET.exists():
         print(f"check: {BUDGET.name} does not exist; write it with --record")
         return True
@@ -154,7 +154,7 @@ def check(found: dict[str, Counts], cases: list[str]) -> bool:
 def judge(
     found: dict[str, Counts], cases: list[str], budget: dict[str, Any], here: dict[str, str]
 ) -> tuple[bool, list[str]]:
-    """Whether anything grew, and a line on every case."""
+    """Returns true if a count grew, and a line for each case."""
     there = budget["recorded_with"]
     figures = [figure for figure, needs in COMPARABLE.items() if all(here[name] == there.get(name) for name in needs)]
     others = [
@@ -189,7 +189,7 @@ def judge(
 
 
 def record(found: dict[str, Counts]) -> None:
-    """Write the budget; cases that were not measured keep theirs."""
+    """Writes the budget. Cases that were not measured are not changed."""
     old = json.loads(BUDGET.read_text())["cases"] if BUDGET.exists() else {}
     new = {
         id: {
@@ -207,7 +207,7 @@ def record(found: dict[str, Counts]) -> None:
 
 
 def environment() -> dict[str, str]:
-    """What a count depends on besides our code."""
+    """Returns the parts of the environment that affect counts: machine, versions of tools, build profile."""
 
     def line(*command: str) -> str:
         try:
@@ -227,7 +227,7 @@ def environment() -> dict[str, str]:
 
 
 def print_counting(peer: Peer, cases: list[str], is_recorded: bool) -> int:
-    """What counting costs, as the table of docs/metrics.md."""
+    """Prints the cost of counting as a table, and writes it into docs/metrics.md if `is_recorded`."""
     made_with = ", ".join(f"{name} {value}" for name, value in environment().items())
     lines = [
         f"`python3 -m bench counts --counting`, user instructions by callgrind; {made_with}.",

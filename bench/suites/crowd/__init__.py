@@ -1,1 +1,1 @@
-"""What `million.py` and `soak.py` are made of: one server, a crowd of held clients, and what both cost."""
+"""Modules of `million.py`, `soak.py` and related suites: a server, many held clients, and the cost of both."""

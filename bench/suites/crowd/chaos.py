@@ -1,9 +1,9 @@
-"""`make chaos`: what a cluster is made of is killed and stopped at random for ten minutes, kept as a run.
+"""`make chaos`: kills and stops the processes of a cluster at random for ten minutes.
 
-It is the test of tests/cluster/chaos.rs with more time, once with each log: NATS, Redis, and three servers of NATS of which one
-fails at a time. What failed how often, how many events were
-acknowledged and read and how many gaps clients were told of is written to bench/runs/<date>-<host>/; the exit code is 1 when
-an event was lost, doubled or out of order.
+It runs the tests of tests/cluster/chaos.rs and tests/cluster/checked.rs for longer, once with each log: NATS; Redis; three NATS
+servers, of which one fails at a time; NATS and Redis whose log is replaced by an older copy or deleted. The result in
+bench/runs/<date>-<host>/ counts injected faults by kind, acknowledged and received events, and gaps. Exits with status 1 if
+an event was lost, duplicated or out of order.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ LOGS = {
     "nats": "chaos::each_event_is_read_once_whatever_is_killed::nats",
     "redis": "chaos::each_event_is_read_once_whatever_is_killed::redis",
     "nats-three": "chaos::each_event_is_read_once_whichever_of_three_servers_of_the_log_fails",
+    "nats-checked": "checked::the_history_of_a_cluster_whose_log_goes_back_has_no_fault::nats",
+    "redis-checked": "checked::the_history_of_a_cluster_whose_log_goes_back_has_no_fault::redis",
 }
-"""The tests by their log."""
+"""Name of the test for each log."""
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""The clients: a run of `fermata load` that is followed while it goes on."""
+"""Runs `fermata load` as the clients, and reads its progress events."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Event = dict[str, Any]
 
 
 class LoadFailed(Exception):
-    """The generator gave no result."""
+    """The load generator wrote no result."""
 
 
 class Clients:
-    """`fermata load hold`, with what it tells while it runs."""
+    """A running `fermata load`. `on_event` receives its progress events."""
 
     def __init__(self, arguments: list[str], on_event: Callable[[Event], None]) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="fermata-crowd-")
@@ -56,11 +56,11 @@ class Clients:
         return process.tree(self.process.pid)
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Until it ends; raises subprocess.TimeoutExpired."""
+        """Waits until it exits. Raises subprocess.TimeoutExpired."""
         self.process.wait(timeout_s)
 
     def result(self) -> dict[str, Any]:
-        """Its JSON, after its end."""
+        """Waits until it exits and returns its JSON result. Raises LoadFailed."""
         self.process.wait()
         self._thread.join(timeout=5)
         try:
@@ -70,20 +70,20 @@ class Clients:
             raise LoadFailed(f"fermata load ended with {self.process.returncode}: {text}") from error
 
     def close(self) -> None:
-        """Ends it, first in order and then by force."""
+        """Stops it with SIGTERM, and after END_SECONDS_MAX with SIGKILL."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
                 self.process.wait(END_SECONDS_MAX)
             except subprocess.TimeoutExpired:
-                # Its processes die with it.
+                # Its child processes are killed with it.
                 self.process.kill()
                 self.process.wait()
         self._folder.cleanup()
 
 
 def requests(url: str, rate: int, seconds: float) -> subprocess.Popen[bytes]:
-    """`GET url` at a rate, a connection per request, in the background; its JSON goes to standard output."""
+    """Starts a load of `GET url` at a fixed rate, with a connection per request. It writes its result to a pipe as JSON."""
     command = [
         *(str(FERMATA), "load", "http", url, "--no-keep-alive", "--connections", "16", "--quiet"),
         *("--rate", str(rate), "--duration", f"{seconds}s", "--json", "/dev/fd/1"),
@@ -92,7 +92,7 @@ def requests(url: str, rate: int, seconds: float) -> subprocess.Popen[bytes]:
 
 
 def requests_result(running: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """What `requests` has measured. Its JSON follows the text for people."""
+    """Returns the result of `requests`. The output contains a text report, followed by JSON."""
     output, _ = running.communicate()
     text = output.decode()
     start = text.find("\n{")

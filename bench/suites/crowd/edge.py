@@ -1,4 +1,4 @@
-"""`fermata edge` in the place of the server: PHP-FPM behind it answers every hold with the script of seed 001."""
+"""Runs `fermata edge` as the server. PHP-FPM behind it responds to every hold with the script of seed 001."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .server import CannotStart, Server
 
 SCRIPT = Path(__file__).with_name("stream.php")
 CHILDREN = 8
-"""Of PHP-FPM. The script waits for nothing, so a few keep all cores busy."""
+"""Number of PHP-FPM's child processes. The script never waits, so a few of them use all cores."""
 BACKLOG = 4096
-"""Requests that may wait for a child: more than clients connect at the same time."""
+"""Maximum number of requests that wait for a child: more than clients that connect simultaneously."""
 START_SECONDS_MAX = 15.0
 POOL = f"""\
 [global]
@@ -44,7 +44,7 @@ BODY = '{"items":[{"channel":"group-{n}","formats":{"http-stream":{"content":"da
 
 
 class Fpm:
-    """A pool of PHP-FPM. Ends with `close`."""
+    """A pool of PHP-FPM. `close` stops it."""
 
     def __init__(self, folder: Path, children: int = CHILDREN) -> None:
         program = shutil.which(f"php-fpm{php_version()}")
@@ -79,10 +79,10 @@ class Fpm:
 
 
 class Edge(Server):
-    """The running edge and its backend. Ends with `close`."""
+    """The running edge and its backend. `close` stops both."""
 
     page = "/stream.php"
-    """Answered by PHP, too: that a parameter is missing."""
+    """A page by PHP: the script reports that a parameter is missing."""
 
     def __init__(self, workers: int) -> None:
         self._own = tempfile.TemporaryDirectory(prefix="fermata-edge-")
@@ -112,7 +112,7 @@ class Edge(Server):
         ]
 
     def answered(self) -> int:
-        """Requests that PHP-FPM has taken, by its own count: each has a connection of its own."""
+        """Returns the number of requests that PHP-FPM has accepted: its counter of connections, one per request."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
             connection.request("GET", "/status.php?json")
@@ -133,7 +133,7 @@ class Edge(Server):
 
 
 def hold_through_edge(part: Part, size: Size) -> None:
-    """A million clients, each held because PHP has said so: connect, sit still with keep-alives, be published to."""
+    """Holds a million clients by GRIP instructions of PHP: they connect, rest with keep-alives, and receive messages."""
     edge = Edge(size.workers_for(size.clients))
     stage = Stage(part, size, edge, size.clients, size.groups)
     part.commands.insert(0, " ".join(edge.fpm.command))
@@ -150,7 +150,7 @@ def hold_through_edge(part: Part, size: Size) -> None:
                 part.figures["php_answers"] = edge.answered() - answered - 1
                 part.figures["php_us_per_hold"] = (process.cpu_ns(edge.fpm.pids()) - php_cpu) / size.clients / 1000
                 part.figures["edge_us_per_hold"] = (process.cpu_ns(edge.pids()) - edge_cpu) / size.clients / 1000
-            # After the resting step: the time-outs of connecting are over.
+            # Measure after the resting step, when time-outs of the connecting phase have expired.
             if name == "memory":
                 held = process.memory(edge.pids())
                 grown = kernel.share(kernel_base, kernel.Kernel.now())

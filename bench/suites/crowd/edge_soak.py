@@ -1,9 +1,9 @@
-"""The soak of `fermata edge`: every kind of held client over real backends, while everything around them changes.
+"""The soak test of `fermata edge`: all kinds of held clients with real backends, while processes, routes and certificates change.
 
-Half of the clients hold event streams and long polls of `server.php`, which tells the edge what is published with ids:
-of these nothing may get lost whatever dies. The others have WebSockets and SockJS sessions whose backend is a script of
-PHP-FPM, by WebSocket over HTTP, and messages from the control port: as long as a connection stands, nothing of it is
-missing. Long polls and SockJS sessions come by TLS, too.
+About two thirds of the clients hold event streams and long polls of `server.php`, which publishes to the edge with event ids.
+These clients must receive every message, whichever process is killed. The others hold WebSockets and SockJS sessions. Their
+backend is a PHP-FPM script with WebSocket over HTTP, and messages come from the control port. They must receive every message
+while their connection is open. Half of the long polls and SockJS sessions use TLS.
 """
 
 from __future__ import annotations
@@ -38,34 +38,34 @@ EDGE_QUICK = Size(
     settle_s=20, sample_every_s=0.5,
 )
 DISTURBANCES = ("reload_routes", "exchange_certificate", "restart_fpm", "restart_php", "kill_php")
-"""Methods of `Front`: what changes or ends beside the workers."""
+"""Methods of `Front` that disturb the run, in addition to killed workers."""
 DISTURBANCES_PER_KILL = 2
-"""How many of them come between two killed workers."""
+"""Number of disturbances between two killed workers."""
 KILLS_MIN = 3.8
-"""Of a run, with the disturbances around them: each kind of these comes at least once."""
+"""Minimum number of kill intervals in a run. With it, each disturbance occurs at least once."""
 SHARES = {"streams": 0.4, "sockets": 0.2, "polls": 0.25, "sockjs": 0.15}
-"""Of the clients."""
+"""Share of the clients of each kind."""
 CONNECT_RATE = 500.0
-"""Long polls and SockJS clients that begin, per second."""
+"""Long poll and SockJS clients that start per second."""
 CHILDREN = 64
-"""Of PHP-FPM: each waits after its answer until the edge has closed the connection, and a starved edge takes its time."""
+"""Number of PHP-FPM's child processes. After a response, a child waits until the edge closes the connection, which can be slow."""
 SCRIPT = Path(__file__).with_name("socket.php")
 POLLS = Path(__file__).with_name("polls.py")
 PEAK_GROWTH_MAX = 0.1
-"""Of the edge's memory from the first half of the run to the second."""
+"""Maximum growth of the edge's peak memory from the first half of the run to the second."""
 END_S_MAX = 120.0
-"""Until nothing is left: idle connections between workers and to backends have their time-outs."""
+"""Time limit for the release of all resources. Idle connections between workers and to backends close after their timeouts."""
 DESCRIPTORS_MORE = 8
-"""A worker that has served may have so many descriptors more than one that has not."""
+"""Maximum number of additional descriptors of a worker after the run, compared with a new worker."""
 SOCKET_BODY = '{"items":[{"channel":"socket-{n}","formats":{"ws-message":{"content":"{message}"}}}]}'
 BACKEND_S_MAX = 20
-"""So long the edge waits for a backend's response; clients count on an end of that."""
+"""Time limit of the edge for a backend's response. Clients rely on it."""
 WRONG = ("lost", "missing", "repeated", "corrupt", "misdirected", "unanswered", "stays")
-"""What must not happen to long polls and SockJS clients."""
+"""Counters of long polls and SockJS clients that must be 0."""
 
 
 class Front(Server):
-    """The edge and its backends. Ends with `close`."""
+    """The edge and its backends. `close` stops them."""
 
     page = "/socket.php"
 
@@ -101,11 +101,11 @@ class Front(Server):
         self.fpm = Fpm(self._at, CHILDREN)
 
     def start_php(self) -> None:
-        """With the history of the one before."""
+        """Starts `server.php` with the history file of the previous process."""
         environment = {
             "FERMATA_GRIP_URL": f"http://127.0.0.1:{self.control_port}?key=soak",
             "FERMATA_HISTORY_PATH": str(self._at / "history"),
-            # So that the edge's kept connections end in the time that the soak waits for it.
+            # Short enough for the edge's idle connections to close before the soak's final check.
             "FERMATA_IDLE_TIMEOUT_MS": "3000",
         }
         self.php = Server(2, CONNECTIONS_MAX, self._groups, environment=environment, port=self.php_port)
@@ -119,11 +119,11 @@ class Front(Server):
         self.start_fpm()
 
     def kill_php(self) -> None:
-        """One of its workers."""
+        """Kills one of the workers of `server.php`."""
         os.kill(self.php.worker_pids()[self._serial % 2], signal.SIGKILL)
 
     def reload_routes(self) -> None:
-        """The same with another name, and one more or less that nobody asks for."""
+        """Writes the same routes with new names, and adds or removes an unused route."""
         self._serial += 1
         fpm = f"fastcgi/{self.fpm.socket},root={self._at},over_http"
         lines = [
@@ -137,7 +137,7 @@ class Front(Server):
         new.rename(self._at / "routes")
 
     def exchange_certificate(self) -> None:
-        """The other one of two; also settings are read again."""
+        """Replaces the certificate by the other one of two, and makes the edge reload its settings."""
         self._serial += 1
         folder = self._at / "certificates"
         folder.mkdir(exist_ok=True)
@@ -149,7 +149,7 @@ class Front(Server):
             self.process.send_signal(signal.SIGHUP)
 
     def left(self) -> dict[str, float]:
-        """What the edge still counts of clients and of what it does for them."""
+        """Returns the edge's metrics of open connections, exchanges and subscriptions that are not 0."""
         connection = http.client.HTTPConnection("127.0.0.1", self.metrics_port, timeout=30)
         try:
             connection.request("GET", "/metrics")
@@ -158,14 +158,14 @@ class Front(Server):
             connection.close()
         names = ("fermata_connections{", "fermata_edge_open{", "fermata_subscriptions{", "fermata_tls_connections{")
         found = (line.rsplit(" ", 1) for line in text.splitlines() if line.startswith(names))
-        # The scrape itself is one, and workers keep connections to each other for a while.
+        # Exclude the scrape's own connection, and connections that workers keep open to each other.
         return {
             name: float(value) for name, value in found
             if float(value) and "control" not in name and "idle_connection" not in name
         }
 
     def descriptors(self) -> int:
-        """Of the worker with most."""
+        """Returns the number of open descriptors of the worker with the most."""
         return max(len(os.listdir(f"/proc/{pid}/fd")) for pid in self.worker_pids())
 
     def close(self) -> None:
@@ -191,7 +191,7 @@ class Front(Server):
 
 
 class Asking:
-    """A process of polls.py."""
+    """A running process of polls.py."""
 
     def __init__(self, **plan: Any) -> None:
         self.command = [sys.executable, str(POLLS), json.dumps(plan)]
@@ -210,7 +210,7 @@ class Asking:
                 self._result = said
 
     def result(self) -> dict[str, Any]:
-        """Has it end."""
+        """Stops it and returns its result."""
         self.process.stdin.close()
         self.process.wait()
         self._thread.join()
@@ -225,17 +225,17 @@ class Asking:
 
 
 class EdgeSoak(Soak):
-    """A run: all kinds of clients at once, and what is done to the edge and its backends."""
+    """A run: all kinds of clients at the same time, and disturbances of the edge and its backends."""
 
     kind = "soak-edge"
     what = "Soak of the edge"
 
     def __init__(self, size: Size, seed: int) -> None:
-        # In a short run, too, everything is disturbed at least once.
+        # Even in a short run each part is disturbed at least once.
         size = dataclasses.replace(size, kill_every_s=min(size.kill_every_s, size.duration_s / KILLS_MIN))
         super().__init__(size, seed)
         self.done: list[tuple[float, str]] = []
-        """What was done beside killing workers."""
+        """Disturbances other than killed workers: time and name of the method."""
         self.rest: dict[str, Any] = {}
 
     def run(self) -> None:
@@ -282,7 +282,7 @@ class EdgeSoak(Soak):
     def verdicts(self, quick: bool) -> list[Verdict]:
         loads, size = self.loads, self.size
         found = []
-        # A client that is away and has no id to resume by misses what is published meanwhile.
+        # A disconnected socket cannot resume and misses events, so incomplete publishes are no fault of the edge.
         away = loads["sockets"] | {"incomplete_publishes": 0}
         for kind, load in (("streams", loads["streams"]), ("sockets", away)):
             wrong = faults(load)
@@ -306,11 +306,11 @@ class EdgeSoak(Soak):
             f"{self.rest['descriptors']} descriptors, {self.rest['descriptors_before']} before)",
             not self.rest["left"] and self.rest["descriptors"] <= self.rest["descriptors_before"] + DESCRIPTORS_MORE,
         ))
-        # In seconds a server does not reach the memory it needs.
+        # A quick run is too short for the memory to become stable.
         return found if quick else [*found, self._flat()]
 
     def _flat(self) -> Verdict:
-        # Workers that are killed begin anew, so that the mean swings by more than a leak would add.
+        # Compare peaks: replaced workers start with little memory, so the mean varies more than a leak would add.
         begin = self.samples[0]["at"]
         held = [sample["pss"] for sample in self.samples if sample["at"] < begin + self.size.duration_s]
         growth = max(held[len(held) // 2 :]) / max(held[: len(held) // 2]) - 1
@@ -370,7 +370,7 @@ class EdgeSoak(Soak):
             begun.set()
 
     def _disturb(self, front: Front, clients: Clients) -> None:
-        """In turns, and in a new order each time, until the run has but one more such time to recover in."""
+        """Kills workers and disturbs backends in turns, in random order. Stops half a kill interval before the end of the run."""
         begin = time.monotonic()
         every_s = self.size.kill_every_s / (DISTURBANCES_PER_KILL + 1)
         turn, waiting = 1, []

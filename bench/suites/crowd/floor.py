@@ -1,9 +1,9 @@
-"""`python3 -m bench floor`: what the kernel alone costs for held clients, and what share of it Fermata's price is.
+"""`python3 -m bench floor`: compares Fermata's cost of held clients with the cost of the system calls only (the floor).
 
-`load/floor.c` accepts connections, answers them and sends to them by system calls and nothing else, in one `send` or one
-`writev` per connection. Each round starts every server anew in a random order, fills it with the same clients of
-`fermata load hold`, and publishes to all of them. Ratios are taken within a round: 1.0 is the floor, 0.9 costs a ninth more.
-What it found is printed and written to bench/runs/<date>-<host>/.
+The server `load/floor.c` accepts connections, responds and sends with system calls and no other work, with one `send` or one
+`writev` per connection. Each round starts every server again in random order, connects the same clients with
+`fermata load hold`, and publishes to all of them. Ratios compare values of the same round: 1.0 equals the floor, and 0.9
+is a ninth above it. The results are printed and written to bench/runs/<date>-<host>/.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from .server import CannotStart, Server
 
 ROWS = ("fermata", "floor send", "floor writev")
 VERSION = 1
-"""Of the raw file; raised when a field changes its meaning."""
+"""Version of the raw file's format. It is raised when the meaning of a field changes."""
 FIGURES = {
     "connect_us": ("processor of the server per client that connects and is held, µs", 0.8),
     "connect_wall_us": ("time per client while all connect, both ends on the machine, µs", 0.8),
     "delivery_us": ("processor of the server per delivery of one message, µs", 0.9),
     "last_byte_ms": ("one message to all: last byte, median of the round, ms", 0.9),
 }
-"""What is compared, and the share of the floor that is aimed at."""
+"""Description of each compared figure, and the goal for its ratio floor ÷ Fermata."""
 
 
 class Floor(Server):
@@ -47,13 +47,13 @@ class Floor(Server):
 
 
 def measure(row: str, size: Size) -> Part:
-    """Clients connect, are in peace, and get what is published."""
+    """Connects clients, lets them rest, and publishes messages to them."""
     part = Part(row)
     clients, workers = size.broadcast_clients, size.workers_for(size.broadcast_clients)
     server = server_for(size, clients, 1) if row == "fermata" else Floor(workers, row.removeprefix("floor "))
     stage = Stage(part, size, server, clients, 1)
     try:
-        # The floor has one group.
+        # The floor server has only one group.
         stage.warm_up(groups=1)
         before = process.cpu_ns(stage.pids)
 
@@ -76,7 +76,7 @@ def measure(row: str, size: Size) -> Part:
 
 
 def markdown(rounds: list[dict[str, Part]], facts: dict[str, str], clients: int, started: datetime) -> str:
-    """A table: each figure of each row, and the floor's share in Fermata's."""
+    """Returns a table of the figures of each row, with the ratio floor ÷ Fermata."""
     out = [
         f"# The floor of {clients:,} held clients, {started:%Y-%m-%d %H:%M} UTC",
         "",

@@ -1,8 +1,8 @@
-"""What the kernel holds for connections, by the difference of two readings.
+"""Measures the kernel's memory for connections, as the difference of two readings.
 
-Both ends of every connection are on this machine, so the kernel's memory is that of servers and clients together. It
-is divided by kind of object: a socket, its file and its place in an epoll set are the same on both ends, so each end
-has half; the table of bound ports (`tcp_bind2_bucket`) grows by clients' ports alone.
+Both ends of every connection are on this machine, so the kernel's memory includes the memory of servers and of clients. It
+is divided by kind of object: a socket, its file and its epoll entry are the same on both ends, so half of their memory
+counts for the server. The table of bound ports (`tcp_bind2_bucket`) grows only by the clients' ports.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ CLIENT_ONLY = ("tcp_bind2_bucket", "tcp_bind_bucket")
 
 @dataclass(frozen=True)
 class Kernel:
-    """Bytes, unless the name says otherwise."""
+    """A reading. All values except `sockets_used` are bytes."""
 
     slabs: dict[str, int]
-    """Memory of each kind of object, unused slots of its pages included."""
+    """Memory of each kind of object, including unused slots of its pages."""
     sockets_used: int
     tcp_pages_bytes: int
-    """Buffers of TCP sockets."""
+    """Memory of TCP socket buffers."""
     page_tables: int
     available: int
-    """What the kernel says that new programs could have."""
+    """MemAvailable: memory that new processes can use, as estimated by the kernel."""
 
     @staticmethod
     def now() -> Kernel:
@@ -41,19 +41,19 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Share:
-    """What connections have added, in bytes."""
+    """Memory that connections have added, in bytes."""
 
     both: int
     """Kernel objects and buffers of both ends."""
     server: int
     kinds: dict[str, int]
-    """The largest kinds of objects, both ends."""
+    """Growth of the largest kinds of objects, both ends."""
     available_drop: int
-    """By how much the machine's available memory fell: everything, user memory of both ends included."""
+    """Decrease of the machine's available memory, including user memory of both ends."""
 
 
 def share(before: Kernel, after: Kernel) -> Share:
-    """The server's part of what was added between two readings."""
+    """Returns the growth between two readings, with the server's share."""
     grown = {name: size - before.slabs.get(name, 0) for name, size in after.slabs.items()}
     client_only = sum(grown.get(name, 0) for name in CLIENT_ONLY)
     both = sum(grown.values()) + after.tcp_pages_bytes - before.tcp_pages_bytes
@@ -71,7 +71,7 @@ def available_bytes() -> int:
 
 
 def _slabs() -> dict[str, int]:
-    """Without the right to read it, everything is one kind."""
+    """Returns the memory of each kind of kernel object. Without permission to read slabinfo, all objects count as one kind."""
     try:
         lines = Path("/proc/slabinfo").read_text().splitlines()[2:]
     except PermissionError:

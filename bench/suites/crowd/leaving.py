@@ -1,7 +1,7 @@
-"""`make soak-leaving`: conversations with the edge whose clients leave in every way, for an hour, kept as a run.
+"""`make soak-leaving`: runs exchanges with the edge whose clients disconnect in all ways, for an hour.
 
-It is the property test of tests/edge/leaving.rs with more time. What was played, by kind of conversation, failure of the
-backend and way of leaving, is written to bench/runs/<date>-<host>/; the exit code is 1 when something was left or owed.
+It runs the property test of tests/edge/leaving.rs for longer. The number of exchanges by kind, by failure of the backend and
+by way of disconnecting is written to bench/runs/<date>-<host>/. Exits with status 1 if the edge leaked or missed anything.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def write(name: str, results: Path, started: datetime, facts: dict[str, str], command: str, out: Path | None) -> Path:
-    """One document of what the tests have noted."""
+    """Writes the results of all tests into one document."""
     where = out or folder(started, facts, quick=False)
     where.mkdir(parents=True, exist_ok=True)
     tests = [json.loads(found.read_text()) for found in sorted(results.glob("*.json"))]

@@ -1,9 +1,9 @@
-"""`make bench-million`: a million clients held by one server, with both ends on this machine.
+"""`make bench-million`: measures a million clients held by one server, with both ends on this machine.
 
-It starts a server and as many processes of clients as the descriptor limit asks for, fills it, leaves it in peace,
-publishes to groups and to all, and does the same for one channel of 100,000 clients and for clients with keep-alives.
-With `--server edge` the server is `fermata edge`, and PHP-FPM behind it answers every client.
-What it found is printed beside the goals and written to bench/runs/<date>-<host>/.
+It starts a server and as many client processes as the descriptor limit requires. It connects the clients, lets them rest,
+and publishes to groups and to all. Further parts have one channel of 100,000 clients, and clients with keep-alives.
+With `--server edge` the server is `fermata edge`, and PHP-FPM behind it responds to every client.
+The results are printed with their goals and written to bench/runs/<date>-<host>/.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ QUICK = Size(
 PARTS = {"crowd": hold_a_crowd, "broadcast": broadcast, "keep-alive": keep_alive}
 EDGE_PARTS = {"edge": hold_through_edge}
 EDGE_SECONDS_MAX = 660.0
-"""PHP answers every client, so that filling takes longer."""
+"""Time limit of the run through the edge. PHP responds to every client, so connecting takes longer."""
 
 
 def main() -> int:
@@ -60,7 +60,7 @@ def main() -> int:
         note("in a network namespace of its own" if here.is_own else "in the machine's own network")
         for name in names:
             note(f"part {name}")
-            # What a part has found before it failed is shown, too.
+            # Add the part before it runs, so that the report includes the figures of a failed part.
             parts.append(Part(name))
             try:
                 every[name](parts[-1], size)

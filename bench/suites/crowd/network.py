@@ -1,7 +1,7 @@
-"""A network of its own for a run, so that a million connections touch nobody else's.
+"""Creates a separate network for a run, so that a million connections do not affect other processes.
 
-A network namespace has its own loopback interface, ports, settings and table of connections, and all of it ends with
-the last process in it. What is not per namespace (`tcp_mem`) is set for the time of the run and put back.
+A network namespace has its own loopback interface, ports, settings and connection table. The kernel removes it when its
+last process exits. A setting that is not per namespace (`tcp_mem`) is changed for the run and restored afterwards.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from pathlib import Path
 CLONE_NEWNET = 0x40000000
 SYSCTL = Path("/proc/sys")
 TABLE = "net/ipv4/tcp_child_ehash_entries"
-"""Buckets of the next namespace's table of connections; 0 shares the machine's."""
+"""Setting: number of buckets in the connection table of the next namespace; 0 shares the machine's table."""
 
 
 @dataclass
 class Network:
-    """Where a run takes place, for the report."""
+    """The network of a run, for the report."""
 
     is_own: bool
     settings: dict[str, str] = field(default_factory=dict)
 
 
 def settings() -> dict[str, str]:
-    """What a namespace is given."""
+    """Returns the settings of the namespace."""
     return {
-        # Small messages to mostly idle clients: nothing is gained by pacing, which arms a timer per send.
+        # reno does not pace. Pacing arms a timer per send, and does not help small messages to mostly idle clients.
         "net/ipv4/tcp_congestion_control": "reno",
-        # Every stream is idle between two messages.
+        # Streams are idle between messages, and would otherwise restart with a small congestion window.
         "net/ipv4/tcp_slow_start_after_idle": "0",
-        # A full backlog makes the client's kernel wait a second before it tries again.
+        # With a full backlog, the client's kernel waits a second before it retries.
         "net/core/somaxconn": "4096",
         "net/ipv4/tcp_max_syn_backlog": "8192",
         "net/ipv4/ip_local_port_range": "10240 65000",
@@ -43,18 +43,18 @@ def settings() -> dict[str, str]:
 
 
 def machine_settings(connections: int) -> dict[str, str]:
-    """What holds for the whole machine and is put back: the pages that all sockets may buffer together.
+    """Returns the settings that apply to the complete machine: the maximum memory of all TCP buffers, in pages.
 
     `connections` counts both ends, here and below.
     """
-    # A message waits in each receiver's buffer during a broadcast; 2 KiB each is more than enough.
+    # During a broadcast a message waits in each receiver's buffer; 2 KiB per receiver is ample.
     pages = max(connections * 2048 // os.sysconf("SC_PAGE_SIZE"), 262_144)
     return {"net/ipv4/tcp_mem": f"{pages} {pages * 4 // 3} {pages * 2}"}
 
 
 @contextlib.contextmanager
 def network(connections: int, own: bool = True) -> Iterator[Network]:
-    """Puts this process, and those it starts, into a network of its own; without the rights to do so, into none."""
+    """Moves this process and its future children into a separate network. Without permission, they stay in the host's."""
     home = os.open("/proc/self/ns/net", os.O_RDONLY)
     before: dict[str, str] = {}
     try:
@@ -72,9 +72,9 @@ def network(connections: int, own: bool = True) -> Iterator[Network]:
 
 
 def _enter(connections: int, home: int) -> bool:
-    """Makes a namespace whose table of connections is as large as the machine's would be with more memory."""
+    """Enters a new namespace with a connection table for `connections`. Returns false without permission."""
     former = _read(SYSCTL / TABLE)
-    # An older kernel has no such setting: the namespace then shares the machine's table.
+    # Older kernels lack this setting: the namespace then shares the host's table.
     _apply({TABLE: str(1 << max(16, (connections - 1).bit_length()))})
     is_own = ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) == 0
     if former is not None:
@@ -87,7 +87,7 @@ def _enter(connections: int, home: int) -> bool:
 
 @contextlib.contextmanager
 def _inside(namespace: int) -> Iterator[None]:
-    """For a moment in another namespace: /proc/sys/net shows that of the reader."""
+    """Enters another namespace temporarily. /proc/sys/net shows the settings of the reader's namespace."""
     own = os.open("/proc/self/ns/net", os.O_RDONLY)
     try:
         _setns(namespace)
@@ -104,7 +104,7 @@ def _setns(namespace: int) -> None:
 
 
 def _replace(wanted: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Raises settings; returns what they were before, and those that were changed."""
+    """Raises settings. Returns the previous and the new values of the changed ones."""
     before, changed = {}, {}
     for name, value in wanted.items():
         former = _read(SYSCTL / name)
@@ -116,7 +116,7 @@ def _replace(wanted: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _apply(wanted: dict[str, str]) -> dict[str, str]:
-    """Sets what can be set; returns it."""
+    """Writes settings. Returns those that could be written."""
     done = {}
     for name, value in wanted.items():
         try:

@@ -1,6 +1,6 @@
-"""The parts of a run: each fills a server with clients, does something to them, and returns figures.
+"""The parts of a run. Each connects clients to a server, publishes to them, and stores figures in its `Part`.
 
-A figure that a goal speaks of has its name in goals.toml.
+Goals in goals.toml refer to figures by name.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from .server import Server
 from .watch import Costs, MemoryGuard, Watch
 
 PER_WORKER = 18_600
-"""Clients per worker on average: SO_REUSEPORT spreads them by hash, so some workers get a few hundred more."""
+"""Average number of clients per worker. SO_REUSEPORT distributes them by hash, so some workers get a few hundred more."""
 CONNECTIONS_MAX = 19_600
-"""Per worker; the hard limit of descriptors here is 20,000."""
+"""Maximum number of connections per worker, below the hard limit of 20,000 descriptors."""
 GET_RATE = 100
 WARM_UP_PER_WORKER = 100
 PART_SECONDS_MAX = 300.0
 SETTLE = "60s"
 COALESCE = "4ms"
-"""Both ends share the machine: without it half of their time goes into waking each other. Measured latencies grow by it."""
+"""Delay of the clients' reads: without it, wake-ups take half of the machine's time. It adds to measured latencies."""
 
 
 class Aborted(Exception):
-    """The run was ended before its time; the text says why."""
+    """The run was stopped early; the message is the reason."""
 
 
 @dataclass
 class Size:
-    """How much of everything. The quick run has less."""
+    """Sizes and durations of the parts. The quick run has smaller ones."""
 
     clients: int = 1_000_000
     groups: int = 1_000
@@ -64,7 +64,7 @@ class Size:
 
 @dataclass
 class Part:
-    """What one part has found."""
+    """Results of one part."""
 
     name: str
     figures: dict[str, float] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Part:
 
 
 class Stage:
-    """A server, its clients, and what is read while the clients' steps go on."""
+    """A server and its clients, and the measurements during the clients' steps."""
 
     def __init__(self, part: Part, size: Size, server: Server, clients: int, groups: int) -> None:
         self.part, self.size, self.server = part, size, server
@@ -87,9 +87,9 @@ class Stage:
         self.notes: list[str] = []
 
     def warm_up(self, groups: int = 8) -> None:
-        """Every worker has served requests and a few clients, who are gone again: what is left is the workers' own."""
+        """Sends requests and holds a few clients on every worker. Memory that remains allocated belongs to the worker."""
         count = str(self.server.workers * WARM_UP_PER_WORKER)
-        # To all only with a rate of its own.
+        # The step sets a rate only for single groups, so no event is published to all groups.
         publishing = [*self.server.publishing(), "--publish-connections", "64"]
         for arguments in (
             ["sse", self.server.streams(), "--clients", count, "--groups", str(groups), "--step", "warm-up=1s,groups=20",
@@ -100,8 +100,8 @@ class Stage:
         self.pids = self.server.pids()
 
     def run(self, steps: list[str], gets: dict[str, float], on_step) -> dict[str, Any]:
-        """Holds the clients through the steps. `gets`: seconds of `GET /` in a step. `on_step(name)` is called in a
-        step's beginning, in this thread, and has the step's time to read something."""
+        """Holds the clients through the steps. `gets` has the seconds of `GET /` load per step. `on_step(name)` is called in
+        this thread at the start of a step, and must return before the step ends."""
         waiting: list[Event] = []
         watches: dict[str, Watch] = {}
         running: dict[str, subprocess.Popen[bytes]] = {}
@@ -162,7 +162,7 @@ class Stage:
         self.part.details["costs"] = {name: vars(cost) for name, cost in self.costs.items()}
 
     def stats(self) -> dict[str, Any]:
-        """The server's own counters."""
+        """Returns the output of `fermata stats`."""
         command = [str(FERMATA), "stats", "--json", "--control", self.server.control]
         return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
 
@@ -175,7 +175,7 @@ def server_for(size: Size, clients: int, groups: int, keep_alive_s: int = 0) -> 
 
 
 def hold_a_crowd(part: Part, size: Size) -> None:
-    """A million clients: connect, sit still, be published to."""
+    """Holds a million clients: they connect, rest, and receive messages."""
     before_server = kernel.Kernel.now()
     server = server_for(size, size.clients, size.groups)
     stage = Stage(part, size, server, size.clients, size.groups)
@@ -189,7 +189,7 @@ def hold_a_crowd(part: Part, size: Size) -> None:
         kernel_base = kernel.Kernel.now()
 
         def on_step(name: str) -> None:
-            # After the resting step: the time-outs of connecting are over.
+            # Measure after the resting step, when time-outs of the connecting phase have expired.
             if name != "memory":
                 return
             held = process.memory(server.pids())
@@ -222,7 +222,7 @@ def hold_a_crowd(part: Part, size: Size) -> None:
 
 
 def note_memory(part: Part, size: Size, base: process.Memory, held: process.Memory, grown: kernel.Share) -> None:
-    """What the clients have cost since `base`."""
+    """Stores the memory per client that was added since `base`."""
     part.figures["user_bytes_per_client"] = (held.private - base.private) / size.clients
     part.figures["user_pss_per_client"] = (held.pss - base.pss) / size.clients
     part.figures["kernel_bytes_per_client"] = grown.server / size.clients
@@ -230,7 +230,7 @@ def note_memory(part: Part, size: Size, base: process.Memory, held: process.Memo
 
 
 def note_load(part: Part, stage: Stage, steps: dict[str, Any]) -> None:
-    """What the load generator has seen of filling, groups and sustained messages."""
+    """Stores the load generator's figures for connecting, messages to groups, and sustained messages."""
     load = part.load
     part.figures["held"] = load["open_max"]
     part.figures["fill_s"] = load["connected_s"]
@@ -247,7 +247,7 @@ def note_load(part: Part, stage: Stage, steps: dict[str, Any]) -> None:
 
 
 def broadcast(part: Part, size: Size) -> None:
-    """One channel with a tenth of the clients."""
+    """Publishes to one channel with a tenth of the clients."""
     stage = Stage(part, size, server_for(size, size.broadcast_clients, 1), size.broadcast_clients, 1)
     try:
         stage.warm_up()
@@ -268,7 +268,7 @@ def broadcast(part: Part, size: Size) -> None:
 
 
 def keep_alive(part: Part, size: Size) -> None:
-    """The crowd again, each client with a comment after every `keep_alive_s` of silence."""
+    """Holds all clients with keep-alive comments every `keep_alive_s` seconds."""
     server = server_for(size, size.clients, size.groups, size.keep_alive_s)
     stage = Stage(part, size, server, size.clients, size.groups)
     sent: list[tuple[float, int]] = []
@@ -301,16 +301,16 @@ def keep_alive(part: Part, size: Size) -> None:
 
 
 def rate_within(load: dict[str, Any], step: dict[str, Any]) -> float:
-    """Deliveries per second in the middle of a step: without its first and last second."""
+    """Returns the deliveries per second in the middle of a step, without its first second."""
     begin, end = step["from_s"] + 1, step["from_s"] + step["hold_s"]
     points = [point["deliveries_per_s"] for point in load["series"] if begin < point["at_s"] <= end]
     return sum(points) / len(points) if points else 0.0
 
 
 def faults(load: dict[str, Any]) -> int:
-    """What must not happen; a generator that failed otherwise counts as one."""
+    """Returns the number of faults that clients detected. Any other failure of the generator counts as one."""
     names = ("not_held", "lost", "missing", "repeated", "corrupt", "misdirected", "gap_events", "publish_skipped")
-    # A publish without an answer may never have happened.
+    # A publish without a response may not have taken effect.
     incomplete = max(load["incomplete_publishes"] - load["counters"]["publish_failures"], 0)
     found = sum(load["counters"][name] for name in names) + incomplete
     return found or int(not load["passed"])

@@ -1,4 +1,4 @@
-"""The course of a run as SVG: clients held, connects and deliveries per second, time to the last client."""
+"""Plots a run over time as SVG: held clients, connects and deliveries per second, time to the last client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES_MAX = 12
 
 
 def plot(parts: list[Part]) -> str:
-    """One column of panels per part, below each other."""
+    """Returns the SVG: for each part, a panel per series, one below the other."""
     out: list[str] = []
     y = TOP
     for part in parts:
@@ -65,7 +65,7 @@ def panel(top: float, title: str, colour: str, times: list[float], values: list[
 
 
 def ceiling_of(highest: float) -> float:
-    """The next 1, 2 or 5 times a power of ten."""
+    """Returns the next higher value that is 1, 2 or 5 times a power of ten."""
     power = 1.0
     while power * 10 < highest:
         power *= 10

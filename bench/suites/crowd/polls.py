@@ -1,8 +1,8 @@
-"""Clients that ask again and again: long polls, and SockJS sessions by `xhr`. A program of its own: `polls.py JSON`.
+"""Clients that poll repeatedly: long polls, and SockJS sessions by `xhr`. Runs as a separate process: `polls.py JSON`.
 
-The messages are those that `fermata load` publishes and numbers; each client verifies each one. Clients leave in every
-way and come back: a long poll says what it has had last, a SockJS client begins a session. At the end of the standard
-input nobody leaves any more, what is still on its way has `settle_s`, and the result goes to standard output.
+Each client verifies the numbered messages that `fermata load` publishes. Clients disconnect in several ways and reconnect: a
+long poll sends the number of its last message, and a SockJS client opens a new session. When standard input is closed, no
+more clients disconnect. After at most `settle_s` for pending messages, the result is written to standard output.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ import time
 from dataclasses import dataclass
 
 MESSAGE_BYTES = 128
-"""What `fermata load` sends if nothing is said."""
+"""Default message size of `fermata load`."""
 ANSWER_S_MAX = 60.0
-"""A backend is given 20 s (`BACKEND_S_MAX` of the soak); then a long poll is answered after 20 s, and a SockJS client hears
-something every 25 s."""
+"""Time limit for a response. The backend has 20 s (`BACKEND_S_MAX` of the soak); a long poll then completes after 20 s, and a
+SockJS client receives a frame every 25 s."""
 END_S_MAX = ANSWER_S_MAX
-"""Until a connection ends whose client has ended its side: its request is answered all the same."""
+"""Time until the server must close a half-closed connection. It still responds to the pending request."""
 RETURN_S = 1.0
 SHAKING_MAX = 50
-"""TLS handshakes at the same time: after a worker's death thousands want one, and the edge waits for none for long."""
+"""Maximum number of concurrent TLS handshakes: after a worker's exit thousands reconnect, and handshakes have a timeout."""
 FAULTS_MAX = 50
-"""Of each kind, described one by one."""
+"""Maximum number of faults that are described in detail."""
 LOOK_S = 0.2
-"""How often it is looked whether everybody has everything."""
+"""Interval of the check whether all clients have received all messages."""
 ABORT = struct.pack("ii", 1, 0)
 
 
 @dataclass
 class Plan:
     kind: str
-    """`poll` or `sockjs`."""
+    """Kind of clients: `poll` or `sockjs`."""
     clients: int
     groups: int
     port: int
     tls_port: int
-    """Every second client connects there; 0: none."""
+    """Port to which every second client connects with TLS; 0: no client."""
     connect_rate: float
     churn: float
     settle_s: float
@@ -60,13 +60,13 @@ class Message:
 
 
 class Messages:
-    """Reads messages as crates/load/src/message.rs writes them. A fan-out brings the same bytes to many clients."""
+    """Parses messages in the format of crates/load/src/message.rs. Many clients receive the same bytes, so the last is cached."""
 
     def __init__(self) -> None:
         self._last: tuple[bytes, Message | None] = (b"", None)
 
     def find(self, data: bytes) -> list[Message | None]:
-        """All in the data; None for one that is damaged."""
+        """Returns all messages in the data; None for a damaged one."""
         found, at = [], data.find(b"fl1.")
         while at >= 0:
             found.append(self._read(data[at : at + MESSAGE_BYTES]))
@@ -98,45 +98,45 @@ def checksum(data: bytes) -> int:
 
 
 class Client:
-    """One client and its connection."""
+    """A client and its connection."""
 
     def __init__(self, number: int, group: int, is_tls: bool) -> None:
         self.number, self.group, self.is_tls = number, group, is_tls
         self.next = 0
-        """The number it waits for in its group; 0: any, as it has had none."""
+        """Number of the next message expected in its group; 0: any, because it has received none."""
         self.socket: socket.socket | None = None
         self.is_shaking = False
         self.is_half_closed = False
         self.out, self.got = b"", b""
         self.turn = 0
-        """Distinguishes timers of this request from those of the ones before."""
+        """Request counter, by which a timer of an earlier request is recognized and ignored."""
         self.known = False
         self.opened_s = 0.0
         self.sessions = 0
         self.step = ""
-        """Of a SockJS session: what it has heard last."""
+        """State of a SockJS session, after the last received frame."""
 
 
 class Polls:
-    """All clients of a process."""
+    """All clients of this process, and their event loop."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.counts: collections.Counter[str] = collections.Counter()
         self.statuses: collections.Counter[str] = collections.Counter()
         self.certificates: list[str] = []
-        """Those shown, in the order in which they were first seen."""
+        """Certificates that the server presented, in order of their first appearance."""
         self.newest = [0] * plan.groups
         self.faults: list[dict] = []
         self.turn_s_max = 0.0
-        """The longest turn of the loop: so late may this program itself be."""
+        """Longest iteration of the event loop, in seconds: the maximum delay caused by this process."""
         self._random = random.Random(plan.seed)
         self._messages = Messages()
         self._epoll = select.epoll()
         self._clients: dict[int, Client] = {}
         self._timers: list[tuple[float, int, int, str]] = []
         self._waiting: collections.deque[Client] = collections.deque()
-        """Those that are to connect as soon as others have."""
+        """Clients that wait to connect because of SHAKING_MAX."""
         self._shaking = 0
         every = range(plan.clients)
         self.clients = [Client(n, n % plan.groups, bool(plan.tls_port) and n % 2 == 1) for n in every]
@@ -176,7 +176,7 @@ class Polls:
                     self._on_event(client, events)
 
     def missing(self) -> int:
-        """What was seen by some client of a group, and not by others who wait for it."""
+        """Returns the number of messages that some client of a group has received and other clients of the group have not."""
         return sum(max(self.newest[client.group] - client.next + 1, 0) for client in self.clients if client.next)
 
     def _result(self) -> dict:
@@ -202,7 +202,7 @@ class Polls:
         self._shaking += client.is_shaking
         client.out = client.got = b""
         if self.plan.kind == "sockjs":
-            # What is published between two sessions nobody keeps.
+            # Events published between two sessions are lost, so a new session accepts any first number.
             client.sessions, client.next, client.step = client.sessions + 1, 0, ""
         self._clients[made.fileno()] = client
         self._epoll.register(made.fileno(), select.EPOLLIN | select.EPOLLOUT)
@@ -221,7 +221,7 @@ class Polls:
             client.is_shaking = False
 
     def _ask(self, client: Client) -> None:
-        """The next request, by the connection that is there."""
+        """Sends the next request over the open connection."""
         method, body = "GET", b""
         path = f"/groups/{client.group}/poll?after={max(client.next - 1, 0)}"
         if self.plan.kind == "sockjs":
@@ -233,7 +233,7 @@ class Polls:
             head += f"Content-Length: {len(body)}\r\n"
         client.out += head.encode() + b"\r\n" + body
         self.counts["requests"] += 1
-        # The one before is answered, and its timer is of no use.
+        # The previous request has its response, so this cancels its timer.
         client.turn += 1
         self._arm(client, ANSWER_S_MAX, "answer")
 
@@ -256,7 +256,7 @@ class Polls:
 
     def _on_timer(self, client: Client, turn: int, what: str) -> None:
         if what != "return" and turn == client.turn and client.socket is not None:
-            # What has come and was not read yet came in time.
+            # Read bytes that have arrived but were not read: they count as in time.
             self._on_event(client, select.EPOLLIN)
         if turn != client.turn:
             return
@@ -268,7 +268,7 @@ class Polls:
             self._waiting.append(client)
 
     def _return(self, client: Client) -> None:
-        """It connects again as soon as it may."""
+        """Closes the connection and queues the client for a reconnect."""
         self._close(client)
         client.turn += 1
         self._waiting.append(client)
@@ -300,7 +300,7 @@ class Polls:
             self._fail(client, "ended" if client.is_half_closed else "disconnects")
 
     def _write(self, client: Client) -> None:
-        """As much of the request as goes."""
+        """Writes as many bytes of the request as the socket accepts."""
         if client.socket is None:
             return
         if client.out and not client.is_half_closed:
@@ -316,7 +316,7 @@ class Polls:
             self.certificates.append(mark)
 
     def _read(self, client: Client) -> None:
-        """All that has come."""
+        """Reads all received bytes and handles the complete responses."""
         while client.socket is not None:
             try:
                 got = client.socket.recv(65_536)
@@ -325,7 +325,7 @@ class Polls:
             if not got:
                 return self._fail(client, "ended" if client.is_half_closed else "disconnects")
             if client.is_half_closed and client.is_tls:
-                # Python has forgotten the session: these bytes nobody can read, and only their end counts.
+                # Python has discarded the TLS session, so these bytes cannot be decrypted. Only the end of the connection matters.
                 continue
             client.got += got
             while (answer := self._answer(client)) is not None:
@@ -333,7 +333,7 @@ class Polls:
         return None
 
     def _answer(self, client: Client) -> tuple[int, bytes] | None:
-        """Status and body of an answer that is complete."""
+        """Returns status and body of the first response if it is complete, otherwise None."""
         head, found, rest = client.got.partition(b"\r\n\r\n")
         if not found or client.socket is None:
             return None
@@ -370,7 +370,7 @@ class Polls:
             self._ask(client)
 
     def _on_frame(self, client: Client, body: bytes) -> bool:
-        """What a SockJS session says. False: it has ended, also when its worker has died and another begins it anew."""
+        """Handles a SockJS frame. Returns false if the session has ended, or if a new one replaced it after a worker crashed."""
         if body == b"o\n" and client.step:
             return False
         if client.step == "o":
@@ -405,7 +405,7 @@ class Polls:
                 self._note_fault(client, "repeated", message)
             else:
                 if client.next:
-                    # Of those in between, what was not confirmed may never have been published.
+                    # Only confirmed messages in the gap count as lost; unconfirmed ones may not have been published.
                     skipped = message.sequence - client.next
                     lost = max(min(message.confirmed, message.sequence - 1) - client.next + 1, 0)
                     if lost:

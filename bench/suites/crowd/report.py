@@ -1,4 +1,4 @@
-"""What a run leaves behind: a table with its goals, the raw figures, a plot."""
+"""Writes the results of a run: a table with the goals, the raw figures, a plot."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ GOALS = {
     "soak": Path(__file__).with_name("goals.toml"),
     "crowd-edge": Path(__file__).with_name("goals-edge.toml"),
 }
-"""By kind of run."""
+"""File with the goals of each kind of run."""
 TITLES = {"crowd-edge": " through the edge, each answered by PHP-FPM"}
 VERSION = 1
-"""Of the raw file; raised when a field changes its meaning."""
+"""Version of the raw file's format. It is raised when the meaning of a field changes."""
 
 FURTHER = (
     ("connects_per_s", "connect and subscribe", "/s"),
@@ -73,7 +73,7 @@ def goals(kind: str = "million") -> list[Goal]:
 
 
 def amount(value: float, unit: str) -> str:
-    """Three digits or a little more: `22,431/s`, `4.12 GB`, `0.31 %`."""
+    """Returns a value with about three significant digits and its unit: `22,431/s`, `4.12 GB`, `0.31 %`."""
     digits = 0 if abs(value) >= 100 or value == int(value) else 1 if abs(value) >= 10 else 2
     space = "" if unit in ("", "/s", "×") else " "
     return f"{value:,.{digits}f}{space}{unit}"
@@ -87,7 +87,7 @@ def markdown(
     options: dict[str, Any],
     kind: str = "million",
 ) -> str:
-    """The table for people."""
+    """Returns the report as Markdown."""
     wanted = goals(kind)
     figures = {name: value for part in parts for name, value in part.figures.items()}
     is_whole = options["clients"] == 1_000_000
@@ -103,7 +103,7 @@ def markdown(
     ]
     for goal in wanted:
         if (value := figures.get(goal.figure)) is not None:
-            # The goals are those of a million.
+            # The goals apply only to a run with a million clients.
             verdict = ("met" if goal.is_met(value) else "**missed**") if is_whole else ""
             out.append(f"| {goal.about} | {amount(value, goal.unit)} | {goal.text()} | {verdict} |")
     shown = {goal.figure for goal in wanted}
@@ -133,7 +133,7 @@ def markdown(
 
 
 def folder(started: datetime, facts: dict[str, str], quick: bool) -> Path:
-    """Where a run is kept; a quick one is not."""
+    """Returns the folder for the results of a run. Results of a quick run go to the build folder."""
     return BUILD / "quick" if quick else BENCH / "runs" / f"{started:%Y-%m-%d}-{facts['host']}"
 
 
@@ -146,7 +146,7 @@ def write(
     options: dict[str, Any],
     folder: Path,
 ) -> Path:
-    """Writes table, raw figures and plots; returns the table."""
+    """Writes the report, the raw figures and the plots. Returns the path of the report."""
     folder.mkdir(parents=True, exist_ok=True)
     stem = folder / f"{kind}-{started:%H%M%S}"
     table = stem.with_suffix(".md")

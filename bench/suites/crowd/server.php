@@ -1,9 +1,9 @@
 <?php
 
 /**
- * What `python3 -m bench million` and `python3 -m bench soak` put under load: groups of held clients, and a page.
+ * Server for `python3 -m bench million` and `python3 -m bench soak`: groups of held clients, and a page.
  *
- * A client subscribes to the channel of its group; a message to all is published to every group.
+ * A client subscribes to the channel of its group. A message to all is published to every group.
  *
  *     WORKERS=54 GROUPS=1000 KEEP_ALIVE=0 PORT=8080 php -d extension=build/fermata.so bench/suites/crowd/server.php
  */
@@ -20,7 +20,7 @@ $server = new Server(
     listen: 'http://127.0.0.1:8080',
     workers: $number('WORKERS', 2),
     control: getenv('CONTROL') ?: null,
-    // Just below the hard limit of descriptors, so that a worker too many clients hash to says so by 503.
+    // Just below the hard limit of descriptors: a worker that receives too many clients responds with 503.
     limits: new Limits(connections: $number('CONNECTIONS', 19_800)),
 );
 
@@ -30,7 +30,7 @@ $server->get('/groups/{id}/events', fn (Request $request) => Hold::sse("group.{$
     ->since($request->lastEventId())
     ->keepAlive($keepAlive));
 
-// A long poll behind an edge: what the group has had after message N, or what comes next. `fermata load` has numbered them.
+// A long poll behind an edge: returns the group's messages after message N, or waits for the next. `fermata load` numbers them.
 $server->get('/groups/{id}/poll', function (Request $request): Response {
     $name = "group.{$request->route('id')}";
     $after = (int) ($request->query('after') ?? 0);

@@ -1,4 +1,4 @@
-"""The server under load: `server.php` with many workers."""
+"""Runs the server under load: `server.php` with many workers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ STARTED = re.compile(r"worker (\d+) started pid=(\d+)")
 
 
 class CannotStart(Exception):
-    """The server did not come up; the text says what its log says."""
+    """The server did not start; the message contains its log."""
 
 
 class Server:
-    """A running server. Ends with `close`."""
+    """A running server. `close` stops it."""
 
     page = "/"
-    """What is asked for while clients are held."""
+    """Path of the page that is requested while clients are held."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Server:
         environment: Mapping[str, str] | None = None,
         port: int | None = None,
     ) -> None:
-        """`behind`: a command that becomes what follows it, such as `prlimit`. Without a port it is a free one."""
+        """`behind` is a command that executes the rest of its arguments, such as `prlimit`. Without `port`, a free port is used."""
         port = port or process.free_port()
         command = [*behind, PHP, "-d", f"extension={EXTENSION}", "-d", "opcache.enable_cli=1", str(script)]
         own = {
@@ -56,7 +56,7 @@ class Server:
         self._launch(workers, port, command, own | dict(environment or {}))
 
     def _launch(self, workers: int, port: int, command: list[str], environment: Mapping[str, str]) -> None:
-        """`{folder}` in the environment is replaced by a folder of its own."""
+        """Starts the server. `{folder}` in the environment is replaced by a new temporary folder."""
         self.workers = workers
         self.port = port
         self._folder = tempfile.TemporaryDirectory(prefix="fermata-crowd-")
@@ -73,7 +73,7 @@ class Server:
                 stdout=log,
                 stderr=log,
                 env=os.environ | self.environment,
-                # Ctrl-C is ours to handle: the clients go first.
+                # A separate session, so that Ctrl-C reaches only this process, which stops the clients first.
                 start_new_session=True,
             )
         try:
@@ -87,25 +87,25 @@ class Server:
         return f"http://127.0.0.1:{self.port}{path}"
 
     def streams(self) -> str:
-        """Where clients are held: {n} is the number of the group."""
+        """Returns the URL of the held streams. {n} stands for the number of the group."""
         return self.url("/groups/{n}/events")
 
     def publishing(self) -> list[str]:
-        """What `fermata load` has to be told to publish."""
+        """Returns the arguments of `fermata load` for publishing."""
         return ["--publish", self.url("/groups/{n}/messages"), "--publish-all", self.url("/all")]
 
     def log(self) -> str:
         return self.log_path.read_text(errors="replace")
 
     def pids(self) -> list[int]:
-        """The master and its workers."""
+        """Returns the process ids of the master and its workers."""
         return process.tree(self.process.pid)
 
     def worker_pids(self) -> list[int]:
         return [pid for pid in self.pids() if pid != self.process.pid]
 
     def stop(self) -> None:
-        """Ends it as an administrator does."""
+        """Stops the server with SIGTERM, like an administrator."""
         self.process.terminate()
         try:
             self.process.wait(STOP_SECONDS_MAX)
@@ -113,14 +113,14 @@ class Server:
             self.close()
 
     def close(self) -> None:
-        """Ends it at once: its clients are gone or to be dropped."""
+        """Kills the server immediately, without waiting for its clients."""
         if self.process.poll() is None:
             for pid in [*self.worker_pids(), self.process.pid]:
                 try:
                     os.kill(pid, 9)
                 except ProcessLookupError:
                     continue
-        # The last of its processes to end closes tens of thousands of connections.
+        # Wait for the whole process group: the last process closes tens of thousands of connections.
         self.process.wait()
         deadline = time.monotonic() + STOP_SECONDS_MAX
         while _group_lives(self.process.pid) and time.monotonic() < deadline:

@@ -1,10 +1,10 @@
-"""`make soak`: clients that come and go, publishes, and workers that are killed, for ten minutes.
+"""`make soak`: connects and disconnects clients, publishes, and kills workers, for ten minutes.
 
-Every client verifies every message: at the end each must have got all messages of its group, in order and once,
-whatever happened to its worker. The memory of the server must not grow.
-`make soak-edge` (`--server edge`) does the same to `fermata edge` with all kinds of clients, and with backends that
-stop, routes and certificates that change beside it; in the end nothing of its clients may be left.
-The result is written to bench/runs/<date>-<host>/; the exit code is 1 when something was lost or left, or memory grew.
+Every client verifies every message. At the end each client must have received all messages of its group once and in order,
+even if its worker was killed. The memory of the server must not grow.
+`make soak-edge` (`--server edge`) does the same with `fermata edge` and all kinds of clients. It also stops backends and
+changes routes and certificates. At the end the edge must have released all resources of its clients.
+The result is written to bench/runs/<date>-<host>/. Exits with status 1 if messages were lost, resources leaked or memory grew.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A soak: a server, clients that verify what they get, and what is done to the server meanwhile."""
+"""A soak test: a server, clients that verify their messages, and disturbances of the server."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .server import Server
 from .watch import MemoryGuard
 
 GROWTH_MAX = 0.05
-"""Of the server's memory from the second quarter of the run to the last."""
+"""Maximum growth of the server's mean memory from the second quarter of the run to the last."""
 SHOW_EVERY_S = 10
 
 Verdict = tuple[str, bool]
-"""What has to be true at the end, and whether it is."""
+"""Text of a check at the end of the run, and true if it passed."""
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Size:
     clients: int = 200_000
     groups: int = 200
     workers: int = 14
-    """A killed worker's clients come back to all workers, so each needs room for more than its share."""
+    """Number of workers. The clients of a killed worker reconnect to all others, so each must accept more than its share."""
     duration_s: float = 600
     churn: float = 2_000
     kill_every_s: float = 30
@@ -49,7 +49,7 @@ QUICK = Size(
 
 
 class Soak:
-    """A run: the clients, and what is done to the server meanwhile."""
+    """A run: its clients, and the disturbances of the server."""
 
     kind = "soak"
     what = "Soak"
@@ -60,7 +60,7 @@ class Soak:
         self.samples: list[dict[str, float]] = []
         self.commands: list[str] = []
         self.loads: dict[str, dict[str, Any]] = {}
-        """What the clients have found, by kind."""
+        """Results of the clients, by kind."""
         self._random = random.Random(seed)
         self._begun = threading.Event()
         self._shown = 0.0
@@ -100,7 +100,7 @@ class Soak:
             (f"clients left and came back by themselves ({counters['churned']:,})", counters["churned"] > 0),
             (f"messages arrived ({counters['deliveries']:,})", counters["deliveries"] > 0),
         ]
-        # In seconds a server does not reach the memory it needs.
+        # A quick run is too short for the memory to become stable.
         return found if quick else [*found, self._flat()]
 
     def about(self) -> str:
@@ -112,7 +112,7 @@ class Soak:
         )
 
     def details(self) -> dict[str, Any]:
-        """What a run of this kind keeps besides."""
+        """Returns additional results of this kind of run."""
         return {}
 
     def _flat(self) -> Verdict:
@@ -137,7 +137,7 @@ class Soak:
             note(progress(event))
 
     def _disturb(self, server: Server, clients: Clients) -> None:
-        """Kills a worker every so often, until the run has but one more such time to recover in."""
+        """Kills a worker every `kill_every_s`. Stops half an interval before the end of the run."""
         begin = time.monotonic()
         kill_s = self.size.kill_every_s
         while time.monotonic() - begin < self.size.duration_s - self.size.kill_every_s / 2:
@@ -162,7 +162,7 @@ class Soak:
         )
 
     def growth(self) -> float:
-        """Of the mean memory, from the second quarter of the samples to the last."""
+        """Returns the growth of the mean memory from the second quarter of the samples to the last."""
         quarter = max(len(self.samples) // 4, 1)
         before = [sample["pss"] for sample in self.samples[quarter : 2 * quarter]]
         after = [sample["pss"] for sample in self.samples[-quarter:]]

@@ -1,7 +1,7 @@
 <?php
 
-// The backend of the sockets that `soak.py --server edge` holds: WebSocket over HTTP, one request after the other.
-// A client joins the channel of a group by the URL it connects to, or by the message `join N`.
+// Backend of the sockets that `soak.py --server edge` holds: WebSocket over HTTP, one request after another.
+// A client joins the channel of a group by its URL, or by the message `join N`.
 $join = static function (int $group): string {
     $subscribe = 'c:' . json_encode(['type' => 'subscribe', 'channel' => "socket-$group"]);
     return sprintf("TEXT %x\r\n%s\r\n", strlen($subscribe), $subscribe);

@@ -1,6 +1,6 @@
 <?php
 
-// The backend of seed 001: what it prints and the headers are the seed's own. Each client asks it once.
+// Backend of seed 001, with the seed's output and headers. Each client sends it one request.
 $topic = $_GET['topic'] ?? '';
 
 if ($topic) {

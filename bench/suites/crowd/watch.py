@@ -1,4 +1,4 @@
-"""Readings of a server's processor time and memory while a step goes on."""
+"""Reads a server's processor time and the machine's memory during a step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Reading:
     at_s: float
     cpu_ns: int
     switches: int
-    """Times that a process went to sleep by itself, which is also how often they were woken."""
+    """Number of voluntary context switches, which equals the number of wake-ups."""
 
 
 class Watch:
@@ -42,7 +42,7 @@ class Watch:
 
 @dataclass(frozen=True)
 class Costs:
-    """Shares of one core, per second and over all."""
+    """Processor time as shares of one core, per second and in total."""
 
     seconds: float
     cpu_s: float
@@ -61,7 +61,7 @@ def costs(readings: list[Reading]) -> Costs:
 
 
 def read(pids: list[int]) -> Reading:
-    """One thread each, as the server's processes have."""
+    """Returns a reading of all processes. Only main threads are read, because the server's processes have one thread each."""
     at_s, cpu_ns, switches = time.monotonic(), 0, 0
     for pid in pids:
         try:
@@ -74,7 +74,7 @@ def read(pids: list[int]) -> Reading:
 
 
 class MemoryGuard:
-    """Calls `act` once when the machine has less than `bytes_min` left: others live here too."""
+    """Calls `act` once if the machine's available memory falls below `bytes_min`, to protect other processes."""
 
     def __init__(self, bytes_min: int, act) -> None:
         self._bytes_min, self._act = bytes_min, act

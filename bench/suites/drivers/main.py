@@ -1,8 +1,8 @@
-"""epoll and io_uring: the same server over each, in turns, per workload; docs/io.md keeps the table. With --before, this build
-and another one in their place, both over epoll, and the edge of each.
+"""Compares epoll and io_uring: runs the same server with each, for several workloads. docs/io.md contains the table. With
+--before, compares this build and an earlier one instead, both with epoll, and the edge of each build.
 
-Server and load share core 0 (DESIGN's one-core loop), but for the held clients, whose load has core 1. Only ratios
-within a round count: each round starts the servers anew, in a random order.
+Server and load share core 0. Held clients are an exception: their load runs on core 1. Each round starts the servers again
+in random order, and ratios compare values of the same round.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ IO_URING = Variant("io_uring", EXTENSION, LOAD, "io_uring")
 
 @dataclass(frozen=True)
 class Sample:
-    """What one variant did in one round of one row."""
+    """Result of one variant in one round of one row."""
 
     per_second: float
     cpu_ns: float
-    """Of the server, for each unit."""
+    """Processor time of the server per unit."""
     last_byte_ms: float = 0.0
 
 
 class Server:
-    """One server of a variant."""
+    """A running server of a variant."""
 
     def __init__(self, variant: Variant, core: int) -> None:
         self.variant = variant
@@ -99,7 +99,7 @@ class Server:
 
 
 class Edge(Server):
-    """The edge of a variant before a server of this build, which has the other core."""
+    """The edge of a variant in front of a server of this build, which runs on the other core."""
 
     def __init__(self, variant: Variant, core: int) -> None:
         self.backend = Server(EPOLL, 1 - core)
@@ -174,7 +174,7 @@ def echo_pipelined(server: Server, seconds: float) -> Sample:
 
 
 def held(clients: int) -> Callable[[Server, float], Sample]:
-    """One message a second to held clients. Connecting and closing are not counted."""
+    """Returns a row that publishes messages to held clients. The time to connect and close is not measured."""
 
     def row(server: Server, seconds: float) -> Sample:
         url = f"http://127.0.0.1:{server.port}"
@@ -198,7 +198,7 @@ def held(clients: int) -> Callable[[Server, float], Sample]:
 
 
 def at(server: Server, child: subprocess.Popen[bytes], events: Path, what: str) -> int:
-    """The server's CPU when messages begin or have all arrived."""
+    """Waits for an event of the step `talk` and returns the processor time that the server has used until then."""
     while True:
         if events.exists() and re.search(rf'"event":"{what}","step":"talk"', events.read_text()):
             return server.cpu_ns()
@@ -218,7 +218,7 @@ ROWS: dict[str, tuple[str, type[Server], Callable[[Server, float], Sample]]] = {
     "edge": ("small JSON through the edge, 100 keep-alive connections", Edge, wrk),
 }
 BEFORE_ALONE = {"edge"}
-"""Rows of --before."""
+"""Rows that run only with --before."""
 
 
 def main() -> int:
@@ -276,5 +276,5 @@ def table(samples: dict[str, dict[str, list[Sample]]], names: list[str]) -> str:
 
 
 def ratio(values: list[float]) -> str:
-    """The median and the whole range: rounds are few."""
+    """Returns the median and the range as text. There are too few rounds for a narrower interval."""
     return f"{statistics.median(values):.2f}× [{min(values):.2f}, {max(values):.2f}]"

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// What is asked of each kernel interface: a small answer, an echo, one message to many held clients.
+// Server for comparing I/O drivers: a small response, an echo, and one message to many held clients.
 
 use Fermata\{Channel, Event, Hold, Request, Response, Server, WebSocket};
 use Fermata\WebSocket\Message;

@@ -1,1 +1,1 @@
-"""The parts of `edge.py`: the GRIP edge and Pushpin in front of one backend."""
+"""The suite `edge`: Fermata's GRIP edge and Pushpin in front of one backend."""

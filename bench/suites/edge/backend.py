@@ -1,4 +1,4 @@
-"""The backend that all edges ask: nginx with constant answers, whose own time counts for nobody."""
+"""Runs the backend of all edges: nginx with constant responses. Its processor time does not count for any edge."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONFIGURATION = Path(__file__).with_name("backend.conf")
 
 
 class Backend(backend.Backend):
-    """The running backend; edges that start meanwhile find its address as `$backend`."""
+    """The running backend. Edges that start while it runs get its address as `$backend`."""
 
     def __enter__(self) -> Backend:
         super().__enter__()

@@ -1,6 +1,6 @@
-"""`make bench-edge`: the GRIP edge beside Pushpin, both with one configuration and one backend, in one interleaved run.
+"""`make bench-edge`: compares Fermata's GRIP edge with Pushpin, with equivalent configurations and the same backend.
 
-Each round measures every row on every edge, each started anew, in a random order. README.md says what the figures mean.
+Each round starts every edge again and measures every row, in random order. README.md explains the figures.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .rows import FULL, LADDERS, QUICK, ROWS, measure
 
 ROUNDS = 3
 MARKS = {"nginx-proxy": ("proxy",)}
-"""Peers that are no GRIP edge, and the rows they have."""
+"""Peers that are not GRIP edges, and the rows that measure them."""
 
 
 def main() -> int:
     options = parse_options()
-    # So that edges and clients end with us however we end.
+    # Exit through the cleanup handlers on SIGTERM as well, so that edges and clients stop.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if not FERMATA.exists():
         print(f"bench: {FERMATA} does not exist; run `make`", file=sys.stderr)
@@ -89,7 +89,7 @@ def parse_options() -> argparse.Namespace:
 def measure_all(run: Run, backend: Backend, rounds: int, source: random.Random) -> None:
     for round in range(1, rounds + 1):
         for row in run.options["rows"]:
-            # What differs in nothing but what it remembers of held clients.
+            # Variants of a peer that differ only in the state stored for held clients.
             marks = [id for id in run.peers if row in MARKS.get(id, ())]
             order = [id for id in run.peers if id not in MARKS and (id in (SUBJECT, RIVAL) or row in LADDERS)] + marks
             source.shuffle(order)

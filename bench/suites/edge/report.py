@@ -1,4 +1,4 @@
-"""A run of `edge.py` as a Markdown table with its goals, and as JSON."""
+"""Writes the results of the suite `edge` as a Markdown table with goals, and as JSON."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .rows import FEWER_LEVELS, Sample
 GOALS = Path(__file__).with_name("goals.toml")
 SUBJECT, RIVAL = "fermata-edge", "pushpin"
 VERSION = 1
-"""Of the raw file; raised when a field changes its meaning."""
+"""Version of the raw file's format. It is raised when the meaning of a field changes."""
 
 
 @dataclass
 class Run:
-    """Everything a run has found out."""
+    """All results of a run."""
 
     started: datetime
     machine: dict[str, str]
@@ -34,11 +34,11 @@ class Run:
     versions: dict[str, str] = field(default_factory=dict)
     commands: dict[str, str] = field(default_factory=dict)
     not_run: dict[str, str] = field(default_factory=dict)
-    """Reason by peer or by peer and row."""
+    """Reasons, by peer or by peer and row."""
     samples: list[Sample] = field(default_factory=list)
 
     def errors(self) -> dict[str, dict[str, int]]:
-        """What went wrong, by peer and row, of all rounds."""
+        """Returns the errors of all rounds, by peer and row."""
         found: dict[str, dict[str, int]] = {}
         for sample in self.samples:
             for name, count in sample.errors.items():
@@ -47,18 +47,18 @@ class Run:
         return found
 
     def values(self, figure: Figure, peer: str) -> dict[int, float]:
-        """The figure by round."""
+        """Returns a figure of a peer by round."""
         wanted = (sample for sample in self.samples if sample.peer == peer and sample.row == figure.row)
         return {sample.round: sample.figures[figure.name] for sample in wanted if figure.name in sample.figures}
 
     def ratio(self, figure: Figure, peer: str = RIVAL) -> Interval | None:
-        """Ours by theirs, taken within a round."""
+        """Returns Fermata's value divided by the peer's, compared within a round."""
         return interval(ratios(self.values(figure, SUBJECT), self.values(figure, peer)))
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A line of the table."""
+    """A row of the table."""
 
     row: str
     name: str
@@ -118,7 +118,7 @@ FIGURES = (
 
 @dataclass(frozen=True)
 class Goal:
-    """A bound of a ratio."""
+    """A limit for a ratio."""
 
     figure: str
     peer: str = RIVAL
@@ -129,7 +129,7 @@ class Goal:
         return f"≥ {self.at_least:g}×" if self.at_least is not None else f"≤ {self.at_most:g}×"
 
     def verdict(self, value: Interval | None) -> str:
-        """With the interval on both sides of the bound it could be either."""
+        """Returns "met" or "missed". If the limit is inside the interval, adds that the result is within the noise."""
         if value is None:
             return "not measured"
         if self.at_least is not None:
@@ -186,7 +186,7 @@ def markdown(run: Run, goals: list[Goal]) -> str:
 
 
 def ratio_text(value: Interval | None) -> str:
-    """Ratios far below one need their digits."""
+    """Returns a ratio with its interval as text; with more digits if it is far below 1."""
     if value is None or value.median >= 0.1:
         return interval_text(value)
     return f"{value.median:.4f}× [{value.low:.4f}, {value.high:.4f}]"
@@ -216,7 +216,7 @@ def _cell(figure: Figure, found: list[float]) -> str:
 
 
 def write(run: Run, goals: list[Goal], folder: Path) -> tuple[Path, Path]:
-    """Write the table and the raw data; the paths of both."""
+    """Writes the table and the raw data, and returns both paths."""
     folder.mkdir(parents=True, exist_ok=True)
     shown = folder / f"edge-{run.started:%H%M%S}.md"
     raw = folder / f"edge-{run.started:%H%M%S}.json"

@@ -1,4 +1,4 @@
-"""What is measured of an edge: clients held through it, plain requests through it, messages, and who else was busy."""
+"""Measures an edge: held clients, proxied requests, messages, and other load on the machine."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from bench.suites.held.rows import Amounts, climb, spread
 from .backend import Backend
 
 LADDERS = ("stream", "alive", "filter")
-"""Holds without wishes, with the keep-alives of seed 001, and with a filter."""
+"""Rows that hold clients: without options, with the keep-alives of seed 001, and with a filter."""
 MESSAGES = ("first", "slow", "burst")
-"""One message at a time to one client; one at a time to a thousand; back to back to a thousand."""
+"""Rows that publish: one message at a time to one client, one at a time to a thousand, and back to back to a thousand."""
 ROWS = (*LADDERS, "proxy", *MESSAGES)
 
 PROXY_CONNECTIONS = 50
@@ -33,12 +33,12 @@ GRACE_SECONDS = 60.0
 FULL = Amounts((2_000, 6_000, 10_000, 14_000, 18_000), 3.0, 3.0, 1_000, (10, 110), (20, 220))
 QUICK = Amounts((100, 200, 300), 0.5, 0.5, 50, (5, 15), (10, 60))
 PROXY_SECONDS = {False: 4.0, True: 0.5}
-"""Of a full and of a quick run."""
+"""Duration of the row `proxy`, by whether the run is quick."""
 
 
 @dataclass
 class Sample:
-    """One row of one edge in one round."""
+    """Result of one row of one edge in one round."""
 
     peer: str
     round: int
@@ -47,19 +47,19 @@ class Sample:
     errors: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     steal: float = 0.0
-    """Share of all cores that the hypervisor gave to others."""
+    """Share of all cores that the hypervisor gave to other machines."""
     foreign: float = 0.0
-    """Share of all cores that neither edge, backend, clients, ourselves nor idling explain: other programs."""
+    """Share of all cores that processes other than edge, backend, clients and the benchmark used."""
     raw: dict[str, Any] = field(default_factory=dict)
 
 
 def measure(row: str, running: Running, backend: Backend, id: str, round: int, quick: bool) -> Sample:
-    """One row of a running edge. Raises LoadError."""
+    """Measures one row of a running edge. Raises LoadError."""
     sample = Sample(id, round, row)
     amounts, out = QUICK if quick else FULL, running.peer.out
     with watched(sample, running, backend):
         if row in LADDERS:
-            # Connecting is measured in the first of them; for a slope of memory fewer clients do.
+            # The first ladder also measures connecting. The others measure only memory per client, so fewer clients suffice.
             some = amounts if row == LADDERS[0] else replace(amounts, levels=amounts.levels[:FEWER_LEVELS])
             held = climb(running, id, round, row, some, out)
             sample.raw = asdict(held)
@@ -89,7 +89,7 @@ def measure(row: str, running: Running, backend: Backend, id: str, round: int, q
 
 
 def proxied(sample: Sample, running: Running, seconds: float) -> None:
-    """Plain requests over kept connections, as many as the edge answers."""
+    """Sends proxied requests over keep-alive connections, without a rate limit."""
     pids = running.pids()
     before = process.cpu_ns(pids)
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
@@ -118,7 +118,7 @@ def proxied(sample: Sample, running: Running, seconds: float) -> None:
 
 @contextmanager
 def watched(sample: Sample, running: Running, backend: Backend) -> Iterator[None]:
-    """Notes who else was on the cores meanwhile."""
+    """Records the shares of the cores that other processes and the hypervisor used."""
     cores = os.cpu_count() or 1
     before, began = process.CoreTime.now(None), time.monotonic()
     busy = _busy_ns(running, backend)
@@ -132,7 +132,7 @@ def watched(sample: Sample, running: Running, backend: Backend) -> Iterator[None
 
 
 def _busy_ns(running: Running, backend: Backend) -> int:
-    """Everything that belongs to the measurement: edge, backend, clients that have ended, and ourselves."""
+    """Returns the processor time of the measurement itself: edge, backend, exited clients and this process."""
     seconds = 0.0
     for who in (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF):
         usage = resource.getrusage(who)

@@ -1,4 +1,4 @@
-"""What the runtime has to reach, and how a run is judged."""
+"""Goals of the runtime, and the verdict on a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure that is to be at most so much; `source` says who wants it."""
+    """Maximum of a figure. `source` names the origin of the goal."""
 
     id: str
     title: str
@@ -38,7 +38,7 @@ GOALS = (
 
 
 def percentile(values: Iterable[float], share: float) -> float:
-    """The smallest value that so large a share of all is not above; 0 without any."""
+    """Returns the value below which `share` of all values are; 0 without values."""
     ordered = sorted(values)
     if not ordered:
         return 0.0
@@ -46,7 +46,7 @@ def percentile(values: Iterable[float], share: float) -> float:
 
 
 def table(found: dict[str, float], not_run: dict[str, str]) -> tuple[list[str], bool]:
-    """A line for each goal, and whether one was missed."""
+    """Returns a line for each goal, and true if one was missed."""
     lines, missed = ["| | goal | measured | |", "|---|---:|---:|---|"], False
     for goal in GOALS:
         limit = f"≤ {goal.at_most:,g} {goal.unit}"

@@ -1,8 +1,8 @@
-"""`make bench-fibers`: what it costs that handlers can wait, and whether anybody else waits with them.
+"""`make bench-fibers`: measures the cost of handlers that can wait, and whether a waiting handler delays other requests.
 
-Prints the goals of issue 7 that are about the runtime, each with what was measured, and fails when one is missed.
-`--quick` does a tenth and judges nothing: it shows that all of it still works. Slow disks need root and control groups,
-slow queries MariaDB; without them these lines say so.
+Prints the runtime's goals of issue 7 with the measured values, and fails if a goal is missed. `--quick` runs a tenth and
+compares with no goal; it only tests the suite. Slow disks need root and control groups, and slow queries need MariaDB;
+without them, these goals are reported as not run.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ CROWD = 200
 CROWD_ROUNDS = 20
 CROWDS = ("compute", "brief", "wait", "process", "curl", "socket", "query")
 CROWD_CONNECTIONS_MAX = 2 * CROWD
-"""Of the database: those that were closed may still be counted."""
+"""Connection limit of the database. It has a reserve, because closed connections may still be counted."""
 PAUSE_SECONDS = 0.0005
-"""Between two requests of the one who must not wait."""
+"""Pause between two requests of the client whose latency is measured."""
 
 
 def main() -> int:
@@ -78,14 +78,14 @@ def parse_options() -> argparse.Namespace:
 
 
 def variants(peer: Peer, folder: Path) -> Peer:
-    """The subject with one service per variant of server.php."""
+    """Returns the subject with a service for each variant of server.php."""
     command = ("$php", "-d", "extension=$extension", str(SERVER), "$port")
     services = {name: Service(start=(*command, name, str(folder))) for name in ("plain", "waiting", "timer")}
     return replace(peer, services=services)
 
 
 def hello(subject: Peer, quick: bool, found: dict[str, float], not_run: dict[str, str], _: Path) -> None:
-    """Instructions of a request whose handler awaits nothing, with and without the runtime in use."""
+    """Measures the instructions of a request whose handler awaits nothing, with and without the runtime in use."""
     if missing := tools_missing():
         not_run["hello-waiting"] = not_run["hello-timer"] = f"{', '.join(missing)} missing"
         return
@@ -107,7 +107,7 @@ def used_then_hello(running: Running, requests: int) -> None:
 
 
 def switches(subject: Peer, quick: bool, found: dict[str, float], _: dict[str, str], __: Path) -> None:
-    """Processor time per await: the fastest of some rounds, for what disturbs a round only adds."""
+    """Measures the processor time per await: the minimum of some rounds, because other load can only add to it."""
     count = 10_000 if quick else 200_000
     with Running(subject, "waiting", []) as running:
         for wait in WAITS:
@@ -119,7 +119,7 @@ def switches(subject: Peer, quick: bool, found: dict[str, float], _: dict[str, s
 
 
 def flat(subject: Peer, quick: bool, found: dict[str, float], _: dict[str, str], __: Path) -> None:
-    """What awaits leave behind, the worst kind of them."""
+    """Measures the memory growth caused by awaits, as the maximum of all kinds."""
     count = FLAT_AWAITS // 10 if quick else FLAT_AWAITS
     with Running(subject, "waiting", []) as running:
         for wait in WAITS:
@@ -130,7 +130,7 @@ def flat(subject: Peer, quick: bool, found: dict[str, float], _: dict[str, str],
 
 
 def late(subject: Peer, quick: bool, found: dict[str, float], not_run: dict[str, str], folder: Path) -> None:
-    """The p99 of a request that waits for nothing, beside requests that wait for something slow, and without them."""
+    """Measures the p99 latency of requests that wait for nothing, with and without concurrent slow requests."""
     seconds, rounds = (0.5, 1) if quick else (3.0, 3)
     for kind in ("file", "hook", "write", "query"):
         try:
@@ -145,7 +145,7 @@ def late(subject: Peer, quick: bool, found: dict[str, float], not_run: dict[str,
 
 
 def crowd(subject: Peer, quick: bool, found: dict[str, float], not_run: dict[str, str], folder: Path) -> None:
-    """How long a short request takes while many others, of which each takes long, are begun at once."""
+    """Measures the latency of short requests while many long requests, started at the same time, run."""
     with ExitStack() as stack:
         upstream = stack.enter_context(Running(subject, "plain", []))
         os.environ["BENCH_UPSTREAM"] = str(upstream.port)
@@ -166,7 +166,7 @@ def crowd(subject: Peer, quick: bool, found: dict[str, float], not_run: dict[str
 
 
 def beside_crowd(running: Running, path: str) -> list[float]:
-    """Milliseconds that visits take until all of a crowd have their answers, each over a connection of its own."""
+    """Returns the latencies in milliseconds of short requests, each over a separate connection, until all long ones are done."""
     took: list[float] = []
     with ExitStack() as stack, selectors.DefaultSelector() as waiting:
         clients = [stack.enter_context(connect(running.port)) for _ in range(CROWD)]
@@ -189,7 +189,7 @@ def beside_crowd(running: Running, path: str) -> list[float]:
 
 @contextmanager
 def slowness(kind: str, subject: Peer, folder: Path) -> Iterator[tuple[Running, Callable[[int], None]]]:
-    """A server, and what makes one slow request, by the number of the client that does."""
+    """Yields a server, and a function that sends one slow request for the client with a given number."""
     if kind == "query":
         with slow.database(folder, "slow") as path:
             os.environ["BENCH_MYSQL"] = str(path)
@@ -215,7 +215,7 @@ def void(_: object) -> None:
 
 
 def beside(running: Running, once: Callable[[int], None], seconds: float) -> tuple[float, float, int]:
-    """The p99 in milliseconds without slow requests and with some, and how many of these have begun."""
+    """Returns the p99 in milliseconds without and with slow requests, and the number of slow requests that were started."""
     without = percentile(quick_requests(running, seconds), 0.99)
     ends = threading.Event()
     begun = [0] * SLOW_AT_ONCE
@@ -237,7 +237,7 @@ def beside(running: Running, once: Callable[[int], None], seconds: float) -> tup
 
 
 def quick_requests(running: Running, seconds: float) -> list[float]:
-    """Milliseconds that requests take that wait for nothing, one after the other."""
+    """Sends requests that wait for nothing, one after another. Returns their latencies in milliseconds."""
     took = []
     with connect(running.port) as client:
         end = time.monotonic() + seconds

@@ -2,10 +2,9 @@
 
 declare(strict_types=1);
 
-// `php server.php PORT plain|waiting|timer FOLDER`: what python3 -m bench fibers asks.
+// `php server.php PORT plain|waiting|timer FOLDER`: server for `python3 -m bench fibers`.
 //
-// `plain` uses nothing of the runtime. `waiting` hooks everything, and handlers wait when they are asked to. `timer` has an
-// every() besides.
+// `plain` uses no runtime features. `waiting` enables all hooks, and handlers wait on request. `timer` also has an every().
 
 use Fermata\{File, Hook, Request, Response, Runtime, Server};
 use Fermata\File\WriteMode;
@@ -19,13 +18,13 @@ if ($variant !== 'plain') {
 $server = new Server("http://127.0.0.1:$port", workers: 1);
 $server->get('/', static fn (Request $request): Response => Response::json(['status' => 'OK']));
 
-// So that the pool has fibers.
+// Fills the pool of reusable fibers.
 $server->get('/used', static function (): Response {
     all(...array_fill(0, 4, static fn () => delay(0.001)));
     return Response::json(['status' => 'OK']);
 });
 
-// Nanoseconds of processor time for each of so many waits, one after the other.
+// Returns the mean processor time, in nanoseconds, of `count` waits in sequence.
 $each = static function (int $count, callable $wait): float {
     $used = static function (): int {
         $usage = getrusage();
@@ -48,7 +47,7 @@ $waits = [
             await(async($one));
         }
     },
-    // Two tasks that hand it to each other: each lock() suspends, each unlock() wakes the other.
+    // Two tasks alternate: each lock() suspends, and each unlock() wakes the other task.
     'mutex' => static function (int $count): void {
         $mutex = new Mutex();
         $half = static function () use ($mutex, $count): void {
@@ -71,7 +70,7 @@ $server->get('/each/{wait}/{count}', static function (Request $request) use ($ea
     return Response::text((string) $each((int) $request->route('count'), $waits[$request->route('wait')]));
 });
 
-// How many bytes so many waits leave behind, for PHP and for the process.
+// Returns the growth of PHP's and of the process's memory, in bytes, over `count` waits.
 $server->get('/flat/{wait}/{count}', static function (Request $request) use ($waits): Response {
     $wait = $waits[$request->route('wait')];
     $memory = static function (): array {
@@ -96,7 +95,7 @@ $server->get('/slow/query/{ms}', static function (Request $request): Response {
     return Response::text((string) $database->query('SELECT SLEEP(' . (int) $request->route('ms') / 1000 . ')')->fetchColumn());
 });
 
-// Processor time, as an application spends it between its waits.
+// Uses processor time, like an application between its waits.
 $compute = static function (float $ms): void {
     for ($end = hrtime(true) + $ms * 1e6; hrtime(true) < $end;);
 };
@@ -120,7 +119,7 @@ $server->get('/crowd/process', static function (): Response {
     return Response::text((string) proc_close($process));
 });
 
-// Waits for another server, which takes 20 ms, through what client libraries are built on.
+// Waits for another server, which takes 20 ms, with the stream functions that client libraries use.
 $server->get('/upstream', static function (): Response {
     delay(0.02);
     return Response::text('upstream');

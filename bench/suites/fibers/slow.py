@@ -1,4 +1,4 @@
-"""Things that are slow on purpose: a disk, and a database that sleeps."""
+"""Intentionally slow resources: a throttled disk, and a database for slow queries."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pathlib import Path
 from bench.lib.peers import CannotRun
 
 THROTTLES = Path("/sys/fs/cgroup/blkio")
-"""Control groups of version 1 hold back reads, and writes that wait for the disk, by device."""
+"""Control groups (version 1) that throttle reads and synchronous writes per device."""
 UNIFIED = Path("/sys/fs/cgroup")
 DATABASE_SECONDS_MAX = 30.0
 
 
 @contextmanager
 def disk(folder: Path, pids: list[int], bytes_per_second: int) -> Iterator[None]:
-    """These processes get that much from the disk below the folder, and no more. Raises CannotRun."""
+    """Limits the disk throughput of processes, for the disk that contains `folder`. Raises CannotRun."""
     device = os.stat(folder).st_dev
     name = f"{os.major(device)}:{os.minor(device)}"
     if (THROTTLES / "blkio.throttle.read_bps_device").exists():
@@ -50,7 +50,7 @@ def _remove(group: Path) -> None:
     if not group.exists():
         return
     for pid in _words(group / "cgroup.procs"):
-        # It may have ended.
+        # The process may have exited.
         with contextlib.suppress(OSError):
             (group.parent / "cgroup.procs").write_text(pid)
     group.rmdir()
@@ -64,7 +64,7 @@ def _words(path: Path) -> list[str]:
 
 
 def forget(path: Path) -> None:
-    """Take the file out of the page cache, so that whoever reads it needs the disk."""
+    """Removes a file from the page cache, so that the next read accesses the disk."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -72,7 +72,7 @@ def forget(path: Path) -> None:
 
 @contextmanager
 def database(folder: Path, name: str, connections_max: int = 100) -> Iterator[Path]:
-    """A MariaDB of its own, with its files in the folder under this name; its socket. Raises CannotRun."""
+    """Runs a separate MariaDB with its files in the folder under this name. Yields its socket. Raises CannotRun."""
     if shutil.which("mariadbd") is None or shutil.which("mariadb-install-db") is None:
         raise CannotRun("mariadbd is not installed")
     data, path = folder / f"{name}-data", folder / f"{name}.sock"
@@ -83,7 +83,7 @@ def database(folder: Path, name: str, connections_max: int = 100) -> Iterator[Pa
         raise CannotRun(f"mariadb-install-db failed: {done.stderr[-200:]!r}")
     command = ["mariadbd", "--no-defaults", "--user=root", "--skip-networking", "--skip-log-bin"]
     command += [f"--datadir={data}", f"--socket={path}", f"--pid-file={folder / f'{name}.pid'}"]
-    # PHP does not wait for room in the queue of a Unix socket.
+    # PHP does not retry if the backlog of a Unix socket is full.
     command += [f"--max-connections={connections_max}", f"--back-log={connections_max}"]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

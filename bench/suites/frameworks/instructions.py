@@ -1,7 +1,7 @@
-"""Instructions per request of the same servers and loops: what does not depend on how busy the machine is.
+"""Counts the user instructions per request of the same servers and loops. Other load on the machine does not affect them.
 
-Each is the difference of two runs, of N requests and of 2 N, one at a time over one connection. Time in the kernel is not in it,
-and PHP-FPM behind nginx spends more of it than Fermata.
+Each count is the difference of two runs with N and 2 N sequential requests over one connection. Kernel time is not included;
+PHP-FPM behind nginx uses more of it than Fermata.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from bench.suites.counts.count import by_library, connect, request
 
 REQUESTS = 150
 REQUESTS_FPM = 30
-"""Each takes ten times as long, and is as the one before."""
+"""Fewer requests for PHP-FPM: each takes ten times as long, and all execute the same instructions."""
 WARM_UP = 120
-"""Requests after which all is compiled."""
+"""Number of requests after which all code is compiled."""
 END_S = 300
 
 
@@ -32,19 +32,19 @@ class Server(Protocol):
 
 
 def of_loop(command: Callable[[int], list[str]], environment: dict[str, str]) -> float:
-    """Of a program that is told how many requests to answer."""
+    """Returns the instructions per request of a command whose argument is the number of requests."""
 
     def run(folder: Path, requests: int) -> None:
         line = [*_callgrind(folder), *command(requests)]
         subprocess.run(line, check=True, stdin=subprocess.DEVNULL, env={**os.environ, **environment})
 
-    # What an application writes to its cache, it writes once.
+    # Run once without measuring, so that the application has filled its cache.
     subprocess.run(command(1), check=True, stdin=subprocess.DEVNULL, env={**os.environ, **environment})
     return _difference(run)
 
 
 def of_server(start: Callable[[list[str]], Server], target: str, requests_counted: int = REQUESTS) -> float:
-    """Of all processes of a server, which `start` starts under the tool that it is given."""
+    """Returns the instructions per request of all processes of a server. `start` receives the tool as command prefix."""
 
     def run(folder: Path, requests: int) -> None:
         server = start(_callgrind(folder))
@@ -53,7 +53,7 @@ def of_server(start: Callable[[list[str]], Server], target: str, requests_counte
                 client.settimeout(END_S)
                 for _ in range(requests):
                     client.sendall(request(target, server.port))
-                    # nginx sends what PHP-FPM answers in chunks, so that the body is not what comes last.
+                    # nginx sends PHP-FPM's responses chunked, so the bytes must be parsed to find the end of the body.
                     answer = HTTPResponse(client, method="GET")
                     answer.begin()
                     if answer.status != 200 or len(answer.read()) != len(server.body):
@@ -61,7 +61,7 @@ def of_server(start: Callable[[list[str]], Server], target: str, requests_counte
         finally:
             _end(server)
 
-    # As of a loop: to build a container takes minutes under the tool, on a busy machine longer than any server is waited for.
+    # Fill the cache first, as for loops: building a container under callgrind takes minutes, longer than the start time-out.
     _end(start([]))
     return _difference(run, requests_counted)
 

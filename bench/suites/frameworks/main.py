@@ -1,10 +1,10 @@
-"""Symfony, Laravel, Slim and a handler of PSR-15: what a request costs beside PHP-FPM behind nginx.
+"""Compares the cost of a request in Fermata and in PHP-FPM behind nginx, for Symfony, Laravel, Slim and a PSR-15 handler.
 
-The same programs run in both, with opcache in both. In every round each server is measured once, in a random order, by wrk over
-eight kept-alive connections on the cores that the servers have; the CPU time is that of all processes of a server.
+Both run the same applications with opcache. Every round measures each server once, in random order, with wrk over eight
+keep-alive connections. wrk and the servers share the cores. The CPU time includes all processes of a server.
 
-The floor of each is its application in a bare loop, without a server and with nothing reset between two requests: CPU time that
-no server goes below. `--instructions` counts those of the loop and of both servers under callgrind in place of all that.
+The floor of each application is a loop without a server that resets no state between requests. No server can use less CPU
+time. `--instructions` instead counts the instructions of the loop and of both servers with callgrind.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ SECONDS = 3
 CONNECTIONS = 8
 WORKERS = 2
 START_S = 300
-"""Under valgrind, on a busy machine."""
+"""Time limit for the start of a server, sufficient with valgrind on a machine with other load."""
 TARGET = "/books/7"
 LOOP = "loop"
 LOOP_REQUESTS = 100
-"""How many the bare loop answers so that all is compiled, and then more for each second of a measurement."""
+"""Requests of the loop until all code is compiled. The measured run adds three times this number per second."""
 JITS = ("off", "tracing", "function")
-# Deprecations of Debian's packages under a newer PHP are no work of the servers'.
+# Exclude the handling of deprecations that Debian's packages cause under a newer PHP.
 QUIET = ["-d", "error_reporting=8191", "-d", "display_errors=0"]
 
 
@@ -54,12 +54,12 @@ class Row:
     id: str
     title: str
     goal: float
-    """How many times Fermata's CPU time the other's is to be, and its rate that of the other."""
+    """Minimum ratio of the other server's CPU time to Fermata's, and of Fermata's rate to the other's."""
     script: Path
     target: str = TARGET
     arguments: tuple[str, ...] = ()
     loop: Path | None = None
-    """The same application without a server, which is told how many requests to answer."""
+    """Script that runs the same application without a server. Its argument is the number of requests."""
 
 
 ROWS = (
@@ -78,7 +78,7 @@ ROWS = (
 
 
 class Served:
-    """A server and all its processes."""
+    """A running server with all its processes."""
 
     def __init__(self, folder: Path, commands: list[list[str]], port: int, target: str, environment: dict[str, str]) -> None:
         self.port = port
@@ -112,7 +112,7 @@ class Served:
 
 
 def opcache(jit: str) -> list[str]:
-    """The same for all: what `fermata serve` sets, or another JIT."""
+    """Returns the opcache settings of all servers: those of `fermata serve`, with the given JIT mode."""
     settings = ["opcache.enable_cli=1", f"opcache.jit={jit}", f"opcache.jit_buffer_size={'0' if jit == 'off' else '64M'}"]
     return [word for setting in settings for word in ("-d", setting)]
 
@@ -134,7 +134,7 @@ def fpm(
     script = ROOT / "bench/suites/frameworks/apps/laravel-fpm.php" if row.id == "laravel" else row.script
     variables = "".join(f"env[{key}] = {value}\n" for key, value in environment.items())
     (folder / f"{name}.fpm").write_text(
-        # Without a time-out its workers are killed, and callgrind with them before it has written what it counted.
+        # Without this time-out PHP-FPM kills its workers before callgrind has written its counts.
         f"[global]\nerror_log = {folder}/fpm-{port}.log\ndaemonize = no\nprocess_control_timeout = 60\n"
         f"[www]\nlisten = {folder}/{name}.sock\nlisten.mode = 0666\n"
         f"user = root\ngroup = root\npm = static\npm.max_children = {workers}\n{variables}"
@@ -196,9 +196,9 @@ def loop(script: Path, requests: int, jit: str) -> list[str]:
 
 
 def loop_cpu_us(script: Path, environment: dict[str, str], seconds: int, jit: str) -> float:
-    """CPU time of a request in a bare loop: of two runs, what the longer one took more.
+    """Returns the CPU time of a request in a loop without a server, from the difference of two runs.
 
-    As many loops run at once as servers have workers: two threads of one core take longer than one alone."""
+    As many loops run concurrently as servers have workers, because two threads of one core are slower than one."""
     few, many = LOOP_REQUESTS, LOOP_REQUESTS * (1 + 3 * seconds)
     took = []
     for requests in (few, many):
@@ -213,7 +213,7 @@ def loop_cpu_us(script: Path, environment: dict[str, str], seconds: int, jit: st
 
 
 def floor_line(title: str, samples: dict[str, list[dict[str, float]]], goal: float) -> str:
-    """What the goal asks of a server, beside what the framework takes by itself."""
+    """Returns a line that compares the goal with the ratio that a server without any cost would reach."""
     reachable = ratio(samples, "fpm", LOOP, "cpu_us")
     ours = ratio(samples, "fermata", LOOP, "cpu_us")
     floor = median(it["cpu_us"] for it in samples[LOOP])
@@ -226,7 +226,7 @@ def ratio(samples: dict[str, list[dict[str, float]]], of: str, to: str, what: st
 
 
 def judge(figures: dict[str, float], goals: dict[str, float]) -> str:
-    """Each goal with whether it was met."""
+    """Returns each goal with its verdict."""
     return "; ".join(
         f"{what} ≥ {goal:g}×: {'met' if figures[what] >= goal else f'missed, {figures[what]:.2f}'}" for what, goal in goals.items()
     )
@@ -248,13 +248,13 @@ def line(title: str, samples: dict[str, list[dict[str, float]]], other: str, goa
 
 
 def production(folder: str) -> dict[str, str]:
-    """The environment of all servers and loops. Where Laravel finds its caches is Laravel's to read."""
+    """Returns the environment of all servers and loops. Laravel reads the paths of its caches from it."""
     caches = {"APP_CONFIG_CACHE": f"{folder}/config.php", "APP_ROUTES_CACHE": f"{folder}/routes.php"}
     return {"BENCH_FOLDER": folder, "APP_VAR": folder, "APP_ENV": "prod", "APP_DEBUG": "0", "SESSION_DRIVER": "array", **caches}
 
 
 def prepare(row: Row, environment: dict[str, str]) -> None:
-    """What a deployment does once: Laravel's configuration and routes are read from one file each, by all that are measured."""
+    """Caches Laravel's configuration and routes, as a deployment does. All measured servers and loops use the caches."""
     if row.id != "laravel":
         return
     for what in ("config:cache", "route:cache"):

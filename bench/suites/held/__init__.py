@@ -1,1 +1,1 @@
-"""The parts of `held.py`: clients that are held and messages that reach them."""
+"""The suite `held`: held clients, and messages to them."""

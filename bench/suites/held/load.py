@@ -1,4 +1,4 @@
-"""`fermata load` as a child: clients that connect, stay until they are told to go, and report what happened."""
+"""Runs `fermata load` as a child process: clients that connect, stay until a signal, and report results."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ CONNECT_SECONDS_MAX = 120.0
 END_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.1
 CLIENTS_PER_SOURCE = 7_000
-"""As `fermata load` shares clients among addresses by itself."""
+"""Maximum number of clients per source address, the same as in `fermata load`."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What `fermata load --json` says about a run, as far as it is used here."""
+    """The used part of a report of `fermata load --json`."""
 
     clients: int
     connected_seconds: float
@@ -39,11 +39,11 @@ class Holding:
     """Clients of one load process that stay connected until `end()`."""
 
     def __init__(self, url: str, clients: int, groups: int, number: int, folder: Path) -> None:
-        """`number` tells the load processes of one server apart: each has source addresses of its own."""
+        """`number` is unique among the load processes of a server. It selects separate source addresses for each."""
         self.clients = clients
         self._json = folder / f"load-{number}.json"
         self._json.unlink(missing_ok=True)
-        # Up to four addresses for each process, from 127.0.1.1 on.
+        # Up to four source addresses for each process, starting at 127.0.1.1.
         source = f"127.0.{1 + number // 60}.{1 + number % 60 * 4}"
         self.process = subprocess.Popen(
             [
@@ -74,7 +74,7 @@ class Holding:
         self._metrics = found[0]
 
     def wait_connected(self) -> None:
-        """Wait until every client is held."""
+        """Waits until every client is held. Raises LoadError."""
         deadline = time.monotonic() + CONNECT_SECONDS_MAX
         held = 0
         while time.monotonic() < deadline:
@@ -95,11 +95,11 @@ class Holding:
     def _figure(self, name: str) -> int:
         with urllib.request.urlopen(self._metrics, timeout=10) as answer:
             found = re.search(rf"^fermata_load_{name}\{{.*\}} (\d+)$", answer.read().decode(), re.MULTILINE)
-        # Nothing is said before the first interval is over.
+        # The metric is missing until the first interval has passed.
         return int(found[1]) if found else 0
 
     def end(self) -> Report:
-        """Let the clients go; what happened to them."""
+        """Disconnects the clients and returns the report."""
         self.process.send_signal(signal.SIGINT)
         try:
             self.process.wait(END_SECONDS_MAX)
@@ -126,7 +126,7 @@ def broadcast(
     bytes: int,
     folder: Path,
 ) -> Report:
-    """Connect clients to one group, publish to them on schedule, wait until everybody has everything, and leave."""
+    """Connects clients to one group, publishes at a fixed rate, and waits until all clients have received all messages."""
     path = folder / "broadcast.json"
     path.unlink(missing_ok=True)
     command = [

@@ -1,7 +1,7 @@
-"""`make bench-held`: what a held client costs, Fermata beside Pushpin in one interleaved run.
+"""`make bench-held`: compares the cost of a held client in Fermata and in Pushpin, in one interleaved run.
 
-Each round starts every server anew, in a random order, and holds more and more clients on it; then it starts them
-again and publishes to a thousand. README.md says what the figures mean.
+Each round starts every server in random order and holds a growing number of clients on it. Then it restarts the servers
+and publishes to a thousand clients. README.md explains the figures.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ ROUNDS = 3
 ROWS = ("stream", "alive", "socket", "slow", "burst")
 LADDERS = ("stream", "alive", "socket")
 ALONE = ("socket",)
-"""Rows of our own: what is held beside us, ends WebSockets in front of a backend that speaks another protocol."""
+"""Rows that measure only Fermata. The other servers terminate WebSockets and use another protocol to their backend."""
 
 
 def main() -> int:
     options = parse_options()
-    # So that servers and clients end with us however we end.
+    # Exit through the cleanup handlers on SIGTERM as well, so that servers and clients stop.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if not FERMATA.exists():
         print(f"bench: {FERMATA} does not exist; run `make`", file=sys.stderr)
@@ -100,7 +100,7 @@ def measure_all(run: Run, rows: list[str], rounds: int, amounts: Amounts, source
 
 
 def measure(run: Run, id: str, row: str, round: int, amounts: Amounts) -> None:
-    """One row of one server, which is started for it; the reason is noted when that fails."""
+    """Starts a server and measures one row. On failure, records the reason."""
     peer = run.peers[id]
     try:
         with Running(peer, "held", []) as server:

@@ -1,4 +1,4 @@
-"""A run of `held.py` as a Markdown table with its goals, and as JSON."""
+"""Writes the results of the suite `held` as a Markdown table with goals, and as JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FERMATA_IS = "one worker, a closure per route"
 
 @dataclass
 class Run:
-    """Everything a run has found out."""
+    """All results of a run."""
 
     started: datetime
     machine: dict[str, str]
@@ -31,12 +31,12 @@ class Run:
     versions: dict[str, str] = field(default_factory=dict)
     commands: dict[str, str] = field(default_factory=dict)
     not_run: dict[str, str] = field(default_factory=dict)
-    """Reason by peer or by peer and row."""
+    """Reasons, by peer or by peer and row."""
     ladders: list[Ladder] = field(default_factory=list)
     broadcasts: list[Broadcast] = field(default_factory=list)
 
     def errors(self) -> dict[str, dict[str, int]]:
-        """What went wrong, by peer and row."""
+        """Returns the errors, by peer and row."""
         found: dict[str, dict[str, int]] = {}
         for one in self.ladders:
             if errors := one.errors():
@@ -49,7 +49,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Figure:
-    """A row of the table: a number per round, shown as its median."""
+    """A row of the table. It shows the median of a number per round."""
 
     id: str
     title: str
@@ -134,7 +134,7 @@ class Goal:
     at_least: float | None = None
     at_most: float | None = None
     against: str = ""
-    """A peer: the limit is of Fermata's figure divided by its."""
+    """A peer. If set, the limit applies to Fermata's figure divided by the peer's."""
 
     def verdict(self, value: float | None) -> str:
         if value is None:
@@ -151,7 +151,7 @@ def load_goals() -> list[Goal]:
 
 
 def values(run: Run, figure: Figure, peer: str) -> list[float]:
-    """The figure of every round that has it."""
+    """Returns a figure of a peer from each round that has it."""
     found = [figure.of(one) for one in [*run.ladders, *run.broadcasts] if one.peer == peer and one.kind == figure.kind]
     return [value for value in found if value is not None]
 
@@ -226,7 +226,7 @@ def _goals(run: Run, goals: list[Goal]) -> str:
 
 
 def _published() -> str:
-    """What seed 001 says about itself; none of it was measured here."""
+    """Returns the figures that seed 001 published. They were not measured by this suite."""
     return "\n".join(
         [
             "## What Pushpin's own demonstration published (seed 001; not measured here)",
@@ -249,7 +249,7 @@ def _peers(run: Run) -> str:
 
 
 def write(run: Run, goals: list[Goal], folder: Path) -> tuple[Path, Path]:
-    """Write the table and the raw data; the paths of both."""
+    """Writes the table and the raw data, and returns both paths."""
     folder.mkdir(parents=True, exist_ok=True)
     shown = folder / f"held-{run.started:%H%M%S}.md"
     raw = folder / f"held-{run.started:%H%M%S}.json"

@@ -1,4 +1,4 @@
-"""What is measured: a ladder of held clients, rest at its top, and messages to a thousand."""
+"""Measures growing numbers of held clients, the idle server at the maximum, and messages to a thousand clients."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .load import Holding, Report, broadcast
 SETTLE_SECONDS_MAX = 10.0
 SETTLE_STEP_SECONDS = 0.25
 REST_SHARE = 0.02
-"""A server whose use of a core is below this for a step is at rest."""
+"""Share of a core below which a server counts as idle for one step."""
 ATTACH_SECONDS = 0.5
-"""For strace to find all threads."""
+"""Time for strace to attach to all threads."""
 GROUP_CLIENTS = 50
-"""Clients of one channel on the ladder."""
+"""Clients per channel while the number of clients grows."""
 MESSAGE_BYTES = 128
 
 
@@ -30,12 +30,12 @@ MESSAGE_BYTES = 128
 class Amounts:
     levels: tuple[int, ...]
     rest_seconds: float
-    """Watching the server at the top of the ladder."""
+    """Duration of the measurement of the idle server with all clients."""
     alive_seconds: float
-    """The same with keep-alives: one period of theirs."""
+    """Duration of that measurement with keep-alives: one keep-alive period."""
     subscribers: int
     slow_messages: tuple[int, int]
-    """Messages one at a time: of the short and of the long run, whose difference is measured."""
+    """Messages sent one at a time in the short and in the long run, whose difference is measured."""
     burst_messages: tuple[int, int]
 
 
@@ -44,17 +44,17 @@ QUICK = Amounts((100, 200, 300), 1.0, 2.0, 50, (5, 15), (10, 60))
 
 SLOW_PER_SECOND = 20.0
 BURST_PER_SECOND = 2_000.0
-"""More than any server delivers to a thousand: the publisher sends the next when the last is answered."""
+"""Rate above the capacity of every server. The publisher sends each message after the response to the previous one."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """The server with so many clients held and nothing to do."""
+    """State of the idle server with a number of held clients."""
 
     clients: int
     memory: process.Memory
     cpu_ns: int
-    """Since the server's start."""
+    """Processor time since the server's start."""
 
 
 @dataclass
@@ -62,24 +62,24 @@ class Ladder:
     peer: str
     round: int
     kind: str
-    """`stream`: without keep-alives; `alive`: one every 55 s; `socket`: WebSockets without pings."""
+    """`stream`: without keep-alives; `alive`: a keep-alive every 55 s; `socket`: WebSockets without pings."""
     base: process.Memory
     base_worker: process.Memory
-    """Of the base, the largest process without children: Fermata's worker."""
+    """Memory without clients of the largest process without children: Fermata's worker."""
     levels: list[Level] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
     rest_seconds: float = 0.0
     rest_cpu_ns: int = 0
     rest_calls: dict[str, int] | None = None
-    """System calls in `calls_seconds` more of rest; None where strace is not to be had."""
+    """System calls of the idle server in `calls_seconds`; None without strace."""
     calls_seconds: float = 0.0
     rest_bytes: list[int] = field(default_factory=list)
-    """What all clients got in each second of rest: their keep-alives."""
+    """Bytes of keep-alives that all clients received in each idle second."""
     processes: dict[str, int] = field(default_factory=dict)
-    """Private bytes by program at the top."""
+    """Private memory in bytes by command name, with all clients."""
 
     def slope(self, what: str = "pss") -> float:
-        """Bytes for each further client: least squares over the levels."""
+        """Returns the bytes per additional client, by least squares over the levels."""
         return least_squares([(level.clients, getattr(level.memory, what)) for level in self.levels])
 
     def connect_cpu_ns(self) -> float:
@@ -87,13 +87,13 @@ class Ladder:
         return (last.cpu_ns - first.cpu_ns) / (last.clients - first.clients)
 
     def connects_per_second(self) -> float:
-        """Over all steps but the first, in which everything happens for the first time."""
+        """Returns the connection rate over all steps except the first, which includes the server's warm-up."""
         steps = self.reports[1:]
         seconds = sum(report.connected_seconds for report in steps)
         return sum(report.clients for report in steps) / seconds if seconds else 0.0
 
     def burst(self) -> float | None:
-        """The busiest second of rest by the mean second; None when clients got nothing."""
+        """Returns the maximum of received bytes per idle second, divided by the mean. None if clients received nothing."""
         total = sum(self.rest_bytes)
         return max(self.rest_bytes) * len(self.rest_bytes) / total if total else None
 
@@ -109,11 +109,11 @@ class Broadcast:
     peer: str
     round: int
     kind: str
-    """`slow`: one message at a time; `burst`: back to back."""
+    """`slow`: one message at a time; `burst`: messages back to back."""
     subscribers: int
     deliveries: int
     cpu_ns: int
-    """Both are what the long run has more than the short one."""
+    """Processor time. Like `deliveries`, it is the difference of the long and the short run."""
     last_byte_us: dict[str, float]
     seconds: float
     errors: dict[str, int]
@@ -123,7 +123,7 @@ class Broadcast:
 
 
 def climb(server: Running, id: str, round: int, kind: str, amounts: Amounts, folder: Path) -> Ladder:
-    """Hold more and more clients, look at the memory at every level, and rest at the top."""
+    """Holds a growing number of clients, measures the memory at every level, and the idle server at the last level."""
     pids = server.pids()
     rest(pids)
     leaves = [process.memory([pid]) for pid in process.leaves(server.process.pid)]
@@ -159,11 +159,11 @@ def climb(server: Running, id: str, round: int, kind: str, amounts: Amounts, fol
 
 
 def spread(server: Running, id: str, round: int, kind: str, amounts: Amounts, folder: Path) -> Broadcast:
-    """Messages to one group. Two runs that differ in nothing but the number of messages; connecting cancels out."""
+    """Publishes to one group in a short and a long run. Returns their difference, so the cost of connecting is excluded."""
     counts = amounts.slow_messages if kind == "slow" else amounts.burst_messages
     per_second = SLOW_PER_SECOND if kind == "slow" else BURST_PER_SECOND
     body, publish = server.service.publish_body, server.peer.fill(server.service.publish, server.ports)
-    # One group: its number is 0, and a URL without {n} must not be asked for one.
+    # There is a single group, so replace {n} by its number, 0.
     body, publish = body.replace("{n}", "0"), publish.replace("{n}", "0")
     url = f"http://127.0.0.1:{server.port}/stream/group-0"
     found: list[tuple[int, Report]] = []
@@ -200,7 +200,7 @@ def spread(server: Running, id: str, round: int, kind: str, amounts: Amounts, fo
 
 
 def rest(pids: list[int]) -> None:
-    """Wait until the server does (next to) nothing, at most a while: some never rest."""
+    """Waits until the server is almost idle, but at most SETTLE_SECONDS_MAX, because some servers never are."""
     deadline = time.monotonic() + SETTLE_SECONDS_MAX
     last = process.cpu_ns(pids)
     while time.monotonic() < deadline:
@@ -212,14 +212,14 @@ def rest(pids: list[int]) -> None:
 
 
 def system_calls(pids: list[int], seconds: float) -> dict[str, int] | None:
-    """System calls by name that the processes make in a while; None when they cannot be watched."""
+    """Returns the system calls of processes within `seconds`, by name. None if strace is missing or fails."""
     if shutil.which("strace") is None:
         return None
     with tempfile.NamedTemporaryFile() as file:
         attach = [word for pid in pids for word in ("-p", str(pid))]
         command = ["strace", "-f", "-qq", "-ttt", "-o", file.name, *attach]
         watcher = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        # Attaching interrupts what a process sleeps in, and it looks why: our own doing.
+        # Wait first: attaching interrupts the system call in which a process sleeps, and causes calls of its own.
         time.sleep(ATTACH_SECONDS)
         attached = time.time()
         time.sleep(seconds)
@@ -231,7 +231,7 @@ def system_calls(pids: list[int], seconds: float) -> dict[str, int] | None:
 
 
 def completed_calls(text: str, since: float) -> dict[str, int]:
-    """The calls by name that ended after `since`, from a trace with times: not those that a process still sleeps in."""
+    """Returns the number of system calls that returned after `since`, by name, from a trace with timestamps."""
     calls: dict[str, int] = {}
     for at, name in re.findall(r"^\d+ +(\d+\.\d+) (?:<\.\.\. )?(\w+)[( ].* = ", text, re.MULTILINE):
         if float(at) >= since:
@@ -240,7 +240,7 @@ def completed_calls(text: str, since: float) -> dict[str, int]:
 
 
 def watch(loads: list[Holding], seconds: float) -> list[int]:
-    """Bytes that clients got in each second. Only the load processes are asked; the server notices nothing."""
+    """Returns the bytes that clients received in each second. It queries only the load processes, not the server."""
     got: list[int] = []
     last = sum(load.received() for load in loads)
     began = time.monotonic()
@@ -253,7 +253,7 @@ def watch(loads: list[Holding], seconds: float) -> list[int]:
 
 
 def by_program(pids: list[int]) -> dict[str, int]:
-    """Private bytes by program."""
+    """Returns the private memory in bytes, by command name."""
     found: dict[str, int] = {}
     for pid in pids:
         try:
@@ -273,7 +273,7 @@ def merge_errors(reports: list[Report]) -> dict[str, int]:
 
 
 def least_squares(points: list[tuple[float, float]]) -> float:
-    """The slope of the line through the points."""
+    """Returns the slope of the regression line through the points."""
     count = len(points)
     mean_x = sum(x for x, _ in points) / count
     mean_y = sum(y for _, y in points) / count

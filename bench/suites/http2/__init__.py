@@ -1,1 +1,1 @@
-"""HTTP/2 and TLS beside other servers."""
+"""The suite `http2`: HTTP/2 and TLS compared with other servers."""

@@ -1,4 +1,4 @@
-"""What HTTP/2 and TLS are to cost beside other servers, and whether a run has reached it."""
+"""Goals for the cost of HTTP/2 and TLS compared with other servers, and the verdicts on a run."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from bench.lib.peers import SUBJECT
 from bench.lib.stats import interval, ratios
 
 Values = Callable[[str, str, str], dict[int, float]]
-"""A row's figure of a peer by round: `rate`, `cpu_ns`, or the only one of a row of held streams."""
+"""Returns a figure by round, for a row, a peer and the figure's name: `rate` or `cpu_ns`; ignored for held streams."""
 
 RATES = {"nginx": 1.2}
 OTHERS_RATE = 1.0
-"""Of small JSON, beside every other server."""
+"""Minimum rate for small JSON, as a multiple of every other server's rate."""
 FULL_CPU_MAX, RESUMED_RATE_MIN = 1.0, 1.5
 PATH_MEMORY_MAX = 0.1
 CONNECTION_BYTES_MAX, STREAM_BYTES_MAX = 512, 96
-"""Beyond what HTTP/1.1 takes for a connection and for a held client."""
+"""Maximum memory of a connection and of a held stream, in addition to the memory with HTTP/1.1."""
 BROADCAST_MAX = 0.2
 STREAMS = 100
-"""Of each connection in the row `h2c-many`."""
+"""Number of streams per connection in the row `h2c-many`."""
 
 
 def judged(values: Values, peers: Iterable[str]) -> list[str]:
-    """A line for each goal that this run has figures for."""
+    """Returns a line for each goal for which the run has figures."""
     lines = []
     for row, title in (("1x100", "one connection with 100 streams"), ("100x1", "100 connections with one stream")):
         for peer in peers:
@@ -46,7 +46,7 @@ def judged(values: Values, peers: Iterable[str]) -> list[str]:
 
 
 def _parts(values: Values) -> list[str]:
-    """What TLS, HTTP/2 and a further stream take each."""
+    """Returns lines with the memory of TLS, of an HTTP/2 connection, and of an additional stream."""
     found = {row: values(row, SUBJECT, "") for row in ("h1", "h1s", "h2c", "h2c-many")}
     if not all(found.values()):
         return []

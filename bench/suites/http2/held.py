@@ -1,4 +1,4 @@
-"""Held streams over HTTP/2: what each part of one costs in memory, and what an event to a thousand of them costs."""
+"""Measures held streams over HTTP/2: the memory of their parts, and the CPU time of an event to a thousand streams."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from bench.lib.peers import BUILD, SUBJECT, CannotRun, Running
 from bench.suites.held.rows import least_squares, rest
 
 CLIENT_CORE = 1
-"""Not the server's."""
+"""Core of the client. The server runs on another core."""
 LEVELS = (2_000, 6_000, 10_000, 14_000, 18_000)
-"""Connections, as one worker and one client may have descriptors."""
+"""Numbers of connections, within the descriptor limit of one worker and one client."""
 MANY_LEVELS = (20, 60, 100, 140, 180)
-"""Connections with a hundred streams each."""
+"""Numbers of connections with a hundred streams each."""
 PHP_LEVELS = (20, 40, 60, 80, 100)
-"""Clients that each need a process of PHP-FPM."""
+"""Numbers of clients of PHP-FPM, which needs a process for each."""
 QUICK_DIVISOR = 20
 EVENTS = 200
 EVENT = b"x" * 128
@@ -29,13 +29,13 @@ HEAR_SECONDS_MAX = 10.0
 
 @dataclass(frozen=True)
 class Held:
-    """Connections of a kind at one server."""
+    """A kind of connections to one server."""
 
     title: str
     mode: str
-    """As `h2hold` knows it."""
+    """Mode argument of `h2hold`."""
     streams: int = 1
-    """Of each connection."""
+    """Number of streams per connection."""
     peer: str = SUBJECT
 
 
@@ -58,7 +58,7 @@ BROADCAST_STREAMS = 1_000
 
 @dataclass(frozen=True)
 class HeldSample:
-    """One measurement: private bytes of all processes of a server for each connection, or CPU ns for each delivery."""
+    """One measurement: private memory of all processes of a server in bytes per connection, or CPU time in ns per delivery."""
 
     row: str
     peer: str
@@ -67,7 +67,7 @@ class HeldSample:
 
 
 class Client:
-    """`load/h2hold.go`, which holds what it is told to."""
+    """A running `load/h2hold.go`, which opens and holds connections."""
 
     def __init__(self, held: Held, running: Running) -> None:
         secure = held.mode in ("h1s", "h2")
@@ -83,11 +83,11 @@ class Client:
         self.process.communicate()
 
     def open(self, connections: int) -> None:
-        """Returns when there are so many connections, and all their streams are held."""
+        """Waits until `connections` connections are open and all their streams are held."""
         self._step(f"open {connections}")
 
     def events(self) -> tuple[int, int]:
-        """The fewest and the most that a stream has got."""
+        """Returns the minimum and the maximum number of events that a stream has received."""
         _, _, least, most = self._step("events").split()
         return int(least), int(most)
 
@@ -105,7 +105,7 @@ class Client:
 
 
 def measure_memory(row: str, running: Running, round: int, quick: bool) -> HeldSample:
-    """Bytes for each further connection: the slope of the line through the levels."""
+    """Measures the bytes per additional connection: the slope of the regression line through the levels."""
     held = MEMORY[row]
     levels = LEVELS if held.streams == 1 else MANY_LEVELS
     if held.peer != SUBJECT:
@@ -122,18 +122,18 @@ def measure_memory(row: str, running: Running, round: int, quick: bool) -> HeldS
 
 
 def measure_broadcast(row: str, running: Running, round: int, quick: bool) -> HeldSample:
-    """CPU of the server for each delivery of an event to all, each published when all have got the one before."""
+    """Measures the server's CPU time per delivery. Each event is published after all streams received the previous one."""
     held = BROADCAST[row]
     events = EVENTS // QUICK_DIVISOR if quick else EVENTS
     with Client(held, running) as client:
         client.open(BROADCAST_STREAMS // held.streams)
         rest(running.pids())
         publisher = http.client.HTTPConnection("127.0.0.1", running.port, timeout=HEAR_SECONDS_MAX)
-        # The greeting, and the id to resume from.
+        # Each stream has already received a first event.
         got, _ = client.events()
         before = 0
         for number in range(events + 1):
-            # The first is not measured: it finds everything cold.
+            # The first publish warms the caches and is not measured.
             if number == 1:
                 before = process.cpu_ns(running.pids())
             publisher.request("POST", "/publish", EVENT)
@@ -147,7 +147,7 @@ def measure_broadcast(row: str, running: Running, round: int, quick: bool) -> He
 
 
 def wait_for(client: Client, events: int) -> None:
-    """Returns when every stream has got so many. Raises CannotRun when one gets more, or too few in time."""
+    """Waits until every stream has received `events` events. Raises CannotRun if one receives more, or after a timeout."""
     deadline = time.monotonic() + HEAR_SECONDS_MAX
     while True:
         least, most = client.events()
@@ -161,5 +161,5 @@ def wait_for(client: Client, events: int) -> None:
 
 
 def build() -> None:
-    """The client. Raises CannotRun."""
+    """Compiles the client. Raises CannotRun."""
     compiled.build("h2hold")

@@ -1,7 +1,7 @@
-"""`python3 -m bench http2`: small JSON over HTTP/2 and TLS, handshakes, and held streams, beside others in one interleaved run.
+"""`python3 -m bench http2`: compares small JSON over HTTP/2 and TLS, handshakes, and held streams with other servers.
 
-Server and client are pinned to one core. Each round measures every row on every server in a random order; a ratio is taken
-within a round. README.md says what the figures mean.
+Server and client are pinned to one core. Each round measures every row on every server in random order, and ratios compare
+values of the same round. README.md explains the figures.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from .rows import CORE, ROWS, LoadError, Sample
 
 ROUNDS = 7
 MEMORY_ROUNDS = 2
-"""Memory is nearly the same each time."""
+"""Number of rounds that measure memory. Few suffice, because it hardly varies."""
 SECONDS = 3.0
 QUICK_SECONDS = 0.2
 HELD = "held streams"
-"""All rows of them, where they cannot be run."""
+"""Key in `not_run` for all rows of held streams."""
 VERSION = 2
 
 
 @dataclass
 class Run:
-    """Everything that was measured."""
+    """All results of a run."""
 
     started: datetime
     machine: dict[str, str]
@@ -54,7 +54,7 @@ class Run:
     held: list[HeldSample] = field(default_factory=list)
 
     def values(self, row: str, peer: str, name: str) -> dict[int, float]:
-        """A figure by round."""
+        """Returns a figure by round."""
         if row in MEMORY or row in BROADCAST:
             return {sample.round: sample.value for sample in self.held if (sample.row, sample.peer) == (row, peer)}
         found = [sample for sample in self.samples if (sample.row, sample.peer) == (row, peer)]
@@ -63,7 +63,7 @@ class Run:
 
 def main() -> int:
     options = parse_options()
-    # So that servers and clients end with us however we end.
+    # Exit through the cleanup handlers on SIGTERM as well, so that servers and clients stop.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if not EXTENSION.is_file():
         print(f"bench: {EXTENSION} does not exist; run make", file=sys.stderr)
@@ -127,13 +127,13 @@ def parse_options() -> argparse.Namespace:
 
 
 def make_certificate() -> None:
-    """The one that all servers show: P-256, as most on the Internet."""
+    """Creates the certificate of all servers, with the common curve P-256."""
     folder = BUILD / "http2"
     folder.mkdir(parents=True, exist_ok=True)
     command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost"
     names = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", "key.pem", "-out", "certificate.pem"]
     subprocess.run([*command.split(), *names], cwd=folder, check=True, capture_output=True, timeout=30)
-    # Fermata warns of a key that everybody can read.
+    # Avoid Fermata's warning about a key that other users can read.
     (folder / "key.pem").chmod(0o600)
 
 
@@ -164,7 +164,7 @@ def measure_one(run: Run, id: str, running: Running, round: int) -> None:
 
 
 def measure_held(run: Run, round: int, source: random.Random) -> None:
-    """Each row at a server that is started for it: memory that was free once does not grow again."""
+    """Measures each row on a new server. In a running server, connections could reuse memory freed by an earlier row."""
     if HELD in run.not_run:
         return
     asked = [row for row in run.options["rows"] if row in BROADCAST or (row in MEMORY and round <= MEMORY_ROUNDS)]
@@ -228,7 +228,7 @@ def _ratio(ours: dict[int, float], theirs: dict[int, float]) -> str:
 
 
 def write(run: Run, text: str, folder: Path) -> tuple[Path, Path]:
-    """Write the table and the raw data; the paths of both."""
+    """Writes the table and the raw data, and returns both paths."""
     folder.mkdir(parents=True, exist_ok=True)
     shown = folder / f"http2-{run.started:%H%M%S}.md"
     raw = folder / f"http2-{run.started:%H%M%S}.json"

@@ -1,4 +1,4 @@
-"""What is measured: requests by h2load, and handshakes by Python's ssl."""
+"""Measures requests with h2load, and TLS handshakes with Python's ssl module."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BODY = b'{"status":"OK"}'
 
 
 class LoadError(Exception):
-    """A measurement came to nothing; the text says why."""
+    """A measurement failed; the message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Row:
     title: str
     unit: str
     arguments: tuple[str, ...] = ()
-    """Of h2load; none: handshakes."""
+    """Arguments of h2load; empty for rows that measure handshakes."""
     resumes: bool = False
 
 
@@ -48,12 +48,12 @@ class Sample:
     peer: str
     round: int
     rate: float
-    """Per second, client and server on one core."""
+    """Requests or handshakes per second, with client and server on one core."""
     cpu_ns: float
-    """The server's, each."""
+    """CPU time of the server per request or handshake."""
     done: int
     foreign: float
-    """Share of the core that went to neither client nor server."""
+    """Share of the core that other processes used."""
     steal: float
 
 
@@ -77,7 +77,7 @@ def measure(row: str, running: Running, peer: str, round: int, seconds: float) -
 
 
 def _own_cpu_s() -> float:
-    """Of this process and of the clients it has waited for."""
+    """Returns the CPU time of this process and of its exited children, in seconds."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
@@ -85,7 +85,7 @@ def _own_cpu_s() -> float:
 def _requests(kind: Row, running: Running, seconds: float) -> tuple[int, float]:
     url = f"https://127.0.0.1:{running.port}/"
     command = ["taskset", "-c", str(CORE), "h2load", *kind.arguments, "-D", f"{seconds:g}", url]
-    # h2load counts whole seconds only beside -D, and rounds less up to one.
+    # h2load's -D accepts only whole seconds, so shorter runs use a number of requests.
     if seconds < 1:
         command[command.index("-D") : command.index("-D") + 2] = ["-n", str(max(200, int(5_000 * seconds)))]
     try:
@@ -96,7 +96,7 @@ def _requests(kind: Row, running: Running, seconds: float) -> tuple[int, float]:
 
 
 def read_h2load(text: str) -> tuple[int, float]:
-    """Requests answered with 2xx, and the seconds they took, of h2load's report. Raises LoadError."""
+    """Returns the number of 2xx responses and the duration in seconds from h2load's report. Raises LoadError."""
     if "Application protocol: h2" not in text:
         raise LoadError("HTTP/2 was not agreed to")
     finished = re.search(r"finished in ([\d.]+)(ms|us|s), ([\d.]+) req/s", text)
@@ -109,7 +109,7 @@ def read_h2load(text: str) -> tuple[int, float]:
     answered, rate = int(codes.group(1)), float(finished.group(3))
     if not rate:
         raise LoadError("nothing was answered")
-    # The rate is of the time without warm-up and start.
+    # The rate excludes start and warm-up, so the duration follows from it.
     return answered, answered / rate
 
 
@@ -136,7 +136,7 @@ def _handshakes(kind: Row, running: Running, seconds: float) -> tuple[int, float
 
 
 def _connect(context: ssl.SSLContext, port: int, session: ssl.SSLSession | None) -> tuple[ssl.SSLSession | None, bool]:
-    """One connection with one request of HTTP/1.1: its session and whether it has resumed one."""
+    """Sends one HTTP/1.1 request over a new connection. Returns its TLS session, and true if it resumed the given one."""
     plain = socket.create_connection(("127.0.0.1", port), timeout=SOCKET_SECONDS_MAX)
     with context.wrap_socket(plain, server_hostname="localhost", session=session) as secure:
         secure.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")

@@ -1,9 +1,9 @@
 """Clients of a hub, in one process: `python3 -m bench.suites.hub.clients PROTOCOL PORT KEY SOURCE`.
 
-It reads commands from its input, a line each, and answers each with a line of JSON: `open COUNT` connects so many more and
-waits until they are subscribed, `hear COUNT` waits until so many events have come to them all together since the start. `last`
-of an answer is when the last event came, by the clock that all processes of the machine share.
-What it costs is not measured, so it is as plain as can be.
+It reads one command per line from standard input and replies with a line of JSON. `open COUNT` connects COUNT more clients and
+waits until they are subscribed. `hear COUNT` waits until all clients together have received COUNT events since the start. In a
+reply, `last` is the time of the last event, by the machine's monotonic clock.
+The cost of this process is not measured, so its code is simple and not optimized.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ import time
 
 CHANNEL = "bench"
 EVENT = b"bench-event"
-"""In each event that is published, and in nothing else."""
+"""Text that every published event contains, and no other message."""
 OPENING_MAX = 64
-"""Connections that are being opened at a time."""
+"""Maximum number of connections that are not subscribed yet."""
 SILENCE_SECONDS_MAX = 60.0
-"""A command during which nothing comes for so long has failed."""
+"""Maximum time without progress, after which a command fails."""
 IP_BIND_ADDRESS_NO_PORT = 24
-"""Of Linux; Python has no name for it."""
+"""Socket option of Linux, for which Python has no constant."""
 PONG = bytes([0x8A, 0x80, 0, 0, 0, 0])
 PING_OPCODE = 9
 CLOSE_OPCODE = 8
 
 
 def masked(text: str) -> bytes:
-    """A text message of a client, short ones only; the mask is zero."""
+    """Returns a client's text frame with a zero masking key, for payloads of at most 125 bytes."""
     payload = text.encode()
     if len(payload) > 125:
         raise ValueError("too long")
@@ -38,7 +38,7 @@ def masked(text: str) -> bytes:
 
 
 class Frames:
-    """Splits what a server sends into frames."""
+    """Splits received bytes into WebSocket frames."""
 
     def __init__(self) -> None:
         self.left = b""
@@ -59,7 +59,7 @@ class Frames:
 
 
 class Client:
-    """One connection; `is_ready` when it is subscribed."""
+    """A connection. `is_ready` is true when it is subscribed."""
 
     def __init__(self, line: socket.socket) -> None:
         self.line = line
@@ -70,7 +70,7 @@ class Client:
         raise NotImplementedError
 
     def feed(self, data: bytes) -> int:
-        """Takes bytes behind the head; how many events were in them."""
+        """Handles bytes of the body. Returns the number of events in them."""
         raise NotImplementedError
 
     def receive(self, data: bytes) -> int:
@@ -87,7 +87,7 @@ class Client:
         return self.feed(data) if data else 0
 
     def welcome(self) -> None:
-        """The head has come."""
+        """Called when the response head was received."""
 
 
 class PusherClient(Client):
@@ -135,7 +135,7 @@ class MercureClient(Client):
     def feed(self, data: bytes) -> int:
         data = self.tail + data
         heard = data.count(EVENT)
-        # The rest of an event that comes in two parts, and nothing that was counted.
+        # Keep bytes that may start a split event, but none of a counted event.
         start = data.rfind(EVENT)
         rest = data if start < 0 else data[start + len(EVENT) :]
         self.tail = rest[1 - len(EVENT) :]
@@ -159,7 +159,7 @@ class Crowd:
         self.poll.register(self.commands, select.EPOLLIN)
 
     def run(self) -> None:
-        """Answers commands until the input ends. Servers are answered meanwhile, too."""
+        """Executes commands until standard input is closed. Between commands it still reads and responds to pings."""
         pending = b""
         while True:
             if b"\n" not in pending:
@@ -200,9 +200,10 @@ class Crowd:
 
     def connect(self) -> None:
         line = socket.socket()
-        # So many that the ports of one address would not do. Which port it is is chosen with the address of the hub: for one
-        # that is free for all hubs the kernel searches long when earlier clients' connections are still kept by it, clients
-        # come one by one then, and each costs a hub that sleeps in between several times as much.
+        # The ports of one address do not suffice for all clients, so each source address is bound explicitly. With
+        # IP_BIND_ADDRESS_NO_PORT the kernel selects the port in connect(), for this destination only. A port that is free for all
+        # destinations takes long to find while connections of earlier clients are in TIME_WAIT. Clients would then arrive one
+        # at a time, and each would cost a hub that sleeps in between several times as much.
         line.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
         line.bind((self.source, 0))
         line.connect(("127.0.0.1", self.port))
@@ -213,7 +214,7 @@ class Crowd:
         self.poll.register(line.fileno(), select.EPOLLIN)
 
     def turn(self, seconds: float) -> bool:
-        """Takes what has come; whether a command has."""
+        """Reads from all readable connections. Returns true if a command is available."""
         has_command = False
         for number, _ in self.poll.poll(seconds, 1024):
             if number == self.commands:

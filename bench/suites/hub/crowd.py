@@ -1,8 +1,8 @@
-"""`python3 -m bench hub --crowd`: very many clients of Echo at one `fermata hub`, both ends on this machine.
+"""`python3 -m bench hub --crowd`: measures very many clients of Echo at one `fermata hub`, with both ends on this machine.
 
-It fills the hub with subscribers of one channel, reads what they cost in user memory and in the kernel's, sees that the hub
-counts every one of them, and publishes to all of them, one event after another. As the others of `bench hub`, what the hub
-costs is its own; times and rates are those of both ends on the machine's cores, so they are bounds of what the hub does.
+It connects subscribers of one channel, measures their user and kernel memory, checks that the hub counts all of them, and
+publishes events to all, one after another. As in the other parts of `bench hub`, processor time is the hub's only. Times and
+rates include the clients, which share the machine's cores, so they are bounds for the hub.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from bench.suites.crowd.network import Network
 from .servers import HUBS, SUBJECT, Running, channel_info, running
 
 VERSION = 1
-"""Of the raw file; raised when a field changes its meaning."""
+"""Version of the raw file's format. It is raised when the meaning of a field changes."""
 MANY = 100_000
 QUICK_MANY = 2_000
 EVENTS = 10
 QUICK_EVENTS = 2
 FEW_EACH = 100
-"""Subscribers of each worker before the first look at memory: what a worker allocates once is there then."""
+"""Subscribers per worker before the first measurement of memory. By then a worker has allocated its permanent memory."""
 SETTLE_SECONDS = 2.0
 IDLE_SECONDS = 20.0
 BYTES_MAX = 400.0
@@ -55,7 +55,7 @@ FIGURES = (
 
 
 class Clients(Protocol):
-    """As main.py has them."""
+    """The interface of `Clients` in main.py."""
 
     last: float
 
@@ -65,7 +65,7 @@ class Clients(Protocol):
 
 
 def count_of(server: Running) -> int:
-    """How many subscribers the hub says that the channel has."""
+    """Returns the channel's number of subscribers, as reported by the hub."""
     line = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     with contextlib.closing(line):
         path = channel_info()
@@ -78,7 +78,7 @@ def count_of(server: Running) -> int:
 
 
 def measure(clients_of: Any, count: int, events: int, workers: int, idle_s: float) -> Iterator[tuple[str, Any]]:
-    """Yields every figure as it is found, so that what was found before a failure is kept."""
+    """Yields every figure immediately, so that figures measured before a failure are stored."""
     with running(HUBS[SUBJECT], workers) as server, clients_of("pusher", server.port, count) as clients:
         yield "command", " ".join(server.command)
         few = min(FEW_EACH * workers, count // 2)
@@ -118,7 +118,7 @@ def _publish(server: Running, clients: Clients, count: int, events: int, pids: l
     line = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     answered, last, spent = [], [], []
     with contextlib.closing(line):
-        # What the first one costs is done once.
+        # The first event is not measured: it includes one-time costs.
         for at in range(events + 1):
             cpu_ns, start = process.cpu_ns(pids), time.monotonic()
             server.publish("pusher", line)
@@ -160,7 +160,7 @@ def report(figures: dict[str, Any], options: dict[str, Any], facts: dict[str, st
 
 
 def _shown(value: float, unit: str) -> str:
-    """Bytes and counts have no fractions that say anything."""
+    """Returns a value with its unit. Bytes and counts are rounded to integers."""
     return f"{value:,.{0 if unit in ('', 'B', '/s') else 1}f} {unit}".strip()
 
 
@@ -187,7 +187,7 @@ def write(
 def run(
     clients_of: Any, options: dict[str, Any], facts: dict[str, str], started: datetime, here: Network, folder: Path, idle_s: float
 ) -> int:
-    """Measures, prints and keeps; 1 when a client was lost or the hub has failed."""
+    """Measures, prints and stores the figures. Returns 1 if a client was lost or the hub failed."""
     figures: dict[str, Any] = {}
     failure = ""
     try:

@@ -1,8 +1,8 @@
-"""`python3 -m bench hub`: what subscribers of `fermata hub` cost, by Pusher and by Mercure, beside other hubs in one run.
+"""`python3 -m bench hub`: compares the cost of subscribers of `fermata hub` with other hubs, for Pusher and Mercure.
 
-Each round starts every hub anew, in a random order. Connections are opened and subscribed, counted in memory and processor time
-of the server, and then events are published to them all. All figures are the server's own, so a ratio holds on a machine that
-does other things, too; a time or a rate would not. README.md says what the figures mean.
+Each round starts every hub again, in random order. Clients connect and subscribe while the server's memory and processor time
+are measured; then events are published to all. All figures belong to the server only, so ratios are also valid on a machine with
+other load. Times and rates would not be. README.md explains the figures.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from .servers import FLOOR, HUBS, KEY, SUBJECT, WORKERS, Hub, running
 VERSION = 1
 ROUNDS = 3
 FEW = 100
-"""Subscribers before the first look at memory: what a hub allocates once is there then."""
+"""Subscribers before the first measurement of memory. By then a hub has allocated its permanent memory."""
 MANY = 10_000
 HEARERS = 1_000
 EVENTS = 200
 QUICK_MANY, QUICK_HEARERS, QUICK_EVENTS = 600, 200, 20
 PER_PROCESS_MAX = 15_000
-"""Connections of one process of clients: its descriptors and the ports of its address."""
+"""Maximum number of clients per process, because of its descriptors and the ports of its address."""
 SETTLE_SECONDS = 2.0
 GOALS = (
     ("bytes", "memory per idle subscriber", "bytes", "at most 400 bytes"),
@@ -56,7 +56,7 @@ RATIO_MAX = 0.2
 
 @dataclass(frozen=True)
 class Sample:
-    """One hub in one round."""
+    """Result of one hub in one round."""
 
     hub: str
     protocol: str
@@ -67,7 +67,7 @@ class Sample:
     hearers: int
     publish_us: float
     load: float
-    """Of the machine, when it ended: 1 minute's."""
+    """Load average of the machine over 1 minute, at the end of the measurement."""
 
 
 @dataclass
@@ -80,13 +80,13 @@ class Run:
     samples: list[Sample] = field(default_factory=list)
 
     def values(self, hub: str, protocol: str, name: str) -> dict[int, float]:
-        """A figure by round."""
+        """Returns a figure by round."""
         found = [it for it in self.samples if (it.hub, it.protocol) == (hub, protocol)]
         return {it.round: getattr(it, name) for it in found}
 
 
 class Clients:
-    """Processes of clients, which share what is asked for."""
+    """Client processes, over which the requested clients are distributed."""
 
     def __init__(self, protocol: str, port: int, count: int) -> None:
         self.count = -(-count // PER_PROCESS_MAX)
@@ -106,7 +106,7 @@ class Clients:
         self._ask("open", [share + (at < more) for at in range(self.count)])
 
     def hear(self, events: int) -> None:
-        """Waits until every subscriber has heard so many more."""
+        """Waits until every subscriber has received `events` more events."""
         self._ask("hear", [heard + events * ready for heard, ready in zip(self.heard, self.ready, strict=True)])
 
     def _ask(self, word: str, counts: list[int]) -> None:
@@ -143,7 +143,7 @@ def clients_of(protocol: str, port: int, count: int) -> Iterator[Clients]:
 
 def main() -> int:
     options = parse_options()
-    # So that servers and clients end with us however we end.
+    # Exit through the cleanup handlers on SIGTERM as well, so that servers and clients stop.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if not FERMATA.exists():
         print(f"bench: {FERMATA} does not exist; run `make`", file=sys.stderr)
@@ -196,7 +196,7 @@ def parse_options() -> argparse.Namespace:
     if options.crowd:
         options.clients = options.clients or (crowd.QUICK_MANY if options.quick else crowd.MANY)
         options.events = options.events or (crowd.QUICK_EVENTS if options.quick else crowd.EVENTS)
-        # Connections are spread by a hash of their addresses, so a worker has room for some more than its share.
+        # The kernel distributes connections by a hash of their addresses, so PER_PROCESS_MAX leaves room for uneven shares.
         options.workers = options.workers or max(WORKERS, -(-options.clients // PER_PROCESS_MAX))
     options.workers = options.workers or WORKERS
     options.clients = options.clients or (QUICK_MANY if options.quick else MANY)
@@ -242,7 +242,7 @@ def measure_all(run: Run, options: argparse.Namespace) -> None:
 
 
 def measure(run: Run, hub: Hub, protocol: str, round: int, options: argparse.Namespace) -> Sample:
-    """Memory and connects with many subscribers, then events to as many as hear them, each at a hub that was just started."""
+    """Measures memory and connects with `clients` subscribers, then events with `hearers` subscribers, each on a new hub."""
     with running(hub, options.workers) as server, clients_of(protocol, server.port, options.clients) as clients:
         run.commands[f"{hub.id}/{protocol}"] = " ".join(server.command)
         clients.open(FEW)
@@ -258,13 +258,13 @@ def measure(run: Run, hub: Hub, protocol: str, round: int, options: argparse.Nam
     with running(hub, options.workers) as server, clients_of(protocol, server.port, options.hearers) as clients:
         clients.open(options.hearers)
         line = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-        # What the first one costs is done once.
+        # The first event is not measured: it includes one-time costs.
         server.publish(protocol, line)
         clients.hear(1)
         pids = server.pids()
         cpu_ns = process.cpu_ns(pids)
-        # Each is heard by all before the next: a hub whose publisher runs ahead of its subscribers finds them awake, and one
-        # that wakes nobody sends at a third of the price.
+        # Wait until all clients have received an event before publishing the next one. Otherwise events arrive while subscribers
+        # are still awake, and a hub that wakes no subscriber sends at a third of the cost.
         for _ in range(options.events):
             server.publish(protocol, line)
             clients.hear(1)
@@ -315,7 +315,7 @@ def report(run: Run) -> str:
 
 
 def verdicts(run: Run, protocol: str, names: dict[str, str]) -> list[str]:
-    """A sentence for each goal and peer."""
+    """Returns a sentence for each goal and peer."""
     lines = []
     for figure, title, unit, wanted in GOALS:
         ours = run.values(SUBJECT, protocol, figure)
@@ -332,7 +332,7 @@ def verdicts(run: Run, protocol: str, names: dict[str, str]) -> list[str]:
                 continue
             between = f"({found.low:.3f} to {found.high:.3f})"
             if id == FLOOR:
-                # It keeps nothing of its clients, so its memory is no measure.
+                # The floor stores no state for its clients, so its memory is not comparable.
                 if figure != "bytes":
                     lines.append(f"{title}: {found.median:.2f}× what its system calls take alone {between}")
                 continue

@@ -1,4 +1,4 @@
-"""The hubs that are compared: how each is started, and how an event is published to it."""
+"""The compared hubs: their commands, and requests that publish events to them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ APP, KEY, SECRET = "1", "bench-key", "bench-secret"
 JWT_KEY = "!ChangeThisMercureHubJWTSecretKey!"
 READY_SECONDS_MAX = 60.0
 CONNECTIONS_MAX = 100_000
-"""Of each worker of ours; the descriptors of a process are fewer, mostly."""
+"""Connection limit of each of our workers. The descriptor limit of a process is usually lower."""
 WORKERS = 2
-"""Of ours; the others have their own defaults."""
+"""Number of workers of our hub. The others use their defaults."""
 
 
 def _sockudo(port: int, _: Path, __: int) -> tuple[list[str], dict[str, str]]:
@@ -41,7 +41,7 @@ def _sockudo(port: int, _: Path, __: int) -> tuple[list[str], dict[str, str]]:
         "SOCKUDO_DEFAULT_APP_SECRET": SECRET,
         "SOCKUDO_DEFAULT_APP_ENABLED": "true",
         "METRICS_ENABLED": "false",
-        # All subscribers come from one address.
+        # Required because all subscribers connect from one address.
         "RATE_LIMITER_ENABLED": "false",
         "SOCKUDO_DEFAULT_APP_MAX_CONNECTIONS": str(CONNECTIONS_MAX),
         "SOCKUDO_MAX_CONNECTIONS": str(CONNECTIONS_MAX),
@@ -90,12 +90,12 @@ class Hub:
     protocols: tuple[str, ...]
     start: Callable[[int, Path, int], tuple[list[str], dict[str, str]]]
     source: str = ""
-    """Where it comes from, for who does not have it."""
+    """Source of the hub, shown if it is not installed."""
 
 
 SUBJECT = "fermata"
 FLOOR = "floor"
-"""What the kernel alone costs: no peer, and no goal is about it."""
+"""A server that makes only the system calls. It shows the kernel's share of the cost and has no goal."""
 HUBS = {
     hub.id: hub
     for hub in (
@@ -110,7 +110,7 @@ HUBS = {
 
 @dataclass
 class Running:
-    """A hub at work."""
+    """A running hub."""
 
     hub: Hub
     port: int
@@ -133,7 +133,7 @@ class Running:
 
 
 def pusher_event(number: int, now_s: int | None = None) -> tuple[str, bytes, dict[str, str]]:
-    """A signed request of the HTTP API."""
+    """Returns path, body and headers of a signed request that publishes an event with Pusher's HTTP API."""
     data = json.dumps({"number": number, "name": EVENT.decode()})
     body = json.dumps({"name": "told", "channel": CHANNEL, "data": data}).encode()
     path = _signed("POST", f"/apps/{APP}/events", {"body_md5": hashlib.md5(body).hexdigest()}, now_s)
@@ -141,12 +141,12 @@ def pusher_event(number: int, now_s: int | None = None) -> tuple[str, bytes, dic
 
 
 def channel_info(now_s: int | None = None) -> str:
-    """What a GET asks for to learn how many subscribers the channel has."""
+    """Returns the path of a GET request for the channel's number of subscribers."""
     return _signed("GET", f"/apps/{APP}/channels/{CHANNEL}", {"info": "subscription_count"}, now_s)
 
 
 def _signed(method: str, path: str, values: dict[str, str], now_s: int | None) -> str:
-    """The path with its query. Parameters are signed in the order of their names."""
+    """Returns the path with its signed query. Parameters are sorted by name for the signature."""
     own = {"auth_key": KEY, "auth_timestamp": str(int(time.time()) if now_s is None else now_s), "auth_version": "1.0"}
     query = urllib.parse.urlencode(sorted((own | values).items()))
     signature = hmac.new(SECRET.encode(), f"{method}\n{path}\n{query}".encode(), hashlib.sha256).hexdigest()
@@ -154,7 +154,7 @@ def _signed(method: str, path: str, values: dict[str, str], now_s: int | None) -
 
 
 def mercure_update(number: int) -> tuple[str, bytes, dict[str, str]]:
-    """A request of a publisher with its token."""
+    """Returns path, body and headers of a Mercure publisher's request, with its token."""
 
     def encode(value: bytes) -> str:
         return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
@@ -169,7 +169,7 @@ def mercure_update(number: int) -> tuple[str, bytes, dict[str, str]]:
 
 @contextlib.contextmanager
 def running(hub: Hub, workers: int) -> Iterator[Running]:
-    """The hub, from when it answers until the end of the block. Raises CannotRun."""
+    """Runs a hub. Yields it when it accepts requests. Raises CannotRun."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         port = process.free_port()

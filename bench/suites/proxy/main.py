@@ -1,8 +1,8 @@
-"""`python3 -m bench proxy`: `fermata edge`, nginx and HAProxy before one backend, in one interleaved run.
+"""`python3 -m bench proxy`: compares `fermata edge`, nginx and HAProxy in front of one backend, in one interleaved run.
 
-Small requests over kept connections, answers of 1 MB, bodies of 1 MB, and WebSockets that are passed through. Each proxy is one
-worker or thread on core 0; load and backend have the other core, and their time counts for nobody. A round measures every row
-on every proxy in a random order; only ratios within a round count.
+Rows: small requests over keep-alive connections, responses of 1 MB, request bodies of 1 MB, and proxied WebSockets. Each proxy
+has one worker or thread on core 0. Load and backend use the other core, and their processor time is not counted. Every round
+measures every row on every proxy in random order, and ratios compare values of the same round.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HERE = Path(__file__).parent
 OUT = BUILD / "proxy"
 SUBJECT = "fermata"
 FLOOR = "floor"
-"""`load/proxy_floor.c`: bytes from one socket to another. What it costs is the kernel's, and no proxy can do with less."""
+"""`load/proxy_floor.c`, which only copies bytes between sockets. Its cost is the minimum of every proxy."""
 GOAL_PEER, GOAL_MAX = "nginx", 0.7
 PROXY_CORE, LOAD_CORE = 0, 1
 ROUNDS, SECONDS = 9, 3.0
@@ -52,12 +52,12 @@ class Sample:
     row: str
     round: int
     cpu_ns: float
-    """Of all processes of the proxy, for each unit."""
+    """CPU time of all processes of the proxy per unit."""
     rate: float
 
 
 def wrk(port: int, seconds: float, connections: int, path: str, *arguments: str) -> tuple[int, float]:
-    """Requests answered with 2xx, and the seconds they took. wrk knows whole seconds only."""
+    """Runs wrk, which supports only whole seconds. Returns the number of 2xx responses and the duration in seconds."""
     command = ["wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", *arguments]
     out = run([*command, f"http://127.0.0.1:{port}{path}"])
     found = re.search(r"(\d+) requests in ([\d.]+)(m?s)", out)
@@ -159,7 +159,7 @@ def running(command: list[str], port: int, core: int) -> Iterator[subprocess.Pop
 
 def main() -> int:
     options = parse_options()
-    # So that servers end with us however we end.
+    # Exit through the cleanup handlers on SIGTERM as well, so that servers stop.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if FLOOR in options.proxies:
         compiled.build("proxy_floor")
@@ -208,7 +208,7 @@ def parse_options() -> argparse.Namespace:
 
 
 def measure(id: str, row: str, round: int, seconds: float, backend: int) -> Sample:
-    """One row of one proxy, started anew; what it opens and remembers first does not count."""
+    """Starts a proxy, warms it up, and measures one row."""
     _, _, load = ROWS[row]
     port = process.free_port()
     with running(PROXIES[id][1](port, backend), port, PROXY_CORE) as child:
@@ -243,7 +243,7 @@ def report(samples: list[Sample], options: argparse.Namespace, facts: dict[str, 
 
 
 def verdict(costs: dict[str, dict[int, float]]) -> list[str]:
-    """Of the goal, and of whether the kernel alone leaves room for it."""
+    """Returns the verdict on the goal, and the ratio of the system calls only, which is the minimum."""
     ours, goal, floor = (costs.get(id, {}) for id in (SUBJECT, GOAL_PEER, FLOOR))
     found, least = interval(ratios(ours, goal)), interval(ratios(floor, goal))
     if found is None:

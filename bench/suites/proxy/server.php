@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// The backend of all proxies: a small answer, a large one, a body that is read to its end, and WebSockets that say back.
+// Backend of all proxies: a small response, a large response, a request body that is read completely, and WebSocket echo.
 
 use Fermata\{Request, Response, Server, WebSocket};
 use Fermata\WebSocket\Message;

@@ -1,7 +1,7 @@
-"""`make bench-restart`: how long after a file is saved `fermata dev` answers with what it says.
+"""`make bench-restart`: measures the time from saving a file until `fermata dev` serves the new version.
 
-One program, saved again and again; a request every millisecond or two sees when the answer changes. What is counted
-includes the 30 ms in which the command waits for more files of the same burst.
+It saves a file repeatedly and sends a request every one or two milliseconds until the response changes. The time includes
+30 ms during which the command waits for other files of the same change.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PHP = os.environ.get("PHP", "php")
 GOAL_MS = 300
 READY_SECONDS_MAX = 60.0
 PAUSE_SECONDS = 0.2
-"""Between the answer to one change and the next, so that none is of the same burst."""
+"""Pause between two changes, so that `fermata dev` does not combine them."""
 
 PROGRAM = """<?php
 use Fermata\\{Response, Server};
@@ -37,7 +37,7 @@ $server->run();
 
 
 def ask(port: int) -> str:
-    """The answer, or "" while one server takes the place of another."""
+    """Returns the response body, or "" if no server responds during a restart."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", "/")
@@ -49,14 +49,14 @@ def ask(port: int) -> str:
 
 
 def save(folder: Path, answer: str) -> None:
-    """As editors do: the whole file at once, under its name when it is written."""
+    """Saves the file like an editor: writes a new file and renames it."""
     new = folder / "answer.php~"
     new.write_text(f"<?php return '{answer}';\n")
     new.rename(folder / "answer.php")
 
 
 def wait_for(port: int, answer: str) -> float:
-    """Milliseconds until the server gives this answer."""
+    """Waits until the server sends this response. Returns the time in milliseconds."""
     begun = time.monotonic()
     while ask(port) != answer:
         if time.monotonic() - begun > READY_SECONDS_MAX:

@@ -1,7 +1,7 @@
-"""`make bench`: Fermata beside its peers, a table for each of the seeds 000 (`chat`), 002 (`files`) and 004 (`json`).
+"""`make bench`: compares Fermata with other servers, in a table for each of the seeds 000 (`chat`), 002 (`files`), 004 (`json`).
 
-In a table every server is built and started, its answers are verified, every row is warmed up, and then each round
-measures the peers once in a new random order. README.md says what the figures mean.
+For each table it builds and starts the servers, checks their responses, and warms up every row. Then each round measures
+every peer once, in a new random order. README.md explains the figures.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ MINUTES = 7.0
 QUICK_ROUNDS = 1
 QUICK_AMOUNTS = Amounts(wrk_seconds=1, ab_requests=300, open_seconds=0.3)
 QUICK_PEERS = (SUBJECT, "c", "nginx", "node", "php-seed")
-"""Enough to walk through every row."""
+"""Peers of a quick run, chosen so that every row is measured."""
 SELDOM = 3
-"""A peer that no goal of the row names is measured in every third round."""
+"""Interval, in rounds, at which a peer without a goal in the row is measured."""
 PACES = ("fermata", "nginx")
-"""The slower of these sets the rate of a latency row."""
+"""Peers of which the slower one determines the rate of a latency row."""
 CLOSED_LOOP = 0
 
 Servers = dict[str, Running]
@@ -59,7 +59,7 @@ Servers = dict[str, Running]
 
 def main() -> int:
     options = parse_options()
-    # So that servers and clients end with us however we end.
+    # Exit through the cleanup handlers on SIGTERM as well, so that servers and clients stop.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     for tool in ("wrk", "ab", "taskset", "cc"):
         if shutil.which(tool) is None:
@@ -75,7 +75,7 @@ def main() -> int:
 
 
 def run_table(table: str, options: argparse.Namespace) -> int:
-    """All of one table; 1 when the suite or the subject did not work."""
+    """Measures one table. Returns 1 if the suite or the subject failed."""
     began = time.monotonic()
     known = load_all(directory=options.peers_in)
     rows = [row for row in ROWS if row.id in wanted_rows(table, options)]
@@ -161,7 +161,7 @@ def parse_options() -> argparse.Namespace:
 
 
 def wanted_rows(table: str, options: argparse.Namespace) -> list[str]:
-    """The rows of a table that are asked for."""
+    """Returns the selected rows of a table."""
     rows = [row for row in ROWS if row.table == table]
     found = [row.id for row in rows if (row.id in options.rows if options.rows else not row.extra)]
     if table == "chat" and (not options.rows or MEMORY in options.rows):
@@ -174,12 +174,12 @@ def fits(peer: Peer, rows: list[Row]) -> bool:
 
 
 def weight(run: Run, row: Row) -> int:
-    """How much of a table's time a row gets: as much as it has peers."""
+    """Returns a row's weight when a table's time is divided: the number of its peers plus one."""
     return sum(row.fits(peer) and id not in run.not_run for id, peer in run.peers.items()) + 1
 
 
 def prepare(run: Run) -> None:
-    """Build every peer; what cannot be built is noted and left out."""
+    """Builds every peer. Records and skips peers that cannot be built."""
     for id, peer in run.peers.items():
         note(f"building {peer.name}")
         try:
@@ -229,7 +229,7 @@ def measure_row(
 
 
 def start(run: Run, row: Row, servers: Servers, id: str) -> None:
-    """Start what the row measures and verify its answers before anything is measured."""
+    """Starts a peer's service for a row, and checks its responses before the measurement."""
     service = row.service(run.peers[id])
     assert service is not None, "only peers that fit are started"
     server = None
@@ -250,7 +250,7 @@ def start(run: Run, row: Row, servers: Servers, id: str) -> None:
 
 
 def pace(run: Run, row: Row, servers: Servers, amounts: Amounts) -> int | None:
-    """The rate of a latency row: half of what the slower of PACES answers; those who cannot reach it are left out."""
+    """Returns the rate of a latency row: half of the rate of the slower peer of PACES. Skips peers that cannot reach it."""
     reached = {}
     for id in list(servers):
         try:
@@ -278,7 +278,7 @@ def rounds_of(
     deadline: float,
     take: Callable[[str, int], Sample],
 ) -> None:
-    """Round 0 warms up. The subject, its control and the peers in `often` are in every round, the others in some."""
+    """Measures all rounds; round 0 is a warm-up. The subject, its control and peers in `often` run in every round."""
     keys = [*entries, CONTROL] if SUBJECT in entries else entries
     always = often | {SUBJECT, CONTROL}
     for round in range(run.options["rounds"] + 1):
@@ -302,7 +302,7 @@ def rounds_of(
 
 
 def measure_memory(run: Run, amounts: Amounts) -> None:
-    """Each chat server alone, so that no other process shares its pages."""
+    """Measures the memory of each chat server while no other server runs that could share its pages."""
     page = next(row for row in ROWS if row.id == "page")
     core = run.options["core"]
     for id, peer in run.peers.items():
@@ -329,8 +329,8 @@ def default_folder(run: Run, quick: bool) -> Path:
 
 
 def exit_status(run: Run) -> int:
-    """1 when the suite or the subject did not work; missed goals and absent peers are no failure."""
-    # Without the subject there is no control.
+    """Returns 1 if the suite or the subject failed. Missed goals and missing peers are not failures."""
+    # If the subject is missing, so is its control.
     absent = run.lacking | {key.replace(SUBJECT, CONTROL, 1) for key in run.lacking}
     broken = [key for key in run.not_run if key.split("/")[0] in (SUBJECT, CONTROL) and key not in absent]
     return 1 if broken or run.failed() else 0

@@ -1,4 +1,4 @@
-"""A table as SVG: a bar per peer in every row, with the span of its rounds."""
+"""Plots a table as SVG: a bar per peer in every row, with the range over its rounds."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ OURS, CONTROL, OTHERS = "#06c", "#7ab", "#bbb"
 
 @dataclass(frozen=True)
 class Bar:
-    """One peer of a panel."""
+    """The bar of one peer."""
 
     name: str
     value: float
     lowest: float
     highest: float
     note: str
-    """What stands behind the figure, such as a ratio."""
+    """Text behind the figure, such as a ratio."""
     colour: str
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One row of a table, the best peer first."""
+    """A row of the table, the best peer first."""
 
     title: str
     bars: list[Bar]
@@ -35,7 +35,7 @@ class Panel:
 
 
 def plot(title: str, panels: list[Panel]) -> str:
-    """The panels below each other."""
+    """Returns an SVG with all panels, one below the other."""
     out = [text(12, 26, title, 'font-size="17" font-weight="bold"')]
     y = float(TOP)
     for panel in panels:

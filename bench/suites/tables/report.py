@@ -1,4 +1,4 @@
-"""A run of one table as Markdown and SVG for people and as JSON for everything else."""
+"""Writes the results of one table as Markdown and SVG for readers, and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COLUMNS: dict[str, list[tuple[str, str, bool]]] = {
         ("CPU, Fermata ÷ it", "start-cpu", True),
     ],
 }
-"""Title and metric of every column, and whether it is the ratio to the subject."""
+"""Title and metric of every column, and true if the column shows the ratio to the subject."""
 
 
 PICTURED = {RATE: "requests per second", LATENCY: "p99", START: "time"}
@@ -53,13 +53,13 @@ class MemoryLine:
     idle: Memory
     loaded: Memory
     worker: int
-    """Private memory of the largest of the processes that serve."""
+    """Private memory of the largest worker process."""
     requests: int
 
 
 @dataclass
 class Run:
-    """Everything a run has found out about one table."""
+    """All results of a run for one table."""
 
     table: str
     started: datetime
@@ -70,11 +70,11 @@ class Run:
     commands: dict[str, str] = field(default_factory=dict)
     answers: dict[str, dict[str, Captured]] = field(default_factory=dict)
     not_run: dict[str, str] = field(default_factory=dict)
-    """Reason by `peer`, `peer/service` or `peer/row`."""
+    """Reasons, by `peer`, `peer/service` or `peer/row`."""
     lacking: set[str] = field(default_factory=set)
-    """Those of them that this build of Fermata has no feature for."""
+    """Keys of `not_run` whose reason is a feature that this build of Fermata lacks."""
     notes: dict[str, str] = field(default_factory=dict)
-    """What is to be said of a row."""
+    """Note shown above a row's figures, by row."""
     samples: list[Sample] = field(default_factory=list)
     memory: list[MemoryLine] = field(default_factory=list)
     _lines: dict[tuple[str, int], list[Line]] = field(default_factory=dict)
@@ -92,20 +92,20 @@ class Run:
         return self._lines[key]
 
     def failed(self) -> bool:
-        """A measurement of the subject had errors (lost messages, wrong answers, refused connections).
+        """Returns true if a measurement of the subject had errors: lost messages, wrong responses, refused connections.
 
-        In a quick run what an open loop could not send in time is none: that tells how busy the machine was.
+        A quick run ignores requests that were sent too late, because their number depends on other load on the machine.
         """
         ignored = {"unsent"} if self.options.get("quick") else set()
         return any(set(sample.errors) - ignored for sample in self.samples if sample.peer in (SUBJECT, CONTROL))
 
     def why_not(self, row: Row, id: str) -> str | None:
-        """Why a peer that fits the row has no figures in it."""
+        """Returns the reason why a peer has no figures in a row, or None."""
         service = row.service(self.peers[id])
         return self.not_run.get(id) or self.not_run.get(f"{id}/{service}") or self.not_run.get(f"{id}/{row.id}")
 
     def value(self, goal: Goal) -> Interval | None:
-        """What the goal is about: a ratio, or the subject's own value in the goal's unit."""
+        """Returns the value that the goal limits: a ratio, or the subject's value in the goal's unit."""
         if goal.metric == MEMORY_METRIC:
             found = [line.worker / UNITS[goal.unit] for line in self.memory if line.peer == SUBJECT]
             return interval(found)
@@ -142,7 +142,7 @@ def markdown(run: Run, goals: list[Goal]) -> str:
 
 
 def picture(run: Run) -> str:
-    """The main figure of every row."""
+    """Returns an SVG with the main figure of every row."""
     panels = []
     for row in run.rows():
         metric = METRICS[MAIN[row.kind]]
@@ -155,7 +155,7 @@ def picture(run: Run) -> str:
 
 
 def write(run: Run, goals: list[Goal], folder: Path) -> tuple[Path, Path]:
-    """Write the table, its picture and the raw data; the paths of the first and the last."""
+    """Writes the table, its plot and the raw data. Returns the paths of the table and of the raw data."""
     folder.mkdir(parents=True, exist_ok=True)
     stem = _stem(run)
     shown, raw = folder / f"{stem}.md", folder / f"{stem}.json"
@@ -222,7 +222,7 @@ def _row(run: Run, row: Row) -> str:
         errors = ", ".join(f"{count} {name}" for name, count in line.errors.items())
         cells = [f"{run.name(line.peer)}{' **(' + errors + ')**' if errors else ''}"]
         for _, metric, is_ratio in columns:
-            # wrk knows no latency of pipelined requests and ab none below a millisecond: they are zero.
+            # wrk reports no latency of pipelined requests, and ab none below one millisecond: both are zero here.
             shown = METRICS[metric].show(line.values[metric]) if line.values[metric] else "–"
             cells.append(interval_text(line.ratios.get(metric)) if is_ratio else shown)
         rows.append(cells)

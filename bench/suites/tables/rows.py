@@ -1,4 +1,4 @@
-"""The rows of the tables and how one measurement of each is taken."""
+"""The rows of the tables, and the measurement of a row."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from bench.lib.peers import CannotRun, Peer, Running
 from bench.lib.receiver import MESSAGE_PATH, Receiver
 
 ARRIVAL_SECONDS_MAX = 2.0
-"""How long a message may be on its way after the last request has been answered."""
+"""Maximum time without a received message, after the response to the last request."""
 FIRST_BYTE_SECONDS_MAX = 20.0
 FIRST_BYTE_POLL_SECONDS = 0.0002
 FIRST_BYTE_WORKERS = 2
 PIPELINE = 16
-"""Requests in one write; load/pipeline.lua has the same number."""
+"""Requests per write. load/pipeline.lua contains the same number."""
 
 TABLES = {
     "chat": "Seed 000: a chat server in PHP, and what `ab -c 10` says of it",
@@ -28,15 +28,15 @@ TABLES = {
 }
 
 SLOW_TIMEOUT_SECONDS = 60
-"""How long the load of this table waits for an answer: 1,000 clients before 8 processes wait long."""
+"""Response timeout of the load of this table. It is long because 1,000 clients share 8 processes."""
 WAITING_CLIENTS = 1_000
 SETTLE_SECONDS_MAX = 20.0
 SETTLED_SECONDS = 0.2
 SETTLED_SHARE = 0.005
-"""Of a core: what a server uses that has come to rest."""
+"""Share of a core below which a server counts as idle."""
 
 RATE, LATENCY, START = "rate", "latency", "start"
-"""What a row is about: requests per second, the time to answer at a given rate, or the time to the first byte."""
+"""Kinds of rows. They measure requests per second, latency at a given rate, or the time to the first byte after the start."""
 
 
 @dataclass(frozen=True)
@@ -45,52 +45,52 @@ class Row:
     title: str
     table: str
     services: tuple[str, ...]
-    """The peers' services that this row measures; the first that a peer has."""
+    """Services that this row can measure. The first one that a peer has is used."""
     kind: str = RATE
     script: str = ""
-    """The wrk script of a closed-loop row; empty for a row of ab."""
+    """The wrk script of a closed-loop row; empty if the row uses ab."""
     message: bool = False
-    """Sends messages to one held receiver instead of fetching the page."""
+    """True if the load sends messages to one held receiver instead of requesting the page."""
     keep_alive: bool = False
     peers: tuple[str, ...] = ()
-    """Those that are compared, where not all are."""
+    """Compared peers; empty means all."""
     spread: bool = False
-    """Server and load have all cores instead of sharing one."""
+    """True if server and load use all cores instead of sharing one."""
     threads: int = 1
     concurrency: int = AB_CONCURRENCY
-    """Connections of a row of ab."""
+    """Number of connections of ab."""
     connections: int = CONNECTIONS
-    """Those of a row of wrk."""
+    """Number of connections of wrk."""
     requests: int = 0
-    """Of one measurement with ab, when fewer than in other rows."""
+    """Number of requests per measurement with ab, if lower than the default; 0: the default."""
     seconds: int = 0
-    """Of one measurement with wrk, when more than in other rows."""
+    """Duration of a measurement with wrk, if longer than the default; 0: the default."""
     path: str = ""
-    """Instead of the service's own."""
+    """Path that replaces the service's path; empty: the service's path."""
     timeout_seconds: int = 5
     backend: bool = False
-    """A backend that answers after 50 ms is there while the row is measured."""
+    """True if a backend that responds after 50 ms runs during the measurement."""
     settles: bool = False
-    """What the load has left behind is worked off before anything else is measured."""
+    """True if the server must finish pending requests before the next measurement."""
     pipelined: bool = False
     extra: bool = False
-    """Measured only when named."""
+    """True if the row is measured only when --rows names it."""
 
     def service(self, peer: Peer) -> str | None:
-        """The service of the peer that this row measures, if it has one."""
+        """Returns the service of a peer that this row measures, or None."""
         if self.peers and peer.id not in self.peers:
             return None
         id = next((id for id in self.services if id in peer.services), None)
         if id is None or (self.message and peer.services[id].message == ""):
             return None
-        # The load waits for pipelined answers, and for answers at a rate over the same connections.
+        # Pipelined rows and rows at a fixed rate reuse connections, so they need keep-alive.
         return id if peer.services[id].keep_alive or not (self.pipelined or self.kind == LATENCY) else None
 
     def fits(self, peer: Peer) -> bool:
         return self.service(peer) is not None
 
     def prefix(self, core: int) -> list[str]:
-        """What the server's command begins with."""
+        """Returns the prefix of the server's command."""
         return [] if self.spread or self.kind == START else pinned(core)
 
 
@@ -216,12 +216,12 @@ ROWS = [
 ]
 
 MEMORY = "memory"
-"""Not a rate: resident memory after the page row's load, each server of the chat table alone."""
+"""Row that measures resident memory after the load of the row `page`, with one server of the chat table at a time."""
 
 
 @dataclass(frozen=True)
 class Amounts:
-    """How much one measurement does."""
+    """Size of one measurement, by load generator."""
 
     wrk_seconds: int
     ab_requests: int
@@ -241,13 +241,13 @@ class Sample:
     client_cpu_ns: int
     receiver_cpu_ns: int
     idle: float
-    """Share of the wall time that the core idled."""
+    """Share of the wall time during which the core was idle."""
     steal: float
-    """Share that the hypervisor gave to others."""
+    """Share that the hypervisor gave to other machines."""
     foreign: float
-    """Share that neither server, client, receiver nor idling explains: other programs."""
+    """Share that processes other than server, client and receiver used."""
     delivered: int | None
-    """Messages that arrived at the receiver; None for rows without one."""
+    """Number of messages that the receiver received; None for rows without a receiver."""
     command: str
     errors: dict[str, int] = field(default_factory=dict)
     latency_us: dict[str, int] = field(default_factory=dict)
@@ -255,17 +255,17 @@ class Sample:
 
     @property
     def rate(self) -> float:
-        """Requests per second."""
+        """Returns the requests per second."""
         return self.requests / self.seconds
 
     @property
     def cpu_ns(self) -> float:
-        """Server processor time per request."""
+        """Returns the processor time of the server per request."""
         return self.server_cpu_ns / self.requests
 
 
 def measure(row: Row, running: Running, round: int, amounts: Amounts, core: int, rate: int = 0) -> Sample:
-    """Run the row's load once against a running server; `rate` is that of a latency row. Raises LoadError."""
+    """Runs a row's load once on a running server. `rate` applies to latency rows. Raises LoadError."""
     pin = pinned(core)
     if row.spread:
         pin = []
@@ -285,7 +285,7 @@ def measure(row: Row, running: Running, round: int, amounts: Amounts, core: int,
 
 
 def settle(running: Running) -> None:
-    """Wait until the server has answered also those requests whose clients have left."""
+    """Waits until the server has also processed the requests of clients that have disconnected."""
     until = time.monotonic() + SETTLE_SECONDS_MAX
     before = process.cpu_ns(running.pids())
     while time.monotonic() < until:
@@ -297,7 +297,7 @@ def settle(running: Running) -> None:
 
 
 def first_byte(row: Row, peer: Peer, round: int) -> Sample:
-    """Start the peer's server and measure until the first byte of its first answer. Raises CannotRun."""
+    """Starts a peer's server and measures the time until the first byte of its first response. Raises CannotRun."""
     service = row.service(peer)
     assert service is not None, "only peers that fit are measured"
     request = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -366,7 +366,7 @@ def _measure(
     if delivered is not None and delivered != expected:
         errors["not delivered"] = expected - delivered
     busy = (server + load.client_cpu_ns + receiver_cpu) / 1e9
-    # An open loop also warms up; the others measure all the time that they run.
+    # A run at a fixed rate includes a warm-up, so use its elapsed time. Other loads measure their complete run.
     seconds = wall if row.kind == LATENCY else load.seconds
     idle = (core_after.idle - core_before.idle) / seconds / cores
     return Sample(
@@ -402,12 +402,12 @@ def _load(row: Row, running: Running, amounts: Amounts, pin: list[str], rate: in
 
 
 def pinned(core: int) -> list[str]:
-    """The command prefix that keeps a program on one core."""
+    """Returns the command prefix that pins a process to one core."""
     return ["taskset", "-c", str(core)]
 
 
 def other(core: int) -> int:
-    """A core beside this one. Raises LoadError on a machine with one."""
+    """Returns another core. Raises LoadError on a machine with one core."""
     if (os.cpu_count() or 1) < 2:
         raise LoadError("this row needs a second core")
     return 1 if core == 0 else 0

@@ -1,4 +1,4 @@
-"""From samples to the figures of the tables: medians, ratios to the subject, goals met or missed."""
+"""Calculates the figures of the tables from samples: medians, ratios to the subject, verdicts on goals."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from bench.lib.stats import Interval, interval, ratios
 from .rows import LATENCY, RATE, START, Row, Sample
 
 CONTROL = "control"
-"""The subject measured a second time in every round; its ratio is the noise floor."""
+"""Key of a second measurement of the subject in every round. Its ratio shows the noise."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A figure of a sample."""
+    """A figure calculated from a sample."""
 
     of: Callable[[Sample], float]
     show: Callable[[float], str]
     less: bool = True
-    """Whether less is better."""
+    """True if a lower value is better."""
 
 
 METRICS = {
@@ -37,34 +37,34 @@ METRICS = {
     "start-cpu": Metric(lambda sample: sample.cpu_ns, lambda value: f"{value / 1e6:.1f} ms"),
 }
 MEMORY_METRIC = "worker"
-"""The private memory of one worker, for goals of the memory row."""
+"""Metric of goals for the memory row: private memory of one worker."""
 
 SHOWN = {
     RATE: ("rate", "cpu", "p99"),
     LATENCY: ("p50", "p99", "p99.9"),
     START: ("first-byte", "start-cpu"),
 }
-"""The metrics of a row, by its kind."""
+"""Metrics of each kind of row."""
 COMPARED = {RATE: ("rate", "cpu"), LATENCY: ("p50", "p99"), START: ("first-byte", "start-cpu")}
-"""Those of them whose ratio to the subject is taken."""
+"""Metrics of each kind of row for which the ratio to the subject is calculated."""
 MAIN = {RATE: "rate", LATENCY: "p99", START: "first-byte"}
-"""The metric that a row is sorted and drawn by."""
+"""Metric by which each kind of row is sorted and plotted."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One peer's figures in one row."""
+    """Figures of one peer in one row."""
 
     peer: str
     values: dict[str, float]
-    """By metric: the median over the rounds."""
+    """Median over the rounds, by metric."""
     lowest: float
-    """Of the row's main metric, the smallest and the largest over the rounds."""
+    """Minimum of the row's main metric over the rounds. `highest` is the maximum."""
     highest: float
     ratios: dict[str, Interval]
-    """By metric: the subject's value by this peer's."""
+    """The subject's value divided by this peer's, by metric."""
     foreign: float
-    """The worst round's share of the core that other programs took."""
+    """Maximum over the rounds of the core's share that other processes used."""
     steal: float
     errors: dict[str, int]
 
@@ -75,13 +75,13 @@ class Goal:
     metric: str
     source: str
     peer: str = ""
-    """The limit is of Fermata's value divided by this peer's; without one, of the value itself, in `unit`."""
+    """If set, the limit applies to Fermata's value divided by this peer's; otherwise to Fermata's value in `unit`."""
     unit: str = ""
     at_least: float | None = None
     at_most: float | None = None
 
     def verdict(self, value: Interval | None) -> str:
-        """`met`, `missed` or `not measured`; with a mark when the interval holds the limit."""
+        """Returns `met`, `missed` or `not measured`, with a note if the interval contains the limit."""
         if value is None:
             return "not measured"
         if self.at_least is not None:
@@ -99,7 +99,7 @@ class Goal:
 
 
 UNITS = {"ms": 1e-3, "MB": 1e6}
-"""What one of a goal's unit is in those of its metric."""
+"""Factor from a goal's unit to the unit of its metric."""
 
 
 def load_goals() -> list[Goal]:
@@ -108,12 +108,12 @@ def load_goals() -> list[Goal]:
 
 
 def rivals(goals: list[Goal], row: str) -> set[str]:
-    """The peers that a goal of the row names."""
+    """Returns the peers named by goals of a row."""
     return {goal.peer for goal in goals if goal.row == row and goal.peer}
 
 
 def summarise(samples: list[Sample], row: Row, measured: list[str]) -> list[Line]:
-    """A line per peer (and control) that has samples of the row, the best first."""
+    """Returns a line per peer with samples of the row, including the control. The best peer is first."""
     by_peer: dict[str, dict[int, Sample]] = {}
     for sample in samples:
         if sample.row == row.id:

@@ -1,4 +1,4 @@
-"""The client rows: a PHP program that opens and closes WebSockets one after the other."""
+"""The client rows: a PHP script that opens and closes WebSockets, one after another."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CLIENT_ROWS = [
     ClientRow("client-subprotocol", "The same with a subprotocol", "subprotocol", "bench"),
 ]
 COUNT = 1_000
-"""Connections of one measurement, as in seed 003."""
+"""Number of connections per measurement, as in seed 003."""
 
 CLIENTS = [
     Client(SUBJECT, "Fermata\\WebSocket\\Client", FOLDER / "clients/fermata.php", ("-d", f"extension={EXTENSION}")),
@@ -63,7 +63,7 @@ class ClientSample:
 
 
 def measure(client: Client, row: ClientRow, round: int, port: int, count: int, core: int) -> ClientSample:
-    """Raises LoadError."""
+    """Runs a client once. Raises LoadError."""
     words = [*pinned(core), PHP, "-n", "-d", "zend.assertions=-1", *client.options, str(client.script)]
     words += [f"ws://127.0.0.1:{port}/", str(count), row.subprotocol]
     done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)

@@ -1,4 +1,4 @@
-"""Idle upgraded connections: what one costs in memory and in processor time, by slope."""
+"""Measures the memory and processor time of an idle WebSocket connection, as a slope over the number of connections."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOLD_SECONDS = 1.5
 
 @dataclass(frozen=True)
 class Idle:
-    """One server with few and then with many clients that send nothing."""
+    """Result of one server with few and then with many idle clients."""
 
     peer: str
     service: str
@@ -34,9 +34,9 @@ class Idle:
     many_bytes: int
     connect_seconds: float
     connect_cpu_ns: int
-    """Of all clients between few and many."""
+    """Processor time of the server for the upgrades between `few` and `many` clients."""
     hold_cpu_ns: int
-    """While all were held and nothing was sent."""
+    """Processor time of the server while all connections were idle."""
     hold_seconds: float
 
     @property
@@ -45,7 +45,7 @@ class Idle:
 
     @property
     def connect_us(self) -> float:
-        """Server processor time per upgrade."""
+        """Returns the processor time of the server per upgrade."""
         return self.connect_cpu_ns / 1000 / (self.many - self.few)
 
     @property
@@ -58,7 +58,7 @@ class Idle:
 
 
 def measure(peer: SocketPeer, service: str, few: int, many: int, core: int) -> Idle:
-    """Raises LoadError or CannotRun. The clients run on another core where there is one, since only the server counts."""
+    """Measures a server. The clients run on another core if there is one, and are not measured. Raises LoadError or CannotRun."""
     scheme = "wss" if service.endswith("-tls") else "ws"
     with Running(peer, service, pinned(core)) as server:
         url = f"{scheme}://127.0.0.1:{server.port}/"
@@ -80,7 +80,7 @@ def measure(peer: SocketPeer, service: str, few: int, many: int, core: int) -> I
 
 
 class _Clients:
-    """`fermata load ws fanout --burst 0` from when all are connected until the end of the block."""
+    """A running `fermata load ws fanout --burst 0`. The `with` block starts when all clients are connected."""
 
     def __init__(self, url: str, count: int, name: str) -> None:
         self.count = count
@@ -131,7 +131,7 @@ class _Clients:
 
 
 def _open(events: Path) -> int:
-    """How many connections the last line tells of."""
+    """Returns the number of open connections in the last complete line."""
     try:
         lines = events.read_text().splitlines()
     except FileNotFoundError:
@@ -141,6 +141,6 @@ def _open(events: Path) -> int:
             try:
                 return int(json.loads(line)["open"])
             except ValueError:
-                # The line is being written.
+                # The line is still being written.
                 continue
     return 0

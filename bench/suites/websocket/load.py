@@ -1,4 +1,4 @@
-"""The native generator: `fermata load ws`, which receives and compares every message."""
+"""Runs the load generator `fermata load ws`, which receives and verifies every message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECONDS_MAX = 30.0
 
 @dataclass(frozen=True)
 class Load:
-    """What one run of the generator has found."""
+    """Result of one run of the generator."""
 
     command: str
     result: dict[str, Any]
@@ -36,7 +36,7 @@ def command(scenario: list[str], url: str) -> list[str]:
 
 
 def run(prefix: list[str], scenario: list[str], url: str, watched: list[int]) -> Load:
-    """Raises LoadError when a message was lost, changed, doubled or refused."""
+    """Runs a scenario. Raises LoadError if a message was lost, changed, duplicated or refused."""
     OUT.mkdir(parents=True, exist_ok=True)
     out = OUT / "load.json"
     out.unlink(missing_ok=True)
@@ -55,7 +55,7 @@ def run(prefix: list[str], scenario: list[str], url: str, watched: list[int]) ->
 
 
 def _reason(stdout: str, stderr: str) -> str:
-    """The lines of the result that tell what went wrong."""
+    """Returns the lines of the output that describe errors."""
     ignored = ("measured", "connections", "received", "latency", "first answer", "connect to close", "echo ", "ws ")
     lines = [" ".join(line.split()) for line in (stdout + stderr).splitlines() if line.strip()]
     return "; ".join(line for line in lines if not line.startswith(ignored))[:300] or "no output"

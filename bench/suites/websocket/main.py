@@ -1,7 +1,7 @@
-"""`make bench-websocket`: the three tables of seed 003, Fermata beside its peers in one interleaved run on one core.
+"""`make bench-websocket`: compares Fermata with its peers for the three tables of seed 003, in one interleaved run on one core.
 
-Peers that this repository does not have are looked for in the folder given by --peers-in (or FERMATA_BENCH_PEERS); what is
-not there is reported as not run. README.md says what the figures mean.
+Peers that are not in this repository are searched in the folder given by --peers-in (or FERMATA_BENCH_PEERS). A missing peer
+is reported as not run. README.md explains the figures.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ MINUTES = 11.0
 QUICK_ROUNDS = 1
 QUICK_SECONDS = 0.05
 SECURE_CLIENTS_MAX = 2_000
-"""Idle connections over wss, whose handshakes take long."""
+"""Maximum number of idle connections over wss. Their handshakes are slow."""
 FEW = 20
-"""The slope of idle memory begins with this part of the connections."""
+"""Divisor of the number of connections for the first measurement of idle memory."""
 
 Servers = dict[tuple[str, str], Running]
 
 
 def main() -> int:
     options = parse_options()
-    # So that servers and clients end with us however we end.
+    # Exit through the cleanup handlers on SIGTERM as well, so that servers and clients stop.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     known = peers.load_all(options.peers_in)
     chosen = {id: known[id] for id in options.peers or known}
@@ -133,7 +133,7 @@ def parse_options() -> argparse.Namespace:
 
 
 def prepare(run: Run) -> None:
-    """Look for what every peer needs; what is missing is noted and left out."""
+    """Checks the requirements of every peer. Records and skips peers that lack one."""
     for id, peer in {**run.peers, **peers.TERMINATORS}.items():
         note(f"preparing {peer.name}")
         try:
@@ -169,7 +169,7 @@ def measure_protocol(run: Run, source: random.Random) -> None:
 
 
 def start(run: Run, servers: Servers, id: str, service: str) -> Running:
-    """The running service, started now if it is not. Raises CannotRun."""
+    """Returns the running service, and starts it if necessary. Raises CannotRun."""
     if (id, service) not in servers:
         if reason := run.not_run.get(id) or run.not_run.get(f"{id}/{service}"):
             raise CannotRun(reason)
@@ -205,7 +205,7 @@ def measure_row(run: Run, row: Row, servers: Servers, source: random.Random, dea
 
 
 def measure_rounds(run: Run, row: Row, entries: dict[str, Entry], source: random.Random, deadline: float) -> None:
-    """Round 0 warms up, and so verifies everybody before anything is measured."""
+    """Measures all rounds. Round 0 is a warm-up, which also verifies every server."""
     if SUBJECT in entries:
         entries = {**entries, CONTROL: entries[SUBJECT]}
     for round in range(run.options["rounds"] + 1):
@@ -223,7 +223,7 @@ def measure_rounds(run: Run, row: Row, entries: dict[str, Entry], source: random
             if round > 0:
                 run.samples.append(sample)
         note(f"{row.id}: " + (f"round {round} of {run.options['rounds']}" if round else "verified"))
-    # An entry that failed once has no figures: a median of what it managed would flatter it.
+    # Discard all figures of an entry that failed once: a median of its successful rounds would be too good.
     failed = {key for key in entries if f"{key}/{row.id}" in run.not_run}
     run.samples = [sample for sample in run.samples if sample.row != row.id or sample.entry not in failed]
 
@@ -277,9 +277,9 @@ def measure_idle(run: Run) -> None:
 
 
 def share_time(run: Run, began: float, minutes: float) -> dict[str, float]:
-    """When each row has to have begun its last round: the time is shared by the number of entries."""
+    """Returns the deadline for the start of each row's last round. Time is divided by the number of entries."""
     weights = {row.id: len(row.fronts) for row in ROWS if row.id in run.options["rows"]}
-    # Protocol rows, clients and idle connections need about as much as this many rows.
+    # Protocol rows, clients and idle connections together take about as long as this many rows.
     others = 3 if IDLE in run.options["rows"] else 1
     step = minutes * 60 / (sum(weights.values()) + others)
     found, end = {}, began + step

@@ -1,4 +1,4 @@
-"""The WebSocket servers that are compared, and the TLS terminators before them."""
+"""The compared WebSocket servers, and the TLS terminators in front of them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from bench.lib.peers import environment as common_environment
 FOLDER = Path(__file__).parent
 OUT = BUILD / "websocket"
 MODES = ("echo", "subprotocol", "broadcast")
-"""What a server does: it sends every message back, chooses the subprotocol `bench` too, or sends everything to all."""
+"""Modes of a server: it echoes every message; it echoes and selects the subprotocol `bench`; it sends every message to all."""
 TLS = "-tls"
-"""Ends the name of a service that speaks wss itself."""
+"""Suffix of a service that supports wss itself."""
 CLIENTS_MAX = 19_000
-"""What a server has to hold unless its peer.toml says less: the descriptor limit of one process here is 20,000."""
+"""Default number of clients that a server must hold; a peer.toml may lower it. The descriptor limit of a process is 20,000."""
 
 CERTIFICATE = OUT / "tls" / "certificate.pem"
 KEY = OUT / "tls" / "key.pem"
@@ -29,10 +29,10 @@ class SocketPeer(Peer):
     """A WebSocket server, or a terminator in front of one."""
 
     outside: bool = False
-    """No PHP: shown as a mark, never the best peer."""
+    """True if the server does not run PHP. It is shown for comparison and never counts as the best peer."""
     clients_max: int = CLIENTS_MAX
     backend: int = 0
-    """The port behind a terminator."""
+    """Port of the server behind a terminator."""
 
     @property
     def here(self) -> Path:
@@ -48,7 +48,6 @@ class SocketPeer(Peer):
             "key": KEY,
             "backend": self.backend,
             "websocket": FOLDER,
-            # As they are: Peer.fill() has names of its own.
             "here": self.here,
             "out": self.out,
         }
@@ -56,7 +55,7 @@ class SocketPeer(Peer):
 
 
 def load_all(directory: Path) -> dict[str, SocketPeer]:
-    """Every peer by its folder's name, the subject first. `directory` holds the peers that were built elsewhere."""
+    """Returns all peers by folder name, the subject first. `directory` contains peers that were built elsewhere."""
     return by_id([_load(path, directory) for path in sorted((FOLDER / "peers").glob("*/peer.toml"))])
 
 
@@ -83,7 +82,7 @@ def _command(words: list[str], mode: str) -> tuple[str, ...]:
 
 
 def environment(directory: Path) -> None:
-    """What the servers' sources look for."""
+    """Sets the environment that the servers' sources read."""
     common_environment(directory)
     os.environ["BENCH_STATE"] = str(OUT)
 
@@ -124,7 +123,7 @@ TERMINATORS = {
 
 @dataclass(frozen=True)
 class Terminator(SocketPeer):
-    """A terminator before one server: its folder is of the pair."""
+    """A terminator in front of one server. Each pair has a separate build folder."""
 
     before: str = ""
 
@@ -138,13 +137,13 @@ class Terminator(SocketPeer):
 
 
 def terminator(id: str, backend: int, before: str) -> Terminator:
-    """The terminator `id` before the server `before`, which listens at port `backend`."""
+    """Returns the terminator `id` in front of the server `before`, which listens on port `backend`."""
     fields = {name: getattr(TERMINATORS[id], name) for name in TERMINATORS[id].__dataclass_fields__}
     return replace(Terminator(**fields), backend=backend, before=before)
 
 
 def make_certificate() -> None:
-    """A certificate for 127.0.0.1 that everybody uses: ECDSA, as new ones are."""
+    """Creates the certificate for 127.0.0.1 that all servers use (ECDSA)."""
     CERTIFICATE.parent.mkdir(parents=True, exist_ok=True)
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     command += ["-keyout", str(KEY), "-out", str(CERTIFICATE), "-days", "30", "-subj", "/CN=bench"]

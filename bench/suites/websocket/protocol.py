@@ -1,6 +1,6 @@
-"""The protocol rows: what one encode or decode costs in PHP, without a server or a socket.
+"""The protocol rows: the time of one encode or decode in PHP, without a server or a socket.
 
-Each measurement is a fresh PHP process without php.ini that calls one function many times.
+Each measurement is a new PHP process without php.ini that calls one function many times.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Library:
     needs: Path
     extension: bool
     slow: int = 1
-    """How many times fewer calls a measurement makes."""
+    """Divisor of the number of calls per measurement, for slow libraries."""
 
     def check(self) -> None:
         if not self.needs.exists():
@@ -59,7 +59,7 @@ def libraries(directory: Path) -> dict[str, Library]:
 
 
 def measure(library: Library, row: CodecRow, quick: bool, core: int) -> float:
-    """Nanoseconds per call. Raises LoadError."""
+    """Returns the nanoseconds per call. Raises LoadError."""
     calls = row.calls // library.slow // (100 if quick else 1)
     php = [PHP, "-n", "-d", "zend.assertions=-1", "-d", "error_reporting=8191"]
     if library.extension:

@@ -1,4 +1,4 @@
-"""A run as Markdown tables with the goals of issue 4, and as JSON."""
+"""Writes the results of a run as Markdown tables with the goals of issue 4, and as JSON."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .rows import ROWS, Sample
 
 IDLE = "idle"
 BEHIND = "@"
-"""Between a peer and the terminator before it, in the key of an entry."""
+"""Separator between a peer and its terminator in the key of an entry."""
 
 PLURALS = {"delivery": "deliveries"}
 
 Values = dict[str, dict[int, float]]
-"""One figure of a row by entry and round."""
+"""A figure of a row, by entry and round."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Goal:
 
 @dataclass
 class Run:
-    """Everything a run has found out."""
+    """All results of a run."""
 
     started: datetime
     machine: dict[str, str]
@@ -64,9 +64,9 @@ class Run:
     libraries: dict[str, Library]
     versions: dict[str, str] = field(default_factory=dict)
     not_run: dict[str, str] = field(default_factory=dict)
-    """Reason by `peer`, `peer/service` or `entry/row`."""
+    """Reasons, by `peer`, `peer/service` or `entry/row`."""
     nanoseconds: dict[str, Values] = field(default_factory=dict)
-    """Of the protocol rows."""
+    """Nanoseconds per call of the protocol rows, by row."""
     samples: list[Sample] = field(default_factory=list)
     clients: list[ClientSample] = field(default_factory=list)
     idle: list[Idle] = field(default_factory=list)
@@ -79,10 +79,10 @@ class Run:
         return f"{name} behind {TERMINATORS[front].name}" if front else name
 
     def values(self, row: str, metric: str) -> Values:
-        """`rate` or `cpu` of every entry and round."""
+        """Returns `rate` or `cpu` of every entry and round."""
         found: Values = {}
         if row in self.nanoseconds:
-            # The rate is the inverse of the time, which is the processor's.
+            # The rate is the inverse of the processor time.
             for entry, rounds in self.nanoseconds[row].items():
                 found[entry] = {at: 1e9 / ns if metric == "rate" else ns for at, ns in rounds.items()}
         for sample in [*self.samples, *self.clients]:
@@ -92,7 +92,7 @@ class Run:
         return found
 
     def ratio(self, row: str, metric: str, peer: str) -> tuple[str, Interval | None]:
-        """Fermata's value by that of `peer`, `best` or `proxy`; who that is, and the ratio."""
+        """Returns the compared entry and Fermata's ratio to it. `peer` may be `best` or `proxy`: the best entry of that group."""
         values = self.values(row, metric)
         subject = values.get(SUBJECT, {})
         if peer in ("best", "proxy"):
@@ -145,7 +145,7 @@ def markdown(run: Run, goals: list[Goal]) -> str:
 
 
 def write(run: Run, goals: list[Goal], folder: Path) -> tuple[Path, Path]:
-    """Write the tables and the raw data; the paths of both."""
+    """Writes the tables and the raw data, and returns both paths."""
     folder.mkdir(parents=True, exist_ok=True)
     table = folder / f"websocket-{run.started:%H%M%S}.md"
     raw = table.with_suffix(".json")

@@ -1,4 +1,4 @@
-"""The rows of the tables and how one measurement of each is taken."""
+"""The rows of the tables, and the measurement of a row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import load
 from .peers import TLS, SocketPeer, terminator
 
 OWN = ""
-"""TLS of the server itself, or none."""
+"""Front of entries without a terminator: the server itself supports TLS, or the row has no TLS."""
 
 
 @dataclass(frozen=True)
@@ -24,16 +24,16 @@ class Row:
     mode: str
     unit: str
     scenario: tuple[str, ...]
-    """Of `fermata load ws`."""
+    """Arguments of `fermata load ws`."""
     clients: int
     amount: int = 0
-    """Requests of a first measurement, from which the amount for the wanted time is computed; 0 where the scenario
-    takes a time."""
+    """Number of requests of the warm-up, from which the number for the requested duration is calculated; 0 if the scenario
+    accepts a duration."""
     secure: bool = False
     fronts: tuple[str, ...] = (OWN,)
-    """TLS terminators; the server itself is one of them where it speaks TLS."""
+    """TLS terminators. OWN stands for the server itself, if it supports TLS."""
     marks: bool = True
-    """Also for servers that are no PHP."""
+    """True if the row also measures servers that do not run PHP."""
 
     def service(self, front: str) -> str:
         return self.mode + TLS if self.secure and front == OWN else self.mode
@@ -95,14 +95,14 @@ class Sample:
     units: int
     seconds: float
     server_cpu_ns: int
-    """Of the server and the terminator before it."""
+    """Processor time of the server and its terminator."""
     client_cpu_ns: int
     idle: float
-    """Share of the wall time that the core idled."""
+    """Share of the wall time during which the core was idle."""
     steal: float
-    """Share that the hypervisor gave to others."""
+    """Share that the hypervisor gave to other machines."""
     foreign: float
-    """Share that neither server, client nor idling explains: other programs."""
+    """Share that processes other than server and client used."""
     command: str
     latency_us: dict[str, float] = field(default_factory=dict)
 
@@ -116,7 +116,7 @@ class Sample:
 
 
 class Entry:
-    """A server that a row measures, with the terminator before it if there is one."""
+    """A server measured by a row, with the terminator in front of it, if any."""
 
     def __init__(self, row: Row, server: Running, front: str, core: int) -> None:
         self.server = server
@@ -143,12 +143,12 @@ class Entry:
 
 
 def fits(row: Row, peer: SocketPeer, front: str) -> bool:
-    """Whether this pair is an entry of the row."""
+    """Returns true if a peer with this front is an entry of the row."""
     return row.service(front) in peer.services and (row.marks and front == OWN or not peer.outside)
 
 
 def measure(row: Row, key: str, entry: Entry, round: int, seconds: float, core: int) -> Sample:
-    """Run the row's load once. Round 0 warms up and finds out how much to send. Raises LoadError."""
+    """Runs a row's load once. Round 0 is a warm-up that determines the number of requests. Raises LoadError."""
     scenario = list(row.scenario)
     if row.amount:
         scenario += ["-n", str(entry.amount)]
@@ -164,7 +164,7 @@ def measure(row: Row, key: str, entry: Entry, round: int, seconds: float, core: 
     units = found.count("deliveries" if row.unit == "delivery" else "responses")
     measured = max(found.result["measured_s"], 1e-6)
     if row.amount and round == 0:
-        # In whole multiples, so that every client sends the same number.
+        # A multiple of row.amount, so that every client sends the same number.
         entry.amount = row.amount * max(1, min(40, int(units / measured * seconds / row.amount + 0.5)))
     idle = min(1.0, (core_after.idle - core_before.idle) / found.wall_seconds)
     busy = (server + found.client_cpu_ns) / 1e9 / found.wall_seconds

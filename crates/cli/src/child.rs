@@ -1,4 +1,7 @@
-//! Processes that end with the one that has started them, and are seen to end.
+//! Child processes that exit with this process.
+//!
+//! A child starts as this command, requests SIGTERM from the kernel for the exit of its parent (`PR_SET_PDEATHSIG`), then
+//! executes the program. The exit of a child arrives as SIGCHLD through [`Signals`].
 
 use std::ffi::OsString;
 use std::io::PipeReader;
@@ -11,27 +14,27 @@ use fermata_io::process::{self, Exit, Pid};
 use fermata_io::signal::{Pipe, SIGCHLD, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// The command that becomes another program; not for people.
-pub const CHILD_COMMAND: &str = "child";
+/// Internal command that executes another program.
+pub const CHILD_COMMAND: &str = ".below";
 
-/// What becomes another program.
+/// Parent process, and the program to execute.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The process that it ends with
+    /// Process whose exit also stops this one
     parent: Pid,
-    /// The program and its arguments
+    /// Program and its arguments
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }
 
-/// Becomes the program, which the kernel tells to end when its parent dies, however that happens.
+/// Executes the program; the kernel sends it SIGTERM when its parent dies for any reason.
 ///
 /// # Errors
-/// One sentence for the user: there is no such program.
+/// Fails with a message for the user if the program cannot be executed.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
     process::signal_when_parent_dies(SIGTERM).map_err(at("prctl"))?;
     if process::parent_pid() != arguments.parent {
-        // It has died before the kernel was asked.
+        // The parent died before prctl(), so no signal would arrive.
         return Ok(());
     }
     let (program, rest) = arguments
@@ -42,11 +45,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
     Err(Error::Misuse(format!("{}: {error}", program.display())))
 }
 
-/// A command that runs `command` such that it ends with this process, in a process group of its own: Ctrl+C reaches this
-/// process alone, which then decides who ends first.
+/// Wraps `command` so that it exits with this process.
+///
+/// The child runs in a separate process group. Ctrl+C therefore reaches only this process, which stops its children in order.
 ///
 /// # Errors
-/// One sentence for the user.
+/// Fails with a message for the user if the path of this executable is unavailable.
 pub fn bound(command: &Command) -> Result<Command, Error> {
     let own = std::env::current_exe().map_err(at("/proc/self/exe"))?;
     let mut bound = Command::new(own);
@@ -55,6 +59,10 @@ pub fn bound(command: &Command) -> Result<Command, Error> {
         .arg(command.get_program())
         .args(command.get_args())
         .process_group(0);
+    for name in fermata_io::systemd::VARIABLES {
+        // These systemd variables address this process, not its children.
+        bound.env_remove(name);
+    }
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => bound.env(name, value),
@@ -64,10 +72,10 @@ pub fn bound(command: &Command) -> Result<Command, Error> {
     Ok(bound)
 }
 
-/// Starts a program that ends with this one, and whose output is read.
+/// Starts a child with standard output and standard error in one pipe.
 ///
 /// # Errors
-/// One sentence for the user.
+/// Fails with a message for the user if the pipe or the process cannot be created.
 pub fn start_piped(command: &Command) -> Result<(PipeReader, Child), Error> {
     let failed = |error| at(command.get_program().display())(error);
     let (reader, writer) = std::io::pipe().map_err(failed)?;
@@ -80,7 +88,7 @@ pub fn start_piped(command: &Command) -> Result<(PipeReader, Child), Error> {
     Ok((reader, child))
 }
 
-/// A process that was started, until it has ended; one that is dropped is killed, with its group.
+/// Child process; dropping it kills the process and its group.
 #[derive(Debug)]
 pub struct Child {
     pid: Pid,
@@ -89,14 +97,14 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts what [`bound`] has made.
+    /// Starts a command that [`bound`] returned.
     ///
     /// # Errors
-    /// The kernel's.
+    /// Returns the error of the kernel.
     pub fn start(command: &mut Command) -> std::io::Result<Self> {
         let child = command.spawn()?;
         Ok(Self {
-            // Ids of processes are small on Linux.
+            // Linux process ids are at most 2^22, so the conversion succeeds.
             pid: Pid::try_from(child.id()).map_err(std::io::Error::other)?,
             exit: None,
             since: Instant::now(),
@@ -105,17 +113,17 @@ impl Child {
 
     pub fn signal(&self, signal: i32) {
         if self.exit.is_none() {
-            // It may end in this moment.
+            // The process may already have exited.
             let _ = process::kill(self.pid, signal);
         }
     }
 
-    /// How it has ended, if it has.
+    /// Returns the exit status, or `None` while the process runs.
     pub fn exit(&mut self) -> Option<Exit> {
         if self.exit.is_none() {
             self.exit = process::reap_pid(self.pid);
             if self.exit.is_some() {
-                // Its own children may have outlived it.
+                // Kill descendants that are still running.
                 self.kill_group();
             }
         }
@@ -138,25 +146,27 @@ impl Drop for Child {
     }
 }
 
-/// Signals of this process, which its children's ends are among.
+/// Signals of this process, including SIGCHLD.
 #[derive(Debug)]
 pub struct Signals(Pipe);
 
 impl Signals {
+    /// Redirects `signals` and SIGCHLD into a pipe.
+    ///
     /// # Errors
-    /// One sentence for the user.
+    /// Fails with a message for the user if the pipe or the handlers cannot be installed.
     pub fn install(signals: &[i32]) -> Result<Self, Error> {
         let all: Vec<i32> = signals.iter().copied().chain([SIGCHLD]).collect();
         let pipe = Pipe::install(&all).map_err(at("signals"))?;
         Ok(Self(pipe))
     }
 
-    /// Waits for a signal, no longer than until `due`.
+    /// Waits for a signal until `due`; returns `None` on timeout.
     pub fn wait(&self, due: Instant) -> Option<i32> {
         self.wait_with(due, None)
     }
 
-    /// As [`Self::wait`], and no longer than until `other` can be read from.
+    /// Waits like [`Self::wait`], but also returns when `other` becomes readable.
     pub fn wait_with(
         &self,
         due: Instant,
@@ -172,13 +182,14 @@ impl Signals {
         });
         let mut fds = vec![PollFd::new(&self.0, PollFlags::IN)];
         fds.extend(other.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-        // A signal that interrupts it is read below.
+        // After EINTR, the signal is read from the pipe below.
         let _ = poll(&mut fds, Some(&wait));
         self.0.read()
     }
 }
 
-/// Ends a process: in order until `patience` is over, then by force. Another signal to end makes it end at once.
+/// Stops a process with `signal` and kills it after `patience`. A further SIGINT, SIGTERM or SIGQUIT to this process is passed
+/// on as SIGTERM.
 pub fn end(child: &mut Child, signal: i32, signals: &Signals, patience: Duration) {
     child.signal(signal);
     let due = Instant::now() + patience;

@@ -1,4 +1,4 @@
-//! What shells and `man` know of this command, made from its own declaration.
+//! Generates shell completions and manual pages from the command's declaration.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use clap_complete::Shell;
 use crate::error::{Error, at};
 use crate::format;
 
-/// Print what a shell needs to complete this command.
+/// Print the completion script of a shell.
 ///
 /// bash: fermata completions bash > /etc/bash_completion.d/fermata
 #[derive(clap::Args)]
@@ -16,17 +16,17 @@ pub struct Shells {
     shell: Shell,
 }
 
-/// Write the manual pages: fermata.1 and one for each command.
+/// Write the manual pages: fermata.1 and a page per command.
 #[derive(clap::Args)]
 pub struct Pages {
-    /// The folder, such as /usr/local/share/man/man1; it must exist
+    /// Existing folder, such as /usr/local/share/man/man1
     folder: PathBuf,
 }
 
 /// Prints the completions.
 ///
 /// # Errors
-/// One sentence for the user.
+/// Fails with a message for the user if the output fails.
 pub fn write(arguments: &Shells, mut command: clap::Command) -> Result<(), Error> {
     let mut text = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, "fermata", &mut text);
@@ -36,7 +36,7 @@ pub fn write(arguments: &Shells, mut command: clap::Command) -> Result<(), Error
 /// Writes the pages.
 ///
 /// # Errors
-/// One sentence for the user: the folder cannot be written.
+/// Fails with a message for the user if the folder is not writable.
 pub fn write_pages(arguments: &Pages, command: clap::Command) -> Result<(), Error> {
     clap_mangen::generate_to(command, &arguments.folder).map_err(at(arguments.folder.display()))
 }

@@ -1,4 +1,7 @@
-//! Which server a command asks.
+//! Selects the server that a command contacts.
+//!
+//! Without `--control`, the command searches /proc/net/unix for listening sockets with likely names and queries them. Exactly
+//! one must respond.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,25 +11,25 @@ use crate::error::Error;
 use fermata_engine::PublisherError;
 use fermata_engine::stats::{self, Snapshot};
 
-/// How long the server may take to answer: it does so between two requests.
+/// Timeout of a query; a server responds between two requests.
 const TIMEOUT_MS: u64 = 5_000;
 
-/// How long the sockets may take that are looked at to find a server, all at once.
+/// Timeout of the search; all sockets are queried concurrently.
 const LOOK_TIMEOUT_MS: u64 = 2_000;
 
-/// Sockets of this machine that are looked at, to find the server that runs.
+/// Maximum number of sockets queried in the search.
 const LOOKS_MAX: usize = 64;
 
-/// What the names of control sockets have in them; others are left alone.
+/// Parts of a control socket's path; other sockets are not queried.
 const NAMES: [&str; 2] = ["control", "fermata"];
 
-/// The kernel's flag of a socket that listens.
+/// Flags of a listening socket in /proc/net/unix (`__SO_ACCEPTCON`).
 const ACCEPTS: &str = "00010000";
 
 /// The option that names the server.
 #[derive(clap::Args)]
 pub struct Control {
-    /// The server's control socket: what its setting `control` says. Without it the one that runs here is taken
+    /// The server's control socket, as in its setting `control` [default: the socket of the only running server]
     #[arg(
         long = "control",
         env = "FERMATA_CONTROL",
@@ -36,14 +39,14 @@ pub struct Control {
     path: Option<PathBuf>,
 }
 
-/// A server's control socket.
+/// Control socket of a server.
 pub struct Server(PathBuf);
 
 impl Control {
-    /// The server that is named, or else the one that runs on this machine.
+    /// Returns the server of `--control`, or else the only server on this machine.
     ///
     /// # Errors
-    /// One sentence for the user: there is none, or more than one.
+    /// Fails with a message for the user if no server or several servers respond.
     pub fn server(&self) -> Result<Server, Error> {
         match &self.path {
             Some(path) => Ok(Server(path.clone())),
@@ -53,7 +56,7 @@ impl Control {
 }
 
 impl Server {
-    /// Asks the server for its figures.
+    /// Requests the server's statistics.
     pub fn snapshot(&self) -> Result<Snapshot, PublisherError> {
         stats::fetch(&self.0, TIMEOUT_MS)
     }
@@ -82,7 +85,7 @@ fn find() -> Result<Server, Error> {
     }
 }
 
-/// Those of the sockets that belong to a server whose figures this user may see.
+/// Returns the sockets of servers whose statistics this user may read.
 fn answering(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.truncate(LOOKS_MAX);
     let answers: Vec<bool> = thread::scope(|scope| {
@@ -100,7 +103,7 @@ fn answering(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths
 }
 
-/// The sockets in the kernel's table that may be control sockets, each once.
+/// Returns the paths in `table`, the text of /proc/net/unix, that may be control sockets, without duplicates.
 fn listening(table: &str) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = table
         .lines()

@@ -1,4 +1,4 @@
-//! `fermata edge`: every setting of the edge is an option here, a key of its TOML file and an environment variable.
+//! `fermata edge`: each setting of the edge is a command-line option, a key in the TOML file and an environment variable.
 
 use std::path::{Path, PathBuf};
 
@@ -9,13 +9,13 @@ use fermata_engine::mask_secrets;
 
 /// Hold clients in front of any backend, as Pushpin does
 ///
-/// Settings come from a file, from the environment (FERMATA_EDGE_ and the name in capitals) and from these options, of
-/// which the later win.
+/// Settings come from a file, from the environment (FERMATA_EDGE_ and the name in capitals) and from these options; later
+/// ones override earlier ones.
 #[derive(Clone, Debug, Default)]
 pub struct Arguments {
     config: Option<PathBuf>,
     pushpin_config: Option<PathBuf>,
-    /// Names and values of settings that were given.
+    /// Names and values of the settings given as options.
     given: Vec<(&'static str, Vec<String>)>,
 }
 
@@ -89,7 +89,7 @@ impl FromArgMatches for Arguments {
     }
 }
 
-/// Runs the edge; returns what the process should exit with.
+/// Runs the edge and returns the exit code.
 pub fn run(arguments: &Arguments) -> Result<i32, Error> {
     let mut settings = Settings::default();
     let mut directory = PathBuf::from(".");
@@ -114,7 +114,7 @@ pub fn run(arguments: &Arguments) -> Result<i32, Error> {
     fermata_edge::server::run(settings, &directory, fermata_gateway::open_post).map_err(Error::from)
 }
 
-/// A text for the rest of the process, which is how clap takes names: as many as there are settings.
+/// Leaks a text, because clap requires `'static` names. The number of settings bounds the leak.
 fn lasting(text: String) -> &'static str {
     Box::leak(text.into_boxed_str())
 }

@@ -1,52 +1,52 @@
-//! Why a command is not carried out: a sentence for its user.
+//! Errors of commands; each is printed to the user as one sentence.
 
 use std::fmt::Display;
 use std::io;
 
-/// See the module.
+/// Reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What was asked for is not there, or cannot be; the sentence says what helps.
+    /// Request that cannot be fulfilled; the text includes the fix.
     #[error("{0}")]
     Misuse(String),
-    /// The system has refused something.
+    /// System call error with its subject.
     #[error("{what}: {cause}")]
     System {
-        /// What it was about.
+        /// Subject of the operation, such as a path.
         what: String,
-        /// Its answer.
+        /// Error of the operating system.
         cause: io::Error,
     },
-    /// The system has refused something, and its answer says what.
+    /// System call error whose text already contains its subject.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// A setting of a server.
+    /// Invalid setting of a server.
     #[error(transparent)]
     Setting(#[from] fermata_engine::SettingError),
-    /// A setting of the edge.
+    /// Invalid setting of the edge.
     #[error(transparent)]
     EdgeSetting(#[from] fermata_edge::settings::SettingError),
-    /// The edge does not start.
+    /// Failed start of the edge.
     #[error(transparent)]
     Edge(#[from] fermata_edge::server::StartError),
-    /// A setting of the hub.
+    /// Invalid setting of the hub.
     #[error(transparent)]
     HubSetting(#[from] fermata_gateway::settings::SettingsError),
-    /// The hub does not start.
+    /// Failed start of the hub.
     #[error(transparent)]
     Hub(#[from] fermata_gateway::StartError),
-    /// A server does not answer at its control socket.
+    /// Failed request to a server's control socket.
     #[error(transparent)]
     Control(#[from] fermata_engine::PublisherError),
-    /// The load generator has no result.
+    /// Failure of the load generator.
     #[error(transparent)]
     Load(#[from] fermata_load::Error),
-    /// What should be JSON is none.
+    /// Invalid JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
 }
 
-/// Makes an error of the system's answer about something.
+/// Returns a function that converts a system error to [`Error::System`] with the subject `what`; for `map_err`.
 pub fn at<E: Into<io::Error>>(what: impl Display) -> impl FnOnce(E) -> Error {
     move |cause| Error::System {
         what: what.to_string(),
@@ -54,7 +54,7 @@ pub fn at<E: Into<io::Error>>(what: impl Display) -> impl FnOnce(E) -> Error {
     }
 }
 
-/// A sentence that was made for the user.
+/// Uses a message for the user as it is.
 impl From<String> for Error {
     fn from(sentence: String) -> Error {
         Error::Misuse(sentence)

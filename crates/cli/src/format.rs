@@ -1,10 +1,10 @@
-//! Numbers for people: short, at a glance, in a width that does not jump.
+//! Formats numbers for terminals: short and with a stable width.
 
 use crate::error::{Error, at};
 use std::io::{self, Write};
 use std::process::Command;
 
-/// A count or a rate: three digits and a prefix from 10,000 on.
+/// Formats a count or a rate; from 10,000 on with three digits and an SI prefix.
 pub fn count(value: u64) -> String {
     if value < 10_000 {
         return value.to_string();
@@ -12,12 +12,12 @@ pub fn count(value: u64) -> String {
     scaled(value, &["", "k", "M", "G", "T"])
 }
 
-/// Bytes, in powers of 1,000.
+/// Formats a number of bytes in units of powers of 1,000.
 pub fn bytes(value: u64) -> String {
     scaled(value, &[" B", " kB", " MB", " GB", " TB"])
 }
 
-/// A length of time, in its two largest units.
+/// Formats a duration in its two largest units.
 pub fn duration(ms: u64) -> String {
     let seconds = ms / 1000;
     match seconds {
@@ -29,22 +29,22 @@ pub fn duration(ms: u64) -> String {
     }
 }
 
-/// Text from elsewhere on one line of a terminal: what could steer the terminal becomes `?`.
+/// Replaces control characters with `?`, so that untrusted text cannot control the terminal.
 pub fn harmless(text: &str) -> String {
     let replace = |c: char| if c.is_control() { '?' } else { c };
     text.chars().map(replace).collect()
 }
 
-/// Writes to standard output.
+/// Writes to standard output; a closed pipe is not an error.
 pub fn print(text: &str) -> Result<(), Error> {
     match io::stdout().write_all(text.as_bytes()) {
-        // The reader of the pipe has closed it, as `head` does.
+        // The reader closed the pipe, as `head` does.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         outcome => outcome.map_err(at("standard output")),
     }
 }
 
-/// What a shell would be told to run the same.
+/// Formats a command as a shell command line.
 pub fn command(command: &Command) -> String {
     let mut words: Vec<String> = command
         .get_envs()
@@ -58,7 +58,7 @@ pub fn command(command: &Command) -> String {
 fn scaled(value: u64, units: &[&str]) -> String {
     let mut unit = 0;
     let mut scaled = value as f64;
-    // From 999.5 on it would be shown as 1000 of the smaller unit.
+    // From 999.5 on, rounding would show 1000 of the smaller unit.
     while scaled >= 999.5 && unit + 1 < units.len() {
         scaled /= 1000.0;
         unit += 1;

@@ -1,5 +1,4 @@
-//! `fermata hub`: channels for clients that speak Pusher or Mercure, in the place of Reverb, Soketi, Pusher itself or the
-//! Mercure hub.
+//! `fermata hub`: serves Pusher and Mercure clients; replaces Reverb, Soketi, Pusher or the Mercure hub.
 
 use std::path::PathBuf;
 
@@ -8,19 +7,19 @@ use fermata_gateway::settings::{Place, Settings, parse_app};
 
 /// Hold clients that speak Pusher (Laravel Echo, pusher-js) or Mercure
 ///
-/// Settings come from a file, from the environment (REVERB_APP_ID and the others by Reverb's names,
-/// MERCURE_PUBLISHER_JWT_KEY and the others by the Mercure hub's) and from these options, of which the later win.
+/// Settings come from a file, from the environment and from these options; later ones override earlier ones. The environment
+/// has the variables of Reverb (REVERB_APP_ID and others) and of the Mercure hub (MERCURE_PUBLISHER_JWT_KEY and others).
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
     /// Settings as TOML
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// An application; may be given several times
+    /// An application; repeatable
     ///
-    /// Its secret is then seen in the list of processes: give it by the file or the environment where others use the machine
+    /// Other users of this machine can read the secret in the list of processes: use the file or the environment there
     #[arg(long, value_name = "ID:KEY:SECRET")]
     app: Vec<String>,
-    /// Address to listen at; may be given several times [default: 127.0.0.1:8080]
+    /// Address to listen at [default: 127.0.0.1:8080]; repeatable
     #[arg(long, value_name = "HOST:PORT")]
     listen: Vec<String>,
     /// Address to listen at with TLS
@@ -29,19 +28,19 @@ pub struct Arguments {
     /// Certificate chain, for --listen-tls
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_certificate: Option<String>,
-    /// Its key
+    /// Key of the certificate
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<String>,
     /// Worker processes: a number or auto
     #[arg(long, value_name = "NUMBER")]
     workers: Option<String>,
-    /// Connections of each worker, each of which takes a descriptor (ulimit -n) [default: 10000]
+    /// Maximum number of connections per worker, one descriptor each (ulimit -n) [default: 10000]
     #[arg(long, value_name = "NUMBER")]
     connections_max: Option<String>,
-    /// What stands in front of /app and /apps
+    /// Prefix of /app and /apps
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
-    /// error, warning, info or debug
+    /// Least severe level to log: error, warning, info or debug
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
     /// Control socket, for fermata stats and fermata top
@@ -49,7 +48,7 @@ pub struct Arguments {
     control: Option<String>,
 }
 
-/// Runs the hub; returns what the process should exit with.
+/// Runs the hub and returns the exit code.
 pub fn run(arguments: &Arguments) -> Result<i32, Error> {
     let settings = read(arguments)?;
     fermata_gateway::run(settings).map_err(Error::from)
@@ -68,7 +67,7 @@ fn read(arguments: &Arguments) -> Result<Settings, Error> {
         settings.apps.push(parse_app(app)?);
     }
     if !arguments.listen_tls.is_empty() {
-        // TLS alone was asked for, unless --listen says more.
+        // --listen-tls without --listen means TLS only: drop the default address.
         settings.own.listen.clear();
     }
     for (name, values) in [

@@ -1,4 +1,4 @@
-//! The `fermata` command: the part of Fermata that needs no PHP.
+//! The `fermata` command: starts and inspects servers, and runs the parts of Fermata that need no PHP.
 
 #![forbid(unsafe_code)]
 
@@ -25,15 +25,15 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use error::Error;
 use fermata_engine::{mask_secrets, unknown_variables};
 
-/// What a run whose verification failed ends with.
+/// Exit code of a command that ran but whose check failed.
 const EXIT_FAILED: u8 = 1;
-/// What a command that could not be carried out ends with, as clap does for bad options.
+/// Exit code of a command that could not run; clap uses the same code for invalid options.
 const EXIT_MISUSED: u8 = 2;
 
 /// Native real-time server for PHP.
 ///
-/// A server is a PHP program that the extension serves: `fermata serve server.php` runs it, as `php server.php` does with
-/// fermata.so loaded. The rest of this command works without PHP.
+/// A server is a PHP script. `fermata serve server.php` runs it, as `php server.php` does if PHP loads fermata.so. The other
+/// commands work without PHP.
 #[derive(Parser)]
 #[command(
     name = "fermata",
@@ -69,14 +69,15 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // Lines break between words in a terminal, and nowhere where there is none: what reads help then is a program.
+    // Wrap help text only on a terminal; other programs that read help get unwrapped lines.
     let matches = Arguments::command()
         .term_width(top::columns().unwrap_or(0))
         .get_matches();
     let parsed = Arguments::from_arg_matches(&matches)
         .unwrap_or_else(|error| error.exit())
         .command;
-    // Servers tell it in their log. Another command says nothing where it succeeds, unless a variable may have led it astray.
+    // Servers log unknown variables themselves. Other commands print them only on failure, except commands that contact a
+    // server: a mistyped variable could make them contact the wrong server.
     let asks_server = matches!(
         parsed,
         Command::Publish(_) | Command::Stats(_) | Command::Top(_)
@@ -127,9 +128,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says which environment variables look like settings and are none.
+/// Prints the environment variables that look like settings but are not.
 fn tell_unknown_variables() {
-    // One that is not UTF-8 is refused by whoever reads it.
+    // The code that reads a setting rejects values that are not UTF-8.
     let variables = fermata_engine::environment().unwrap_or_default();
     let variables = variables.iter();
     let variables = variables.map(|(name, value)| (name.as_str(), value.as_str()));

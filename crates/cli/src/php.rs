@@ -1,4 +1,4 @@
-//! The PHP that runs servers: which it is, and which `fermata.so` fits it.
+//! Finds the PHP that runs servers, and the `fermata.so` to load into it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::error::{Error, at};
 use serde::Deserialize;
 
-/// What PHP is asked; the answer is JSON, behind whatever its ini files make it print.
+/// Script that prints PHP's properties as JSON, after any output that ini files cause.
 const QUESTION: &str = r#"
 $status = function_exists('opcache_get_status');
 echo "\nfermata:", json_encode([
@@ -25,15 +25,15 @@ echo "\nfermata:", json_encode([
 "#;
 const ANSWER: &str = "\nfermata:";
 
-/// Versions of PHP that the extension is made for, as PHP_VERSION_ID.
+/// PHP versions that the extension supports, as PHP_VERSION_ID.
 pub const VERSIONS: std::ops::Range<u32> = 80_200..80_600;
 
 /// Which PHP, and which extension.
 #[derive(clap::Args, Clone, Debug)]
-// Its name would be that of the command it is part of.
+// The default group name would collide with that of the command.
 #[group(id = "php_and_extension")]
 pub struct Arguments {
-    /// The PHP that runs the program
+    /// PHP executable that runs the script
     #[arg(
         long,
         env = "FERMATA_PHP",
@@ -41,12 +41,12 @@ pub struct Arguments {
         default_value = "php"
     )]
     php: PathBuf,
-    /// The extension. Default: the one that PHP loads by itself, else fermata.so beside this command or in PHP's extension_dir
+    /// Extension file [default: loaded by PHP's ini files, else fermata.so next to this command or in PHP's extension_dir]
     #[arg(long, env = "FERMATA_EXTENSION", value_name = "FILE")]
     extension: Option<PathBuf>,
 }
 
-/// What PHP says of itself.
+/// Properties that PHP reports.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Facts {
     pub version: String,
@@ -55,29 +55,29 @@ pub struct Facts {
     pub extension_dir: String,
     pub ini_file: Option<String>,
     pub memory_limit: String,
-    /// The setting `control` of its ini files, also where those do not load the extension.
+    /// Setting `control` from the ini files, even if they do not load the extension.
     pub control: Option<String>,
-    /// The version of Fermata that PHP loads by itself.
+    /// Version of the extension that PHP loads through its ini files; `None` if they load none.
     pub fermata: Option<String>,
     pub has_opcache: bool,
     pub has_jit: bool,
     pub xdebug: Option<String>,
 }
 
-/// A PHP that can be started.
+/// PHP executable and its properties.
 #[derive(Clone, Debug)]
 pub struct Php {
     pub program: PathBuf,
     pub facts: Facts,
-    /// The file to load; `None`: PHP loads Fermata by itself, or there is none.
+    /// Extension file to load; `None` if PHP loads the extension through its ini files or no file was found.
     pub extension: Option<PathBuf>,
 }
 
 impl Arguments {
-    /// Asks PHP what it is and looks for the extension.
+    /// Queries PHP for its properties and searches for the extension.
     ///
     /// # Errors
-    /// One sentence for the user: there is no such program, or it does not answer.
+    /// Fails with a message for the user if PHP cannot be executed or its output cannot be parsed.
     pub fn find(&self) -> Result<Php, Error> {
         let program = self.php.clone();
         let facts = ask(&program)?;
@@ -101,14 +101,14 @@ impl Arguments {
 }
 
 impl Php {
-    /// Whether a server can be started.
+    /// Returns true if an extension is available.
     pub fn has_extension(&self) -> bool {
         self.facts.fermata.is_some() || self.extension.is_some()
     }
 
-    /// PHP with the extension, and OPcache and its JIT where there are.
+    /// Returns a PHP command with the extension, and with OPcache and its JIT if available.
     ///
-    /// Debian switches both off for the command line, where servers run. Options added behind these win.
+    /// Debian disables OPcache and JIT for the CLI, which runs servers. Options that the caller appends override these.
     pub fn command(&self, has_jit: bool) -> Command {
         let mut command = Command::new(&self.program);
         if let Some(file) = &self.extension {
@@ -118,7 +118,7 @@ impl Php {
         }
         if self.facts.has_opcache {
             command.args(["-d", "opcache.enable_cli=1"]);
-            // Xdebug and the JIT exclude each other, and PHP says so at each start.
+            // PHP prints a warning at each start if both Xdebug and the JIT are enabled.
             if has_jit && self.facts.has_jit && self.facts.xdebug.is_none() {
                 command.args([
                     "-d",
@@ -131,10 +131,10 @@ impl Php {
         command
     }
 
-    /// The version of Fermata that this PHP gets.
+    /// Returns the version of the extension that a server would use.
     ///
     /// # Errors
-    /// What PHP prints when it cannot load the file: it was built for another PHP, for example.
+    /// Fails with PHP's message if it cannot load the file, for example because the file was built for another PHP version.
     pub fn loaded_version(&self) -> Result<String, Error> {
         let Some(file) = &self.extension else {
             return match &self.facts.fermata {
@@ -193,7 +193,7 @@ fn ask(program: &Path) -> Result<Facts, Error> {
         })
 }
 
-/// `fermata.so` of a build or a package: beside this command, or where PHP's extensions lie.
+/// Searches for `fermata.so` next to this command (builds), then in PHP's extension directory (packages).
 fn beside_command(facts: &Facts) -> Option<PathBuf> {
     let command = std::env::current_exe().ok()?;
     let beside = command.parent()?.join("fermata.so");

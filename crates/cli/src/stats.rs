@@ -1,4 +1,4 @@
-//! `fermata stats`: the server's figures once, for people or for programs.
+//! `fermata stats`: prints a server's statistics once, as text or JSON.
 
 use std::thread;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use crate::control::Control;
 use crate::error::Error;
 use crate::format;
 
-/// How long the server is watched with `--sample`: a little more than the second it counts for.
+/// Time between the two queries of `--sample`: slightly longer than the server's sampling period of one second.
 const SAMPLE: Duration = Duration::from_millis(1_200);
 
-/// Print what a running server has counted.
+/// Print the metrics of a running server.
 ///
-/// The counters go on over restarts of workers and begin anew with the server. The names are
-/// explained in docs/metrics.md.
+/// Counters continue when a worker is replaced, and restart with the server. docs/metrics.md
+/// explains the names.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -23,7 +23,7 @@ pub struct Arguments {
     /// Print JSON: the same as GET /stats on the control socket
     #[arg(long)]
     json: bool,
-    /// Watch for a second first, so that the busiest channels and the slowest clients are known
+    /// Observe for a second first, to find the busiest channels and the slowest clients
     #[arg(long)]
     sample: bool,
 }
@@ -31,7 +31,7 @@ pub struct Arguments {
 /// Runs the command.
 ///
 /// # Errors
-/// One sentence for the user.
+/// Fails with a message for the user if no server responds or the output fails.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let server = arguments.control.server()?;
     let mut snapshot = server.snapshot()?;
@@ -48,7 +48,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
     format::print(&text)
 }
 
-/// Total and each worker side by side; figures that are zero everywhere are left out.
+/// Formats totals and workers as columns; omits rows in which every value is zero.
 fn plain(snapshot: &Snapshot) -> String {
     let mut out = format!(
         "fermata {} pid {}: {} workers, {} started, {} ended, {} of them failed\n\n",
@@ -69,6 +69,10 @@ fn plain(snapshot: &Snapshot) -> String {
             it.disconnects,
             it.gaps
         );
+        if let Some(trouble) = &snapshot.cluster_trouble {
+            out.truncate(out.trim_end().len());
+            out += &format!("\n  {trouble}\n\n");
+        }
     }
     for (number, it) in snapshot.tables.iter().enumerate() {
         out += &format!(

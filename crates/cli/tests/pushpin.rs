@@ -1,4 +1,4 @@
-//! `fermata publish` against the Pushpin of Debian, where it is installed: each message arrives at a held client.
+//! Tests `fermata publish` against Debian's Pushpin, if installed: each message arrives at a held client.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -8,14 +8,14 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long Pushpin's processes may take to find each other, and a message to arrive.
+/// Timeout for Pushpin's processes to connect to each other, and for a message to arrive.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// For one of them: what asks before all of them are up is never answered.
+/// Timeout of one attempt; Pushpin never responds to a request that arrives before all its processes run.
 const TRY: Duration = Duration::from_secs(2);
-/// Between two looks.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A running Pushpin with its folder; both go with it.
+/// Running Pushpin and its folder; dropping it removes both.
 struct Pushpin {
     child: Child,
     folder: PathBuf,
@@ -25,7 +25,7 @@ struct Pushpin {
 }
 
 impl Pushpin {
-    /// `None` where it is not installed.
+    /// Starts Pushpin; returns `None` if it is not installed.
     fn start() -> Option<Self> {
         let internal = Path::new("/usr/lib/pushpin/internal.conf");
         let installed = Command::new("pushpin")
@@ -38,7 +38,7 @@ impl Pushpin {
         }
         let folder = std::env::temp_dir().join(format!("fermata-pushpin-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a temporary folder");
-        // Four ports at once, so that none is given twice.
+        // Bind all four ports before releasing any, so that none is assigned twice.
         let listeners = [(); 4].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
         let [port, http, pull, sub] =
             listeners.map(|listener| listener.local_addr().expect("bound").port());
@@ -71,7 +71,7 @@ impl Pushpin {
         })
     }
 
-    /// A client that is held on a channel, past the line it is greeted with.
+    /// Connects a client that is held on a channel, and reads its greeting line.
     fn hold(&self, channel: &str) -> BufReader<TcpStream> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -110,7 +110,7 @@ impl Pushpin {
 
 impl Drop for Pushpin {
     fn drop(&mut self) {
-        // It takes its three processes along.
+        // On SIGTERM, Pushpin also stops its three child processes.
         let _ = Command::new("kill")
             .arg(self.child.id().to_string())
             .status();
@@ -133,7 +133,7 @@ fn publish(words: &[&str]) -> (bool, String) {
     )
 }
 
-/// Reads until a line that holds `part`.
+/// Reads until a line that contains `part`.
 fn expect(client: &mut BufReader<TcpStream>, part: &str) {
     let mut line = String::new();
     loop {
@@ -167,7 +167,7 @@ fn messages_reach_the_clients_of_pushpin() {
         );
         expect(&mut client, content);
     }
-    // The words of a refusal are Pushpin's own.
+    // The error contains Pushpin's own text.
     let (is_done, text) = publish(&["--spec", &format!("{http}/elsewhere"), "room", "x"]);
     assert!(
         !is_done && text.contains("refuses with 404: Not Found"),

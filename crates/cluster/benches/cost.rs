@@ -1,18 +1,18 @@
-//! What a record costs a bridge beside its sockets, its outbox and its ring: handed over, acknowledged by NATS and read back.
+//! Cost of a record in the bridge: sent, acknowledged by NATS and read back. Sockets, outbox and ring are not part of it.
 //!
-//! `cargo bench -p fermata-cluster` prints nanoseconds. `python3 -m bench cluster --instructions` has callgrind count them, for
-//! which a number says how many rounds are played.
+//! `cargo bench -p fermata-cluster` prints nanoseconds. `python3 -m bench cluster --instructions` counts instructions with
+//! callgrind; it passes the number of rounds as an argument.
 
 use std::fmt::Write as _;
 use std::time::Instant;
 
 use fermata_cluster::{Address, Bridge, Content, Event, Options, Outgoing};
 
-/// Records that are on their way together.
+/// Records per batch, all in flight at the same time.
 const BATCH: u64 = 256;
 const BATCHES: u64 = 40;
 const ROUNDS: u64 = 100;
-/// Bytes of an event.
+/// Data of an event.
 const DATA: [u8; 100] = [b'x'; 100];
 const CHANNEL: &[u8] = b"news.42";
 const INBOX: &str = "_INBOX.0123456789abcdef";
@@ -25,18 +25,20 @@ struct Talk {
 }
 
 impl Talk {
-    /// One whose log is live.
+    /// Connects a bridge until its log is live.
     fn new() -> Talk {
         let options = Options {
             servers: Address::list("nats://a").expect("an address"),
             prefix: "fermata".to_owned(),
             inbox: INBOX.to_owned(),
             outbox: OUTBOX.to_owned(),
+            zero_unix_ms: 1_795_000_000_000,
             age_ms_max: 600_000,
             bytes_max: 1 << 20,
             replicas: 1,
             events_max: 1_000,
             past_max: 1_000,
+            application: None,
         };
         let mut talk = Talk {
             bridge: Bridge::new(options, None, None, 0),
@@ -47,7 +49,7 @@ impl Talk {
         talk.take();
         talk.bridge.handle_connected(0);
         talk.hear("INFO {\"headers\":true,\"jetstream\":true,\"max_payload\":65536}\r\n");
-        let stream = "{\"created\":\"x\",\"config\":{},\"state\":{\"first_seq\":1,\"last_seq\":0}}";
+        let stream = "{\"created\":\"2026-11-22T14:00:00Z\",\"config\":{},\"state\":{\"first_seq\":1,\"last_seq\":0}}";
         talk.answer("STREAM.INFO.", stream);
         talk.answer("CONSUMER.CREATE.", "{\"num_pending\":0}");
         talk.answer("STREAM.INFO.", stream);
@@ -60,7 +62,7 @@ impl Talk {
         self.take();
     }
 
-    /// Answers what was asked for last.
+    /// Answers the last request.
     fn answer(&mut self, what: &str, text: &str) {
         let (_, rest) = self.bytes.rsplit_once(what).expect("it asks");
         let to = rest.split(' ').nth(1).expect("a reply subject").to_owned();
@@ -75,7 +77,7 @@ impl Talk {
         }
     }
 
-    /// A batch of records on its way there and back.
+    /// Sends a batch of records, acknowledges it and delivers it.
     fn play(&mut self, batch: &Batch) {
         for _ in 0..BATCH {
             self.seq += 1;
@@ -100,7 +102,7 @@ impl Talk {
     }
 }
 
-/// What NATS says of a batch.
+/// Acknowledgements and deliveries of a batch.
 #[derive(Default)]
 struct Batch {
     answers: String,

@@ -1,26 +1,28 @@
-//! Where the log is: `nats://[user:password@|token@]host[:port]` or `redis://[user:password@|password@]host[:port][/database]`,
-//! several separated by commas; `tls://` and `rediss://` are the same over TLS. Sentinels are one address, in the form that most
-//! clients of Python, Java and Go read: `redis+sentinel://[user:password@]host[:port][,host[:port]…]/master[/database][?options]`,
-//! `rediss+sentinel://` where they and Redis speak TLS.
+//! Addresses of the log.
+//!
+//! `nats://[user:password@|token@]host[:port]` or `redis://[user:password@|password@]host[:port][/database]`, several separated by
+//! commas. `tls://` and `rediss://` are the same over TLS. Sentinels share one address, in the form that most clients of Python,
+//! Java and Go read: `redis+sentinel://[user:password@]host[:port][,host[:port]…]/master[/database][?options]`, or
+//! `rediss+sentinel://` if they and Redis use TLS.
 
 use thiserror::Error;
 
 const NATS_PORT: u16 = 4222;
 const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
-/// Most servers of one log that are named.
+/// Maximum number of addresses of one log.
 const SERVERS_MAX: usize = 32;
 
-/// What keeps the log.
+/// Kind of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// NATS with JetStream.
     Nats,
-    /// Redis, and what speaks its protocol.
+    /// Redis, or a server with its protocol.
     Redis,
 }
 
-/// How addresses begin, what clients of NATS and of Redis call it.
+/// A scheme of an address, as clients of NATS and Redis define it.
 struct Scheme {
     text: &'static str,
     kind: Kind,
@@ -60,76 +62,76 @@ const SCHEMES: [Scheme; 6] = [
 /// One server of the log.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
-    /// What it is; all of a list are the same.
+    /// Kind; the same for all addresses of a list.
     pub kind: Kind,
-    /// Whether it is spoken to over TLS; the same for all of a list.
+    /// Connections use TLS; the same for all addresses of a list.
     pub is_tls: bool,
-    /// Name or address of the host.
+    /// Host name or IP address.
     pub host: String,
-    /// Its port.
+    /// Port.
     pub port: u16,
     /// User and password.
     pub account: Option<(String, String)>,
-    /// The token or password, when there is no user.
+    /// Token or password, if there is no user.
     pub token: Option<String>,
-    /// Which of Redis' databases.
+    /// Number of the Redis database.
     pub database: u32,
-    /// It is a Sentinel; account, token and database are for the master that it names.
+    /// Set for a Sentinel. Account, token and database then apply to the master.
     pub sentinel: Option<Sentinel>,
 }
 
-/// What a Sentinel is asked for, and as whom.
+/// Request to a Sentinel, and its credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sentinel {
-    /// The name under which it watches the master (`sentinel monitor NAME`).
+    /// Name of the master (`sentinel monitor NAME`).
     pub master: String,
-    /// The user at the Sentinel.
+    /// User for the Sentinel.
     pub user: String,
-    /// The password there.
+    /// Password for the Sentinel.
     pub password: String,
 }
 
-/// Without what is secret.
+/// Omits secrets.
 impl std::fmt::Debug for Sentinel {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(&self.master)
     }
 }
 
-/// What is wrong with the text. It never has the text itself, which may have a password.
+/// An invalid list of addresses. The error does not contain the text, which may have a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AddressError {
-    /// None of those there are, or not the same for all.
+    /// An unknown scheme, or different ones.
     #[error(
         "use nats://host:port or redis://host:port, or tls://host:port (NATS) or rediss://host:port (Redis) over TLS, several separated by commas that begin alike; or redis+sentinel://host:port,host:port/master"
     )]
     Scheme,
-    /// No host.
+    /// An address without a host.
     #[error("there is no host in one of the addresses; use nats://host:port or redis://host:port")]
     Host,
-    /// Not a port.
+    /// An invalid port.
     #[error("the port of one of the addresses is not 1 to 65535")]
     Port,
-    /// What is behind the port.
+    /// An invalid database behind the port.
     #[error("what is behind the port of one of the addresses is no number of a database of Redis")]
     Database,
-    /// Sentinels that are not told whom they are asked for.
+    /// Sentinels without the name of the master.
     #[error(
         "there is no name of the master; use redis+sentinel://host:port/name, with the name that `sentinel monitor` has"
     )]
     Master,
-    /// What is behind the question mark.
+    /// Unknown options behind the question mark.
     #[error(
         "what is behind the ? of redis+sentinel:// is not known; use sentinel_username=… and sentinel_password=… with & between them, percent-encoded"
     )]
     Option,
-    /// Too many.
+    /// More than the maximum number of addresses.
     #[error("there are more than {SERVERS_MAX} addresses")]
     TooMany,
 }
 
 impl Address {
-    /// Reads a list of addresses. The scheme may be left out from the second on.
+    /// Parses a list of addresses. The scheme is optional from the second one on.
     ///
     /// # Errors
     /// [`AddressError`].
@@ -152,7 +154,7 @@ impl Address {
         Ok(list)
     }
 
-    /// Another server that has the same log, as this one has said.
+    /// Address of another server that this one has named, with the same credentials.
     pub(crate) fn referred_to(&self, host: &str, port: u16) -> Address {
         Address {
             host: host.to_owned(),
@@ -169,7 +171,7 @@ impl Address {
             None => return Err(AddressError::Scheme),
         };
         let rest = rest.strip_suffix('/').unwrap_or(rest);
-        // A password may have a slash.
+        // A password may contain a slash.
         let place_at = rest.rfind('@').map_or(0, |at| at + 1);
         let (rest, database) = match rest[place_at..].find('/') {
             Some(at) if scheme.kind == Kind::Redis => {
@@ -190,7 +192,7 @@ impl Address {
         Ok(address)
     }
 
-    /// What stands behind the scheme is about one master: what is not a host is the same for all Sentinels.
+    /// Parses the rest of an address of Sentinels. All of them share everything but the host.
     fn sentinels(text: &str, scheme: &Scheme) -> Result<Vec<Address>, AddressError> {
         let (text, options) = text.split_once('?').unwrap_or((text, ""));
         if text.contains("://") {
@@ -235,7 +237,7 @@ impl Address {
         places.split(',').map(read).collect()
     }
 
-    /// `host[:port]`.
+    /// Parses `host[:port]`.
     fn at(place: &str, scheme: &Scheme) -> Result<Address, AddressError> {
         let (host, port) = match place.strip_prefix('[') {
             Some(place) => {
@@ -286,7 +288,7 @@ fn read_database(text: &str) -> Result<u32, AddressError> {
     text.parse().map_err(|_| AddressError::Database)
 }
 
-/// What a percent-encoded text says.
+/// Decodes a percent-encoded text.
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -307,7 +309,7 @@ fn decode(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Without what is secret.
+/// Omits secrets.
 impl std::fmt::Display for Address {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.host.contains(':') {
@@ -328,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_read() {
+    fn parses_lists() {
         let list = Address::list("nats://a:4222, b ,nats://u:p:w@[::1]:7,nats://t@c/").unwrap();
         let shown: Vec<String> = list.iter().map(Address::to_string).collect();
         assert_eq!(shown, ["a:4222", "b:4222", "[::1]:7", "c:4222"]);
@@ -338,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_redis_are_read() {
+    fn parses_addresses_of_redis() {
         let list = Address::list("redis://a, b:7/3,redis://u:p/w@c/2,redis://w@d").unwrap();
         let shown: Vec<String> = list.iter().map(Address::to_string).collect();
         assert_eq!(shown, ["a:6379", "b:7", "c:6379", "d:6379"]);
@@ -350,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_over_tls_are_read() {
+    fn parses_addresses_with_tls() {
         for (text, kind, shown) in [
             ("tls://u:p@a,b:7", Kind::Nats, ["a:4222", "b:7"]),
             ("rediss://u:p@a/2,b:7", Kind::Redis, ["a:6379", "b:7"]),
@@ -365,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn sentinels_are_read() {
+    fn parses_sentinels() {
         let text = "redis+sentinel://u:p/w@a, b:7,[::1]:9/main/3?sentinel_username=s&sentinel_password=%26w@%3F";
         let list = Address::list(text).unwrap();
         let shown: Vec<String> = list.iter().map(Address::to_string).collect();
@@ -386,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn rejects_invalid_addresses() {
         for (text, error) in [
             ("", AddressError::Scheme),
             ("amqps://a", AddressError::Scheme),

@@ -1,15 +1,15 @@
-//! The bridge: one connection to the log after the other, what is on its way there, and how far the log was read.
+//! The bridge to either kind of log.
 //!
-//! The caller opens a connection when [`Event::Connect`] says so, passes bytes and time in, takes [`Event`]s and bytes out
-//! ([`Bridge::poll_event`], [`Bridge::transmit`]), and hands over outbox records while [`Bridge::can_send`]. It keeps a record until
-//! [`Event::Released`] covers it: after [`Event::Rewind`] it begins again with the oldest one that is not.
+//! The caller opens a connection on [`Event::Connect`], passes bytes and the time in, and takes [`Event`]s and bytes out
+//! ([`Bridge::poll_event`], [`Bridge::transmit`]). It passes outbox records while [`Bridge::can_send`] returns true, and retains
+//! each until [`Event::Released`] covers it. After [`Event::Rewind`] it restarts with the oldest record that is not released.
 
 use crate::address::Kind;
 use crate::exchange::{Event, Login, Options, Outgoing, PastRequest, Place};
 use crate::nats::Nats;
 use crate::redis::Redis;
 
-/// See the module.
+/// A client of the log.
 pub struct Bridge {
     log: Log,
 }
@@ -20,8 +20,8 @@ enum Log {
 }
 
 impl Bridge {
-    /// A bridge that has given everything up to `reached`; it connects at once. `reached_ms` is what [`Received::unix_ms`] was
-    /// there, if that is known.
+    /// Creates a bridge that has passed on everything up to `reached` and connects immediately.
+    /// `reached_ms` is the [`Received::unix_ms`](crate::Received::unix_ms) of the record there, if known.
     pub fn new(
         options: Options,
         reached: Option<Place>,
@@ -37,7 +37,7 @@ impl Bridge {
         Bridge { log }
     }
 
-    /// The bridge's credentials from the next connection on, for servers whose addresses have none.
+    /// Sets the credentials of later connections, for servers without credentials in their address.
     pub fn set_login(&mut self, login: Login) {
         match &mut self.log {
             Log::Nats(log) => log.set_login(login),
@@ -45,7 +45,7 @@ impl Bridge {
         }
     }
 
-    /// The connection is open.
+    /// Handles that the connection is open.
     pub fn handle_connected(&mut self, now_ms: u64) {
         match &mut self.log {
             Log::Nats(log) => log.handle_connected(now_ms),
@@ -53,14 +53,14 @@ impl Bridge {
         }
     }
 
-    /// The connection speaks TLS, as was asked by [`Event::Secure`].
+    /// Handles the end of the TLS handshake that [`Event::Secure`] has requested.
     pub fn handle_secured(&mut self, now_ms: u64) {
         if let Log::Nats(log) = &mut self.log {
             log.handle_secured(now_ms);
         }
     }
 
-    /// The connection could not be opened, or the other side has closed it.
+    /// Handles a connection that failed to open, or that the server has closed.
     pub fn handle_closed(&mut self, cause: &str, now_ms: u64) {
         match &mut self.log {
             Log::Nats(log) => log.handle_closed(cause, now_ms),
@@ -68,7 +68,7 @@ impl Bridge {
         }
     }
 
-    /// Bytes have come.
+    /// Processes received bytes.
     pub fn handle_input(&mut self, bytes: &[u8], now_ms: u64) {
         match &mut self.log {
             Log::Nats(log) => log.handle_input(bytes, now_ms),
@@ -76,7 +76,7 @@ impl Bridge {
         }
     }
 
-    /// Time has passed: call it when [`Bridge::due_ms`] says.
+    /// Handles the time: call it at [`Bridge::due_ms`] at the latest.
     pub fn handle_time(&mut self, now_ms: u64) {
         match &mut self.log {
             Log::Nats(log) => log.handle_time(now_ms),
@@ -84,7 +84,7 @@ impl Bridge {
         }
     }
 
-    /// When `handle_time` is to be called at the latest.
+    /// When `handle_time` has something to do, in milliseconds of the caller's clock.
     pub fn due_ms(&self) -> u64 {
         match &self.log {
             Log::Nats(log) => log.due_ms(),
@@ -92,7 +92,7 @@ impl Bridge {
         }
     }
 
-    /// Whether another record of the outbox may be handed over.
+    /// Returns true if another record of the outbox may be passed to `send`.
     pub fn can_send(&self) -> bool {
         match &self.log {
             Log::Nats(log) => log.can_send(),
@@ -100,7 +100,7 @@ impl Bridge {
         }
     }
 
-    /// Sends a record of the outbox to the log. Records are handed over in their order.
+    /// Sends a record of the outbox to the log. Records are passed in the order of the outbox.
     pub fn send(&mut self, record: &Outgoing<'_>, now_ms: u64) {
         match &mut self.log {
             Log::Nats(log) => log.send(record, now_ms),
@@ -108,7 +108,7 @@ impl Bridge {
         }
     }
 
-    /// Takes a record of the outbox that is not to be sent any more.
+    /// Releases a record of the outbox without sending it.
     pub fn discard(&mut self, outbox: u64, now_ms: u64) {
         match &mut self.log {
             Log::Nats(log) => log.discard(outbox, now_ms),
@@ -116,7 +116,7 @@ impl Bridge {
         }
     }
 
-    /// Whether a part of the past may be asked for.
+    /// Returns true if another part of the past may be requested.
     pub fn can_ask_past(&self) -> bool {
         match &self.log {
             Log::Nats(log) => log.can_ask_past(),
@@ -124,7 +124,7 @@ impl Bridge {
         }
     }
 
-    /// Asks for a part of the past: [`Event::Past`] has it, or [`Event::PastLost`] says that it has to be asked for again.
+    /// Requests a part of the past. The result is [`Event::Past`], or [`Event::PastLost`] if the request must be repeated.
     pub fn ask_past(&mut self, request: PastRequest, now_ms: u64) {
         match &mut self.log {
             Log::Nats(log) => log.ask_past(request, now_ms),
@@ -132,7 +132,7 @@ impl Bridge {
         }
     }
 
-    /// What the caller does next.
+    /// Returns the next event. Call it after every other method until it returns `None`.
     pub fn poll_event(&mut self) -> Option<Event> {
         match &mut self.log {
             Log::Nats(log) => log.poll_event(),
@@ -140,7 +140,7 @@ impl Bridge {
         }
     }
 
-    /// Bytes for the connection: what was sent is taken off their front.
+    /// Bytes for the connection. The caller removes those that it has written from the front.
     pub fn transmit(&mut self) -> &mut Vec<u8> {
         match &mut self.log {
             Log::Nats(log) => log.transmit(),

@@ -1,9 +1,9 @@
-//! Numbers as NATS has them in its lines: several for each record, so nothing is allocated for them.
+//! Decimal numbers of the NATS protocol, without allocation: each record has several.
 
-/// Digits of the largest one.
+/// Digits of `u64::MAX`.
 pub(crate) const DIGITS_MAX: usize = 20;
 
-/// A number as text, at the end of the buffer.
+/// Writes a number to the end of the buffer and returns its digits.
 pub(crate) fn write(mut number: u64, buffer: &mut [u8; DIGITS_MAX]) -> &[u8] {
     let mut at = DIGITS_MAX;
     loop {
@@ -16,7 +16,7 @@ pub(crate) fn write(mut number: u64, buffer: &mut [u8; DIGITS_MAX]) -> &[u8] {
     }
 }
 
-/// The number that digits are. No sign, and no other byte.
+/// Parses digits; a sign or any other byte is an error.
 pub(crate) fn read(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_as_they_were_written() {
+    fn parses_written_numbers() {
         for number in [0, 7, 10, 4_294_967_296, u64::MAX] {
             let mut buffer = [0; DIGITS_MAX];
             let text = write(number, &mut buffer);

@@ -1,15 +1,23 @@
-//! Numbers that tell logs apart.
+//! Epochs: numbers that distinguish logs of one name.
+//!
+//! An epoch is the time at which it began, in units of 1/64 ms. Of two epochs of a log, the later one is therefore the greater
+//! one, and a node that knows a greater epoch than the log has recognizes an older copy of it. Such a log gets a new epoch: with
+//! its own, it would assign ids again that it had assigned before the copy was restored.
 
-/// Tells two logs of one name apart: a number of what is known of its beginning, never zero.
-///
-/// FNV-1a, folded to 48 bits so that ids stay short.
-pub(crate) fn epoch_of(beginning: &str) -> u64 {
-    let hash = beginning
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-    ((hash >> 48 ^ hash) & 0xffff_ffff_ffff).max(1)
+const UNITS_PER_MS: u64 = 64;
+const NS_PER_UNIT: u64 = 1_000_000 / UNITS_PER_MS;
+
+/// Returns the epoch of a log that was created at this Unix time. It is never zero.
+pub(crate) fn epoch_of(created_ns: u64) -> u64 {
+    (created_ns / NS_PER_UNIT).max(1)
+}
+
+/// Returns an epoch that begins now and is greater than all of `known`, even if the clock went back. `salt` makes it unlikely that
+/// two nodes choose the same one in the same millisecond.
+pub(crate) fn epoch_after(known: impl IntoIterator<Item = u64>, unix_ms: u64, salt: u64) -> u64 {
+    let now = unix_ms * UNITS_PER_MS + salt % UNITS_PER_MS;
+    let known = known.into_iter().max().unwrap_or(0);
+    now.max(known.saturating_add(1))
 }
 
 #[cfg(test)]
@@ -17,12 +25,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn epochs_differ() {
-        let (a, b) = (
-            epoch_of("2026-11-22T14:00:00.000000001Z"),
-            epoch_of("2026-11-22T14:00:00.000000002Z"),
-        );
-        assert_ne!(a, b);
-        assert!(a < 1 << 48 && b < 1 << 48);
+    fn a_later_epoch_is_greater() {
+        let (ms, ns) = (1_795_000_000_000, 1_795_000_000_000_000_000);
+        let created = epoch_of(ns);
+        assert!(created < epoch_of(ns + NS_PER_UNIT) && created < 1 << 48);
+        assert!(epoch_after([created], ms, 0) > created);
+        assert!(epoch_after([created], ms + 1, 63) > created + 64);
+        // The clock went back, or is wrong.
+        assert_eq!(epoch_after([created, 7], ms - 1000, 5), created + 1);
+        assert_eq!(epoch_after([], 0, 64), 1);
     }
 }

@@ -1,71 +1,99 @@
-//! What a bridge and its caller give each other, and how long and how much a bridge waits for; the same for each kind of log.
+//! Types that a bridge and its caller exchange, and the bounds and timeouts of each kind of log.
 
 use crate::address::Address;
 use crate::nkey::Credentials;
 
-/// Most records that are sent and not acknowledged.
+/// Maximum number of records in flight.
 pub const IN_FLIGHT_MAX: usize = 1024;
-/// Most requests for the past that are on their way at a time.
+/// Maximum number of concurrent requests for the past.
 pub const PAST_REQUESTS_MAX: usize = 8;
-/// Most bytes that wait to be taken by the socket before no more records are.
+/// Bytes waiting for the socket from which no further records are accepted.
 pub(crate) const UNSENT_BYTES_MAX: usize = 1 << 20;
-/// How long the log is waited for: each step of a new connection, and an acknowledgement.
+/// Timeout of each step of a new connection, and of an acknowledgement.
 pub(crate) const ANSWER_MS_MAX: u64 = 5_000;
-/// How long at most while bytes come that stand before the answer, or are a part of it: a large one over a slow connection.
+/// Upper bound of a timeout while bytes arrive: a large response over a slow connection.
 pub(crate) const ARRIVAL_MS_MAX: u64 = 60_000;
-/// Before something is tried again: a connection, or whether a log takes records that has refused some. It doubles up to the
-/// other.
+/// Delay before a connection or a probe is retried, and its upper bound. It doubles with each failure.
 const RETRY_MS_MIN: u64 = 100;
 const RETRY_MS_MAX: u64 = 2_000;
-/// How often a silent connection is asked whether it lives, and how long its silence may be.
+/// Interval of PINGs, and the maximum silence of a connection.
 pub(crate) const PING_MS: u64 = 2_000;
 pub(crate) const SILENCE_MS_MAX: u64 = 6_000;
 
-/// A place in the log: the same for one event on every node.
+/// A position in the log. An event has the same one on every node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// Tells logs apart: another one begins when the log was made anew. Never zero.
+    /// Identity of the log; a greater one when the log was recreated, or has lost messages. Never zero.
     pub epoch: u64,
-    /// Ascending in the order of the log.
+    /// Sequence, ascending in the order of the log.
     pub seq: u64,
 }
 
-/// What a bridge needs to know. None of it changes while it lives.
+/// Settings of a bridge, constant for its lifetime.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The servers, tried in turn.
+    /// Servers, tried in turn.
     pub servers: Vec<Address>,
-    /// Tells applications apart that share a log: letters, digits, `_` and `-`.
+    /// Prefix that separates applications of one log: letters, digits, `_` and `-`.
     pub prefix: String,
-    /// Tells this bridge's conversations from all others'; random, and new for each life of the process.
+    /// Inbox of this bridge: random, and new for each process.
     pub inbox: String,
-    /// What the outbox is called; the same as long as its records are.
+    /// Name of the outbox; constant for the lifetime of its records.
     pub outbox: String,
-    /// What the log is made with when it is not there: oldest message, most bytes, copies.
+    /// Unix time in milliseconds at which the caller's clock was zero.
+    pub zero_unix_ms: u64,
+    /// Maximum age of messages in milliseconds, for a log that is created.
     pub age_ms_max: u64,
-    /// Most bytes of it.
+    /// Maximum size in bytes, for a log that is created.
     pub bytes_max: u64,
-    /// On how many servers it is.
+    /// Number of copies, for a log that is created.
     pub replicas: u16,
-    /// Most events of it, where it cannot be bounded by bytes: Redis.
+    /// Maximum number of events, where bytes cannot bound the log: Redis.
     pub events_max: u64,
-    /// Most messages of the past that a node begins with.
+    /// Maximum number of older messages that a new node reads.
     pub past_max: u64,
+    /// Fingerprints of the application, separated by commas. A record with none of them is from another application that uses the
+    /// prefix by mistake. `None`: every record is accepted.
+    pub application: Option<String>,
 }
 
-/// The bridge's credentials for servers whose addresses have none; an empty text is none. Their settings are named
-/// in what a bridge says when a server refuses it.
+impl Options {
+    /// Returns true if a record with this fingerprint belongs to the application.
+    pub(crate) fn is_own(&self, application: Option<&[u8]>) -> bool {
+        match (&self.application, application) {
+            (Some(own), Some(other)) => other
+                .split(|byte| *byte == b',')
+                .any(|other| own.split(',').any(|own| own.as_bytes() == other)),
+            // One side has no fingerprint: an older version, or a server without the setting.
+            _ => true,
+        }
+    }
+
+    /// Reports a record of another application.
+    pub(crate) fn intruder(&self, application: Option<&[u8]>) -> Event {
+        let other = String::from_utf8_lossy(application.unwrap_or_default());
+        let own = self.application.as_deref().unwrap_or_default();
+        Event::Intruder(format!(
+            "cluster_prefix: another application writes to the log of {}: records with the fingerprint {other:?} are not accepted, \
+             this server's is {own:?}; give each application its own cluster_prefix, or all servers of one application the same \
+             secrets or the same cluster_application",
+            self.prefix
+        ))
+    }
+}
+
+/// Credentials for servers without credentials in their address; empty texts mean none. Errors of a bridge name the settings.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Login {
-    /// The user (`cluster_user`).
+    /// User (`cluster_user`).
     pub user: String,
-    /// The password (`cluster_password`); for NATS without a user the token.
+    /// Password (`cluster_password`); for NATS without a user, the token.
     pub password: String,
-    /// In their place, for NATS alone (`cluster_credentials`).
+    /// Key that replaces both, for NATS only (`cluster_credentials`).
     pub credentials: Option<Credentials>,
 }
 
-/// Without what is secret.
+/// Omits secrets.
 impl std::fmt::Debug for Login {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Login").finish_non_exhaustive()
@@ -73,7 +101,7 @@ impl std::fmt::Debug for Login {
 }
 
 impl Login {
-    /// This, as far as an address does not say it itself. A Sentinel has its own alone.
+    /// Returns the credentials for a server: those in its address, or these if it has none. A Sentinel uses only its own.
     pub(crate) fn of(&self, server: &Address) -> Login {
         if let Some(sentinel) = &server.sentinel {
             return Login {
@@ -97,7 +125,7 @@ impl Login {
         }
     }
 
-    /// What to look at when a server refuses it.
+    /// Returns advice for an operator whose server refuses these credentials.
     pub(crate) fn hint(&self, server: &Address) -> &'static str {
         if server.sentinel.is_some() {
             return "check sentinel_username and sentinel_password behind the ? in cluster";
@@ -113,156 +141,169 @@ impl Login {
     }
 }
 
-/// What a record is.
+/// Kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Content {
     /// An event of the channel.
     #[default]
     Event,
-    /// What servers tell each other of who is present; its data is theirs.
+    /// A presence record of the servers; they define its data.
     Presence,
-    /// A message for the one subscriber that `except` names; its data is the servers'.
+    /// A message for the one subscriber that `except` names; the servers define its data.
     Direct,
-    /// A message for all workers of the other servers; `except` is a worker of the server that sends it.
+    /// A message for all workers of the other servers; `except` is a worker of the sender.
     Workers,
 }
 
 /// A record of the outbox.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing<'a> {
-    /// Its place in the outbox.
+    /// Position in the outbox.
     pub outbox: u64,
-    /// What it is.
+    /// Kind.
     pub content: Content,
-    /// The channel.
+    /// Channel.
     pub channel: &'a [u8],
-    /// The event's name; no line breaks.
+    /// Name of the event, without line breaks.
     pub name: Option<&'a [u8]>,
-    /// The event's data.
+    /// Data of the event.
     pub data: &'a [u8],
-    /// The socket that is left out; of [`Content::Direct`], the one that gets it.
+    /// Socket that is skipped; for [`Content::Direct`], the recipient.
     pub except: Option<(u64, u64)>,
 }
 
-/// A record that the log will never take.
+/// A record that the log refuses for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
-    /// Its place in the outbox.
+    /// Position in the outbox.
     pub outbox: u64,
-    /// Why.
+    /// Cause.
     pub cause: String,
+    /// For a record that is too large: its size in bytes as the log counts it, and the maximum.
+    pub too_large: Option<(u64, u64)>,
 }
 
 /// A record of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Its place.
+    /// Position.
     pub place: Place,
-    /// What it is.
+    /// Kind.
     pub content: Content,
-    /// The channel.
+    /// Channel.
     pub channel: Vec<u8>,
-    /// The event's name.
+    /// Name of the event.
     pub name: Option<Vec<u8>>,
-    /// The event's data: any bytes, others publish to the log as well.
+    /// Data of the event: any bytes, because others may publish to the log.
     pub data: Vec<u8>,
-    /// The socket that is left out; of [`Content::Direct`], the one that gets it.
+    /// Socket that is skipped; for [`Content::Direct`], the recipient.
     pub except: Option<(u64, u64)>,
-    /// When the log has stored it.
+    /// When the log stored it, in Unix milliseconds.
     pub unix_ms: u64,
 }
 
-/// A part of the log that is asked for.
+/// A request for a part of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PastRequest {
-    /// Names it in the answer.
+    /// Id, returned with the result.
     pub id: u64,
-    /// Of which log.
+    /// Epoch of the log.
     pub epoch: u64,
-    /// What comes after this place.
+    /// Sequence before the first message.
     pub after: u64,
-    /// And not after this one.
+    /// Sequence of the last message.
     pub up_to: u64,
-    /// Messages that the log has stored before are left out, and count as missing.
+    /// Messages stored before this Unix time in milliseconds count as missing.
     pub oldest_ms: u64,
-    /// Most events, the newest ones.
+    /// Maximum number of events; the newest ones are returned.
     pub events_max: usize,
-    /// Most bytes of their names and data, the newest ones.
+    /// Maximum bytes of their names and data; the newest ones are returned.
     pub bytes_max: usize,
-    /// Of these channels.
+    /// Channels.
     pub channels: Vec<Vec<u8>>,
-    /// Events alone are wanted: what else a channel has is none that is missing.
+    /// Only events are requested: other messages of a channel are no gap.
     pub events_only: bool,
 }
 
-/// What the log has, in its order.
+/// An entry of the past, in the order of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PastEntry {
     /// An event.
     Event(Received),
-    /// Something up to this place is missing.
+    /// Messages up to this sequence may be missing.
     Gap(u64),
 }
 
-/// What the caller does next.
+/// An event for the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Open a connection to this server, one of `Options::servers` or one that has been named by one of them; with TLS where Redis
-    /// is spoken to over TLS: NATS begins in the clear and asks for it by [`Event::Secure`]. Then `handle_connected` or
-    /// `handle_closed`.
+    /// Open a connection to this server, then call `handle_connected` or `handle_closed`. The server is one of
+    /// `Options::servers`, or one that such a server has named. A connection to Redis with TLS begins with the handshake; one to
+    /// NATS begins in the clear, and [`Event::Secure`] requests the handshake.
     Connect(Box<Address>),
-    /// Speak TLS on the connection from here on, then `handle_secured`; or `handle_closed`.
+    /// Start TLS on the connection, then call `handle_secured` or `handle_closed`.
     Secure,
-    /// Close the connection. `handle_closed` is not called for it.
+    /// Close the connection, without a call of `handle_closed`.
     Disconnect,
-    /// Everything up to this place is not to be had, or not known to be whole: records follow from behind it.
+    /// End of the log at the start of a connection. Messages up to this position are the past.
+    LogEnd {
+        /// Position of the last message.
+        place: Place,
+        /// When the log stored it in Unix milliseconds, if known.
+        stored_ms: Option<u64>,
+    },
+    /// Messages up to this position may be missing. Records follow from behind it.
     Begin(Place),
     /// The next record.
     Record(Received),
-    /// The log has a record of the outbox.
+    /// The message at this position is no record; it was read.
+    Passed(Place),
+    /// The log has stored a record of the outbox.
     Accepted {
-        /// Its place in the outbox.
+        /// Position in the outbox.
         outbox: u64,
-        /// Its place in the log.
+        /// Position in the log.
         place: Place,
     },
-    /// The log does not take a record of the outbox.
+    /// The log refuses a record of the outbox for ever.
     Rejected(Rejected),
-    /// Records of the outbox up to this one are not needed any more.
+    /// Records of the outbox up to this one may be dropped.
     Released(u64),
-    /// Hand over the records of the outbox again, from the oldest that is not released.
+    /// Send the records of the outbox again, from the oldest one that is not released.
     Rewind,
-    /// What the log has of a part of the past that was asked for.
+    /// The result of a request for the past.
     Past {
-        /// Which one.
+        /// Id of the request.
         id: u64,
-        /// In the log's order.
+        /// Entries in the log's order.
         entries: Vec<PastEntry>,
     },
-    /// The connection has ended before the log has answered that request.
+    /// The connection has ended before this request was answered.
     PastLost(u64),
-    /// The log is there, and what it had has been given.
+    /// The log accepts records, and the past was delivered.
     Ready,
-    /// The log is not there. Why: once for each cause, until it is there again.
+    /// The log is unreachable, with the cause. Each cause is reported once per outage.
     Away(String),
-    /// Something that an operator should know.
+    /// A notice for an operator.
     Notice(String),
+    /// A record of another application was skipped.
+    Intruder(String),
 }
 
-/// How long to wait after so many failures.
+/// Delay in milliseconds after a number of failures.
 pub(crate) fn retry_ms(failures: u32) -> u64 {
     (RETRY_MS_MIN << failures.min(8)).min(RETRY_MS_MAX)
 }
 
-/// When something counts as missing that is awaited since `since_ms` and may be silent for `silence_ms`. `arrived_ms` is when
-/// bytes came the last time that are a part of it or stand before it.
+/// Returns the time at which a response awaited since `since_ms` counts as missing, with a timeout of `silence_ms`. `arrived_ms` is
+/// the last arrival of bytes of the response, or of bytes before it. They extend the timeout up to [`ARRIVAL_MS_MAX`].
 pub(crate) fn answer_due_ms(since_ms: u64, silence_ms: u64, arrived_ms: u64) -> u64 {
     let due_ms = since_ms.max(arrived_ms) + silence_ms;
     due_ms.min(since_ms + ARRIVAL_MS_MAX)
 }
 
 impl Content {
-    /// How it stands in the log; events have nothing.
+    /// Returns the kind's text in the log; `None` for events.
     pub(crate) fn text(self) -> Option<&'static [u8]> {
         match self {
             Content::Event => None,
@@ -272,7 +313,7 @@ impl Content {
         }
     }
 
-    /// What it says there. `None`: something that this version does not know.
+    /// Parses the text of a kind. Returns `None` for a kind of a later version.
     pub(crate) fn read(text: Option<&[u8]>) -> Option<Content> {
         match text {
             None => Some(Content::Event),
@@ -284,7 +325,7 @@ impl Content {
     }
 }
 
-/// The socket that a record leaves out, as it was written with it.
+/// Parses the `except` of a record: 32 hexadecimal digits.
 pub(crate) fn read_except(text: &[u8]) -> Option<(u64, u64)> {
     let text = std::str::from_utf8(text)
         .ok()

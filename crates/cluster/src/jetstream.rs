@@ -1,4 +1,4 @@
-//! What is asked of JetStream and what it answers: JSON, and the subject that a delivered message is acknowledged by.
+//! Requests and responses of the JetStream API in JSON, and the reply subject of delivered messages.
 //!
 //! <https://docs.nats.io/reference/reference-protocols/nats_api_reference>
 
@@ -7,13 +7,14 @@ use serde_json::json;
 
 use crate::decimal;
 use crate::epoch::epoch_of;
+use crate::rfc3339;
 
-/// The subject of the API call for a stream or its consumers.
+/// Subject of an API call for a stream or its consumers.
 pub(crate) fn api(verb: &str, stream: &str) -> String {
     format!("$JS.API.{verb}.{stream}")
 }
 
-/// What a stream is to be when it is not there yet. Times in nanoseconds.
+/// Configuration of a stream to create. Times in nanoseconds.
 pub(crate) struct NewStream<'a> {
     pub name: &'a str,
     pub subjects: &'a str,
@@ -42,7 +43,7 @@ impl NewStream<'_> {
     }
 }
 
-/// An ordered consumer: one that is pushed every message from a place on, once, and acknowledges none.
+/// Configuration of an ordered consumer: the server pushes every message from a sequence on, once, without acknowledgements.
 pub(crate) fn ordered_consumer(
     stream: &str,
     deliver_to: &str,
@@ -68,7 +69,7 @@ pub(crate) fn ordered_consumer(
     .into_bytes()
 }
 
-/// What went wrong.
+/// An error of the API.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ApiError {
     pub code: u16,
@@ -76,13 +77,13 @@ pub(crate) struct ApiError {
     pub description: String,
 }
 
-/// The answer to a question about a stream, and to one that makes it.
+/// Response to STREAM.INFO, CREATE and UPDATE.
 #[derive(Debug, Deserialize)]
 pub(crate) struct StreamAnswer {
     pub error: Option<ApiError>,
     #[serde(default)]
     pub created: String,
-    /// All of it is written again when a part of it changes.
+    /// Kept complete, because an update replaces all of it.
     #[serde(default)]
     config: serde_json::Value,
     #[serde(default)]
@@ -91,7 +92,7 @@ pub(crate) struct StreamAnswer {
     cluster: Copies,
 }
 
-/// Where else the stream is, as its leader says.
+/// Other servers of the stream, as reported by its leader.
 #[derive(Debug, Default, Deserialize)]
 struct Copies {
     #[serde(default)]
@@ -100,54 +101,55 @@ struct Copies {
 
 #[derive(Debug, Deserialize)]
 struct Replica {
-    /// How long the leader has not heard of it, in nanoseconds.
+    /// Nanoseconds since the leader last received a message of this copy.
     #[serde(default)]
     active: u64,
     #[serde(default)]
     offline: bool,
 }
 
-/// A copy that the leader of its stream has not heard of for so long does not count. Copies answer once a second.
+/// Silence after which a copy does not count for the majority. Copies respond to the leader once a second.
 const REPLICA_SILENCE_NS_MAX: u64 = 3_000_000_000;
 
-/// Stands in the stream's description before the number of its epochs.
+/// Greatest epoch that a description may name. It leaves room for later ones, and any number of JSON can hold it.
+const EPOCH_MAX: u64 = 1 << 53;
+
+/// Text before the epoch in the description of a stream that has lost messages.
 const EPOCH_MARK: &str = "fermata epoch ";
 
 impl StreamAnswer {
-    /// Tells this log from others of its name, and from itself before it has lost messages.
-    pub fn epoch(&self) -> u64 {
-        match self.generation() {
-            0 => epoch_of(&self.created),
-            generation => epoch_of(&format!("{} {generation}", self.created)),
-        }
+    /// Epoch of the log: it changes when the stream is recreated, and after each loss of messages. `None`: the response has no
+    /// creation time.
+    pub fn epoch(&self) -> Option<u64> {
+        let created = epoch_of(rfc3339::unix_ns(&self.created)?);
+        Some(self.marked_epoch().unwrap_or(created))
     }
 
-    /// What the stream is to be so that its next epoch begins; `None` when the answer does not say what it is.
-    pub fn config_of_next_epoch(&self) -> Option<Vec<u8>> {
+    /// Configuration that sets the epoch; `None` if the response has no configuration.
+    pub fn config_of_epoch(&self, epoch: u64) -> Option<Vec<u8>> {
         let mut config = self.config.clone();
         let own = self.description().split(EPOCH_MARK).next()?.trim_end();
         let separator = if own.is_empty() { "" } else { " " };
-        let generation = self.generation() + 1;
-        let description = format!("{own}{separator}{EPOCH_MARK}{generation}");
+        let description = format!("{own}{separator}{EPOCH_MARK}{epoch}");
         config
             .as_object_mut()?
             .insert("description".to_owned(), description.into());
         Some(config.to_string().into_bytes())
     }
 
-    /// Whether its messages are given by any copy, not by the leader alone.
+    /// Returns true if any copy may return stored messages, not only the leader.
     pub fn allows_direct(&self) -> bool {
         let allowed = self.config.get("allow_direct");
         allowed.is_some_and(|it| it == true)
     }
 
-    /// Whether several servers have the stream and elect a leader.
+    /// Returns true if several servers have the stream and elect a leader.
     pub fn is_replicated(&self) -> bool {
         !self.replicas().is_empty()
     }
 
-    /// Whether the leader hears of most of the servers that have the stream. One that is cut off takes itself for the leader for
-    /// ten seconds more, and does not know what is stored meanwhile.
+    /// Returns true if the leader reaches a majority of the stream's servers. A leader that is cut off resigns only after ten
+    /// seconds, and lacks the messages that its successor stores meanwhile.
     pub fn has_majority(&self) -> bool {
         let replicas = self.replicas();
         let is_there = |it: &&Replica| !it.offline && it.active <= REPLICA_SILENCE_NS_MAX;
@@ -159,10 +161,10 @@ impl StreamAnswer {
         self.cluster.replicas.as_deref().unwrap_or_default()
     }
 
-    fn generation(&self) -> u64 {
-        let mark = self.description().split_once(EPOCH_MARK);
-        mark.and_then(|(_, number)| number.trim().parse().ok())
-            .unwrap_or(0)
+    fn marked_epoch(&self) -> Option<u64> {
+        let (_, number) = self.description().split_once(EPOCH_MARK)?;
+        let number = number.trim().parse().ok();
+        number.filter(|epoch| (1..=EPOCH_MAX).contains(epoch))
     }
 
     fn description(&self) -> &str {
@@ -171,45 +173,48 @@ impl StreamAnswer {
     }
 }
 
-/// What a stream has.
+/// Messages of a stream.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct StreamState {
     pub first_seq: u64,
     pub last_seq: u64,
-    /// When the last message was stored, as text.
+    /// When the last message was stored (RFC 3339).
     #[serde(default)]
     pub last_ts: String,
-    /// Messages that are gone between the two.
+    /// Number of deleted messages between the two.
     #[serde(default)]
     pub num_deleted: u64,
 }
 
-/// The answer to the making of a consumer.
+/// Response to CONSUMER.CREATE.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ConsumerAnswer {
     pub error: Option<ApiError>,
-    /// How many messages are left to be given.
+    /// Messages that are not delivered yet.
     pub num_pending: Option<u64>,
     #[serde(default)]
     pub delivered: Delivered,
 }
 
-/// What a consumer has given.
+/// Deliveries of a consumer.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Delivered {
     pub consumer_seq: u64,
 }
 
-/// The answer to a publish.
+/// Response to a publish.
 #[derive(Debug, Deserialize)]
 pub(crate) struct PublishAnswer {
     pub error: Option<ApiError>,
     #[serde(default)]
     pub seq: u64,
+    /// The stream had the message before, at `seq`.
+    #[serde(default)]
+    pub duplicate: bool,
 }
 
 impl PublishAnswer {
-    /// What the answer of every day says, which is all that most of them are: `{"stream":"S", "seq":42}`. `None` for any other.
+    /// Reads the usual response, `{"stream":"S", "seq":42}`, without a JSON parser. Returns `None` for any other.
     pub fn seq_of(json: &[u8]) -> Option<u64> {
         let rest = json.strip_prefix(b"{\"stream\":\"")?;
         let (_, rest) = rest.split_at(memchr::memchr(b'"', rest)?);
@@ -219,7 +224,7 @@ impl PublishAnswer {
     }
 }
 
-/// What a server says of itself.
+/// INFO of a server.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Info {
     #[serde(default)]
@@ -236,9 +241,15 @@ pub(crate) struct Info {
     pub nonce: String,
     #[serde(default)]
     pub max_payload: u64,
+    /// Name of its cluster; empty for a standalone server.
+    #[serde(default)]
+    pub cluster: String,
+    /// Lame-duck mode: the server stops soon, and closes its clients one by one.
+    #[serde(default)]
+    pub ldm: bool,
 }
 
-/// The first version that gives many messages for one question.
+/// First version that returns many messages per request.
 const BATCHED_GETS: (u32, u32) = (2, 11);
 
 impl Info {
@@ -251,19 +262,19 @@ impl Info {
     }
 }
 
-/// Fields behind `$JS.ACK` that are looked at, in the longer of its two forms.
+/// Fields behind `$JS.ACK` in the longer of its two forms.
 const FIELDS_MAX: usize = 9;
 
-/// Where a delivered message stands.
+/// Position of a delivered message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Delivery {
-    /// Among all messages of the stream.
+    /// Sequence in the stream.
     pub stream_seq: u64,
-    /// Among those that this consumer was given.
+    /// Sequence among the deliveries of the consumer.
     pub consumer_seq: u64,
-    /// When the stream stored it.
+    /// When the stream stored it, in Unix nanoseconds.
     pub unix_ns: u64,
-    /// How many are left behind it.
+    /// Messages that follow.
     pub pending: u64,
 }
 
@@ -272,14 +283,14 @@ impl Delivery {
         self.unix_ns / 1_000_000
     }
 
-    /// `$JS.ACK.stream.consumer.count.stream seq.consumer seq.time.pending`, or the same behind `$JS.ACK.domain.account` and
-    /// with more at its end.
+    /// Parses `$JS.ACK.stream.consumer.count.stream seq.consumer seq.time.pending`, or `$JS.ACK.domain.account.` with the
+    /// same fields and others behind them.
     pub fn read(reply: &[u8]) -> Option<Delivery> {
         let text = reply.strip_prefix(b"$JS.ACK.")?;
         let mut fields = [&text[..0]; FIELDS_MAX];
         let mut count = 0;
         for field in text.split(|byte| *byte == b'.') {
-            // What a newer server has behind these is not read.
+            // Newer servers append fields.
             if let Some(place) = fields.get_mut(count) {
                 *place = field;
             }
@@ -305,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deliveries_are_read_in_both_forms() {
+    fn parses_both_forms_of_deliveries() {
         let delivery = Delivery {
             stream_seq: 42,
             consumer_seq: 7,
@@ -330,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn short_answers_to_publishes_are_read_without_a_parser() {
+    fn reads_usual_publish_response_without_json() {
         for (text, seq) in [
             (r#"{"stream":"S", "seq":42}"#, Some(42)),
             (r#"{"stream":"S","seq": 7}"#, Some(7)),
@@ -344,19 +355,18 @@ mod tests {
     }
 
     #[test]
-    fn a_next_epoch_is_another_one_and_leaves_the_rest_alone() {
-        let text = r#"{"created":"2026","config":{"name":"S","max_age":7,"description":"ours"},"state":{"first_seq":1,"last_seq":2}}"#;
+    fn new_epoch_changes_only_the_description() {
+        let text = r#"{"created":"2026-11-22T14:00:00.25Z","config":{"name":"S","max_age":7,"description":"ours"},"state":{"first_seq":1,"last_seq":2}}"#;
         let first: StreamAnswer = serde_json::from_str(text).unwrap();
-        assert_eq!(first.epoch(), epoch_of("2026"));
+        assert_eq!(first.epoch(), Some(1_795_356_000_250 * 64));
         let mut answer = first;
-        let mut epochs = std::collections::HashSet::from([answer.epoch()]);
-        for generation in 1..4 {
+        for epoch in [1 << 47, 1 << 48, 7] {
             answer.config =
-                serde_json::from_slice(&answer.config_of_next_epoch().unwrap()).unwrap();
-            assert!(epochs.insert(answer.epoch()));
+                serde_json::from_slice(&answer.config_of_epoch(epoch).unwrap()).unwrap();
+            assert_eq!(answer.epoch(), Some(epoch));
             assert_eq!(
                 answer.config["description"],
-                format!("ours fermata epoch {generation}")
+                format!("ours fermata epoch {epoch}")
             );
             assert_eq!(
                 (&answer.config["name"], &answer.config["max_age"]),

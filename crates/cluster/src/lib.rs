@@ -1,33 +1,35 @@
-//! Channels over many machines: the bridge between a node and a shared log, which is NATS JetStream or a stream of Redis.
+//! Channels over many machines: the bridge between a node and a shared log, which is NATS JetStream or a Redis stream.
 //!
-//! A node's workers append what they publish to an *outbox*. The [`Bridge`] publishes it to the log, learns the place the
-//! log gave it, and reads the log in its order for the node's ring. Order and identity of events come from the log
+//! A node's workers append what they publish to an *outbox*. The [`Bridge`] publishes it to the log, learns the position that
+//! the log assigns, and reads the log in order for the node's ring. Order and identity of events come from the log
 //! ([`Place`]), so they are the same on every node.
 //!
-//! No sockets, no clock and no shared memory here: bytes, outbox records and the time come in, bytes and [`Event`]s go out.
+//! The crate has no sockets, no clock and no shared memory: bytes, outbox records and the time come in, bytes and [`Event`]s
+//! go out.
 //!
-//! # What holds
+//! # Invariants
 //!
-//! - A record is accepted only when the log has acknowledged it. What was sent and not acknowledged when a connection ends is
-//!   sent again under the same id, by which the log knows it (`Nats-Msg-Id`; in Redis a set beside the stream).
-//! - Records come out in the log's order, each once, and without holes: a hole is an [`Event::Begin`], which tells every client
-//!   that something may be missing.
-//! - A copy of a replicated log that is not what its leader has is left for another one; where its records were told
-//!   already, the log gets a new epoch.
-//! - Older records are asked for when a client needs what its node has no more ([`PastRequest`]); what is not to be had is told as
-//!   missing ([`PastEntry::Gap`]).
-//! - Whatever the log says is checked; what cannot be understood ends the connection, and never the process.
+//! - A record is accepted only once the log has acknowledged it. Records without an acknowledgement when a connection ends are
+//!   sent again with the same id, which the log recognizes (`Nats-Msg-Id`; in Redis a set next to the stream).
+//! - Records come out in the log's order, each once, and without holes. A hole is reported as [`Event::Begin`]. The caller
+//!   then notifies every client that messages may be missing.
+//! - If a copy of a replicated log differs from its leader, the bridge stops reading it and reads another one. If its records
+//!   were passed on, the log gets a new epoch.
+//! - Older records are requested when a client needs more than its node retains ([`PastRequest`]). Missing ones are reported
+//!   ([`PastEntry::Gap`]).
+//! - All input from the log is checked. Malformed input ends the connection, never the process.
 //!
 //! # Decisions and their price
 //!
-//! **Our own clients.** NATS has ten verbs and RESP3 a dozen kinds of values, and the clients that exist bring a runtime or
-//! a pool of connections. TLS is the caller's, who has one already; [`Event::Secure`] says when.
+//! **Our own clients.** NATS has ten verbs and RESP3 a dozen kinds of values; existing clients bring a runtime or a connection
+//! pool. The caller provides TLS; [`Event::Secure`] requests the handshake.
 //!
-//! **One connection at a time.** A Sentinel is asked who the master is, and left for the master; a server of a Redis Cluster that
-//! names another one, too. Price: nobody tells of a fail-over, it is noticed by the connection that ends.
+//! **One connection at a time.** A Sentinel names the master, and a server of a Redis Cluster may name another server. The
+//! bridge then connects to that server. Price: no message announces a fail-over, so the bridge detects it when the connection
+//! ends.
 //!
-//! **One consumer for all channels of an application.** A node reads everything that is published under its prefix. Price: a
-//! node costs what the whole cluster publishes, whoever is connected to it.
+//! **One consumer for all channels of an application.** A node reads everything that is published under its prefix. Price: each
+//! node processes the traffic of the entire cluster, whichever clients it serves.
 
 #![forbid(unsafe_code)]
 
@@ -36,7 +38,7 @@ mod bridge;
 mod decimal;
 mod epoch;
 mod exchange;
-mod flight;
+mod in_flight;
 mod jetstream;
 mod link;
 mod nats;

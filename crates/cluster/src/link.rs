@@ -1,20 +1,20 @@
-//! The connection to the log: which server, since when, and when it is tried again.
+//! The connection to Redis: the server, the state, and the next attempt.
 
 use crate::address::Address;
 use crate::exchange::{ANSWER_MS_MAX, retry_ms};
 
-/// Most causes reported for one outage: one per server of the list, and what follows.
+/// Maximum number of causes that are reported for one outage.
 const CAUSES_MAX: usize = 8;
-/// How often a server may name another one before the next of the list is tried: a Sentinel names the master, a server of a Redis
-/// Cluster the one that has the log, and that one may have lost it meanwhile.
+/// Maximum number of consecutive referrals before the next server of the list is tried. A Sentinel names the master. A server of a
+/// Redis Cluster names the server with the log, which may have moved again by then.
 const REFERRALS_MAX: u32 = 4;
 
-/// Causes of one outage that were reported to the caller, each once.
+/// Reported causes of the present outage. Each is reported once.
 #[derive(Default)]
 pub(crate) struct ReportedCauses(Vec<String>);
 
 impl ReportedCauses {
-    /// Whether a cause is new.
+    /// Adds a cause. Returns true if the caller must report it.
     pub fn add(&mut self, cause: &str) -> bool {
         let is_new = self.0.len() < CAUSES_MAX && !self.0.iter().any(|it| it == cause);
         if is_new {
@@ -23,28 +23,28 @@ impl ReportedCauses {
         is_new
     }
 
-    /// The outage is over.
+    /// Clears the causes at the end of the outage.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 }
 
 enum State {
-    /// None; tried again at this time.
+    /// Closed. The next attempt starts at `retry_ms`.
     Down { retry_ms: u64 },
-    /// The caller opens it.
+    /// The caller opens it until `until_ms`.
     Opening { until_ms: u64 },
-    /// It is open.
+    /// Open.
     Up,
 }
 
-/// One connection after the other, to one server after the other.
+/// The connection, one at a time, to the servers in turn.
 pub(crate) struct Link {
     state: State,
-    /// Those that are tried in turn, and which one it is.
+    /// Servers of the setting, and the index of the present one.
     servers: Vec<Address>,
     at: usize,
-    /// The server that another one has named, and which one that was.
+    /// A server that is used instead, and the name of the server that has named it.
     referral: Option<(Address, String)>,
     referrals: u32,
     failures: u32,
@@ -52,7 +52,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// There is at least one server.
+    /// `servers` has at least one element.
     pub fn new(servers: Vec<Address>, now_ms: u64) -> Link {
         Link {
             state: State::Down { retry_ms: now_ms },
@@ -65,7 +65,7 @@ impl Link {
         }
     }
 
-    /// The server.
+    /// The present server.
     pub fn server(&self) -> &Address {
         match &self.referral {
             Some((server, _)) => server,
@@ -73,7 +73,7 @@ impl Link {
         }
     }
 
-    /// What it is called in what is told.
+    /// Name of the present server in messages.
     pub fn name(&self) -> String {
         match &self.referral {
             Some((server, by)) => format!("{server}, named by {by}"),
@@ -81,7 +81,7 @@ impl Link {
         }
     }
 
-    /// Whether another server may be found when this one is of no use.
+    /// Returns true if another server may be reached when this one fails.
     pub fn has_others(&self) -> bool {
         self.servers.len() > 1 || self.referral.is_some()
     }
@@ -90,7 +90,7 @@ impl Link {
         matches!(self.state, State::Up)
     }
 
-    /// The server to connect to, when it is time.
+    /// Starts the next attempt if it is due. Returns the server to connect to.
     pub fn begin(&mut self, now_ms: u64) -> Option<&Address> {
         match self.state {
             State::Down { retry_ms } if retry_ms <= now_ms => {
@@ -102,12 +102,12 @@ impl Link {
         }
     }
 
-    /// Whether it should be open by now.
+    /// Returns true if opening has taken too long.
     pub fn is_late(&self, now_ms: u64) -> bool {
         matches!(self.state, State::Opening { until_ms } if until_ms <= now_ms)
     }
 
-    /// When one of these two has something to say, while it is not open.
+    /// Deadline of `begin` or `is_late`, while the connection is not open.
     pub fn due_ms(&self) -> u64 {
         match self.state {
             State::Down { retry_ms } => retry_ms,
@@ -120,26 +120,26 @@ impl Link {
         self.state = State::Up;
     }
 
-    /// The log can be written to and read from.
+    /// Called when the log accepts records. Resets the counts of failures and referrals.
     pub fn handle_success(&mut self) {
         self.failures = 0;
         self.referrals = 0;
     }
 
-    /// What the log had has been given. Whether that is news.
+    /// Records that the past was delivered. Returns true if the log was not ready before.
     pub fn note_ready(&mut self) -> bool {
         !std::mem::replace(&mut self.is_ready, true)
     }
 
-    /// Whether the connection may be left for the server that this one has named: not without end.
+    /// Returns true if another referral may be followed.
     pub fn can_be_referred(&self) -> bool {
         self.referrals < REFERRALS_MAX
     }
 
-    /// The connection was left for that server, which is connected to at once. Whether the log was there.
+    /// Connects to a server that the present one has named. Returns true if the log was ready.
     pub fn refer(&mut self, host: &str, port: u16, now_ms: u64) -> bool {
         let server = self.server();
-        // One that is named in the setting has its own account.
+        // A server in the setting has its own credentials.
         let named = { &self.servers }
             .iter()
             .find(|it| it.sentinel.is_none() && it.host == host && it.port == port);
@@ -150,7 +150,7 @@ impl Link {
         std::mem::replace(&mut self.is_ready, false)
     }
 
-    /// The connection has ended; false: there was none.
+    /// Handles the end of the connection. Returns false if it was closed already.
     pub fn end(&mut self, now_ms: u64) -> bool {
         if matches!(self.state, State::Down { .. }) {
             return false;
@@ -165,7 +165,7 @@ impl Link {
         true
     }
 
-    /// The log cannot be used, connected or not.
+    /// Records that the log is not ready, whether connected or not.
     pub fn note_away(&mut self) {
         self.is_ready = false;
     }
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_logged_in_at_by_its_own_account_where_the_setting_names_it() {
+    fn referral_to_a_configured_server_uses_its_account() {
         let servers = Address::list("redis://one@a,two@b").expect("two servers");
         let mut link = Link::new(servers, 0);
         let mut token_at = |host: &str| {
@@ -185,7 +185,7 @@ mod tests {
         };
         assert_eq!(token_at("b").as_deref(), Some("two"));
         assert_eq!(token_at("a").as_deref(), Some("one"));
-        // Another one has that of the server that has named it.
+        // Any other server gets the credentials of the server that has named it.
         assert_eq!(token_at("c").as_deref(), Some("one"));
     }
 }

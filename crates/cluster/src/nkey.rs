@@ -1,12 +1,11 @@
-//! Keys by which NATS knows its users (nkeys), and files of credentials that have one: the server gives a text, and the user
-//! signs it.
+//! User keys of NATS (nkeys), and credential files with such a key. The server sends a nonce, and the client signs it.
 //!
 //! <https://docs.nats.io/reference/reference-protocols/nkey>
 
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use thiserror::Error;
 
-/// What stands before the bytes of a seed and of a user's public key.
+/// Prefix bytes of a seed and of a user's public key.
 const SEED: u8 = 18 << 3;
 const USER: u8 = 20 << 3;
 const SEED_BYTES: usize = 32;
@@ -14,34 +13,34 @@ const SEED_BYTES: usize = 32;
 const BASE32: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 const BASE64_URL: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// A user's key. Its text begins with `SU`.
+/// Seed of a user's key. Its text form begins with `SU`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Nkey([u8; SEED_BYTES]);
 
-/// What a file of credentials has.
+/// Content of a credential file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// The key.
     pub key: Nkey,
-    /// What an account's owner says of the user (JWT); empty where the server itself knows the key.
+    /// User JWT; empty if the server itself has the public key.
     pub jwt: String,
 }
 
-/// What is wrong with such a file. It never has anything of it.
+/// An invalid credential file. The error does not contain any part of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CredentialsError {
-    /// Nothing begins as a key does.
+    /// No line has the prefix of a seed.
     #[error(
         "has no seed of a user's nkey, a line that begins with SU; give the .creds file of a user"
     )]
     Seed,
-    /// It does, and is none.
-    #[error("has a seed that is damaged; have the file made anew (nsc generate creds)")]
+    /// A seed has a wrong length or checksum.
+    #[error("has a seed that is damaged; generate the file again (nsc generate creds)")]
     Damaged,
 }
 
 impl Credentials {
-    /// Reads a `.creds` file, or one with a seed alone.
+    /// Parses a `.creds` file, or a file with only a seed.
     ///
     /// # Errors
     /// [`CredentialsError`].
@@ -74,7 +73,7 @@ impl Nkey {
         }
     }
 
-    /// The public key as text, and the signature of what the server has given.
+    /// Returns the public key as text, and the signature of the nonce.
     pub(crate) fn sign(&self, nonce: &str) -> Option<(String, String)> {
         let pair = Ed25519KeyPair::from_seed_unchecked(&self.0).ok()?;
         let mut public = vec![USER];
@@ -85,7 +84,7 @@ impl Nkey {
     }
 }
 
-/// In letters of so many bits as the alphabet is large, without padding.
+/// Encodes bytes in base32 or base64, depending on the size of the alphabet, without padding.
 fn encode(bytes: &[u8], alphabet: &[u8]) -> String {
     let bits = alphabet.len().trailing_zeros();
     let letter = |value: u32| char::from(alphabet[value as usize % alphabet.len()]);
@@ -104,7 +103,7 @@ fn encode(bytes: &[u8], alphabet: &[u8]) -> String {
     text
 }
 
-/// The bytes of base32.
+/// Decodes base32 (RFC 4648, section 6).
 fn decode(text: &str) -> Option<Vec<u8>> {
     let (mut bytes, mut held, mut count) = (Vec::new(), 0_u32, 0);
     for letter in text.bytes() {
@@ -119,7 +118,7 @@ fn decode(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// CRC-16 as XMODEM has it.
+/// CRC-16/XMODEM.
 fn crc(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |sum, &byte| {
         (0..8).fold(sum ^ u16::from(byte) << 8, |sum, _| {
@@ -134,12 +133,12 @@ mod tests {
 
     use super::*;
 
-    /// A key that is of no user.
+    /// A key for tests only.
     const SEED_TEXT: &str = "SUAMLK2ZNL35WSMW37E7UD4VZ7ELPKW7DHC3BWBSD2GCZ7IUQQXZIORRBU";
     const PUBLIC_TEXT: &str = "UAENPZBPMLGI3G5F3ICPM34WEUWHFCKQQQPMM5XPOULYOJE44PUIX2J3";
 
     #[test]
-    fn credentials_are_read_with_a_jwt_and_without() {
+    fn parses_credentials_with_and_without_jwt() {
         let alone = Credentials::read(&format!("  {SEED_TEXT}\n")).expect("a seed");
         assert_eq!(alone.jwt, "");
         let text = format!(
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_signed_is_of_the_public_key() {
+    fn signature_verifies_with_the_public_key() {
         let key = Nkey::read(SEED_TEXT).expect("a seed");
         let (public, signature) = key.sign("a nonce").expect("it signs");
         assert!(public.starts_with('U') && public.len() == 56, "{public}");
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_seeds_are_none() {
+    fn rejects_damaged_seeds() {
         for (text, error) in [
             ("", CredentialsError::Seed),
             (PUBLIC_TEXT, CredentialsError::Seed),
@@ -184,8 +183,8 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_those_of_the_standard() {
-        // RFC 4648, 10.
+    fn encodes_test_vectors_of_rfc_4648() {
+        // RFC 4648, section 10.
         assert_eq!(encode(b"foobar", BASE32), "MZXW6YTBOI");
         assert_eq!(encode(b"fooba", BASE32), "MZXW6YTB");
         assert_eq!(encode(b"foob", BASE64_URL), "Zm9vYg");

@@ -1,25 +1,28 @@
-//! What a client has missed that its node has no more: asked of the log, channel by channel, and put in the log's order.
+//! Collects older messages for a client that missed more than its node retains. The log is searched channel by channel; the result
+//! is in the log's order.
+//!
+//! The number of messages examined, of events and of bytes is bounded. Beyond a bound the oldest ones become a gap.
 
 use std::collections::BTreeMap;
 
 use crate::exchange::{Content, PastEntry, PastRequest, Received};
 
-/// Most messages of the log that are looked at for one request.
+/// Maximum number of messages examined for one request.
 pub(crate) const LOOKS_MAX: usize = 50_000;
 
-/// A request that is being answered.
+/// A request in progress.
 pub(crate) struct Collector {
     pub request: PastRequest,
-    /// The channel that is asked for, an index.
+    /// Index of the channel that is being searched.
     pub channel: usize,
-    /// Everything of it up to here was looked at.
+    /// Sequence up to which this channel was searched.
     pub at: u64,
     found: BTreeMap<u64, Received>,
     bytes: usize,
     looks: usize,
-    /// Everything up to here counts as missing.
+    /// Sequence up to which everything counts as missing.
     missing_up_to: u64,
-    /// The first of those that are no events, of who is present: they cannot be told again.
+    /// First presence record. Presence cannot be replayed, so it becomes a gap.
     left_out: Option<u64>,
 }
 
@@ -37,7 +40,7 @@ impl Collector {
         }
     }
 
-    /// Looks at the next message of a channel. `false` when this has gone on for too long.
+    /// Examines the next message of a channel. Returns false if too many were examined.
     pub fn look(&mut self, content: Option<Content>, received: impl FnOnce() -> Received) -> bool {
         self.looks += 1;
         match content {
@@ -57,13 +60,13 @@ impl Collector {
                 let seq = received().place.seq;
                 self.left_out = Some(self.left_out.map_or(seq, |first| first.min(seq)));
             }
-            // Of others than clients.
+            // These messages are not for clients.
             Some(Content::Direct | Content::Workers) | None => {}
         }
         self.looks < LOOKS_MAX
     }
 
-    /// What it is counts as missing up to a place.
+    /// Counts everything up to a sequence as missing.
     pub fn miss(&mut self, up_to: u64) {
         if up_to <= self.missing_up_to {
             return;
@@ -84,14 +87,14 @@ impl Collector {
         }
     }
 
-    /// The next channel, from its beginning. `false` when there is none.
+    /// Continues with the next channel, from the start. Returns false if all channels were searched.
     pub fn next_channel(&mut self) -> bool {
         self.channel += 1;
         self.at = self.missing_up_to;
         self.channel < self.request.channels.len()
     }
 
-    /// Everything that was found.
+    /// Returns the id of the request and its events.
     pub fn finish(self) -> (u64, Vec<PastEntry>) {
         let PastRequest { id, after, .. } = self.request;
         let missing = self.missing_up_to.min(self.request.up_to);
@@ -110,7 +113,7 @@ impl Collector {
         (id, entries)
     }
 
-    /// Nothing of it is to be had.
+    /// Returns the id of the request and one gap over all of it.
     pub fn fail(mut self) -> (u64, Vec<PastEntry>) {
         let up_to = self.request.up_to;
         self.miss(up_to);
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_are_put_in_the_logs_order() {
+    fn merges_channels_in_log_order() {
         let mut collector = collector(10, 1000, 2);
         look(&mut collector, 11, 9, Content::Event);
         look(&mut collector, 30, 9, Content::Event);
@@ -176,14 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_are_kept_within_the_bounds_and_the_others_are_one_gap() {
+    fn bounds_keep_the_newest_and_report_one_gap() {
         for (events_max, bytes_max) in [(2, 1000), (100, 11)] {
             let mut collector = collector(events_max, bytes_max, 2);
             for seq in 11..=15 {
                 look(&mut collector, seq, 9, Content::Event);
             }
             assert!(collector.next_channel());
-            // What stands before those that are missing is not asked for.
+            // The search of the next channel starts behind the gap.
             assert_eq!(collector.at, 13);
             look(&mut collector, 20, 9, Content::Event);
             assert_eq!(told(collector), [(false, 14), (true, 15), (true, 20)]);
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_a_gap_between_events() {
+    fn presence_becomes_a_gap() {
         let mut collector = collector(10, 1000, 1);
         look(&mut collector, 11, 9, Content::Event);
         look(&mut collector, 12, 9, Content::Presence);
@@ -206,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_is_a_gap() {
+    fn failed_request_is_one_gap() {
         let mut collector = collector(10, 1000, 1);
         look(&mut collector, 11, 9, Content::Event);
         assert_eq!(collector.fail(), (3, vec![PastEntry::Gap(100)]));

@@ -1,31 +1,31 @@
-//! RESP3, the protocol of Redis: commands are written, replies and pushed messages are read.
+//! RESP3, the protocol of Redis: an encoder of commands, and a parser of replies and pushed messages.
 //!
 //! <https://github.com/redis/redis-specifications/blob/master/protocol/RESP3.md>
 
 use thiserror::Error;
 
-/// Longest string: an event's data is 16 MiB at most.
+/// Maximum length of a string. An event's data has at most 16 MiB.
 const BULK_BYTES_MAX: usize = 32 << 20;
-/// Most elements of one array, and how deep arrays may lie in one another.
+/// Maximum number of elements of an array, and maximum nesting.
 const ELEMENTS_MAX: usize = 1 << 16;
 const DEPTH_MAX: usize = 8;
-/// Longest line.
+/// Maximum length of a line.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// What a server says.
+/// A reply, or a part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
     Text(&'a [u8]),
     Error(&'a [u8]),
     Number(i64),
     Null,
-    /// Arrays, sets and maps: of these, keys and values in turn.
+    /// An array, a set, or a map as alternating keys and values.
     Array(Vec<Value<'a>>),
-    /// What was not asked for.
+    /// A pushed message, which is not the reply to a command.
     Push(Vec<Value<'a>>),
 }
 
-/// Why bytes are none of it.
+/// A violation of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum RespError {
     #[error("the server does not speak RESP3, the protocol of Redis 6 and later")]
@@ -42,7 +42,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A number, also one in digits.
+    /// Returns the value of a number or of a string of digits.
     pub fn as_number(&self) -> Option<u64> {
         match self {
             Value::Number(number) => u64::try_from(*number).ok(),
@@ -59,7 +59,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Reads the first value, and how many bytes it has. `None`: it is not all there.
+/// Parses the first value. Returns it with its length, or `None` if it is incomplete.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Value<'_>, usize)>, RespError> {
     let mut at = 0;
     let value = read(bytes, &mut at, 0)?;
@@ -80,7 +80,7 @@ fn read<'a>(bytes: &'a [u8], at: &mut usize, depth: usize) -> Result<Option<Valu
             let Some(len) = length(line, BULK_BYTES_MAX)? else {
                 return Ok(Some(Value::Null));
             };
-            // It is not all there yet.
+            // Incomplete.
             let Some(text) = bytes.get(*at..*at + len + 2) else {
                 return Ok(None);
             };
@@ -138,7 +138,7 @@ fn number(line: &[u8]) -> Result<i64, RespError> {
     text.parse().map_err(|_| RespError::Malformed)
 }
 
-/// `None` is what RESP2 says for nothing: -1.
+/// Parses a length; -1, the null of RESP2, is `None`.
 fn length(line: &[u8], max: usize) -> Result<Option<usize>, RespError> {
     match number(line)? {
         -1 => Ok(None),
@@ -150,7 +150,7 @@ fn length(line: &[u8], max: usize) -> Result<Option<usize>, RespError> {
     }
 }
 
-/// Appends a command of so many arguments; [`argument`] appends each.
+/// Appends the head of a command with `arguments` arguments; [`argument`] appends each of them.
 pub(crate) fn begin(out: &mut Vec<u8>, arguments: usize) {
     out.extend_from_slice(format!("*{arguments}\r\n").as_bytes());
 }
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_read_at_any_split() {
+    fn parses_values_at_any_split() {
         let text = b"*5\r\n:7\r\n$5\r\nhe\r\no\r\n_\r\n%1\r\n+a\r\n#t\r\n>2\r\n+message\r\n$-1\r\n-ERR no\r\n";
         let whole = text.len() - b"-ERR no\r\n".len();
         for end in 0..whole {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_protocol_is_refused() {
+    fn rejects_other_protocols() {
         for text in [
             &b"HTTP/1.1 400 Bad Request\r\n"[..],
             b"$2\r\nabcd",
@@ -227,7 +227,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_survived(text in "[*$:+_%>-]-?[0-9a]{0,3}\r\n[ -~\r\n]{0,20}") {
+        fn any_bytes_are_handled(text in "[*$:+_%>-]-?[0-9a]{0,3}\r\n[ -~\r\n]{0,20}") {
             if let Ok(Some((_, taken))) = parse(text.as_bytes()) {
                 prop_assert!(taken <= text.len());
             }

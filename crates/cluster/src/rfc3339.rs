@@ -1,8 +1,8 @@
-//! Times as NATS writes them.
+//! Timestamps of NATS.
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Nanoseconds since 1970 of `2026-11-22T14:00:00.123456789Z`, RFC 3339 as Go writes it in UTC.
+/// Parses a UTC timestamp of RFC 3339 in Go's form, such as `2026-11-22T14:00:00.123456789Z`, to Unix time in nanoseconds.
 pub(crate) fn unix_ns(text: &str) -> Option<u64> {
     let number = |from: usize, len: usize| text.get(from..from + len)?.parse::<u64>().ok();
     let (year, month, day) = (number(0, 4)?, number(5, 2)?, number(8, 2)?);
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_as_go_writes_them() {
+    fn parses_times_of_go() {
         for (text, ns) in [
             ("1970-01-01T00:00:00Z", 0),
             ("2000-02-29T23:59:59.5Z", 951_868_799_500_000_000),

@@ -1,6 +1,6 @@
 //! Channel names as subjects: one token below the application's prefix.
 
-/// Bytes that stand for themselves. Dots, stars, `>` and white space mean something to NATS, `%` to us.
+/// Returns true for bytes that need no escape. Dots, stars, `>` and white space have a meaning for NATS, `%` for the escape.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-_:/=@~+".contains(&byte)
 }
@@ -19,7 +19,8 @@ pub(crate) fn escape(channel: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The channel of a token. `None` when it is not one that `escape` gives or another publisher could mean: `%` without two digits.
+/// Returns the channel of a token; `None` if a `%` lacks two hexadecimal digits. Accepts bytes that `escape` would escape, because
+/// other publishers may send them.
 pub(crate) fn unescape(token: &[u8]) -> Option<Vec<u8>> {
     let mut channel = Vec::with_capacity(token.len());
     let mut bytes = token.iter();
@@ -50,13 +51,13 @@ mod tests {
         }
 
         #[test]
-        fn any_token_is_survived(token in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn any_token_is_handled(token in proptest::collection::vec(any::<u8>(), 0..40)) {
             let _ = unescape(&token);
         }
     }
 
     #[test]
-    fn half_an_escape_is_none() {
+    fn rejects_incomplete_escapes() {
         for token in ["%", "a%4", "%zz"] {
             assert_eq!(unescape(token.as_bytes()), None);
         }

@@ -1,4 +1,4 @@
-//! The client protocol of NATS: what a server sends, parsed, and what a client sends, written.
+//! The client protocol of NATS: a parser of operations that servers send, and an encoder of messages.
 //!
 //! <https://docs.nats.io/reference/reference-protocols/nats-protocol>
 
@@ -6,61 +6,61 @@ use thiserror::Error;
 
 use crate::decimal;
 
-/// Longest line without its end. `INFO` names all servers of a large cluster.
+/// Maximum length of a line. `INFO` names all servers of a large cluster.
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// Largest message with headers: what NATS itself allows at most.
+/// Maximum size of a message with headers, the upper bound of NATS itself.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// What a server says.
+/// An operation of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation<'a> {
-    /// About itself: JSON.
+    /// `INFO`: JSON about the server.
     Info(&'a [u8]),
     /// A message for a subscription.
     Message(Message<'a>),
-    /// It wants a `PONG`.
+    /// `PING`, to be answered by `PONG`.
     Ping,
-    /// The answer to our `PING`.
+    /// `PONG`, the response to our `PING`.
     Pong,
-    /// The answer to whatever came before, for clients that want one.
+    /// `+OK`, sent to verbose clients.
     Ok,
-    /// What went wrong, as text.
+    /// `-ERR`, with its text.
     Error(&'a [u8]),
 }
 
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// To whom it was published.
+    /// Subject that it was published to.
     pub subject: &'a [u8],
-    /// By which subscription it comes.
+    /// Subscription that it matches.
     pub sid: u64,
-    /// Where an answer goes.
+    /// Subject for responses.
     pub reply: Option<&'a [u8]>,
-    /// `NATS/1.0`, perhaps a status, and headers, with all line ends; empty without headers.
+    /// `NATS/1.0`, an optional status, and headers, with all line ends; empty without headers.
     pub head: &'a [u8],
-    /// Its content.
+    /// Content.
     pub payload: &'a [u8],
 }
 
-/// Bytes that are not this protocol.
+/// A violation of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum WireError {
-    /// A line without end.
+    /// A line exceeds its maximum length.
     #[error("a line of the NATS protocol is longer than {LINE_BYTES_MAX} bytes")]
     LineTooLong,
-    /// A message beyond all bounds.
+    /// A message exceeds its maximum size.
     #[error("a message has more than {MESSAGE_BYTES_MAX} bytes")]
     MessageTooLong,
-    /// Something else.
+    /// Any other violation.
     #[error("this is not the NATS protocol")]
     Malformed,
 }
 
-/// The first operation in `input` and the bytes it takes; `None` when it is not complete.
+/// Parses the first operation of `input`. Returns it with its length, or `None` if it is incomplete.
 ///
 /// # Errors
-/// [`WireError`]: the connection is of no more use.
+/// [`WireError`]: the connection cannot continue.
 pub fn parse(input: &[u8]) -> Result<Option<(Operation<'_>, usize)>, WireError> {
     let looked_at = &input[..input.len().min(LINE_BYTES_MAX)];
     let Some((line, taken)) = line(looked_at) else {
@@ -76,7 +76,7 @@ pub fn parse(input: &[u8]) -> Result<Option<(Operation<'_>, usize)>, WireError> 
     let (verb, rest) = line.split_at(verb_len);
     let rest = rest.trim_ascii();
     let is = |other: &[u8]| verb.eq_ignore_ascii_case(other);
-    // The most frequent ones first.
+    // The most frequent operations come first.
     if is(b"HMSG") {
         return message(rest, taken, input, true);
     }
@@ -94,7 +94,7 @@ pub fn parse(input: &[u8]) -> Result<Option<(Operation<'_>, usize)>, WireError> 
     Ok(Some((operation, taken)))
 }
 
-/// `subject sid [reply] [head bytes] bytes`, and the content behind the line.
+/// Parses `subject sid [reply] [head bytes] bytes`, and the content behind the line.
 fn message<'a>(
     line: &'a [u8],
     line_taken: usize,
@@ -128,7 +128,7 @@ fn message<'a>(
     if head_len > total {
         return Err(WireError::Malformed);
     }
-    // It is not all there yet.
+    // Incomplete.
     let Some(content) = input.get(line_taken..line_taken + total + 2) else {
         return Ok(None);
     };
@@ -146,7 +146,7 @@ fn message<'a>(
     Ok(Some((Operation::Message(message), line_taken + total + 2)))
 }
 
-/// The first line and the bytes it takes with its end.
+/// Returns the first line, and its length with the line end.
 fn line(input: &[u8]) -> Option<(&[u8], usize)> {
     let end = memchr::memchr(b'\n', input)?;
     let line = &input[..end];
@@ -159,7 +159,7 @@ fn number(digits: &[u8]) -> Result<usize, WireError> {
 }
 
 impl<'a> Message<'a> {
-    /// The status of a message by which the server itself speaks, and what it says: `100 Idle Heartbeat`.
+    /// Returns status and text of a message that the server itself sends, such as `100 Idle Heartbeat`.
     pub fn status(&self) -> Option<(u16, &'a [u8])> {
         let (line, _) = line(self.head)?;
         let rest = line.strip_prefix(b"NATS/1.0")?.trim_ascii();
@@ -167,13 +167,13 @@ impl<'a> Message<'a> {
         Some((code, rest[3..].trim_ascii()))
     }
 
-    /// The value of a header, as it stands behind the colon and one space.
+    /// Returns the value of a header, without the colon and one space.
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
         let [value] = self.headers([name]);
         value
     }
 
-    /// The same for several headers, in one look.
+    /// Returns the values of several headers, found in one pass.
     pub fn headers<const LEN: usize>(&self, names: [&str; LEN]) -> [Option<&'a [u8]>; LEN] {
         let mut values = [None; LEN];
         let mut rest = self.head;
@@ -193,7 +193,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Appends a message with headers; without any it is a plain one.
+/// Appends a `HPUB`, or a `PUB` if there are no headers.
 pub(crate) fn publish<'a>(
     out: &mut Vec<u8>,
     subject: &[u8],
@@ -201,7 +201,7 @@ pub(crate) fn publish<'a>(
     headers: impl IntoIterator<Item = (&'a str, &'a [u8])> + Clone,
     payload: &[u8],
 ) {
-    // The version and the empty line at the end; per header a colon, a space and the line's end.
+    // Per header a colon, a space and the line end.
     let headers_len: usize = headers
         .clone()
         .into_iter()
@@ -240,7 +240,7 @@ pub(crate) fn publish<'a>(
     out.extend_from_slice(b"\r\n");
 }
 
-/// How headers begin.
+/// First line of a head.
 const VERSION: &[u8] = b"NATS/1.0\r\n";
 
 #[cfg(test)]
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_publish_is_written_as_documented() {
+    fn publish_has_the_documented_form() {
         let mut out = Vec::new();
         let headers = [("Nats-Msg-Id", &b"a1"[..])];
         publish(
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_with_headers_is_read_at_any_split() {
+    fn parses_message_with_headers_at_any_split() {
         let text = b"HMSG a.b 1 r.x 48 53\r\nNATS/1.0 100 Idle\r\nA: b c\r\nFermata-Name:  x \r\n\r\nhello\r\nPING\r\n";
         let head_len = text.len() - b"HMSG a.b 1 r.x 48 53\r\n".len() - b"hello\r\nPING\r\n".len();
         let fixed = String::from_utf8_lossy(text)
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_protocol_is_refused() {
+    fn rejects_other_protocols() {
         for (text, error) in [
             (&b"HTTP/1.1 400 Bad Request\r\n"[..], WireError::Malformed),
             (b"MSG a 1\r\n", WireError::Malformed),
@@ -319,7 +319,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_survived(text in "(MSG|HMSG|INFO|-ERR|PING) ?[ -~]{0,20}\r\n[ -~\r\n]{0,20}") {
+        fn any_bytes_are_handled(text in "(MSG|HMSG|INFO|-ERR|PING) ?[ -~]{0,20}\r\n[ -~\r\n]{0,20}") {
             if let Ok(Some((operation, taken))) = parse(text.as_bytes()) {
                 prop_assert!(taken <= text.len());
                 if let Operation::Message(message) = operation {

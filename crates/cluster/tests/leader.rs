@@ -1,4 +1,4 @@
-//! A stream of NATS that several servers have: what a leader says that has just been elected, or that is one no more.
+//! A replicated NATS stream: descriptions by a new leader or by a former one, wrong copies, and batches of older messages.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,20 +7,23 @@ mod options;
 use fermata_cluster::{Bridge, Content, Event, Options, Outgoing, PastEntry, PastRequest, Place};
 use options::options;
 
-const INFO: &str =
+const INFO: &str = "INFO {\"version\":\"2.11.0\",\"headers\":true,\"jetstream\":true,\"max_payload\":4096,\"cluster\":\"c\"}\r\n";
+const ALONE: &str =
     "INFO {\"version\":\"2.11.0\",\"headers\":true,\"jetstream\":true,\"max_payload\":4096}\r\n";
-/// How long the leader of a healthy stream has not heard of its copies, in nanoseconds.
+/// Nanoseconds since the leader of a healthy stream received messages of its copies.
 const HEALTHY: [u64; 2] = [30_000_000, 900_000_000];
 
-/// A bridge that is spoken to word by word.
+/// A bridge, and a fake server whose responses the test writes line by line.
 struct Talk {
+    /// INFO of the server.
+    info: &'static str,
     bridge: Bridge,
     now_ms: u64,
     sent: String,
     events: Vec<Event>,
-    /// Whether the leader says when it has stored its last message.
+    /// True if the leader reports when it stored its last message.
     has_times: bool,
-    /// Whether copies give messages, too.
+    /// True if copies return stored messages (`allow_direct`).
     allows_direct: bool,
 }
 
@@ -29,14 +32,35 @@ impl Talk {
         Talk::behind(reached, None)
     }
 
-    /// One that has read everything up to a place, and knows when the message there was stored.
+    /// A bridge that has read up to a position, with the stored time of the message there.
     fn behind(reached: Option<Place>, reached_ms: Option<u64>) -> Talk {
+        Talk::with(reached, reached_ms, None, INFO)
+    }
+
+    /// Starts a bridge with a standalone server.
+    fn alone() -> Talk {
+        Talk::with(None, None, None, ALONE)
+    }
+
+    /// Starts a bridge with the fingerprints of an application.
+    fn of_application(application: &str) -> Talk {
+        Talk::with(None, None, Some(application.to_owned()), INFO)
+    }
+
+    fn with(
+        reached: Option<Place>,
+        reached_ms: Option<u64>,
+        application: Option<String>,
+        info: &'static str,
+    ) -> Talk {
         let options = Options {
             age_ms_max: 600_000,
             replicas: 3,
+            application,
             ..options("nats://a,nats://b")
         };
         let mut talk = Talk {
+            info,
             bridge: Bridge::new(options, reached, reached_ms, 0),
             now_ms: 0,
             sent: String::new(),
@@ -51,7 +75,7 @@ impl Talk {
 
     fn connect(&mut self) {
         self.bridge.handle_connected(self.now_ms);
-        self.hear(INFO);
+        self.hear(self.info);
     }
 
     fn pass(&mut self, ms: u64) {
@@ -80,7 +104,7 @@ impl Talk {
         self.sent += &String::from_utf8(sent).unwrap();
     }
 
-    /// Where the answer goes to the last request with these words, which was not asked for before.
+    /// Returns the reply subject of the last request with these words. It must not have been used before.
     fn asked(&mut self, words: &str) -> Option<String> {
         let (_, rest) = self.sent.rsplit_once(words)?;
         let reply = rest.split(' ').nth(1).unwrap().to_owned();
@@ -92,7 +116,7 @@ impl Talk {
         self.hear(&format!("MSG {to} 1 {}\r\n{text}\r\n", text.len()));
     }
 
-    /// Answers the question about the stream.
+    /// Describes the stream.
     fn describe(&mut self, last: u64, active: [u64; 2]) {
         let to = self.asked("STREAM.INFO.").expect("it asks for the stream");
         let [first, second] = active;
@@ -101,28 +125,28 @@ impl Talk {
             false => String::new(),
         };
         let text = format!(
-            "{{\"created\":\"x\",\"config\":{{\"allow_direct\":{}}},\"state\":{{\"first_seq\":1,\"last_seq\":{last}{time}}},\
+            "{{\"created\":\"2026-11-22T14:00:00Z\",\"config\":{{\"allow_direct\":{}}},\"state\":{{\"first_seq\":1,\"last_seq\":{last}{time}}},\
              \"cluster\":{{\"leader\":\"l\",\"replicas\":[{{\"active\":{first}}},{{\"active\":{second}}}]}}}}",
             self.allows_direct,
         );
         self.answer(&to, &text);
     }
 
-    /// Everything until the log is live.
+    /// Sends all responses until the log is live.
     fn begin(&mut self, last: u64) {
         self.describe(last, HEALTHY);
         self.make_consumer();
         self.describe(last, HEALTHY);
     }
 
-    /// The consumer gives a message, its `count`th, that was stored so many milliseconds after when the leader has stored it.
+    /// Delivers the `count`th message of the consumer. Its stored time is `late_ms` later than the leader's.
     fn deliver(&mut self, count: u64, seq: u64, late_ms: u64) {
         let unix_ns = (seq * 1_000 + 500 + late_ms) * 1_000_000;
         let to = format!("$JS.ACK.S.C.1.{seq}.{count}.{unix_ns}.0");
         self.hear(&format!("MSG app.c 1 {to} 1\r\nx\r\n"));
     }
 
-    /// The next connection, when it is time.
+    /// Opens the next connection when it is due.
     fn connect_again(&mut self) {
         assert!(self.has(|it| matches!(it, Event::Disconnect)));
         self.events.clear();
@@ -144,7 +168,7 @@ impl Talk {
         self.answer(&to, "{\"num_pending\":0}");
     }
 
-    /// Of a record or of a message without content.
+    /// Acknowledges a record or a probe.
     fn acknowledge(&mut self, seq: u64) {
         let to = self.asked("HPUB app.").expect("it publishes");
         self.answer(&to, &format!("{{\"seq\":{seq}}}"));
@@ -174,7 +198,7 @@ impl Talk {
     }
 }
 
-/// What `begin` makes known: which log it is.
+/// Returns a position in the log that `begin` describes.
 fn place(seq: u64) -> Place {
     let mut talk = Talk::new(None);
     talk.begin(seq);
@@ -188,13 +212,13 @@ fn place(seq: u64) -> Place {
     }
 }
 
-/// It was taken for a loss: all clients were told of a gap.
+/// Regression test: the shorter description counted as a loss, and all clients received a gap.
 #[test]
-fn a_leader_that_does_not_know_the_end_yet_is_asked_for_it() {
+fn probes_a_new_leader_for_the_end() {
     let mut talk = Talk::new(Some(place(70)));
     talk.describe(60, HEALTHY);
     assert!(!talk.sent.contains("STREAM.UPDATE"));
-    // NATS forgets what comes while nobody leads.
+    // NATS drops requests while the stream has no leader.
     let asked = |talk: &mut Talk| talk.asked("HPUB app.-").expect("it asks for the end");
     asked(&mut talk);
     talk.pass(600);
@@ -209,7 +233,7 @@ fn a_leader_that_does_not_know_the_end_yet_is_asked_for_it() {
 }
 
 #[test]
-fn an_end_that_is_lost_is_a_gap_when_the_leader_has_said_so() {
+fn confirmed_loss_is_a_gap() {
     let mut talk = Talk::new(Some(place(70)));
     talk.describe(60, HEALTHY);
     talk.acknowledge(61);
@@ -218,9 +242,9 @@ fn an_end_that_is_lost_is_a_gap_when_the_leader_has_said_so() {
     assert!(talk.has(|it| matches!(it, Event::Notice(_))));
 }
 
-/// A stream that is full and refuses messages cannot say.
+/// A stream that is full refuses the probe.
 #[test]
-fn an_end_that_is_not_told_for_long_is_lost() {
+fn unconfirmed_loss_is_a_gap_after_a_timeout() {
     let mut talk = Talk::new(Some(place(70)));
     let refused = "{\"error\":{\"code\":503,\"description\":\"maximum messages exceeded\"}}";
     while !talk.sent.contains("STREAM.UPDATE.") {
@@ -243,18 +267,18 @@ fn an_end_that_is_not_told_for_long_is_lost() {
 }
 
 #[test]
-fn a_leader_without_most_of_its_servers_is_left() {
+fn leaves_a_leader_without_majority() {
     let cut_off = [8_000_000_000, 9_000_000_000];
     let mut talk = Talk::new(None);
     talk.describe(60, cut_off);
     assert!(talk.has(|it| matches!(it, Event::Disconnect)));
-    // One copy of three may be away.
+    // One copy of three may be offline.
     let mut talk = Talk::new(None);
     talk.describe(60, [30_000_000, 9_000_000_000]);
     talk.make_consumer();
     talk.describe(60, HEALTHY);
     assert!(talk.has(|it| matches!(it, Event::Begin(_))));
-    // It loses them while it is read from: the consumer lives on.
+    // The leader loses its majority during reading, and the consumer still delivers.
     let beat = "NATS/1.0 100 Idle Heartbeat\r\n\r\n";
     let beat = format!("HMSG _INBOX.a.c1 11 {0} {0}\r\n{beat}\r\n", beat.len());
     for second in 0..10 {
@@ -270,9 +294,9 @@ fn a_leader_without_most_of_its_servers_is_left() {
     panic!("it counts as ready");
 }
 
-/// Records that were sent to a leader that has gone are lost, and the next one took those that were sent later before them.
+/// Records sent to a disconnected leader are lost. Its successor stored later records first.
 #[test]
-fn nothing_is_sent_after_what_is_not_acknowledged() {
+fn sends_nothing_after_an_unacknowledged_record() {
     let mut talk = Talk::new(Some(place(60)));
     talk.begin(60);
     assert!(!talk.is_away());
@@ -283,13 +307,13 @@ fn nothing_is_sent_after_what_is_not_acknowledged() {
     assert!(talk.bridge.can_send());
     talk.pass(200);
     assert!(talk.is_away() && !talk.bridge.can_send());
-    // The log was slow.
+    // The log was only slow: it acknowledges the record now.
     let to = "_INBOX.a.r.p.1";
     talk.answer(to, "{\"seq\":61}");
     assert!(!talk.is_away() && talk.bridge.can_send());
 }
 
-/// One that has read message 50 and is described the log up to 52.
+/// A bridge that has read message 50, and a log that ends at 52.
 fn talk_behind_50() -> Talk {
     let mut talk = Talk::behind(Some(place(50)), Some(50_500));
     talk.has_times = true;
@@ -299,9 +323,9 @@ fn talk_behind_50() -> Talk {
     talk
 }
 
-/// NATS 2.9.10 leaves such copies behind where a server was cut off.
+/// NATS 2.9.10 creates such copies on a server that was cut off.
 #[test]
-fn a_copy_that_has_other_messages_than_its_leader_is_left_before_it_is_told() {
+fn leaves_a_different_copy_before_passing_it_on() {
     let mut talk = talk_behind_50();
     talk.deliver(1, 50, 0);
     talk.deliver(2, 51, 0);
@@ -318,7 +342,7 @@ fn a_copy_that_has_other_messages_than_its_leader_is_left_before_it_is_told() {
 }
 
 #[test]
-fn a_copy_without_the_leaders_last_message_is_left() {
+fn leaves_a_copy_without_the_leaders_last_message() {
     let mut talk = talk_behind_50();
     talk.deliver(1, 50, 0);
     talk.deliver(2, 51, 0);
@@ -329,9 +353,9 @@ fn a_copy_without_the_leaders_last_message_is_left() {
     assert!(talk.sent.contains("STREAM.INFO"));
 }
 
-/// What it has given has other places in the log: ids of it must not be taken for those.
+/// The messages of the copy have other positions in the log. Their ids must not be mistaken for ids of other messages.
 #[test]
-fn a_copy_that_differs_when_it_was_told_is_a_new_epoch() {
+fn different_copy_after_passing_it_on_starts_an_epoch() {
     for comes_first in [true, false] {
         let mut talk = talk_behind_50();
         (50..=52).for_each(|seq| talk.deliver(seq - 49, seq, 0));
@@ -350,7 +374,7 @@ fn a_copy_that_differs_when_it_was_told_is_a_new_epoch() {
 }
 
 #[test]
-fn a_copy_that_stops_behind_its_leader_is_left() {
+fn leaves_a_copy_that_stops_behind_the_leader() {
     let mut talk = talk_behind_50();
     (50..=52).for_each(|seq| talk.deliver(seq - 49, seq, 0));
     let beat = "NATS/1.0 100 Idle Heartbeat\r\n\r\n";
@@ -372,7 +396,7 @@ fn a_copy_that_stops_behind_its_leader_is_left() {
 }
 
 #[test]
-fn another_message_at_its_place_is_a_loss_only_where_the_copy_is_the_leaders() {
+fn different_message_is_a_loss_only_if_the_leader_has_it() {
     for is_lost in [true, false] {
         let mut talk = talk_behind_50();
         talk.deliver(1, 50, 3);
@@ -385,9 +409,9 @@ fn another_message_at_its_place_is_a_loss_only_where_the_copy_is_the_leaders() {
     }
 }
 
-/// It was a gap, though the others have it.
+/// Regression test: the hole was reported as a gap, although other copies have the messages.
 #[test]
-fn a_hole_in_a_copy_is_read_elsewhere() {
+fn reads_a_hole_from_another_copy() {
     let mut talk = talk_behind_50();
     (50..=52).for_each(|seq| talk.deliver(seq - 49, seq, 0));
     talk.deliver(4, 57, 0);
@@ -398,7 +422,7 @@ fn a_hole_in_a_copy_is_read_elsewhere() {
 }
 
 impl Talk {
-    /// A live bridge that was asked for the events of a channel from 1 to 40.
+    /// Returns a live bridge with a request for the events 1 to 40 of a channel.
     fn asked_for_the_past() -> Talk {
         let mut talk = Talk::new(None);
         talk.allows_direct = true;
@@ -420,7 +444,7 @@ impl Talk {
         talk
     }
 
-    /// Answers a question for many messages, with those at these places and how many are left behind them.
+    /// Responds to a batch request with the messages at these positions, and the number of messages that follow.
     fn give_many(&mut self, places: &[u64], left: usize) {
         let to = self.asked("DIRECT.GET.").expect("it asks for many");
         for (at, seq) in places.iter().enumerate() {
@@ -443,7 +467,7 @@ impl Talk {
         self.hear(&format!("HMSG {to} 1 {head_len} {len}\r\n{head}{data}\r\n"));
     }
 
-    /// The leader gives a message, or has none.
+    /// Returns a message from the leader, or reports that it has none.
     fn lead(&mut self, seq: Option<u64>) {
         let to = self.asked("STREAM.MSG.GET.").expect("it asks the leader");
         let text = match seq {
@@ -455,12 +479,12 @@ impl Talk {
         self.answer(&to, &text);
     }
 
-    /// The places of what was found, and `true` for what is missing.
+    /// Returns the positions of the result, with `true` for gaps.
     fn found(&mut self) -> Vec<(u64, bool)> {
         let to = self
             .asked("STREAM.INFO.")
             .expect("it asks what the stream has");
-        let text = "{\"created\":\"x\",\"config\":{},\"state\":{\"first_seq\":1,\"last_seq\":50}}";
+        let text = "{\"created\":\"2026-11-22T14:00:00Z\",\"config\":{},\"state\":{\"first_seq\":1,\"last_seq\":50}}";
         self.answer(&to, text);
         let entries = self.events.iter().find_map(|it| match it {
             Event::Past { id: 7, entries } => Some(entries),
@@ -475,9 +499,9 @@ impl Talk {
     }
 }
 
-/// It was one question for each.
+/// Regression test: the bridge sent a separate request for each message.
 #[test]
-fn many_older_messages_are_asked_for_at_once() {
+fn requests_older_messages_in_batches() {
     let mut talk = Talk::asked_for_the_past();
     assert!(talk.sent.contains("{\"batch\":16,"), "{}", talk.sent);
     let first: Vec<u64> = (1..=16).collect();
@@ -485,15 +509,15 @@ fn many_older_messages_are_asked_for_at_once() {
     assert!(talk.sent.contains("{\"batch\":32,"), "{}", talk.sent);
     assert!(talk.sent.contains("\"seq\":17"), "{}", talk.sent);
     let second: Vec<u64> = (17..=45).collect();
-    // Those behind the 40th were not asked for.
+    // Messages behind the 40th are discarded.
     talk.give_many(&second, 1);
     let expected: Vec<(u64, bool)> = (1..=40).map(|seq| (seq, false)).collect();
     assert_eq!(talk.found(), expected);
 }
 
-/// A copy may lag behind: what it says of its end is not taken for that of the log.
+/// A lagging copy reports its own end, which is not the end of the log.
 #[test]
-fn a_leader_is_asked_for_older_messages_that_a_copy_lacks() {
+fn asks_the_leader_for_messages_a_copy_lacks() {
     for tail in [&[3, 4][..], &[3, 4, 5, 6]] {
         let mut talk = Talk::asked_for_the_past();
         talk.give_many(tail, 0);
@@ -512,8 +536,8 @@ fn a_leader_is_asked_for_older_messages_that_a_copy_lacks() {
 }
 
 #[test]
-fn older_messages_come_one_by_one_where_nobody_gives_many() {
-    // Nobody answers, an older server does, and the user may not ask so.
+fn requests_single_messages_without_batches() {
+    // No server responds; an older server does; the user has no permission.
     let mut talk = Talk::asked_for_the_past();
     let to = talk.asked("DIRECT.GET.").expect("it asks for many");
     talk.give(&to, "NATS/1.0 503\r\n\r\n", "");
@@ -544,9 +568,9 @@ fn older_messages_come_one_by_one_where_nobody_gives_many() {
     assert!(!talk.has(|it| matches!(it, Event::Notice(_))));
 }
 
-/// What answers questions stands before what answers a later `PING`: on a slow connection behind much else.
+/// The responses arrive before the PONG of a later PING, however slow the connection is.
 #[test]
-fn a_question_about_older_messages_counts_as_forgotten_when_a_later_ping_is_answered() {
+fn repeats_a_request_when_a_later_ping_is_answered() {
     let mut talk = Talk::asked_for_the_past();
     let to = talk.asked("DIRECT.GET.").expect("it asks for many");
     talk.pass(2_500);
@@ -555,7 +579,7 @@ fn a_question_about_older_messages_counts_as_forgotten_when_a_later_ping_is_answ
     assert!(pings > 0);
     talk.hear(&"PONG\r\n".repeat(pings));
     assert_eq!(talk.asked("DIRECT.GET.").as_deref(), Some(&to[..]));
-    // The server has taken its time, and answers both.
+    // The server was slow, and responds to both requests.
     let given = |seq: u64| {
         let head = "NATS/1.0\r\nNats-Time-Stamp: 1970-01-01T00:00:01Z\r\nNats-Num-Pending: 1\r\n";
         format!("{head}Nats-Sequence: {seq}\r\n\r\n")
@@ -569,4 +593,108 @@ fn a_question_about_older_messages_counts_as_forgotten_when_a_later_ping_is_answ
     }
     talk.lead(None);
     assert_eq!(talk.found(), [(10, false), (20, false), (30, false)]);
+}
+
+#[test]
+fn leaves_a_server_in_lame_duck_mode() {
+    let mut talk = Talk::new(None);
+    talk.begin(0);
+    assert!(talk.has(|it| matches!(it, Event::Ready)));
+    talk.hear("INFO {\"cluster\":\"c\"}\r\n");
+    assert!(!talk.has(|it| matches!(it, Event::Disconnect)));
+    talk.hear("INFO {\"cluster\":\"c\",\"ldm\":true}\r\n");
+    let server = talk.events.iter().find_map(|it| match it {
+        Event::Away(cause) => Some(cause.clone()),
+        _ => None,
+    });
+    assert_eq!(
+        server.as_deref(),
+        Some("a:4222: the server is about to stop (lame-duck mode)")
+    );
+    talk.connect_again();
+}
+
+/// A stream that was deleted and recreated assigns positions from the first one on.
+#[test]
+fn rejects_a_position_assigned_twice() {
+    for is_duplicate in [false, true] {
+        let mut talk = Talk::new(None);
+        talk.begin(0);
+        let record = Outgoing {
+            outbox: 1,
+            content: Content::Event,
+            channel: b"c",
+            name: None,
+            data: b"x",
+            except: None,
+        };
+        talk.bridge.send(&record, talk.now_ms);
+        talk.take();
+        talk.hear("MSG _INBOX.a.r.p.1 1 24\r\n{\"stream\":\"S\", \"seq\":9 }\r\n");
+        let accepted = |it: &Event| matches!(it, Event::Accepted { .. });
+        assert!(talk.has(accepted));
+        talk.events.clear();
+        talk.bridge.send(
+            &Outgoing {
+                outbox: 2,
+                ..record
+            },
+            talk.now_ms,
+        );
+        talk.take();
+        let text = match is_duplicate {
+            true => "{\"stream\":\"S\", \"seq\":2,\"duplicate\":true}",
+            false => "{\"stream\":\"S\", \"seq\":2}",
+        };
+        talk.hear(&format!(
+            "MSG _INBOX.a.r.p.2 1 {}\r\n{text}\r\n",
+            text.len()
+        ));
+        // A duplicate has the position of the first copy.
+        assert_eq!(talk.has(accepted), is_duplicate);
+        assert_eq!(
+            talk.has(|it| matches!(it, Event::Disconnect)),
+            !is_duplicate
+        );
+        assert_eq!(talk.has(|it| matches!(it, Event::Rewind)), !is_duplicate);
+    }
+}
+
+#[test]
+fn deleted_stream_is_requested_immediately() {
+    let mut talk = Talk::new(None);
+    talk.begin(0);
+    talk.hear("MSG $JS.EVENT.ADVISORY.STREAM.DELETED.FERMATA_app 4 2\r\n{}\r\n");
+    talk.connect_again();
+}
+
+#[test]
+fn reports_standalone_servers_once() {
+    let mut talk = Talk::alone();
+    talk.begin(0);
+    let told =
+        |it: &Event| matches!(it, Event::Notice(text) if text.contains("in no NATS cluster"));
+    assert!(talk.has(told));
+}
+
+#[test]
+fn skips_records_of_another_application() {
+    let mut talk = Talk::of_application("ours,both");
+    talk.begin(0);
+    for (count, application, is_own) in [
+        (1, "other,both", true),
+        (2, "other", false),
+        (3, "ours", true),
+    ] {
+        talk.events.clear();
+        let head = format!("NATS/1.0\r\nFermata-App: {application}\r\n\r\n");
+        let to = format!("$JS.ACK.S.C.1.{count}.{count}.1000.0");
+        let (head_len, len) = (head.len(), head.len() + 1);
+        talk.hear(&format!(
+            "HMSG app.c 1 {to} {head_len} {len}\r\n{head}x\r\n"
+        ));
+        assert_eq!(talk.has(|it| matches!(it, Event::Record(_))), is_own);
+        assert_eq!(talk.has(|it| matches!(it, Event::Intruder(_))), !is_own);
+        assert_eq!(talk.has(|it| matches!(it, Event::Passed(_))), !is_own);
+    }
 }

@@ -1,4 +1,5 @@
-//! Servers that name others, against servers of a few lines: Sentinels the master, those of a Redis Cluster the one with the log.
+//! Servers that refer to another server: Sentinels to the master, servers of a Redis Cluster to the one with the log. All servers
+//! are fakes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +10,7 @@ use std::collections::HashMap;
 use fermata_cluster::{Bridge, Event};
 use options::options;
 
-/// What a server says to commands that begin so.
+/// Replies of a fake server, by the prefix of the command.
 #[derive(Default)]
 struct Server {
     is_gone: bool,
@@ -23,7 +24,7 @@ impl Server {
     }
 }
 
-/// A Sentinel that names a server.
+/// A Sentinel that names a master.
 fn sentinel(host: &str) -> Server {
     let greeting = "*2\r\n+mode\r\n+sentinel";
     let answer = format!("*2\r\n+{host}\r\n+6379");
@@ -39,10 +40,10 @@ fn redis(role: &str) -> Server {
         .says("SELECT", "+OK")
         .says("SCRIPT", "+s")
         .says("SUBSCRIBE", ">3\r\n+subscribe\r\n+x\r\n:1")
-        .says("EVALSHA", "*4\r\n+7\r\n+0\r\n+0\r\n:0")
+        .says("EVALSHA", "*5\r\n+7\r\n+0\r\n+0\r\n:0\r\n+")
 }
 
-/// One of a Redis Cluster that names another one for the log.
+/// A server of a Redis Cluster that names another one.
 fn elsewhere(place: &str) -> Server {
     let greeting = "*4\r\n+mode\r\n+cluster\r\n+role\r\n+replica";
     redis("")
@@ -55,7 +56,7 @@ struct Run {
     servers: HashMap<&'static str, Server>,
     now_ms: u64,
     at: Option<String>,
-    /// Where it has connected to and with which words, and why it is away.
+    /// Servers that the bridge has connected to, with the credentials sent, and causes of outages.
     connects: Vec<String>,
     said: Vec<String>,
 }
@@ -116,12 +117,12 @@ impl Run {
         self.take_events();
     }
 
-    /// Whether it has found the log.
+    /// Returns true if the log is ready.
     fn is_opened(&self) -> bool {
         self.bridge.can_ask_past()
     }
 
-    /// Until it has, or this long.
+    /// Runs until the log is ready, or for this time.
     fn pass(&mut self, ms: u64) -> u64 {
         let (began_ms, end_ms) = (self.now_ms, self.now_ms + ms);
         while !self.is_opened() && self.now_ms < end_ms {
@@ -132,7 +133,7 @@ impl Run {
 }
 
 #[test]
-fn the_master_is_connected_to_at_once() {
+fn connects_to_the_named_master_immediately() {
     let mut run = Run::new(
         "redis+sentinel://a/main/2",
         [("a", sentinel("m")), ("m", redis("master"))],
@@ -142,9 +143,9 @@ fn the_master_is_connected_to_at_once() {
     assert!(run.is_opened() && run.said.is_empty());
 }
 
-/// Also one that does not answer at all costs the time that any server has, and no more.
+/// A Sentinel that does not respond costs one timeout.
 #[test]
-fn the_next_sentinel_is_asked_when_one_is_of_no_use() {
+fn asks_the_next_sentinel_when_one_fails() {
     let gone = Server {
         is_gone: true,
         ..Server::default()
@@ -183,7 +184,7 @@ fn the_next_sentinel_is_asked_when_one_is_of_no_use() {
 }
 
 #[test]
-fn after_a_loss_it_is_asked_again_who_the_master_is() {
+fn asks_for_the_master_again_after_a_loss() {
     let mut run = Run::new(
         "redis+sentinel://a,b/main",
         [
@@ -201,7 +202,7 @@ fn after_a_loss_it_is_asked_again_who_the_master_is() {
 }
 
 #[test]
-fn a_server_that_names_another_is_followed_and_not_in_a_circle() {
+fn follows_referrals_but_no_circle() {
     let mut run = Run::new(
         "redis://a:1",
         [
@@ -218,15 +219,15 @@ fn a_server_that_names_another_is_followed_and_not_in_a_circle() {
         [("a", elsewhere("b:2")), ("b", elsewhere("a:1"))],
     );
     run.pass(10_000);
-    // Five of each try; tries are ever further apart.
+    // Five connections per attempt; the delay between attempts grows.
     assert!((10..50).contains(&run.connects.len()), "{:?}", run.connects);
     assert!(run.said[0].contains("name one another"), "{:?}", run.said);
-    // One that does not say where.
+    // A server responds with MOVED without a host.
     let mut run = Run::new(
         "redis://a:1,b:1",
         [("a", elsewhere("?:2")), ("b", redis("master"))],
     );
     run.pass(10_000);
     assert_eq!(run.connects, ["a", "b"]);
-    assert!(run.said[0].contains("is not said"), "{:?}", run.said);
+    assert!(run.said[0].contains("names no address"), "{:?}", run.said);
 }

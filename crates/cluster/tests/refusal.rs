@@ -1,5 +1,4 @@
-//! A log that refuses to write and answers reads, and one whose answers take their time: what a bridge says and does, against a
-//! log of a few lines.
+//! Events and requests of a bridge whose log refuses writes but answers reads, or responds late. The logs are fakes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,29 +13,29 @@ fn bridge(servers: &str) -> Bridge {
     Bridge::new(options(servers), None, None, 0)
 }
 
-/// What happens to a bridge, without sockets.
+/// A bridge and its outbox, without sockets.
 struct Run {
     bridge: Bridge,
     now_ms: u64,
     log: Box<dyn Log>,
     input: Vec<u8>,
-    /// Records that are to be sent, and the first that is not released.
+    /// Number of records, and the first one that is not released.
     outbox: u64,
     handed: u64,
     released: u64,
     accepted: Vec<u64>,
     connects: usize,
     disconnects: usize,
-    /// `ready`, or why it is away, in turn.
+    /// `ready` and causes of outages, in order.
     said: Vec<String>,
 }
 
-/// Gives the answer to all that has come whole.
+/// A fake log, which responds to complete requests.
 trait Log {
     fn open(&mut self) -> Vec<u8>;
     fn take(&mut self, input: &mut Vec<u8>) -> Vec<u8>;
     fn refuse(&mut self, words: Option<&str>);
-    /// Records that it has, in its order.
+    /// Returns the stored records, in order.
     fn has(&self) -> Vec<u64>;
 }
 
@@ -75,10 +74,13 @@ impl Run {
                 Event::Away(cause) => self.said.push(cause),
                 Event::Rejected(rejected) => panic!("{rejected:?}"),
                 Event::Secure
+                | Event::LogEnd { .. }
+                | Event::Passed(_)
                 | Event::Begin(_)
                 | Event::Record(_)
                 | Event::Past { .. }
                 | Event::PastLost(_)
+                | Event::Intruder(_)
                 | Event::Notice(_) => {}
             }
         }
@@ -126,7 +128,7 @@ struct Redis {
     asked_to_write: usize,
 }
 
-/// The arguments of the first command, and its bytes.
+/// Parses the first command. Returns its arguments and its length.
 fn command(input: &[u8]) -> Option<(Vec<Vec<u8>>, usize)> {
     let line = |at: usize| {
         let len = input.get(at..)?.windows(2).position(|two| two == b"\r\n")?;
@@ -156,13 +158,13 @@ impl Log for Redis {
             let last = self.sent.len();
             match text(0) {
                 "HELLO" => out += "*0\r\n",
-                // Which of the three it is.
+                // The script is recognized by a command in it.
                 "SCRIPT" if text(2).contains("XREVRANGE") => out += "+open\r\n",
                 "SCRIPT" if text(2).contains("XADD") => out += "+append\r\n",
                 "SCRIPT" => out += "+read\r\n",
                 "SUBSCRIBE" => out += ">3\r\n+subscribe\r\n+x\r\n:1\r\n",
                 "EVALSHA" if text(1) == "open" => {
-                    out += &format!("*4\r\n+7\r\n+{last}\r\n+0\r\n:0\r\n");
+                    out += &format!("*5\r\n+7\r\n+{last}\r\n+0\r\n:0\r\n+\r\n");
                 }
                 "EVALSHA" if text(1) == "read" => out += &format!("*2\r\n+{last}\r\n*0\r\n"),
                 "EVALSHA" => {
@@ -171,7 +173,7 @@ impl Log for Redis {
                         out += &format!("-{refusal}\r\n");
                         continue;
                     }
-                    let records = arguments[12..].chunks_exact(5);
+                    let records = arguments[13..].chunks_exact(5);
                     out += &format!("*2\r\n+1\r\n*{}\r\n", records.len());
                     for record in records {
                         let number = std::str::from_utf8(&record[0]).unwrap().parse().unwrap();
@@ -203,7 +205,7 @@ struct Nats {
     refusal: Option<String>,
     sent: Vec<u64>,
     probes: Vec<String>,
-    /// Whether each of the next questions is answered at once; an answer that is not comes with the next one.
+    /// For each of the next requests, true if it is answered immediately. A late response is sent with the next one.
     answers: VecDeque<bool>,
     late: String,
 }
@@ -238,7 +240,7 @@ impl Log for Nats {
             let words: Vec<&str> = line.split(' ').collect();
             match words[0] {
                 "PING" => {
-                    // A sign of life of the consumer, too.
+                    // Send a heartbeat of the consumer, too.
                     let head = "NATS/1.0 100 Idle Heartbeat\r\n\r\n";
                     let len = head.len();
                     out += &format!("PONG\r\nHMSG _INBOX.a.c1 1 {len} {len}\r\n{head}\r\n");
@@ -249,7 +251,7 @@ impl Log for Nats {
                     out += &self.answer(
                         words[2],
                         &format!(
-                            "{{\"created\":\"x\",\"state\":{{\"first_seq\":1,\"last_seq\":{last}}}}}"
+                            "{{\"created\":\"2026-11-22T14:00:00Z\",\"state\":{{\"first_seq\":1,\"last_seq\":{last}}}}}"
                         ),
                     );
                 }
@@ -297,7 +299,7 @@ impl Log for Nats {
 const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
 #[test]
-fn a_log_that_refuses_to_write_is_away_until_it_has_taken_something() {
+fn log_that_refuses_writes_is_away_until_it_accepts_one() {
     let logs: [(&str, Box<dyn Log>, &str, &str); 5] = [
         (
             "redis://a",
@@ -327,7 +329,7 @@ fn a_log_that_refuses_to_write_is_away_until_it_has_taken_something() {
             "nats://a",
             Box::<Nats>::default(),
             "maximum bytes exceeded",
-            "does not take messages: maximum bytes exceeded",
+            "refuses messages: maximum bytes exceeded",
         ),
     ];
     for (servers, log, refusal, cause) in logs {
@@ -355,7 +357,7 @@ fn a_log_that_refuses_to_write_is_away_until_it_has_taken_something() {
 }
 
 #[test]
-fn a_redis_that_refuses_from_the_start_is_never_ready() {
+fn redis_that_always_refuses_is_never_ready() {
     let mut run = Run::new("redis://a", Box::<Redis>::default());
     run.log.refuse(Some(OOM));
     run.pass(30_000);
@@ -366,24 +368,24 @@ fn a_redis_that_refuses_from_the_start_is_never_ready() {
 }
 
 #[test]
-fn with_several_servers_one_that_refuses_is_left_for_the_next() {
+fn leaves_a_refusing_server_for_the_next() {
     let mut run = Run::new("redis://a,redis://b", Box::<Redis>::default());
     run.pass(500);
     run.outbox = 1;
     run.log.refuse(Some(OOM));
     run.pass(20_000);
     assert!((2..6).contains(&run.connects), "{}", run.connects);
-    // Each server is named once.
+    // Each server is reported once.
     assert_eq!(run.said.len(), 3, "{:?}", run.said);
     run.log.refuse(None);
     run.pass(3_000);
     assert_eq!((run.said.len(), run.log.has()), (4, vec![1]));
 }
 
-/// Lets a bridge connect, and gives what it has sent since.
+/// Requests are repeated because NATS drops them while a stream has no leader.
 #[test]
-fn a_question_that_nats_forgets_is_asked_again() {
-    // The stream, the consumer, and whether the stream is still the same; one after the other, and twice.
+fn repeats_requests_that_nats_drops() {
+    // Requests for the stream, the consumer, and the second description of the stream are each sent twice.
     for answers in [
         vec![false],
         vec![true, false],
@@ -420,10 +422,10 @@ fn has_failed(bridge: &mut Bridge) -> Option<String> {
 }
 
 #[test]
-fn an_answer_that_is_arriving_is_waited_for_and_not_for_ever() {
-    // One long answer; the first of them, to the greeting, will do.
+fn arriving_response_extends_the_timeout_up_to_a_bound() {
+    // A long response arrives slowly. The test uses the first response, to the greeting.
     let redis = (bridge("redis://a"), b"$30000000\r\n".to_vec());
-    // The answer is behind a message that is large.
+    // A large message precedes the response.
     let nats = format!("{INFO}MSG x 1 30000000\r\n");
     let nats = (bridge("nats://a"), nats.into_bytes());
     for (mut bridge, begin) in [redis, nats] {
@@ -447,7 +449,7 @@ fn an_answer_that_is_arriving_is_waited_for_and_not_for_ever() {
 }
 
 #[test]
-fn an_answer_of_which_nothing_arrives_is_not_waited_for_longer() {
+fn absent_response_times_out() {
     for (servers, begin) in [("redis://a", "$300\r\nxxx"), ("nats://a", "INFO {")] {
         let mut bridge = Bridge::new(options(servers), None, None, 0);
         connected(&mut bridge);
@@ -459,7 +461,7 @@ fn an_answer_of_which_nothing_arrives_is_not_waited_for_longer() {
     }
 }
 
-/// What a bridge says of a server that is not spoken to as it wants, and what it has sent there.
+/// Returns the error of a bridge whose server refuses the connection, and the bytes that it has sent.
 fn cause(servers: &str, login: Login, answer: &[u8], is_closed: bool) -> (String, String) {
     let mut bridge = Bridge::new(options(servers), None, None, 0);
     bridge.set_login(login);
@@ -475,7 +477,7 @@ fn cause(servers: &str, login: Login, answer: &[u8], is_closed: bool) -> (String
 }
 
 #[test]
-fn what_is_wrong_with_a_login_or_with_tls_is_named_with_its_setting() {
+fn login_and_tls_errors_name_the_setting() {
     let login = || Login {
         user: "app".to_owned(),
         password: "hunter2".to_owned(),
@@ -579,7 +581,7 @@ fn what_is_wrong_with_a_login_or_with_tls_is_named_with_its_setting() {
 }
 
 #[test]
-fn a_login_is_sent_and_to_nats_over_tls_alone() {
+fn sends_login_to_nats_only_after_tls() {
     let login = Login {
         user: "app".to_owned(),
         password: "hunter2".to_owned(),
@@ -613,7 +615,7 @@ fn a_login_is_sent_and_to_nats_over_tls_alone() {
 }
 
 #[test]
-fn an_outage_with_other_causes_tells_each_once() {
+fn reports_each_cause_of_an_outage_once() {
     let mut bridge = bridge("redis://a");
     let mut told = Vec::new();
     for (at, cause) in ["refused", "expired", "refused", "wrong name"]

@@ -1,4 +1,4 @@
-//! Merges the places a setting can come from, and checks what only the whole can show.
+//! Merges the sources of settings and checks the settings against each other.
 
 use crate::declare::Setting;
 use crate::error::{SettingError, quoted};
@@ -9,45 +9,45 @@ use crate::table::{Settings, declared, table};
 use crate::value_error::ValueError;
 use crate::variables::{ENVIRONMENT_PREFIX, Strangers, is_listed, is_ours, is_service_variable};
 
-/// The variable by which platforms tell a program its port.
+/// Environment variable in which hosting platforms pass the port to listen at.
 const PORT_VARIABLE: &str = "PORT";
 
-/// The variable by which GRIP libraries are told of edges.
+/// Environment variable in which GRIP libraries expect the URLs of edges.
 const GRIP_VARIABLE: &str = "GRIP_URL";
 
-/// What addresses in it begin with that are not for a server: ZeroMQ sockets, and the control sockets of servers.
+/// Prefixes of addresses in `GRIP_URL` that a server skips: ZeroMQ sockets and control sockets of servers.
 const OTHER_PUBLISHERS: [&str; 3] = ["tcp:", "ipc:", "unix:"];
 
-/// A mistyped environment variable is refused when this close to a setting's name. Of others that start with the prefix and
-/// belong to nobody the log tells: they may be of a deployment's scripts.
+/// Maximum edit distance at which an unknown environment variable counts as a mistyped setting and is rejected. More distant
+/// names only cause a warning, because they may belong to deployment scripts.
 const TYPO_DISTANCE_MAX: usize = 2;
 
-/// A ring that holds fewer of the largest events than this would make every publish wait for the
+/// Minimum number of largest events that fit into the ring; with fewer, every publish would wait for the
 /// slowest worker.
 const EVENTS_IN_RING_MIN: usize = 4;
 
-/// What an event takes in the ring besides its name and data: header, channel name and padding.
+/// Space that an event needs in the ring in addition to its name and data: header, channel name and padding.
 const EVENT_OVERHEAD_BYTES: usize = 512;
 
-/// Where a value came from. The order is the precedence: the last wins.
+/// Source of a value, in increasing precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
-    /// Built in.
+    /// Built-in default.
     Default,
     /// `fermata.<name>` in `php.ini` or `php -d`.
     Ini,
-    /// An argument of `Server`, `Limits`, `History` or `Log`.
+    /// Argument of `Server`, `Limits`, `History` or `Log`.
     Code,
-    /// A program that has settings of its own, such as the edge.
+    /// Program with its own settings table, such as the edge.
     Program,
     /// `FERMATA_<NAME>`.
     Environment,
 }
 
-/// Checks a value that a program takes by an option of its own, and hands on as a setting.
+/// Checks the value of a command-line option that is passed on as a setting.
 ///
 /// # Errors
-/// As [`Builder::set`], naming the option.
+/// See [`Builder::set`]; the message contains the option instead of the setting.
 pub fn check_option(option: &str, setting: &str, value: &str) -> Result<(), SettingError> {
     let mut checked = Builder::new().set(setting, value, Source::Environment);
     if let Err(SettingError::Invalid { place, .. }) = &mut checked {
@@ -56,17 +56,17 @@ pub fn check_option(option: &str, setting: &str, value: &str) -> Result<(), Sett
     checked
 }
 
-/// Why a text is no value of the setting `name`, for a program that has a setting of its own in its place. `None`: it is one, or
-/// there is no such setting.
+/// Returns the reason why a value is invalid for the setting `name`, or `None` if it is valid or the setting does not exist.
+/// Serves programs that have their own setting instead of `name`.
 pub fn problem(name: &str, value: &str) -> Option<ValueError> {
     let (_, setting) = declared().find(name)?;
     Settings::default().assign(setting, &[value]).err()
 }
 
-/// Checks the addresses of a setting that a program has in the place of `listen`, of which `url` makes those of `listen`.
+/// Checks the addresses of a setting that replaces `listen` in a program. `url` converts an address to the format of `listen`.
 ///
 /// # Errors
-/// What is wrong with one of them, in the words of `setting`; `fix` is what to give.
+/// Fails for the first invalid address; the message contains `setting` and `fix`.
 pub fn check_addresses(
     setting: &str,
     addresses: &[String],
@@ -86,7 +86,7 @@ pub fn check_addresses(
     Ok(())
 }
 
-/// Collects values from all sources, in any order, and gives the [`Settings`].
+/// Collects values from all sources, in any order, and builds the [`Settings`].
 ///
 /// ```
 /// use fermata_config::{Builder, Source};
@@ -100,13 +100,13 @@ pub fn check_addresses(
 #[derive(Debug, Clone)]
 pub struct Builder {
     settings: Settings,
-    /// The source of each setting's present value, in the order of the table.
+    /// Source of each setting's current value, in the order of the table.
     sources: Vec<Source>,
-    /// The port from `PORT`, which replaces the one in `listen` unless `FERMATA_LISTEN` is given.
+    /// Port from `PORT`; replaces the port in `listen` unless `FERMATA_LISTEN` is set.
     port: Option<u16>,
-    /// What is probably not meant.
+    /// Warnings about probable mistakes.
     warnings: Vec<String>,
-    /// For which the settings are.
+    /// Program that reads the settings.
     program: Program,
 }
 
@@ -117,7 +117,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// A builder in which every setting has its default.
+    /// Creates a builder with the default of every setting.
     pub fn new() -> Self {
         Self {
             settings: Settings::default(),
@@ -128,17 +128,17 @@ impl Builder {
         }
     }
 
-    /// Says for which program the settings are; a server in PHP unless it is said. The edge reads the variables that begin with
+    /// Sets the program that reads the settings; the default is a server in PHP. The edge reads variables with the prefix
     /// [`crate::EDGE_PREFIX`] itself.
     pub fn set_program(&mut self, program: Program) {
         self.program = program;
     }
 
-    /// Gives a setting a value, unless it already has one from a source with precedence.
+    /// Sets a value unless the setting already has one from a source with higher precedence.
     ///
     /// # Errors
-    /// `Unknown` when there is no such setting, `Invalid` when the text is no value of it; also
-    /// when another source would have won, because a wrong value is wrong wherever it stands.
+    /// `Unknown` if the setting does not exist, `Invalid` if the value is invalid. An invalid value is
+    /// rejected even if a source with higher precedence overrides it.
     pub fn set(&mut self, name: &str, value: &str, source: Source) -> Result<(), SettingError> {
         let Some((index, setting)) = declared().find(name) else {
             return Err(unknown(name, source));
@@ -162,11 +162,11 @@ impl Builder {
         Ok(())
     }
 
-    /// Reads `FERMATA_<NAME>`, `PORT`, `GRIP_URL` and those of OpenTelemetry from these variables; others are ignored.
+    /// Reads `FERMATA_<NAME>`, `PORT`, `GRIP_URL` and the OpenTelemetry variables; ignores all others.
     ///
     /// # Errors
-    /// As [`Builder::set`]. An unknown `FERMATA_…` variable is an error only when it looks like a
-    /// mistyped setting, and otherwise a warning.
+    /// See [`Builder::set`]. An unknown `FERMATA_…` variable is an error only if it resembles a
+    /// setting; otherwise it adds a warning.
     pub fn environment(
         &mut self,
         variables: impl IntoIterator<Item = (String, String)>,
@@ -215,7 +215,7 @@ impl Builder {
         let names = table().iter().map(|setting| setting.environment_name());
         let names: Vec<String> = names.collect();
         self.warnings.extend(strangers.sentences(&names));
-        // These are everybody's, so whatever is meant for this server alone comes before them.
+        // Many programs share these variables, so settings of this server override them.
         self.set_otel(&otel);
         match grip {
             Some(value) if !self.has("grip_url") => self.set_grip(&value),
@@ -223,12 +223,13 @@ impl Builder {
         }
     }
 
-    /// What is probably not meant, one sentence each.
+    /// Removes and returns the warnings about probable mistakes, one sentence each.
     pub fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
     }
 
-    /// Libraries publish to more than to control ports, and the variable is theirs.
+    /// Sets `grip_url` from `GRIP_URL`. Other libraries share this variable, so addresses that are not HTTP control ports are
+    /// skipped with a warning.
     fn set_grip(&mut self, value: &str) -> Result<(), SettingError> {
         let (others, ports): (Vec<&str>, Vec<&str>) =
             value.split_whitespace().partition(|address| {
@@ -251,7 +252,7 @@ impl Builder {
         }
     }
 
-    /// Programs of all languages read these variables: one that this server cannot use ends nothing, it is told of.
+    /// Applies the OpenTelemetry variables. Other programs share them, so an invalid value causes a warning instead of an error.
     fn set_otel(&mut self, otel: &Otel) {
         let (settings, notice) = otel.settings();
         self.warnings.extend(notice);
@@ -266,17 +267,17 @@ impl Builder {
         }
     }
 
-    /// Whether a value was given.
+    /// Returns true if a source other than the default set the value.
     fn has(&self, name: &str) -> bool {
         declared()
             .find(name)
             .is_some_and(|(index, _)| self.sources[index] > Source::Default)
     }
 
-    /// Checks the settings against each other and hands them over.
+    /// Checks the settings against each other and returns them.
     ///
     /// # Errors
-    /// `Conflict` when two settings exclude each other.
+    /// `Conflict` if two settings contradict each other.
     pub fn build(mut self) -> Result<Settings, SettingError> {
         let listen_source = declared()
             .find("listen")
@@ -299,7 +300,7 @@ impl Builder {
     }
 }
 
-/// How the user knows this setting in the place where the value was given.
+/// Returns the name of the setting as spelled in the source of the value.
 fn place(setting: &Setting, source: Source) -> String {
     match (source, setting.alias) {
         (Source::Environment, _) => format!("environment variable {}", setting.environment_name()),
@@ -311,33 +312,28 @@ fn place(setting: &Setting, source: Source) -> String {
     }
 }
 
-/// What no single setting can show to be wrong.
+/// Checks the constraints that involve more than one setting.
 fn check(settings: &Settings) -> Result<(), SettingError> {
     let event = settings.event_bytes_max;
     let ring = settings.history_bytes_max;
     let event_in_ring_max = (ring / EVENTS_IN_RING_MIN).saturating_sub(EVENT_OVERHEAD_BYTES);
     let target = settings.target_bytes_max;
     let header = settings.header_bytes_max;
-    fits(
+    fit_all(
         "target_bytes_max",
         target,
-        "header_bytes_max",
-        header,
-        header,
+        &[("header_bytes_max", header, header)],
     )?;
-    fits(
+    let (log, queue) = (settings.channel_log_bytes_max, settings.queue_bytes_max);
+    fit_all(
         "event_bytes_max",
         event,
-        "history_bytes_max",
-        ring,
-        event_in_ring_max,
+        &[
+            ("history_bytes_max", ring, event_in_ring_max),
+            ("channel_log_bytes_max", log, log),
+            ("queue_bytes_max", queue, queue),
+        ],
     )?;
-    for (other, bound) in [
-        ("channel_log_bytes_max", settings.channel_log_bytes_max),
-        ("queue_bytes_max", settings.queue_bytes_max),
-    ] {
-        fits("event_bytes_max", event, other, bound, bound)?;
-    }
     if settings.test_clock == "on" && settings.workers != 1 {
         return Err(SettingError::Conflict {
             name: "test_clock",
@@ -350,7 +346,7 @@ fn check(settings: &Settings) -> Result<(), SettingError> {
     check_tls(settings)
 }
 
-/// No message repeats `cluster` or a password.
+/// Checks `cluster` and related settings. Messages contain neither its value nor a password.
 fn check_cluster(settings: &Settings) -> Result<(), SettingError> {
     let Some(cluster) = &settings.cluster else {
         return Ok(());
@@ -451,22 +447,25 @@ fn check_tls(settings: &Settings) -> Result<(), SettingError> {
     Ok(())
 }
 
-/// Refuses a value over what another setting's value leaves room for.
-fn fits(
+/// Rejects a value that exceeds the maximum that other settings imply. `others` holds name, value and implied maximum of each.
+fn fit_all(
     name: &'static str,
     value: usize,
-    other: &str,
-    other_value: usize,
-    max: usize,
+    others: &[(&str, usize, usize)],
 ) -> Result<(), SettingError> {
-    if value <= max {
+    let small: Vec<_> = others.iter().filter(|(_, _, max)| value > *max).collect();
+    let Some(max) = small.iter().map(|(_, _, max)| max).min() else {
         return Ok(());
-    }
+    };
+    let causes = small
+        .iter()
+        .map(|(other, is, _)| format!("{other} is only {is}"));
+    let names: Vec<&str> = small.iter().map(|(other, ..)| *other).collect();
     Err(SettingError::Conflict {
         name,
         value: value.to_string(),
-        cause: format!("{other} is only {other_value}"),
-        fix: format!("lower {name} to {max} or raise {other}"),
+        cause: causes.collect::<Vec<_>>().join(", "),
+        fix: format!("lower {name} to {max} or raise {}", names.join(" and ")),
     })
 }
 
@@ -482,6 +481,7 @@ fn unknown(name: &str, source: Source) -> SettingError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::Kind;
 
     fn environment(pairs: &[(&str, &str)]) -> Result<Settings, SettingError> {
         let mut builder = Builder::new();
@@ -531,6 +531,22 @@ mod tests {
     }
 
     #[test]
+    fn bounds_are_refused_all_at_once() {
+        let error = environment(&[("FERMATA_EVENT_BYTES_MAX", "16m")]).unwrap_err();
+        let text = error.to_string();
+        let others = [
+            "history_bytes_max",
+            "channel_log_bytes_max",
+            "queue_bytes_max",
+        ];
+        assert!(others.iter().all(|it| text.contains(it)), "{text}");
+        assert!(
+            text.ends_with("raise history_bytes_max and channel_log_bytes_max and queue_bytes_max"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn errors_name_setting_value_cause_and_fix() {
         for (pair, sentence) in [
             (
@@ -554,13 +570,32 @@ mod tests {
             ),
             (
                 ("FERMATA_EVENT_BYTES_MAX", "2m"),
-                "event_bytes_max is 2097152, but channel_log_bytes_max is only 262144; \
-                 lower event_bytes_max to 262144 or raise channel_log_bytes_max",
+                "event_bytes_max is 2097152, but channel_log_bytes_max is only 262144, queue_bytes_max is only 1048576; \
+                 lower event_bytes_max to 262144 or raise channel_log_bytes_max and queue_bytes_max",
             ),
         ] {
             let error = environment(&[pair]).expect_err(sentence);
             assert_eq!(error.to_string(), sentence);
         }
+    }
+
+    #[test]
+    fn suggested_sizes_and_times_are_accepted() {
+        let mut suggestions = 0;
+        for setting in crate::table() {
+            let numeric = matches!(setting.kind, Kind::Bytes { .. } | Kind::Milliseconds { .. });
+            let fix = setting.kind.fix();
+            let Some((_, examples)) = fix.split_once(", such as ").filter(|_| numeric) else {
+                continue;
+            };
+            let words = examples.split([',', ' ']);
+            for example in words.filter(|it| it.starts_with(|c: char| c.is_ascii_digit())) {
+                suggestions += 1;
+                let set = Builder::new().set(setting.name, example, Source::Code);
+                assert!(set.is_ok(), "{} = {example}: {set:?}", setting.name);
+            }
+        }
+        assert!(suggestions > 50, "{suggestions}");
     }
 
     #[test]

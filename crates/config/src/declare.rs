@@ -1,6 +1,6 @@
-//! What tables of settings have in common: rows, how a name is found in them, and what is said of one that is not there.
+//! Tables of settings: rows, lookup by name, and errors for unknown names.
 //!
-//! The server, the edge and the hub have a table each, declared by [`declare!`](crate::declare).
+//! The server, the edge and the hub each declare one table with [`declare!`](crate::declare).
 
 use crate::error::{SettingError, quoted};
 use crate::nearest::nearest;
@@ -8,47 +8,47 @@ use crate::program::is_of_php;
 use crate::value::Kind;
 use crate::value_error::ValueError;
 
-/// One row of a table. `A` is what else the program's users may know the setting by.
+/// One row of a table. `A` is the type of the setting's alternative name.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting<A = Option<&'static str>> {
-    /// Name in snake case, with unit and bound last: `idle_timeout_ms`.
+    /// Name in snake case; unit and bound are suffixes: `idle_timeout_ms`.
     pub name: &'static str,
-    /// The built-in value as text.
+    /// Built-in value as text.
     pub default: &'static str,
     /// Type and range.
     pub kind: Kind,
-    /// Of the server's: the argument of the PHP surface that sets it, if there is one: `Limits headerBytes`.
+    /// For the server: the argument of the PHP API that sets the value, such as `Limits headerBytes`, if one exists.
     pub alias: A,
-    /// What it does, one sentence per line.
+    /// Description, one sentence per line.
     pub doc: &'static str,
 }
 
-/// The settings of a program.
+/// All settings of one program.
 #[derive(Debug)]
 pub struct Table<A: 'static> {
-    /// In the order that documentation shows them.
+    /// Rows in the order of the documentation.
     pub rows: &'static [Setting<A>],
-    /// What their environment variables begin with.
+    /// Prefix of the environment variables.
     pub prefix: &'static str,
-    /// The page that lists them.
+    /// Documentation page that lists the settings.
     pub page: &'static str,
 }
 
-/// Where a value is given, for a program whose settings are options, variables and keys of a file.
+/// Source of a value in a program that reads options, environment variables and a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place<'a> {
-    /// A file, with the line where it is known.
+    /// File, with the line number if available.
     File(&'a str),
-    /// The environment.
+    /// Environment variable with the program's prefix.
     Environment,
-    /// A variable of the environment that another program has named.
+    /// Environment variable with a name that another program defined.
     Variable(&'a str),
-    /// The command line.
+    /// Command line.
     Option,
 }
 
 impl<A> Table<A> {
-    /// The row of this name and its place in the table.
+    /// Returns index and row of the setting.
     pub fn find(&self, name: &str) -> Option<(usize, &'static Setting<A>)> {
         self.rows
             .iter()
@@ -56,30 +56,30 @@ impl<A> Table<A> {
             .find(|(_, setting)| setting.name == name)
     }
 
-    /// The setting that the name becomes by the fewest changes, and by how many.
+    /// Returns the setting with the smallest edit distance from `name`, and that distance.
     pub(crate) fn nearest(&self, name: &str) -> Option<(&'static str, usize)> {
         nearest(name, self.rows.iter().map(|setting| setting.name))
     }
 
-    /// The environment variable of a setting.
+    /// Returns the environment variable of a setting.
     pub fn variable(&self, name: &str) -> String {
         format!("{}{}", self.prefix, name.to_ascii_uppercase())
     }
 
-    /// The name that a setting of this environment variable has, whether there is one or not. `None`: it begins otherwise.
+    /// Converts an environment variable to a setting name. The setting may not exist. Returns `None` without the prefix.
     pub fn name_of(&self, variable: &str) -> Option<String> {
         let name = variable.strip_prefix(self.prefix)?;
         Some(name.to_ascii_lowercase())
     }
 
-    /// There is no setting of this name; `written` is how the user knows one in the place where it was given.
+    /// Builds the error for an unknown name. `written` converts a setting name to the spelling of the source.
     pub(crate) fn unknown(
         &self,
         place: String,
         name: &str,
         written: impl Fn(&str) -> String,
     ) -> SettingError {
-        // A name that shares less than half its letters with the nearest one was not mistyped.
+        // If more than half of the letters differ, the name was not mistyped.
         let suggestion = self
             .nearest(name)
             .filter(|(setting, distance)| distance * 2 <= setting.len())
@@ -91,10 +91,10 @@ impl<A> Table<A> {
         }
     }
 
-    /// Gives a setting its values: any number of a list, one of everything else. `assign` reads and stores them.
+    /// Sets the values of a setting: any number for a list, otherwise exactly one. `assign` parses and stores them.
     ///
     /// # Errors
-    /// There is no such setting, or the values have no meaning.
+    /// Fails if the setting does not exist or a value is invalid.
     pub fn set(
         &self,
         place: Place<'_>,
@@ -130,9 +130,9 @@ impl<A> Table<A> {
     }
 }
 
-/// Declares the settings of a program once: the typed `Settings` and the static `TABLE` of what they are.
+/// Declares the settings of a program: the typed `Settings` and the static `TABLE` that describes them.
 ///
-/// A row is `name: type = default, kind, alias, doc;`, the default as the text that a user would give.
+/// A row is `name: type = default, kind, alias, doc;`. The default is text, as a user would write it.
 #[macro_export]
 macro_rules! declare {
     (
@@ -141,13 +141,13 @@ macro_rules! declare {
         alias $alias:ty;
         $($name:ident: $type:ty = $default:literal, $kind:expr, $also:expr, $doc:literal;)+
     ) => {
-        /// The value of every setting, checked. Sizes are bytes, durations milliseconds.
+        /// Checked value of every setting. Sizes are in bytes, durations in milliseconds.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct Settings {
             $(#[doc = $doc] pub $name: $type,)+
         }
 
-        /// What there is to set.
+        /// Descriptions of all settings.
         static TABLE: $crate::Table<$alias> = $crate::Table {
             rows: &[$($crate::Setting {
                 name: stringify!($name),
@@ -170,7 +170,7 @@ macro_rules! declare {
         }
 
         impl Settings {
-            /// Reads, checks and stores the values of a row; the error is the cause, after "that is …".
+            /// Parses, checks and stores the values of a row. The error text completes "that is …".
             pub(crate) fn assign(
                 &mut self,
                 setting: &$crate::Setting<$alias>,
@@ -183,7 +183,7 @@ macro_rules! declare {
                 Ok(())
             }
 
-            /// The value of a row as text that would be read as the same.
+            /// Formats the value of a row as text from which it can be parsed again.
             pub(crate) fn text(&self, name: &str) -> String {
                 match name {
                     $(stringify!($name) => $crate::Value::text(&self.$name),)+

@@ -1,54 +1,54 @@
-//! What is wrong with a setting, in a sentence that says how to mend it.
+//! Errors of settings; each message includes the fix.
 
 use crate::value::Kind;
 use crate::value_error::ValueError;
 
-/// Longest part of a refused value that an error repeats.
+/// Maximum number of characters of a rejected value in an error message.
 const SHOWN_CHARS_MAX: usize = 80;
 
-/// A setting could not be accepted. Every message names the setting, the value, the cause and the fix.
+/// Reason why a setting was rejected. Every message contains the setting, the value, the cause and the fix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
-    /// There is no setting of that name.
+    /// The setting does not exist.
     #[error("{place} is not a setting{}", suggestion_text(.suggestion, .page))]
     Unknown {
-        /// The name as the user wrote it, with the place.
+        /// Source and name as the user wrote them.
         place: String,
-        /// The setting with the most similar name, written for the same place.
+        /// Most similar setting, spelled for the same source; `None` if no name is similar enough.
         suggestion: Option<String>,
-        /// The page that lists all settings.
+        /// Documentation page that lists all settings.
         page: &'static str,
     },
-    /// Another program's: a server in PHP.
+    /// The setting applies only to servers in PHP, not to this program.
     #[error("{place} is a setting of servers in PHP alone; {page} lists those of this program")]
     OfPhp {
-        /// The name as the user wrote it, with the place.
+        /// Source and name as the user wrote them.
         place: String,
-        /// The page that lists the settings of this program.
+        /// Documentation page that lists this program's settings.
         page: &'static str,
     },
-    /// The text is no value of this setting.
+    /// The value is invalid for this setting.
     #[error("{place} is {value}: that is {cause}; give {fix}")]
     Invalid {
-        /// Where the value stands, naming the setting.
+        /// Source of the value and name of the setting.
         place: String,
-        /// The value, quoted and shortened.
+        /// Value, quoted and truncated.
         value: String,
-        /// What is wrong with it.
+        /// Reason why the value is invalid.
         cause: ValueError,
-        /// What would be accepted.
+        /// Description of the accepted values.
         fix: String,
     },
-    /// Two settings exclude each other.
+    /// Two settings contradict each other.
     #[error("{name} is {value}, but {cause}; {fix}")]
     Conflict {
-        /// The setting that is too large for the other.
+        /// Setting whose value is too large for the other setting.
         name: &'static str,
-        /// Its value.
+        /// Value of `name`.
         value: String,
-        /// The other setting and its value, as a clause.
+        /// Other setting and its value, as a clause.
         cause: String,
-        /// What to change, as a clause.
+        /// Required change, as a clause.
         fix: String,
     },
 }
@@ -76,7 +76,7 @@ fn suggestion_text(suggestion: &Option<String>, page: &str) -> String {
     }
 }
 
-/// The value in quotes, with control characters escaped, cut where it gets long.
+/// Returns the value in quotes with control characters escaped, truncated to [`SHOWN_CHARS_MAX`] characters.
 pub(crate) fn quoted(value: &str) -> String {
     match value.char_indices().nth(SHOWN_CHARS_MAX) {
         Some((end, _)) => format!("{:?}…", &value[..end]),

@@ -1,19 +1,16 @@
-//! Every setting of Fermata, declared once.
+//! Declares, merges and checks all settings of the server.
 //!
-//! [`table()`] is the one declaration: name, type, default, range, unit and documentation of each
+//! [`table()`] is the single declaration: name, type, default, range, unit and documentation of each
 //! setting. The typed [`Settings`], the INI entries of the extension, `php --ri fermata` and
-//! `docs/reference/settings.md` all come from it, so none of them can disagree with the others.
+//! `docs/reference/settings.md` are all derived from this table, so they cannot disagree.
 //!
-//! A value may be given in four places. [`Builder`] merges them; the later one in this list wins:
-//! the built-in default, `php.ini`, the program's code, the environment.
+//! A setting has four sources. [`Builder`] merges them; a later source in this list overrides earlier ones:
+//! the built-in default, `php.ini`, the PHP script, the environment.
 //!
-//! The price of one table: a value arrives as text even from code. Settings are read once at start,
-//! so that costs nothing that matters, and every source gets the same checks and the same errors.
+//! # Design decisions
 //!
-//! # Decisions and their price
-//!
-//! **Settings as text from one table.** One check, one error text, one documentation for INI, code and environment. Price:
-//! numbers from PHP code take a detour through text, once at start.
+//! **Every value is parsed from text.** INI, code and environment share one set of checks, error messages and documentation.
+//! The cost: numbers from PHP code are converted to text and back, once at startup.
 
 #![forbid(unsafe_code)]
 

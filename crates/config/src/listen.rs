@@ -1,68 +1,68 @@
-//! The two kinds of address a server is given: where it listens and where its control socket is.
+//! Parses the addresses of listening sockets and of the control socket.
 
 use std::fmt;
 
 use crate::value_error::AddressError;
 
-/// Longest path of a Unix socket: `sun_path` has 108 bytes with the final NUL (unix(7)).
+/// Maximum path length of a Unix socket: `sun_path` has 108 bytes including the final NUL (unix(7)).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// What stands behind a `?` where connections begin with a header of the PROXY protocol.
+/// Parameter after `?` for addresses whose connections start with a PROXY protocol header.
 const PREFACE: &str = "proxy_protocol=on";
 
-/// Addresses that one server may listen at.
+/// Maximum number of listening addresses of a server.
 pub const LISTENERS_MAX: usize = 16;
 
-/// What is spoken at an address.
+/// Protocol of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// HTTP and WebSocket in the clear.
+    /// HTTP and WebSocket without TLS.
     Http,
-    /// The same inside TLS.
+    /// HTTP and WebSocket over TLS.
     Https,
 }
 
-/// How clients reach an address.
+/// Kind of socket behind an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// TCP over IPv4 or IPv6.
     Tcp,
-    /// A Unix socket; `host` is its path.
+    /// Unix socket; `host` is its path.
     Unix,
-    /// Sockets that systemd has opened; `host` is their name, empty for all.
+    /// Sockets opened by systemd; `host` is their name, empty for all.
     Systemd,
 }
 
-/// Where a server listens: the parts of `http://HOST:PORT`, `unix:/PATH` or `systemd:NAME`.
+/// Parsed listening address: `http://HOST:PORT`, `unix:/PATH` or `systemd:NAME`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
-    /// What is spoken there.
+    /// Protocol.
     pub scheme: Scheme,
-    /// How clients reach it.
+    /// Kind of socket.
     pub transport: Transport,
-    /// An IPv4 address, an IPv6 address without brackets, or a name to resolve.
+    /// IPv4 address, IPv6 address without brackets, or host name to resolve.
     pub host: String,
-    /// The TCP port; 0 lets the kernel choose a free one.
+    /// TCP port; with 0 the kernel chooses a free one.
     pub port: u16,
-    /// Who may connect to a Unix socket.
+    /// Owner and permissions of a Unix socket.
     pub access: Access,
-    /// Whether each connection begins with a header of the PROXY protocol.
+    /// True if each connection starts with a PROXY protocol header.
     pub has_preface: bool,
 }
 
-/// Owner and permissions of a Unix socket, where they are given.
+/// Owner and permissions of a Unix socket; `None` keeps the default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Access {
     /// Permissions.
     pub mode: Option<u32>,
-    /// Name or number of its owner.
+    /// Name or number of the owner.
     pub user: Option<String>,
-    /// Name or number of its group.
+    /// Name or number of the group.
     pub group: Option<String>,
 }
 
 impl Access {
-    /// Reads `mode=660&user=NAME&group=NAME`, or some of it.
+    /// Parses `mode=660&user=NAME&group=NAME`; every part is optional.
     fn parse(text: &str) -> Result<Self, AddressError> {
         let mut access = Self::default();
         for part in text.split('&').filter(|_| !text.is_empty()) {
@@ -81,10 +81,10 @@ impl Access {
 }
 
 impl Listen {
-    /// Reads one or more addresses with commas between them.
+    /// Parses comma-separated addresses, at least one.
     ///
     /// # Errors
-    /// The cause; its text is a clause after "it is …".
+    /// The error text completes "that is …".
     pub(crate) fn parse_list(text: &str) -> Result<Vec<Self>, AddressError> {
         let all = text
             .split(',')
@@ -107,10 +107,10 @@ impl Listen {
         Ok(all)
     }
 
-    /// Reads `http://HOST:PORT` and nothing else.
+    /// Parses `http://HOST:PORT` and rejects every other form.
     ///
     /// # Errors
-    /// The cause; its text is a clause after "it is …".
+    /// The error text completes "that is …".
     pub(crate) fn parse_plain(text: &str) -> Result<Self, AddressError> {
         match Self::parse(text)? {
             listen
@@ -124,12 +124,12 @@ impl Listen {
         }
     }
 
-    /// Reads `http://HOST:PORT`, `https://HOST:PORT`, `unix:/PATH`, `systemd:NAME` or
-    /// `https+systemd:NAME`; an IPv6 address stands in brackets, a final
-    /// `/` is ignored. `?proxy_protocol=on` may stand behind each of them.
+    /// Parses `http://HOST:PORT`, `https://HOST:PORT`, `unix:/PATH`, `systemd:NAME` or `https+systemd:NAME`.
+    ///
+    /// An IPv6 address requires brackets. A final `/` is ignored. Each form may end with `?proxy_protocol=on`.
     ///
     /// # Errors
-    /// The cause; its text is a clause after "it is …".
+    /// The error text completes "that is …".
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         if text.is_empty() {
             return Err(AddressError::Empty);
@@ -156,7 +156,7 @@ impl Listen {
     }
 
     fn parse_unix(path: &str) -> Result<Self, AddressError> {
-        // A path that has a question mark itself ends with another one.
+        // The last `?` separates the parameters; a path that contains `?` must end with another `?`.
         let (path, access) = match path.rsplit_once('?') {
             Some((path, access)) => (path, Access::parse(access)?),
             None => (path, Access::default()),
@@ -168,7 +168,7 @@ impl Listen {
         })
     }
 
-    /// `None`: it is something else.
+    /// Parses `systemd:NAME` or `https+systemd:NAME`; returns `None` for any other form.
     fn parse_systemd(text: &str) -> Option<Self> {
         let (scheme, passed) = match text.strip_prefix("https+") {
             Some(rest) => (Scheme::Https, rest),
@@ -272,7 +272,7 @@ impl fmt::Display for Scheme {
     }
 }
 
-/// Reads a TCP port; the error is the cause, as a clause after "it is …".
+/// Parses a TCP port. The error text completes "that is …".
 pub(crate) fn parse_port(text: &str) -> Result<u16, AddressError> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse::<u16>() {
@@ -281,7 +281,7 @@ pub(crate) fn parse_port(text: &str) -> Result<u16, AddressError> {
     }
 }
 
-/// Checks `unix:/path`; the error is the cause, as a clause after "it is …".
+/// Checks `unix:/path`. The error text completes "that is …".
 pub(crate) fn parse_control(text: &str) -> Result<(), AddressError> {
     let Some(path) = text.strip_prefix("unix:") else {
         return Err(AddressError::NotUnix);

@@ -1,9 +1,9 @@
-//! What was probably meant by a name that does not exist.
+//! Suggests the most similar existing name for an unknown one.
 
-/// Longer than any name that is mistyped; keeps the distance cheap for a hostile variable.
+/// Maximum length of compared names; bounds the cost of the edit distance for untrusted input.
 const NAME_BYTES_MAX: usize = 64;
 
-/// The candidate that the name becomes by the fewest insertions, deletions and replacements, and how many.
+/// Returns the candidate with the smallest Levenshtein distance from `name`, and that distance.
 pub fn nearest<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,

@@ -1,11 +1,11 @@
-//! Networks as settings name them: addresses, ranges of them, and `unix`.
+//! Lists of networks in settings: addresses, CIDR ranges, and `unix`.
 
 use std::net::IpAddr;
 use std::str::FromStr as _;
 
 use crate::value_error::NetworkError;
 
-/// A list of networks.
+/// List of networks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Networks {
     ranges: Vec<Range>,
@@ -19,7 +19,7 @@ struct Range {
 }
 
 impl Networks {
-    /// Reads `127.0.0.1, 10.0.0.0/8, fd00::/8, unix`; the error is the cause, as a clause after "it is …".
+    /// Parses `127.0.0.1, 10.0.0.0/8, fd00::/8, unix`. The error text completes "that is …".
     pub(crate) fn parse(text: &str) -> Result<Networks, NetworkError> {
         let mut networks = Networks::default();
         if text.trim().is_empty() {
@@ -38,12 +38,12 @@ impl Networks {
         Ok(networks)
     }
 
-    /// Whether there are none.
+    /// Returns true if the list is empty.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty() && !self.has_unix
     }
 
-    /// Whether an address is in one of them; `None` stands for a peer on a Unix socket.
+    /// Returns true if a network contains the address; `None` is a peer on a Unix socket.
     pub fn contains(&self, address: Option<IpAddr>) -> bool {
         match address {
             None => self.has_unix,
@@ -54,7 +54,7 @@ impl Networks {
         }
     }
 
-    /// Text that `parse` would take.
+    /// Formats the list as text that `parse` accepts.
     pub(crate) fn text(&self) -> String {
         let ranges = self.ranges.iter();
         let mut parts: Vec<String> = ranges
@@ -108,7 +108,7 @@ fn bits(address: IpAddr) -> u128 {
     }
 }
 
-/// The first `prefix_bits` of `bits_max` bits.
+/// Returns a mask of the first `prefix_bits` of `bits_max` bits.
 fn mask(prefix_bits: u8, bits_max: u8) -> u128 {
     let all = u128::MAX >> (128 - bits_max);
     all & !all.checked_shr(u32::from(prefix_bits)).unwrap_or(0)

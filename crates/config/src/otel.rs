@@ -1,18 +1,18 @@
-//! The environment variables by which programs of all languages are told where their spans go (OpenTelemetry, Environment
-//! Variable Specification).
+//! Environment variables that configure the export of spans in programs of any language (OpenTelemetry, Environment Variable
+//! Specification).
 
 use std::collections::HashMap;
 
-/// What their names begin with.
+/// Prefix of the variables.
 pub(crate) const PREFIX: &str = "OTEL_";
 
-/// Where the traces of an endpoint for all kinds of data go.
+/// Path for traces, relative to an endpoint for all signals.
 const TRACES_PATH: &str = "v1/traces";
 
-/// How spans can be sent.
+/// Supported protocols.
 const PROTOCOLS: [&str; 2] = ["http/protobuf", "http/json"];
 
-/// Those that were given, by name. An empty one counts as not given, as the specification has it.
+/// Variables that are set, by name. An empty value counts as unset, as the specification requires.
 #[derive(Debug, Default)]
 pub(crate) struct Otel(HashMap<String, String>);
 
@@ -31,7 +31,7 @@ impl Otel {
         self.0.get(name).map(String::as_str)
     }
 
-    /// What they say of settings, and what is probably not meant.
+    /// Returns the settings that the variables imply, and a warning about probable mistakes.
     pub fn settings(&self) -> (Vec<Given>, Option<String>) {
         let mut given = Vec::new();
         let is_off = self
@@ -40,7 +40,7 @@ impl Otel {
         if is_off {
             return (given, None);
         }
-        // The more special one of two comes first.
+        // The variable for traces precedes the variable for all signals.
         for (setting, variables) in [
             (
                 "otlp_headers",
@@ -112,7 +112,7 @@ impl Otel {
             .find_map(|variable| Some((*variable, self.get(variable)?)))
     }
 
-    /// Why nothing can be sent to the endpoint.
+    /// Returns the reason why spans cannot be sent to the endpoint.
     fn obstacle(&self) -> Option<String> {
         let (variable, protocol) = self.protocol()?;
         (!PROTOCOLS.contains(&protocol)).then(|| {

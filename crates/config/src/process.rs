@@ -1,4 +1,4 @@
-//! The environment of this process: what a server reads of it, and what a command says of the rest.
+//! Reads the environment of this process and finds variables that no program reads.
 
 use crate::error::SettingError;
 use crate::program::Program;
@@ -6,10 +6,10 @@ use crate::table::table;
 use crate::value_error::ValueError;
 use crate::variables::{ENVIRONMENT_PREFIX, Strangers, is_listed, is_ours};
 
-/// Reads the environment of this process. What begins with a name that is not UTF-8 is nobody's.
+/// Reads the environment of this process; skips variables whose names are not UTF-8.
 ///
 /// # Errors
-/// The value of a variable that begins as settings do is not UTF-8.
+/// Fails if a variable with the prefix of settings has a value that is not UTF-8.
 pub fn environment() -> Result<Vec<(String, String)>, SettingError> {
     let mut variables = Vec::new();
     for (name, value) in std::env::vars_os() {
@@ -32,7 +32,7 @@ pub fn environment() -> Result<Vec<(String, String)>, SettingError> {
     Ok(variables)
 }
 
-/// What in the environment of a command is nobody's, a sentence each.
+/// Returns one sentence for each variable that looks like a setting but is not one.
 pub fn unknown_variables<'a>(
     variables: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> Vec<String> {
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// Where a file may say that it reads a variable, and how it looks there.
+    /// Text that precedes a variable's name in source that reads it.
     const READS: [&str; 9] = [
         "getenv(\"",
         "getenv('",
@@ -183,7 +183,7 @@ mod tests {
                     let name = &text[at + read.len()..];
                     let end = name.find(|it: char| !it.is_ascii_alphanumeric() && it != '_');
                     let name = &name[..end.unwrap_or(name.len())];
-                    // `"FERMATA_"` alone, to which a name is appended.
+                    // The prefix itself, to which code appends a name, is not a variable.
                     let is_known = name == ENVIRONMENT_PREFIX
                         || name.starts_with(EDGE_PREFIX)
                         || is_listed(name)

@@ -1,8 +1,8 @@
-//! Which program reads which of the server's settings.
+//! Mapping from programs to the server settings they read.
 
-/// Settings that servers in PHP alone read: what bounds handlers, fibers and their work, forms
-/// that are read for them, and where they publish to.
-pub(crate) const OF_PHP: [&str; 16] = [
+/// Settings that only servers in PHP read: limits of handlers, fibers and parsed forms, and the
+/// edges to publish to.
+pub(crate) const OF_PHP: [&str; 21] = [
     "grip_url",
     "grip_link_timeout_ms",
     "grip_publish_timeout_ms",
@@ -12,8 +12,13 @@ pub(crate) const OF_PHP: [&str; 16] = [
     "fibers_idle_max",
     "fiber_stack_bytes",
     "abandoned_query_ms_max",
+    "abandoned_wait_ms_max",
     "tasks_queue_max",
+    "callback_wait",
+    "callback_wait_ms_max",
+    "tasks_per_request_max",
     "shared_wait_timeout_ms",
+    "sapi_name",
     "file_read_bytes_max",
     "multipart_bytes_max",
     "upload_bytes_max",
@@ -21,25 +26,25 @@ pub(crate) const OF_PHP: [&str; 16] = [
     "form_fields_max",
 ];
 
-/// What reads the settings of the server.
+/// Program that reads the server's settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
-    /// A server in PHP, which has a meaning for each.
+    /// Server in PHP; reads every setting.
     Php,
-    /// `fermata edge`, which has a table of its own besides.
+    /// `fermata edge`; also has its own table.
     Edge,
     /// `fermata hub`.
     Hub,
 }
 
 impl Program {
-    /// Whether it does something with a setting.
+    /// Returns true if the program uses the setting.
     pub(crate) fn reads(self, name: &str) -> bool {
         self == Program::Php || !is_of_php(name)
     }
 }
 
-/// Whether only servers in PHP have a setting.
+/// Returns true if only servers in PHP read the setting.
 pub(crate) fn is_of_php(name: &str) -> bool {
     OF_PHP.contains(&name)
 }

@@ -1,24 +1,24 @@
-//! The headers by which proxies tell who a client is.
+//! Headers in which proxies pass the client's address, scheme and host.
 
 use crate::value_error::ProxyHeadersError;
 
-/// A header that a proxy may write.
+/// Header that a proxy may set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyHeader {
-    /// `Forwarded` (RFC 7239): address, scheme and host.
+    /// `Forwarded` (RFC 7239): client address, scheme and host.
     Forwarded,
-    /// `X-Forwarded-For`: the address.
+    /// `X-Forwarded-For`: client address.
     For,
-    /// `X-Forwarded-Proto`: the scheme.
+    /// `X-Forwarded-Proto`: scheme.
     Proto,
-    /// `X-Forwarded-Host`: the host.
+    /// `X-Forwarded-Host`: host.
     Host,
 }
 
 impl ProxyHeader {
     const ALL: [ProxyHeader; 4] = [Self::Forwarded, Self::For, Self::Proto, Self::Host];
 
-    /// In lower case.
+    /// Returns the header name in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Self::Forwarded => "forwarded",
@@ -29,14 +29,14 @@ impl ProxyHeader {
     }
 }
 
-/// Those that the proxies in front of a server write, at least one. What is not among them comes from clients.
+/// Headers that the proxies in front of a server set; at least one. Other proxy headers may come from clients and are not trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxyHeaders {
     written: Vec<ProxyHeader>,
 }
 
 impl ProxyHeaders {
-    /// Reads `x-forwarded-for, x-forwarded-proto`; the error is the cause, as a clause after "it is …".
+    /// Parses a list of header names, such as `x-forwarded-for, x-forwarded-proto`.
     pub(crate) fn parse(text: &str) -> Result<ProxyHeaders, ProxyHeadersError> {
         let mut written = Vec::new();
         for part in text.split(',').map(str::trim) {
@@ -52,17 +52,17 @@ impl ProxyHeaders {
         Ok(ProxyHeaders { written })
     }
 
-    /// Whether the proxies write this one.
+    /// Returns true if the proxies set this header.
     pub fn contains(&self, header: ProxyHeader) -> bool {
         self.written.contains(&header)
     }
 
-    /// Whether the proxies write any `X-Forwarded` header.
+    /// Returns true if the proxies set any `X-Forwarded` header.
     pub fn has_customary(&self) -> bool {
         self.written.iter().any(|it| *it != ProxyHeader::Forwarded)
     }
 
-    /// Text that `parse` would take.
+    /// Formats the list as text that `parse` accepts.
     pub(crate) fn text(&self) -> String {
         let names: Vec<&str> = self.written.iter().map(|it| it.name()).collect();
         names.join(",")

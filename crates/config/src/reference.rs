@@ -1,4 +1,4 @@
-//! Renders `docs/reference/settings.md` from the table.
+//! Generates `docs/reference/settings.md` from the table.
 
 use std::fmt::Write as _;
 
@@ -6,14 +6,16 @@ use crate::Kind;
 use crate::table::table;
 use crate::value::bytes_text;
 
-/// The whole page, in Markdown.
+/// Returns the complete page in Markdown.
 ///
-/// The committed file must equal it; `make generate` rewrites the file.
+/// The committed file must match; `make generate` updates the file.
 pub fn markdown() -> String {
     let mut page = String::from(HEAD);
     for setting in table() {
         // Writing to a String cannot fail.
-        let _ = writeln!(page, "\n### {}\n\n{}\n", setting.name, setting.doc);
+        if let Some((_, title)) = GROUPS.iter().find(|(first, _)| *first == setting.name) {
+            let _ = writeln!(page, "\n## {title}");
+        }
         let default = match (setting.default, setting.kind) {
             ("", _) => "empty".to_owned(),
             (text, Kind::Bytes { .. }) => match text.parse() {
@@ -28,56 +30,71 @@ pub fn markdown() -> String {
         };
         let code = match setting.alias {
             Some(code) => match code.split_once(' ') {
-                Some((class, argument)) => format!("`new {class}({argument}: …)`"),
-                None => format!("`{code}`"),
+                Some((class, argument)) => format!(", `new {class}({argument}: …)`"),
+                None => format!(", `{code}`"),
             },
-            None => "-".to_owned(),
+            None => String::new(),
         };
         let _ = writeln!(
             page,
-            "| type | default | range | PHP | INI | environment |\n\
-             |---|---|---|---|---|---|\n\
-             | {}{unit} | {default} | {} | {code} | `{}` | `{}` |",
+            "\n### {}\n\n{}\n\n`{}`{code}: {}{unit}, default {default}; {}",
+            setting.name,
+            setting.doc,
+            setting.environment_name(),
             setting.kind.type_name(),
             setting.kind.range(),
-            setting.ini_name(),
-            setting.environment_name(),
         );
     }
     page
 }
+
+/// First setting and title of each section, in the order of the table.
+const GROUPS: [(&str, &str); 14] = [
+    ("listen", "Addresses, TLS and HTTP/2"),
+    ("workers", "Processes"),
+    ("cluster", "Several machines"),
+    ("control", "Publishing, proxies and edges"),
+    ("io", "Event loop and logs"),
+    ("otlp_endpoint", "Traces"),
+    ("connections_max", "Requests and responses"),
+    ("compression", "Compression"),
+    ("keep_alive_ms", "Held clients and WebSockets"),
+    ("channels_per_hold_max", "Channels and history"),
+    ("fibers_max", "Handlers and tasks"),
+    ("file_io", "Files"),
+    ("members_max", "Presence"),
+    ("publish_wait_ms_max", "Supervision"),
+];
 
 const HEAD: &str = "\
 # Settings
 
 <!-- Generated from crates/config/src/table.rs by `make generate`; do not edit. -->
 
-Every limit, time-out and address of Fermata is a setting with a default.
+Every limit, time-out and address is a setting with a default. A later source in this list overrides the earlier ones:
 
-A value can be given in four places, and the later one in this list wins:
+1. the default,
+2. `php.ini` or `php -d`, as `fermata.NAME`,
+3. the script, as an argument of `Server`, `Tls`, `Limits`, `History`, `Log` or `AccessLog`,
+4. the environment, as `FERMATA_NAME`.
 
-1. the built-in default,
-2. `php.ini` or `php -d`, as `fermata.<name>`,
-3. the program, as an argument of `Server`, `Tls`, `Limits`, `History` or `Log`,
-4. the environment, as `FERMATA_<NAME>`.
-
-The environment variable `PORT` replaces the port of `listen`, unless `FERMATA_LISTEN` is given too.
-
-Sizes are bytes; the suffixes `k`, `m` and `g` multiply by 1024, 1024² and 1024³.
-Durations are milliseconds.
-
-A value that is out of range stops the server at start, with a sentence that names the setting and the range.
-So does a name that is almost one of a setting.
-Of other environment variables that begin with `FERMATA_` and that nothing reads the log says so; what Kubernetes tells of services is none of them.
-
+`PORT` in the environment replaces the port of `listen`, unless `FERMATA_LISTEN` is set.
+Sizes are bytes; the suffixes `k`, `m` and `g` multiply by 1024, 1024² and 1024³. Durations are milliseconds.
+A value out of range stops the server at the start, and so does a misspelled name. The log warns about other variables that begin with `FERMATA_`.
 `php --ri fermata` prints the values in force.
-
-## All settings
 ";
 
 #[cfg(test)]
 mod tests {
-    use super::markdown;
+    use super::{GROUPS, markdown};
+    use crate::table::table;
+
+    #[test]
+    fn every_section_begins_with_a_setting_of_the_table() {
+        let positions = GROUPS.map(|(first, _)| table().iter().position(|it| it.name == first));
+        assert!(positions.iter().all(Option::is_some));
+        assert!(positions.is_sorted());
+    }
 
     #[test]
     fn the_committed_page_is_the_rendered_one() {

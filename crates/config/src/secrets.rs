@@ -1,11 +1,11 @@
-//! Secrets in text that is printed: one function, through which every log line and every error of a setting goes.
+//! Masks secrets in printed text; every log line and every settings error passes through [`mask_secrets`].
 
 use std::borrow::Cow;
 
-/// What stands in the place of a secret.
+/// Replacement for a secret.
 const MASK: &str = "***";
 
-/// Names whose values are secrets, in lower case with `_` for `-`.
+/// Names whose values are secrets, in lower case with `_` instead of `-`.
 const NAMES: [&str; 14] = [
     "auth",
     "jwt",
@@ -23,7 +23,7 @@ const NAMES: [&str; 14] = [
     "credentials",
 ];
 
-/// So do names that end with one of these.
+/// Suffixes of names whose values are secrets.
 const ENDINGS: [&str; 6] = [
     "_key",
     "_pass",
@@ -43,16 +43,16 @@ const HEADERS: [&str; 6] = [
     "x-api-key",
 ];
 
-/// `text` with `***` in place of passwords in URLs (`scheme://user:password@host`), of values with telling names (`key=…`,
-/// `"token": "…"`, `password=…` in a DSN) and of headers with credentials.
+/// Replaces secrets in `text` with `***`: passwords in URLs (`scheme://user:password@host`), values of known names (`key=…`,
+/// `"token": "…"`, `password=…` in a DSN) and headers with credentials.
 ///
-/// It knows names, not values: a secret in a sentence is not found.
+/// Secrets are found by their names; a secret in running text without a name is not masked.
 #[must_use]
 pub fn mask_secrets(text: &str) -> Cow<'_, str> {
     let mut masked = String::new();
     let mut copied = 0;
     let mut at = 0;
-    // Where the line begins in which `at` lies, as far as that was looked at.
+    // Start of the line that contains `at`; `looked_at` avoids searching the same text for line ends twice.
     let (mut line, mut looked_at) = (0, 0);
     while let Some(found) = text[at..].find(['=', ':', '>']) {
         at += found + 1;
@@ -78,10 +78,10 @@ pub fn mask_secrets(text: &str) -> Cow<'_, str> {
     Cow::Owned(masked)
 }
 
-/// Where in `rest` a secret begins and how long it is, behind `before` and a separator.
+/// Returns offset and length of a secret in `rest`, which follows `before` and `separator`.
 fn secret_behind(before: &str, separator: u8, rest: &str) -> Option<(usize, usize)> {
     if separator == b':' && rest.starts_with('/') {
-        // A URL that was taken for a path has lost one of them.
+        // Path normalization may have removed one of the two slashes of a URL.
         let slashes = 1 + usize::from(rest[1..].starts_with('/'));
         return password_of_url(&rest[slashes..]).map(|(start, len)| (start + slashes, len));
     }
@@ -93,7 +93,7 @@ fn secret_behind(before: &str, separator: u8, rest: &str) -> Option<(usize, usiz
         let opening = value.len() - value.trim_start_matches(['"', '\'', '[']).len();
         let value = &value[opening..];
         let len = value.find(['\n', '\r', '"', '\'']).unwrap_or(value.len());
-        // A token has more than small letters: else it is a sentence about the header.
+        // A token contains more than lower-case letters; otherwise this is a sentence about the header.
         let word = value[..len].split(' ').next().unwrap_or_default();
         let is_sentence = word.len() < len && word.bytes().all(|byte| byte.is_ascii_lowercase());
         if is_sentence && last_word(unquoted).eq_ignore_ascii_case("grip-sig") {
@@ -104,10 +104,10 @@ fn secret_behind(before: &str, separator: u8, rest: &str) -> Option<(usize, usiz
     if rest.starts_with(['=', '>']) {
         return None;
     }
-    // `=>` of PHP's arrays.
+    // `=>` in a PHP array.
     let name = match separator {
         b'>' => before.strip_suffix('=')?.trim_end_matches(' '),
-        // A colon stands behind words of sentences, too.
+        // After an unquoted word, a colon is usually punctuation.
         b':' if !is_quoted => return None,
         _ => before.trim_end_matches(' '),
     };
@@ -129,12 +129,12 @@ fn ends_value(character: char) -> bool {
     character.is_whitespace() || "&;,#\"'<>)]}|`".contains(character)
 }
 
-/// The password or token of what follows the slashes in a URL.
+/// Returns offset and length of the password or token in the part of a URL after the slashes.
 fn password_of_url(rest: &str) -> Option<(usize, usize)> {
     let ends = |it: char| it.is_whitespace() || "/?#\"'<>)`".contains(it);
     let authority = &rest[..rest.find(ends).unwrap_or(rest.len())];
     let user_info = &authority[..authority.rfind('@')?];
-    // Alone it is a name or a token: NATS has both.
+    // Without a colon this is a user name or a token: NATS URLs allow both, so mask it.
     let start = user_info.find(':').map_or(0, |colon| colon + 1);
     Some((start, user_info.len() - start))
 }

@@ -1,4 +1,4 @@
-//! The types a setting can have: how its text is read, checked and written.
+//! Types of settings: parsing, checking and formatting of their values.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -8,81 +8,81 @@ use crate::networks::Networks;
 use crate::proxy_headers::ProxyHeaders;
 use crate::value_error::ValueError;
 
-/// Longest [`Kind::Label`].
+/// Maximum length of a [`Kind::Label`].
 const LABEL_BYTES_MAX: usize = 64;
-/// Longest [`Kind::Text`], and longest [`Kind::Pairs`] together.
+/// Maximum length of a [`Kind::Text`] and of a complete [`Kind::Pairs`].
 const TEXT_BYTES_MAX: usize = 256;
 const PAIRS_BYTES_MAX: usize = 4096;
 
-/// What text a setting accepts, with its bounds. Bounds are inclusive.
+/// Type of a setting and its bounds, which are inclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// `http://HOST:PORT` or `https://HOST:PORT`, several with commas between them.
+    /// `http://HOST:PORT` or `https://HOST:PORT`, comma-separated.
     Addresses,
-    /// `unix:/path`, or empty for none.
+    /// `unix:/path`, or empty.
     Control,
-    /// `http://HOST:PORT`, or empty for none.
+    /// `http://HOST:PORT`, or empty.
     Address,
-    /// A user or group of the machine by name or number, or empty for none.
+    /// Name or number of a local user or group, or empty.
     Account,
-    /// A file path, or empty for none.
+    /// File path, or empty.
     Path,
-    /// File paths with commas between them, or empty for none.
+    /// Comma-separated file paths, or empty.
     Paths,
-    /// One of these words.
+    /// One of the listed words.
     Choice(&'static [&'static str]),
-    /// A whole number of something.
+    /// Integer that counts units.
     Count {
-        /// Smallest accepted value.
+        /// Minimum value.
         min: u64,
-        /// Largest accepted value.
+        /// Maximum value.
         max: u64,
-        /// What is counted, in the plural.
+        /// Unit in the plural.
         unit: &'static str,
     },
-    /// Addresses, networks such as `10.0.0.0/8`, and `unix`, with commas between them.
+    /// Comma-separated addresses, networks such as `10.0.0.0/8`, and `unix`.
     Networks,
-    /// Names of headers that proxies write, with commas between them.
+    /// Comma-separated names of headers that proxies set.
     ProxyHeaders,
-    /// URLs of GRIP edges with blanks between them, or empty for none. They may hold keys, so no message repeats them.
+    /// Space-separated URLs of GRIP edges, or empty. Messages never contain these URLs because they may include keys.
     Edges,
-    /// `nats://HOST:PORT` or `redis://HOST:PORT`, or `tls://` and `rediss://` over TLS, several with commas between them, or empty for none. They may
-    /// hold passwords, so no message repeats them.
+    /// Comma-separated `nats://HOST:PORT` or `redis://HOST:PORT`, with TLS `tls://` or `rediss://`, or empty. Messages never
+    /// contain these URLs because they may include passwords.
     LogServers,
     /// Letters, digits, `_` and `-`.
     Label,
-    /// `http://…` or `https://…`, or empty for none.
+    /// `http://…` or `https://…`, or empty.
     Url,
-    /// `name=value`, several with commas between them, or empty for none. They may hold keys, so no message repeats them.
+    /// Comma-separated `name=value` pairs, or empty. Messages never contain these pairs because they may include keys.
     Pairs,
-    /// A line of text, or empty for none.
+    /// Line of text of at most 256 bytes, or empty.
     Text,
-    /// The same, as long as need be.
+    /// Line of text without a length limit, or empty.
     Line,
-    /// Several of those, with blanks between them where one text has them all.
+    /// List of lines; space-separated if given as one text.
     Lines,
-    /// A line of text that nothing shows, or empty for none.
+    /// Line of text that is never printed, or empty.
     Secret,
-    /// A number from 0 to 1.
+    /// Number from 0 to 1.
     Ratio,
-    /// A size in bytes; the suffixes `k`, `m` and `g` multiply by 1024, 1024² and 1024³.
+    /// Size in bytes; the suffixes `k`, `m` and `g` multiply by 1024, 1024² and 1024³.
     Bytes {
-        /// Smallest accepted value.
+        /// Minimum value.
         min: u64,
-        /// Largest accepted value.
+        /// Maximum value.
         max: u64,
     },
-    /// A duration in milliseconds.
+    /// Duration in milliseconds.
     Milliseconds {
-        /// Smallest accepted value.
+        /// Minimum value.
         min: u64,
-        /// Largest accepted value.
+        /// Maximum value.
         max: u64,
     },
 }
 
 impl Kind {
-    /// The name of the type, as documentation shows it.
+    /// Returns the name of the type for documentation.
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::Addresses => "addresses",
@@ -108,7 +108,7 @@ impl Kind {
         }
     }
 
-    /// The values in a text of the table or the environment: of a list, those between blanks.
+    /// Splits a text from the table or the environment into values; only a [`Kind::Lines`] can have more than one.
     pub fn split(self, text: &str) -> Vec<&str> {
         match self {
             Self::Lines => text.split_whitespace().collect(),
@@ -116,7 +116,7 @@ impl Kind {
         }
     }
 
-    /// The word for what PHP makes of `on` and `off` in a file of settings when they stand without quotes: `1` and nothing.
+    /// Maps a value from `php.ini` back to its word: PHP reads an unquoted `on` as `1` and an unquoted `off` as an empty string.
     pub(crate) fn as_php_read(self, text: &str) -> &str {
         match (self, text) {
             (Self::Choice(words), "1") if words.contains(&"on") => "on",
@@ -125,7 +125,7 @@ impl Kind {
         }
     }
 
-    /// The unit of the value, empty where the type has none.
+    /// Returns the unit of the value; empty for types without a unit.
     pub fn unit(&self) -> &'static str {
         match self {
             Self::Count { unit, .. } => unit,
@@ -153,7 +153,7 @@ impl Kind {
         }
     }
 
-    /// The accepted values in words.
+    /// Describes the accepted values.
     pub fn range(&self) -> String {
         match self {
             Self::Addresses => {
@@ -194,7 +194,7 @@ impl Kind {
         }
     }
 
-    /// What to write instead of a refused value; completes "… give ".
+    /// Returns the fix for a rejected value; the text completes "… give ".
     pub(crate) fn fix(&self) -> String {
         match self {
             Self::Addresses => {
@@ -223,19 +223,25 @@ impl Kind {
             Self::Choice(words) => format!("one of {}", words.join(", ")),
             Self::Count { unit: "", .. } => format!("a number from {}", self.range()),
             Self::Count { unit, .. } => format!("a number from {} ({unit})", self.range()),
-            Self::Bytes { .. } => {
-                format!("a size from {}, such as 65536, 64k or 1m", self.range())
+            Self::Bytes { min, max } => {
+                let range = self.range();
+                match size_examples(*min, *max) {
+                    Some(examples) => format!("a size from {range}, such as {examples}"),
+                    None => format!("a size from {range}"),
+                }
             }
-            Self::Milliseconds { .. } => {
-                format!(
-                    "milliseconds from {}, such as 5000 for five seconds",
-                    self.range()
-                )
+            Self::Milliseconds { min, max } => {
+                let range = self.range();
+                if (*min..=*max).contains(&5000) {
+                    format!("milliseconds from {range}, such as 5000 for five seconds")
+                } else {
+                    format!("milliseconds from {range}")
+                }
             }
         }
     }
 
-    /// Reads a number of this kind; the error is the cause, as a clause after "it is …".
+    /// Parses a number of this kind. The error text completes "that is …".
     fn number(&self, text: &str) -> Result<u64, ValueError> {
         let (digits, unit, min, max) = match self {
             Self::Count { min, max, .. } | Self::Milliseconds { min, max } => (text, 1, min, max),
@@ -275,7 +281,7 @@ impl Kind {
                 _ => ValueError::Form("a whole number"),
             });
         }
-        // More digits than a u64 has can only be too large, never wrong in another way.
+        // Only digits remain, so parsing fails only on overflow.
         let number = digits
             .parse::<u64>()
             .ok()
@@ -296,8 +302,8 @@ impl Kind {
     }
 }
 
-/// A [`Kind::Ratio`] in parts of 1,000,000,000; `None`: it is none. Finer parts are left out. By hand: the standard library's
-/// floating-point parser is 15 KB of tables and code that nothing else here needs.
+/// Parses a [`Kind::Ratio`] into parts of 1,000,000,000, truncating further digits; returns `None` for any other text.
+/// Avoids the floating-point parser of the standard library: 15 KB of tables and code that nothing else here needs.
 pub fn billionths(text: &str) -> Option<u64> {
     const ONE: u64 = 1_000_000_000;
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
@@ -315,12 +321,12 @@ pub fn billionths(text: &str) -> Option<u64> {
     Some(ONE.checked_mul(whole)?.checked_add(part)?).filter(|parts| *parts <= ONE)
 }
 
-/// Checks `name=value,name=value`, as OpenTelemetry has it in environment variables.
+/// Checks `name=value,name=value`, the list format of OpenTelemetry environment variables.
 fn check_pairs(text: &str) -> Result<(), ValueError> {
     if text.len() > PAIRS_BYTES_MAX {
         return Err(ValueError::TooLong(PAIRS_BYTES_MAX));
     }
-    // Some become headers: no byte may end one, percent-encoded or not.
+    // Some pairs become HTTP headers: reject control characters, also percent-encoded, to prevent header injection.
     let is_control = |code: &str| match u8::from_str_radix(code, 16) {
         Ok(byte) => byte < b' ' || byte == 0x7f,
         Err(_) => false,
@@ -353,7 +359,26 @@ fn split_size(text: &str) -> (&str, u64) {
     (&text[..text.len() - 1], unit)
 }
 
-/// A size with its binary unit when it is a whole number of one: `16384 (16 KiB)`.
+/// Returns example sizes between `min` and `max`, or `None` if no example is in that range.
+fn size_examples(min: u64, max: u64) -> Option<String> {
+    let mut examples: Vec<&str> = ["65536", "64k", "1m", "1g"]
+        .into_iter()
+        .filter(|example| {
+            let (digits, unit) = split_size(example);
+            let size = digits.parse::<u64>().ok().map(|it| it * unit);
+            size.is_some_and(|it| (min..=max).contains(&it))
+        })
+        .take(3)
+        .collect();
+    let last = examples.pop()?;
+    Some(if examples.is_empty() {
+        last.to_owned()
+    } else {
+        format!("{} or {last}", examples.join(", "))
+    })
+}
+
+/// Formats a size, adding the largest binary unit that divides it: `16384 (16 KiB)`.
 pub(crate) fn bytes_text(bytes: u64) -> String {
     let mut text = bytes.to_string();
     for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
@@ -366,24 +391,24 @@ pub(crate) fn bytes_text(bytes: u64) -> String {
     text
 }
 
-/// A field type of settings: from text and back.
+/// Conversion of a settings field from text and back.
 pub trait Value: Sized {
-    /// Reads and checks; the error is the cause, as a clause after "it is …".
+    /// Parses and checks `text`. The error text completes "that is …".
     ///
     /// # Errors
-    /// It is no value of this kind.
+    /// Fails if the text is not a valid value of this kind.
     fn read(text: &str, kind: &Kind) -> Result<Self, ValueError>;
-    /// Reads the values that were given for one setting, of which only lists take several.
+    /// Parses the values of one setting; only lists accept more than one.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// See [`read`](Self::read); also fails unless a setting that is not a list has exactly one value.
     fn read_all(values: &[&str], kind: &Kind) -> Result<Self, ValueError> {
         match values {
             [value] => Self::read(value, kind),
             _ => Err(ValueError::Several),
         }
     }
-    /// Writes text that `read` accepts and that gives the same value.
+    /// Formats the value as text from which `read` restores it.
     fn text(&self) -> String;
 }
 
@@ -411,15 +436,16 @@ impl Value for bool {
     }
 }
 
-/// Read from one text as those between its blanks.
+/// A single text is split at its spaces.
 impl Value for Vec<String> {
     fn read(text: &str, kind: &Kind) -> Result<Self, ValueError> {
         Self::read_all(&kind.split(text), kind)
     }
     fn read_all(values: &[&str], _kind: &Kind) -> Result<Self, ValueError> {
-        match values.iter().all(|value| is_line(value)) {
-            true => Ok(values.iter().map(|&value| value.to_owned()).collect()),
-            false => Err(ValueError::Form("one line")),
+        if values.iter().all(|value| is_line(value)) {
+            Ok(values.iter().map(|&value| value.to_owned()).collect())
+        } else {
+            Err(ValueError::Form("one line"))
         }
     }
     fn text(&self) -> String {
@@ -433,20 +459,26 @@ impl Value for String {
             Kind::Addresses => Ok(Listen::parse_list(text).map(|_| text.to_owned())?),
             Kind::Label => {
                 let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
-                match (1..=LABEL_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_plain) {
-                    true => Ok(text.to_owned()),
-                    false => Err(ValueError::Form("such a name")),
+                if (1..=LABEL_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_plain) {
+                    Ok(text.to_owned())
+                } else {
+                    Err(ValueError::Form("such a name"))
                 }
             }
-            Kind::Text => match text.len() <= TEXT_BYTES_MAX && !text.chars().any(char::is_control)
-            {
-                true => Ok(text.to_owned()),
-                false => Err(ValueError::Line),
-            },
-            Kind::Line => match is_line(text) {
-                true => Ok(text.to_owned()),
-                false => Err(ValueError::Form("one line")),
-            },
+            Kind::Text => {
+                if text.len() <= TEXT_BYTES_MAX && !text.chars().any(char::is_control) {
+                    Ok(text.to_owned())
+                } else {
+                    Err(ValueError::Line)
+                }
+            }
+            Kind::Line => {
+                if is_line(text) {
+                    Ok(text.to_owned())
+                } else {
+                    Err(ValueError::Form("one line"))
+                }
+            }
             Kind::Secret => Option::read(text, kind).map(Option::unwrap_or_default),
             Kind::Ratio => match billionths(text) {
                 Some(_) => Ok(text.to_owned()),
@@ -466,11 +498,14 @@ impl Value for Option<String> {
             _ if text.is_empty() => Ok(None),
             Kind::Control => Ok(parse_control(text).map(|()| Some(text.to_owned()))?),
             Kind::Address => Ok(Listen::parse_plain(text).map(|_| Some(text.to_owned()))?),
-            Kind::Account => match text.contains([':', ' ', '\t', '\n', '\0']) {
-                false => Ok(Some(text.to_owned())),
-                true => Err(ValueError::Form("a name")),
-            },
-            // The engine reads them as a whole.
+            Kind::Account => {
+                if text.contains([':', ' ', '\t', '\n', '\0']) {
+                    Err(ValueError::Form("a name"))
+                } else {
+                    Ok(Some(text.to_owned()))
+                }
+            }
+            // The engine parses the list itself; only the schemes are checked here.
             Kind::LogServers => {
                 let schemes = [
                     "nats://",
@@ -480,28 +515,34 @@ impl Value for Option<String> {
                     "redis+sentinel://",
                     "rediss+sentinel://",
                 ];
-                match schemes.iter().any(|scheme| text.starts_with(scheme)) {
-                    true => Ok(Some(text.to_owned())),
-                    false => Err(ValueError::Form("a list of nats:// or redis:// addresses")),
+                if schemes.iter().any(|scheme| text.starts_with(scheme)) {
+                    Ok(Some(text.to_owned()))
+                } else {
+                    Err(ValueError::Form("a list of nats:// or redis:// addresses"))
                 }
             }
             Kind::Secret => {
-                match text.len() <= PAIRS_BYTES_MAX && !text.chars().any(char::is_control) {
-                    true => Ok(Some(text.to_owned())),
-                    false => Err(ValueError::Line),
+                if text.len() <= PAIRS_BYTES_MAX && !text.chars().any(char::is_control) {
+                    Ok(Some(text.to_owned()))
+                } else {
+                    Err(ValueError::Line)
                 }
             }
-            Kind::Url => match text.starts_with("http://") || text.starts_with("https://") {
-                true => Ok(Some(text.to_owned())),
-                false => Err(ValueError::Form("a URL of HTTP")),
-            },
+            Kind::Url => {
+                if text.starts_with("http://") || text.starts_with("https://") {
+                    Ok(Some(text.to_owned()))
+                } else {
+                    Err(ValueError::Form("a URL of HTTP"))
+                }
+            }
             Kind::Pairs => check_pairs(text).map(|()| Some(text.to_owned())),
             Kind::Edges => {
                 let is_url =
                     |part: &str| part.starts_with("http://") || part.starts_with("https://");
-                match text.split_whitespace().all(is_url) {
-                    true => Ok(Some(text.to_owned())),
-                    false => Err(ValueError::Form("a list of http:// or https:// URLs")),
+                if text.split_whitespace().all(is_url) {
+                    Ok(Some(text.to_owned()))
+                } else {
+                    Err(ValueError::Form("a list of http:// or https:// URLs"))
                 }
             }
             _ => kind.word(text).map(Some),
@@ -526,7 +567,7 @@ impl Value for Option<PathBuf> {
     }
 }
 
-/// The price of a list that can be written into an environment variable: no path has a comma.
+/// Comma-separated, so that a list fits into one environment variable; paths therefore cannot contain a comma.
 impl Value for Vec<PathBuf> {
     fn read(text: &str, _kind: &Kind) -> Result<Self, ValueError> {
         if text.contains('\0') {
@@ -565,25 +606,25 @@ impl Value for ProxyHeaders {
     }
 }
 
-/// How a log line is written.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// One line of words, for people.
+    /// Plain text, one line per event.
     Text,
-    /// One JSON object per line, for log collectors.
+    /// One JSON object per line.
     Json,
 }
 
-/// The least severe line that is still written.
+/// Minimum severity of logged lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// Something failed that should not: an uncaught exception, a dead worker.
+    /// Failures: an uncaught exception, a crashed worker.
     Error,
-    /// Something was refused or degraded: a limit reached, a feature missing.
+    /// Rejections and degradations: a limit was reached, a feature is unavailable.
     Warning,
-    /// Start, stop and what was bound.
+    /// Start, stop and bound addresses.
     Info,
-    /// Details for finding a fault.
+    /// Details for debugging.
     Debug,
 }
 

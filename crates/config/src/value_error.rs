@@ -1,143 +1,143 @@
-//! Why a text is no value of a setting. Each message is a clause that goes on after "that is …".
+//! Reasons why a text is not a valid value of a setting. Each message is a clause that completes "that is …".
 
-/// Why a text is no value of a setting's kind.
+/// Reason why a text is not a valid value of a setting's [`Kind`](crate::Kind).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
-    /// It is empty, and the kind has no such value.
+    /// Empty text for a kind that requires a value.
     #[error("empty")]
     Empty,
-    /// It is none of the words that the setting knows.
+    /// Word that is not one of the setting's choices.
     #[error("not known")]
     Unknown,
-    /// It is no single value, and the setting is no list.
+    /// Several values, or none, for a setting that is not a list.
     #[error("no single value")]
     Several,
-    /// The number is below the setting's range.
+    /// Number below the setting's range.
     #[error("too small")]
     TooSmall,
-    /// The number is above the setting's range.
+    /// Number above the setting's range.
     #[error("too large")]
     TooLarge,
-    /// The number has a minus sign.
+    /// Number with a minus sign.
     #[error("negative")]
     Negative,
-    /// It is not of this form.
+    /// Text that does not have this form.
     #[error("not {0}")]
     Form(&'static str),
-    /// It has more bytes than this.
+    /// Text longer than this number of bytes.
     #[error("longer than {0} bytes")]
     TooLong(usize),
-    /// It is longer than a line may be, or has control characters.
+    /// Text that is too long for one line or contains control characters.
     #[error("too long, or not one line")]
     Line,
-    /// The path has a NUL byte.
+    /// Path that contains a NUL byte.
     #[error("not a path: it contains a NUL byte")]
     NulInPath,
-    /// One of the paths is empty.
+    /// List of paths with an empty path.
     #[error("a list with an empty path")]
     EmptyPath,
-    /// It is no address.
+    /// Invalid address.
     #[error(transparent)]
     Address(#[from] AddressError),
-    /// It is no list of networks.
+    /// Invalid list of networks.
     #[error(transparent)]
     Network(#[from] NetworkError),
-    /// It is no list of headers.
+    /// Invalid list of proxy headers.
     #[error(transparent)]
     ProxyHeaders(#[from] ProxyHeadersError),
 }
 
-/// Why a text is no address, or no list of them.
+/// Reason why a text is not an address or a list of addresses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// It is empty.
+    /// Empty text.
     #[error("empty")]
     Empty,
-    /// It is no address, for this reason.
+    /// Malformed address, with the reason.
     #[error("not an address: {0}")]
     Form(&'static str),
-    /// It names no host.
+    /// Missing host.
     #[error("without a host; 0.0.0.0 means every IPv4 address")]
     NoHost,
-    /// It names no port.
+    /// Missing port.
     #[error("without a port")]
     NoPort,
-    /// Its port is no number of a port.
+    /// Port that is not a valid port number.
     #[error("not a port from 0 to 65535")]
     Port,
-    /// Only the form `http://HOST:PORT` is taken here.
+    /// Another form of address where only `http://HOST:PORT` is accepted.
     #[error("not an http:// address, the only kind that is served here")]
     NotHttp,
-    /// It asks for the PROXY protocol twice.
+    /// PROXY protocol requested twice.
     #[error("an address with {0} twice")]
     PrefaceTwice(&'static str),
-    /// The permissions of a Unix socket are no octal number.
+    /// Permissions of a Unix socket that are not an octal number.
     #[error("with mode {0:?}; give an octal one such as 660")]
     Mode(String),
-    /// Behind the path of a Unix socket stands something else than its access.
+    /// Unknown parameter after the path of a Unix socket.
     #[error(
         "with {0:?} behind the path; mode=660, user=NAME and group=NAME may stand there, and a path with a question mark ends with one"
     )]
     Access(String),
-    /// The address of a control socket does not start with `unix:`.
+    /// Control socket address that does not start with `unix:`.
     #[error("not a control address: it must start with unix:")]
     NotUnix,
-    /// A Unix socket has no path.
+    /// Unix socket without a path.
     #[error("without a path")]
     NoPath,
-    /// The path of a Unix socket has a NUL byte.
+    /// Unix socket path that contains a NUL byte.
     #[error("not a path: it contains a NUL byte")]
     NulInPath,
-    /// The path of a Unix socket is longer than the kernel takes.
+    /// Unix socket path longer than the kernel accepts.
     #[error("{bytes} bytes of path, over {bytes_max}")]
     PathTooLong {
-        /// Its bytes.
+        /// Length of the path in bytes.
         bytes: usize,
-        /// What the kernel takes.
+        /// Maximum length in bytes.
         bytes_max: usize,
     },
-    /// There are more addresses than a server may listen at.
+    /// More addresses than a server can listen at.
     #[error("{count} addresses, over {count_max}")]
     TooMany {
-        /// How many there are.
+        /// Number of addresses given.
         count: usize,
-        /// How many there may be.
+        /// Maximum number of addresses.
         count_max: usize,
     },
-    /// The same address is there twice.
+    /// Address that occurs twice.
     #[error("twice {0}")]
     Twice(String),
 }
 
-/// Why a text is no list of networks.
+/// Reason why a text is not a list of networks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
-    /// Nothing stands between two commas.
+    /// Empty list item.
     #[error("a list with an empty place")]
     EmptyPlace,
-    /// This is no network.
+    /// Item that is not a network.
     #[error("not a list of networks: {0:?} is none")]
     Form(String),
-    /// The prefix of a network is out of range.
+    /// Network whose prefix length is out of range.
     #[error("not a list of networks: {text:?} has no prefix from 0 to {bits_max}")]
     Prefix {
-        /// The network.
+        /// Network as written.
         text: String,
-        /// Bits of its addresses.
+        /// Address length in bits: 32 or 128.
         bits_max: u8,
     },
-    /// A network has bits that its prefix does not cover.
+    /// Network with nonzero bits after its prefix.
     #[error("not a list of networks: {0:?} has bits behind its prefix")]
     HostBits(String),
 }
 
-/// Why a text is no list of the headers of proxies.
+/// Reason why a text is not a list of proxy headers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyHeadersError {
-    /// This is none of them.
+    /// Unsupported header.
     #[error("a list of headers with {0:?}")]
     Unknown(String),
-    /// This one is there twice.
+    /// Header that occurs twice.
     #[error("a list with {0} twice")]
     Twice(String),
 }

@@ -1,18 +1,18 @@
-//! Environment variables that begin as settings do: which of them are somebody's, and which are nobody's.
+//! Detects environment variables with the prefix of settings that no program reads.
 //!
-//! A variable that nothing reads is a setting that its user believes to have made, so every program tells of it. What tests,
-//! builds and tools read is listed here and nowhere else.
+//! Such a variable is probably a mistyped setting, so every program warns about it. This file is the only list of variables
+//! that tests, builds and tools read.
 
 use crate::nearest::nearest;
 use crate::program::Program;
 
-/// What every setting's environment variable starts with.
+/// Prefix of the environment variables of all settings.
 pub(crate) const ENVIRONMENT_PREFIX: &str = "FERMATA_";
 
-/// What the environment variables of the edge's settings start with.
+/// Prefix of the environment variables of the edge's settings.
 pub const EDGE_PREFIX: &str = "FERMATA_EDGE_";
 
-/// Variables that are no settings of a server, and who reads them.
+/// Variables that are not server settings, and their readers.
 pub(crate) const OTHERS: &[(&str, &str)] = &[
     ("FERMATA_COMMAND", "tests and benchmarks: the command"),
     ("FERMATA_EXTENSION", "the command, tests: fermata.so"),
@@ -53,30 +53,30 @@ pub(crate) const OTHERS: &[(&str, &str)] = &[
     ("FERMATA_PUBLISH_AMOUNTS", "tests of the hub: what it costs"),
 ];
 
-/// What variables of whole groups begin with, and who reads them.
+/// Prefixes of groups of such variables, and their readers.
 const GROUPS: &[(&str, &str)] = &[
     ("FERMATA_TEST_", "tests; test_clock alone is a setting"),
     ("FERMATA_PHPT_", "tests of the extension"),
     ("FERMATA_BENCH_", "benchmarks"),
 ];
 
-/// Variables of one environment that are named; of more it is said how many there are.
+/// Maximum number of unknown variables listed by name; the others are only counted.
 pub(crate) const NAMED_MAX: usize = 8;
 
-/// Words of a name that are compared; no setting has as many.
+/// Maximum number of words of a name that are compared; more than any setting has.
 const WORDS_MAX: usize = 16;
 
-/// Longest name that a variable is repeated by.
+/// Maximum number of characters of a variable's name in a message.
 const NAME_CHARS_MAX: usize = 64;
 
-/// Whether something else than a server reads the variable.
+/// Returns true if a program other than a server reads the variable.
 pub(crate) fn is_listed(variable: &str) -> bool {
     OTHERS.iter().any(|(name, _)| *name == variable)
         || GROUPS.iter().any(|(start, _)| variable.starts_with(start))
 }
 
-/// Whether it is one of those by which Kubernetes and Docker tell each container of every service: of one that is called
-/// `fermata`, `fermata-edge` and so on they begin as settings do. `FERMATA_PORT_8080_TCP_ADDR`, for example.
+/// Returns true for a service discovery variable that Kubernetes or Docker sets in every container. A service called `fermata`
+/// or `fermata-edge` produces names with the prefix of settings, such as `FERMATA_PORT_8080_TCP_ADDR`.
 pub fn is_service_variable(variable: &str, value: &str) -> bool {
     let protocols = ["tcp", "udp", "sctp"];
     if variable.ends_with("_SERVICE_HOST")
@@ -93,7 +93,6 @@ pub fn is_service_variable(variable: &str, value: &str) -> bool {
         return true;
     }
     let Some((_, port)) = variable.rsplit_once("_PORT_") else {
-        // `…_PORT_8080_TCP_PORT` is found by its last part but one.
         return variable
             .strip_suffix("_PORT")
             .is_some_and(is_port_of_protocol);
@@ -101,7 +100,7 @@ pub fn is_service_variable(variable: &str, value: &str) -> bool {
     is_port_of_protocol(&format!("_PORT_{port}"))
 }
 
-/// Whether a name has `_PORT_8080_TCP`, and at most one word behind it.
+/// Returns true if the name contains a part such as `_PORT_8080_TCP`, followed by at most one word.
 fn is_port_of_protocol(variable: &str) -> bool {
     let Some((_, port)) = variable.rsplit_once("_PORT_") else {
         return false;
@@ -116,41 +115,44 @@ fn is_port_of_protocol(variable: &str) -> bool {
         && words.next().is_none()
 }
 
-/// What an environment has that nobody reads, a sentence each.
+/// Collects the variables that no program reads and formats a warning for each.
 #[derive(Debug, Default)]
 pub(crate) struct Strangers {
     unknown: Vec<String>,
     more: usize,
-    /// Of the edge, for which this program is none.
+    /// Settings of the edge, if this program is not the edge.
     misplaced: Vec<String>,
-    /// Of servers in PHP, of which this program is none.
+    /// Settings of PHP servers, if this program is not a PHP server.
     of_php: Vec<String>,
 }
 
 impl Strangers {
-    /// Takes a variable that is no setting, unless it is somebody's.
+    /// Records a variable that is not a setting, unless another program reads it.
     pub fn take(&mut self, variable: &str, value: &str, program: Program) {
         let is_edges = variable.starts_with(EDGE_PREFIX);
         let is_read = is_edges && program == Program::Edge;
         if is_listed(variable) || is_service_variable(variable, value) || is_read {
             return;
         }
-        let kept = match is_edges {
-            true => &mut self.misplaced,
-            false => &mut self.unknown,
+        let kept = if is_edges {
+            &mut self.misplaced
+        } else {
+            &mut self.unknown
         };
-        match kept.len() < NAMED_MAX {
-            true => kept.push(shown(variable)),
-            false => self.more += 1,
+        if kept.len() < NAMED_MAX {
+            kept.push(shown(variable))
+        } else {
+            self.more += 1
         }
     }
 
-    /// Takes a variable that is a setting of servers in PHP, for a program that is none. They are no more than there are such.
+    /// Records a setting of servers in PHP, found in the environment of another program. The list is bounded by the number of
+    /// such settings.
     pub fn take_of_php(&mut self, variable: &str) {
         self.of_php.push(variable.to_owned());
     }
 
-    /// A sentence for each, with that of these settings' variables which was probably meant.
+    /// Returns one sentence per variable, with the most similar variable of `settings` as a suggestion.
     pub fn sentences(self, settings: &[String]) -> Vec<String> {
         let mut sentences: Vec<String> = self
             .unknown
@@ -189,7 +191,7 @@ impl Strangers {
     }
 }
 
-/// What was probably meant by a variable: what is written almost so, or has all of its words and as few others as possible.
+/// Returns the candidate that was probably intended: a similar spelling, or else the shortest name with all words of `variable`.
 fn meant<'a>(variable: &str, candidates: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let own = variable.len() - ENVIRONMENT_PREFIX.len();
     let close = nearest(variable, candidates.clone());
@@ -206,7 +208,8 @@ fn meant<'a>(variable: &str, candidates: impl Iterator<Item = &'a str> + Clone) 
         .min_by_key(|it| it.split('_').count())
 }
 
-/// Whether a variable begins as settings do, in whatever case: names of variables have one, and it is capitals.
+/// Returns true if a variable has the prefix of settings in any case. Lower case is included because it is a likely mistake:
+/// variable names are case-sensitive.
 pub(crate) fn is_ours(variable: &str) -> bool {
     let start = variable.get(..ENVIRONMENT_PREFIX.len());
     start.is_some_and(|start| start.eq_ignore_ascii_case(ENVIRONMENT_PREFIX))

@@ -1,6 +1,6 @@
-//! Forms as browsers write them, in bodies and in queries.
+//! Forms as browsers encode them, in bodies and queries.
 
-/// Names and values, decoded. A name without `=` has an empty value.
+/// Returns decoded names and values. A name without `=` has an empty value.
 pub fn pairs(form: &[u8]) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
     let plain = |text: &[u8]| {
         let spaced: Vec<u8> = text
@@ -16,7 +16,7 @@ pub fn pairs(form: &[u8]) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
     })
 }
 
-/// A part of a query without percent-encoding; what is none stays.
+/// Decodes percent escapes in a part of a query; invalid escapes stay unchanged.
 pub fn decoded(text: &[u8]) -> Vec<u8> {
     let digit = |at: usize| (*text.get(at)? as char).to_digit(16);
     let (mut out, mut at) = (Vec::with_capacity(text.len()), 0);
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_are_taken_apart() {
+    fn decodes_names_and_values() {
         let found: Vec<(Vec<u8>, Vec<u8>)> = pairs(b"a=1+2&b%3D=%26=&c").collect();
         let pair = |name: &str, value: &str| (name.into(), value.into());
         assert_eq!(found, [pair("a", "1 2"), pair("b=", "&="), pair("c", "")]);

@@ -1,12 +1,12 @@
-//! What only Pushpin's users need of the edge, as parsers, encoders and state machines.
+//! Features of the edge that only Pushpin's users need, as parsers, encoders and state machines.
 //!
-//! Nothing here knows a socket, a clock, a thread, a setting or a client's request; time is an argument.
+//! This crate has no socket, clock, thread, setting or client request; time is an argument.
 //!
-//! - [`zhttp`]: requests, responses and WebSockets as messages of ZeroMQ.
-//! - [`state`]: sessions of an outside service: their ids, rules that find them, and what the service is told.
-//! - [`stats`]: clients by channel and route, as stats packets have them, and how workers tell each other.
-//! - [`line`]: how workers without ports ask services.
-//! - [`form`]: forms as browsers write them.
+//! - [`zhttp`]: requests, responses and WebSockets as ZeroMQ messages.
+//! - [`state`]: sessions of an external service: their ids, the rules that find them, and updates for the service.
+//! - [`stats`]: clients by channel and route for stats packets, and their exchange between workers.
+//! - [`line`]: requests to services from workers without ports.
+//! - [`form`]: forms as browsers encode them.
 
 #![forbid(unsafe_code)]
 

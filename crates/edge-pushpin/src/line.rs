@@ -1,4 +1,4 @@
-//! How other workers ask services through the one that has them.
+//! Requests to services that another worker makes through the worker with their connections.
 
 use std::path::PathBuf;
 
@@ -6,38 +6,38 @@ use fermata_grip::packet;
 use fermata_grip::packet::Notation;
 use fermata_grip::value::{Value, map};
 
-/// Why a question that nobody has taken is given up.
-pub const NOBODY_THERE: &str = "nobody is there to be asked";
+/// Reason why a request that no service accepted is dropped.
+pub const NOBODY_THERE: &str = "no service accepted the request";
 
-/// Questions that wait for one service. One more is answered at once: that it cannot be asked.
+/// Maximum number of requests that wait for one service; further ones fail immediately.
 pub const OUTBOX_MAX: usize = 1_000;
 
-/// What another worker is told then, and of a question that nobody has taken in time.
+/// Condition reported to another worker if too many requests wait.
 pub const TOO_MANY: &str = "fermata-too-many-questions";
-/// The condition for a question that nobody has taken in time.
+/// Condition for a request that no service accepted in time.
 pub const NOBODY: &str = "fermata-nobody-there";
 
-/// A question on its way.
+/// A waiting request.
 #[derive(Debug)]
 pub struct Waiting {
     /// Its number; 0: another worker's.
     pub id: u64,
-    /// Until when somebody has to take it.
+    /// Time until which a service has to accept it.
     pub due_ms: u64,
-    /// The message's parts, as its service gets them.
+    /// The message's parts, as sent to the service.
     pub parts: Vec<Vec<u8>>,
 }
 
-/// The way to the services.
+/// The path to the services.
 #[derive(Debug)]
 pub struct Line<W> {
-    /// The worker with the ports, where this is another; and the wire to it.
+    /// Socket of the worker with the ports; `None`: this worker has them.
     pub path: Option<PathBuf>,
-    /// The wire to that worker, while there is one.
+    /// The wire to that worker; `None`: not connected.
     pub wire: Option<W>,
-    /// When it is connected to again.
+    /// Time of the next connection attempt.
     pub retry_ms: u64,
-    /// Which of a service's connections is next.
+    /// Index of the service's connection to use next.
     pub turn: usize,
 }
 
@@ -53,7 +53,7 @@ impl<W> Default for Line<W> {
 }
 
 impl<W> Line<W> {
-    /// The way through the worker that listens at `path`.
+    /// Creates the path through the worker that listens at `path`.
     pub fn through(path: PathBuf) -> Self {
         Self {
             path: Some(path),
@@ -62,7 +62,7 @@ impl<W> Line<W> {
     }
 }
 
-/// Why the worker that has the ports has asked nobody, if that is what it answers.
+/// Returns the reason why the worker with the ports did not forward a request, if its reply reports one.
 pub fn why_unheard(reply: &Value) -> Option<&'static str> {
     let condition = reply.get("condition").and_then(Value::bytes)?;
     if condition == TOO_MANY.as_bytes() {
@@ -71,7 +71,7 @@ pub fn why_unheard(reply: &Value) -> Option<&'static str> {
     (condition == NOBODY.as_bytes()).then_some(NOBODY_THERE)
 }
 
-/// What goes before a question to the worker that has the ports: who asks, whom it is for, and how long it may wait there.
+/// Encodes the prefix of a request to the worker with the ports: requesting worker, service, and remaining time.
 pub fn envelope(worker: u16, service: u16, left_ms: u64) -> [u8; 12] {
     let mut out = [0; 12];
     out[..2].copy_from_slice(&worker.to_be_bytes());
@@ -80,7 +80,7 @@ pub fn envelope(worker: u16, service: u16, left_ms: u64) -> [u8; 12] {
     out
 }
 
-/// Worker, service and milliseconds of an [`envelope`]; `None`: it is none.
+/// Decodes worker, service and milliseconds of an [`envelope`]; `None`: invalid.
 pub fn read_envelope(bytes: &[u8]) -> Option<(u16, u16, u64)> {
     let (worker, rest) = bytes.split_first_chunk::<2>()?;
     let (service, left_ms) = rest.split_first_chunk::<2>()?;
@@ -92,7 +92,7 @@ pub fn read_envelope(bytes: &[u8]) -> Option<(u16, u16, u64)> {
     ))
 }
 
-/// The answer to a question that no service gets.
+/// Encodes the reply to a request that is not forwarded to a service.
 pub fn refusal(question: &[u8], condition: &str) -> Option<Vec<u8>> {
     let (question, _) = packet::decode(question).ok()?;
     let reply = map([
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn envelopes_read_back() {
+    fn envelopes_round_trip() {
         let envelope = envelope(3, 7, 60_001);
         assert_eq!(read_envelope(&envelope), Some((3, 7, 60_001)));
         for bad in [&b""[..], b"1", b"12345678901", b"1234567890123"] {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_its_request() {
+    fn refusal_has_the_id_of_its_request() {
         let mut question = Vec::new();
         let asked = map([("id", "12".into()), ("method", "GET".into())]);
         packet::encode(&mut question, &asked, Notation::Tnetstring);

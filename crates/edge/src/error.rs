@@ -1,12 +1,12 @@
-//! Why the edge does not start.
+//! Errors of starting the edge.
 
-/// Why the edge does not start.
+/// Reason why the edge cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A setting that has no meaning here; the sentence names it.
+    /// An invalid setting; the text names it.
     #[error("{0}")]
     Setting(String),
-    /// The engine.
+    /// An error of the engine.
     #[error(transparent)]
     Engine(#[from] fermata_engine::StartError),
 }

@@ -1,14 +1,14 @@
-//! Bodies of the fuzz targets: each takes any bytes and panics when a promise of its parser is broken.
+//! Fuzz targets: each takes arbitrary bytes and panics when its parser breaks an invariant.
 //!
-//! The property tests beside the parsers try the same promises on stable.
+//! Property tests next to the parsers check the same invariants on stable Rust.
 
 use fermata_fastcgi::codec as fastcgi;
 use fermata_proto::response_reader::{self, ResponseReader};
 
-use crate::routes::{Proto, Request, Routes};
+use crate::routes::{Proto, Request, Routes, normalised};
 use crate::settings::{Settings, read_pushpin, read_toml};
 
-/// Files of configuration. Any text is read or refused, and no rule is found that does not match.
+/// Configuration files: any text is parsed or refused, and a route that is found matches.
 pub fn edge_files(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -22,7 +22,8 @@ pub fn edge_files(data: &[u8]) {
             is_tls: true,
         };
         if let Some(rule) = routes.find(&request) {
-            assert!(path.starts_with(rule.path_beg.as_bytes()) && !rule.targets.is_empty());
+            assert!(normalised(path).starts_with(rule.path_beg.as_bytes()));
+            assert!(!rule.targets.is_empty());
             assert!(rule.proto != Some(Proto::Ws) && rule.is_tls != Some(false));
             assert_eq!(rule.backend_path(path).first(), Some(&b'/'));
         }
@@ -31,7 +32,7 @@ pub fn edge_files(data: &[u8]) {
     let _ = read_toml(&mut Settings::default(), "edge.toml", text);
 }
 
-/// Responses over FastCGI. Any split gives the same body, head and error.
+/// FastCGI responses: any split gives the same body, head and error.
 pub fn edge_fastcgi(data: &[u8]) {
     let whole = fastcgi_answer(data, usize::MAX);
     for len in [1, 7] {
@@ -53,6 +54,7 @@ fn fastcgi_answer(data: &[u8], len: usize) -> FastCgiAnswer {
     let (mut head, mut body) = (None, Vec::new());
     for event in events {
         match event {
+            fastcgi::Event::Interim(found) => assert!(head.is_none() && found.is_interim()),
             fastcgi::Event::Head(found) => assert!(head.replace(found).is_none()),
             fastcgi::Event::Body(piece) => body.extend(piece),
             fastcgi::Event::Stderr(_) | fastcgi::Event::End { .. } => {}
@@ -61,7 +63,7 @@ fn fastcgi_answer(data: &[u8], len: usize) -> FastCgiAnswer {
     (head, body, error)
 }
 
-/// Responses over HTTP/1. Any split gives the same head and error, and a body within its length.
+/// HTTP/1 responses: any split gives the same head and error, and a body within its length.
 pub fn edge_response(data: &[u8]) {
     let Some((&selector, wire)) = data.split_first() else {
         return;
@@ -70,7 +72,7 @@ pub fn edge_response(data: &[u8]) {
     for len in [1, 7] {
         let part = response(wire, len, selector);
         assert_eq!((&part.0, part.2), (&whole.0, whole.2));
-        // What a chunk holds before its error depends on what came with it.
+        // The bytes of a chunk before an error depend on the split.
         if !matches!(whole.2, Some(response_reader::ResponseError::Chunk(_))) {
             assert_eq!(part.1, whole.1);
         }

@@ -1,36 +1,34 @@
-//! The GRIP edge: stands in front of any HTTP or FastCGI backend and holds its clients.
+//! The GRIP edge: a reverse proxy for HTTP and FastCGI backends that holds clients for them.
 //!
-//! [`server`] is what runs; the rest knows nothing of it: each part has its state, and what can be done with that alone.
-//! [`routes`], [`settings`] and [`control`] read no files and no clocks: what a file says is an
-//! argument.
+//! [`server`] runs the edge. The other modules do not depend on it: each has its own state and the operations on it.
+//! [`routes`], [`settings`] and [`control`] read no files and no clocks; contents of files are arguments.
 //!
 //! # Inside
 //!
-//! A client's request waits (`defer`) while a `Talk` (`upstream/talk.rs`) has a connection to its origin, taken from the
-//! pool or opened (`upstream/connections.rs`). The response is passed on piece by piece as the client takes it, or read whole
-//! when it is an instruction (`answer.rs`).
-//! `upstream/balance.rs` chooses the target of a request, and the next one after a failure, from what all workers know of
-//! targets (`upstream/health.rs`, words in shared memory; `upstream/targets.rs` joins them, worker 0 makes the checks). Why a
-//! request is not sent to a target is said by whose fault it is (`upstream/error.rs`), and only the target's own faults count
-//! against it. Conversations that find the queue of a Unix socket full wait in one queue for it
-//! (`upstream/socket_queues.rs`). A few threads of each worker look names up (`upstream/resolve.rs`), the only ones it has
-//! besides those for files; they begin after the fork, and a byte on a socket pair wakes the loop. A body
-//! is collected up to what a client may be held with and then read only as fast as its origin takes it (`arriving.rs`).
-//! A held stream without further options is then known to the engine alone; a client with filters, ids, links, a long poll or
-//! a WebSocket has a `Session`, which takes items one by one (`items.rs`). Worker 0 has the control port and the stats
-//! socket, and the other workers report their clients to it over a Unix socket (`server/stats`); commands about single
-//! connections are passed to the other workers as notices (`commands.rs`). `journal.rs` logs requests, subscriptions and items.
-//! The edge owns the end of every request that it has deferred: when it forgets one, it drops it (`Worker::drop_request`),
-//! and the connection is closed. A record of the ring is an item as JSON, under the item's channel.
-//! A polling SockJS session (`server/sockjs`) is the client of a WebSocket in its own worker, over a socket pair, so that
-//! everything WebSockets can do is written once; its name says which worker has it, and others hand its requests on over
-//! Unix sockets. Questions over ZeroMQ (`server/services`: sessions of an outside service, `zhttpreq/…` backends) go
-//! through worker 0, which has the ports.
-//! A client that missed items gets them from the ring or from its origin, a few clients at a time (`reliable.rs`). Items that
-//! wait for their predecessor are noted in the ring as well, so that the next worker 0 has them (`channels/notes.rs` of the
-//! engine, which also broadcasts to all workers). In a cluster (`posts.rs`) worker 0 gives items to the log in their order, reads
-//! along what other edges publish, and answers publishers when the log has their items. Deliveries are paced only where `rate.rs` is configured: then every client
-//! takes items one by one.
+//! **Requests.** A client's request is deferred while a `Talk` (an exchange, `upstream/talk.rs`) uses a connection to its
+//! origin, from the pool or a new one (`upstream/connections.rs`). The response is forwarded while it arrives, or collected
+//! if it is an instruction (`answer.rs`). A request body is collected up to the size with which a client may be held, then
+//! read as fast as its origin accepts it (`arriving.rs`). Every deferred request ends in the edge: dropping one
+//! (`Worker::drop_request`) closes its connection.
+//!
+//! **Targets.** `upstream/balance.rs` chooses the target of a request, and the next one after a failure, from health in
+//! shared memory (`upstream/health.rs`, `upstream/targets.rs`); worker 0 runs the checks. Errors are classified by cause
+//! (`upstream/error.rs`), and only a target's own count against it. Exchanges that find the backlog of a Unix socket full
+//! wait in one queue (`upstream/socket_queues.rs`). A few threads per worker resolve names (`upstream/resolve.rs`).
+//!
+//! **Holds.** A held stream without options exists only in the engine. A client with filters, ids or links, a long poll and
+//! a WebSocket have a `Session`, which receives items individually (`items.rs`). A client that missed items receives them
+//! from the ring or from its origin, a few clients at a time (`reliable.rs`).
+//!
+//! **Workers.** Worker 0 has the control port, the ZeroMQ ports and the stats socket. The others report their clients to it
+//! over a Unix socket (`server/stats`), send it questions for services (`server/services`), and receive commands about
+//! single connections as notices (`commands.rs`). A polling SockJS session (`server/sockjs`) is the client of a WebSocket in
+//! its own worker, over a socket pair; its name determines the worker, and others forward its requests.
+//!
+//! **Items.** A record of the ring is an item as JSON, under the item's channel. Items that wait for their predecessor are
+//! also stored in the ring, where a replacement of worker 0 finds them. In a cluster (`posts.rs`), worker 0 appends items to
+//! the shared log in order, reads the items of other edges, and responds to publishers after the log's acknowledgement.
+//! Deliveries are rate-limited only if configured (`rate.rs`); then all clients receive items individually.
 
 #![forbid(unsafe_code)]
 
@@ -52,7 +50,7 @@ use fermata_engine::numbered;
 
 #[cfg(test)]
 mod ids {
-    //! Requests and wires of tests.
+    //! Requests and connections for tests.
 
     use fermata_engine::{RequestId, WireId};
 

@@ -1,4 +1,4 @@
-//! What workers start from.
+//! State prepared before workers are forked.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,54 +19,56 @@ use crate::settings::Settings;
 use crate::upstream::route_keys::{RouteKeys, read_key};
 use crate::upstream::targets::Targets;
 
-/// What workers start from.
+/// State prepared before workers are forked.
 pub(crate) struct Prepared {
     pub settings: Settings,
     pub directory: PathBuf,
     pub routes: Routes,
-    /// Their file.
+    /// File of the routes.
     pub routes_file: Option<RoutesFile>,
-    /// How targets fare, for all workers.
+    /// Health of targets, shared by all workers.
     pub targets: Targets,
-    /// What is counted of routes, for all workers.
+    /// Counters of routes, shared by all workers.
     pub route_figures: RouteFigures,
     pub websocket: u16,
+    /// WebSocket route of SockJS sessions.
+    pub session_websocket: u16,
     pub port: u16,
     pub(crate) control: Option<Control>,
     pub keys: Keys,
-    /// Those that routes name.
+    /// Keys named by routes.
     pub route_keys: RouteKeys,
-    /// The ZeroMQ ports of publishers.
+    /// ZeroMQ ports of publishers.
     pub(crate) zmq: Vec<(Port, OwnedFd)>,
     /// Publishers to connect to.
     pub(crate) publishers: Vec<Publisher>,
-    /// Where workers tell the one with the stats socket.
+    /// Socket at which workers report to the one with the stats socket.
     pub(crate) rendezvous: Option<Rendezvous>,
     pub services: Addresses,
-    /// Where workers ask the one that has the services.
+    /// Socket at which workers send questions for services.
     pub(crate) questions: Option<Rendezvous>,
-    /// Where workers hand each other requests of SockJS sessions, by their numbers.
+    /// Sockets at which workers receive forwarded SockJS requests, by worker.
     pub(crate) workers: Vec<Rendezvous>,
 }
 
 impl Prepared {
-    /// Where workers tell the one with the stats socket.
+    /// Returns the path at which workers report to the one with the stats socket.
     pub fn stats_path(&self) -> Option<PathBuf> {
         self.rendezvous.as_ref().map(|it| it.path.clone())
     }
 
-    /// Where workers ask the one that has the services.
+    /// Returns the path at which workers send questions for services.
     pub fn questions_path(&self) -> Option<PathBuf> {
         self.questions.as_ref().map(|it| it.path.clone())
     }
 
-    /// Where each worker is found by the others; none where there is one.
+    /// Returns the paths of all workers; empty if there is only one.
     pub fn workers_paths(&self) -> Vec<PathBuf> {
         self.workers.iter().map(|it| it.path.clone()).collect()
     }
 }
 
-/// Keys that are settings. They are read before workers become another user, who may not read their files.
+/// Keys of settings. Read before workers change to a user who may not be allowed to read the files.
 pub(crate) struct Keys {
     pub sig: Option<Rc<sig::Key>>,
     pub upstream: Option<Rc<sig::Key>>,
@@ -74,7 +76,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// `directory` is where their files are looked for.
+    /// Reads the keys; file names are relative to `directory`.
     pub fn read(settings: &Settings, directory: &Path) -> Result<Self, StartError> {
         let read = |name: &str, text: &str| match text {
             "" => Ok(None),
@@ -91,12 +93,12 @@ impl Keys {
     }
 }
 
-/// Whether a file that a route names can be read.
+/// Checks that a file named by a route can be opened.
 pub(crate) fn check_file(path: &str) -> io::Result<()> {
     std::fs::File::open(path).map(|_| ())
 }
 
-/// `127.0.0.1:80` as the engine has addresses; a port alone is one of all addresses.
+/// Converts an address such as `127.0.0.1:80` to the engine's format. A port alone means all addresses.
 pub(crate) fn url(scheme: &str, address: &str) -> String {
     match address.contains("://") {
         true => address.to_owned(),
@@ -107,9 +109,9 @@ pub(crate) fn url(scheme: &str, address: &str) -> String {
     }
 }
 
-/// Where publishers connect.
+/// The HTTP control port.
 pub(crate) struct Control {
     pub(crate) listener: OwnedFd,
-    /// It goes with the edge.
+    /// Removes the socket file when the edge exits.
     pub(crate) _file: Option<SocketFile>,
 }

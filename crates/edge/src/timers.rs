@@ -1,5 +1,5 @@
-//! What is due when. Of each timer there is one at a time, the earliest that was asked for: whoever it was for is asked
-//! whether it still matters, and when next.
+//! Timers of a worker. Each exists at most once, with the earliest requested time. When it fires, its owner checks whether it
+//! is still needed and sets the next time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,80 +9,84 @@ use fermata_io::Deadline;
 use crate::numbered::Numbered;
 use fermata_engine::RequestId;
 
-/// What happens then.
+/// Kind and owner of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Timer {
-    /// Conversations with origins are looked through for those that take too long.
+    /// Check exchanges with origins for time-outs.
     Talks,
-    /// A long poll has waited long enough, by its request.
+    /// Time out a long poll, by its request.
     Poll(RequestId),
-    /// A SockJS session tells its client that it is there, or is over.
+    /// Send the heartbeat of a SockJS session, or end it.
     Session(u64),
-    /// A stream without news asks its next link, by the request it was held with.
+    /// Request the `next` link of a stream without items, by its request.
     Link(RequestId),
-    /// A WebSocket's keep-alive, delayed message or request without news.
+    /// Send a WebSocket's keep-alive, delayed message or request without events.
     Socket(RequestId),
-    /// A WebSocket whose client takes less than its origin sends.
+    /// Check a WebSocket whose client is slower than its origin.
     Paused(RequestId),
-    /// A request of a WebSocket over HTTP is made once more.
+    /// Repeat a request of WebSocket-over-HTTP.
     Events(RequestId),
-    /// A target is to be checked: its route's place and its own.
+    /// Check a target, by indices of route and target.
     Check(usize, usize),
-    /// Targets of our routes are said to be in use.
+    /// Refresh the slots of this worker's targets.
     Seats,
-    /// A body is read on, by its request: others had their turn.
+    /// Continue reading the body of this request after a turn.
     Body(RequestId),
-    /// Unix sockets may have room for connections.
+    /// Continue reading the response to this request ahead of its client, after a turn.
+    Ahead(RequestId),
+    /// Check again whether the response to this request occupies a PHP-FPM process for too long.
+    Holding(RequestId),
+    /// Retry Unix sockets with a full backlog.
     Room,
-    /// Connections of HTTP/2 to origins are broken, or stand for those that wait.
+    /// Handle broken or newly usable HTTP/2 connections to origins.
     Carriers,
-    /// Idle connections to origins are looked through.
+    /// Close expired idle connections to origins.
     Pool,
-    /// The routes file is looked at.
+    /// Check the routes file.
     Routes,
-    /// The service of sessions is to be told something.
+    /// Send updates to the session service.
     State,
-    /// Backends of sessions may take what they took not.
+    /// Retry sending to ZHTTP backends.
     Streams,
-    /// Services have not answered.
+    /// Time out questions to services.
     Services,
-    /// What dashboards are to be told again.
+    /// Send stats packets.
     Stats,
-    /// Items have waited long enough for their predecessors, or for room.
+    /// Publish items that waited long enough for their predecessors or for room.
     Items,
-    /// Publishers that are not there are connected to once more.
+    /// Retry connections to publishers.
     Publishers,
-    /// Publishers that had more to say than their turn allows are read on.
+    /// Read on from publishers with more bytes than a turn allows.
     Ports,
-    /// Publishers' connections are looked through for those that never said what they are.
+    /// Close publishers' connections without a handshake.
     Peers,
-    /// Other workers have not answered what a program asks.
+    /// Time out commands that wait for other workers.
     Commands,
-    /// Lines about requests are written.
+    /// Write buffered log lines.
     Journal,
-    /// Deliveries at a rate go on.
+    /// Continue rate-limited deliveries.
     Rate,
-    /// A stream whose client takes less than its next link answers.
+    /// Check a stream whose client is slower than its link's response.
     LinkBody(RequestId),
-    /// Clients that have missed something ask their origins.
+    /// Let clients that missed items send requests to their origins.
     Updates,
-    /// Clients of channels that nobody knew catch up.
+    /// Let first subscribers catch up.
     FirstSubscriptions,
 }
 
-/// Entries that count no longer before all of them are thrown out.
+/// Number of outdated entries at which the queue is cleaned.
 const STALE_MAX: usize = 1_024;
 
-/// All that is due.
+/// All timers of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     queue: BinaryHeap<Reverse<(u64, Timer)>>,
-    /// When each is due; entries of the queue with another time count no longer.
+    /// Due time of each timer. Queue entries with another time are outdated.
     armed: Numbered<Timer, u64>,
 }
 
 impl Timers {
-    /// Adds one, unless it is due before anyway.
+    /// Sets a timer, unless it is due earlier.
     pub fn at(&mut self, due_ms: u64, timer: Timer) {
         if self.armed.get(&timer).is_some_and(|&armed| armed <= due_ms) {
             return;
@@ -92,14 +96,14 @@ impl Timers {
         self.tidy();
     }
 
-    /// It is no longer awaited.
+    /// Removes a timer.
     pub fn forget(&mut self, timer: Timer) {
         if self.armed.remove(&timer).is_some() {
             self.tidy();
         }
     }
 
-    /// The next that is due by `now_ms`.
+    /// Returns the next timer that is due by `now_ms`.
     pub fn take(&mut self, now_ms: u64) -> Option<Timer> {
         while let Some(&Reverse((due_ms, timer))) = self.queue.peek()
             && due_ms <= now_ms
@@ -113,7 +117,7 @@ impl Timers {
         None
     }
 
-    /// Keeps the queue no longer than twice what counts.
+    /// Removes outdated entries when they are the majority.
     fn tidy(&mut self) {
         if self.queue.len() > 2 * self.armed.len() + STALE_MAX {
             let armed = &self.armed;
@@ -122,7 +126,7 @@ impl Timers {
         }
     }
 
-    /// When something is due.
+    /// Returns the earliest due time.
     pub fn next(&self) -> Deadline {
         let first = self.queue.peek();
         first.map_or(Deadline::NEVER, |Reverse((due_ms, _))| {

@@ -1,4 +1,4 @@
-//! Stopping: on the master's order, on a signal of its own, or because PHP cannot go on.
+//! Draining: ordered by the master, requested by a signal, or forced because PHP cannot continue.
 
 use fermata_config::LogLevel;
 use fermata_io::buffer::Buffer;
@@ -13,14 +13,16 @@ use crate::net::index::ConnectionIndex;
 use crate::net::running::Running;
 use crate::worker::Worker;
 
-/// Batches of waiting connections that are accepted before the listener is closed: a full backlog.
+/// Maximum number of batches of waiting connections accepted before the listener closes: a full
+/// backlog.
 const LAST_ACCEPTS_MAX: usize = 64;
 
-/// How often idle connections are given away: to workers that end at the same time, in the end to the replacement.
+/// Maximum number of rounds in which idle connections are handed over: to workers that drain at the
+/// same time, at last to the replacement.
 const GIVEN_ROUNDS_MAX: usize = 4;
 
 impl<D: Driver> Net<D> {
-    /// The order to read the certificates again has come.
+    /// Reloads the certificates, on the master's order.
     pub(crate) fn reload_tls(&self) {
         if let Some(tls) = &self.tls {
             tls.reload(self.log.logger());
@@ -29,7 +31,7 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Worker<D> {
-    /// The master asks for a drain, or has died.
+    /// Handles an order of the master, or its exit.
     pub(crate) fn on_master(&mut self) {
         let Some(link) = &mut self.link else {
             return;
@@ -50,18 +52,18 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The file of the access log was moved away.
+    /// Reopens the access log after log rotation.
     fn reopen_access_log(&mut self) {
         let unix_ms = self.net.driver.unix_ms();
         let (counts, log) = (&mut self.net.counts, &mut self.net.log);
         self.http.trace.write_log(counts, log, unix_ms);
         if let Err(error) = self.http.trace.reopen_log() {
-            let message = format!("{error}; the file that is open is written on");
+            let message = format!("{error}; the open file stays in use");
             log.write(LogLevel::Error, unix_ms, &message);
         }
     }
 
-    /// A signal was sent to this worker alone: drain, and have a replacement started.
+    /// Handles a signal to this worker only: drains, and the master starts a replacement.
     pub(crate) fn on_signal(&mut self) {
         let signal = self.link.as_mut().and_then(Link::read_signal);
         if signal == Some(fermata_io::signal::SIGTERM) {
@@ -69,7 +71,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A closed link would report its end for ever.
+    /// Stops watching the link; a closed one would report end-of-file in each turn.
     fn unlink(&mut self) {
         if let Some(link) = self.link.take() {
             let _ = self.net.driver.remove(link.fd());
@@ -77,7 +79,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Starts to finish: no new connections, idle ones closed, held ones ended with a retry hint.
+    /// Starts to drain: accepts no connections, closes idle ones, and ends held ones with a retry
+    /// hint.
     pub(crate) fn begin_drain(&mut self, retired: bool) {
         let now_ms = self.net.driver.refresh_now();
         let until = Deadline::after(now_ms, self.net.settings.drain_timeout_ms);
@@ -87,6 +90,7 @@ impl<D: Driver> Worker<D> {
             Running::Draining { .. } | Running::Retired { .. } => return,
         }
         let is_first = self.net.running == Running::Serving;
+        self.net.gives_requests |= retired;
         if is_first {
             self.reporter.shared.set_takes(self.net.slot, false);
             self.net.take_over();
@@ -97,24 +101,31 @@ impl<D: Driver> Worker<D> {
             Running::Draining { until }
         };
         if is_first {
-            // A worker whose server goes on leaves its idle clients to others: one that it closed might just be sending.
+            // If the server continues, idle clients go to other workers: closing one could hit a
+            // client that is just sending a request.
             let goes_alone = self.link.is_some() && !self.reporter.shared.is_stopping();
-            if goes_alone && !retired {
-                // Answers of this turn have not said that they are the last.
+            if self.net.gives_requests {
+                // Input that is being parsed moves with its connection.
+                self.net.stash();
+            }
+            if goes_alone || self.net.gives_requests {
+                // Responses of this turn lack `Connection: close`; send them before the handover.
                 self.flush_dirty();
+            }
+            if goes_alone && !retired {
                 self.accept_last();
             }
-            if retired || goes_alone {
+            if goes_alone || self.net.gives_requests {
                 self.give_idle_away();
             }
             if let Some(link) = &mut self.link {
                 link.tell_retiring();
             }
             if !retired && !goes_alone {
-                // Clients that connected before the end was announced are still served.
+                // Clients that connected before the drain began are still served.
                 self.accept_last();
             }
-            // While the whole server stops somebody has to say that it is not ready.
+            // While the whole server stops, the health endpoint must report that it is not ready.
             let is_stopping = self.reporter.shared.is_stopping();
             let metrics = self.net.metrics.take_if(|_| !is_stopping);
             let inner = self.net.control.take().into_iter().chain(metrics);
@@ -124,7 +135,8 @@ impl<D: Driver> Worker<D> {
                 self.net.driver.close(fd);
             }
         }
-        // What was published behind a crowd waits in the ring (`gather`), and streams without ids cannot ask for it later.
+        // Records delayed by `gather` are still in the ring, and clients of streams without ids
+        // cannot request them later.
         let (channels, mut to) = self.clients();
         channels.catch_up_by(&mut to, until);
         let message = format!("draining {} connections", self.net.sockets_len());
@@ -135,7 +147,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Accepts who has connected already. From here on nothing is accepted behind our back.
+    /// Accepts connections from the backlog. Afterwards, nothing is accepted implicitly.
     fn accept_last(&mut self) {
         for listener in self.net.listeners.clone() {
             let _ = self.net.driver.remove(listener);
@@ -148,12 +160,13 @@ impl<D: Driver> Worker<D> {
         self.net.accept = Deadline::NEVER;
     }
 
-    /// Before the master is told: our next worker takes what is left in our inbox when it starts.
+    /// Runs before the master is notified: the next worker in this slot reads what is left in the
+    /// inbox when it starts.
     fn give_idle_away(&mut self) {
         if let Some(inbox) = self.net.handover.inboxes.get(usize::from(self.net.slot)) {
             let _ = self.net.driver.remove(inbox.fd());
         }
-        // What another worker cannot take any more, which has begun to end just now, comes back.
+        // A connection comes back if the receiving worker has just begun to drain too.
         for _ in 0..GIVEN_ROUNDS_MAX {
             let mut given = 0;
             for index in self.net.connections.indexes() {
@@ -171,14 +184,15 @@ impl<D: Driver> Worker<D> {
 
     fn drain_connection(&mut self, index: ConnectionIndex) {
         let is_retired = matches!(self.net.running, Running::Retired { .. });
-        // A stream ends with its connection, which may have been before it in the list.
+        let gives_requests = self.net.gives_requests;
+        // An HTTP/2 stream closes with its connection, which may precede it in the list.
         let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return;
         };
         connection.keeps_alive = false;
         match connection.phase {
             Phase::Open => {}
-            // As below: its proxy may have sent the request along already.
+            // As below: the proxy may already have sent the request with its header.
             Phase::Preface if !is_retired => {
                 self.net.go_on(index);
                 return;
@@ -193,7 +207,7 @@ impl<D: Driver> Worker<D> {
             Stage::Held(_) => {
                 self.channels
                     .end_hold(&mut self.net, &mut self.waiting, index.exchange());
-                // At once, so that thousands share one buffer.
+                // Flush now, so that thousands of clients share one buffer.
                 self.net.flush(&mut self.http, index);
             }
             Stage::Socket(_) => self.sockets.drain_socket(
@@ -209,8 +223,12 @@ impl<D: Driver> Worker<D> {
             Stage::Head if connection.inbox.is_empty() && exchange.has_output(connection) => {
                 connection.writing = Writing::Close;
             }
-            // One more look for a request that is already here; `load` closes when there is none.
+            // Check once more for a request that has already arrived; `load` closes the connection
+            // if there is none.
             Stage::Head if connection.inbox.is_empty() && !is_retired => self.net.go_on(index),
+            // A request that could not be handed over with its connection may follow unsent
+            // responses.
+            Stage::Head if gives_requests && !is_retired => self.net.go_on(index),
             Stage::Head if connection.inbox.is_empty() => self.net.close(&mut self.http, index),
             Stage::Head | Stage::Body(_) if is_retired => {
                 connection.inbox = Buffer::default();
@@ -221,11 +239,12 @@ impl<D: Driver> Worker<D> {
                     "The server is restarting this worker; try again.\n",
                 );
             }
-            // The program is gone that would make the rest of it.
+            // The application that would produce the rest of the stream has exited.
             Stage::Handling(_) if is_retired && exchange.body.is_some() => {
                 self.http.cut_stream(&mut self.net, index.exchange())
             }
-            // A request that has begun is read to its end and answered; `respond` then closes.
+            // A request that has started is read completely and answered; `respond` then closes the
+            // connection.
             Stage::Head | Stage::Body(_) | Stage::Handling(_) => {}
         }
     }
@@ -234,9 +253,9 @@ impl<D: Driver> Worker<D> {
         let (Running::Draining { until } | Running::Retired { until }) = self.net.running else {
             return false;
         };
-        // A connection that was closed a moment ago still gets its last answer.
+        // A connection that was just closed still sends its last response.
         self.net.driver.flush();
-        // What waits for neither a client nor the clock would wait for ever.
+        // A wait that depends on neither a client nor the clock would never finish.
         if self.net.connections.is_empty()
             && self.net.driver.leaving() == 0
             && !self.waiting.can_finish()

@@ -1,6 +1,7 @@
-//! How an embedder names what it is handed: by place and generation, so that none meets a successor at the same place.
+//! Ids for embedders: index and generation, so that an id never matches a later object at the same
+//! index.
 //!
-//! None is zero, so that `Option` of one costs no byte, and a C program has a value for none.
+//! No id is zero: `Option` of an id costs no byte, and C code has a value for "none".
 
 use std::num::NonZeroU64;
 
@@ -9,12 +10,12 @@ use fermata_hub::Seq;
 use crate::net::index::ExchangeIndex;
 use crate::net::slab::Key;
 
-/// The serial of an exchange that has had no request.
+/// Serial of an exchange that has had no request.
 pub(crate) const SERIAL_NONE: u32 = u32::MAX;
 
 const LAST_SERIAL: u32 = SERIAL_NONE - 1;
 
-/// What follows a serial.
+/// Returns the serial that follows `serial`.
 #[inline]
 pub(crate) fn serial_after(serial: u32) -> u32 {
     match serial {
@@ -23,28 +24,31 @@ pub(crate) fn serial_after(serial: u32) -> u32 {
     }
 }
 
-/// Generations (`net/slab.rs`) and serials begin at one.
+/// Joins two halves to an id. Generations (`net/slab.rs`) and serials start at 1.
 fn joined(generation: u32, place: u32) -> NonZeroU64 {
     NonZeroU64::new(u64::from(generation) << 32 | u64::from(place)).expect("no generation is zero")
 }
 
-/// A request, from its event until its client has been let go: also the stream or the hold that answers it.
+/// A request, from its event until its client is released, including the stream or hold that
+/// answers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct RequestId(NonZeroU64);
 
-/// A WebSocket, from its handshake's answer until its close was handed out. It keeps the number of the handshake's request.
+/// A WebSocket, from the response to its handshake until its close event was delivered. It has the
+/// number of the handshake's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct SocketId(RequestId);
 
-/// A socket of the embedder's in the loop: a connection that it has opened or accepted, or a listener.
+/// An embedder's socket in the loop: a connection that it opened or accepted, or a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct WireId(NonZeroU64);
 
 impl RequestId {
-    /// Stands in a field that is set before it is read; nothing has its serial ([`SERIAL_NONE`]).
+    /// Placeholder for a field that is set before it is read; no request has its serial
+    /// ([`SERIAL_NONE`]).
     pub(crate) const UNSET: RequestId = RequestId(NonZeroU64::MAX);
 
     #[inline]
@@ -52,19 +56,19 @@ impl RequestId {
         RequestId(joined(serial, index.0))
     }
 
-    /// Its exchange, which may be another request's by now.
+    /// Returns the index of its exchange, which may belong to a later request by now.
     #[inline]
     pub(crate) fn exchange(self) -> ExchangeIndex {
         ExchangeIndex(self.0.get() as u32)
     }
 
-    /// Tells it from the exchange's other requests.
+    /// Returns the serial, which distinguishes it from other requests of the exchange.
     #[inline]
     pub(crate) fn serial(self) -> u32 {
         (self.0.get() >> 32) as u32
     }
 
-    /// What [`RequestId::to_raw`] gave; `None` for zero.
+    /// Converts a value of [`RequestId::to_raw`] back; `None` for zero.
     #[inline]
     pub const fn from_raw(raw: u64) -> Option<RequestId> {
         match NonZeroU64::new(raw) {
@@ -73,7 +77,7 @@ impl RequestId {
         }
     }
 
-    /// For a program that has no types of Rust's. Not zero.
+    /// Returns the id as a number for C code; never zero.
     #[inline]
     pub fn to_raw(self) -> u64 {
         self.0.get()
@@ -81,34 +85,34 @@ impl RequestId {
 }
 
 impl SocketId {
-    /// As of [`RequestId`].
+    /// Placeholder; see [`RequestId`].
     pub(crate) const UNSET: SocketId = SocketId(RequestId::UNSET);
 
-    /// What a handshake becomes when it is accepted.
+    /// Returns the id of the socket that an accepted handshake becomes.
     #[inline]
     pub fn of(handshake: RequestId) -> SocketId {
         SocketId(handshake)
     }
 
-    /// The handshake that it was.
+    /// Returns the id of its handshake.
     #[inline]
     pub fn handshake(self) -> RequestId {
         self.0
     }
 
-    /// As of [`RequestId`].
+    /// See [`RequestId`].
     #[inline]
     pub(crate) fn exchange(self) -> ExchangeIndex {
         self.0.exchange()
     }
 
-    /// As of [`RequestId`].
+    /// See [`RequestId`].
     #[inline]
     pub fn from_raw(raw: u64) -> Option<SocketId> {
         RequestId::from_raw(raw).map(SocketId)
     }
 
-    /// As of [`RequestId`].
+    /// See [`RequestId`].
     #[inline]
     pub fn to_raw(self) -> u64 {
         self.0.to_raw()
@@ -126,7 +130,7 @@ impl WireId {
         Key::from_u64(self.0.get())
     }
 
-    /// The wire that has this number, which is its token for the driver.
+    /// Converts a number, which is also the wire's token in the driver; `None` for zero.
     #[inline]
     pub const fn from_raw(raw: u64) -> Option<WireId> {
         match NonZeroU64::new(raw) {
@@ -135,30 +139,30 @@ impl WireId {
         }
     }
 
-    /// Its number. Not zero.
+    /// Returns its number; never zero.
     #[inline]
     pub fn to_raw(self) -> u64 {
         self.0.get()
     }
 }
 
-/// A publish whose record waits for the log of the cluster.
+/// A publish whose record waits for the cluster log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct PublishId(NonZeroU64);
 
 impl PublishId {
-    /// That of the record at this place in the outbox.
+    /// Creates the id of the record at `place` in the outbox.
     pub(crate) fn new(place: Seq) -> PublishId {
         PublishId(NonZeroU64::new(place).expect("no place in a ring is zero"))
     }
 
-    /// As of [`RequestId`].
+    /// See [`RequestId`].
     pub fn from_raw(raw: u64) -> Option<PublishId> {
         NonZeroU64::new(raw).map(PublishId)
     }
 
-    /// As of [`RequestId`].
+    /// See [`RequestId`].
     pub fn to_raw(self) -> u64 {
         self.0.get()
     }
@@ -169,14 +173,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn serials_go_round_without_the_two_that_mean_none() {
+    fn skips_reserved_serials_on_wrap() {
         assert_eq!(serial_after(0), 1);
         assert_eq!(serial_after(SERIAL_NONE - 2), SERIAL_NONE - 1);
         assert_eq!(serial_after(SERIAL_NONE - 1), 1);
     }
 
     #[test]
-    fn a_number_has_both_its_parts() {
+    fn round_trips_ids_as_numbers() {
         let request = RequestId::new(7, ExchangeIndex(3));
         assert_eq!(
             (request.serial(), request.exchange()),

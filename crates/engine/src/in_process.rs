@@ -1,7 +1,8 @@
-//! A worker in the process of a test: no master, no listener, and a clock that the test sets forward.
+//! A worker in the process of a test: no master, no listener, and a clock that the test advances.
 //!
-//! Everything else is as in production: the driver, the router, holds, encoders. A connection is one end of a pair of sockets,
-//! which the worker takes over as if it had accepted it. What is published stays in this process, whatever `cluster` says.
+//! Everything else is as in production: driver, router, holds, encoders. A connection is one end of
+//! a socket pair, handled like an accepted one. Published events stay in this process; the setting
+//! `cluster` is ignored.
 
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,15 +23,16 @@ use crate::start::Parts;
 use crate::websocket::Route;
 use crate::worker::Worker;
 
-/// Shared memory that earlier servers of this process have had: it is mapped for as long as the process lives.
+/// Shared memory of earlier servers in this process, for reuse: it stays mapped as long as the
+/// process lives.
 static SPARE: Mutex<Vec<Shared>> = Mutex::new(Vec::new());
 
-/// The memory of a worker in this process, for the next one.
+/// The memory of an in-process worker, reusable by the next one.
 pub struct Memory {
     parts: [Shared; 2],
 }
 
-/// Opens it. Its log goes to `log`, and both clocks of this process stand still from here on.
+/// Creates the worker. Log lines go to `log`. From now on, both clocks of this process are stopped.
 pub(crate) fn open(
     settings: Settings,
     router: Router,
@@ -81,7 +83,7 @@ pub(crate) fn open(
 }
 
 impl Memory {
-    /// The worker is gone: log and clocks are those of the process again.
+    /// Restores the log and the clocks of the process, after the worker was dropped.
     pub fn end(self) {
         clock::run_on();
         log::redirect(None);

@@ -1,10 +1,11 @@
 //! Log lines on standard error: one line per event, text or JSON.
 //!
-//! Lines that peers can cause at will (refused requests, slow clients) go through `Log::write_limited`, so that
-//! an attack fills neither the disk nor the loop's time; what was left out is counted and said.
+//! Lines that peers can trigger at will (refused requests, slow clients) go through
+//! `Log::write_limited`. An attack thus fills neither the disk nor the loop's time. Suppressed
+//! lines are counted and reported.
 //!
-//! Logging never blocks: a line that standard error does not take at once is left out and counted,
-//! and the first line it takes again says how many there were.
+//! Logging never blocks. A line that standard error does not accept immediately is dropped and
+//! counted. The first line it accepts again reports the count.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt::Write as _;
@@ -16,41 +17,42 @@ use fermata_io::process::{self, Pid};
 
 use crate::admin::stats;
 
-/// How many peer-caused lines a worker writes per second before it only counts them.
+/// Maximum number of peer-triggered lines that a worker writes per second; further ones are only
+/// counted.
 pub const PEER_LINES_PER_SECOND_MAX: u32 = 10;
 
-/// Standard error of this process, opened with the first logger and inherited by every fork. Threads of a
-/// worker write to it as well; none holds the lock for longer than a write that does not wait.
+/// Standard error of this process, opened with the first logger and inherited by every fork.
+/// Threads of a worker also write to it; none holds the lock longer than one non-blocking write.
 static STANDARD_ERROR: Mutex<Option<Outlet>> = Mutex::new(None);
 
-/// Has the lines of this process go to `file`; `None` = to standard error again.
+/// Redirects the lines of this process to `file`; `None` restores standard error.
 pub(crate) fn redirect(file: Option<LogFile>) {
     let guard = STANDARD_ERROR.lock();
     *guard.unwrap_or_else(PoisonError::into_inner) = file.map(Outlet::new);
 }
 
-/// Bytes of a stack trace that a line takes with it; what is longer is cut.
+/// Maximum size of a stack trace in a line, in bytes; a longer one is cut.
 const TRACE_BYTES_MAX: usize = 8192;
 
-/// What a line says besides its message, of the program's code that has caused it. Empty = not known.
+/// Fields of a line about the application code that caused it. Empty = unknown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Detail<'a> {
-    /// The method of the request.
+    /// HTTP method of the request.
     pub method: &'a str,
-    /// The pattern of its route.
+    /// Pattern of its route.
     pub route: &'a str,
-    /// The class of what was thrown.
+    /// Class of the exception.
     pub exception: &'a str,
-    /// Where.
+    /// File in which it was thrown.
     pub file: &'a str,
-    /// The line in `file`.
+    /// Line in `file`.
     pub line: u32,
-    /// The calls that have led there, one a line.
+    /// Stack trace, one call per line.
     pub trace: &'a str,
 }
 
 impl Detail<'_> {
-    /// The message with the place and the request, for a reader who has nothing but the line.
+    /// Returns the message with source location and request, for text logs.
     fn sentence(&self, message: &str) -> String {
         let mut text = message.to_owned();
         if !self.file.is_empty() {
@@ -72,30 +74,30 @@ impl Detail<'_> {
     }
 }
 
-/// A process' logger. Cheap to clone; holds no file handle of its own.
+/// A logger of a process. Cheap to clone; holds no file handle.
 #[derive(Clone)]
 pub struct Logger {
     format: LogFormat,
     level: LogLevel,
     /// `master` or `worker N`, part of every line.
     process: String,
-    /// Where lines that were left out are counted.
+    /// Counter of dropped lines.
     stats: Option<stats::Shared>,
 }
 
-/// Where lines go, and what it has not taken.
+/// Destination of lines, and a count of the dropped ones.
 struct Outlet {
     file: LogFile,
-    /// The process that has counted: a fork begins anew, its parent tells of what was before.
+    /// Process that counted. A forked child restarts at 0; its parent reports the earlier ones.
     pid: Pid,
-    /// Lines left out since it last took one.
+    /// Lines dropped since the last successful write.
     dropped: u64,
-    /// Only a part of the last line was taken.
+    /// Only a part of the last line was written.
     is_cut: bool,
 }
 
 impl Logger {
-    /// A logger that writes lines of `level` and above in `format`, marked with `process`.
+    /// Creates a logger that writes lines of `level` and above in `format`, marked with `process`.
     pub fn new(format: LogFormat, level: LogLevel, process: &str) -> Logger {
         Logger {
             format,
@@ -105,7 +107,7 @@ impl Logger {
         }
     }
 
-    /// The same logger, which counts in `stats` what it has to leave out.
+    /// Returns a copy of this logger that counts dropped lines in `stats`.
     pub(crate) fn counted(&self, stats: stats::Shared) -> Logger {
         Logger {
             stats: Some(stats),
@@ -113,7 +115,7 @@ impl Logger {
         }
     }
 
-    /// The same logger under another process name, for use after a fork.
+    /// Returns a copy of this logger with another process name, for use after a fork.
     #[must_use]
     pub fn named(&self, process: &str) -> Logger {
         Logger {
@@ -122,17 +124,18 @@ impl Logger {
         }
     }
 
-    /// Whether a line of `level` would be written.
+    /// Returns true if a line of `level` would be written.
     pub fn is_on(&self, level: LogLevel) -> bool {
         level <= self.level
     }
 
-    /// Writes one line, or leaves it out and counts it when that would have to wait.
+    /// Writes one line; drops and counts it if the write would block.
     pub fn write(&self, level: LogLevel, unix_ms: u64, message: &str) {
         self.write_detailed(level, unix_ms, message, &Detail::default());
     }
 
-    /// The same with what is known of the program's code. As text, a stack trace follows in lines of its own.
+    /// Writes one line with details of the application code. In text format, a stack trace follows
+    /// on separate lines.
     pub fn write_detailed(
         &self,
         level: LogLevel,
@@ -145,7 +148,15 @@ impl Logger {
         }
     }
 
-    /// A line that a process writes by itself when nothing else of it can run any more, and therefore without a time.
+    /// Writes a line that a script printed to standard error as a warning, whatever the log level
+    /// is.
+    pub fn write_text(&self, unix_ms: u64, line: &str) {
+        let line = self.line(LogLevel::Warning, unix_ms, line, &Detail::default());
+        self.put(unix_ms, &line);
+    }
+
+    /// Builds a line that a process writes when no other code of it can run; it therefore has no
+    /// time.
     pub(crate) fn last_words(&self, message: &str) -> Vec<u8> {
         let message = mask_secrets(message);
         match self.format {
@@ -157,17 +168,17 @@ impl Logger {
         }
     }
 
-    /// Writes text for a person at a terminal as it is.
+    /// Writes text for a person at a terminal, unchanged.
     pub(crate) fn write_plain(&self, unix_ms: u64, text: &str) {
         self.put(unix_ms, text);
     }
 
-    /// Says what was left out, if standard error takes it by now.
+    /// Reports the number of dropped lines, if standard error accepts writes again.
     pub(crate) fn tell_dropped(&self, unix_ms: u64) {
         self.put(unix_ms, "");
     }
 
-    /// Has panics of this process end in this log, as one line.
+    /// Installs a panic hook that logs panics of this process as one line.
     pub(crate) fn take_panics(&self) {
         let logger = self.clone();
         std::panic::set_hook(Box::new(move |panic| {
@@ -187,15 +198,14 @@ impl Logger {
         if guard.is_none() {
             *guard = LogFile::stderr().ok().map(Outlet::new);
         }
-        // Without a standard error there is nobody to tell.
+        // Without standard error the line is lost.
         let Some(outlet) = guard.as_mut() else {
             return;
         };
         let dropped = outlet.begin();
         let told = (dropped > 0).then(|| {
-            let message = format!(
-                "{dropped} lines of this process were left out: whoever reads standard error did not take them"
-            );
+            let message =
+                format!("dropped {dropped} lines of this process: standard error was not read");
             self.line(LogLevel::Warning, unix_ms, &message, &Detail::default())
         });
         if !outlet.put(told.as_deref(), text)
@@ -205,12 +215,12 @@ impl Logger {
         }
     }
 
-    /// Appends a line to those that [`write_lines`](Self::write_lines) takes, whatever its level.
+    /// Appends a line to a buffer for [`write_lines`](Self::write_lines), whatever its level.
     pub fn append(&self, lines: &mut String, level: LogLevel, unix_ms: u64, message: &str) {
         lines.push_str(&self.line(level, unix_ms, message, &Detail::default()));
     }
 
-    /// Writes lines that were collected, or leaves all of them out and counts them.
+    /// Writes collected lines, or drops and counts all of them.
     pub fn write_lines(&self, unix_ms: u64, lines: &str) {
         self.put(unix_ms, lines);
     }
@@ -271,7 +281,7 @@ impl Outlet {
         }
     }
 
-    /// Lines that this process has left out.
+    /// Returns the number of lines that this process has dropped.
     fn begin(&mut self) -> u64 {
         if self.dropped > 0 && self.pid != process::pid() {
             self.dropped = 0;
@@ -279,9 +289,10 @@ impl Outlet {
         self.dropped
     }
 
-    /// Writes what is `told` of lines left out, and then `text`. False when the text was left out.
+    /// Writes the report about dropped lines (`told`), then `text`. Returns false if `text` was
+    /// dropped.
     fn put(&mut self, told: Option<&str>, text: &str) -> bool {
-        // What was cut has no end yet.
+        // A partial line still needs its line break.
         let is_told =
             (!self.is_cut || self.write("\n")) && told.is_none_or(|told| self.write(told));
         if is_told {
@@ -290,7 +301,7 @@ impl Outlet {
         if is_told && self.write(text) {
             return true;
         }
-        // Nothing but what was left out before was to be said.
+        // Only the report about dropped lines was to be written.
         if text.is_empty() {
             return true;
         }
@@ -299,7 +310,7 @@ impl Outlet {
         false
     }
 
-    /// Whether all of `text` was taken.
+    /// Writes `text`; returns true if all of it was accepted.
     fn write(&mut self, text: &str) -> bool {
         let taken = self.file.write(text.as_bytes()).unwrap_or(0);
         self.is_cut = (self.is_cut && taken == 0) || (taken > 0 && taken < text.len());
@@ -307,7 +318,8 @@ impl Outlet {
     }
 }
 
-/// Control characters would let a peer forge lines or drive the terminal.
+/// Appends `text` with control characters escaped: a peer could forge lines or control the
+/// terminal.
 fn push_clean(to: &mut String, text: &str) {
     for character in text.chars() {
         if character.is_control() {
@@ -318,7 +330,7 @@ fn push_clean(to: &mut String, text: &str) {
     }
 }
 
-/// The log of a worker: a logger, and how many lines peers have caused.
+/// The log of a worker: a logger and a limiter for peer-triggered lines.
 pub(crate) struct Log {
     logger: Logger,
     limiter: Limiter,
@@ -337,7 +349,7 @@ impl Log {
         self.logger.write(level, unix_ms, message);
     }
 
-    /// The same with what is known of the program's code.
+    /// Writes a line with details of the application code.
     pub fn write_detailed(
         &self,
         level: LogLevel,
@@ -348,12 +360,12 @@ impl Log {
         self.logger.write_detailed(level, unix_ms, message, detail);
     }
 
-    /// Writes a line that peers can cause at will: at most so many per second.
+    /// Writes a peer-triggered line, within the limit per second.
     pub fn write_limited(&mut self, level: LogLevel, unix_ms: u64, message: &str) {
         self.write_limited_detailed(level, unix_ms, message, &Detail::default());
     }
 
-    /// The same with what is known of the program's code.
+    /// Writes a peer-triggered line with details of the application code.
     pub fn write_limited_detailed(
         &mut self,
         level: LogLevel,
@@ -365,19 +377,19 @@ impl Log {
         limiter.write(logger, level, unix_ms, message, detail);
     }
 
-    /// Lines that were left out in this second.
+    /// Returns the lines suppressed in this second.
     #[cfg(test)]
     pub fn left_out(&self) -> u64 {
         self.limiter.suppressed
     }
 
-    /// What it writes with.
+    /// Returns its logger.
     pub fn logger(&self) -> &Logger {
         &self.logger
     }
 }
 
-/// Bounds the lines that peers can cause.
+/// Limits lines that peers can trigger.
 #[derive(Debug, Default)]
 struct Limiter {
     second: u64,
@@ -386,7 +398,7 @@ struct Limiter {
 }
 
 impl Limiter {
-    /// Writes the line unless this second's share is used up.
+    /// Writes the line unless this second's limit is reached.
     fn write(
         &mut self,
         logger: &Logger,
@@ -401,7 +413,7 @@ impl Limiter {
         let second = unix_ms / 1000;
         if second != self.second {
             if self.suppressed > 0 {
-                let more = format!("{} more lines like these were left out", self.suppressed);
+                let more = format!("dropped {} more lines like these", self.suppressed);
                 logger.write(level, unix_ms, &more);
             }
             *self = Limiter {
@@ -419,11 +431,11 @@ impl Limiter {
     }
 }
 
-/// `2026-11-21T07:30:00.123Z` (RFC 3339, UTC).
+/// Formats a time as `2026-11-21T07:30:00.123Z` (RFC 3339, UTC).
 pub(crate) fn rfc3339(unix_ms: u64) -> String {
     let (days, ms) = ((unix_ms / 86_400_000) as i64, unix_ms % 86_400_000);
-    // Days to civil date; the era arithmetic counts from 1 March of year 0, so that the leap day is
-    // the last day of a counting year.
+    // Converts days to a civil date. Eras start on 1 March of year 0, so that the leap day is the
+    // last day of a counted year.
     let z = days + 719_468;
     let era = z.div_euclid(146_097);
     let day_of_era = z.rem_euclid(146_097);
@@ -452,14 +464,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_civil() {
+    fn formats_civil_dates() {
         assert_eq!(rfc3339(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(rfc3339(951_782_400_123), "2000-02-29T00:00:00.123Z");
         assert_eq!(rfc3339(1_795_244_400_000), "2026-11-21T07:00:00.000Z");
     }
 
     #[test]
-    fn a_message_cannot_forge_a_line() {
+    fn escapes_line_breaks_in_messages() {
         let logger = Logger::new(LogFormat::Text, LogLevel::Info, "worker 0");
         let line = logger.line(LogLevel::Info, 0, "a\nb\u{1b}[2J", &Detail::default());
         assert_eq!(line.matches('\n').count(), 1);
@@ -471,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_follows_as_lines_and_is_a_field_of_json() {
+    fn writes_a_trace_as_lines_or_a_json_field() {
         let detail = Detail {
             method: "GET",
             route: "/a/{id}",

@@ -1,13 +1,14 @@
-//! Look-ups that cannot miss, as far as we know.
+//! Look-ups that cannot fail unless there is a bug.
 //!
-//! Where one does, a test has to fail, and a server in production has to go on and to tell its operator.
+//! On a failure a test panics; a production server continues and counts it for the operator.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How often this process has missed something since the figures were copied last.
+/// Failed look-ups of this process since the last copy of the counters.
 static MISSED: AtomicU64 = AtomicU64::new(0);
 
-/// What is not there would have to be: asserts in tests and counts otherwise. Goes on with what it is given.
+/// Reports a failed look-up that should be impossible: asserts in debug builds, counts otherwise.
+/// Returns `otherwise`.
 #[inline]
 #[track_caller]
 pub fn missed<T>(otherwise: T) -> T {
@@ -15,7 +16,7 @@ pub fn missed<T>(otherwise: T) -> T {
     otherwise
 }
 
-/// The same of a look-up whose caller does without what is not there: `if let Some(…) = ….known()`.
+/// Reports a failed look-up if the caller can skip it: `if let Some(…) = ….known()`.
 pub(crate) trait Known {
     fn known(self) -> Self;
 }
@@ -31,7 +32,7 @@ impl<T> Known for Option<T> {
     }
 }
 
-/// Apart, and never a part of its callers: those that run for each request have nothing of it but a call.
+/// Separate and never inlined, so that hot callers contain only a call.
 #[cold]
 #[inline(never)]
 #[track_caller]
@@ -40,7 +41,7 @@ fn note() {
     MISSED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// How often it was since the last time.
+/// Returns the number of failed look-ups since the last call.
 pub(crate) fn take() -> u64 {
     MISSED.swap(0, Ordering::Relaxed)
 }
@@ -51,13 +52,13 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "would have to be there")]
-    fn a_miss_fails_tests() {
+    fn panics_on_a_miss_in_debug_builds() {
         missed(());
     }
 
     #[test]
     #[should_panic(expected = "would have to be there")]
-    fn so_does_what_is_not_known() {
+    fn panics_on_an_unknown_lookup_in_debug_builds() {
         assert_eq!(Some(1).known(), Some(1));
         None::<()>.known();
     }

@@ -1,92 +1,101 @@
-//! What an embedder's program asks for that cannot be done: mistakes of the programmer, each with what to write instead.
+//! Invalid requests of an application: programming mistakes, each with a suggested fix.
 
 use fermata_hub::{CHANNEL_BYTES_MAX, INFO_BYTES_MAX, PublishError, USER_BYTES_MAX};
 use fermata_proto::ws::close::REASON_BYTES_MAX;
 
-/// Longest part of a name of the program's that a message shows.
+/// Maximum length of a user-supplied name in a message, in characters.
 const SHOWN_CHARS_MAX: usize = 64;
 
-/// An argument that is not acceptable.
+/// An unacceptable argument.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misuse {
-    /// It is no name of a channel.
+    /// Not a valid channel name.
     #[error(
         "channel name \"{shown}\": {problem}; use 1 to {CHANNEL_BYTES_MAX} bytes of printable text"
     )]
     ChannelName {
-        /// The beginning of it.
+        /// Its start.
         shown: String,
-        /// What is wrong with it.
+        /// The reason.
         problem: NameProblem,
     },
-    /// An event's name ends its line.
+    /// An event name with a line break.
     #[error("event name: it contains a line break or NUL; use one line")]
     EventName,
-    /// So does its id.
+    /// An event id with a line break.
     #[error("event id: it contains a line break or NUL; use one line")]
     EventId,
-    /// Its name or its data is binary.
+    /// Event name or data that is not UTF-8.
     #[error(
         "event: it is not valid UTF-8, which events are by definition; encode binary data, for example as base64"
     )]
     EventEncoding,
-    /// It is larger than its client may be sent.
+    /// An event larger than `event_bytes_max`.
     #[error(
         "event: it has {bytes} bytes, more than event_bytes_max ({max}); send it in parts or raise the setting"
     )]
     EventBytes {
-        /// Bytes that it has.
+        /// Size of the event in bytes.
         bytes: usize,
-        /// The setting.
+        /// The setting, in bytes.
         max: usize,
     },
-    /// The ring refuses the event.
+    /// An event larger than the cluster log accepts.
+    #[error(
+        "event: it has {bytes} bytes with its headers, and the log of the cluster takes {max} (max_payload of NATS); send it in \
+         parts, or raise max_payload there; an event_bytes_max below it is checked earlier"
+    )]
+    LogEventBytes {
+        /// Size in the log, in bytes.
+        bytes: u64,
+        /// The log's limit, in bytes.
+        max: u64,
+    },
+    /// An event that the ring refuses.
     #[error("{0}{setting}", setting = setting_of(.0))]
     Record(PublishError),
-    /// A user's name that presence cannot keep.
+    /// A user name that presence cannot store.
     #[error("user: use 1 to {USER_BYTES_MAX} bytes of UTF-8")]
     User,
-    /// More about a user than presence keeps.
+    /// User info larger than presence stores.
     #[error("info: its JSON has more than {INFO_BYTES_MAX} bytes")]
     UserInfo,
-    /// A hold of no channel, or of too many.
+    /// A hold with no channel or too many.
     #[error("a hold has 1 to {max} channels (channels_per_hold_max), this one has {count}")]
     HoldChannels {
-        /// Channels that it has.
+        /// Number of its channels.
         count: usize,
-        /// The setting.
+        /// The setting `channels_per_hold_max`.
         max: usize,
     },
-    /// A hold that the GRIP edge in front cannot be told, and why.
+    /// A hold that cannot be sent to the GRIP edge in front; contains the reason.
     #[error("{0}")]
     Edge(String),
-    /// A hold in a format that the GRIP edge in front has no events in.
-    #[error("clients of a GRIP edge get events as text/event-stream alone; hold them so")]
+    /// A hold in a format that the GRIP edge in front does not support.
+    #[error("a GRIP edge supports only text/event-stream; hold its clients in that format")]
     EdgeFormat,
-    /// A channel twice in one hold.
+    /// A channel listed twice in one hold.
     #[error("channel name \"{0}\" is given twice to one hold")]
     HoldChannelTwice(String),
     /// A stream that ends before its `Content-Length`.
-    #[error("the stream has ended {0} bytes before the length it was given")]
+    #[error("the stream ended {0} bytes before its announced length")]
     StreamShort(u64),
-    /// A stream that goes on behind its `Content-Length`.
-    #[error(
-        "the stream is longer than the length it was given: a piece of {piece} bytes with {left} left"
-    )]
+    /// A stream longer than its `Content-Length`.
+    #[error("the stream exceeds its announced length: a piece of {piece} bytes with {left} left")]
     StreamLong {
-        /// Bytes of the piece.
+        /// Size of the piece in bytes.
         piece: usize,
-        /// Bytes that there is room for.
+        /// Bytes left of the `Content-Length`.
         left: u64,
     },
-    /// A message for the workers of other servers that is too large.
+    /// A message for workers of other servers that is too large.
     #[error(
         "the message takes {bytes} bytes, but between servers at most {max} are allowed (event_bytes_max)"
     )]
     ServersMessageBytes {
-        /// Bytes that it has.
+        /// Size in bytes.
         bytes: usize,
-        /// The setting.
+        /// The setting `event_bytes_max`.
         max: usize,
     },
     /// A message for a socket of another worker that is too large.
@@ -94,67 +103,67 @@ pub enum Misuse {
         "the message has {bytes} bytes, but between workers at most {max} are allowed (event_bytes_max)"
     )]
     SocketMessageBytes {
-        /// Bytes that it has.
+        /// Size in bytes.
         bytes: usize,
-        /// The setting.
+        /// The setting `event_bytes_max`.
         max: usize,
     },
-    /// A text message that is binary.
+    /// A text message that is not UTF-8.
     #[error(
         "the message is not valid UTF-8, which text messages are by definition; send it as binary"
     )]
     TextEncoding,
-    /// It is no id of a socket.
-    #[error("\"{0}\" is no id of a socket; use what WebSocket::id() has returned")]
+    /// Not a socket id.
+    #[error("\"{0}\" is not a socket id; use the result of WebSocket::id()")]
     SocketId(String),
-    /// The socket is in the channel.
+    /// The socket is already in the channel.
     #[error("the socket has joined the channel \"{0}\" already; leave() it first")]
     Joined(String),
-    /// The socket may join no other channel.
+    /// The socket is in the maximum number of channels.
     #[error(
         "the socket is in {max} channels already (channels_per_hold_max); leave() one before it joins \"{channel}\""
     )]
     SocketChannels {
-        /// The setting.
+        /// The setting `channels_per_hold_max`.
         max: usize,
-        /// The channel that it would be in.
+        /// The channel to join.
         channel: String,
     },
-    /// A close code that no peer may send (RFC 6455, 7.4).
+    /// A close code that must not be sent (RFC 6455, section 7.4).
     #[error("close code {0} must not be sent; use 1000 to 1003, 1007 to 1014 or 3000 to 4999")]
     CloseCode(u16),
-    /// A close reason that is too long or no text.
+    /// A close reason that is too long or not UTF-8.
     #[error("the close reason is not UTF-8 or has more than {REASON_BYTES_MAX} bytes; shorten it")]
     CloseReason,
-    /// What is to be accepted is an ordinary request.
-    #[error("the request is no WebSocket handshake; answer it with a response")]
+    /// An ordinary request instead of a handshake.
+    #[error("the request is not a WebSocket handshake; send a response")]
     NoHandshake,
-    /// A subprotocol that the client does not speak.
+    /// A subprotocol that the client does not offer.
     #[error(
         "the client does not offer the subprotocol \"{0}\"; accept one of those it offers, or none"
     )]
     Subprotocol(String),
-    /// A header of the handshake that the server writes by itself.
-    #[error("the header {0} is the server's own; leave it out")]
+    /// A handshake header that the server writes itself.
+    #[error("the server writes the header {0}; remove it")]
     ReservedHeader(String),
-    /// A header that cannot be written.
+    /// A malformed header.
     #[error("the header \"{0}\" is malformed; use a token and one line of text")]
     Header(String),
 }
 
-/// What is wrong with a channel's name.
+/// Reason why a channel name is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameProblem {
-    /// It has no byte.
+    /// No bytes.
     #[error("it is empty")]
     Empty,
-    /// It has too many of them.
+    /// Too many bytes.
     #[error("it has more than {CHANNEL_BYTES_MAX} bytes")]
     Long,
-    /// It is binary.
+    /// Not UTF-8.
     #[error("it is not valid UTF-8")]
     Encoding,
-    /// A line break, for example.
+    /// A control character, for example a line break.
     #[error("it contains a control character")]
     Control,
 }
@@ -181,12 +190,12 @@ impl Misuse {
     }
 }
 
-/// A text of the program's, on one line.
+/// Escapes user-supplied text, on one line.
 fn escaped(text: &[u8]) -> String {
     String::from_utf8_lossy(text).escape_debug().to_string()
 }
 
-/// The setting that bounds what the ring has refused.
+/// Returns the setting that limits what the ring refused.
 fn setting_of(error: &PublishError) -> &'static str {
     match error {
         PublishError::TooLarge { .. } => " (event_bytes_max)",

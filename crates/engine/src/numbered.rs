@@ -1,18 +1,21 @@
-//! Tables by numbers that the engine or its embedder has given out: wires, requests, sockets, conversations.
+//! Tables indexed by numbers that the engine or its embedder assigns: wires, requests, sockets,
+//! conversations.
 //!
-//! This process chooses these numbers, so their hash need not withstand an attacker; a request looks a dozen of
-//! them up, and the hash of the standard library would be a tenth of its cost. Names of others stay with that one.
+//! This process chooses the numbers, so their hash need not withstand an attacker. A request makes
+//! a dozen look-ups; the standard library's hash would take a tenth of its time. Keys chosen by
+//! clients keep the standard hash.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A table by a number of our own.
+/// A table indexed by a number of this process.
 pub type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
-/// Odd, and with as many bits set as not: the fraction of the golden ratio.
+/// Odd, with half of its bits set: the fraction of the golden ratio.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What hashes them. Multiplies and folds, so that every bit of a number changes high and low bits of its hash.
+/// Hasher of these tables. Multiplies and folds, so that every input bit affects high and low bits
+/// of the hash.
 #[derive(Clone, Copy, Default)]
 pub struct NumberHasher(u64);
 
@@ -57,8 +60,9 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_one_place_or_one_generation_differ_where_tables_look() {
-        // A token has a generation above its index; tables use the lowest bits and the highest seven.
+    fn hashes_indexes_and_generations_evenly() {
+        // A token has a generation above its index; tables use the lowest bits and the highest
+        // seven.
         for shift in [0, 31, 32] {
             let low: HashSet<u64> = (0..1_024_u64).map(|it| hash(it << shift) & 0x3ff).collect();
             let high: HashSet<u64> = (0..1_024_u64).map(|it| hash(it << shift) >> 57).collect();

@@ -1,4 +1,4 @@
-//! A server before it runs: settings and routes.
+//! A server before it starts: settings and routes.
 
 use std::fs::File;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::websocket::OptionError;
 use crate::websocket::Route;
 use crate::worker::Worker;
 
-/// Collects what a server is to be; `start` makes it one.
+/// Collects settings and routes; `start` forks the server.
 pub struct Server {
     builder: Builder,
     router: Router,
@@ -26,7 +26,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server without routes and with default settings.
+    /// Creates a server without routes and with default settings.
     pub fn new() -> Server {
         Server {
             builder: Builder::new(),
@@ -41,8 +41,8 @@ impl Server {
         self.builder.set(name, value, source)
     }
 
-    /// Sends requests of `method` (`None`: any) whose path matches `pattern` to `handler`, a number
-    /// of the embedder's.
+    /// Routes requests of `method` (`None`: any) whose path matches `pattern` to `handler`, a
+    /// number that the embedder chooses.
     pub fn route(
         &mut self,
         method: Option<&str>,
@@ -52,23 +52,25 @@ impl Server {
         self.router.add(method, pattern, handler)
     }
 
-    /// Lets the bodies of requests for `handler` have so many bytes, whatever the settings say.
+    /// Sets the maximum body size of requests for `handler` in bytes; overrides the settings.
     pub fn limit_body(&mut self, handler: u32, bytes_max: u64) -> Result<(), RouteError> {
         self.router.limit_body(handler, bytes_max)
     }
 
-    /// Hands requests to `handler` when their heads are complete: `Worker::read_body` gives what has arrived.
+    /// Passes requests to `handler` when their heads are complete; `Worker::read_body` returns body
+    /// bytes that have arrived.
     pub fn begin_early(&mut self, handler: u32) {
         self.router.begin_early(handler);
     }
 
-    /// Sends requests that no route serves to `handler`: unknown paths, and if `takes_methods` also wrong methods and
-    /// `OPTIONS`. `RequestView::unrouted` tells what the server would have answered.
+    /// Routes unmatched requests to `handler`: unknown paths and, if `takes_methods` is set, also
+    /// wrong methods and `OPTIONS`. `RequestView::unrouted` returns the status that the server
+    /// would have sent.
     pub fn fallback(&mut self, handler: u32, takes_methods: bool) {
         self.router.set_fallback(handler, takes_methods);
     }
 
-    /// Opens WebSockets at paths that match `pattern`.
+    /// Accepts WebSockets at paths that match `pattern`.
     pub fn websocket(&mut self, pattern: &str, route: Route) -> Result<(), RouteError> {
         let route = route.check(pattern)?;
         let number = u16::try_from(self.websockets.len()).map_err(|_| RouteError::WebSocket {
@@ -80,8 +82,8 @@ impl Server {
         Ok(())
     }
 
-    /// Prepares WebSockets that the program opens itself, by `Worker::begin_handshake` with the number this returns, at
-    /// whatever paths it likes.
+    /// Prepares WebSockets that the application accepts itself, at any path. Returns the number to
+    /// pass to `Worker::begin_handshake`.
     pub fn websocket_of_program(&mut self, route: Route) -> Result<u16, RouteError> {
         let route = route.check("*")?;
         let number = self.websockets.len() as u16;
@@ -100,79 +102,82 @@ impl Server {
             .add_static(prefix, Path::new(directory), options)
     }
 
-    /// Sends requests for the files below `prefix` to `handler`, which may answer with them: `Worker::respond_file`.
+    /// Routes requests for files below `prefix` to `handler`, which may send the file with
+    /// `Worker::respond_file`.
     pub fn guard_files(&mut self, prefix: &str, handler: u32) -> Result<(), RouteError> {
         self.router.guard(prefix, handler)
     }
 
-    /// Sends requests below `prefix` that no file there answers to `handler`, whatever their method.
+    /// Routes requests below `prefix` for which no file exists to `handler`, with any method.
     pub fn files_fallback(&mut self, prefix: &str, handler: u32) -> Result<(), RouteError> {
         self.router.set_static_fallback(prefix, handler)
     }
 
-    /// Has the program decide on every handshake of the WebSockets that were added with `handler`.
+    /// Lets the application accept or refuse each handshake of the WebSockets added with `handler`.
     pub fn guard_websocket(&mut self, handler: u32) {
         for route in &mut self.websockets {
             route.callbacks.upgrade |= route.handler == handler;
         }
     }
 
-    /// Tells how the embedder's frames are found in a worker's memory, so that the log can name the line
-    /// of a handler that holds the loop.
+    /// Sets how the embedder's stack frames are found in a worker's memory. The log then contains
+    /// the source line of a handler that blocks the loop.
     pub fn set_frames(&mut self, frames: Frames) {
         self.program.frames = Some(frames);
     }
 
-    /// Tells what runs the handlers, for the banner at the start.
+    /// Sets the name of the handlers' runtime, for the startup banner.
     pub fn set_program(&mut self, name: &str) {
         self.program.name = Some(name.to_owned());
     }
 
-    /// Has workers told when the operator wants files to be read again (SIGHUP): `Waiting::take_reload`.
+    /// Notifies workers when the operator requests a reload of files (SIGHUP): see
+    /// `Waiting::take_reload`.
     pub fn take_reloads(&mut self) {
         self.program.takes_reloads = true;
     }
 
-    /// Has the log say at the start what else there is.
+    /// Adds an informational line to the log at startup.
     pub fn note(&mut self, message: &str) {
         self.program.notes.push(message.to_owned());
     }
 
-    /// Has the log say at the start what is probably not meant.
+    /// Adds a warning about a probable mistake to the log at startup.
     pub fn warn(&mut self, message: &str) {
         self.program.warnings.push(message.to_owned());
     }
 
-    /// Says which program this is, where it is none in PHP: it is told of variables that it does not read.
+    /// Sets which non-PHP program this is, so that it warns about variables it does not read.
     pub fn set_reader(&mut self, program: fermata_config::Program) {
         self.builder.set_program(program);
     }
 
-    /// The settings that `start` would use.
+    /// Returns the settings that `start` would use.
     ///
     /// # Errors
-    /// As `start`.
+    /// As for `start`.
     pub fn settings(&self) -> Result<Settings, SettingError> {
         let mut builder = self.builder.clone();
         builder.environment(environment()?)?;
         builder.build()
     }
 
-    /// How many workers `start` would fork.
+    /// Returns the number of workers that `start` would fork.
     ///
     /// # Errors
-    /// As `start`.
+    /// As for `start`.
     pub fn workers(&self) -> Result<u16, SettingError> {
         Ok(memory::workers(&self.settings()?))
     }
 
-    /// Has the master keep one more process beside the workers, in which `start` returns as well. Its log lines have
-    /// this name.
+    /// Adds one process next to the workers, restarted by the master; `start` returns in it as
+    /// well. `name` marks its log lines.
     pub fn set_companion(&mut self, name: &str) {
         self.program.companion = Some(name.to_owned());
     }
 
-    /// Has messages about certificates and their keys say this setting, which names a folder with both.
+    /// Sets the setting named in messages about certificates and keys; it points to a folder with
+    /// both.
     pub fn name_certificates(&mut self, setting: &'static str) {
         self.program.certificate_names = PairNames {
             certificate: setting,
@@ -180,18 +185,28 @@ impl Server {
         };
     }
 
-    /// Gives the client for HTTP by which spans get to their collector; without it a start with the setting `otlp_endpoint` fails.
+    /// Sets the HTTP client that sends spans to the collector. Without it, a start with the setting
+    /// `otlp_endpoint` fails.
     pub fn set_post(&mut self, open: OpenPost) {
         self.program.open_post = Some(open);
     }
 
-    /// Has events of a cluster that have a name be told once, whichever servers they were published to, and how often: one is left
-    /// out whose channel has had another with its name for less than so long, by the log's clock.
+    /// Delivers a named cluster event once, however often and to whichever servers it was
+    /// published. An event is dropped if its channel had an event of that name less than
+    /// `window_ms` ago, by the log's clock.
     pub fn tell_names_once(&mut self, window_ms: u64) {
         self.program.once_ms = Some(window_ms);
     }
 
-    /// Makes one worker in this process, without a listener, for tests of a program: see `in_process`.
+    /// Sets the fingerprint of the application's secrets, equal on all its servers. Records of
+    /// other applications on the shared log are ignored. The setting `cluster_application` takes
+    /// precedence.
+    pub fn set_fingerprint(&mut self, fingerprint: String) {
+        self.program.secrets = Some(fingerprint);
+    }
+
+    /// Creates one worker in this process, without a listener, for tests of an application: see
+    /// `in_process`.
     pub fn start_in_process(
         mut self,
         log: File,
@@ -203,8 +218,8 @@ impl Server {
 
     /// Binds the listeners and forks the workers.
     ///
-    /// Returns once in every worker and companion, and once in the calling process after all workers have ended.
-    /// Must be called before the process starts a thread.
+    /// Returns once in every worker and companion, and once in the calling process after all
+    /// workers have exited. Must be called before the process starts a thread.
     pub fn start(mut self) -> Result<Started, StartError> {
         self.builder.environment(environment()?)?;
         self.program.warnings.extend(self.builder.take_warnings());

@@ -1,4 +1,4 @@
-//! What a worker is made of, and its beginning.
+//! The parts of a worker, and its creation.
 
 use std::sync::Arc;
 
@@ -30,56 +30,60 @@ use crate::net::token::{
 use crate::websocket::{Route, Silence, Sockets};
 use crate::worker::Worker;
 
-/// What a worker is made of besides its settings.
+/// The parts of a worker besides its settings.
 pub struct Parts {
     /// Number of the worker, from 0.
     pub index: u16,
     /// Its slot in the hub.
     pub slot: u16,
-    /// Its listening sockets; the driver knows which of them speak TLS.
+    /// Its listening sockets; the driver knows which of them use TLS.
     pub listeners: Vec<Fd>,
     /// The control socket, shared by all workers.
     pub control: Option<Fd>,
     /// Wakers of all slots, by slot.
     pub wakers: Arc<Vec<Waker>>,
-    /// Where connections are handed over, by slot.
+    /// Inboxes for handed-over connections, by slot.
     pub inboxes: Arc<Vec<Inbox>>,
-    /// Connections that stay are spread evenly; otherwise only those of a worker that retires are handed over.
+    /// Hand over keep-alive connections to balance the workers; if false, only a retiring worker
+    /// hands over.
     pub balances: bool,
     /// The connection to the master.
     pub link: Option<Link>,
     /// The ring of records, shared by all workers.
     pub ring: Ring,
-    /// Where what is published goes that is for other machines as well.
+    /// Outbox for records that also go to other machines.
     pub(crate) outbox: Option<Outbox>,
-    /// Where its figures are read, shared by all workers.
+    /// Shared memory for counters, shared by all workers.
     pub stats: Shared,
-    /// What requests are matched against.
+    /// The routing table.
     pub router: Arc<Router>,
-    /// The WebSockets that the router knows by number.
+    /// WebSocket routes, indexed by the router's numbers.
     pub websockets: Arc<Vec<Route>>,
-    /// Where log lines go.
+    /// Destination of log lines.
     pub logger: Logger,
     /// Effective settings.
     pub settings: Arc<Settings>,
-    /// What the driver shares with us when a listener speaks TLS.
+    /// TLS state shared with the driver; `None` without a TLS listener.
     pub tls: Option<ServerTls>,
-    /// Listeners of `listeners` whose connections begin with a header of the PROXY protocol.
+    /// The members of `listeners` whose connections start with a PROXY protocol header.
     pub prefaced: Vec<Fd>,
     /// The listener for metrics and health, shared by all workers.
     pub metrics: Option<Fd>,
-    /// Where bodies lie that are too large for memory.
+    /// Storage of bodies that are too large for memory.
     pub(crate) spools: Spools,
-    /// The access log, opened.
+    /// The opened access log.
     pub(crate) access_log: Option<Sink>,
-    /// Where spans go that have ended.
+    /// Destination of finished spans.
     pub(crate) spans: Option<otlp::Outbox>,
-    /// Wakes the master to look at handlers; `None` = nobody wants to.
+    /// Wakes the master to sample handlers; `None` if sampling is off.
     pub sampler: Option<Waker>,
 }
 
 impl<D: Driver> Worker<D> {
-    /// A worker over `driver`. Errors are those of watching the listeners.
+    /// Creates a worker over `driver`.
+    ///
+    /// # Errors
+    /// When a listener cannot be watched.
     pub fn new(mut driver: D, parts: Parts) -> std::io::Result<Worker<D>> {
         for (fd, token) in parts.listeners.iter().zip(TOKEN_LISTENER..) {
             driver.add_listener(*fd, token)?;

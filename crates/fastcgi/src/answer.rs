@@ -1,4 +1,4 @@
-//! What clients get: the answer as it comes, or why there is none.
+//! Sends PHP-FPM's response to the client as it arrives, or an error.
 
 use fermata_config::LogLevel;
 use fermata_engine::{RequestId, ResponseHead, StreamError, Worker, reserved_name};
@@ -6,29 +6,29 @@ use fermata_io::Kernel;
 use fermata_tls::Tls;
 
 use crate::codec::{Head, VariablesError};
-use crate::talk::{Answer, Talk};
+use crate::talk::{Answer, FastCgiRequest};
 
 pub(crate) type Engine = Worker<Tls<Kernel>>;
 
-/// What is read of an answer that nobody wants before its connection is closed.
+/// Maximum number of bytes read of an unwanted response before its connection is closed.
 const DRAINED_BYTES_MAX: usize = 256 * 1024;
 
 const TEXT: &[u8] = b"text/plain; charset=utf-8";
 
-/// How far a request is.
+/// Progress of a request.
 pub(crate) enum Step {
-    /// Something has to happen first.
+    /// It waits for an event.
     Waits,
-    /// It is over.
+    /// It has ended.
     Over,
-    /// PHP-FPM has failed: the client gets the status, and the log the cause.
+    /// PHP-FPM has failed: the client gets the status, the log the cause.
     Failed(u16, String),
-    /// Its connection was closed before PHP-FPM could have seen the request.
+    /// Its connection was closed before PHP-FPM could have read the request: repeat it.
     Again,
 }
 
-/// Gives the client what there is. `None`: more has to be read for it.
-pub(crate) fn give(worker: &mut Engine, talk: &mut Talk, socket: &str) -> Option<Step> {
+/// Sends the available data to the client. `None`: more has to be read first.
+pub(crate) fn give(worker: &mut Engine, talk: &mut FastCgiRequest, socket: &str) -> Option<Step> {
     let is_complete = talk.exchange.is_complete();
     if talk.answer == Answer::None {
         let head = talk.head.as_ref()?;
@@ -45,6 +45,12 @@ pub(crate) fn give(worker: &mut Engine, talk: &mut Talk, socket: &str) -> Option
         }
         Answer::Busy => Some(Step::Waits),
         Answer::None | Answer::Asking => {
+            if talk.pending.is_empty()
+                && let Err(error) = talk.spool.read(&mut talk.pending)
+            {
+                let cause = format!("a stored response cannot be read: {error}");
+                return Some(Step::Failed(500, cause));
+            }
             if !talk.pending.is_empty() {
                 let taken = match worker.net.write_stream(talk.handle, &talk.pending) {
                     Ok(taken) => taken,
@@ -53,7 +59,14 @@ pub(crate) fn give(worker: &mut Engine, talk: &mut Talk, socket: &str) -> Option
                 talk.pending.drain(..taken);
                 talk.answer = Answer::Busy;
             }
-            if is_complete && talk.pending.is_empty() {
+            let is_given = talk.pending.is_empty() && talk.spool.is_empty();
+            // At `Busy`, the client does not have the last piece yet.
+            if is_given && talk.failure.is_some() && talk.answer != Answer::Busy {
+                // The client has to detect that the rest is missing.
+                worker.drop_stream(talk.handle);
+                return Some(Step::Over);
+            }
+            if is_complete && is_given {
                 if let Err(error) = worker.end_stream(talk.handle) {
                     return Some(cut(worker, talk, socket, error));
                 }
@@ -65,8 +78,8 @@ pub(crate) fn give(worker: &mut Engine, talk: &mut Talk, socket: &str) -> Option
     }
 }
 
-/// The script has not kept to its own Content-Length, or the client has left.
-fn cut(worker: &mut Engine, talk: &mut Talk, socket: &str, error: StreamError) -> Step {
+/// Handles a script that violated its own Content-Length, or a client that left.
+fn cut(worker: &mut Engine, talk: &mut FastCgiRequest, socket: &str, error: StreamError) -> Step {
     if let StreamError::Misuse(cause) = error {
         let message = format!("FastCGI: {socket}: {cause}");
         worker.net.log_for_client(LogLevel::Warning, &message);
@@ -76,7 +89,7 @@ fn cut(worker: &mut Engine, talk: &mut Talk, socket: &str, error: StreamError) -
     Step::Over
 }
 
-/// Answers with the head, and with all of the body where that is there. `None`: the client has left.
+/// Sends the head, with the body if it is complete. `None`: the client has left.
 fn begin_answer(
     worker: &mut Engine,
     handle: RequestId,
@@ -126,7 +139,7 @@ pub(crate) fn refuse(worker: &mut Engine, handle: RequestId, error: VariablesErr
                 .position(|&byte| byte == b'?')
                 .unwrap_or(target.len());
             let query = &target[at..];
-            // Two slashes in front would name a host.
+            // A path that starts with two slashes would be read as a host.
             let path = &target[..at];
             let slashes = path.iter().take_while(|&&byte| byte == b'/').count();
             let path = &path[slashes.saturating_sub(1)..];
@@ -137,7 +150,7 @@ pub(crate) fn refuse(worker: &mut Engine, handle: RequestId, error: VariablesErr
     }
 }
 
-/// Nothing is left to do when its client has left.
+/// Drops the request if its client has left.
 pub(crate) fn answer(worker: &mut Engine, handle: RequestId, status: u16, text: &str) {
     let none = std::iter::empty();
     if worker

@@ -1,13 +1,16 @@
-//! The part beside a worker: requests in, connections to PHP-FPM, answers out.
+//! FastCGI in a worker: routes requests to connections of PHP-FPM, and responses to clients.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::io;
+use std::rc::Rc;
 
-use fermata_config::LogLevel;
+use fermata_config::{LogLevel, Settings};
 use fermata_engine::missed;
 use fermata_engine::stats::Counter;
-use fermata_engine::{ARRIVING, Event, Read, ReadError, RequestId, WireEvent, WireId};
+use fermata_engine::{
+    ARRIVING, Event, Read, ReadError, RequestId, WireEvent, WireId, reserved_name, unread_bytes,
+};
 use fermata_io::Deadline;
 
 use crate::HANDLERS;
@@ -15,48 +18,59 @@ use crate::answer::{Engine, Step, answer, give, refuse};
 use crate::codec::{Event as ResponseEvent, Request};
 use crate::request;
 use crate::site::{Place, Site};
-use crate::talk::{Answer, Body, Collected, Link, PIECE_BYTES, Talk, begin, write_stored};
+use crate::spool::{Ledger, SILENT_MS, Spool, unstored};
+use crate::talk::{
+    Answer, Body, Collected, FastCgiRequest, Link, PIECE_BYTES, begin, write_stored,
+};
 
-/// How long a full queue of a Unix socket is left alone.
+/// Pause after a connection attempt to a Unix socket with a full queue.
 const RETRY_MS: u64 = 10;
 
 /// PHP-FPM behind routes of one worker.
 pub struct FastCgi {
     pools: Vec<Pool>,
     /// By the handle of the request.
-    talks: HashMap<RequestId, Talk>,
-    /// The owner of a connection, by the handle of its request; 0 = it is idle and kept.
+    talks: HashMap<RequestId, FastCgiRequest>,
+    /// The request that uses a connection; `None`: it is idle.
     wires: HashMap<WireId, Option<RequestId>>,
-    /// When something may be due; not later than that.
+    /// Earliest time at which a timer may be due.
     due: Deadline,
     buffer: Box<[u8]>,
     events: Vec<ResponseEvent>,
+    /// Responses that clients have not read.
+    ledger: Rc<Ledger>,
+    /// Responses that are read again in the next turn, so that no response fills its spool in one turn while others wait.
+    eager: Vec<RequestId>,
+    /// Responses of addresses that hold too many connections, whose clients have read a moment ago.
+    crowding: HashSet<RequestId>,
+    /// Time of the next check of the responses in `crowding`.
+    crowding_due: Deadline,
 }
 
-/// A site and what this worker has of it.
+/// A site and its state in this worker.
 struct Pool {
     site: Site,
     place: Option<Place>,
-    /// Requests, whatever they wait for.
+    /// Number of requests in any state.
     talks_len: usize,
-    /// Those that have a connection.
+    /// Number of requests with a connection.
     active: usize,
-    /// Those that wait for one.
+    /// Requests that wait for a connection.
     waiting: VecDeque<RequestId>,
-    /// Connections that are kept, and until when; the oldest first.
+    /// Idle connections, each with its end; the oldest first.
     idle: VecDeque<(WireId, Deadline)>,
-    /// When to try again to connect, after it was refused.
+    /// Time of the next attempt after a refused connection.
     retry: Deadline,
 }
 
 impl FastCgi {
-    /// `None`: there are no sites.
-    pub fn begin(sites: Vec<Site>) -> Option<Box<FastCgi>> {
+    /// Returns `None` if there are no sites.
+    pub fn begin(sites: Vec<Site>, settings: &Settings) -> Option<Box<FastCgi>> {
         if sites.is_empty() {
             return None;
         }
         let pools = sites.into_iter().map(|site| Pool {
-            // The name was looked up before; it may be another now, and is looked up once per worker.
+            // Resolved once per worker: the address may have changed since the check.
             place: site.place().ok(),
             site,
             talks_len: 0,
@@ -72,15 +86,22 @@ impl FastCgi {
             due: Deadline::NEVER,
             buffer: vec![0; PIECE_BYTES].into_boxed_slice(),
             events: Vec::new(),
+            ledger: Ledger::new(settings),
+            eager: Vec::new(),
+            crowding: HashSet::new(),
+            crowding_due: Deadline::NEVER,
         }))
     }
 
-    /// When it wants to have an `Event::Wake`. To be asked before each event.
+    /// Returns the time of the next `Event::Wake`. The caller queries it before each event.
     pub fn due(&self) -> Deadline {
-        self.due
+        match self.eager.is_empty() {
+            true => self.due,
+            false => Deadline::NOW,
+        }
     }
 
-    /// Takes an event that the worker has handed out. False: it is somebody else's, or not this part's alone.
+    /// Handles an event of the worker. Returns false if the event is another component's, or not only this one's.
     pub fn handle(&mut self, worker: &mut Engine, event: Event) -> bool {
         let is_taken = self.take(worker, event);
         if is_taken || event == Event::Wake {
@@ -105,10 +126,13 @@ impl FastCgi {
                 if let Some(event) = worker.waiting.wire() {
                     self.on_wire(worker, event);
                 }
-                // No other part opens connections.
+                // No other component opens connections.
                 return true;
             }
             Event::Wake => {
+                for handle in std::mem::take(&mut self.eager) {
+                    self.go_on(worker, handle);
+                }
                 self.on_time(worker);
                 return false;
             }
@@ -120,7 +144,7 @@ impl FastCgi {
             _ => return false,
         };
         let Some(talk) = self.talks.get_mut(&handle) else {
-            // It is about no request of these.
+            // Not about a request of these sites.
             return false;
         };
         match event {
@@ -131,6 +155,7 @@ impl FastCgi {
             Event::StreamEnd(_) => self.end(worker, handle),
             Event::Stream(_) => {
                 talk.answer = Answer::Asking;
+                talk.spool.release();
                 self.touch(worker, handle);
                 self.go_on(worker, handle);
             }
@@ -197,13 +222,15 @@ impl FastCgi {
                 }
             }
         };
+        let client = worker.client_network(handle);
         if worker.defer(handle).is_err() {
             return;
         }
         self.pools[site].talks_len += 1;
         let is_collected = !matches!(body, Body::Collecting(_));
-        self.talks
-            .insert(handle, Talk::new(handle, site, body, out));
+        let spool = Spool::new(&self.ledger, client);
+        let talk = FastCgiRequest::new(handle, site, (body, out), spool);
+        self.talks.insert(handle, talk);
         self.touch(worker, handle);
         if is_collected {
             self.queue(worker, handle);
@@ -212,7 +239,7 @@ impl FastCgi {
         }
     }
 
-    /// A request is complete as far as it has to be, and waits for a connection.
+    /// Queues a request that is complete enough to be sent.
     fn queue(&mut self, worker: &mut Engine, handle: RequestId) {
         let Some(talk) = self.talks.get_mut(&handle) else {
             return missed(());
@@ -223,7 +250,7 @@ impl FastCgi {
         self.open_next(worker, site);
     }
 
-    /// Gives connections to those that wait, as far as there may be more.
+    /// Assigns connections to waiting requests, within the limit.
     fn open_next(&mut self, worker: &mut Engine, site: usize) {
         loop {
             let pool = &mut self.pools[site];
@@ -248,7 +275,7 @@ impl FastCgi {
                     pool.active += 1;
                     account(worker, talk, Counter::FastCgiQueuedMs);
                     talk.is_reused = is_reused;
-                    // A connection over a Unix socket stands at once or not at all.
+                    // A connection over a Unix socket succeeds or fails immediately.
                     talk.link = match is_reused || matches!(pool.place, Some(Place::Unix(_))) {
                         true => Link::Open(wire),
                         false => Link::Opening(wire),
@@ -268,7 +295,7 @@ impl FastCgi {
         }
     }
 
-    /// Something has moved: the time-out begins anew.
+    /// Restarts the timeout after progress.
     fn touch(&mut self, worker: &mut Engine, handle: RequestId) {
         let Some(talk) = self.talks.get_mut(&handle) else {
             return missed(());
@@ -281,7 +308,7 @@ impl FastCgi {
     fn on_wire(&mut self, worker: &mut Engine, event: WireEvent) {
         match self.wires.get(&event.wire).copied() {
             None => {}
-            // PHP-FPM has nothing to say on a connection without a request: it has ended it.
+            // PHP-FPM sends nothing on an idle connection: it has closed it.
             Some(None) if event.readable || event.hangup => {
                 for pool in &mut self.pools {
                     pool.idle.retain(|(wire, _)| *wire != event.wire);
@@ -300,7 +327,7 @@ impl FastCgi {
         }
     }
 
-    /// Ends what has taken too long, and tries what was put off.
+    /// Fails requests that took too long, and retries postponed connections.
     fn on_time(&mut self, worker: &mut Engine) {
         let now_ms = worker.net.now_ms();
         if !self.due.is_due(now_ms) {
@@ -312,12 +339,12 @@ impl FastCgi {
             .filter(|talk| talk.deadline.is_due(now_ms));
         for handle in late.map(|talk| talk.handle).collect::<Vec<_>>() {
             let Some(talk) = self.talks.get(&handle) else {
-                // It has ended when one before it made room.
+                // It ended when an earlier one made room.
                 continue;
             };
             let seconds = self.pools[talk.site].site.timeout_ms as f64 / 1000.0;
             let cause = match talk.link {
-                // The engine has its own time-outs for clients.
+                // The engine has its own timeouts for clients.
                 _ if talk.waits_for_client() => {
                     self.touch(worker, handle);
                     continue;
@@ -332,6 +359,7 @@ impl FastCgi {
             };
             self.fail(worker, handle, 504, &cause);
         }
+        self.bound_crowding(worker, now_ms);
         for site in 0..self.pools.len() {
             let pool = &mut self.pools[site];
             while let Some(&(wire, until)) = pool.idle.front()
@@ -352,11 +380,11 @@ impl FastCgi {
             .pools
             .iter()
             .filter_map(|pool| Some(pool.idle.front()?.1));
-        let all = talks.chain(retries).chain(idle);
+        let all = talks.chain(retries).chain(idle).chain([self.crowding_due]);
         self.due = all.min().unwrap_or(Deadline::NEVER);
     }
 
-    /// Moves a request on as far as it goes.
+    /// Advances a request as far as possible.
     fn go_on(&mut self, worker: &mut Engine, handle: RequestId) {
         let Some(mut talk) = self.talks.remove(&handle) else {
             // It has ended.
@@ -372,14 +400,15 @@ impl FastCgi {
                 self.touch(worker, handle);
                 self.queue(worker, handle);
             }
-            Step::Waits => {}
+            Step::Waits => self.bound_holding(worker, handle),
             Step::Over => self.end(worker, handle),
             Step::Failed(status, cause) => self.fail(worker, handle, status, &cause),
             Step::Again => {
-                self.let_go(worker, handle);
                 let Some(talk) = self.talks.get_mut(&handle) else {
                     return missed(());
                 };
+                let (pool, wires) = (&mut self.pools[site], &mut self.wires);
+                let_go(worker, talk, pool, wires, &mut self.due);
                 talk.sent = 0;
                 talk.is_refused = false;
                 self.pools[site].waiting.push_front(handle);
@@ -388,7 +417,65 @@ impl FastCgi {
         }
     }
 
-    fn step(&mut self, worker: &mut Engine, talk: &mut Talk) -> Step {
+    /// Disconnects clients of responses that hold connections while their address holds too many:
+    /// of the clients that have read nothing for [`SILENT_MS`], the longest silent one first.
+    fn bound_holding(&mut self, worker: &mut Engine, handle: RequestId) {
+        while let Some(talk) = self.talks.get(&handle)
+            && talk.spool.holds_too_many()
+        {
+            let now_ms = worker.net.now_ms();
+            let (address, site) = (talk.spool.address(), talk.site);
+            let beside = self
+                .talks
+                .values_mut()
+                .filter(|it| it.spool.address() == address);
+            let longest = beside
+                .filter_map(|it| {
+                    it.spool.holding_since_ms()?;
+                    let unread_bytes = unread_bytes(&worker.net, it.handle);
+                    it.spool.note_unread(now_ms, unread_bytes);
+                    Some((it.spool.holding_since_ms()?, it.handle))
+                })
+                .min_by_key(|&(since_ms, _)| since_ms);
+            let Some((since_ms, longest)) = longest else {
+                return missed(());
+            };
+            let due = Deadline::after(since_ms, SILENT_MS);
+            if !due.is_due(now_ms) {
+                self.crowding.insert(handle);
+                self.crowding_due = self.crowding_due.min(due);
+                self.due = self.due.min(due);
+                return;
+            }
+            let message = format!(
+                "FastCGI: {}: client cut off: {} reads more than {} responses too slowly (response_waits_per_address_max), \
+                and response_spool_bytes_max or response_spool_address_bytes_max has no room for them",
+                self.pools[site].site.socket,
+                address.map_or_else(String::new, |it| it.to_string()),
+                worker.settings().response_waits_per_address_max,
+            );
+            worker.net.log_for_client(LogLevel::Warning, &message);
+            worker.drop_stream(longest);
+            self.end(worker, longest);
+        }
+    }
+
+    /// Looks again at responses that hold connections.
+    fn bound_crowding(&mut self, worker: &mut Engine, now_ms: u64) {
+        if !self.crowding_due.is_due(now_ms) {
+            return;
+        }
+        self.crowding_due = Deadline::NEVER;
+        for handle in std::mem::take(&mut self.crowding) {
+            self.bound_holding(worker, handle);
+        }
+    }
+
+    fn step(&mut self, worker: &mut Engine, talk: &mut FastCgiRequest) -> Step {
+        if talk.is_detached {
+            let socket = &self.pools[talk.site].site.socket;
+            return give(worker, talk, socket).unwrap_or(Step::Waits);
+        }
         if let Body::Collecting(_) = talk.body {
             return self.collect(worker, talk);
         }
@@ -401,8 +488,8 @@ impl FastCgi {
         }
     }
 
-    /// Reads on in a body that is needed whole.
-    fn collect(&mut self, worker: &mut Engine, talk: &mut Talk) -> Step {
+    /// Reads more of a body that is collected before it is sent.
+    fn collect(&mut self, worker: &mut Engine, talk: &mut FastCgiRequest) -> Step {
         loop {
             let read = match worker.read_body(talk.handle, PIECE_BYTES) {
                 Ok(read) => read,
@@ -436,7 +523,11 @@ impl FastCgi {
                 let cause = format!(
                     "a body cannot be stored: {error}; free space, or set upload_directory"
                 );
-                return Step::Failed(500, cause);
+                let status = match error.kind() {
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => 507,
+                    _ => 500,
+                };
+                return Step::Failed(status, cause);
             }
             if !matches!(talk.body, Body::Collecting(_)) {
                 return Step::Waits;
@@ -444,8 +535,8 @@ impl FastCgi {
         }
     }
 
-    /// Sends what PHP-FPM takes of the request.
-    fn send(&mut self, worker: &mut Engine, talk: &mut Talk, wire: WireId) -> Step {
+    /// Sends as much of the request as PHP-FPM accepts.
+    fn send(&mut self, worker: &mut Engine, talk: &mut FastCgiRequest, wire: WireId) -> Step {
         loop {
             if talk.out.len() - talk.sent < PIECE_BYTES
                 && !talk.is_refused
@@ -469,7 +560,7 @@ impl FastCgi {
                 Err(error) if talk.sent == 0 && !talk.is_reused => {
                     return Step::Failed(502, unreachable(&error));
                 }
-                // It may have answered before it has read everything.
+                // PHP-FPM may have responded before it has read everything.
                 Err(_) => {
                     talk.is_refused = true;
                     talk.body = Body::Done;
@@ -480,18 +571,30 @@ impl FastCgi {
         }
     }
 
-    /// The same as `touch`, of a talk at hand.
-    fn touch_talk(&mut self, worker: &mut Engine, talk: &mut Talk) {
+    /// Does the same as `touch`, for a request that is not in the map.
+    fn touch_talk(&mut self, worker: &mut Engine, talk: &mut FastCgiRequest) {
         let timeout_ms = self.pools[talk.site].site.timeout_ms;
         talk.deadline = Deadline::after(worker.net.now_ms(), timeout_ms);
         self.due = self.due.min(talk.deadline);
     }
 
-    /// Reads the answer as fast as its client takes it.
-    fn receive(&mut self, worker: &mut Engine, talk: &mut Talk, wire: WireId) -> Step {
+    /// Reads the response, ahead of its client if the spool has room.
+    fn receive(&mut self, worker: &mut Engine, talk: &mut FastCgiRequest, wire: WireId) -> Step {
         loop {
-            if let Some(step) = give(worker, talk, &self.pools[talk.site].site.socket) {
-                return step;
+            let step = give(worker, talk, &self.pools[talk.site].site.socket);
+            let is_ahead = matches!(step, Some(Step::Waits));
+            match step {
+                Some(Step::Waits) if talk.exchange.is_complete() => {
+                    self.detach(worker, talk);
+                    return Step::Waits;
+                }
+                Some(Step::Waits) if !talk.spool.has_room(PIECE_BYTES) => {
+                    let unread_bytes = unread_bytes(&worker.net, talk.handle);
+                    talk.spool.hold(worker.net.now_ms(), unread_bytes);
+                    return Step::Waits;
+                }
+                Some(Step::Waits) | None => {}
+                Some(step) => return step,
             }
             let read = worker.net.recv_wire(wire, &mut self.buffer);
             let read = match read {
@@ -519,26 +622,71 @@ impl FastCgi {
             }
             talk.has_received = true;
             self.touch_talk(worker, talk);
-            let outcome = talk.exchange.handle(&self.buffer[..read], &mut self.events);
-            for event in self.events.drain(..) {
-                match event {
-                    ResponseEvent::Head(head) => talk.head = Some(head),
-                    ResponseEvent::Body(piece) => talk.pending.extend_from_slice(&piece),
-                    ResponseEvent::Stderr(text) => {
-                        let text = String::from_utf8_lossy(&text);
-                        let line = format!("FastCGI: {}", text.trim_end().escape_debug());
-                        worker.net.log_for_client(LogLevel::Warning, &line);
-                    }
-                    ResponseEvent::End { .. } => {}
-                }
+            if let Some(step) = self.on_received(worker, talk, read) {
+                return step;
             }
-            if let Err(error) = outcome {
-                return Step::Failed(502, error.to_string());
+            if is_ahead && !talk.exchange.is_complete() {
+                self.eager.push(talk.handle);
+                return Step::Waits;
             }
         }
     }
 
-    /// A request gets no good answer from PHP-FPM.
+    /// Handles bytes of PHP-FPM in the buffer.
+    fn on_received(
+        &mut self,
+        worker: &mut Engine,
+        talk: &mut FastCgiRequest,
+        read: usize,
+    ) -> Option<Step> {
+        let outcome = talk.exchange.handle(&self.buffer[..read], &mut self.events);
+        let mut stored = Ok(());
+        for event in self.events.drain(..) {
+            match event {
+                ResponseEvent::Head(head) => talk.head = Some(head),
+                ResponseEvent::Interim(head) => {
+                    let headers = head.headers.iter();
+                    let headers = headers.map(|(name, value)| (&name[..], &value[..]));
+                    let headers = headers.filter(|(name, _)| !reserved_name(name));
+                    // A client that left is detected elsewhere.
+                    let _ = worker.send_interim(talk.handle, head.status, headers);
+                }
+                ResponseEvent::Body(piece) if talk.answer == Answer::Busy => {
+                    let open = || worker.http.new_unnamed();
+                    stored = stored.and(talk.spool.write(&piece, open));
+                }
+                ResponseEvent::Body(piece) => talk.pending.extend_from_slice(&piece),
+                ResponseEvent::Stderr(text) => {
+                    let text = String::from_utf8_lossy(&text);
+                    let line = format!("FastCGI: {}", text.trim_end().escape_debug());
+                    worker.net.log_for_client(LogLevel::Warning, &line);
+                }
+                ResponseEvent::End { .. } => {}
+            }
+        }
+        if let Err(error) = stored {
+            worker
+                .net
+                .log_for_client(LogLevel::Error, &unstored(&error));
+        }
+        let error = outcome.err()?;
+        Some(Step::Failed(502, error.to_string()))
+    }
+
+    /// Releases the connection after PHP-FPM has sent everything, or fails: others are served while the client reads.
+    fn detach(&mut self, worker: &mut Engine, talk: &mut FastCgiRequest) {
+        let site = talk.site;
+        let (pool, wires) = (&mut self.pools[site], &mut self.wires);
+        let_go(worker, talk, pool, wires, &mut self.due);
+        pool.talks_len -= 1;
+        talk.is_detached = true;
+        talk.body = Body::Done;
+        talk.out = Vec::new();
+        talk.sent = 0;
+        self.open_next(worker, site);
+    }
+
+    /// Fails a request for which PHP-FPM has no valid response.
     fn fail(&mut self, worker: &mut Engine, handle: RequestId, status: u16, cause: &str) {
         let Some(talk) = self.talks.get_mut(&handle) else {
             // It has ended.
@@ -552,57 +700,83 @@ impl FastCgi {
         });
         match talk.answer {
             Answer::None => answer(worker, handle, status, "The application does not answer.\n"),
-            // The client has to see that the rest is missing.
+            // The client still gets what PHP-FPM had sent; then the response is cut.
+            Answer::Busy if !talk.is_detached => {
+                self.detach_failed(worker, handle);
+                return;
+            }
+            Answer::Asking if !talk.is_detached && !talk.pending.is_empty() => {
+                self.detach_failed(worker, handle);
+                self.go_on(worker, handle);
+                return;
+            }
+            // The client has to detect that the rest is missing.
             Answer::Busy | Answer::Asking => worker.drop_stream(handle),
             Answer::Whole => {}
         }
         self.end(worker, handle);
     }
 
-    /// A request is over, or its client has left: PHP-FPM learns of that by the end of the connection.
-    fn end(&mut self, worker: &mut Engine, handle: RequestId) {
-        let Some(site) = self.let_go(worker, handle) else {
-            return;
+    fn detach_failed(&mut self, worker: &mut Engine, handle: RequestId) {
+        let Some(mut talk) = self.talks.remove(&handle) else {
+            return missed(());
         };
-        let talk = self.talks.remove(&handle);
-        worker.http.settle_request(handle);
-        let pool = &mut self.pools[site];
-        pool.talks_len -= 1;
-        if let Some(mut talk) = talk {
-            if pool.waiting.contains(&handle) {
-                account(worker, &mut talk, Counter::FastCgiQueuedMs);
-            }
-            worker.net.count(talk.outcome(), 1);
+        if !talk.is_detached {
+            self.detach(worker, &mut talk);
         }
-        pool.waiting.retain(|waiting| *waiting != handle);
-        self.open_next(worker, site);
+        self.talks.insert(handle, talk);
     }
 
-    /// A request needs its connection no more.
-    fn let_go(&mut self, worker: &mut Engine, handle: RequestId) -> Option<usize> {
-        let talk = self.talks.get_mut(&handle)?;
-        if let Link::Opening(wire) | Link::Open(wire) =
-            std::mem::replace(&mut talk.link, Link::None)
-        {
-            account(worker, talk, Counter::FastCgiRunningMs);
-            let pool = &mut self.pools[talk.site];
-            pool.active -= 1;
-            if talk.is_clean() && pool.site.keep_ms > 0 {
-                let until = Deadline::after(worker.net.now_ms(), pool.site.keep_ms);
-                pool.idle.push_back((wire, until));
-                self.wires.insert(wire, None);
-                self.due = self.due.min(until);
-            } else {
-                self.wires.remove(&wire);
-                worker.net.close_wire(wire);
-            }
+    /// Ends a request. If its client has left, closing the connection notifies PHP-FPM.
+    fn end(&mut self, worker: &mut Engine, handle: RequestId) {
+        let Some(mut talk) = self.talks.remove(&handle) else {
+            // It has ended.
+            return;
+        };
+        let site = talk.site;
+        let (pool, wires) = (&mut self.pools[site], &mut self.wires);
+        let_go(worker, &mut talk, pool, wires, &mut self.due);
+        worker.http.settle_request(handle);
+        if !talk.is_detached {
+            pool.talks_len -= 1;
         }
-        Some(talk.site)
+        if pool.waiting.contains(&handle) {
+            account(worker, &mut talk, Counter::FastCgiQueuedMs);
+            pool.waiting.retain(|waiting| *waiting != handle);
+        }
+        worker.net.count(talk.outcome(), 1);
+        self.open_next(worker, site);
     }
 }
 
-/// Writes more of the body, where there is more. The step says why there is not.
-fn fill(worker: &mut Engine, talk: &mut Talk) -> Option<Step> {
+/// Releases the connection of a request.
+fn let_go(
+    worker: &mut Engine,
+    talk: &mut FastCgiRequest,
+    pool: &mut Pool,
+    wires: &mut HashMap<WireId, Option<RequestId>>,
+    due: &mut Deadline,
+) {
+    talk.spool.release();
+    let link = std::mem::replace(&mut talk.link, Link::None);
+    let (Link::Opening(wire) | Link::Open(wire)) = link else {
+        return;
+    };
+    account(worker, talk, Counter::FastCgiRunningMs);
+    pool.active -= 1;
+    if talk.is_clean() && pool.site.keep_ms > 0 {
+        let until = Deadline::after(worker.net.now_ms(), pool.site.keep_ms);
+        pool.idle.push_back((wire, until));
+        wires.insert(wire, None);
+        *due = (*due).min(until);
+    } else {
+        wires.remove(&wire);
+        worker.net.close_wire(wire);
+    }
+}
+
+/// Writes more of the body, if there is more. A returned step is the reason why not.
+fn fill(worker: &mut Engine, talk: &mut FastCgiRequest) -> Option<Step> {
     if talk.sent > 0 && !talk.is_repeatable {
         talk.out.drain(..talk.sent);
         talk.sent = 0;
@@ -639,8 +813,8 @@ fn fill(worker: &mut Engine, talk: &mut Talk) -> Option<Step> {
     None
 }
 
-/// The rest of a body cannot be had.
-fn unread(worker: &mut Engine, talk: &mut Talk, error: ReadError) -> Step {
+/// Handles a body whose rest cannot be read.
+fn unread(worker: &mut Engine, talk: &mut FastCgiRequest, error: ReadError) -> Step {
     match error {
         ReadError::Refused(status, message) if talk.answer == Answer::None => {
             answer(worker, talk.handle, status, &format!("{message}.\n"));
@@ -650,8 +824,8 @@ fn unread(worker: &mut Engine, talk: &mut Talk, error: ReadError) -> Step {
     Step::Over
 }
 
-/// Counts the time since the last time this was called for the request, or since it has begun to wait.
-fn account(worker: &mut Engine, talk: &mut Talk, phase: Counter) {
+/// Adds the time since the previous call for this request, or since it was queued, to `phase`.
+fn account(worker: &mut Engine, talk: &mut FastCgiRequest, phase: Counter) {
     let now_ms = worker.net.now_ms();
     worker
         .net
@@ -660,5 +834,7 @@ fn account(worker: &mut Engine, talk: &mut Talk, phase: Counter) {
 }
 
 fn unreachable(error: &io::Error) -> String {
-    format!("no connection: {error}; check that PHP-FPM runs, listens there and may be reached")
+    format!(
+        "no connection: {error}; check that PHP-FPM runs, listens there and permits connections"
+    )
 }

@@ -1,23 +1,27 @@
-//! FastCGI: its records, and PHP-FPM behind a server's routes.
+//! FastCGI: its protocol, and PHP-FPM behind a server's routes.
 //!
-//! [`codec`] is the protocol from the side of a web server, bytes in and bytes out; the edge speaks it as well.
-//! [`FastCgi`] is a part beside a worker that answers requests of some routes by asking PHP-FPM: whoever pulls the worker's
-//! events hands them to [`FastCgi::handle`] first, and takes those that it leaves.
+//! [`codec`] is the protocol from the web server's side, bytes in and bytes out; the edge uses it as well. [`FastCgi`]
+//! runs in a worker and forwards requests of some routes to PHP-FPM. The caller that pulls the worker's events passes
+//! each to [`FastCgi::handle`] first, and handles those it returns false for.
 //!
-//! A request costs a connection to PHP-FPM and a `Talk` (`talk.rs`) of a few hundred bytes, no value of PHP's. What PHP-FPM
-//! sends is read when the client has taken what came before, so a slow client holds back the script and no memory.
-//! A [`Site`] bounds how many connections a worker has to it and how many requests wait for one.
+//! A request costs a connection to PHP-FPM and a `FastCgiRequest` (`talk.rs`) of a few hundred bytes, and no PHP value. A
+//! [`Site`] limits the connections of a worker and the requests that wait for one. A response is read ahead of its
+//! client within the limits of a [`spool::Ledger`], so a slow client does not occupy a PHP-FPM child. Beyond these
+//! limits, the child waits for the client.
 //!
 //! # Decisions and their price
 //!
-//! **A connection per request, unless the program says otherwise.** One that is kept occupies its child of PHP-FPM between
-//! two requests, and other workers would wait for that child. Price: connecting to a Unix socket and a fresh `accept` each time.
+//! **A connection per request, unless the application chooses otherwise.** A kept connection occupies its PHP-FPM child
+//! between two requests, and other workers would wait for that child. Price: one connect to a Unix socket and one
+//! `accept` per request.
 //!
-//! **Bodies are collected first, unless the program says otherwise.** CGI wants the length before the body, and a client that
-//! sends slowly would occupy a child. Price: a body above [`BODY_MEMORY_BYTES_MAX`] is written to a temporary file.
+//! **Bodies are collected first, unless the application chooses otherwise.** CGI needs the length before the body, and
+//! a slow client would occupy a child. Price: a body above [`BODY_MEMORY_BYTES_MAX`] is written to a temporary file.
 //!
-//! **The kernel is asked for the script's file.** With the files of the root on this machine a request costs a `stat` per
-//! segment of its path, as `try_files` does.
+//! **Responses are read ahead.** Price: bytes that the client does not read soon are written to a temporary file.
+//!
+//! **The kernel finds the script's file.** If the root is on this machine, a request costs a `stat` per segment of its
+//! path, like `try_files`.
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +30,7 @@ pub mod codec;
 mod gate;
 mod request;
 mod site;
+pub mod spool;
 mod talk;
 #[cfg(test)]
 mod tests;
@@ -33,8 +38,8 @@ mod tests;
 pub use gate::FastCgi;
 pub use site::{Site, SiteError, add};
 
-/// Bytes of a collected body that stay in memory.
+/// Maximum size of a collected body in memory, in bytes.
 pub const BODY_MEMORY_BYTES_MAX: usize = 256 * 1024;
 
-/// The number of the first site's handler; no program has as many of its own.
+/// Handler number of the first site; no application has as many handlers.
 const HANDLERS: u32 = 0x4100_0000;

@@ -1,4 +1,4 @@
-//! What a worker knows of its current request, as a script gets it.
+//! CGI data of a worker's current request.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -8,7 +8,7 @@ use fermata_io::Driver;
 use crate::codec::{HttpRequest, Script, Variables, VariablesError, variables};
 use crate::site::Site;
 
-/// Headers of one hop, those that the server has met itself, and those that a variable of CGI's own says.
+/// Hop-by-hop headers, headers that the server has handled, and headers with a CGI variable of their own.
 const LEFT_OUT: [&[u8]; 10] = [
     b"host",
     b"connection",
@@ -22,7 +22,7 @@ const LEFT_OUT: [&[u8]; 10] = [
     b"http2-settings",
 ];
 
-/// The variables of the current request, without the length of a body that is not known yet.
+/// Returns the variables of the current request, without the length of a body while it is unknown.
 pub(crate) fn of_current<D: Driver>(
     worker: &mut Worker<D>,
     site: &Site,

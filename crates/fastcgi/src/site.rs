@@ -1,4 +1,4 @@
-//! What a program says of a PHP-FPM: where it listens, which paths it answers, and the bounds.
+//! Settings of a PHP-FPM: its socket, its paths, and its limits.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
@@ -9,92 +9,93 @@ use fermata_engine::router::RouteError;
 
 use crate::HANDLERS;
 
-/// The most connections of one worker.
+/// Maximum number of connections of one worker.
 const CONNECTIONS_MAX: u32 = 1_024;
-/// The most requests that wait in one worker.
+/// Maximum number of waiting requests in one worker.
 const QUEUE_MAX: u32 = 65_536;
 
-/// A PHP-FPM and the paths it answers.
+/// A PHP-FPM and the paths it serves.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// What paths have in front and the root has not: empty, or `/old`.
+    /// Prefix of paths that is not below the root: empty, or `/old`.
     pub prefix: String,
     /// Path of a Unix socket, or `HOST:PORT`.
     pub socket: String,
-    /// The folder of the scripts, as PHP-FPM's machine has it.
+    /// The folder of the scripts, as on PHP-FPM's machine.
     pub root: String,
-    /// The script that answers what no other does, such as `/index.php`; `None`: the path has to name one.
+    /// The script for requests without another one, such as `/index.php`; `None`: the path has to name a script.
     pub index: Option<String>,
-    /// The root is a folder of this machine: its files are sent, and its scripts looked for.
+    /// The root is on this machine: its files are sent, and its scripts are searched.
     pub has_files: bool,
-    /// A body is passed on while it arrives.
+    /// A body is forwarded while it arrives.
     pub streams_body: bool,
-    /// Bytes that a body may have, in place of the setting.
+    /// Maximum size of a body in bytes; `None`: the setting applies.
     pub body_bytes_max: Option<u64>,
-    /// Connections to it that a worker has at most.
+    /// Maximum number of a worker's connections to it.
     pub connections_max: u32,
-    /// Requests of a worker that wait for one at most.
+    /// Maximum number of a worker's requests that wait for a connection.
     pub queue_max: u32,
-    /// How long it may be silent or take nothing, and how long a request waits for a connection.
+    /// Timeout in milliseconds for PHP-FPM without progress, and for a request that waits for a connection.
     pub timeout_ms: u64,
-    /// How long a connection is kept for another request; 0 = it is not.
+    /// Time for which an idle connection is kept for another request, in milliseconds; 0: it is closed.
     pub keep_ms: u64,
 }
 
-/// Why there can be no such site; each names the argument and what to give instead.
+/// Reason why a site is refused; each message has the argument and a fix.
 #[derive(Debug, thiserror::Error)]
 pub enum SiteError {
-    /// The prefix.
+    /// The prefix is invalid.
     #[error(
         "prefix is \"{0}\": give / for everything, or a path such as /old without a slash at its end"
     )]
     Prefix(String),
-    /// The socket.
+    /// The socket is invalid.
     #[error(
         "socket is \"{0}\": that is no address; give the path of a Unix socket, such as /run/php/php-fpm.sock, or HOST:PORT"
     )]
     Socket(String),
-    /// Its host.
+    /// The socket's host cannot be resolved.
     #[error("socket is \"{0}\": the host is not found ({1}); give an address, or check the name")]
     Host(String, String),
-    /// The root.
+    /// The root is invalid.
     #[error(
-        "root is \"{0}\": give the whole path of the folder with the scripts, as PHP-FPM has it"
+        "root is \"{0}\": give the absolute path of the folder with the scripts on PHP-FPM's machine"
     )]
     Root(String),
-    /// The front controller.
+    /// The front controller is invalid.
     #[error(
-        "index is \"{0}\": give a script below the root, such as index.php, or null to have paths name scripts"
+        "index is \"{0}\": give a script below the root, such as index.php, or null if paths name scripts"
     )]
     Index(String),
-    /// The front controller's file.
+    /// The front controller's file does not exist.
     #[error(
-        "index is \"{0}\", and {1}{0} is no file; give a script that is there, or files: false where PHP-FPM is on another machine"
+        "index is \"{0}\", and {1}{0} is not a file; give an existing script, or files: false if PHP-FPM is on another machine"
     )]
     NoIndex(String, String),
-    /// A number.
+    /// A number is out of range.
     #[error("{name} is {given}: give 1 to {max}")]
     Number {
         /// The argument.
         name: &'static str,
-        /// What was given.
+        /// The given value.
         given: u64,
-        /// What may be.
+        /// The maximum.
         max: u64,
     },
-    /// A path is taken.
+    /// A path is already in use.
     #[error(transparent)]
     Route(#[from] RouteError),
 }
 
-/// Where to connect to.
+/// Address to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Unix(PathBuf),
     Tcp(SocketAddr),
 }
 
-/// Adds a site to a server that does not run yet. Its requests go to [`FastCgi`](crate::FastCgi), made of `sites`.
+/// Adds a site to a server that is not running yet. [`FastCgi`](crate::FastCgi), created from `sites`, handles its
+/// requests.
 ///
 /// # Errors
 /// [`SiteError`].
@@ -117,6 +118,7 @@ pub fn add(sites: &mut Vec<Site>, server: &mut Server, mut site: Site) -> Result
             precompressed: true,
             compress: true,
             sources: false,
+            links: false,
         };
         let prefix = if prefix.is_empty() { "/" } else { prefix };
         server.files(prefix, &site.root, options)?;
@@ -228,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_site_takes_its_paths() {
+    fn site_registers_its_paths() {
         let (mut sites, mut server) = (Vec::new(), Server::new());
         add(&mut sites, &mut server, site()).expect("everything");
         let old = Site {
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_named() {
+    fn errors_have_the_invalid_argument() {
         for (name, change) in [
             ("prefix", (|it| it.prefix = "old".into()) as fn(&mut Site)),
             ("prefix", |it| it.prefix = "/old/".into()),

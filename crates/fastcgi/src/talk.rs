@@ -1,7 +1,7 @@
-//! One request that PHP-FPM is asked about.
+//! One request to PHP-FPM.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 
 use fermata_engine::stats::Counter;
 use fermata_engine::{RequestId, Temporary, WireId};
@@ -10,25 +10,26 @@ use fermata_io::Deadline;
 
 use crate::BODY_MEMORY_BYTES_MAX;
 use crate::codec::{Exchange, Head, Request, Variables};
+use crate::spool::Spool;
 
-/// Bytes that are read of a socket or a file at once, and that wait for PHP-FPM before more of a body is read.
+/// Bytes per read of a socket or file, and bytes that wait for PHP-FPM before more of a body is read.
 pub(crate) const PIECE_BYTES: usize = 64 * 1024;
 
-/// What of the request's body has not been written for PHP-FPM.
+/// The part of the request's body that is not written for PHP-FPM yet.
 pub(crate) enum Body {
-    /// Nothing.
+    /// None.
     Done,
-    /// It is collected; then it is known how long it is.
+    /// It is being collected; its length is known afterwards.
     Collecting(Box<Collected>),
-    /// Its client is still sending it, and it is passed on.
+    /// It is forwarded while its client sends it.
     Arriving,
-    /// It is in a file, of which so many bytes are left.
+    /// It is in a file, with this number of bytes left.
     Stored(File, u64),
 }
 
-/// A body that is collected.
+/// A body that is being collected.
 pub(crate) struct Collected {
-    /// What goes before it.
+    /// The variables, which precede it.
     pub variables: Variables,
     memory: Vec<u8>,
     file: Option<(File, Temporary)>,
@@ -45,7 +46,7 @@ impl Collected {
         }
     }
 
-    /// Takes a piece; `open` makes a file when it is too much for memory.
+    /// Appends a piece; `open` creates a file when it exceeds memory.
     pub fn take(
         &mut self,
         piece: &[u8],
@@ -57,16 +58,16 @@ impl Collected {
             if self.memory.len() <= BODY_MEMORY_BYTES_MAX {
                 return Ok(());
             }
-            let (file, _) = self.file.insert(open()?);
-            return file.write_all(&std::mem::take(&mut self.memory));
+            let (file, temporary) = self.file.insert(open()?);
+            return temporary.append(file, &std::mem::take(&mut self.memory));
         }
         match &mut self.file {
-            Some((file, _)) => file.write_all(piece),
+            Some((file, temporary)) => temporary.append(file, piece),
             None => Ok(()),
         }
     }
 
-    /// All of it has come: writes the request as far as it goes, and tells what is left.
+    /// Writes the collected request as far as possible, and returns the rest.
     pub fn finish(mut self, out: &mut Vec<u8>, keeps: bool) -> std::io::Result<Body> {
         let length = self.bytes.to_string().into_bytes();
         self.variables.push((b"CONTENT_LENGTH".to_vec(), length));
@@ -74,7 +75,7 @@ impl Collected {
         match self.file {
             Some((_, temporary)) => {
                 let file = File::open(temporary.path())?;
-                // Its name is removed from here on, and its bytes when it is closed.
+                // The file's name is removed here, and its content when it is closed.
                 Ok(Body::Stored(file, self.bytes))
             }
             None => {
@@ -86,7 +87,7 @@ impl Collected {
     }
 }
 
-/// Writes what goes before a body.
+/// Writes the part before a body.
 pub(crate) fn begin(out: &mut Vec<u8>, variables: &Variables, keeps: bool) {
     let lines = variables
         .iter()
@@ -110,64 +111,73 @@ pub(crate) fn write_stored(
     Ok(())
 }
 
-/// What the client has got.
+/// State of the client's response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// Nothing.
+    /// No response was sent.
     None,
-    /// The head, and it has still to take what was given last.
+    /// The head was sent, and the client has not received the last piece.
     Busy,
-    /// The head, and it wants more.
+    /// The head was sent, and the client is ready for more.
     Asking,
-    /// All that it wants, which may have been the head.
+    /// Complete; the client may have needed only the head.
     Whole,
 }
 
 /// The connection to PHP-FPM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
-    /// Not yet, or not any more.
+    /// Not connected.
     None,
     Opening(WireId),
     Open(WireId),
 }
 
-/// One request that PHP-FPM is asked about.
-pub(crate) struct Talk {
+/// One request to PHP-FPM.
+pub(crate) struct FastCgiRequest {
     pub handle: RequestId,
-    /// Which site.
+    /// Index of the site.
     pub site: usize,
     pub link: Link,
-    /// It has carried a request before, and may have been closed since.
+    /// The connection has carried a request before, and may have been closed since.
     pub is_reused: bool,
-    /// PHP-FPM takes no more of the request.
+    /// PHP-FPM accepts no more of the request.
     pub is_refused: bool,
     pub body: Body,
-    /// What PHP-FPM has still to be sent, from `sent` on.
+    /// Bytes to send to PHP-FPM, from `sent` on.
     pub out: Vec<u8>,
     pub sent: usize,
-    /// Whether all of the request is in `out`, from its beginning: it can be sent once more.
+    /// True if the entire request is in `out`, so it can be repeated.
     pub is_repeatable: bool,
     pub exchange: Exchange,
     pub head: Option<Head>,
-    /// What the client has still to be given; at most what one read has brought.
+    /// Bytes for the client; at most one read.
     pub pending: Vec<u8>,
+    /// The rest of the response, after `pending`.
+    pub spool: Spool,
+    /// PHP-FPM has sent the entire response or failed within it, and its connection was released.
+    pub is_detached: bool,
     pub answer: Answer,
-    /// Whether anything has come.
+    /// True if any byte was received.
     pub has_received: bool,
-    /// Bytes that were read for nobody.
+    /// Bytes that were read and dropped.
     pub drained: usize,
-    /// When PHP-FPM has taken too long.
+    /// Time at which PHP-FPM has taken too long.
     pub deadline: Deadline,
-    /// Since when it waits for a connection, or has one.
+    /// Time since which it waits for a connection, or has one.
     pub since_ms: u64,
-    /// How it has failed, for the figures.
+    /// Counter of its failure. A response that has begun is cut after the bytes that were read ahead.
     pub failure: Option<Counter>,
 }
 
-impl Talk {
-    pub fn new(handle: RequestId, site: usize, body: Body, out: Vec<u8>) -> Talk {
-        Talk {
+impl FastCgiRequest {
+    pub fn new(
+        handle: RequestId,
+        site: usize,
+        (body, out): (Body, Vec<u8>),
+        spool: Spool,
+    ) -> FastCgiRequest {
+        FastCgiRequest {
             handle,
             site,
             link: Link::None,
@@ -180,6 +190,8 @@ impl Talk {
             exchange: Exchange::default(),
             head: None,
             pending: Vec::new(),
+            spool,
+            is_detached: false,
             answer: Answer::None,
             has_received: false,
             drained: 0,
@@ -189,7 +201,7 @@ impl Talk {
         }
     }
 
-    /// How it has ended, for the figures.
+    /// Returns the counter of its result.
     pub fn outcome(&self) -> Counter {
         let ended = match self.exchange.is_complete() {
             true => Counter::FastCgiAnswered,
@@ -198,16 +210,16 @@ impl Talk {
         self.failure.unwrap_or(ended)
     }
 
-    /// Whether it is the client that something is waited for.
+    /// Returns true if it waits for its client.
     pub fn waits_for_client(&self) -> bool {
         match self.body {
             Body::Collecting(_) => true,
             Body::Arriving if self.sent == self.out.len() => true,
-            _ => self.answer == Answer::Busy,
+            _ => self.is_detached || self.spool.holding_since_ms().is_some(),
         }
     }
 
-    /// Whether its connection may carry another request.
+    /// Returns true if its connection can carry another request.
     pub fn is_clean(&self) -> bool {
         let is_sent = self.sent == self.out.len() && matches!(self.body, Body::Done);
         self.exchange.is_complete() && is_sent && !self.is_refused
@@ -216,9 +228,12 @@ impl Talk {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use fermata_config::Settings;
 
-    /// Content of the records of one kind.
+    use super::*;
+    use crate::spool::Ledger;
+
+    /// Returns the content of the records of one kind.
     fn stream(mut out: &[u8], kind: u8) -> Vec<u8> {
         let mut found = Vec::new();
         while let Some((head, rest)) = out.split_first_chunk::<8>() {
@@ -236,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_body_goes_with_its_length() {
+    fn small_body_is_sent_with_its_length() {
         let mut collected = Collected::new(Vec::new());
         for piece in [&b"one "[..], b"two"] {
             collected.take(piece, never).expect("memory");
@@ -249,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_cannot_be_stored_is_an_error() {
+    fn reports_a_body_that_cannot_be_stored() {
         let mut collected = Collected::new(Vec::new());
         let full = || Err(std::io::ErrorKind::StorageFull.into());
         collected
@@ -260,9 +275,10 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_kept_when_both_sides_are_done() {
+    fn keeps_a_connection_after_a_complete_exchange() {
         let handle = RequestId::from_raw(1).expect("it is not zero");
-        let mut talk = Talk::new(handle, 0, Body::Done, b"abc".to_vec());
+        let spool = Spool::new(&Ledger::new(&Settings::default()), None);
+        let mut talk = FastCgiRequest::new(handle, 0, (Body::Done, b"abc".to_vec()), spool);
         assert!(talk.is_repeatable && !talk.is_clean());
         let end = [
             1, 6, 0, 1, 0, 2, 0, 0, b'\r', b'\n', 1, 3, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,

@@ -1,4 +1,4 @@
-//! The part beside a worker, between clients and a PHP-FPM that the test plays, on a clock that stands still.
+//! Tests of FastCGI in a worker, between clients and a fake PHP-FPM, with a manual clock.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fermata_config::Settings;
 use fermata_engine::stats::{Counter, Gauge};
 use fermata_engine::{Memory, Server, Worker};
 use fermata_io::{Kernel, Peer, clock};
@@ -25,7 +26,7 @@ const STDERR: u8 = 7;
 const TIMEOUT_MS: u64 = 30_000;
 const KEEP_MS: u64 = 5_000;
 
-/// The clock is one for all tests of this process.
+/// All tests of this process share the clock.
 static CLOCK: Mutex<()> = Mutex::new(());
 
 struct Rig {
@@ -40,6 +41,10 @@ struct Rig {
 
 impl Rig {
     fn new(change: impl FnOnce(&mut Site)) -> Rig {
+        Rig::with(change, &Settings::default())
+    }
+
+    fn with(change: impl FnOnce(&mut Site), settings: &Settings) -> Rig {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let clock = CLOCK.lock().unwrap_or_else(PoisonError::into_inner);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -68,7 +73,7 @@ impl Rig {
         let (worker, memory) = server.start_in_process(file).expect("a worker");
         Rig {
             worker,
-            fastcgi: FastCgi::begin(sites).expect("there is a site"),
+            fastcgi: FastCgi::begin(sites, settings).expect("there is a site"),
             listener,
             path,
             log,
@@ -77,7 +82,7 @@ impl Rig {
         }
     }
 
-    /// Runs until nothing is left to do at this moment.
+    /// Runs until nothing is left to do at the current time.
     fn run(&mut self) {
         loop {
             self.worker.waiting.wake_at(self.fastcgi.due());
@@ -93,12 +98,16 @@ impl Rig {
         self.run();
     }
 
-    /// A client that has sent this.
+    /// Connects a client that has sent these bytes.
     fn client(&mut self, bytes: impl AsRef<[u8]>) -> UnixStream {
+        self.client_at(Peer::Unix, bytes)
+    }
+
+    fn client_at(&mut self, address: Peer, bytes: impl AsRef<[u8]>) -> UnixStream {
         let (mut ours, theirs) = UnixStream::pair().expect("descriptors");
         ours.set_nonblocking(true).expect("it is open");
         theirs.set_nonblocking(true).expect("it is open");
-        self.worker.adopt(theirs.into_raw_fd(), Peer::Unix);
+        self.worker.adopt(theirs.into_raw_fd(), address);
         ours.write_all(bytes.as_ref()).expect("it has room");
         self.run();
         ours
@@ -108,14 +117,14 @@ impl Rig {
         self.client(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"))
     }
 
-    /// The next connection to PHP-FPM, and what has come over it.
+    /// Returns the next connection to PHP-FPM.
     fn accept(&self) -> Option<UnixStream> {
         let (stream, _) = self.listener.accept().ok()?;
         stream.set_nonblocking(true).expect("it is open");
         Some(stream)
     }
 
-    /// PHP-FPM says this.
+    /// Sends bytes from PHP-FPM.
     fn say(&mut self, to: &mut UnixStream, bytes: &[u8]) {
         to.write_all(bytes).expect("it has room");
         self.run();
@@ -144,7 +153,7 @@ impl Drop for Rig {
     }
 }
 
-/// All that has come by now; whether the other side has ended the connection.
+/// Reads all available bytes; true: the other end has closed the connection.
 fn read(stream: &mut UnixStream) -> (Vec<u8>, bool) {
     let (mut all, mut piece) = (Vec::new(), [0; 65_536]);
     loop {
@@ -162,7 +171,7 @@ fn text(stream: &mut UnixStream) -> String {
     String::from_utf8(read(stream).0).expect("text")
 }
 
-/// The content of a kind of records.
+/// Returns the content of a kind of records.
 fn content(mut bytes: &[u8], kind: u8) -> Vec<u8> {
     let mut found = Vec::new();
     while let Some((head, rest)) = bytes.split_first_chunk::<8>() {
@@ -180,7 +189,7 @@ fn record(kind: u8, content: &[u8]) -> Vec<u8> {
     [&[1, kind, 0, 1, len[0], len[1], 0, 0][..], content].concat()
 }
 
-/// An answer as PHP-FPM gives it.
+/// Returns a response as PHP-FPM encodes it.
 fn answer(content: &str) -> Vec<u8> {
     [
         record(STDOUT, content.as_bytes()),
@@ -193,7 +202,7 @@ fn answer(content: &str) -> Vec<u8> {
 const HELLO: &str = "Content-Type: text/plain\r\n\r\nhello";
 
 #[test]
-fn a_request_is_asked_and_its_answer_given() {
+fn forwards_a_request_and_its_response() {
     let mut rig = Rig::new(|_| {});
     let mut client = rig.client("POST /a?b=c HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody");
     let mut fpm = rig.accept().expect("a connection");
@@ -221,7 +230,7 @@ fn a_request_is_asked_and_its_answer_given() {
         got.contains("X-Own: 1\r\n") && got.ends_with("\r\n\r\nmade"),
         "{got}"
     );
-    // The connection was for this request alone.
+    // The connection was for this request only.
     assert!(read(&mut fpm).1);
     assert!(rig.log().contains("FastCGI: a warning"), "{}", rig.log());
     assert_eq!(rig.count(Counter::FastCgiAnswered), 1);
@@ -230,7 +239,7 @@ fn a_request_is_asked_and_its_answer_given() {
 }
 
 #[test]
-fn an_answer_may_come_in_any_pieces() {
+fn accepts_a_response_in_any_pieces() {
     let whole = answer("Content-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello");
     let mut rig = Rig::new(|_| {});
     for len in 1..=whole.len() {
@@ -246,10 +255,10 @@ fn an_answer_may_come_in_any_pieces() {
 }
 
 #[test]
-fn a_connection_that_ends_too_soon_is_told_by_its_cause() {
+fn logs_why_a_connection_ended_early() {
     let mut rig = Rig::new(|_| {});
     let mut client = rig.get("/");
-    // What was not read would make it a reset.
+    // Unread bytes would turn the close into a reset.
     read(&mut rig.accept().expect("a connection"));
     rig.run();
     assert!(text(&mut client).starts_with("HTTP/1.1 502 "));
@@ -263,7 +272,7 @@ fn a_connection_that_ends_too_soon_is_told_by_its_cause() {
     drop(fpm);
     rig.run();
     let (got, has_ended) = read(&mut client);
-    // The client sees that the rest is missing.
+    // The client detects that the rest is missing.
     assert!(has_ended && !got.ends_with(b"0\r\n\r\n"));
     assert!(rig.log().contains("within the response"), "{}", rig.log());
 
@@ -276,7 +285,7 @@ fn a_connection_that_ends_too_soon_is_told_by_its_cause() {
 }
 
 #[test]
-fn requests_wait_for_a_connection_in_their_order() {
+fn requests_wait_for_a_connection_in_order() {
     let mut rig = Rig::new(|site| site.connections_max = 1);
     let mut first = rig.get("/1");
     let mut fpm = rig.accept().expect("a connection");
@@ -290,7 +299,7 @@ fn requests_wait_for_a_connection_in_their_order() {
         "{}",
         rig.log()
     );
-    // A client that leaves the queue leaves its place to another.
+    // A client that leaves frees its position in the queue.
     drop(third);
     rig.run();
     let mut fifth = rig.get("/5");
@@ -308,19 +317,19 @@ fn requests_wait_for_a_connection_in_their_order() {
     assert_eq!(rig.count(Counter::FastCgiAnswered), 3);
     assert_eq!(rig.count(Counter::FastCgiQueueFull), 1);
     assert_eq!(rig.count(Counter::FastCgiLeft), 1);
-    // The second and the fifth; that of the third was over before.
+    // The time of the second and the fifth; the third ended before.
     assert_eq!(rig.count(Counter::FastCgiQueuedMs), 200);
     assert_eq!(rig.open(), (0, 0));
 }
 
 #[test]
-fn silence_is_borne_for_as_long_as_the_site_says() {
+fn times_out_after_the_silence_of_the_site() {
     let mut rig = Rig::new(|site| site.connections_max = 1);
     let mut running = rig.get("/1");
     let mut fpm = rig.accept().expect("a connection");
     let mut waiting = rig.get("/2");
     rig.advance(TIMEOUT_MS - 1);
-    // It is not silent.
+    // PHP-FPM is not silent.
     rig.say(&mut fpm, &record(STDERR, b"still at it"));
     rig.advance(1);
     assert!(text(&mut waiting).starts_with("HTTP/1.1 504 "));
@@ -335,13 +344,13 @@ fn silence_is_borne_for_as_long_as_the_site_says() {
     rig.advance(1);
     assert!(text(&mut running).starts_with("HTTP/1.1 504 "));
     assert!(rig.log().contains("silent for 30 seconds"), "{}", rig.log());
-    // PHP-FPM learns of it by the end of the connection.
+    // The closed connection notifies PHP-FPM.
     assert!(read(&mut fpm).1);
     assert_eq!(rig.count(Counter::FastCgiTimedOut), 2);
 }
 
 #[test]
-fn a_client_that_leaves_ends_the_connection_to_php_fpm() {
+fn closes_the_php_fpm_connection_of_a_departed_client() {
     let mut rig = Rig::new(|_| {});
     let client = rig.get("/");
     let mut fpm = rig.accept().expect("a connection");
@@ -365,7 +374,7 @@ fn a_kept_connection_carries_the_next_request() {
         client = rig.get(path);
         assert!(rig.accept().is_none());
     }
-    // It is closed before it has said anything: the request is asked once more, on another.
+    // It is closed before a response: the request is repeated on another connection.
     read(&mut fpm);
     drop(fpm);
     rig.run();
@@ -379,11 +388,13 @@ fn a_kept_connection_carries_the_next_request() {
     assert_eq!(rig.count(Counter::FastCgiAnswered), 3);
 }
 
-#[test]
-fn a_client_that_reads_slowly_holds_back_php_fpm() {
-    const PIECE: usize = 60_000;
-    const PIECES: usize = 100;
-    let mut rig = Rig::new(|_| {});
+const PIECE: usize = 60_000;
+const PIECES: usize = 100;
+
+/// Makes PHP-FPM send a response of `PIECES` to a client that reads when nothing else moves. Returns true if that was
+/// before PHP-FPM had sent everything.
+fn waits_for_client(settings: &Settings) -> bool {
+    let mut rig = Rig::with(|_| {}, settings);
     let mut client = rig.get("/");
     let mut fpm = rig.accept().expect("a connection");
     rig.say(
@@ -399,7 +410,6 @@ fn a_client_that_reads_slowly_holds_back_php_fpm() {
         }
         match fpm.write(&out) {
             Ok(len) => drop(out.drain(..len)),
-            // Nothing more is taken before the client reads.
             Err(_) => {
                 held_back = true;
                 let (bytes, _) = read(&mut client);
@@ -410,6 +420,9 @@ fn a_client_that_reads_slowly_holds_back_php_fpm() {
         rig.run();
     }
     rig.say(&mut fpm, &record(END, &[0; 8]));
+    if !held_back {
+        assert!(read(&mut fpm).1, "its connection is closed");
+    }
     loop {
         let (bytes, _) = read(&mut client);
         got += bytes.len();
@@ -419,6 +432,139 @@ fn a_client_that_reads_slowly_holds_back_php_fpm() {
         assert!(!bytes.is_empty());
         rig.run();
     }
-    assert!(held_back && got > PIECE * PIECES);
+    assert!(got > PIECE * PIECES);
     assert_eq!(rig.count(Counter::FastCgiAnswered), 1);
+    held_back
+}
+
+#[test]
+fn php_fpm_finishes_while_a_client_reads_slowly() {
+    assert!(!waits_for_client(&Settings::default()));
+}
+
+#[test]
+fn php_fpm_waits_for_a_client_when_its_spool_has_no_room() {
+    let settings = Settings {
+        response_spool_bytes_max: (PIECE * PIECES / 2) as u64,
+        ..Settings::default()
+    };
+    assert!(waits_for_client(&settings));
+}
+
+#[test]
+fn requests_of_silent_clients_free_connections_and_queue_slots() {
+    const SILENT: usize = 20;
+    let mut rig = Rig::new(|_| {});
+    let mut clients = Vec::new();
+    for _ in 0..SILENT {
+        clients.push(rig.get("/"));
+        let mut fpm = rig.accept().expect("a connection is free");
+        rig.say(&mut fpm, &record(STDOUT, b"Status: 200\r\n\r\n"));
+        for _ in 0..20 {
+            rig.say(&mut fpm, &record(STDOUT, &[b'x'; PIECE]));
+        }
+        rig.say(&mut fpm, &record(END, &[0; 8]));
+    }
+    rig.advance(TIMEOUT_MS / 2);
+    for client in &mut clients {
+        let mut got = 0;
+        loop {
+            let (bytes, has_ended) = read(client);
+            got += bytes.len();
+            rig.run();
+            if bytes.ends_with(b"0\r\n\r\n") {
+                break;
+            }
+            assert!(!has_ended);
+        }
+        assert!(got > 20 * PIECE);
+    }
+    assert_eq!(rig.count(Counter::FastCgiAnswered), SILENT as u64);
+}
+
+/// Clients of one address. PHP-FPM sends each a response without end, which exceeds the spool's room.
+struct Crowd {
+    rig: Rig,
+    clients: Vec<UnixStream>,
+    /// Connections to PHP-FPM, each with the rest of the record that it sends.
+    fpm: Vec<(UnixStream, Vec<u8>)>,
+}
+
+impl Crowd {
+    fn new(clients: usize) -> Crowd {
+        let settings = Settings {
+            response_spool_bytes_max: 0,
+            response_waits_per_address_max: 1,
+            ..Settings::default()
+        };
+        let many = |site: &mut Site| site.connections_max = clients as u32;
+        let mut crowd = Crowd {
+            rig: Rig::with(many, &settings),
+            clients: Vec::new(),
+            fpm: Vec::new(),
+        };
+        for port in 0..clients {
+            let address = Peer::V4([192, 0, 2, 1].into(), port as u16);
+            let request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+            crowd.clients.push(crowd.rig.client_at(address, request));
+            let mut fpm = crowd.rig.accept().expect("a connection is free");
+            crowd
+                .rig
+                .say(&mut fpm, &record(STDOUT, b"Status: 200\r\n\r\n"));
+            crowd.fpm.push((fpm, Vec::new()));
+        }
+        crowd.send();
+        crowd
+    }
+
+    /// PHP-FPM sends as many bytes as the worker reads.
+    fn send(&mut self) {
+        for (fpm, rest) in &mut self.fpm {
+            loop {
+                if rest.is_empty() {
+                    rest.extend(record(STDOUT, &[b'x'; PIECE]));
+                }
+                let Ok(len) = fpm.write(rest) else { break };
+                rest.drain(..len);
+                self.rig.run();
+            }
+        }
+    }
+
+    /// Clients that have not been cut off.
+    fn open(&mut self) -> usize {
+        let cut = self.rig.log().matches("client cut off").count();
+        self.clients.len() - cut
+    }
+}
+
+#[test]
+fn cuts_off_no_client_of_an_address_that_reads() {
+    let mut crowd = Crowd::new(3);
+    let mut got = [0; 3];
+    for _ in 0..40 {
+        for (nth, client) in crowd.clients.iter_mut().enumerate() {
+            // A Unix socket frees whole writes.
+            let mut piece = [0; 40_000];
+            got[nth] += client.read(&mut piece).expect("its response goes on");
+        }
+        crowd.rig.advance(500);
+        crowd.send();
+    }
+    assert_eq!(crowd.open(), 3, "{}", crowd.rig.log());
+    assert!(got.iter().all(|&it| it > 1_000_000), "{got:?}");
+}
+
+#[test]
+fn cuts_off_clients_of_an_address_that_hold_connections_and_read_nothing() {
+    let mut crowd = Crowd::new(4);
+    assert_eq!(crowd.open(), 4);
+    for _ in 0..8 {
+        let mut piece = [0; 40_000];
+        let _ = crowd.clients[0].read(&mut piece).expect("it goes on");
+        crowd.rig.advance(500);
+    }
+    assert_eq!(crowd.open(), 1);
+    assert!(!read(&mut crowd.clients[0]).1, "the one that reads stays");
+    assert_eq!(crowd.rig.open(), (1, 0));
 }

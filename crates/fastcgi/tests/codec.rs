@@ -1,4 +1,4 @@
-//! FastCGI against a real PHP-FPM, where one is installed.
+//! FastCGI with a real PHP-FPM, if one is installed.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use fermata_fastcgi::codec::{Event, Exchange, Head, HttpRequest, Request, Script, variables};
 
-/// How long PHP-FPM may take to start and to answer.
+/// Maximum time for PHP-FPM to start and to respond.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const SCRIPT: &str = r#"<?php
@@ -30,7 +30,7 @@ struct Fpm {
 }
 
 impl Fpm {
-    /// `None` where none is installed.
+    /// Returns `None` if none is installed.
     fn start() -> Option<Self> {
         let versions = ["8.2", "8.3", "8.4", "8.5"];
         let program = versions
@@ -74,7 +74,7 @@ impl Fpm {
 
 impl Drop for Fpm {
     fn drop(&mut self) {
-        // SIGTERM, so that it takes its children along.
+        // SIGTERM, so that its children exit too.
         let _ = Command::new("kill")
             .arg(self.child.id().to_string())
             .status();
@@ -122,6 +122,7 @@ fn ask(socket: &mut UnixStream, root: &str, target: &str, body: &[u8]) -> (Head,
     let (mut head, mut body, mut stderr) = (None, Vec::new(), Vec::new());
     for event in events {
         match event {
+            Event::Interim(found) => panic!("an interim head: {found:?}"),
             Event::Head(found) => head = Some(found),
             Event::Body(piece) => body.extend(piece),
             Event::Stderr(piece) => stderr.extend(piece),
@@ -132,13 +133,13 @@ fn ask(socket: &mut UnixStream, root: &str, target: &str, body: &[u8]) -> (Head,
 }
 
 #[test]
-fn php_fpm_answers_one_request_after_the_other() {
+fn php_fpm_serves_two_requests_on_one_connection() {
     let Some(fpm) = Fpm::start() else {
         return;
     };
     let root = fpm.folder.display().to_string();
     let mut socket = fpm.connect();
-    // The second request shows that the connection is kept, the large body that it is split.
+    // The second request tests the kept connection, the large body its splitting.
     for len in [5, 100_000] {
         let (head, body, stderr) = ask(&mut socket, &root, "/a.php/in/fo?q=1", &vec![b'b'; len]);
         assert_eq!(head.status, 201);

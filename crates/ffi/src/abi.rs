@@ -1,8 +1,9 @@
-//! Types that cross the border, how errors do, and the gate of every function that C calls.
+//! Types that cross the C boundary, error reporting, and the guard functions around every exported function.
 //!
-//! What C promises is said once, at the head of the header: a pointer is NULL or valid. So objects, inputs and places for
-//! answers come as `Option` of a reference, and `guard` and `ask` refuse to run without those that a function needs. What
-//! a reference cannot say, that a number beside a pointer is its length, is taken by the few converters here.
+//! The head of the generated header states the contract of C: every pointer is NULL or valid. So objects, inputs and
+//! output locations arrive as `Option` of a reference. `guard` and `ask` refuse to run without the ones a function
+//! requires. A reference cannot express that a number is the length of an array; the converters in this file rely on
+//! C for that.
 
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
@@ -15,8 +16,8 @@ use fermata_io::files::JobId;
 
 /// Bytes with a length, not NUL-terminated. `ptr` is NULL if and only if the value is absent.
 ///
-/// Invariant: of those that C makes, `ptr` is NULL or has `len` bytes that stay as they are until the function returns.
-/// Those that are made here, by `lend`, are only handed out.
+/// Invariant: in a value made by C, `ptr` is NULL or points to `len` bytes that stay unchanged until the function
+/// returns. Values made here, by `lend`, are only returned to C.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct FmStr {
@@ -26,48 +27,49 @@ pub struct FmStr {
     len: usize,
 }
 
-/// Success.
+/// The call succeeded.
 pub const FM_OK: u32 = 0;
-/// A setting, a file or an address is wrong: ConfigurationException.
+/// A setting, a file or an address is invalid: ConfigurationException.
 pub const FM_CONFIGURATION: u32 = 1;
-/// The program uses the API in a way that cannot work: MisuseError.
+/// The application misuses the API: MisuseError.
 pub const FM_MISUSE: u32 = 2;
-/// A bound is reached, trying again later may work: BackpressureException.
+/// A limit is reached and a later retry may succeed: BackpressureException.
 pub const FM_BACKPRESSURE: u32 = 3;
-/// The other process cannot be reached: ConnectionException.
+/// The peer process cannot be reached: ConnectionException.
 pub const FM_IO: u32 = 4;
-/// No answer in time: TimeoutException.
+/// No reply arrived in time: TimeoutException.
 pub const FM_TIMEOUT: u32 = 5;
-/// The request's client has left or it was answered before; nothing to report.
+/// The client disconnected, or the request already has a response; nothing to report.
 pub const FM_GONE: u32 = 6;
-/// A panic was caught: a bug of ours.
+/// A panic was caught: a bug in the core.
 pub const FM_INTERNAL: u32 = 7;
-/// There is nothing wrong with the bytes so far, and some are missing; nothing to report.
+/// The bytes so far are valid but incomplete; nothing to report.
 pub const FM_PARTIAL: u32 = 8;
-/// The peer breaks the protocol: ProtocolException.
+/// The peer violates the protocol: ProtocolException.
 pub const FM_PROTOCOL: u32 = 9;
 
-/// Room for an error sentence.
+/// Size of an error message buffer, in bytes.
 pub const FM_ERROR_BYTES: usize = 1020;
 
-/// An error sentence for the user: UTF-8, `len` bytes, cut at the end of a character if too long.
+/// An error message for the user: UTF-8, `len` bytes, truncated at a character boundary if too long.
 #[repr(C)]
 pub struct FmError {
     /// Bytes used of `message`.
     pub len: u32,
-    /// The sentence.
+    /// The message.
     pub message: [c_char; FM_ERROR_BYTES],
 }
 
-/// Room for the text of an event id.
+/// Size of an event id buffer, in bytes.
 pub const FM_ID_BYTES: usize = 60;
 
-/// A request, from its event until its client has been let go: also the stream or the hold that answers it. 0 is none.
+/// A request, from its event until its client is released. Also identifies the stream or hold that responds to it. 0
+/// means none.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub struct FmRequest(u64);
 
-/// A WebSocket, from `fm_ws_accept_request` until FM_EVENT_WS_CLOSE. 0 is none.
+/// A WebSocket, from `fm_ws_accept_request` until FM_EVENT_WS_CLOSE. 0 means none.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub struct FmSocket(u64);
@@ -80,7 +82,7 @@ impl FmRequest {
         RequestId::from_raw(self.0)
     }
 
-    /// One that is needed.
+    /// Returns the id, or FM_GONE if there is none.
     #[inline]
     pub(crate) fn known(self) -> Result<RequestId, Failure> {
         self.id().ok_or_else(|| (FM_GONE, Gone.to_string()))
@@ -102,7 +104,7 @@ impl FmSocket {
         SocketId::from_raw(self.0)
     }
 
-    /// One that is needed.
+    /// Returns the id, or FM_GONE if there is none.
     #[inline]
     pub(crate) fn known(self) -> Result<SocketId, Failure> {
         self.id()
@@ -117,10 +119,10 @@ impl From<SocketId> for FmSocket {
     }
 }
 
-/// `fm_publish_begin`: begin again a little later.
+/// Result of `fm_publish_begin`: start the publish again a little later.
 pub const FM_PUBLISH_LATER: u64 = u64::MAX;
 
-/// A publish that waits for the log of the cluster. 0 is none.
+/// A publish that waits for the cluster log. 0 means none.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub struct FmPublish(u64);
@@ -141,7 +143,7 @@ impl From<PublishId> for FmPublish {
     }
 }
 
-/// A job on a file that is under way. 0 is none.
+/// A pending file job. 0 means none.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub struct FmFileJobId(u64);
@@ -160,7 +162,7 @@ impl From<JobId> for FmFileJobId {
     }
 }
 
-/// History that the log of a cluster is asked for. 0 is none.
+/// A pending read of history from the cluster log. 0 means none.
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FmReading(u64);
@@ -168,7 +170,7 @@ pub struct FmReading(u64);
 impl FmReading {
     pub(crate) const NONE: FmReading = FmReading(0);
 
-    /// The one after it.
+    /// Returns the next number.
     pub(crate) fn next(self) -> FmReading {
         FmReading(self.0 + 1)
     }
@@ -204,16 +206,16 @@ pub struct FmMessage {
 }
 
 impl FmStr {
-    /// The absent value.
+    /// An absent value.
     pub const ABSENT: FmStr = FmStr {
         ptr: std::ptr::null(),
         len: 0,
     };
 
-    /// Borrowed for the caller, for as long as the function that returns it promises.
+    /// Lends the bytes to C, for as long as the documentation of the calling function states.
     #[inline]
     pub(crate) fn lend(bytes: &[u8]) -> FmStr {
-        // An empty slice may point nowhere, and C functions look at pointers even of no bytes.
+        // An empty slice may have a dangling pointer, and C functions check the pointer even if the length is 0.
         let ptr = if bytes.is_empty() {
             c"".as_ptr()
         } else {
@@ -225,7 +227,7 @@ impl FmStr {
         }
     }
 
-    /// The same of what has a byte at least.
+    /// Like [`FmStr::lend`], for bytes that are never empty.
     #[inline]
     pub(crate) fn lend_some(bytes: &[u8]) -> FmStr {
         debug_assert!(!bytes.is_empty());
@@ -239,21 +241,21 @@ impl FmStr {
         bytes.map_or(FmStr::ABSENT, FmStr::lend)
     }
 
-    /// The bytes, empty when absent.
+    /// Returns the bytes, or an empty slice if absent.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.option().unwrap_or_default()
     }
 
-    /// The bytes, or `None` when absent.
+    /// Returns the bytes, or `None` if absent.
     pub(crate) fn option(&self) -> Option<&[u8]> {
         if self.ptr.is_null() {
             return None;
         }
-        // SAFETY: not NULL, so `len` readable bytes by the invariant of the type.
+        // SAFETY: `ptr` is not NULL, so it points to `len` readable bytes by the invariant of the type.
         Some(unsafe { std::slice::from_raw_parts(self.ptr.cast(), self.len) })
     }
 
-    /// The text, with what is not UTF-8 replaced.
+    /// Returns the text; replaces invalid UTF-8.
     pub(crate) fn text(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(self.bytes())
     }
@@ -265,7 +267,7 @@ impl FmHeader {
     }
 }
 
-/// An array that C handed over.
+/// Borrows an array that C passed.
 ///
 /// # Safety
 /// `first` is NULL or points to `len` values that stay unchanged for `'a`.
@@ -273,51 +275,51 @@ pub(crate) unsafe fn array<'a, T>(first: *const T, len: usize) -> &'a [T] {
     if first.is_null() || len == 0 {
         return &[];
     }
-    // SAFETY: not NULL, so by this function's contract `len` readable values for `'a`.
+    // SAFETY: `first` is not NULL, so by this function's contract it points to `len` readable values for `'a`.
     unsafe { std::slice::from_raw_parts(first, len) }
 }
 
-/// Room that C handed over for `len` bytes; empty when there is none.
+/// Borrows an output buffer of `len` bytes that C passed; empty if `first` is NULL.
 ///
 /// # Safety
-/// `first` is NULL or valid for writing `len` bytes, which nothing else looks at for `'a`.
+/// `first` is NULL or valid for writes of `len` bytes, which nothing else accesses for `'a`.
 pub(crate) unsafe fn room<'a>(first: *mut c_char, len: usize) -> &'a mut [MaybeUninit<u8>] {
     if first.is_null() || len == 0 {
         return &mut [];
     }
-    // SAFETY: not NULL, so by this function's contract `len` writable bytes for `'a`. They need not hold anything yet.
+    // SAFETY: `first` is not NULL, so by this function's contract `len` bytes are writable for `'a`. They may be
+    // uninitialized.
     unsafe { std::slice::from_raw_parts_mut(first.cast(), len) }
 }
 
-/// Fills room that is as large as `from`.
+/// Copies `from` into a buffer of the same length.
 pub(crate) fn copy(from: &[u8], to: &mut [MaybeUninit<u8>]) {
     assert_eq!(from.len(), to.len());
-    // The compiler makes one memcpy of this loop.
+    // The compiler turns this loop into one memcpy.
     for (to, from) in to.iter_mut().zip(from) {
         to.write(*from);
     }
 }
 
-/// Gives an answer, if C wants it.
+/// Stores a result, unless C passed NULL for it.
 pub(crate) fn put<T>(place: Option<&mut MaybeUninit<T>>, value: T) {
     if let Some(place) = place {
         place.write(value);
     }
 }
 
-/// A code that is not FM_OK, and the sentence for the user.
+/// A code other than FM_OK, and the message for the user.
 pub(crate) type Failure = (u32, String);
 
-/// A mistake of the program's.
+/// Returns a failure caused by wrong use of the API.
 pub(crate) fn misuse(cause: impl ToString) -> Failure {
     (FM_MISUSE, cause.to_string())
 }
 
-/// For `guard` and `ask`: a function that needs no object.
+/// Argument of `guard` and `ask` for functions that need no object.
 pub(crate) const NOTHING: Option<()> = Some(());
 
-/// The gate of functions that return a code: runs `body` with the objects it needs, keeps panics from crossing into C, and
-/// fills `error`.
+/// Guards functions that return a code: requires the objects, runs `body`, catches panics and fills `error`.
 pub(crate) fn guard<T>(
     objects: Option<T>,
     error: Option<&mut MaybeUninit<FmError>>,
@@ -326,8 +328,8 @@ pub(crate) fn guard<T>(
     let Some(objects) = objects else {
         return fail(error, FM_INTERNAL, "NULL where an object is needed");
     };
-    // A panic may leave our state half changed. The worker ends after it (C raises a fatal error),
-    // so nothing looks at that state again.
+    // A panic may leave the state half changed. C then raises a fatal error and the worker exits, so no code reads
+    // that state again.
     match catch_unwind(AssertUnwindSafe(|| body(objects))) {
         Ok(Ok(())) => FM_OK,
         Ok(Err((code, message))) => fail(error, code, &message),
@@ -339,7 +341,7 @@ pub(crate) fn guard<T>(
     }
 }
 
-/// The gate of functions that return something else: `otherwise` without an object, and after a panic.
+/// Guards functions that return a value: returns `otherwise` if an object is missing or `body` panics.
 pub(crate) fn ask<T, R>(objects: Option<T>, otherwise: R, body: impl FnOnce(T) -> R) -> R {
     let Some(objects) = objects else {
         return otherwise;
@@ -355,8 +357,8 @@ fn fail(error: Option<&mut MaybeUninit<FmError>>, code: u32, message: &str) -> u
             end -= 1;
         }
         let error = error.as_mut_ptr();
-        // SAFETY: from a reference, so valid for writing, and the message has room for `end` bytes. Only what is used of
-        // it is written, through raw pointers, because the rest holds nothing yet.
+        // SAFETY: the pointer comes from a reference, so it is valid for writes, and the message has room for `end`
+        // bytes. The raw pointers avoid a reference to the bytes that stay uninitialized.
         unsafe {
             (&raw mut (*error).len).write(end as u32);
             let place = (&raw mut (*error).message).cast::<u8>();
@@ -366,7 +368,7 @@ fn fail(error: Option<&mut MaybeUninit<FmError>>, code: u32, message: &str) -> u
     code
 }
 
-/// The number that C has for a level.
+/// Converts the number that C uses for a log level.
 pub(crate) fn log_level(level: u32) -> Result<LogLevel, (u32, String)> {
     Ok(match level {
         0 => LogLevel::Error,

@@ -1,4 +1,4 @@
-//! Answers whose bodies are not at hand as one string: streams and files.
+//! Responses with a streamed or file body.
 
 use std::mem::MaybeUninit;
 
@@ -8,54 +8,54 @@ use fermata_engine::{FileAnswer, FilePlace, StaticFound, StreamError, Wanted};
 use crate::abi::{FM_GONE, FM_MISUSE, FmError, FmHeader, FmRequest, FmStr, array, ask, guard, put};
 use crate::worker::{FmDetail, FmResponse, FmWorker, Known};
 
-/// `fm_stream_wanted`: the client has left, or the request was answered before.
+/// `fm_stream_wanted`: the client disconnected, or the request already has a response.
 pub const FM_STREAM_NOTHING: u32 = 0;
-/// `fm_stream_wanted`: give the first piece to `fm_stream_begin`.
+/// `fm_stream_wanted`: pass the first piece to `fm_stream_begin`.
 pub const FM_STREAM_PIECES: u32 = 1;
-/// `fm_stream_wanted`: call `fm_stream_begin` without a piece; nothing follows.
+/// `fm_stream_wanted`: call `fm_stream_begin` without a piece; no other call follows.
 pub const FM_STREAM_HEAD: u32 = 2;
-/// `fm_stream_wanted`: there are as many streams as there may be; answer 503.
+/// `fm_stream_wanted`: the limit of streams is reached; respond with 503.
 pub const FM_STREAM_REFUSAL: u32 = 3;
 
-/// No number of a handler.
+/// Handler number that means none.
 pub const FM_NO_HANDLER: u32 = 0xffff_ffff;
 
 /// `fm_static_find`: a file, which `fm_respond_file` sends.
 pub const FM_STATIC_FILE: u32 = 0;
-/// `fm_static_find`: nothing; answer 404.
+/// `fm_static_find`: nothing; respond with 404.
 pub const FM_STATIC_NOTHING: u32 = 1;
-/// `fm_static_find`: a directory; answer 308 to the same path with a slash at its end.
+/// `fm_static_find`: a directory; redirect with 308 to the same path with a trailing slash.
 pub const FM_STATIC_DIRECTORY: u32 = 2;
-/// `fm_static_find`: a file that cannot be read, as the log says; answer 500.
+/// `fm_static_find`: an unreadable file; the error is logged; respond with 500.
 pub const FM_STATIC_FAILED: u32 = 3;
 
-/// A file to answer with.
+/// A file as a response.
 #[repr(C)]
 pub struct FmFile {
-    /// Where it is: below `root` if there is one, else as the process sees it.
+    /// Path below `root`, or path of the file system without `root`.
     pub path: FmStr,
-    /// The directory that it must lie in; `ptr` NULL for anywhere.
+    /// Directory that must contain the file; `ptr` NULL for any.
     pub root: FmStr,
-    /// The handler of `fm_server_guard_files` whose tree it is of, FM_NO_HANDLER for none; `path` is then that of the
-    /// request, decoded.
+    /// Handler of `fm_server_guard_files` whose tree contains the file; FM_NO_HANDLER for none. With a handler,
+    /// `path` is the decoded path of the request.
     pub tree: u32,
-    /// Content-Type; `ptr` NULL goes by the name.
+    /// Content-Type; `ptr` NULL derives it from the file name.
     pub content_type: FmStr,
-    /// 200 to 599; conditions and ranges count with 200 alone.
+    /// Status, 200 to 599. Conditions and ranges apply only to 200.
     pub status: u32,
-    /// Further field lines of the answer; each has passed `fm_header_valid`.
+    /// Additional field lines of the response; each has passed `fm_header_valid`.
     pub headers: *const FmHeader,
-    /// Their number.
+    /// Number of `headers`.
     pub headers_len: usize,
-    /// Field lines of the request; those about conditions, ranges and codings count.
+    /// Field lines of the request; only conditions, ranges and codings are used.
     pub asked: *const FmHeader,
-    /// Their number.
+    /// Number of `asked`.
     pub asked_len: usize,
 }
 
 impl FmFile {
     fn lines(&self) -> &[FmHeader] {
-        // SAFETY: C sets both fields: an array, and how many values it has.
+        // SAFETY: C sets both fields: an array and its length.
         unsafe { array(self.headers, self.headers_len) }
     }
 
@@ -73,7 +73,7 @@ pub(crate) fn failure(error: StreamError) -> (u32, String) {
     (code, error.to_string())
 }
 
-/// What to do about a request that is to be answered by a stream: FM_STREAM_*.
+/// Returns how to respond to a request with a stream: FM_STREAM_*.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_wanted(
     worker: Option<&FmWorker>,
@@ -95,9 +95,9 @@ pub extern "C" fn fm_stream_wanted(
     )
 }
 
-/// Answers a request by a stream whose first piece is the body of `response`, of which it takes `taken` bytes.
-/// `length` is what all pieces have together, -1 if that is not known. FM_EVENT_STREAM asks for more. FM_GONE;
-/// FM_MISUSE when the piece is longer than `length`, and the request is still open.
+/// Starts a response stream. The first piece is the body of `response`; `taken` receives the number of bytes
+/// accepted. `length` is the total length of all pieces, -1 if unknown. FM_EVENT_STREAM requests more. FM_GONE;
+/// FM_MISUSE if the piece exceeds `length`; the request is then still open.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_begin(
     worker: Option<&mut FmWorker>,
@@ -125,8 +125,8 @@ pub extern "C" fn fm_stream_begin(
     })
 }
 
-/// Gives a stream's next piece, of which `taken` bytes are taken; the rest is to be given at the next
-/// FM_EVENT_STREAM. FM_GONE; FM_MISUSE when it is longer than was promised: end it with `fm_stream_fail`.
+/// Passes the next piece of a stream; `taken` receives the number of bytes accepted. Pass the rest at the next
+/// FM_EVENT_STREAM. FM_GONE; FM_MISUSE if the stream exceeds its length: end it with `fm_stream_fail`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_write(
     worker: Option<&mut FmWorker>,
@@ -138,12 +138,14 @@ pub extern "C" fn fm_stream_write(
     guard(worker, error, |worker| {
         let request = request.known()?;
         let outcome = worker.worker.net.write_stream(request, piece.bytes());
-        put(taken, outcome.map_err(failure)?);
+        let accepted = outcome.map_err(failure)?;
+        worker.worker.send_large(request, accepted);
+        put(taken, accepted);
         Ok(())
     })
 }
 
-/// Ends a stream. FM_GONE; FM_MISUSE when it is shorter than was promised: end it with `fm_stream_fail`.
+/// Ends a stream. FM_GONE; FM_MISUSE if it is shorter than its length: end it with `fm_stream_fail`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_end(
     worker: Option<&mut FmWorker>,
@@ -156,8 +158,7 @@ pub extern "C" fn fm_stream_end(
     })
 }
 
-/// Ends a stream that cannot go on: its client sees that something is missing, and `message` and what is known go to
-/// the log. FM_GONE.
+/// Aborts a stream so that the client detects the truncation, and logs `message` with its details. FM_GONE.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_fail(
     worker: Option<&mut FmWorker>,
@@ -176,7 +177,7 @@ pub extern "C" fn fm_stream_fail(
     })
 }
 
-/// Ends a stream without its end and without a word in the log, if it has not ended.
+/// Aborts a stream without a log line, unless it has ended.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_cut(worker: Option<&mut FmWorker>, request: FmRequest) {
     ask(worker.zip(request.id()), (), |(worker, request)| {
@@ -184,7 +185,7 @@ pub extern "C" fn fm_stream_cut(worker: Option<&mut FmWorker>, request: FmReques
     })
 }
 
-/// What the decoded `path` of a request leads to in the tree that `handler` stands in front of: FM_STATIC_*.
+/// Looks up the decoded `path` of a request in the file tree that `handler` guards. Returns FM_STATIC_*.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_static_find(worker: Option<&mut FmWorker>, handler: u32, path: FmStr) -> u32 {
     ask(worker, FM_STATIC_FAILED, |worker| {
@@ -197,8 +198,7 @@ pub extern "C" fn fm_static_find(worker: Option<&mut FmWorker>, handler: u32, pa
     })
 }
 
-/// Answers a request with a file: whole, in parts, or by saying that the client's copy is right; 404 when it is not
-/// there. FM_GONE.
+/// Responds with a file: complete, as a range, or with 304; 404 if it does not exist. FM_GONE.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_respond_file(
     worker: Option<&mut FmWorker>,

@@ -1,17 +1,17 @@
-//! The process beside the workers that `fm_server_companion` asks for, and those it forks: a log and figures.
+//! The companion process of `fm_server_companion` and the processes it forks: log and metrics.
 
 use fermata_engine::Companion;
 
 use crate::abi::{FmStr, ask, guard, log_level};
 
-/// A job begins in this process.
+/// A job starts in this process.
 pub const FM_COMPANION_JOB_BEGINS: u32 = 0;
-/// A job has ended, or the process that was at it.
+/// A job has finished, or its process has exited.
 pub const FM_COMPANION_JOB_ENDS: u32 = 1;
-/// A process for jobs has ended and is replaced.
+/// A job process has exited and is replaced.
 pub const FM_COMPANION_PROCESS_REPLACED: u32 = 2;
 
-/// The companion, in it and in every process it forks.
+/// The companion, in its own process and in every process it forks.
 pub struct FmCompanion {
     pub(crate) companion: Companion,
 }
@@ -26,7 +26,15 @@ pub extern "C" fn fm_companion_log(companion: Option<&FmCompanion>, level: u32, 
     });
 }
 
-/// Counts what happens in the processes for jobs (FM_COMPANION_*).
+/// Logs a line that a job wrote to standard error, regardless of `log_level`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_companion_log_text(companion: Option<&FmCompanion>, line: FmStr) {
+    ask(companion, (), |companion| {
+        companion.companion.log_text(&line.text());
+    })
+}
+
+/// Counts an event of the job processes (FM_COMPANION_*).
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_companion_count(companion: Option<&FmCompanion>, what: u32) {
     ask(companion, (), |companion| {
@@ -40,7 +48,7 @@ pub extern "C" fn fm_companion_count(companion: Option<&FmCompanion>, what: u32)
     })
 }
 
-/// The memory limit of a process in which PHP has none; 0 = it stays without one.
+/// Returns the memory limit for a process whose PHP has none; 0 = no limit.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_companion_memory_bytes_max(companion: Option<&FmCompanion>) -> usize {
     ask(companion, 0, |companion| {
@@ -48,7 +56,7 @@ pub extern "C" fn fm_companion_memory_bytes_max(companion: Option<&FmCompanion>)
     })
 }
 
-/// Frees it, before the process ends.
+/// Frees the companion before its process exits.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_companion_free(companion: Option<Box<FmCompanion>>) {
     ask(companion, (), |companion| {

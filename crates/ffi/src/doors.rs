@@ -1,4 +1,5 @@
-//! Clients of Pusher and Mercure beside the program's own: what C says of them before the server runs, and what it asks then.
+//! Pusher and Mercure clients of the application's server: configuration before the start, then signing and
+//! publishing.
 
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
@@ -16,10 +17,10 @@ use crate::abi::{
 use crate::server::FmServer;
 use crate::worker::FmWorker;
 
-/// Bytes that a signature has room for: a key, a colon and 64 digits.
+/// Size of a signature buffer, in bytes: a key, a colon and 64 hexadecimal digits.
 pub const FM_AUTH_BYTES: usize = 160;
 
-/// What an application of Pusher's has signed.
+/// A Pusher signature.
 #[repr(C)]
 pub struct FmAuth {
     /// Bytes used of `text`.
@@ -28,49 +29,49 @@ pub struct FmAuth {
     pub text: [c_char; FM_AUTH_BYTES],
 }
 
-/// What is to be signed.
+/// Input of a Pusher signature.
 #[repr(C)]
 pub struct FmAuthOf {
-    /// The application's key.
+    /// Key of the Pusher application.
     pub key: FmStr,
-    /// Its secret.
+    /// Secret of the application.
     pub secret: FmStr,
-    /// The connection.
+    /// Socket id of the connection.
     pub socket_id: FmStr,
-    /// What it wants to subscribe to; `ptr` NULL: a user signs in.
+    /// Channel to subscribe to; `ptr` NULL for a user sign-in.
     pub channel: FmStr,
     /// JSON of the user; `ptr` NULL for none.
     pub data: FmStr,
 }
 
-/// An update of Mercure.
+/// A Mercure update.
 #[repr(C)]
 pub struct FmUpdate {
     /// Topics.
     pub topics: *const FmStr,
-    /// Their number.
+    /// Number of `topics`.
     pub topics_len: usize,
-    /// The data.
+    /// Event data.
     pub data: FmStr,
-    /// The id that subscribers get; `ptr` NULL: the server's.
+    /// Event id; `ptr` NULL for one that the server assigns.
     pub id: FmStr,
-    /// The event's type; `ptr` NULL for none.
+    /// Event type; `ptr` NULL for none.
     pub kind: FmStr,
-    /// Milliseconds after which subscribers come back; -1 for none.
+    /// Reconnection time of subscribers in milliseconds; -1 for none.
     pub retry_ms: i64,
-    /// Whether it is only for those whose token allows a topic.
+    /// True if only subscribers whose token covers a topic receive it.
     pub is_private: bool,
 }
 
 impl FmUpdate {
     fn topics(&self) -> &[FmStr] {
-        // SAFETY: C sets both fields: an array, and how many values it has.
+        // SAFETY: C sets both fields: an array and its length.
         unsafe { array(self.topics, self.topics_len) }
     }
 }
 
-/// Serves an application of the Pusher protocol: `app` is a JSON object with the keys of an `[[app]]` of `fermata hub`, `path`
-/// what stands in front of `/app` and `/apps`. FM_CONFIGURATION.
+/// Serves an application of the Pusher protocol. `app` is a JSON object with the keys of an `[[app]]` table of
+/// `fermata hub`; `path` is the prefix of `/app` and `/apps`. FM_CONFIGURATION.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_pusher(
     server: Option<&mut FmServer>,
@@ -86,7 +87,8 @@ pub extern "C" fn fm_server_pusher(
     })
 }
 
-/// Serves Mercure: `mercure` is a JSON object with the keys of `[mercure]` of `fermata hub`. FM_CONFIGURATION.
+/// Serves Mercure. `mercure` is a JSON object with the keys of the `[mercure]` table of `fermata hub`.
+/// FM_CONFIGURATION.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_mercure(
     server: Option<&mut FmServer>,
@@ -101,8 +103,8 @@ pub extern "C" fn fm_server_mercure(
     })
 }
 
-/// Signs a subscription or a user's signing in. FM_PROTOCOL when the client has named no connection or channel;
-/// FM_CONFIGURATION when the application has no such key.
+/// Signs a subscription or a user sign-in. FM_PROTOCOL if the client sent an invalid socket id or channel;
+/// FM_CONFIGURATION if the key or secret is invalid.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_pusher_sign(
     of: Option<&FmAuthOf>,
@@ -114,7 +116,7 @@ pub extern "C" fn fm_pusher_sign(
             .map_err(|error| (FM_CONFIGURATION, error.to_string()))?;
         let bad = |what: &str| (FM_PROTOCOL, what.to_owned());
         let socket_id = of.socket_id.text();
-        // With anything else in it, what is signed could be read as another channel.
+        // Other characters could make the signed text valid for a different channel.
         if SocketId::parse(&socket_id).is_none() {
             return Err(bad("socket_id is none of a connection"));
         }
@@ -132,7 +134,7 @@ pub extern "C" fn fm_pusher_sign(
     })
 }
 
-/// Whether subscribers of a channel are told of each other, so that its subscription names a user.
+/// Returns true for presence channels, whose subscriptions name a user.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_pusher_has_members(channel: FmStr) -> bool {
     ask(NOTHING, false, |()| {
@@ -140,7 +142,7 @@ pub extern "C" fn fm_pusher_has_members(channel: FmStr) -> bool {
     })
 }
 
-/// Whether `fm_server_mercure` was called.
+/// Returns true if `fm_server_mercure` was called.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_has_mercure(worker: Option<&FmWorker>) -> bool {
     ask(worker, false, |worker| {
@@ -148,7 +150,7 @@ pub extern "C" fn fm_worker_has_mercure(worker: Option<&FmWorker>) -> bool {
     })
 }
 
-/// Publishes an update to subscribers of Mercure. `id` stays valid until the next call with this worker. FM_MISUSE,
+/// Publishes an update to Mercure subscribers. `id` stays valid until the next call with this worker. FM_MISUSE,
 /// FM_BACKPRESSURE.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_mercure_publish(
@@ -188,7 +190,7 @@ pub extern "C" fn fm_mercure_publish(
 }
 
 impl FmWorker {
-    /// The program has published to a channel, which clients of other protocols may share.
+    /// Forwards a message that the application published to the clients of Pusher and Mercure.
     pub(crate) fn tell_doors(&mut self, channel: &[u8], message: &Message<'_>) {
         if let Some(hub) = &mut self.hub {
             hub.on_published(&mut self.worker, channel, message);

@@ -1,4 +1,4 @@
-//! PHP-FPM behind routes, as C says it before the server runs.
+//! Routes that PHP-FPM serves, configured before the server starts.
 
 use std::mem::MaybeUninit;
 
@@ -7,37 +7,37 @@ use fermata_fastcgi::Site;
 use crate::abi::{FM_MISUSE, FmError, FmStr, guard};
 use crate::server::FmServer;
 
-/// The longest time, a day.
+/// Maximum of all times: one day.
 const SECONDS_MAX: f64 = 86_400.0;
 
-/// A PHP-FPM and the paths it answers.
+/// A PHP-FPM pool and the paths it serves.
 #[repr(C)]
 pub struct FmFastCgi {
-    /// What the paths begin with; `/` for all.
+    /// Path prefix; `/` for all paths.
     pub prefix: FmStr,
     /// Path of a Unix socket, or `HOST:PORT`.
     pub socket: FmStr,
-    /// The folder of the scripts, as PHP-FPM's machine has it.
+    /// Directory of the scripts on PHP-FPM's machine.
     pub root: FmStr,
-    /// The script that answers what no other does; `ptr` NULL: the path has to name one.
+    /// Script for paths that name no script; `ptr` NULL for none.
     pub index: FmStr,
-    /// Seconds that it may be silent.
+    /// Maximum time without output from PHP-FPM, in seconds.
     pub timeout_s: f64,
-    /// Seconds that a connection is kept for another request; 0 = it is not.
+    /// Idle time after which a connection is closed, in seconds; 0 = no reuse.
     pub keep_s: f64,
-    /// Bytes that a body may have; -1 = as the setting says.
+    /// Maximum size of a request body in bytes; -1 = the setting's value.
     pub body_bytes_max: i64,
-    /// Connections of a worker.
+    /// Maximum number of connections per worker.
     pub connections_max: u32,
-    /// Requests of a worker that wait for one.
+    /// Maximum number of requests per worker that wait for a connection.
     pub queue_max: u32,
-    /// The root is a folder of this machine: its files are sent, and its scripts looked for.
+    /// True if `root` is on this machine: the worker serves its files and checks that scripts exist.
     pub has_files: bool,
-    /// A body is passed on while it arrives.
+    /// True to forward a request body while it arrives.
     pub streams_body: bool,
 }
 
-/// Has PHP-FPM answer the paths below a prefix. Its requests do not come as events. FM_MISUSE names the argument.
+/// Forwards requests below a prefix to PHP-FPM; they cause no events. FM_MISUSE names the argument.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_fastcgi(
     server: Option<&mut FmServer>,

@@ -1,7 +1,7 @@
-//! Work on files: jobs in, results out.
+//! File jobs: start a job, then fetch its result.
 //!
-//! A job is begun with a worker, and may then be pending while its fiber is suspended; or without one or without anybody to
-//! tell, and is then done before the call returns. Open files are the program's to free.
+//! A job started with a worker may be pending while its fiber is suspended. Without a worker, or with `user` 0, it is
+//! complete before the call returns. C frees the open files that results contain.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -23,86 +23,86 @@ use crate::abi::{
 };
 use crate::worker::FmWorker;
 
-/// `path`: `length` bytes (-1: all) from `offset` on.
+/// Reads `length` bytes (-1: all) of `path`, starting at `offset`.
 pub const FM_FILE_READ: u32 = 1;
-/// `path`, `data`, `mode` FM_WRITE_*, `permissions`; `flag`: return when the disk has it.
+/// Writes `data` to `path` with `mode` FM_WRITE_* and `permissions`; `flag`: flush to disk before completion.
 pub const FM_FILE_WRITE: u32 = 2;
-/// `path` to `other`; `flag`: replace what is there.
+/// Copies `path` to `other`; `flag`: replace an existing file.
 pub const FM_FILE_COPY: u32 = 3;
-/// `path`; `flag`: what a link points to.
+/// Returns the attributes of `path`; `flag`: follow a symbolic link.
 pub const FM_FILE_STAT: u32 = 4;
-/// `path`.
+/// Lists the directory `path`.
 pub const FM_FILE_LIST: u32 = 5;
-/// `path`; `flag`: with everything in it.
+/// Removes `path`; `flag`: recursively.
 pub const FM_FILE_REMOVE: u32 = 6;
-/// `path` to `other`; `flag`: replace what is there.
+/// Renames `path` to `other`; `flag`: replace an existing file.
 pub const FM_FILE_RENAME: u32 = 7;
-/// `path`, `permissions`; `flag`: with those above it, and it may be there.
+/// Creates the directory `path` with `permissions`; `flag`: create parents too and accept an existing directory.
 pub const FM_FILE_MAKE_DIRECTORY: u32 = 8;
-/// `path`, `mode` FM_OPEN_*, `permissions`.
+/// Opens `path` with `mode` FM_OPEN_* and `permissions`.
 pub const FM_FILE_OPEN: u32 = 9;
-/// In the directory `path`, its name beginning with `other`.
+/// Creates a temporary file in the directory `path`; its name starts with `other`.
 pub const FM_FILE_TEMPORARY: u32 = 10;
-/// Of `file`: at most `length` bytes.
+/// Reads at most `length` bytes from `file`.
 pub const FM_FILE_NEXT: u32 = 11;
-/// Of `file`: a line of at most `length` bytes.
+/// Reads a line of at most `length` bytes from `file`.
 pub const FM_FILE_LINE: u32 = 12;
-/// To `file`: `data`.
+/// Writes `data` to `file`.
 pub const FM_FILE_PUT: u32 = 13;
-/// In `file`: go to `offset`.
+/// Moves the position of `file` to `offset`.
 pub const FM_FILE_SEEK: u32 = 14;
-/// Of `file`: cut it off at `offset`.
+/// Truncates `file` to `offset` bytes.
 pub const FM_FILE_TRUNCATE: u32 = 15;
-/// Of `file`: return when the disk has it.
+/// Flushes `file` to disk.
 pub const FM_FILE_SYNC: u32 = 16;
-/// Of `file`: what it is.
+/// Returns the attributes of `file`.
 pub const FM_FILE_SIZE: u32 = 17;
 
-/// `file`, which is temporary: to `other`, in place of what is there, and it stays.
+/// Renames the temporary `file` to `other`, replacing an existing file, and makes it permanent.
 pub const FM_FILE_KEEP: u32 = 18;
 
-/// In place of what is there.
+/// Replaces the content.
 pub const FM_WRITE_REPLACE: u32 = 0;
-/// The same, all at once.
+/// Replaces the file atomically.
 pub const FM_WRITE_ATOMIC: u32 = 1;
-/// Behind what is there.
+/// Appends to the file.
 pub const FM_WRITE_APPEND: u32 = 2;
-/// Only if there is none.
+/// Creates the file; fails if it exists.
 pub const FM_WRITE_NEW: u32 = 3;
 
-/// Reading what is there.
+/// Opens an existing file for reading.
 pub const FM_OPEN_READ: u32 = 0;
-/// Reading and writing.
+/// Opens a file for reading and writing; creates it if it does not exist.
 pub const FM_OPEN_UPDATE: u32 = 1;
-/// Reading and writing, empty.
+/// Creates or empties a file for reading and writing.
 pub const FM_OPEN_REPLACE: u32 = 2;
-/// Writing behind its end.
+/// Opens a file for appending; creates it if it does not exist.
 pub const FM_OPEN_APPEND: u32 = 3;
-/// Reading and writing, only if there is none.
+/// Creates a file for reading and writing; fails if it exists.
 pub const FM_OPEN_NEW: u32 = 4;
 
-/// There is no such file.
+/// The file does not exist.
 pub const FM_FILE_NOT_FOUND: u32 = 32;
-/// Permissions forbid it.
+/// Permission denied.
 pub const FM_FILE_ACCESS_DENIED: u32 = 33;
-/// There is one already.
+/// The file already exists.
 pub const FM_FILE_EXISTS: u32 = 34;
-/// No space is left.
+/// No space left on the device.
 pub const FM_FILE_FULL: u32 = 35;
-/// It is a directory.
+/// The path is a directory.
 pub const FM_FILE_IS_DIRECTORY: u32 = 36;
-/// Something in the path is no directory.
+/// A component of the path is not a directory.
 pub const FM_FILE_NOT_DIRECTORY: u32 = 37;
 /// The directory is not empty.
 pub const FM_FILE_NOT_EMPTY: u32 = 38;
-/// Anything else; the message says what.
+/// Any other error; see the message.
 pub const FM_FILE_OTHER: u32 = 39;
 
-/// `fm_open_file_lock`: not any more.
+/// `fm_open_file_lock`: releases the lock.
 pub const FM_LOCK_NONE: u32 = 0;
-/// `fm_open_file_lock`: together with others that share it.
+/// `fm_open_file_lock`: a shared lock.
 pub const FM_LOCK_SHARED: u32 = 1;
-/// `fm_open_file_lock`: alone.
+/// `fm_open_file_lock`: an exclusive lock.
 pub const FM_LOCK_EXCLUSIVE: u32 = 2;
 
 /// A regular file.
@@ -119,14 +119,14 @@ pub struct FmOpenFile {
     handle: Handle,
 }
 
-/// What is to be done. Which fields count is said at FM_FILE_*.
+/// A file job. FM_FILE_* documents which fields each kind uses.
 #[repr(C)]
 pub struct FmFileJob {
     /// FM_FILE_*.
     pub kind: u32,
     /// FM_WRITE_* or FM_OPEN_*.
     pub mode: u32,
-    /// Permissions of what is made, as for `open`.
+    /// Permissions of created files, as for `open`.
     pub permissions: u32,
     /// See FM_FILE_*.
     pub flag: bool,
@@ -134,57 +134,57 @@ pub struct FmFileJob {
     pub path: FmStr,
     /// See FM_FILE_*.
     pub other: FmStr,
-    /// What is written.
+    /// Bytes to write.
     pub data: FmStr,
     /// See FM_FILE_*.
     pub offset: u64,
     /// See FM_FILE_*.
     pub length: i64,
-    /// The open file.
+    /// Open file that the job works on.
     pub file: *const FmOpenFile,
 }
 
-/// What came of it; fields that do not concern the job are 0.
+/// Result of a job; fields that do not apply to the job are 0.
 #[repr(C)]
 pub struct FmFileResult {
-    /// What was read; `ptr` NULL behind the last line. Names have a NUL behind each. Valid until the next call with a
+    /// Bytes read; `ptr` NULL after the last line. In lists a NUL follows each name. Valid until the next call with a
     /// job or result.
     pub bytes: FmStr,
-    /// Bytes that were written or copied.
+    /// Number of bytes written or copied.
     pub count: u64,
-    /// What was opened; to be freed.
+    /// Opened file; the caller frees it.
     pub file: Option<Box<FmOpenFile>>,
     /// FM_TYPE_*.
     pub file_type: u32,
-    /// The last twelve bits of the mode.
+    /// Lowest twelve bits of the mode.
     pub permissions: u32,
-    /// Bytes of the file.
+    /// File size in bytes.
     pub size: u64,
-    /// Number of the owner.
+    /// User id of the owner.
     pub owner: u32,
-    /// Number of the group.
+    /// Group id.
     pub group: u32,
-    /// Number of the inode.
+    /// Inode number.
     pub inode: u64,
-    /// Number of the device.
+    /// Device number.
     pub device: u64,
-    /// Names it has.
+    /// Number of hard links.
     pub links: u64,
-    /// Seconds since 1970.
+    /// Modification time, seconds since 1970.
     pub modified_s: f64,
-    /// Seconds since 1970.
+    /// Access time, seconds since 1970.
     pub accessed_s: f64,
-    /// Seconds since 1970.
+    /// Status change time, seconds since 1970.
     pub changed_s: f64,
 }
 
-/// What is between two calls.
+/// State that persists between two calls.
 #[derive(Default)]
 struct Desk {
-    /// What pending jobs are about, for what may be said of their failure.
+    /// Action and path of pending jobs, for error messages.
     pending: HashMap<JobId, (&'static str, PathBuf)>,
     lent: Vec<u8>,
-    /// What was opened to be read in place.
+    /// File that `fm_file_cached` opened.
     cached: Option<Cached>,
 }
 
@@ -192,10 +192,10 @@ thread_local! {
     static DESK: RefCell<Desk> = RefCell::default();
 }
 
-/// Begins a job. Does it before returning when `user` is 0, behind those that it must not overtake, or when `worker` is
-/// NULL, without looking at any other. `id` is 0 when it is over, and `result` or the code says how:
-/// FM_OK, FM_FILE_*, FM_BACKPRESSURE (too many, or no descriptors left). Otherwise it is pending, and FM_EVENT_WAKE
-/// tells that `fm_file_next` may give `user`.
+/// Starts a job. With `user` 0 it completes before the call returns, after earlier jobs that it must not overtake. If
+/// `worker` is NULL, it completes immediately. If `id` is 0, the job is complete, and the code and `result`
+/// describe the outcome: FM_OK, FM_FILE_*, FM_BACKPRESSURE (too many jobs, or no descriptor left). Otherwise the job
+/// is pending, and after FM_EVENT_WAKE `fm_file_next` may return `user`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_begin(
     worker: Option<&mut FmWorker>,
@@ -244,7 +244,7 @@ pub extern "C" fn fm_file_begin(
     })
 }
 
-/// The next pending job that is over: its `user`. False when there is none.
+/// Returns the `user` of the next pending job that has completed. False if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_next(
     worker: Option<&mut FmWorker>,
@@ -259,7 +259,7 @@ pub extern "C" fn fm_file_next(
     })
 }
 
-/// How a job has ended that `fm_file_next` has told of: as `fm_file_begin`.
+/// Returns the outcome of a job that `fm_file_next` returned, as `fm_file_begin` does.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_take(
     worker: Option<&mut FmWorker>,
@@ -280,7 +280,7 @@ pub extern "C" fn fm_file_take(
     })
 }
 
-/// Stops waiting for a job, which is finished all the same.
+/// Stops waiting for a job. The job still completes.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_forget(worker: Option<&mut FmWorker>, id: FmFileJobId) {
     ask(worker.zip(id.id()), (), |(worker, id)| {
@@ -289,8 +289,8 @@ pub extern "C" fn fm_file_forget(worker: Option<&mut FmWorker>, id: FmFileJobId)
     })
 }
 
-/// Opens `path` for `length` bytes (-1: all) from `offset` on, if it is in the kernel's memory and not larger than what
-/// is read without leaving the loop. How many bytes `fm_file_cached_read` then wants room for; -1 when it is not.
+/// Opens `length` bytes (-1: all) of `path` from `offset`, if they are in the page cache and small enough to read
+/// inside the event loop. Returns the buffer size for `fm_file_cached_read`, or -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_cached(
     worker: Option<&FmWorker>,
@@ -311,23 +311,23 @@ pub extern "C" fn fm_file_cached(
     })
 }
 
-/// Reads what `fm_file_cached` has opened, and closes it. False when it is not all there: a job reads it.
+/// Reads the file that `fm_file_cached` opened, and closes it. False if a part is no longer cached; use a job then.
 ///
 /// # Safety
-/// What the header says of pointers: those of bytes and arrays have as much room as is said above.
+/// The contract at the head of the header: bytes and arrays have the documented sizes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fm_file_cached_read(into: *mut c_char) -> bool {
     ask(NOTHING, false, |()| {
         let cached = DESK.with_borrow_mut(|desk| desk.cached.take());
         cached.is_some_and(|cached| {
-            // SAFETY: C gives room for as many bytes as `fm_file_cached` has said, which are those of this one.
+            // SAFETY: C provides a buffer of the size that `fm_file_cached` returned for this file.
             let into = unsafe { room(into, cached.len()) };
             cached.read(into)
         })
     })
 }
 
-/// The bytes of the last result are not needed any more.
+/// Releases the bytes of the last result.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_release() {
     ask(NOTHING, (), |()| {
@@ -335,7 +335,7 @@ pub extern "C" fn fm_file_release() {
     })
 }
 
-/// Bytes that `fm_file_begin` is given as `bytes_max` with this worker: file_read_bytes_max.
+/// Returns the setting file_read_bytes_max, the `bytes_max` of `fm_file_begin` with this worker.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_bytes_max(worker: Option<&FmWorker>) -> u64 {
     ask(worker, 0, |worker| {
@@ -343,7 +343,7 @@ pub extern "C" fn fm_file_bytes_max(worker: Option<&FmWorker>) -> u64 {
     })
 }
 
-/// Frees an open file, and removes a temporary one. Work that is under way is finished all the same.
+/// Frees an open file, and removes a temporary one. Pending jobs still complete.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_open_file_free(file: Option<Box<FmOpenFile>>) {
     ask(file, (), |file| {
@@ -351,7 +351,7 @@ pub extern "C" fn fm_open_file_free(file: Option<Box<FmOpenFile>>) {
     })
 }
 
-/// Closes an open file, and removes a temporary one; what is asked of it then fails.
+/// Closes an open file, and removes a temporary one. Later jobs on it fail.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_open_file_close(file: Option<&mut FmOpenFile>) {
     ask(file, (), |file| {
@@ -359,19 +359,20 @@ pub extern "C" fn fm_open_file_close(file: Option<&mut FmOpenFile>) {
     })
 }
 
-/// Where the next read or write of an open file is.
+/// Returns the position of the next read or write.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_open_file_position(file: Option<&FmOpenFile>) -> u64 {
     ask(file, 0, |file| file.handle.position())
 }
 
-/// Whether an open file is removed when it is closed.
+/// Returns true if the file is removed when it is closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_open_file_is_temporary(file: Option<&FmOpenFile>) -> bool {
     ask(file, false, |file| file.handle.is_temporary())
 }
 
-/// Locks an open file as FM_LOCK_* says; waits for it only if `waits` is set. `locked` is false when another has it.
+/// Locks an open file (FM_LOCK_*); blocks only if `waits` is set. `locked` is false if another process holds the
+/// lock.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_open_file_lock(
     file: Option<&mut FmOpenFile>,
@@ -400,15 +401,16 @@ pub(crate) fn path_of(path: FmStr) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(path.bytes()))
 }
 
-/// What a job writes.
+/// Returns the bytes that a job writes.
 fn data_of(job: &FmFileJob) -> Data {
-    // SAFETY: C keeps the strings of a job until `fm_file_begin` returns, which is behind the call that is given the job.
+    // SAFETY: C keeps the strings of a job until `fm_file_begin` returns, and the callee that receives the job
+    // returns first.
     unsafe { Data::lend(job.data.bytes()) }
 }
 
 type Described = (&'static str, PathBuf, Job);
 
-/// The job, and how it is called in an error.
+/// Returns the job, with its action and path for errors.
 fn job_of(job: &FmFileJob, bytes_max: u64) -> Result<Described, (u32, String)> {
     if job.kind >= FM_FILE_NEXT {
         return handle_job_of(job, bytes_max);
@@ -462,7 +464,7 @@ fn job_of(job: &FmFileJob, bytes_max: u64) -> Result<Described, (u32, String)> {
         ),
         kind => return Err((FM_INTERNAL, format!("file job {kind} does not exist"))),
     };
-    // Two names say more than one.
+    // Errors about two paths show both.
     let path = match job.kind {
         FM_FILE_COPY | FM_FILE_RENAME => {
             let mut both = path.into_os_string();
@@ -476,13 +478,13 @@ fn job_of(job: &FmFileJob, bytes_max: u64) -> Result<Described, (u32, String)> {
 }
 
 fn handle_job_of(job: &FmFileJob, bytes_max: u64) -> Result<Described, (u32, String)> {
-    // SAFETY: NULL, or an open file that was not freed.
+    // SAFETY: NULL, or an open file that C has not freed.
     let Some(file) = (unsafe { job.file.as_ref() }) else {
         return Err((FM_INTERNAL, "a file job has no file".to_owned()));
     };
     let handle = &file.handle;
     let length = u64::try_from(job.length).unwrap_or(u64::MAX);
-    // "At most": what is over it is the next piece.
+    // `length` is a maximum: the next read returns the rest.
     let length = usize::try_from(length.min(bytes_max)).unwrap_or(usize::MAX);
     let (action, work) = match job.kind {
         FM_FILE_NEXT => ("read", handle.read(length)),
@@ -516,7 +518,7 @@ fn failed(failure: &Failure, action: &str, path: &std::path::Path) -> (u32, Stri
     (code, failure.sentence(action, path))
 }
 
-/// Fills `result`.
+/// Fills `result` with the outcome of a job.
 fn give(
     outcome: Outcome,
     action: &str,
@@ -547,7 +549,7 @@ fn give(
         })
     };
     match output {
-        // Only calls open bare descriptors, and they are answered in file_call.rs.
+        // Only C library calls open bare descriptors; file_call.rs handles their results.
         Output::Done | Output::Bytes(None) | Output::File(_) => {}
         Output::Count(count) => given.count = count,
         Output::Bytes(Some(bytes)) | Output::Names(bytes) => given.bytes = lend(bytes),

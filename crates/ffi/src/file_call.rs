@@ -1,6 +1,6 @@
-//! What PHP's own file functions call of the C library, when it would hold the loop.
+//! C library calls of PHP's file functions that would block the event loop.
 //!
-//! The extension makes the call itself where that is short or all is cached, and asks for it here where it is not.
+//! The extension makes short or cached calls itself and uses this file for all others.
 
 use std::ffi::CString;
 use std::mem::MaybeUninit;
@@ -12,48 +12,48 @@ use crate::abi::{FmFileJobId, FmStr, ask, put};
 use crate::file::path_of;
 use crate::worker::FmWorker;
 
-/// `path`, `flags`, `mode`. -ENXIO: it is a pipe or a device, which was not opened.
+/// Opens `path` with `flags` and `mode`. Returns -ENXIO for a pipe or device, without opening it.
 pub const FM_CALL_OPEN: u32 = 1;
-/// Have the kernel know `path`, and what it points to if `flags` is 1.
+/// Loads the directory entries of `path` into the kernel's cache; with `flags` 1, of a link's target too.
 pub const FM_CALL_LOOK: u32 = 2;
-/// Have the kernel cache `len` bytes of `fd` from `offset` on.
+/// Loads `len` bytes of `fd` from `offset` on into the page cache.
 pub const FM_CALL_LOAD: u32 = 3;
-/// `data` to `fd`.
+/// Writes `data` to `fd`.
 pub const FM_CALL_WRITE: u32 = 4;
-/// From `fd` to `other_fd` at most `len` bytes.
+/// Copies at most `len` bytes from `fd` to `other_fd`.
 pub const FM_CALL_COPY: u32 = 5;
-/// `fd`; `flags` 1: without what is not needed to read it.
+/// Flushes `fd` to disk; `flags` 1: only the metadata needed to read the data.
 pub const FM_CALL_SYNC: u32 = 6;
-/// `fd` to `len` bytes.
+/// Truncates `fd` to `len` bytes.
 pub const FM_CALL_TRUNCATE: u32 = 7;
-/// `path` to `other`.
+/// Renames `path` to `other`.
 pub const FM_CALL_RENAME: u32 = 8;
-/// `path` gets the name `other` as well.
+/// Creates the hard link `other` to `path`.
 pub const FM_CALL_LINK: u32 = 9;
-/// `path` is what stands in the link `other`.
+/// Creates the symbolic link `other` with the target `path`.
 pub const FM_CALL_SYMLINK: u32 = 10;
-/// `path`.
+/// Removes the file `path`.
 pub const FM_CALL_UNLINK: u32 = 11;
-/// `path`.
+/// Removes the directory `path`.
 pub const FM_CALL_REMOVE_DIRECTORY: u32 = 12;
-/// `path`, `mode`.
+/// Creates the directory `path` with `mode`.
 pub const FM_CALL_MAKE_DIRECTORY: u32 = 13;
 
-/// As FM_CALL_LOAD, of an `fd` that must not be copied: it stays open until the call is over.
+/// Like FM_CALL_LOAD, for an `fd` that must not be duplicated: C keeps it open until the call completes.
 pub const FM_CALL_LOAD_HELD: u32 = 14;
-/// As FM_CALL_SYNC, likewise.
+/// Like FM_CALL_SYNC, for an `fd` that C keeps open until the call completes.
 pub const FM_CALL_SYNC_HELD: u32 = 15;
 
-/// What is to be called. Which fields count is said at FM_CALL_*.
+/// A call. FM_CALL_* documents which fields each kind uses.
 #[repr(C)]
 pub struct FmFileCall {
     /// FM_CALL_*.
     pub kind: u32,
     /// See FM_CALL_*.
     pub flags: i32,
-    /// Permissions of what is made.
+    /// Permissions of created files.
     pub mode: u32,
-    /// See FM_CALL_*; the caller's, which may be closed when `fm_file_call` has returned unless it is held.
+    /// See FM_CALL_*. The caller may close it after `fm_file_call` returns, except for FM_CALL_*_HELD.
     pub fd: i32,
     /// See FM_CALL_*.
     pub other_fd: i32,
@@ -61,7 +61,7 @@ pub struct FmFileCall {
     pub path: FmStr,
     /// See FM_CALL_*.
     pub other: FmStr,
-    /// What is written.
+    /// Bytes to write.
     pub data: FmStr,
     /// See FM_CALL_*.
     pub offset: u64,
@@ -69,9 +69,9 @@ pub struct FmFileCall {
     pub len: u64,
 }
 
-/// Begins a call. False when that cannot be: the caller makes it itself. `id` is 0 when it is over, and `answer` says how:
-/// what the call has returned, or a negative error number. Otherwise it is pending, and FM_EVENT_WAKE tells that
-/// `fm_file_next` may give `user`; `fm_file_call_take` follows, or `fm_file_forget`.
+/// Starts a call. False if that is impossible: the caller then makes the call itself. If `id` is 0, the call is
+/// complete and `answer` is its result or a negative error number. Otherwise it is pending, and after FM_EVENT_WAKE
+/// `fm_file_next` may return `user`; then call `fm_file_call_take` or `fm_file_forget`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_call(
     worker: Option<&mut FmWorker>,
@@ -100,7 +100,7 @@ pub extern "C" fn fm_file_call(
     })
 }
 
-/// How a call has ended that `fm_file_next` has told of: as `answer` of `fm_file_call`.
+/// Returns the result of a call that `fm_file_next` returned, like `answer` of `fm_file_call`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_call_take(worker: Option<&mut FmWorker>, id: FmFileJobId) -> i64 {
     ask(
@@ -113,8 +113,8 @@ pub extern "C" fn fm_file_call_take(worker: Option<&mut FmWorker>, id: FmFileJob
     )
 }
 
-/// Whether a short call may be made in the loop, which moves `bytes` and, if `writes`, writes to this file.
-/// `fm_file_tried` follows it.
+/// Returns true if the caller may make a short call inside the event loop. The call transfers `bytes` and, if
+/// `writes`, writes to this file. Call `fm_file_tried` afterwards.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_may_try(
     worker: Option<&mut FmWorker>,
@@ -133,7 +133,7 @@ pub extern "C" fn fm_file_may_try(
     })
 }
 
-/// It was made.
+/// Records that the call of `fm_file_may_try` was made.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_tried(worker: Option<&mut FmWorker>) {
     ask(worker, (), |worker| {
@@ -141,7 +141,7 @@ pub extern "C" fn fm_file_tried(worker: Option<&mut FmWorker>) {
     })
 }
 
-/// Finishes what is still to be written to a file, before somebody writes to it who cannot wait.
+/// Completes pending writes to a file before a caller that cannot wait writes to it.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_settle(worker: Option<&mut FmWorker>, device: u64, inode: u64) {
     ask(worker, (), |worker| {
@@ -152,7 +152,7 @@ pub extern "C" fn fm_file_settle(worker: Option<&mut FmWorker>, device: u64, ino
     })
 }
 
-/// Bytes that one call moves in the loop: file_inline_bytes_max.
+/// Returns file_inline_bytes_max, the maximum bytes that one call transfers inside the event loop.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_inline_bytes_max(worker: Option<&FmWorker>) -> u64 {
     ask(worker, 0, |worker| {
@@ -160,7 +160,7 @@ pub extern "C" fn fm_file_inline_bytes_max(worker: Option<&FmWorker>) -> u64 {
     })
 }
 
-/// `None` when there is no such call, or no descriptor left.
+/// Returns `None` for an unknown call, or if no descriptor is left.
 fn call_of(call: &FmFileCall) -> Option<Call> {
     let copy = |fd: i32| -> Option<OwnedFd> {
         if fd < 0 {

@@ -1,13 +1,14 @@
-//! Every function that C calls goes through the gate of `abi.rs`, and `unsafe` stays in few places, each with its reason.
+//! Tests that every exported function consists of one `guard` or `ask` call (`abi.rs`), and that `unsafe` blocks stay
+//! few and documented.
 
 use std::path::Path;
 
 use crate::abi::FmRequest;
 
-/// Blocks of `unsafe` in the crate: the converters, and what structs of C's have as pointer and length.
+/// Maximum number of `unsafe` blocks: the converters, and pointer-length pairs in structs from C.
 const UNSAFE_BLOCKS_MAX: usize = 30;
 
-/// It names what it looks for.
+/// This file, excluded because it contains the patterns it searches for.
 const THIS_FILE: &str = "gate.rs";
 
 fn sources() -> Vec<(String, String)> {
@@ -23,7 +24,7 @@ fn sources() -> Vec<(String, String)> {
         .collect()
 }
 
-/// Where the bracket at the start of `text` is closed; brackets in strings have to be in pairs.
+/// Returns the index of the bracket that closes the one at the start of `text`. Brackets in strings must be balanced.
 fn closing(text: &str) -> usize {
     let mut depth = 0;
     for (at, character) in text.char_indices() {
@@ -39,7 +40,8 @@ fn closing(text: &str) -> usize {
     panic!("a bracket is not closed: {text}");
 }
 
-/// Whether the body is nothing but a call of `guard` or `ask`; with `result`, what it was called for is returned behind it.
+/// Returns true if the body is only a call of `guard` or `ask`. With `result`, the body returns a value after the
+/// call.
 fn is_gated(body: &str) -> bool {
     let body = body.trim();
     let (call, result) = match body.strip_prefix("let mut ") {

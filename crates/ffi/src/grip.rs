@@ -1,4 +1,5 @@
-//! GRIP edges in front: holds become instructions, and what is published is told to them.
+//! GRIP edges in front of the server: turns holds into instructions for an edge, and sends published events to the
+//! edges.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -17,77 +18,78 @@ use fermata_origin::{Courier, Edges, Item, Next, Source, answer};
 
 use crate::abi::{FmStr, array};
 
-/// What was published so long before a server began is told as well: one that was started anew goes on where the last one
-/// was ended. Edges know the ids of a minute, and leave out what they have had.
+/// Age of the oldest events that a starting server sends, so that a restarted server continues where the previous one
+/// stopped. Edges remember the ids of one minute and drop duplicates.
 const AGAIN_MS: u64 = 30_000;
-/// How long edges have for the rest when a worker stops, and again when all of them have.
+/// Time to send the remaining events when a worker stops, and again after the last worker has exited.
 const FINISH: Duration = Duration::from_secs(2);
-/// Enough for a request over TLS.
+/// Stack size of a sending thread, enough for a request over TLS.
 const STACK_BYTES: usize = 512 * 1024;
 
-/// What an edge has said with a request.
+/// Data that an edge added to a request.
 #[repr(C)]
 pub struct FmGrip {
-    /// The value of Grip-Sig.
+    /// Value of the Grip-Sig header.
     pub signature: FmStr,
-    /// The target, as it was sent.
+    /// Request-target as sent.
     pub target: FmStr,
-    /// The values of Grip-Last.
+    /// Values of the Grip-Last headers.
     pub lasts: *const FmStr,
-    /// Their number.
+    /// Number of `lasts`.
     pub lasts_len: usize,
 }
 
 impl FmGrip {
     fn lasts(&self) -> &[FmStr] {
-        // SAFETY: C sets both fields: an array, and how many values it has.
+        // SAFETY: C sets both fields: an array and its length.
         unsafe { array(self.lasts, self.lasts_len) }
     }
 }
 
-/// The edges of a server, before it has workers.
+/// Edges of a server before it has workers.
 pub(crate) struct Front {
     edges: Edges,
     progress: Progress,
 }
 
-/// How far each edge has been sent the events, shared by the processes that send them: two words per edge.
+/// Sending progress of each edge, two words per edge, shared by the processes that send.
 #[derive(Clone, Copy)]
 struct Progress {
     words: &'static [AtomicU64],
     from_unix_ms: u64,
-    /// Pusher or Mercure are spoken here.
+    /// True if Pusher or Mercure is configured.
     has_doors: bool,
 }
 
-/// Words per edge: the last place that it acknowledged, and how many processes have begun to send to it.
+/// Words per edge: the last position that it acknowledged, and the number of processes that have started to send to
+/// it.
 const WORDS: usize = 2;
 
-/// A worker's side of it.
+/// A worker's connection to the edges.
 pub(crate) struct Grip {
     edges: Edges,
     couriers: Vec<Courier>,
 }
 
-/// Why a server has no edges that it should have. The mistakes are the setting's.
+/// Reasons why the edges cannot be set up. All but the last are errors in the setting.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FrontError {
     #[error("setting grip_url (Server gripUrl): {0}")]
     Address(#[from] AddressError),
     #[error("setting grip_url (Server gripUrl): {0}")]
     Edge(#[from] EdgeError),
-    /// The machine's, not the setting's.
+    /// A failure of the machine, not of the setting.
     #[error(
         "setting grip_url (Server gripUrl): no memory for it: {0}; the machine is out of memory or descriptors"
     )]
     Memory(#[source] std::io::Error),
 }
 
-/// The edges of the settings; `None`: there are none. `has_doors`: Pusher or Mercure are spoken here, whose own channels no
-/// client of an edge is in.
+/// Parses the edges of the settings; `None` if there are none. With `has_doors` (Pusher or Mercure), events of their
+/// internal channels are not sent, because no client of an edge subscribes to those.
 ///
 /// # Errors
-/// What is wrong with an address, and never its text.
+/// Describes the error in an address, without its text, which may contain a secret.
 pub(crate) fn front(settings: &Settings, has_doors: bool) -> Result<Option<Front>, FrontError> {
     let Some(text) = &settings.grip_url else {
         return Ok(None);
@@ -107,12 +109,12 @@ pub(crate) fn front(settings: &Settings, has_doors: bool) -> Result<Option<Front
 }
 
 impl Front {
-    /// Whether requests of the edges can be told from others.
+    /// Returns true if the signatures of the edges can be verified.
     pub(crate) fn can_verify(&self) -> bool {
         self.edges.can_verify()
     }
 
-    /// Sends the edges what no worker sent any more, once none is left.
+    /// Sends the events that no worker sent, after all workers have exited.
     pub(crate) fn finish(
         self,
         settings: &Settings,
@@ -160,14 +162,14 @@ impl Progress {
 }
 
 impl Grip {
-    /// The first worker tells the edges what all of them publish.
+    /// Starts the sending threads. Only the first worker has them; they send the events of all workers.
     pub(crate) fn begin<D: Driver>(front: Front, worker: &mut Worker<D>) -> Box<Grip> {
         let Front { edges, progress } = front;
         let mut couriers = Vec::new();
         if worker.index() == 0 {
             let settings = worker.settings();
             let timeout = publish_timeout(settings);
-            // The text was read before, when the server started.
+            // The server parsed the text when it started, so this cannot fail.
             let again = settings.grip_url.as_deref().map(Edges::parse);
             let begun = match again {
                 Some(Ok(edges)) => progress.begin(
@@ -195,7 +197,8 @@ impl Grip {
         Box::new(Grip { edges, couriers })
     }
 
-    /// Answers a hold by an instruction when one of the edges has signed the request. `None`: it is to be held here.
+    /// Responds to a hold with an instruction if one of the edges signed the request. Returns `None` if the client
+    /// must be held here.
     pub(crate) fn instruct<D: Driver>(
         &mut self,
         worker: &mut Worker<D>,
@@ -213,7 +216,8 @@ impl Grip {
         Some(answer_instruction(worker, request, hold, target, &lasts))
     }
 
-    /// Lets the edges have the rest before the worker ends. What they do not take in time is told by the next one.
+    /// Sends the remaining events before the worker exits. The next worker sends those that an edge does not accept
+    /// in time.
     pub(crate) fn finish(&self) {
         let until = Instant::now() + FINISH;
         for courier in &self.couriers {
@@ -252,9 +256,10 @@ fn answer_instruction<D: Driver>(
         target,
     })
     .map_err(|error| Misuse::Edge(error.to_string()))?;
-    let instruction = match worker.net.is_head(request) {
-        true => &[][..],
-        false => &instruction,
+    let instruction = if worker.net.is_head(request) {
+        &[][..]
+    } else {
+        &instruction
     };
     let Worker { http, net, .. } = worker;
     http.respond_elsewhere(net, request, hold, instruction, &opening.body)
@@ -283,18 +288,18 @@ fn log(logger: Logger) -> Log {
     })
 }
 
-/// What the ring has, as items.
+/// Reads events from the ring as items for an edge.
 struct Records {
     follower: Follower,
     acknowledged: &'static AtomicU64,
-    /// Number of the process that sends to the edge: the one that began last.
+    /// Number of the process that sends to the edge. Each new process increments it, so earlier ones stop.
     turns: &'static AtomicU64,
     turn: u64,
     has_doors: bool,
 }
 
 impl Records {
-    /// Goes on where the process before stopped. `words` are those of an edge.
+    /// Continues after the last acknowledged event. `words` are the edge's two words in shared memory.
     fn begin(mut follower: Follower, words: &'static [AtomicU64], of: Progress) -> Self {
         let [acknowledged, turns] = words else {
             unreachable!("chunks of two");
@@ -316,11 +321,11 @@ impl Records {
 
 impl Source for Records {
     fn next(&mut self) -> Next {
-        // A worker that only finishes what it has leaves the rest to its successor.
+        // A draining worker leaves the rest to its successor.
         if self.turns.load(Ordering::Acquire) != self.turn {
             return Next::Nothing;
         }
-        // No more of them than the ring holds.
+        // Bounded by the events in the ring.
         let event = loop {
             match self.follower.next_event() {
                 Followed::Event(event)

@@ -1,4 +1,4 @@
-//! A worker in the process of a test: `fermata_engine::Memory` says what is different.
+//! A worker inside a test process. `fermata_engine::Memory` documents the differences.
 
 use std::mem::MaybeUninit;
 use std::os::fd::IntoRawFd;
@@ -12,11 +12,11 @@ use crate::abi::{FM_CONFIGURATION, FM_MISUSE, FmError, FmStr, ask, guard, put};
 use crate::server::FmServer;
 use crate::worker::{FmEvent, FmWorker};
 
-/// What a worker in this process has, for `fm_in_process_end`.
+/// State of the worker in this process, for `fm_in_process_end`.
 pub struct FmMemory(Memory);
 
-/// Makes the worker of a server in the calling process; consumes the server in every case. Its clock stands still, and its log
-/// is in a file that has no name, for which `log` is a descriptor of the caller's. Free the worker before `memory`.
+/// Creates the worker of a server in the calling process; always consumes the server. Its clock is stopped. Its log
+/// is an unnamed file, for which `log` is a descriptor that the caller owns. Free the worker before `memory`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_in_process_start(
     server: Option<Box<FmServer>>,
@@ -40,15 +40,15 @@ pub extern "C" fn fm_in_process_start(
         let started = server.server.start_in_process(file);
         let (worker, parts) = started.map_err(|error| configuration(error.to_string()))?;
         put(log, for_caller.into_raw_fd());
-        let fastcgi = FastCgi::begin(sites);
+        let fastcgi = FastCgi::begin(sites, worker.settings());
         put(out, Box::new(FmWorker::new(worker, None, opening, fastcgi)));
         put(memory, Box::new(FmMemory(parts)));
         Ok(())
     })
 }
 
-/// Has the worker take over a connected stream as if it had accepted it from `address`, an IP address; an empty one stands for
-/// a Unix socket. FM_MISUSE when it is no address; the descriptor is then still the caller's.
+/// Adds a connected stream as if the worker had accepted it from `address`, an IP address; an empty one means a Unix
+/// socket. FM_MISUSE for an invalid address; the caller then still owns the descriptor.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_in_process_connect(
     worker: Option<&mut FmWorker>,
@@ -72,8 +72,8 @@ pub extern "C" fn fm_in_process_connect(
     })
 }
 
-/// As `fm_next_event`, and false when nothing is left to do at this time: what goes on outside of the process is waited for at
-/// most `wait_ms`.
+/// Like `fm_next_event`, but returns false if nothing is left to do now. Waits at most `wait_ms` for events from
+/// outside the process.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_in_process_next(
     worker: Option<&mut FmWorker>,
@@ -87,7 +87,7 @@ pub extern "C" fn fm_in_process_next(
     })
 }
 
-/// Sets the clock of the process forward to when something is next due, or by `ms_max`. Returns by how much.
+/// Advances the clock to the next timer, at most by `ms_max`. Returns the milliseconds advanced.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_in_process_advance(worker: Option<&mut FmWorker>, ms_max: u64) -> u64 {
     ask(worker, 0, |worker| {
@@ -98,7 +98,7 @@ pub extern "C" fn fm_in_process_advance(worker: Option<&mut FmWorker>, ms_max: u
     })
 }
 
-/// Takes back what a worker has had that was freed: the log goes to standard error again, and the clock on.
+/// Restores the log to standard error and restarts the clock, after the worker was freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_in_process_end(memory: Option<Box<FmMemory>>) {
     ask(memory, (), |memory| memory.0.end())

@@ -1,17 +1,18 @@
-//! The C ABI of Fermata: what `ext/` pulls events from and hands answers to.
+//! The C ABI of Fermata: `ext/` pulls events from it and returns responses to it.
 //!
-//! Rust never calls C. The runner asks for an event, gets one, runs PHP while no frame of ours is on
-//! the stack, and hands the answer back; so `longjmp`, exceptions and Fiber switches cannot cross
-//! Rust. Every function is a call of `guard` or `ask` (`abi.rs`), which look whether the objects it needs are there and
-//! catch panics. `ext/fermata_core.h` is made from this crate by `scripts/header`.
+//! Rust never calls C. The runner requests an event, runs PHP without a Rust frame on the stack, and then passes the
+//! response back. So `longjmp`, exceptions, `exit()` and Fiber switches never cross Rust.
 //!
-//! Strings come as pointer and length and are copied before a function returns. Strings that go out
-//! point into memory of ours; each function says how long they stay valid.
+//! Every function is one call of `guard` or `ask` (`abi.rs`), which check for missing objects and catch panics.
+//! `scripts/header` generates `ext/fermata_core.h` from this crate.
+//!
+//! Strings are passed as pointer and length; the core copies them before a function returns. Returned strings point
+//! into memory of the core; each function documents how long they stay valid.
 //!
 //! # Decisions and their price
 //!
-//! **Pull instead of call-backs.** Longjmp, exceptions, `exit()` and Fiber switches cannot cross Rust. Price: a C shim of a
-//! few thousand lines, compiled per PHP version.
+//! **Pull instead of callbacks.** `longjmp`, exceptions, `exit()` and Fiber switches cannot cross Rust. Price: a C
+//! shim of a few thousand lines, compiled per PHP version.
 
 mod abi;
 mod body;

@@ -1,33 +1,33 @@
-//! Figures of the program's own work: tasks, fibers, jobs.
+//! Metrics of the application's tasks, fibers and jobs.
 
 use fermata_engine::{JobEnd, TaskKind};
 
 use crate::abi::ask;
 use crate::worker::FmWorker;
 
-/// A handler or another task has begun it.
+/// A task that a handler or another task started.
 pub const FM_TASK_ASYNC: u32 = 0;
 /// A run of `every()`.
 pub const FM_TASK_EVERY: u32 = 1;
 /// A call of `defer()`.
 pub const FM_TASK_DEFERRED: u32 = 2;
-/// It reads messages of other workers.
+/// A task that reads messages of other workers.
 pub const FM_TASK_MESSAGES: u32 = 3;
 
-/// The job has given a result.
+/// The job returned a result.
 pub const FM_JOB_DONE: u32 = 0;
-/// The job has thrown.
+/// The job threw an exception.
 pub const FM_JOB_FAILED: u32 = 1;
-/// Its process has died.
+/// The job's process crashed.
 pub const FM_JOB_CRASHED: u32 = 2;
-/// It took too long.
+/// The job timed out.
 pub const FM_JOB_TIMED_OUT: u32 = 3;
-/// It is no longer awaited.
+/// The caller no longer waits for the job.
 pub const FM_JOB_CANCELLED: u32 = 4;
-/// It was not taken.
+/// The job was rejected.
 pub const FM_JOB_REJECTED: u32 = 5;
 
-/// A task of a kind (FM_TASK_*) has ended.
+/// Counts a finished task of a kind (FM_TASK_*).
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_count_task(worker: Option<&mut FmWorker>, kind: u32, has_failed: bool) {
     ask(worker, (), |worker| {
@@ -37,7 +37,7 @@ pub extern "C" fn fm_count_task(worker: Option<&mut FmWorker>, kind: u32, has_fa
     })
 }
 
-/// So many runs of `every()` were left out.
+/// Counts skipped runs of `every()`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_count_skipped(worker: Option<&mut FmWorker>, runs: u64) {
     ask(worker, (), |worker| {
@@ -45,7 +45,7 @@ pub extern "C" fn fm_count_skipped(worker: Option<&mut FmWorker>, runs: u64) {
     })
 }
 
-/// So many handlers and tasks wait now, and so many tasks have not begun.
+/// Sets the number of waiting handlers and tasks, and of tasks that have not started.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_waiting(worker: Option<&mut FmWorker>, fibers: u32, tasks: u32) {
     ask(worker, (), |worker| {
@@ -53,7 +53,7 @@ pub extern "C" fn fm_worker_waiting(worker: Option<&mut FmWorker>, fibers: u32, 
     })
 }
 
-/// So many calls of jobs have not ended.
+/// Sets the number of pending job calls.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_jobs(worker: Option<&mut FmWorker>, pending: u32) {
     ask(worker, (), |worker| {
@@ -61,7 +61,7 @@ pub extern "C" fn fm_worker_jobs(worker: Option<&mut FmWorker>, pending: u32) {
     })
 }
 
-/// A call of a job has ended in one of the ways FM_JOB_*.
+/// Counts a finished job call by its outcome (FM_JOB_*).
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_count_job(worker: Option<&mut FmWorker>, end: u32) {
     ask(worker, (), |worker| {

@@ -10,8 +10,8 @@ use crate::abi::{
 };
 use crate::worker::{id_of, lend_message};
 
-/// Publishes through the control socket `unix:/path` of a running server and waits for its answer.
-/// FM_IO, FM_TIMEOUT, FM_MISUSE, FM_BACKPRESSURE.
+/// Publishes through the control socket `unix:/path` of a running server and waits for its reply. FM_IO, FM_TIMEOUT,
+/// FM_MISUSE, FM_BACKPRESSURE.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_publisher_publish(
     control: FmStr,

@@ -1,8 +1,9 @@
-//! Publishing by handlers: at once, or in a cluster while others go on.
+//! Publishing from handlers: immediate, or in a cluster while other handlers run.
 
 use std::mem::MaybeUninit;
 
 use fermata_engine::{Ack, PublishFailure, Publisher, Publishing};
+use fermata_gateway::engine_id;
 
 use crate::abi::{
     FM_BACKPRESSURE, FM_INTERNAL, Failure, FmError, FmId, FmMessage, FmPublish, FmRequest,
@@ -10,9 +11,9 @@ use crate::abi::{
 };
 use crate::worker::{FmWorker, id_of, lend_message};
 
-/// A publish is over when the log of the cluster has the message.
+/// A publish completes when the cluster log has stored the message.
 pub const FM_ACK_CLUSTER: u32 = 0;
-/// It is over when the message is on its way there.
+/// A publish completes when the message is queued for the cluster log.
 pub const FM_ACK_LOCAL: u32 = 1;
 
 fn ack_of(ack: u32) -> Ack {
@@ -29,9 +30,9 @@ fn failure(failure: PublishFailure) -> Failure {
     }
 }
 
-/// Publishes a message. When it returns FM_OK the message is in the channel's log; in a cluster, in the log that machines share,
-/// or with FM_ACK_LOCAL on its way there, and the id is empty. The socket `except` of this worker does not get it; 0 = everybody
-/// does.
+/// Publishes a message. FM_OK: the message is in the channel's log; in a cluster it is in the shared log. With
+/// FM_ACK_LOCAL it is queued for the shared log and the id is empty. The socket `except` of this worker does not
+/// receive it; 0 = no exception.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_publish(
     worker: Option<&mut FmWorker>,
@@ -54,14 +55,40 @@ pub extern "C" fn fm_publish(
     })
 }
 
-/// Names the request whose handler is about to publish, by its handle: the publish is part of its trace. 0 = none.
+/// Publishes to all clients except one Pusher client of any worker, identified by its socket id. An id of another
+/// server excludes no client. In a cluster the call blocks until the log replies.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_publish_except(
+    worker: Option<&mut FmWorker>,
+    channel: FmStr,
+    message: Option<&FmMessage>,
+    socket_id: FmStr,
+    id: Option<&mut MaybeUninit<FmId>>,
+    error: Option<&mut MaybeUninit<FmError>>,
+) -> u32 {
+    guard(worker.zip(message), error, |(worker, message)| {
+        let message = lend_message(message);
+        let socket_id = std::str::from_utf8(socket_id.bytes()).unwrap_or_default();
+        let except = engine_id(socket_id).unwrap_or_default();
+        let published = worker
+            .worker
+            .publish_except_id(channel.bytes(), message, except.as_bytes())
+            .map_err(failure)?;
+        worker.tell_doors(channel.bytes(), &message);
+        put(id, id_of(published.as_str()));
+        Ok(())
+    })
+}
+
+/// Sets the request whose handler publishes next, by its handle, so that the publish is part of its trace. 0 = none.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_publish_for(worker: Option<&mut FmWorker>, request: FmRequest) {
     ask(worker, (), |worker| worker.worker.publish_for(request.id()));
 }
 
-/// Sends a message to the workers of all other servers of the cluster, which have it as FM_EVENT_PEER_MESSAGE; nothing happens without a
-/// cluster. When it returns FM_OK the message is on its way. FM_MISUSE (too large), FM_BACKPRESSURE (the log is not there).
+/// Sends a message to the workers of all other servers of the cluster, which receive FM_EVENT_PEER_MESSAGE; does
+/// nothing without a cluster. FM_OK: the message is queued. FM_MISUSE (too large), FM_BACKPRESSURE (the log is
+/// unavailable).
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_send_to_servers(
     worker: Option<&mut FmWorker>,
@@ -74,7 +101,7 @@ pub extern "C" fn fm_worker_send_to_servers(
     })
 }
 
-/// Whether a publish takes longer than a moment, so that a handler should wait for it: `fm_publish_begin`.
+/// Returns true if a publish may take long, so that a handler should wait for it with `fm_publish_begin`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_publish_waits(worker: Option<&FmWorker>) -> bool {
     ask(worker, false, |worker| {
@@ -82,7 +109,7 @@ pub extern "C" fn fm_publish_waits(worker: Option<&FmWorker>) -> bool {
     })
 }
 
-/// How long a publish may take.
+/// Returns the maximum time of a publish in milliseconds.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_publish_wait_ms_max(worker: Option<&FmWorker>) -> u64 {
     ask(worker, 0, |worker| {
@@ -90,9 +117,10 @@ pub extern "C" fn fm_publish_wait_ms_max(worker: Option<&FmWorker>) -> u64 {
     })
 }
 
-/// Begins to publish as `fm_publish` does, for a handler that waits, in which it has begun at `began_ms` of `fm_worker_now_ms`,
-/// 0 for one with FM_ACK_LOCAL that begins. On FM_OK `record` is 0 when it is over, FM_PUBLISH_LATER when it is to be begun
-/// again a little later, and else for `fm_publish_end` when `fm_publish_next` has given `user`, which is not 0. FM_MISUSE, FM_BACKPRESSURE.
+/// Starts a publish like `fm_publish`, for a waiting handler. `began_ms` is the start of the first attempt in
+/// `fm_worker_now_ms`, or 0 for a first attempt with FM_ACK_LOCAL. After FM_OK, `record` is 0 if the publish is
+/// complete, or FM_PUBLISH_LATER to start it again a little later. Any other `record` is for `fm_publish_end`, after
+/// `fm_publish_next` has returned `user`, which is not 0. FM_MISUSE, FM_BACKPRESSURE.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_publish_begin(
     worker: Option<&mut FmWorker>,
@@ -117,7 +145,7 @@ pub extern "C" fn fm_publish_begin(
                 (ack_of(ack), Some(Publisher::Program(user)), began_ms),
             )
             .map_err(failure)?;
-        // Right behind it, so that both are in the order in which they were published.
+        // Forwarded immediately, to keep both in publish order.
         if !matches!(begun, Publishing::Later) {
             worker.tell_doors(channel.bytes(), &message);
         }
@@ -136,7 +164,7 @@ pub extern "C" fn fm_publish_begin(
     })
 }
 
-/// The next publish of which the log has said something: its `user`. False when there is none.
+/// Returns the `user` of the next publish with news from the log. False if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_publish_next(
     worker: Option<&mut FmWorker>,
@@ -151,8 +179,8 @@ pub extern "C" fn fm_publish_next(
     })
 }
 
-/// What became of a publish that began at `began_ms`: FM_OK, FM_BACKPRESSURE. `over` is false, and the answer FM_OK, while that is
-/// not known; it is known when its time is over at the latest.
+/// Returns the outcome of a publish that started at `began_ms`: FM_OK, FM_BACKPRESSURE. While it is pending, `over`
+/// is false and the result FM_OK; it completes or times out within `fm_publish_wait_ms_max`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_publish_end(
     worker: Option<&mut FmWorker>,
@@ -176,7 +204,7 @@ pub extern "C" fn fm_publish_end(
     })
 }
 
-/// Stops waiting for a publish. The message is published all the same.
+/// Stops waiting for a publish. The message is still published.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_publish_forget(worker: Option<&mut FmWorker>, record: FmPublish) {
     ask(worker.zip(record.id()), (), |(worker, record)| {

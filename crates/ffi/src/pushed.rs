@@ -1,4 +1,4 @@
-//! Streams of events that a handler makes while it goes on.
+//! Event streams that a running handler writes to.
 
 use std::mem::MaybeUninit;
 
@@ -8,8 +8,8 @@ use crate::abi::{FmError, FmRequest, FmStr, ask, guard, put};
 use crate::body::failure;
 use crate::worker::FmWorker;
 
-/// The handler of a stream that was begun goes on: FM_EVENT_GONE tells when its client has left, and FM_EVENT_STREAM that
-/// all it has pushed was taken.
+/// Marks a started stream whose handler keeps running. FM_EVENT_GONE then reports that its client disconnected, and
+/// FM_EVENT_STREAM that all pushed bytes were sent.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_watch(worker: Option<&mut FmWorker>, request: FmRequest) {
     ask(worker.zip(request.id()), (), |(worker, request)| {
@@ -17,8 +17,8 @@ pub extern "C" fn fm_stream_watch(worker: Option<&mut FmWorker>, request: FmRequ
     })
 }
 
-/// Queues an event; `ptr` of `data`, `name` and `id` is NULL, and `retry_ms` -1, for none. `queued` is how many bytes it
-/// has become. FM_GONE; FM_MISUSE.
+/// Queues an event; `ptr` NULL for no `data`, `name` or `id`, `retry_ms` -1 for none. `queued` receives the encoded
+/// size in bytes. FM_GONE; FM_MISUSE.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_push(
     worker: Option<&mut FmWorker>,
@@ -39,12 +39,14 @@ pub extern "C" fn fm_stream_push(
             retry_ms: u64::try_from(retry_ms).ok(),
         };
         let outcome = worker.worker.net.push_event(request, &event);
-        put(queued, outcome.map_err(failure)?);
+        let accepted = outcome.map_err(failure)?;
+        worker.worker.send_large(request, accepted);
+        put(queued, accepted);
         Ok(())
     })
 }
 
-/// Queues a comment, as `fm_stream_push`.
+/// Queues a comment, like `fm_stream_push`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_comment(
     worker: Option<&mut FmWorker>,
@@ -56,12 +58,14 @@ pub extern "C" fn fm_stream_comment(
     guard(worker, error, |worker| {
         let request = request.known()?;
         let outcome = worker.worker.net.push_comment(request, text.bytes());
-        put(queued, outcome.map_err(failure)?);
+        let accepted = outcome.map_err(failure)?;
+        worker.worker.send_large(request, accepted);
+        put(queued, accepted);
         Ok(())
     })
 }
 
-/// Queues bytes as they are, as `fm_stream_push`: for bodies that are no streams of events.
+/// Queues raw bytes, like `fm_stream_push`, for bodies that are not event streams.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_bytes(
     worker: Option<&mut FmWorker>,
@@ -73,18 +77,30 @@ pub extern "C" fn fm_stream_bytes(
     guard(worker, error, |worker| {
         let request = request.known()?;
         let outcome = worker.worker.net.push_bytes(request, bytes.bytes());
-        put(queued, outcome.map_err(failure)?);
+        let accepted = outcome.map_err(failure)?;
+        worker.worker.send_large(request, accepted);
+        put(queued, accepted);
         Ok(())
     })
 }
 
-/// Whether the worker finishes what it has and takes nothing new.
+/// Counts `bytes` that PHP holds back for a slow client as buffered, so that they may cause the client's closing. 0
+/// when PHP holds none.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_stream_hold(worker: Option<&mut FmWorker>, request: FmRequest, bytes: usize) {
+    guard(worker, None, |worker| {
+        worker.worker.net.hold_piece(request.known()?, bytes);
+        Ok(())
+    });
+}
+
+/// Returns true if the worker is draining.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_is_draining(worker: Option<&FmWorker>) -> bool {
     ask(worker, false, |worker| worker.worker.net.is_draining())
 }
 
-/// The setting keep_alive_ms; 0 = no comments.
+/// Returns the setting keep_alive_ms; 0 = no comments.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_keep_alive_ms(worker: Option<&FmWorker>) -> u64 {
     ask(worker, 0, |worker| worker.worker.settings().keep_alive_ms)

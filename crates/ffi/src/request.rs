@@ -1,4 +1,4 @@
-//! Looking into the current request. All strings stay valid until the next `fm_next_event`.
+//! Access to the current request. All strings stay valid until the next `fm_next_event`.
 
 use std::mem::MaybeUninit;
 
@@ -9,18 +9,18 @@ use fermata_proto::traceparent::TraceParent;
 use crate::abi::{FmRequest, FmStr, NOTHING, ask, put};
 use crate::worker::FmWorker;
 
-/// What the value of a `traceparent` header says; its strings are parts of that value.
+/// A parsed `traceparent` header value; the strings are parts of that value.
 #[repr(C)]
 pub struct FmTraceParent {
-    /// The trace: 32 digits.
+    /// Trace id, 32 hexadecimal digits.
     pub trace_id: FmStr,
-    /// The sender's span: 16 digits.
+    /// Span id of the sender, 16 hexadecimal digits.
     pub parent_id: FmStr,
-    /// Whether the sender may have recorded it.
+    /// True if the sender may have recorded the trace.
     pub is_sampled: bool,
 }
 
-/// The `nth` (from 0) field line of that name, any case. False when there is none.
+/// Returns the `nth` (from 0) field line of that name, ignoring case. False if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_header(
     worker: Option<&mut FmWorker>,
@@ -41,7 +41,7 @@ pub extern "C" fn fm_request_header(
     })
 }
 
-/// The field line at `index`: name as sent, and value. False past the end.
+/// Returns the field line at `index`: name as sent, and value. False past the end.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_header_at(
     worker: Option<&mut FmWorker>,
@@ -62,7 +62,7 @@ pub extern "C" fn fm_request_header_at(
     })
 }
 
-/// Reads the value of a `traceparent` header. False when it is malformed.
+/// Parses a `traceparent` header value. False if it is malformed.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_trace_parent(
     value: FmStr,
@@ -82,23 +82,23 @@ pub extern "C" fn fm_trace_parent(
     })
 }
 
-/// The span that the server records for a request, in digits.
+/// Span that the server records for a request, in hexadecimal digits.
 #[repr(C)]
 pub struct FmSpan {
-    /// Its trace.
+    /// Trace id.
     pub trace_id: [u8; 32],
-    /// The span.
+    /// Span id.
     pub id: [u8; 16],
 }
 
-/// No requests are recorded, or this one is over.
+/// Requests are not recorded, or this one has ended.
 pub const FM_SPAN_NONE: u32 = 0;
 /// The request is recorded.
 pub const FM_SPAN_RECORDED: u32 = 1;
-/// Others are recorded, this one is not.
+/// Other requests are recorded, this one is not.
 pub const FM_SPAN_LEFT_OUT: u32 = 2;
 
-/// Whether a request that is not answered yet is recorded; with FM_SPAN_RECORDED `span` is told.
+/// Returns the recording state of a request without a response yet. For FM_SPAN_RECORDED it fills `span`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_span(
     worker: Option<&mut FmWorker>,
@@ -110,9 +110,10 @@ pub extern "C" fn fm_request_span(
         FM_SPAN_NONE,
         |(worker, request)| {
             let Some(ids) = worker.worker.request_span(request) else {
-                return match worker.worker.is_left_out(request) {
-                    true => FM_SPAN_LEFT_OUT,
-                    false => FM_SPAN_NONE,
+                return if worker.worker.is_left_out(request) {
+                    FM_SPAN_LEFT_OUT
+                } else {
+                    FM_SPAN_NONE
                 };
             };
             let (trace_id, id) = (ids.trace_id, ids.id);
@@ -122,7 +123,7 @@ pub extern "C" fn fm_request_span(
     )
 }
 
-/// What the route's `{name}` has matched, percent-decoded. False when the pattern has no such name.
+/// Returns the value of the route parameter `{name}`, percent-decoded. False if the pattern has no such name.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_route(
     worker: Option<&mut FmWorker>,
@@ -142,7 +143,7 @@ pub extern "C" fn fm_request_route(
     })
 }
 
-/// The route parameter at `index`. False past the end.
+/// Returns the route parameter at `index`. False past the end.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_route_at(
     worker: Option<&mut FmWorker>,
@@ -162,8 +163,8 @@ pub extern "C" fn fm_request_route_at(
     })
 }
 
-/// The client's address (without port; `unix` for a Unix socket) and port, as a trusted proxy says, else those of the
-/// connection.
+/// Returns the client's address (without port; `unix` for a Unix socket) and port: from a trusted proxy's header,
+/// else from the connection.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_remote(
     worker: Option<&mut FmWorker>,
@@ -188,8 +189,8 @@ pub extern "C" fn fm_request_remote(
     })
 }
 
-/// The address of this server that the connection goes to (without port; empty for a Unix socket) and port, and the version of
-/// HTTP as `HTTP/1.1`.
+/// Returns the local address of the connection (without port; empty for a Unix socket), its port, and the HTTP
+/// version as `HTTP/1.1`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_server(
     worker: Option<&mut FmWorker>,
@@ -216,7 +217,7 @@ pub extern "C" fn fm_request_server(
     })
 }
 
-/// The host and port that the client asked for, as a trusted proxy says, else as the request does. False without one.
+/// Returns the requested host and port: from a trusted proxy's header, else from the request. False without a host.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_host(
     worker: Option<&mut FmWorker>,
@@ -235,8 +236,8 @@ pub extern "C" fn fm_request_host(
     })
 }
 
-/// Whether the client speaks TLS, to us or to a trusted proxy; subject and PEM of the certificate it has shown us, `ptr`
-/// NULL when it has shown none.
+/// Returns true if the client uses TLS, to this server or to a trusted proxy. Sets subject and PEM of the client
+/// certificate; `ptr` NULL without one.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_tls(
     worker: Option<&mut FmWorker>,
@@ -257,8 +258,8 @@ pub extern "C" fn fm_request_tls(
     })
 }
 
-/// Whether `name` is a token and `value` a field value (RFC 9110, 5.1 and 5.5): what may be handed
-/// to `fm_respond` and `fm_hold`.
+/// Returns true if `name` is a token and `value` a field value (RFC 9110, 5.1 and 5.5). Required for fields passed to
+/// `fm_respond` and `fm_hold`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_header_valid(name: FmStr, value: FmStr) -> bool {
     ask(NOTHING, false, |()| {
@@ -266,7 +267,7 @@ pub extern "C" fn fm_header_valid(name: FmStr, value: FmStr) -> bool {
     })
 }
 
-/// Whether the field frames the message and is therefore the server's own.
+/// Returns true if the field frames the message, so that only the server may set it.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_header_reserved(name: FmStr) -> bool {
     ask(NOTHING, false, |()| response::reserved_name(name.bytes()))

@@ -1,4 +1,4 @@
-//! Before the server runs: version, settings, routes, start.
+//! Functions before the server runs: version, settings, routes and start.
 
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
@@ -8,7 +8,7 @@ use fermata_config::{Settings, Source, effective, mask_secrets, table};
 use fermata_engine::files::StaticOptions;
 use fermata_engine::{Frames, Server, Started};
 use fermata_fastcgi::{FastCgi, Site};
-use fermata_gateway::Doors;
+use fermata_gateway::HubBuilder;
 
 use crate::abi::{
     FM_CONFIGURATION, FM_INTERNAL, FM_MISUSE, FmError, FmStr, NOTHING, ask, copy, guard, put, room,
@@ -17,34 +17,34 @@ use crate::companion::FmCompanion;
 use crate::grip;
 use crate::worker::FmWorker;
 
-/// The value comes from php.ini.
+/// The value is from php.ini.
 pub const FM_SOURCE_INI: u32 = 1;
-/// The value comes from the program.
+/// The value is from the application.
 pub const FM_SOURCE_CODE: u32 = 2;
 
-/// A server that does not run yet.
+/// A server that has not started.
 pub struct FmServer {
     pub(crate) server: Server,
-    /// What is spoken beside the program's routes; `None` = nothing.
-    pub(crate) doors: Option<Doors>,
-    /// PHP-FPM behind some routes.
+    /// Hubs of other protocols next to the application's routes; `None` for none.
+    pub(crate) doors: Option<HubBuilder>,
+    /// Routes that PHP-FPM serves.
     pub(crate) sites: Vec<Site>,
 }
 
-/// Which process `fm_server_start` has returned in.
+/// The process in which `fm_server_start` returned.
 #[repr(C)]
 pub struct FmStart {
-    /// The worker. When it and `companion` are NULL this is the calling process, and everything has ended.
+    /// The worker. If it and `companion` are NULL, this is the calling process and all workers have exited.
     pub worker: Option<Box<FmWorker>>,
-    /// What the process should exit with (calling process only).
+    /// Exit code for the process (calling process only).
     pub exit_code: i32,
-    /// The worker's number from 0 (worker only).
+    /// Worker index, starting at 0 (worker only).
     pub worker_index: u32,
     /// The companion; NULL in all other processes.
     pub companion: Option<Box<FmCompanion>>,
-    /// The companion that still runs (calling process only): the caller ends it. 0 = there is none.
+    /// Process id of a companion that still runs (calling process only), which the caller must stop; 0 for none.
     pub companion_pid: i32,
-    /// SIGUSR2 has ended the server, and nobody has asked it to stop since (calling process only).
+    /// True if SIGUSR2 stopped the server and no stop was requested since (calling process only).
     pub is_to_restart: bool,
 }
 
@@ -59,7 +59,7 @@ impl FmStart {
     };
 }
 
-/// The version of the native core. Valid for ever.
+/// Returns the version of the native core. Always valid.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_version() -> FmStr {
     ask(NOTHING, FmStr::ABSENT, |()| {
@@ -67,8 +67,8 @@ pub extern "C" fn fm_version() -> FmStr {
     })
 }
 
-/// The row at `index` of what `php --ri fermata` tells: kernel features, then settings with their
-/// their defaults. False past the end. Valid for ever.
+/// Returns the row at `index` of the output of `php --ri fermata`: kernel features, then settings with their
+/// defaults. False past the end. Always valid.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_info_at(
     index: usize,
@@ -85,7 +85,7 @@ pub extern "C" fn fm_info_at(
                 .chain(settings.into_iter().map(|(n, v)| (n.to_owned(), v)))
                 .collect()
         });
-        // C asks for one after another until there is none.
+        // C iterates the index until this returns false.
         let Some((row_name, row_value)) = rows.get(index) else {
             return false;
         };
@@ -95,7 +95,7 @@ pub extern "C" fn fm_info_at(
     })
 }
 
-/// The setting at `index`: name, default and documentation. False past the end. Valid for ever.
+/// Returns the setting at `index`: name, default and documentation. False past the end. Always valid.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_setting_at(
     index: usize,
@@ -104,7 +104,7 @@ pub extern "C" fn fm_setting_at(
     doc: Option<&mut MaybeUninit<FmStr>>,
 ) -> bool {
     ask(NOTHING, false, |()| {
-        // C asks for one after another until there is none.
+        // C iterates the index until this returns false.
         let Some(setting) = table().get(index) else {
             return false;
         };
@@ -115,11 +115,11 @@ pub extern "C" fn fm_setting_at(
     })
 }
 
-/// `text` with `***` in place of its secrets, as the log has it: the number of its bytes. They are in `place` if it has room
-/// for so many.
+/// Replaces the secrets in `text` by `***`, as in the log, and returns the resulting length in bytes. Writes the
+/// result to `place` if it fits.
 ///
 /// # Safety
-/// `place` is NULL or valid for writing `len` bytes.
+/// `place` is NULL or valid for writes of `len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fm_mask_secrets(text: FmStr, place: *mut c_char, len: usize) -> usize {
     ask(NOTHING, 0, |()| {
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn fm_mask_secrets(text: FmStr, place: *mut c_char, len: u
     })
 }
 
-/// A server without routes; NULL only after a panic.
+/// Creates a server without routes; NULL only after a panic.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_new() -> Option<Box<FmServer>> {
     ask(NOTHING, None, |()| {
@@ -146,7 +146,7 @@ pub extern "C" fn fm_server_new() -> Option<Box<FmServer>> {
     })
 }
 
-/// Frees a server that was not started.
+/// Frees a server that has not started.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_free(server: Option<Box<FmServer>>) {
     ask(server, (), |server| {
@@ -154,7 +154,7 @@ pub extern "C" fn fm_server_free(server: Option<Box<FmServer>>) {
     })
 }
 
-/// Sets a setting by its name. FM_CONFIGURATION for a bad value or an unknown name.
+/// Sets a setting by its name. FM_CONFIGURATION for an invalid value or an unknown name.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_set(
     server: Option<&mut FmServer>,
@@ -176,7 +176,7 @@ pub extern "C" fn fm_server_set(
     })
 }
 
-/// Adds a route; an empty `method` stands for any. FM_MISUSE for a bad or a taken pattern.
+/// Adds a route; an empty `method` matches any method. FM_MISUSE for an invalid or duplicate pattern.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_route(
     server: Option<&mut FmServer>,
@@ -199,7 +199,8 @@ pub extern "C" fn fm_server_route(
     })
 }
 
-/// Lets bodies of requests for the handler have so many bytes, whatever the settings say. FM_MISUSE when that is too much.
+/// Sets the maximum body size of a handler's requests in bytes, overriding the settings. FM_MISUSE if it is too
+/// large.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_route_body(
     server: Option<&mut FmServer>,
@@ -215,8 +216,8 @@ pub extern "C" fn fm_server_route_body(
     })
 }
 
-/// Sends requests that no route serves to `handler`: unknown paths, and if `takes_methods` also wrong methods and OPTIONS.
-/// The event's `unrouted` and `allow` tell what the core would have answered.
+/// Sends unrouted requests to `handler`: unknown paths and, with `takes_methods`, unsupported methods and OPTIONS.
+/// The event's `unrouted` and `allow` describe the response that the core would have sent.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_fallback(
     server: Option<&mut FmServer>,
@@ -230,8 +231,8 @@ pub extern "C" fn fm_server_fallback(
     })
 }
 
-/// Hands requests to the handler when their heads are complete: FmEvent.upload is then FM_UPLOAD_ARRIVING unless the
-/// body has come with the head, and `fm_body_read` gives what has arrived.
+/// Starts the handler when the request head is complete. FmEvent.upload is then FM_UPLOAD_ARRIVING, and
+/// `fm_body_read` reads the body, unless the body arrived with the head.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_route_early(server: Option<&mut FmServer>, handler: u32) {
     ask(server, (), |server| {
@@ -239,8 +240,8 @@ pub extern "C" fn fm_server_route_early(server: Option<&mut FmServer>, handler: 
     })
 }
 
-/// Sends requests for files of the tree at `prefix` to `handler`: FmEvent.unrouted is then 200, and `fm_static_find` and
-/// `fm_respond_file` know the tree by `handler`.
+/// Sends requests for files below `prefix` to `handler` with FmEvent.unrouted 200. `handler` then identifies the tree
+/// for `fm_static_find` and `fm_respond_file`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_guard_files(
     server: Option<&mut FmServer>,
@@ -256,8 +257,7 @@ pub extern "C" fn fm_server_guard_files(
     })
 }
 
-/// Sends requests below `prefix` that no file of the tree there answers to `handler`: paths without a file, and every
-/// method but GET and HEAD.
+/// Sends requests below `prefix` without a matching file, and all methods except GET and HEAD, to `handler`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_static_fallback(
     server: Option<&mut FmServer>,
@@ -273,7 +273,7 @@ pub extern "C" fn fm_server_static_fallback(
     })
 }
 
-/// Has FM_EVENT_UPGRADE come for every handshake of the WebSockets that were added with `handler`.
+/// Delivers FM_EVENT_UPGRADE for every handshake of the WebSocket routes of `handler`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_guard_websocket(server: Option<&mut FmServer>, handler: u32) {
     ask(server, (), |server| {
@@ -281,24 +281,24 @@ pub extern "C" fn fm_server_guard_websocket(server: Option<&mut FmServer>, handl
     })
 }
 
-/// How `fm_server_static` serves files.
+/// Options of `fm_server_static`.
 #[repr(C)]
 pub struct FmStatic {
-    /// Seconds that clients may use a file without asking; -1 leaves it to them.
+    /// Seconds for which clients may reuse a file without revalidation; -1 sends no Cache-Control.
     pub cache_seconds: i64,
-    /// Whether they need not ask even when the page is reloaded.
+    /// True if clients need not revalidate even on a reload.
     pub immutable: bool,
-    /// The file that is served for a directory; empty for none.
+    /// File to serve for a directory; empty for none.
     pub index: FmStr,
-    /// Whether compressed siblings are sent.
+    /// True if precompressed sibling files are sent.
     pub precompressed: bool,
-    /// Whether files without one are compressed.
+    /// True if files without such a sibling are compressed.
     pub compress: bool,
-    /// Whether programs of PHP's are sent as text.
+    /// True if PHP source files are sent as text.
     pub sources: bool,
 }
 
-/// Serves the files below `directory` under the path `prefix`. FM_MISUSE as `fm_server_route`.
+/// Serves the files below `directory` at the path `prefix`. FM_MISUSE as for `fm_server_route`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_static(
     server: Option<&mut FmServer>,
@@ -309,7 +309,7 @@ pub extern "C" fn fm_server_static(
 ) -> u32 {
     guard(server.zip(options), error, |(server, options)| {
         let options = StaticOptions {
-            // What is too large stays too large, for the error that says so.
+            // An overflowing value stays too large, so that validation reports it.
             cache_seconds: (options.cache_seconds >= 0)
                 .then(|| u32::try_from(options.cache_seconds).unwrap_or(u32::MAX)),
             immutable: options.immutable,
@@ -317,6 +317,7 @@ pub extern "C" fn fm_server_static(
             precompressed: options.precompressed,
             compress: options.compress,
             sources: options.sources,
+            links: false,
         };
         let server = &mut server.server;
         server
@@ -325,10 +326,10 @@ pub extern "C" fn fm_server_static(
     })
 }
 
-/// How the frames of the calling program lie in memory: `current` is an address, all else offsets in bytes.
+/// Memory layout of PHP's stack frames: `current` is an address, all other fields are byte offsets.
 #[repr(C)]
 pub struct FmFrames {
-    /// Where the pointer to the innermost frame is.
+    /// Address of the pointer to the innermost frame.
     pub current: usize,
     /// In a frame: pointer to its function.
     pub frame_function: usize,
@@ -338,7 +339,7 @@ pub struct FmFrames {
     pub frame_caller: usize,
     /// In a function: its kind, one byte.
     pub function_kind: usize,
-    /// The kind that has neither file nor line.
+    /// Function kind without file and line.
     pub kind_native: u8,
     /// In a function: pointer to its name, a string.
     pub function_name: usize,
@@ -360,7 +361,7 @@ pub struct FmFrames {
     pub string_bytes: usize,
 }
 
-/// Tells where the master finds what a worker's handler is doing, for the report of those that hold the loop.
+/// Describes how the master finds the code that a worker's handler runs, for reports about blocked workers.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_frames(server: Option<&mut FmServer>, frames: Option<&FmFrames>) {
     ask(server.zip(frames), (), |(server, frames)| {
@@ -383,7 +384,7 @@ pub extern "C" fn fm_server_frames(server: Option<&mut FmServer>, frames: Option
     })
 }
 
-/// Tells what runs the handlers, such as `PHP 8.4.1, opcache on`, for the banner at the start.
+/// Sets the runtime's name, such as `PHP 8.4.1, opcache on`, for the start banner.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_program(server: Option<&mut FmServer>, name: FmStr) {
     ask(server, (), |server| {
@@ -391,7 +392,7 @@ pub extern "C" fn fm_server_program(server: Option<&mut FmServer>, name: FmStr) 
     })
 }
 
-/// Has the log say at the start what is probably not meant.
+/// Adds a warning about a likely misconfiguration to the log at the start.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_warn(server: Option<&mut FmServer>, message: FmStr) {
     ask(server, (), |server| {
@@ -399,7 +400,8 @@ pub extern "C" fn fm_server_warn(server: Option<&mut FmServer>, message: FmStr) 
     })
 }
 
-/// How many workers the server would start; 0 when a setting is wrong, which `fm_server_start` tells.
+/// Returns the number of workers that the server would start; 0 if a setting is invalid, which `fm_server_start`
+/// reports.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_workers(server: Option<&mut FmServer>) -> u32 {
     ask(server, 0, |server| {
@@ -407,8 +409,8 @@ pub extern "C" fn fm_server_workers(server: Option<&mut FmServer>) -> u32 {
     })
 }
 
-/// Has the master keep one more process beside the workers, in which `fm_server_start` returns as well, with
-/// `companion`. Its log lines have this name.
+/// Makes the master run one more process next to the workers. `fm_server_start` returns there too, with `companion`
+/// set. `name` marks its log lines.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_companion(server: Option<&mut FmServer>, name: FmStr) {
     ask(server, (), |server| {
@@ -416,8 +418,8 @@ pub extern "C" fn fm_server_companion(server: Option<&mut FmServer>, name: FmStr
     })
 }
 
-/// Binds and forks. Returns once in each worker and companion, and once in the calling process after the last
-/// worker has ended. Consumes the server in every case.
+/// Binds the listeners and forks. Returns once in each worker and companion, and once in the calling process after
+/// the last worker has exited. Always consumes the server.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_start(
     server: Option<Box<FmServer>>,
@@ -447,12 +449,8 @@ pub extern "C" fn fm_server_start(
         let start = match started {
             Started::Worker(worker) => {
                 let worker_index = u32::from(worker.index());
-                let worker = Some(Box::new(FmWorker::new(
-                    *worker,
-                    front,
-                    opening,
-                    FastCgi::begin(sites),
-                )));
+                let fastcgi = FastCgi::begin(sites, worker.settings());
+                let worker = Some(Box::new(FmWorker::new(*worker, front, opening, fastcgi)));
                 FmStart {
                     worker,
                     worker_index,

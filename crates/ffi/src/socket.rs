@@ -1,8 +1,7 @@
-//! WebSockets of the server: routes, the handshake, messages, channels.
+//! WebSockets of the server: routes, the handshake, messages and channels.
 //!
-//! A socket's handle is never 0, names one connection of this worker and is valid until its
-//! FM_EVENT_WS_CLOSE has been handled, that is until the `fm_next_event` after it. A function that is
-//! given a handle of a socket that has ended returns FM_GONE.
+//! A socket's handle is never 0 and identifies one connection of this worker. It is valid until the `fm_next_event`
+//! after its FM_EVENT_WS_CLOSE. Functions return FM_GONE for the handle of a closed socket.
 
 use std::io::Write as _;
 use std::mem::MaybeUninit;
@@ -18,76 +17,76 @@ use crate::abi::{
 use crate::server::FmServer;
 use crate::worker::{FmDetail, FmWorker, Known, id_of};
 
-/// There is a callback for handshakes: FM_EVENT_UPGRADE is handed out.
+/// A handshake callback exists: deliver FM_EVENT_UPGRADE.
 pub const FM_WS_ON_UPGRADE: u32 = 1;
-/// There is a callback for open sockets: FM_EVENT_WS_OPEN is handed out.
+/// An open callback exists: deliver FM_EVENT_WS_OPEN.
 pub const FM_WS_ON_OPEN: u32 = 2;
-/// There is a callback for messages: FM_EVENT_WS_MESSAGE is handed out.
+/// A message callback exists: deliver FM_EVENT_WS_MESSAGE.
 pub const FM_WS_ON_MESSAGE: u32 = 4;
-/// There is a callback for sockets that have ended: FM_EVENT_WS_CLOSE is handed out.
+/// A close callback exists: deliver FM_EVENT_WS_CLOSE.
 pub const FM_WS_ON_CLOSE: u32 = 8;
 
-/// A message that does not fit into the queue is refused with FM_BACKPRESSURE.
+/// Refuses a message that exceeds the queue with FM_BACKPRESSURE.
 pub const FM_WS_REFUSE: u32 = 0;
-/// Older messages of which nothing was sent yet make room.
+/// Drops the oldest messages that are completely unsent.
 pub const FM_WS_DROP_OLDEST: u32 = 1;
-/// The socket is closed with code 1013.
+/// Closes the socket with code 1013.
 pub const FM_WS_CLOSE_SLOW: u32 = 2;
 
-/// The data of a channel's messages, each as a text message.
+/// Sends the data of each channel message as a text message.
 pub const FM_WS_FORMAT_DATA: u32 = 0;
-/// Messages, joins, leaves and gaps as JSON: channel, id, event and data.
+/// Sends messages, joins, leaves and gaps as JSON with channel, id, event and data.
 pub const FM_WS_FORMAT_JSON: u32 = 1;
 
-/// The WebSockets of one path. Numbers of bytes and milliseconds: -1 = the setting of that name after
-/// `websocket_`; 0 turns a time off.
+/// WebSocket route. For bytes and milliseconds, -1 means the setting of the same name with the prefix `websocket_`; 0
+/// disables a time.
 #[repr(C)]
 pub struct FmWsRoute {
-    /// Handed out with every event.
+    /// Handler number, set in every event.
     pub handler: u32,
-    /// FM_WS_ON_*: events without a callback are not handed out.
+    /// FM_WS_ON_*; events without a callback are not delivered.
     pub callbacks: u32,
-    /// Pages that may connect, `scheme://host` or `scheme://host:port`; NULL = those of the same host.
+    /// Allowed origins, `scheme://host` or `scheme://host:port`; NULL allows only the same host.
     pub origins: *const FmStr,
-    /// Their number.
+    /// Number of `origins`.
     pub origins_len: usize,
-    /// All pages may connect.
+    /// True if all origins are allowed.
     pub any_origin: bool,
-    /// Subprotocols, the preferred one first.
+    /// Subprotocols in order of preference.
     pub protocols: *const FmStr,
-    /// Their number.
+    /// Number of `protocols`.
     pub protocols_len: usize,
-    /// Bytes of a message.
+    /// Maximum size of a message, in bytes.
     pub message_bytes_max: i64,
-    /// Bytes of a frame; 0 = as many as a message.
+    /// Maximum size of a frame, in bytes; 0 = same as a message.
     pub frame_bytes_max: i64,
-    /// Bytes that may wait for one socket.
+    /// Maximum bytes queued for one socket.
     pub queue_bytes_max: i64,
-    /// Silence after which a ping is sent.
+    /// Idle time before a ping.
     pub ping_interval_ms: i64,
-    /// Silence after a ping after which the connection is cut off.
+    /// Time to wait for any input after a ping; then the connection is closed.
     pub pong_timeout_ms: i64,
-    /// Time without a message after which the socket is closed.
+    /// Time without a message before the socket is closed.
     pub idle_timeout_ms: i64,
     /// FM_WS_REFUSE, FM_WS_DROP_OLDEST or FM_WS_CLOSE_SLOW.
     pub queue_policy: u32,
-    /// Whether permessage-deflate is negotiated; what follows counts only then.
+    /// True if permessage-deflate is negotiated. The fields below apply only then.
     pub compresses: bool,
-    /// Keep the window from message to message for what is sent.
+    /// True to keep the compression window between sent messages.
     pub server_takeover: bool,
-    /// Let clients keep it for what they send.
+    /// True to let clients keep the window between their messages.
     pub client_takeover: bool,
-    /// 9 to 15: the window is as large as this power of two.
+    /// Window size as a power of two, 9 to 15.
     pub window_bits: u8,
-    /// 1 (fast) to 9 (small).
+    /// Compression level, 1 (fast) to 9 (small).
     pub level: u8,
-    /// Shorter messages are sent as they are.
+    /// Shorter messages are sent uncompressed.
     pub compress_bytes_min: u32,
 }
 
 impl FmWsRoute {
     fn origins(&self) -> &[FmStr] {
-        // SAFETY: C sets both fields: an array, and how many values it has.
+        // SAFETY: C sets both fields: an array and its length.
         unsafe { array(self.origins, self.origins_len) }
     }
 
@@ -97,36 +96,36 @@ impl FmWsRoute {
     }
 }
 
-/// A channel for a socket.
+/// A subscription of a socket to a channel.
 #[repr(C)]
 pub struct FmWsJoin {
-    /// The channel.
+    /// Channel name.
     pub channel: FmStr,
-    /// The user that the socket counts as; `ptr` NULL for none.
+    /// User for presence; `ptr` NULL for none.
     pub user: FmStr,
     /// JSON about the user; `ptr` NULL for none.
     pub info: FmStr,
-    /// Whether `join` and `leave` are published.
+    /// True if `join` and `leave` events are published.
     pub announce: bool,
-    /// Last event id of the client; `ptr` NULL for none.
+    /// Last event id that the client received; `ptr` NULL for none.
     pub since: FmStr,
     /// FM_WS_FORMAT_*.
     pub format: u32,
 }
 
-/// What can be said about a socket.
+/// State of a socket.
 #[repr(C)]
 pub struct FmWsInfo {
-    /// Whether something can be sent.
+    /// True if messages can be sent.
     pub open: bool,
-    /// Bytes that wait for the client.
+    /// Bytes queued for the client.
     pub queued_bytes: usize,
-    /// The subprotocol; `ptr` NULL for none. Valid until the next `fm_next_event`.
+    /// Subprotocol; `ptr` NULL for none. Valid until the next `fm_next_event`.
     pub protocol: FmStr,
 }
 
-/// Opens WebSockets at paths that match `pattern`. FM_MISUSE for a bad or a taken pattern (a WebSocket
-/// takes the place of a GET route) and for options that cannot work.
+/// Opens WebSockets at paths that match `pattern`. FM_MISUSE for an invalid or duplicate pattern (a WebSocket route
+/// counts as a GET route) and for options that cannot work.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_websocket(
     server: Option<&mut FmServer>,
@@ -183,12 +182,12 @@ pub extern "C" fn fm_server_websocket(
     })
 }
 
-/// Accepts the handshake of FM_EVENT_UPGRADE: `request` is its handle. With `protocol.ptr` NULL the
-/// first of the route's subprotocols that the client offers is taken. On an error (FM_MISUSE, FM_GONE)
-/// the request is still open. Each header has passed `fm_header_valid`.
+/// Accepts the handshake of FM_EVENT_UPGRADE with the handle `request`. With `protocol.ptr` NULL it selects the first
+/// of the route's subprotocols that the client offers. After an error (FM_MISUSE, FM_GONE) the request is still open.
+/// Each header has passed `fm_header_valid`.
 ///
 /// # Safety
-/// What the header says of pointers: those of bytes and arrays have as much room as is said above.
+/// The contract at the head of the header: bytes and arrays have the documented sizes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fm_ws_accept_request(
     worker: Option<&mut FmWorker>,
@@ -201,7 +200,7 @@ pub unsafe extern "C" fn fm_ws_accept_request(
 ) -> u32 {
     guard(worker, error, |worker| {
         let request = request.known()?;
-        // SAFETY: C gives both: an array, and how many values it has.
+        // SAFETY: C passes both: an array and its length.
         let headers = unsafe { array(headers, headers_len) };
         let headers: Vec<(&[u8], &[u8])> = headers.iter().map(FmHeader::line).collect();
         let worker = &mut worker.worker;
@@ -216,8 +215,8 @@ pub unsafe extern "C" fn fm_ws_accept_request(
     })
 }
 
-/// Queues a message for a socket. FM_GONE, FM_BACKPRESSURE (policy FM_WS_REFUSE), FM_MISUSE (text that
-/// is not UTF-8). The payload of the current FM_EVENT_WS_MESSAGE may be handed back as it is.
+/// Queues a message for a socket. FM_GONE, FM_BACKPRESSURE (policy FM_WS_REFUSE), FM_MISUSE (text that is not UTF-8).
+/// `payload` may be the payload of the current FM_EVENT_WS_MESSAGE.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_send(
     worker: Option<&mut FmWorker>,
@@ -233,8 +232,8 @@ pub extern "C" fn fm_ws_send(
     })
 }
 
-/// Sends a message to a socket of any worker, by the text that `fm_ws_id` gave. FM_MISUSE, FM_BACKPRESSURE
-/// (no room in the shared log). FM_OK does not say that it has arrived: the socket may have left.
+/// Sends a message to a socket of any worker, identified by the text of `fm_ws_id`. FM_MISUSE, FM_BACKPRESSURE (no
+/// space in the shared log). FM_OK does not confirm delivery: the socket may be closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_send_to(
     worker: Option<&mut FmWorker>,
@@ -251,8 +250,8 @@ pub extern "C" fn fm_ws_send_to(
     })
 }
 
-/// Begins to close a socket; nothing can be sent from here on. FM_EVENT_WS_CLOSE follows when the client
-/// has answered or its time is over. FM_GONE, FM_MISUSE (code or reason).
+/// Starts to close a socket; no message can be sent afterwards. FM_EVENT_WS_CLOSE follows after the client's close
+/// frame or a timeout. FM_GONE, FM_MISUSE (code or reason).
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_disconnect(
     worker: Option<&mut FmWorker>,
@@ -270,8 +269,7 @@ pub extern "C" fn fm_ws_disconnect(
     })
 }
 
-/// Ends a socket whose handler failed: close code 1011 to the client, `message` to the log. Counted
-/// as a failure of a handler.
+/// Closes a socket with code 1011 after its handler failed, logs `message` and counts a failed handler.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_fail(
     worker: Option<&mut FmWorker>,
@@ -317,7 +315,7 @@ pub extern "C" fn fm_ws_join(
     })
 }
 
-/// Ends a subscription; nothing happens when there is none. FM_GONE.
+/// Ends a subscription; does nothing without one. FM_GONE.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_leave(
     worker: Option<&mut FmWorker>,
@@ -334,7 +332,7 @@ pub extern "C" fn fm_ws_leave(
     })
 }
 
-/// What can be said about a socket. False when it has ended.
+/// Returns the state of a socket. False if it is closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_info(
     worker: Option<&mut FmWorker>,
@@ -357,7 +355,7 @@ pub extern "C" fn fm_ws_info(
     })
 }
 
-/// The text by which any worker can send to a socket. FM_GONE.
+/// Returns the text by which any worker can send to the socket. FM_GONE.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_id(
     worker: Option<&mut FmWorker>,
@@ -373,8 +371,8 @@ pub extern "C" fn fm_ws_id(
     })
 }
 
-/// A socket's client: its address (without port; `unix` for a Unix socket) and port. The address is valid
-/// until the next call of this function or of `fm_request_remote`. False when the socket has ended.
+/// Returns the client's address (without port; `unix` for a Unix socket) and port. The address is valid until the
+/// next call of this function or of `fm_request_remote`. False if the socket is closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_socket_remote(
     worker: Option<&mut FmWorker>,

@@ -1,4 +1,4 @@
-//! Tables that all processes of a server share.
+//! Tables in memory that all processes of a server share.
 
 use std::cell::RefCell;
 use std::mem::MaybeUninit;
@@ -16,14 +16,14 @@ use crate::abi::{
     ask, guard, put,
 };
 
-/// A column of numbers: `number` of FmValue.
+/// An integer column: `number` of FmValue.
 pub const FM_COLUMN_INT: u32 = 0;
-/// A column of numbers: `real` of FmValue.
+/// A floating-point column: `real` of FmValue.
 pub const FM_COLUMN_FLOAT: u32 = 1;
-/// A column of strings: `text` of FmValue.
+/// A string column: `text` of FmValue.
 pub const FM_COLUMN_STRING: u32 = 2;
 
-/// A table, as this process sees it; forked processes have one of their own.
+/// This process's handle of a table; each forked process has its own.
 pub struct FmTable {
     columns: Vec<Column>,
     made: Option<Made>,
@@ -35,7 +35,7 @@ struct Made {
     memory: Memory,
 }
 
-/// A table's memory, with two words behind it that count what the table did not take, in whatever process.
+/// Shared memory of a table, followed by two counters of rejected changes, summed over all processes.
 #[derive(Clone)]
 struct Memory(Rc<Region>);
 
@@ -67,7 +67,7 @@ impl Deref for Memory {
     }
 }
 
-/// What a table is found by for the figures, for as long as it is there.
+/// Reference to a table for metrics; does not keep the table alive.
 #[derive(Clone)]
 struct Known {
     memory: Weak<Region>,
@@ -76,11 +76,12 @@ struct Known {
 }
 
 thread_local! {
-    /// The tables of this process, in the order in which they were made.
+    /// Tables of this process in order of creation.
     static KNOWN: RefCell<Vec<Known>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Tells about the tables, for as long as each of them is there. Asked for when a worker begins: later none is made.
+/// Returns a function that reads the metrics of all existing tables. Called when a worker starts; no table is created
+/// later.
 pub(crate) fn figures() -> Box<dyn Fn() -> Vec<TableFigures>> {
     let known = KNOWN.with_borrow(Clone::clone);
     Box::new(move || known.iter().filter_map(Known::figures).collect())
@@ -103,17 +104,17 @@ impl Known {
     }
 }
 
-/// What is in a column: one of the three, by the column's type.
+/// Value of a column; `kind` selects the field.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct FmValue {
     /// One of FM_COLUMN_*.
     pub kind: u32,
-    /// Of FM_COLUMN_INT.
+    /// Value of FM_COLUMN_INT.
     pub number: i64,
-    /// Of FM_COLUMN_FLOAT.
+    /// Value of FM_COLUMN_FLOAT.
     pub real: f64,
-    /// Of FM_COLUMN_STRING.
+    /// Value of FM_COLUMN_STRING.
     pub text: FmStr,
 }
 
@@ -173,7 +174,7 @@ fn failure(error: TableError) -> Failure {
     (code, error.to_string())
 }
 
-/// A table without columns, which is not made yet; NULL only after a panic.
+/// Creates the description of a table without columns; `fm_table_make` allocates the table. NULL only after a panic.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_table_new() -> Option<Box<FmTable>> {
     ask(NOTHING, None, |()| {
@@ -184,7 +185,7 @@ pub extern "C" fn fm_table_new() -> Option<Box<FmTable>> {
     })
 }
 
-/// Adds a column of a type (FM_COLUMN_*); `bytes_max` is what a string may have.
+/// Adds a column of type FM_COLUMN_*; `bytes_max` is the maximum length of a string.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_table_column(table: Option<&mut FmTable>, column: u32, bytes_max: u32) {
     ask(table, (), |table| {
@@ -195,8 +196,8 @@ pub extern "C" fn fm_table_column(table: Option<&mut FmTable>, column: u32, byte
     })
 }
 
-/// Makes the table, in memory that is shared with processes which are forked from here on, and tells how much that is at
-/// most. FM_MISUSE, FM_CONFIGURATION (there is no such memory).
+/// Allocates the table in memory shared with processes forked later, and returns its maximum size. FM_MISUSE,
+/// FM_CONFIGURATION (no memory).
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_table_make(
     table: Option<&mut FmTable>,
@@ -238,7 +239,7 @@ pub extern "C" fn fm_table_make(
     })
 }
 
-/// To be called in a process that was forked, before anything else is done with the table there.
+/// Prepares the table in a forked process. Call it before any other function on the table there.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_table_forked(table: Option<&mut FmTable>) {
     ask(table, (), |table| {
@@ -248,7 +249,7 @@ pub extern "C" fn fm_table_forked(table: Option<&mut FmTable>) {
     })
 }
 
-/// Begins a change, of which `fm_table_put` gives the columns and `fm_table_set` the row.
+/// Starts a change; `fm_table_put` sets its columns and `fm_table_set` applies it to a row.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_table_begin(table: Option<&mut FmTable>) {
     ask(table, (), |table| {
@@ -258,7 +259,7 @@ pub extern "C" fn fm_table_begin(table: Option<&mut FmTable>) {
     })
 }
 
-/// What a column is to be. FM_MISUSE: it takes another type, or is too short.
+/// Sets a column of the change. FM_MISUSE if the type differs or the value is too long.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_table_put(
     table: Option<&mut FmTable>,
@@ -272,7 +273,7 @@ pub extern "C" fn fm_table_put(
     })
 }
 
-/// Changes a row, or adds it. FM_MISUSE (the key), FM_BACKPRESSURE: the table is full, or its lock taken.
+/// Updates or inserts a row. FM_MISUSE (key), FM_BACKPRESSURE: the table is full, or another process holds its lock.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_table_set(
     table: Option<&mut FmTable>,
@@ -291,8 +292,8 @@ pub extern "C" fn fm_table_set(
     })
 }
 
-/// Adds to a column, and adds a row when there is none. FM_MISUSE: key, type, a sum that is too large; FM_BACKPRESSURE as
-/// `fm_table_set`.
+/// Adds to a column, and inserts the row if it does not exist. FM_MISUSE: key, type or overflow; FM_BACKPRESSURE as
+/// for `fm_table_set`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_table_add(
     table: Option<&mut FmTable>,
@@ -312,7 +313,7 @@ pub extern "C" fn fm_table_add(
     })
 }
 
-/// Deletes a row, and tells whether there was one. FM_MISUSE (the key), FM_BACKPRESSURE.
+/// Deletes a row and reports if it existed. FM_MISUSE (key), FM_BACKPRESSURE.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_table_delete(
     table: Option<&mut FmTable>,
@@ -331,7 +332,7 @@ pub extern "C" fn fm_table_delete(
     })
 }
 
-/// Deletes the rows that are there. FM_BACKPRESSURE.
+/// Deletes all rows. FM_BACKPRESSURE.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_table_clear(
     table: Option<&mut FmTable>,
@@ -343,7 +344,7 @@ pub extern "C" fn fm_table_clear(
     })
 }
 
-/// Copies a row for `fm_table_value`, and tells whether there is one. FM_MISUSE (the key), FM_BACKPRESSURE.
+/// Copies a row for `fm_table_value` and reports if it exists. FM_MISUSE (key), FM_BACKPRESSURE.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_table_get(
     table: Option<&mut FmTable>,
@@ -358,7 +359,7 @@ pub extern "C" fn fm_table_get(
     })
 }
 
-/// Whether there is a row. FM_MISUSE (the key), FM_BACKPRESSURE.
+/// Reports if a row exists. FM_MISUSE (key), FM_BACKPRESSURE.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_table_contains(
     table: Option<&mut FmTable>,
@@ -373,8 +374,8 @@ pub extern "C" fn fm_table_contains(
     })
 }
 
-/// Copies the row behind `place`, at first 0, for `fm_table_key` and `fm_table_value`, and moves `place` behind it. `is_there`
-/// is false at the end. FM_BACKPRESSURE.
+/// Copies the next row from `place` (initially 0) on for `fm_table_key` and `fm_table_value`, and advances `place`.
+/// `is_there` is false at the end. FM_BACKPRESSURE.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_table_next(
     table: Option<&mut FmTable>,
@@ -390,7 +391,7 @@ pub extern "C" fn fm_table_next(
     })
 }
 
-/// The key of the row that `fm_table_next` has copied. Valid until another function is called with the table.
+/// Returns the key of the row that `fm_table_next` copied. Valid until the next call with the table.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_table_key(table: Option<&FmTable>) -> FmStr {
     ask(table, FmStr::ABSENT, |table| {
@@ -399,7 +400,7 @@ pub extern "C" fn fm_table_key(table: Option<&FmTable>) -> FmStr {
     })
 }
 
-/// A column of the row that was copied. False when there is no such column. Valid as `fm_table_key`.
+/// Returns a column of the copied row. False if there is no such column. Valid as for `fm_table_key`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_table_value(
     table: Option<&FmTable>,
@@ -416,7 +417,7 @@ pub extern "C" fn fm_table_value(
     })
 }
 
-/// How many rows there are.
+/// Returns the number of rows.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_table_len(table: Option<&FmTable>) -> u32 {
     ask(table, 0, |table| {
@@ -424,7 +425,7 @@ pub extern "C" fn fm_table_len(table: Option<&FmTable>) -> u32 {
     })
 }
 
-/// Frees this process's own; others keep theirs.
+/// Frees this process's handle; other processes keep theirs.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_table_free(table: Option<Box<FmTable>>) {
     ask(table, (), |table| {

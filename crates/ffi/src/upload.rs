@@ -1,6 +1,6 @@
-//! What the body of a request has left outside of memory: fields and files of a form, or a large body's file.
+//! Request body parts outside of memory: form fields, uploaded files, or the file of a large body.
 //!
-//! An upload has a number of its own, `FmEvent.upload`, because it may outlive the event: all strings stay valid until
+//! The number FmEvent.upload identifies an upload, which may outlive its event. All strings stay valid until
 //! `fm_upload_release`, which removes the files.
 
 use std::mem::MaybeUninit;
@@ -12,26 +12,26 @@ use fermata_engine::{ARRIVING, Read, ReadError};
 use crate::abi::{FM_GONE, FM_PARTIAL, FM_PROTOCOL, FmError, FmRequest, FmStr, ask, guard, put};
 use crate::worker::FmWorker;
 
-/// The number of a body that is read while it arrives.
+/// Upload number of a body that is still arriving.
 pub const FM_UPLOAD_ARRIVING: u32 = 0xffff_ffff;
 const _: () = assert!(FM_UPLOAD_ARRIVING == ARRIVING);
 
-/// A file that came with a form.
+/// An uploaded file of a form.
 #[repr(C)]
 pub struct FmUploadedFile {
-    /// Name of its field.
+    /// Name of the form field.
     pub field: FmStr,
-    /// Its name at the client, without directories.
+    /// File name from the client, without directories.
     pub name: FmStr,
-    /// Its Content-Type as the client says; `ptr` NULL for none.
+    /// Content-Type from the client; `ptr` NULL for none.
     pub content_type: FmStr,
-    /// Where it is until it is moved.
+    /// Temporary path.
     pub path: FmStr,
-    /// Its length.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// The field at `index` of a form: name as sent, and value. False past the end.
+/// Returns the form field at `index`: name as sent, and value. False past the end.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_upload_field_at(
     worker: Option<&mut FmWorker>,
@@ -42,7 +42,7 @@ pub extern "C" fn fm_upload_field_at(
 ) -> bool {
     ask(worker, false, |worker| {
         let upload = worker.worker.http.upload(upload);
-        // C asks for one after another until there is none.
+        // C iterates the index until this returns false.
         let Some((field_name, field_value)) = upload.and_then(|upload| upload.fields.get(index))
         else {
             return false;
@@ -53,7 +53,7 @@ pub extern "C" fn fm_upload_field_at(
     })
 }
 
-/// The name at `index` of those fields for files in which nothing was chosen, and how many files came before it. False
+/// Returns the name at `index` of the file fields without a chosen file, and the number of files before it. False
 /// past the end.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_upload_unchosen_at(
@@ -65,7 +65,7 @@ pub extern "C" fn fm_upload_unchosen_at(
 ) -> bool {
     ask(worker, false, |worker| {
         let upload = worker.worker.http.upload(upload);
-        // C asks for one after another until there is none.
+        // C iterates the index until this returns false.
         let Some(field) = upload.and_then(|upload| upload.unchosen.get(index)) else {
             return false;
         };
@@ -75,7 +75,7 @@ pub extern "C" fn fm_upload_unchosen_at(
     })
 }
 
-/// The file at `index` of a form. False past the end.
+/// Returns the form file at `index`. False past the end.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_upload_file_at(
     worker: Option<&mut FmWorker>,
@@ -85,7 +85,7 @@ pub extern "C" fn fm_upload_file_at(
 ) -> bool {
     ask(worker, false, |worker| {
         let upload = worker.worker.http.upload(upload);
-        // C asks for one after another until there is none.
+        // C iterates the index until this returns false.
         let Some(found) = upload.and_then(|upload| upload.files.get(index)) else {
             return false;
         };
@@ -103,7 +103,7 @@ pub extern "C" fn fm_upload_file_at(
     })
 }
 
-/// The file of a body that is too large for memory. False when the body is not in a file.
+/// Returns the file of a body that is too large for memory. False if the body is not in a file.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_upload_body(
     worker: Option<&mut FmWorker>,
@@ -120,7 +120,7 @@ pub extern "C" fn fm_upload_body(
     })
 }
 
-/// The request is over: removes its files, but for those that were moved away.
+/// Removes the upload's files, except those that were moved, after the request is complete.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_upload_release(worker: Option<&mut FmWorker>, upload: u32) {
     ask(worker, (), |worker| {
@@ -128,10 +128,10 @@ pub extern "C" fn fm_upload_release(worker: Option<&mut FmWorker>, upload: u32) 
     })
 }
 
-/// Reads on in a body that arrives, at most `bytes_max` (and `body_piece_bytes_max`): `piece` is empty at its end, and stays
-/// valid until the next call or `fm_next_event`; `last` tells that nothing follows. FM_PARTIAL when nothing has come:
-/// FM_EVENT_BODY tells when to ask again. FM_GONE when the client has left, FM_PROTOCOL when the rest cannot be had: `status` is
-/// that of the answer.
+/// Reads at most `bytes_max` (and `body_piece_bytes_max`) bytes of an arriving body. `piece` is empty at the end and
+/// valid until the next call or `fm_next_event`; `last` is true if nothing follows. FM_PARTIAL: no bytes yet;
+/// FM_EVENT_BODY reports when to call again. FM_GONE: the client disconnected. FM_PROTOCOL: the rest will not arrive;
+/// `status` is the response's status.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_body_read(
     worker: Option<&mut FmWorker>,

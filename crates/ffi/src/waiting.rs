@@ -1,4 +1,4 @@
-//! Handlers that wait: what C tells the core about its fibers.
+//! Waiting handlers: the core's view of C's fibers.
 
 use std::mem::MaybeUninit;
 
@@ -10,28 +10,36 @@ use fermata_io::Deadline;
 use crate::abi::{FM_GONE, FmRequest, FmSocket, ask, guard, put};
 use crate::worker::FmWorker;
 
-/// The settings that concern fibers.
+/// Settings about fibers.
 #[repr(C)]
 pub struct FmFibers {
-    /// Fibers at most.
+    /// Maximum number of fibers.
     pub max: u32,
-    /// Fibers kept for reuse.
+    /// Maximum number of idle fibers kept for reuse.
     pub idle_max: u32,
-    /// Tasks at most that have not begun.
+    /// Maximum number of tasks that have not started.
     pub tasks_max: u32,
-    /// Milliseconds that a connection is waited for that another handler uses.
+    /// Maximum number of tasks per request.
+    pub tasks_per_request_max: u32,
+    /// Maximum time to wait for a connection that another handler uses, in milliseconds.
     pub shared_wait_ms: u64,
-    /// Bytes of a fiber's stack.
+    /// Stack size of a fiber in bytes.
     pub stack_bytes: usize,
-    /// How long a query goes on whose client has left.
+    /// Maximum time that a query continues after its client disconnected.
     pub abandoned_query_ms_max: u64,
-    /// Handlers under way at most; 0 for no bound.
+    /// Maximum time that a handler may wait in `shield()` after its client disconnected.
+    pub abandoned_wait_ms_max: u64,
+    /// Maximum number of running handlers; 0 for no limit.
     pub handlers_max: u32,
-    /// Bytes of memory for a program that sets no limit of its own; 0 for none.
+    /// Memory limit in bytes for an application that sets none; 0 for none.
     pub memory_bytes_max: usize,
+    /// Maximum time that one handler may block the worker in callbacks that must not wait, in milliseconds.
+    pub callback_wait_ms_max: u64,
+    /// True if such a wait throws.
+    pub callback_wait_throws: bool,
 }
 
-/// The settings that concern fibers.
+/// Returns the settings about fibers.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_fibers(
     worker: Option<&FmWorker>,
@@ -46,11 +54,15 @@ pub extern "C" fn fm_worker_fibers(
                 max: count(settings.fibers_max),
                 idle_max: count(settings.fibers_idle_max),
                 tasks_max: count(settings.tasks_queue_max),
+                tasks_per_request_max: count(settings.tasks_per_request_max),
                 shared_wait_ms: settings.shared_wait_timeout_ms,
                 stack_bytes: settings.fiber_stack_bytes,
                 abandoned_query_ms_max: settings.abandoned_query_ms_max,
+                abandoned_wait_ms_max: settings.abandoned_wait_ms_max,
                 handlers_max: count(settings.handlers_max),
                 memory_bytes_max: settings.worker_memory_bytes_max,
+                callback_wait_ms_max: settings.callback_wait_ms_max,
+                callback_wait_throws: settings.callback_wait == "throw",
             },
         );
     })
@@ -60,8 +72,8 @@ fn gone(gone: Gone) -> (u32, String) {
     (FM_GONE, gone.to_string())
 }
 
-/// The handler of a request waits and will answer later. FM_EVENT_GONE tells when its client leaves
-/// before. FM_GONE when it has left already, or was answered.
+/// Marks the handler of a request as waiting; it responds later. FM_EVENT_GONE reports that its client disconnected
+/// before. FM_GONE if the client is already gone, or the request has a response.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_defer(worker: Option<&mut FmWorker>, request: FmRequest) -> u32 {
     guard(worker, None, |worker| {
@@ -70,8 +82,8 @@ pub extern "C" fn fm_defer(worker: Option<&mut FmWorker>, request: FmRequest) ->
     })
 }
 
-/// The handler of a WebSocket waits: nothing more comes from this socket until `fm_ws_resume`, except
-/// FM_EVENT_GONE and its close. FM_GONE when it has ended.
+/// Marks the handler of a WebSocket as waiting: until `fm_ws_resume` the socket causes only FM_EVENT_GONE and its
+/// close. FM_GONE if it is closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_defer(worker: Option<&mut FmWorker>, socket: FmSocket) -> u32 {
     guard(worker, None, |worker| {
@@ -80,7 +92,7 @@ pub extern "C" fn fm_ws_defer(worker: Option<&mut FmWorker>, socket: FmSocket) -
     })
 }
 
-/// The handler of a WebSocket that waited has come to its end.
+/// Marks a waiting WebSocket handler as finished.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_resume(worker: Option<&mut FmWorker>, socket: FmSocket) {
     ask(worker.zip(socket.id()), (), |(worker, socket)| {
@@ -88,8 +100,8 @@ pub extern "C" fn fm_ws_resume(worker: Option<&mut FmWorker>, socket: FmSocket) 
     })
 }
 
-/// Asks for one FM_EVENT_WAKE at `due_ms` of `fm_worker_now_ms`; 0 = as soon as output has gone out and
-/// events were looked for, UINT64_MAX = not any more. The last call counts.
+/// Requests one FM_EVENT_WAKE at `due_ms` of `fm_worker_now_ms`. 0 = after the next output and poll for events;
+/// UINT64_MAX = never. The last call counts.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_wake_at(worker: Option<&mut FmWorker>, due_ms: u64) {
     ask(worker, (), |worker| {
@@ -98,13 +110,13 @@ pub extern "C" fn fm_worker_wake_at(worker: Option<&mut FmWorker>, due_ms: u64) 
     })
 }
 
-/// Milliseconds of the monotonic clock.
+/// Returns the monotonic clock in milliseconds.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_now_ms(worker: Option<&mut FmWorker>) -> u64 {
     ask(worker, 0, |worker| worker.worker.net.now_ms())
 }
 
-/// Whether something is under way that has no client, and should come to its end before the worker stops.
+/// Sets the busy flag: work without a client is running, and should finish before the worker stops.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_busy(worker: Option<&mut FmWorker>, busy: bool) {
     ask(worker, (), |worker| {
@@ -112,8 +124,8 @@ pub extern "C" fn fm_worker_busy(worker: Option<&mut FmWorker>, busy: bool) {
     })
 }
 
-/// Whether there is no room for another handler. Meanwhile only FM_EVENT_WAKE, FM_EVENT_GONE and
-/// FM_EVENT_STOP come.
+/// Sets the full flag: no further handler can start. While it is set, only FM_EVENT_WAKE, FM_EVENT_GONE and
+/// FM_EVENT_STOP occur.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_full(worker: Option<&mut FmWorker>, full: bool) {
     ask(worker, (), |worker| {
@@ -121,13 +133,13 @@ pub extern "C" fn fm_worker_full(worker: Option<&mut FmWorker>, full: bool) {
     })
 }
 
-/// `fm_note_handler`: added to the number of a handler of WebSockets.
+/// `fm_note_handler`: flag added to the number of a WebSocket handler.
 pub const FM_HANDLER_WEBSOCKET: u32 = 0x8000_0000;
-/// `fm_note_handler`: a task.
+/// `fm_note_handler`: number that means a task.
 pub const FM_HANDLER_TASK: u32 = 0xffff_ffff;
 const _: () = assert!(FM_HANDLER_WEBSOCKET == WEBSOCKET && FM_HANDLER_TASK == TASK);
 
-/// This handler runs from now on, though no event was asked for: it has waited. For the report of what holds the loop.
+/// Records that this handler resumes after a wait, without an event, for reports about blocked workers.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_note_handler(worker: Option<&mut FmWorker>, handler: u32) {
     ask(worker, (), |worker| {
@@ -135,21 +147,21 @@ pub extern "C" fn fm_note_handler(worker: Option<&mut FmWorker>, handler: u32) {
     })
 }
 
-/// Whether another handler or task may go on in this turn that has waited, or another task begin; what ran has returned, or
-/// waits. When not, ask for an event first, after `fm_worker_wake_at` with 0.
+/// Returns true if another waiting handler or task may resume, or another task may start, in this turn; the previous
+/// one has returned or waits. If false, fetch an event first, after `fm_worker_wake_at` with 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_may_resume(worker: Option<&mut FmWorker>) -> bool {
     ask(worker, false, |worker| worker.worker.may_resume())
 }
 
-/// Sends what was answered in this turn at once, while the handler that has answered goes on. Nothing that the core has lent of
-/// its request is valid any more.
+/// Sends this turn's responses immediately, while the handler that responded keeps running. Invalidates all strings
+/// that the core lent for its request.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_send_answers(worker: Option<&mut FmWorker>) {
     ask(worker, (), |worker| worker.worker.send_answers())
 }
 
-/// The handler of a request for which `fm_defer` was called has come to its end.
+/// Marks the handler of a request after `fm_defer` as finished.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_settle(worker: Option<&mut FmWorker>, request: FmRequest) {
     ask(worker.zip(request.id()), (), |(worker, request)| {
@@ -157,8 +169,8 @@ pub extern "C" fn fm_settle(worker: Option<&mut FmWorker>, request: FmRequest) {
     })
 }
 
-/// The program waits before it can give the next piece of the stream that answers `request`. FM_EVENT_GONE tells when
-/// the client leaves before. FM_GONE when it has left already.
+/// Marks the response stream of `request` as waiting for the application's next piece. FM_EVENT_GONE reports that the
+/// client disconnected before. FM_GONE if it already has.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_defer(worker: Option<&mut FmWorker>, request: FmRequest) -> u32 {
     guard(worker, None, |worker| {
@@ -167,8 +179,8 @@ pub extern "C" fn fm_stream_defer(worker: Option<&mut FmWorker>, request: FmRequ
     })
 }
 
-/// The piece that FM_EVENT_STREAM asks for cannot be made while there is no room for another handler that waits: it is
-/// asked for again after `fm_worker_full`.
+/// Postpones the piece that FM_EVENT_STREAM requested, because no other handler can wait. FM_EVENT_STREAM occurs
+/// again after `fm_worker_full`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_later(worker: Option<&mut FmWorker>, request: FmRequest) {
     ask(worker.zip(request.id()), (), |(worker, request)| {

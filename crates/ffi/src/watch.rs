@@ -1,4 +1,4 @@
-//! Descriptors of the program: C asks when one is ready.
+//! Readiness of descriptors that the application owns.
 
 use std::io::ErrorKind;
 use std::mem::MaybeUninit;
@@ -8,20 +8,20 @@ use fermata_io::watch::Interest;
 use crate::abi::{FM_MISUSE, FmError, guard};
 use crate::worker::FmWorker;
 
-/// There are bytes, a connection to accept, or the end of the stream.
+/// Bytes, a connection to accept, or the end of the stream.
 pub const FM_WATCH_READ: u32 = 1;
-/// There is room to write.
+/// Space for writing.
 pub const FM_WATCH_WRITE: u32 = 2;
-/// There is urgent data.
+/// Urgent data.
 pub const FM_WATCH_PRIORITY: u32 = 4;
-/// The other end has closed, or the file is broken: told, never asked for.
+/// The peer closed the connection, or the file has an error. Reported without a request.
 pub const FM_WATCH_HANGUP: u32 = 8;
-/// The file is one that is always ready: a regular file, a directory.
+/// The file is always ready: a regular file or a directory.
 pub const FM_ALWAYS_READY: u32 = 64;
 
-/// Asks for one FM_EVENT_READY when `fd` is ready for any of `interest` (FM_WATCH_*) or has hung up; this replaces
-/// what was asked for before, and 0 takes it back. The descriptor may be closed at any time: nothing is told of it
-/// then. FM_ALWAYS_READY and FM_MISUSE (not open; no memory left): nothing was asked for.
+/// Requests one FM_EVENT_READY when `fd` is ready for any of `interest` (FM_WATCH_*) or has hung up. Replaces an
+/// earlier request; 0 cancels it. The descriptor may be closed at any time; it then causes no event. FM_ALWAYS_READY
+/// and FM_MISUSE (not open; no memory left): no request was made.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_watch(
     worker: Option<&mut FmWorker>,

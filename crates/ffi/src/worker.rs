@@ -1,4 +1,4 @@
-//! A running worker: events out, answers and messages in.
+//! A running worker: hands events to C and receives responses and messages.
 
 use std::collections::HashMap;
 use std::ffi::c_char;
@@ -22,71 +22,73 @@ use crate::abi::{
 };
 use crate::grip::{FmGrip, Front, Grip};
 
-/// `request` is to be answered.
+/// `request` needs a response.
 pub const FM_EVENT_REQUEST: u32 = 1;
-/// The worker has stopped; free it and end the process with `fm_worker_exit_code`.
+/// The worker has stopped; free it and exit the process with `fm_worker_exit_code`.
 pub const FM_EVENT_STOP: u32 = 2;
-/// `request` is a WebSocket handshake that can be accepted: answer it with `fm_ws_accept_request`, or
-/// refuse it with `fm_respond` or `fm_fail`. All fields of FM_EVENT_REQUEST are set.
+/// `request` is a valid WebSocket handshake: accept it with `fm_ws_accept_request`, or refuse it with `fm_respond` or
+/// `fm_fail`. All fields of FM_EVENT_REQUEST are set.
 pub const FM_EVENT_UPGRADE: u32 = 3;
 /// `socket` is open. Only `kind`, `handler` and `socket` are set.
 pub const FM_EVENT_WS_OPEN: u32 = 4;
-/// `socket` has received `body`. Only `kind`, `handler`, `socket`, `binary` and `body` are set.
+/// `socket` received the message `body`. Only `kind`, `handler`, `socket`, `binary` and `body` are set.
 pub const FM_EVENT_WS_MESSAGE: u32 = 5;
-/// `socket` has ended with `code` (1005: none was given, 1006: cut off) and the reason `body`: exactly once
-/// for each socket that was accepted. Only `kind`, `handler`, `socket`, `code` and `body` are set.
+/// `socket` is closed with `code` (1005: no code, 1006: no close frame) and the reason `body`. Occurs exactly once
+/// per accepted socket. Only `kind`, `handler`, `socket`, `code` and `body` are set.
 pub const FM_EVENT_WS_CLOSE: u32 = 6;
-/// The client of `request` or `socket`, the other of which is 0, has left while its handler waits; at most
-/// once for each. Only `kind`, `request` and `socket` are set.
+/// The client of `request` or `socket` (the other is 0) disconnected while its handler waits; at most once for each.
+/// Only `kind`, `request` and `socket` are set.
 pub const FM_EVENT_GONE: u32 = 7;
-/// It is the time of `fm_worker_wake_at`, or `fm_file_next` or `fm_publish_next` has something to say. Only `kind` is set.
+/// The time of `fm_worker_wake_at` is reached, or `fm_file_next` or `fm_publish_next` may have a result. Only `kind`
+/// is set.
 pub const FM_EVENT_WAKE: u32 = 8;
-/// The stream that answers `request` wants its next piece: `fm_stream_write`, `fm_stream_end` or
+/// The response stream of `request` accepts its next piece: call `fm_stream_write`, `fm_stream_end` or
 /// `fm_stream_fail`. Only `kind`, `handler` and `request` are set.
 pub const FM_EVENT_STREAM: u32 = 9;
-/// The stream that answers `request` has ended before its end: its client has left. Only `kind`, `handler` and
-/// `request` are set.
+/// The client disconnected before the response stream of `request` was complete. Only `kind`, `handler` and `request`
+/// are set.
 pub const FM_EVENT_STREAM_END: u32 = 10;
-/// The descriptor `handler` is ready for `code` (FM_WATCH_*), or has hung up; `fm_watch` has asked for it. Only
-/// `kind`, `handler` and `code` are set.
+/// The descriptor `handler`, registered by `fm_watch`, is ready for `code` (FM_WATCH_*) or has hung up. Only `kind`,
+/// `handler` and `code` are set.
 pub const FM_EVENT_READY: u32 = 11;
 
-/// More of the body of `request` can be read by `fm_body_read`, or the rest of it cannot be had. Only `kind` and
+/// More of the body of `request` can be read by `fm_body_read`, or the rest will not arrive. Only `kind` and
 /// `request` are set.
 pub const FM_EVENT_BODY: u32 = 12;
-/// A worker of another server of the cluster has sent `body` by `fm_worker_send_to_servers`. Only `kind` and `body` are set.
+/// A worker of another server in the cluster sent `body` by `fm_worker_send_to_servers`. Only `kind` and `body` are
+/// set.
 pub const FM_EVENT_PEER_MESSAGE: u32 = 13;
 
-/// A held client gets server-sent events.
+/// The held client receives server-sent events.
 pub const FM_FORMAT_EVENT_STREAM: u8 = 0;
 
-/// A slow client is told by a `gap` event what it has missed.
+/// A slow client receives a `gap` event in place of the events it missed.
 pub const FM_SLOW_GAP: u32 = 0;
-/// A slow client is closed; it comes back with its last event id.
+/// A slow client is closed; it reconnects with its last event id.
 pub const FM_SLOW_CLOSE: u32 = 1;
 
-/// One worker process.
+/// A worker process.
 pub struct FmWorker {
     pub(crate) worker: Worker<Tls<Kernel>>,
-    /// The current request.
+    /// Request of the current event.
     pub(crate) request: Option<RequestId>,
-    /// Edges in front; `None` = there are none.
+    /// Connection to the GRIP edges; `None` without edges.
     pub(crate) grip: Option<Box<Grip>>,
-    /// Clients of Pusher and Mercure; `None` = neither is spoken.
+    /// Pusher and Mercure hubs; `None` if neither is configured.
     pub(crate) hub: Option<Box<Hub>>,
-    /// PHP-FPM behind some routes; `None` = behind none.
+    /// Client of PHP-FPM; `None` if no route uses it.
     fastcgi: Option<Box<FastCgi>>,
-    /// When C wants to be woken, as it has said to `fm_worker_wake_at`.
+    /// Wake-up time that C set by `fm_worker_wake_at`.
     pub(crate) wake: Deadline,
     members: Vec<Member>,
     members_out: Vec<FmMember>,
     past: Vec<Past>,
     past_out: Vec<FmPast>,
-    /// History that handlers wait for, and how many there have been.
+    /// Pending reads of history, and the last number given to one.
     histories: HashMap<FmReading, HistoryReader>,
     last_reading: FmReading,
     pub(crate) text: Vec<u8>,
-    /// What was lent of the current request's client.
+    /// Certificate of the current request's client, kept alive while C borrows it.
     pub(crate) client: Option<Rc<ClientCertificate>>,
 }
 
@@ -116,7 +118,7 @@ impl FmWorker {
         }
     }
 
-    /// The next event that is C's.
+    /// Waits for the next event that C handles.
     fn next_event(&mut self) -> Event {
         if !self.has_parts() {
             return self.worker.next_event();
@@ -130,7 +132,7 @@ impl FmWorker {
         }
     }
 
-    /// The same for a worker in the process of a test; `None` when nothing is left to do at this time.
+    /// Like `next_event`, for a worker inside a test process. Returns `None` if nothing is left to do now.
     pub(crate) fn next_event_within(&mut self, wait: Duration) -> Option<Event> {
         if !self.has_parts() {
             return self.worker.next_event_within(wait);
@@ -144,12 +146,12 @@ impl FmWorker {
         }
     }
 
-    /// Whether there are parts that take events before C.
+    /// Returns true if the hub or FastCGI handles events before C.
     fn has_parts(&self) -> bool {
         self.hub.is_some() || self.fastcgi.is_some()
     }
 
-    /// Has the worker wake for the first that is due.
+    /// Sets the wake-up to the earliest time of C, the hub and FastCGI.
     fn plan_wake(&mut self) {
         let hub = self.hub.as_mut().map(|hub| hub.due(&mut self.worker));
         let fastcgi = self.fastcgi.as_ref().map(|it| it.due());
@@ -159,7 +161,7 @@ impl FmWorker {
             .wake_at(parts.fold(self.wake, Deadline::min));
     }
 
-    /// Whether an event was a part's and not C's.
+    /// Returns true if the hub or FastCGI handled the event.
     fn is_taken(&mut self, event: Event) -> bool {
         let FmWorker {
             worker,
@@ -173,47 +175,47 @@ impl FmWorker {
             return true;
         }
         if event == Event::Wake {
-            // C asks anew after each.
+            // C sets the time again after each wake-up.
             self.wake = Deadline::NEVER;
         }
         false
     }
 
-    /// Keeps the certificate of the current request's client for lending it.
+    /// Keeps the certificate of the current request's client so that C can borrow it.
     pub(crate) fn keep_client(&mut self) {
         self.client = self.worker.client_certificate();
     }
 
-    /// Whether the current request came encrypted, as far as its client is concerned.
+    /// Returns true if the client's connection is encrypted, to this server or to a trusted proxy.
     pub(crate) fn is_secure(&self) -> bool {
         self.worker.is_client_secure()
     }
 
-    /// The current request, if `request` is it.
+    /// Returns the current request if `request` identifies it.
     pub(crate) fn view(&self, request: FmRequest) -> Option<RequestView<'_>> {
         (request.id()? == self.request?).then(|| self.worker.request())
     }
 }
 
-/// What `fm_next_event` hands out.
+/// An event from `fm_next_event`.
 #[repr(C)]
 pub struct FmEvent {
     /// FM_EVENT_*.
     pub kind: u32,
-    /// The number the route was added with.
+    /// Handler number of the route.
     pub handler: u32,
-    /// The handle that the answer names.
+    /// Handle of the request, which the response refers to.
     pub request: FmRequest,
-    /// The WebSocket of FM_EVENT_WS_*.
+    /// WebSocket of FM_EVENT_WS_*.
     pub socket: FmSocket,
-    /// The close code of FM_EVENT_WS_CLOSE.
+    /// Close code of FM_EVENT_WS_CLOSE.
     pub code: u16,
-    /// Whether the message of FM_EVENT_WS_MESSAGE is binary; otherwise it is valid UTF-8.
+    /// True if the message of FM_EVENT_WS_MESSAGE is binary; otherwise it is valid UTF-8.
     pub binary: bool,
-    /// The status that the core would have answered with, for the handlers of `fm_server_fallback` and
-    /// `fm_server_guard_files`; else 0.
+    /// Status that the core would have sent without the handlers of `fm_server_fallback` and `fm_server_guard_files`;
+    /// 0 for all other handlers.
     pub unrouted: u16,
-    /// Content, transfer coding removed; of a WebSocket the message, or the reason of its close.
+    /// Content without transfer coding; for a WebSocket the message or the close reason.
     pub body: FmStr,
     /// Method as sent.
     pub method: FmStr,
@@ -221,14 +223,14 @@ pub struct FmEvent {
     pub path: FmStr,
     /// Request-target as sent.
     pub target: FmStr,
-    /// What follows the first `?`, as sent; `ptr` NULL without a `?`.
+    /// Query after the first `?`, as sent; `ptr` NULL without a `?`.
     pub query: FmStr,
-    /// The Allow header that belongs to `unrouted`; `ptr` NULL for none.
+    /// Allow header for a response with the status `unrouted`; `ptr` NULL for none.
     pub allow: FmStr,
     /// Number of header field lines.
     pub headers_len: u32,
-    /// What the body has left outside of `body`, for `fm_upload_*`; 0 for nothing. To be released when the request is over.
-    /// FM_UPLOAD_ARRIVING: the body has not arrived, and `fm_body_read` gives it.
+    /// Parts of the body outside of `body`, for `fm_upload_*`; 0 for none. Release it after the request.
+    /// FM_UPLOAD_ARRIVING: the body is still arriving and `fm_body_read` reads it.
     pub upload: u32,
 }
 
@@ -239,23 +241,23 @@ pub struct FmResponse {
     pub status: u32,
     /// Content-Type; `ptr` NULL for none.
     pub content_type: FmStr,
-    /// Further field lines; each has passed `fm_header_valid`.
+    /// Additional field lines; each has passed `fm_header_valid`.
     pub headers: *const FmHeader,
-    /// Their number.
+    /// Number of `headers`.
     pub headers_len: usize,
     /// Content.
     pub body: FmStr,
-    /// What stands behind the status in HTTP/1; `ptr` NULL for the standard phrase. It has passed `fm_header_valid`.
+    /// Reason phrase for HTTP/1; `ptr` NULL for the standard one. It has passed `fm_header_valid`.
     pub reason: FmStr,
 }
 
 impl FmResponse {
     pub(crate) fn lines(&self) -> &[FmHeader] {
-        // SAFETY: C sets both fields: an array, and how many values it has.
+        // SAFETY: C sets both fields: an array and its length.
         unsafe { array(self.headers, self.headers_len) }
     }
 
-    /// Has the engine know the phrase, which the answer that comes next takes.
+    /// Passes the reason phrase to the engine, for the next response to `request`.
     pub(crate) fn set_reason(&self, worker: &mut Worker<Tls<Kernel>>, request: RequestId) {
         if let Some(phrase) = self.reason.option() {
             worker
@@ -265,36 +267,36 @@ impl FmResponse {
     }
 }
 
-/// An answer that keeps the client.
+/// A response that keeps the client connected.
 #[repr(C)]
 pub struct FmHold {
     /// FM_FORMAT_*.
     pub format: u8,
-    /// Channels.
+    /// Channels to subscribe to.
     pub channels: *const FmStr,
-    /// Their number.
+    /// Number of `channels`.
     pub channels_len: usize,
-    /// The user that the client counts as; `ptr` NULL for none.
+    /// User for presence; `ptr` NULL for none.
     pub user: FmStr,
     /// JSON about the user; `ptr` NULL for none.
     pub info: FmStr,
-    /// Whether `join` and `leave` are published.
+    /// True if `join` and `leave` events are published.
     pub announce: bool,
-    /// Last event id of the client; `ptr` NULL for none.
+    /// Last event id that the client received; `ptr` NULL for none.
     pub since: FmStr,
-    /// Milliseconds of silence before a comment; -1 = default, 0 = never.
+    /// Milliseconds without output before a keep-alive comment; -1 = default, 0 = never.
     pub keep_alive_ms: i64,
     /// FM_SLOW_*.
     pub slow: u32,
-    /// Events for this client alone.
+    /// Initial events for this client only.
     pub with: *const FmMessage,
-    /// Their number.
+    /// Number of `with`.
     pub with_len: usize,
-    /// Further response field lines; each has passed `fm_header_valid`.
+    /// Additional response field lines; each has passed `fm_header_valid`.
     pub headers: *const FmHeader,
-    /// Their number.
+    /// Number of `headers`.
     pub headers_len: usize,
-    /// What an edge has said with the request; NULL when none has signed it.
+    /// Data that an edge added to the request; NULL without an edge's signature.
     pub grip: *const FmGrip,
 }
 
@@ -307,7 +309,7 @@ impl FmHold {
     }
 
     fn channels(&self) -> &[FmStr] {
-        // SAFETY: C sets both fields: an array, and how many values it has.
+        // SAFETY: C sets both fields: an array and its length.
         unsafe { array(self.channels, self.channels_len) }
     }
 
@@ -322,15 +324,15 @@ impl FmHold {
     }
 
     fn grip(&self) -> Option<&FmGrip> {
-        // SAFETY: NULL or valid, as every pointer of C's.
+        // SAFETY: NULL or valid, like every pointer from C.
         unsafe { self.grip.as_ref() }
     }
 }
 
-/// A user who is present.
+/// A present user.
 #[repr(C)]
 pub struct FmMember {
-    /// The user.
+    /// User name.
     pub user: FmStr,
     /// JSON about the user; `ptr` NULL for none.
     pub info: FmStr,
@@ -338,21 +340,21 @@ pub struct FmMember {
     pub connections: u32,
 }
 
-/// A message of the past.
+/// A message from a channel's history.
 #[repr(C)]
 pub struct FmPast {
-    /// Its event id.
+    /// Event id.
     pub id: FmStr,
-    /// Its name; `ptr` NULL for none.
+    /// Event name; `ptr` NULL for none.
     pub name: FmStr,
-    /// Its data.
+    /// Event data.
     pub data: FmStr,
-    /// When it was published, milliseconds since 1970.
+    /// Publish time in milliseconds since 1970.
     pub time_ms: u64,
 }
 
-/// Blocks until there is something for PHP to do. All strings of the event and of the fm_request_*
-/// calls stay valid until the next call. `event` holds one already, if only of zeros: few of its fields are set.
+/// Blocks until an event needs PHP. All strings of the event and of the fm_request_* calls stay valid until the next
+/// call. `event` must be initialized, at least with zeros: most events set only a few fields.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_next_event(worker: Option<&mut FmWorker>, event: Option<&mut FmEvent>) -> u32 {
     guard(worker.zip(event), None, |(worker, event)| {
@@ -364,7 +366,7 @@ pub extern "C" fn fm_next_event(worker: Option<&mut FmWorker>, event: Option<&mu
 }
 
 impl FmWorker {
-    /// Fills what C is given of an event.
+    /// Copies an event into the struct for C.
     #[inline]
     pub(crate) fn hand_out(&mut self, next: Event, event: &mut FmEvent) {
         event.kind = match next {
@@ -373,7 +375,7 @@ impl FmWorker {
             Event::Message => self.hand_out_socket(FM_EVENT_WS_MESSAGE, event),
             Event::Open => self.hand_out_socket(FM_EVENT_WS_OPEN, event),
             Event::Close => self.hand_out_socket(FM_EVENT_WS_CLOSE, event),
-            // Nothing is held for the embedder here.
+            // The embedder holds no clients here.
             Event::Gone(request) | Event::HeldGone(request) => {
                 (event.request, event.socket) = (request.into(), FmSocket::NONE);
                 FM_EVENT_GONE
@@ -407,7 +409,7 @@ impl FmWorker {
                 event.body = FmStr::lend(self.worker.waiting.peer_message());
                 FM_EVENT_PEER_MESSAGE
             }
-            // Wires are FastCgi's, and nobody here takes items.
+            // `Wire` events belong to FastCGI, and no code here uses items.
             Event::Wake | Event::Wire | Event::Items | Event::Ping | Event::Pong => FM_EVENT_WAKE,
             Event::Stop => {
                 if let Some(grip) = &self.grip {
@@ -443,7 +445,8 @@ impl FmWorker {
         self.request = Some(handle);
     }
 
-    /// A message is as frequent as a request, and fills few of the fields. Returns the kind.
+    /// Fills the event of a WebSocket and returns its kind. Messages are as frequent as requests, so only the fields
+    /// they use are set.
     #[inline]
     fn hand_out_socket(&mut self, kind: u32, event: &mut FmEvent) -> u32 {
         let found = self.worker.socket_event();
@@ -456,7 +459,7 @@ impl FmWorker {
     }
 }
 
-/// Answers a request. FM_GONE when its client has left or it was answered before.
+/// Responds to a request. FM_GONE if the client disconnected or the request already has a response.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_respond(
     worker: Option<&mut FmWorker>,
@@ -481,8 +484,8 @@ pub extern "C" fn fm_respond(
     })
 }
 
-/// Sends `103 Early Hints` with the header lines of `hints` at once. `has_sent` tells whether the client understands them.
-/// FM_GONE as for `fm_respond`.
+/// Sends `103 Early Hints` with the header lines of `hints` immediately. `has_sent` is false if the client does not
+/// support them. FM_GONE as for `fm_respond`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_early_hints(
     worker: Option<&mut FmWorker>,
@@ -502,24 +505,24 @@ pub extern "C" fn fm_early_hints(
     })
 }
 
-/// What is known of the code that a log line is about. Strings may be absent.
+/// Source location and request of a log line. Strings may be absent.
 #[repr(C)]
 pub struct FmDetail {
-    /// The handler of the route, as for `fm_note_handler`.
+    /// Handler of the route, as for `fm_note_handler`.
     pub handler: u32,
-    /// The line in `file`.
+    /// Line in `file`.
     pub line: u32,
-    /// Method of the request.
+    /// Request method.
     pub method: FmStr,
-    /// The class of what was thrown.
+    /// Class of the exception.
     pub exception: FmStr,
-    /// Where.
+    /// Source file.
     pub file: FmStr,
-    /// The calls that have led there, one a line.
+    /// Stack trace, one call per line.
     pub trace: FmStr,
 }
 
-/// The texts of an [`FmDetail`].
+/// Owned texts of an [`FmDetail`].
 pub(crate) struct Known {
     line: u32,
     route: String,
@@ -554,8 +557,8 @@ impl Known {
     }
 }
 
-/// Answers a request whose handler failed: `status` (500; 400 when the request is to blame) to the
-/// client, `message` and what is known to the log.
+/// Responds to a request whose handler failed: sends `status` (500, or 400 if the request is at fault) and logs
+/// `message` with its details.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_fail(
     worker: Option<&mut FmWorker>,
@@ -575,7 +578,7 @@ pub extern "C" fn fm_fail(
     })
 }
 
-/// Counts a handler that has failed, whose client the program itself answers.
+/// Counts a failed handler for which the application itself responds.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_note_failure(worker: Option<&mut FmWorker>) {
     ask(worker, (), |worker| {
@@ -583,8 +586,8 @@ pub extern "C" fn fm_note_failure(worker: Option<&mut FmWorker>) {
     })
 }
 
-/// After a fatal error: the worker takes no more requests, has a replacement started, finishes its
-/// writes, ends its held clients in order, and FM_EVENT_STOP follows.
+/// Retires a worker after a fatal error. It accepts no more requests, requests a replacement, finishes its output and
+/// closes held clients in an orderly way. FM_EVENT_STOP follows.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_retire(worker: Option<&mut FmWorker>) {
     ask(worker, (), |worker| {
@@ -592,20 +595,29 @@ pub extern "C" fn fm_worker_retire(worker: Option<&mut FmWorker>) {
     })
 }
 
-/// What the process should exit with after FM_EVENT_STOP.
+/// Drains a worker whose application cannot start another request. A replacement starts, and requests that no handler
+/// has started go to another worker or to the replacement. FM_EVENT_STOP follows.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_worker_replace(worker: Option<&mut FmWorker>) {
+    ask(worker, (), |worker| {
+        worker.worker.replace();
+    })
+}
+
+/// Returns the exit code of the process after FM_EVENT_STOP.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_exit_code(worker: Option<&FmWorker>) -> i32 {
     ask(worker, EXIT_RETIRED, |worker| worker.worker.exit_code())
 }
 
-/// Whether `fm_hold` has to be told what an edge has said.
+/// Returns true if `fm_hold` needs the data that edges add to requests.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_has_edges(worker: Option<&FmWorker>) -> bool {
     ask(worker, false, |worker| worker.grip.is_some())
 }
 
-/// Answers a request by an event stream and keeps the client, or has the edge keep it that has
-/// signed the request. On an error (FM_MISUSE, FM_BACKPRESSURE, FM_GONE) the request is still open.
+/// Responds with an event stream and holds the client, or delegates the hold to the edge that signed the request.
+/// After an error (FM_MISUSE, FM_BACKPRESSURE, FM_GONE) the request is still open.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_hold(
     worker: Option<&mut FmWorker>,
@@ -647,7 +659,7 @@ pub extern "C" fn fm_hold(
     })
 }
 
-/// Checks a channel's name. FM_MISUSE when it is none.
+/// Checks a channel name. FM_MISUSE if it is invalid.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_channel_name_check(
     channel: FmStr,
@@ -658,7 +670,7 @@ pub extern "C" fn fm_channel_name_check(
     })
 }
 
-/// Checks an event's name and data. FM_MISUSE when they cannot be sent.
+/// Checks an event's name and data. FM_MISUSE if they cannot be sent.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_message_check(
     message: Option<&FmMessage>,
@@ -677,8 +689,8 @@ fn members_failure(error: MembersError) -> (u32, String) {
     (code, error.to_string())
 }
 
-/// How many users are present in a channel: the length that `fm_members` would give without a bound.
-/// FM_MISUSE, FM_BACKPRESSURE (the presence table is not to be had).
+/// Counts the users present in a channel, which is the length that `fm_members` returns without a limit. FM_MISUSE,
+/// FM_BACKPRESSURE (the presence table is unavailable).
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_member_count(
     worker: Option<&mut FmWorker>,
@@ -693,8 +705,8 @@ pub extern "C" fn fm_member_count(
     })
 }
 
-/// Users present in a channel, at most `count_max` of them, the latest first. The array stays
-/// valid until the next call of this function. FM_MISUSE, FM_BACKPRESSURE as `fm_member_count`.
+/// Returns at most `count_max` users present in a channel, the latest first. The array stays valid until the next
+/// call of this function. FM_MISUSE, FM_BACKPRESSURE as for `fm_member_count`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_members(
     worker: Option<&mut FmWorker>,
@@ -724,9 +736,10 @@ pub extern "C" fn fm_members(
     })
 }
 
-/// The newest messages of a channel after `since` (`ptr` NULL: all), oldest first. The array stays
-/// valid until the next call of this function or `fm_history_next`. With `reading` the log of a cluster is not waited for: what is
-/// written there is 0, or a number for `fm_history_next` while there is nothing yet. FM_MISUSE, FM_BACKPRESSURE.
+/// Returns the newest messages of a channel after `since` (`ptr` NULL: all), oldest first. The array stays valid
+/// until the next call of this function or `fm_history_next`. With `reading` the call does not wait for the cluster
+/// log: `reading` receives 0, or a number to pass to `fm_history_next` while the log has not replied. FM_MISUSE,
+/// FM_BACKPRESSURE.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_history(
     worker: Option<&mut FmWorker>,
@@ -763,8 +776,8 @@ pub extern "C" fn fm_history(
     })
 }
 
-/// Goes on with history that the log is asked for. `over` is false, and the answer FM_OK, while it has not answered; when it is
-/// true, the number is of no more use. FM_BACKPRESSURE.
+/// Continues a read of history from the cluster log. While the log has not replied, `over` is false and the result
+/// FM_OK. After `over` is true the number is invalid. FM_BACKPRESSURE.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_history_next(
     worker: Option<&mut FmWorker>,
@@ -790,7 +803,7 @@ pub extern "C" fn fm_history_next(
     })
 }
 
-/// Stops waiting for history.
+/// Cancels a read of history.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_history_forget(worker: Option<&mut FmWorker>, reading: FmReading) {
     ask(worker, (), |worker| {
@@ -832,8 +845,8 @@ pub extern "C" fn fm_worker_log(worker: Option<&mut FmWorker>, level: u32, messa
     guard(worker, None, |worker| {
         let level = log_level(level)?;
         let worker = &mut worker.worker;
-        // An error is the program's and always worth its line. All else (a request that the handler
-        // refused) is up to the client, who must not be able to fill the disk.
+        // Errors come from the application and are always logged. Clients can trigger all other lines, for example by
+        // requests that a handler refuses, so those are rate-limited to protect the disk.
         if level == LogLevel::Error {
             worker.net.log(level, &message.text());
         } else {
@@ -843,8 +856,8 @@ pub extern "C" fn fm_worker_log(worker: Option<&mut FmWorker>, level: u32, messa
     });
 }
 
-/// Writes a log line about the program's code. `is_bounded`: clients can cause it at will, so that only so many are
-/// written per second.
+/// Writes a log line about the application's code. `is_bounded` limits the lines per second, for those that clients
+/// can trigger at will.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_tell(
     worker: Option<&mut FmWorker>,
@@ -868,6 +881,14 @@ pub extern "C" fn fm_worker_tell(
         }
         Ok(())
     });
+}
+
+/// Logs a line that the application wrote to standard error, regardless of `log_level`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fm_worker_log_text(worker: Option<&mut FmWorker>, line: FmStr) {
+    ask(worker, (), |worker| {
+        worker.worker.net.log_text(&line.text());
+    })
 }
 
 /// Frees a worker after FM_EVENT_STOP.

@@ -1,6 +1,6 @@
-//! WebSocket frames for those who bring their own connection: `Fermata\WebSocket\Codec`.
+//! WebSocket frames for applications with their own connection: `Fermata\WebSocket\Codec`.
 //!
-//! C asks for a size, allocates the string, and the bytes are written into it in one pass.
+//! C requests a size and allocates the string; the core writes the bytes into it in one pass.
 
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
@@ -16,17 +16,17 @@ use crate::abi::{
     FM_PARTIAL, FM_PROTOCOL, FmError, FmStr, NOTHING, array, ask, copy, guard, misuse, put, room,
 };
 
-/// Bytes of an answer to a key.
+/// Length of Sec-WebSocket-Accept, in bytes.
 pub const FM_WS_ACCEPT_BYTES: usize = 28;
 
-/// Largest payload of a close frame.
+/// Maximum payload of a close frame, in bytes.
 pub const FM_WS_CLOSE_BYTES: usize = 125;
 
 /// Frames may be masked or not.
 pub const FM_WS_MASK_EITHER: u32 = 0;
-/// Frames have to be masked: they come from a client.
+/// Frames must be masked: they are from a client.
 pub const FM_WS_MASK_REQUIRED: u32 = 1;
-/// Frames must not be masked: they come from a server.
+/// Frames must not be masked: they are from a server.
 pub const FM_WS_MASK_FORBIDDEN: u32 = 2;
 
 const _: () = assert!(FM_WS_ACCEPT_BYTES == ACCEPT_BYTES);
@@ -36,28 +36,29 @@ const _: () = assert!(FM_WS_CLOSE_BYTES == CONTROL_BYTES_MAX);
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct FmWsFrame {
-    /// Bytes of the header.
+    /// Length of the header, in bytes.
     pub header_bytes: usize,
-    /// Bytes of the payload, which follows the header.
+    /// Length of the payload after the header, in bytes.
     pub payload_bytes: usize,
-    /// The masking key, when `masked`.
+    /// Masking key if `masked`.
     pub key: [u8; 4],
-    /// Of a violation, the code to close with. Of a close frame whose payload was read, its code; 0 for none.
+    /// Close code to send after a violation, or the code of a close frame whose payload was read; 0 for none.
     pub close_code: u16,
-    /// RFC 6455, 11.8.
+    /// Opcode (RFC 6455, 11.8).
     pub opcode: u8,
-    /// The reserved bits as in the first byte: 0x40, 0x20, 0x10.
+    /// Reserved bits at their positions in the first byte: 0x40, 0x20, 0x10.
     pub reserved: u8,
-    /// Whether the frame ends its message.
+    /// True for the last frame of a message.
     pub fin: bool,
-    /// Whether the payload is masked.
+    /// True if the payload is masked.
     pub masked: bool,
 }
 
-/// Writes FM_WS_ACCEPT_BYTES bytes: the answer to a client's key. False when the key is not base64 of 16 bytes.
+/// Writes Sec-WebSocket-Accept for a client's key, FM_WS_ACCEPT_BYTES bytes. False if the key is not base64 of 16
+/// bytes.
 ///
 /// # Safety
-/// What the header says of pointers: those of bytes and arrays have as much room as is said above.
+/// The contract at the head of the header: bytes and arrays have the documented sizes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fm_ws_accept(key: FmStr, accept: *mut c_char) -> bool {
     ask(NOTHING, false, |()| {
@@ -65,7 +66,7 @@ pub unsafe extern "C" fn fm_ws_accept(key: FmStr, accept: *mut c_char) -> bool {
         if accept.is_null() || !valid_key(key) {
             return false;
         }
-        // SAFETY: C gives room for FM_WS_ACCEPT_BYTES bytes.
+        // SAFETY: C provides a buffer of FM_WS_ACCEPT_BYTES bytes.
         copy(&accept_key(key), unsafe {
             room(accept, FM_WS_ACCEPT_BYTES)
         });
@@ -73,7 +74,7 @@ pub unsafe extern "C" fn fm_ws_accept(key: FmStr, accept: *mut c_char) -> bool {
     })
 }
 
-/// Bytes of a frame with its header.
+/// Returns the length of a frame with its header, in bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_frame_bytes(payload_bytes: usize, masked: bool) -> usize {
     ask(NOTHING, 0, |()| {
@@ -81,20 +82,20 @@ pub extern "C" fn fm_ws_frame_bytes(payload_bytes: usize, masked: bool) -> usize
     })
 }
 
-/// Whether these bytes may be a text message: they are UTF-8.
+/// Returns true if the bytes are valid UTF-8, as a text message requires.
 ///
-/// For C, which writes the header of a plain text frame itself: that takes less than a call.
+/// For C, which writes the header of a plain text frame itself, because that is cheaper than a call.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_is_text(payload: FmStr) -> bool {
     ask(NOTHING, false, |()| utf8::valid(payload.bytes()))
 }
 
-/// Writes a frame of `fm_ws_frame_bytes` bytes. Of `frame` opcode, reserved, fin, masked and key count.
+/// Writes a frame of `fm_ws_frame_bytes` bytes. Uses the fields opcode, reserved, fin, masked and key of `frame`.
 ///
-/// FM_MISUSE when the frame would break the protocol; what was written is then of no use.
+/// FM_MISUSE if the frame would violate the protocol; the buffer's content is then undefined.
 ///
 /// # Safety
-/// What the header says of pointers: those of bytes and arrays have as much room as is said above.
+/// The contract at the head of the header: bytes and arrays have the documented sizes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fm_ws_encode(
     frame: Option<&FmWsFrame>,
@@ -105,8 +106,8 @@ pub unsafe extern "C" fn fm_ws_encode(
     guard(frame, error, |frame| {
         let payload = payload.bytes();
         let (header, header_bytes) = sendable(frame, payload)?.encode();
-        // SAFETY: C gives room for as many bytes as `fm_ws_frame_bytes` has said, apart from the payload; `sendable` keeps
-        // the size of the header what it was then.
+        // SAFETY: C provides a buffer of `fm_ws_frame_bytes` bytes that does not overlap the payload; `sendable` does
+        // not change the size of the header.
         let out = unsafe { room(out, header_bytes + payload.len()) };
         let (head, body) = out.split_at_mut(header_bytes);
         copy(&header[..header_bytes], head);
@@ -119,12 +120,12 @@ pub unsafe extern "C" fn fm_ws_encode(
     })
 }
 
-/// Writes the payload of a close frame, at most FM_WS_CLOSE_BYTES bytes, and its length.
+/// Writes the payload of a close frame, at most FM_WS_CLOSE_BYTES bytes, and returns its length.
 ///
-/// FM_MISUSE when the code must not be sent, or the reason is too long or not UTF-8.
+/// FM_MISUSE if the code must not be sent, or the reason is too long or not UTF-8.
 ///
 /// # Safety
-/// What the header says of pointers: those of bytes and arrays have as much room as is said above.
+/// The contract at the head of the header: bytes and arrays have the documented sizes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fm_ws_close(
     code: i64,
@@ -152,7 +153,7 @@ pub unsafe extern "C" fn fm_ws_close(
         }
         let payload = close::Payload::new(code, reason);
         let bytes = payload.as_bytes();
-        // SAFETY: C gives room for FM_WS_CLOSE_BYTES bytes, which no payload is longer than.
+        // SAFETY: C provides a buffer of FM_WS_CLOSE_BYTES bytes, the maximum length of the payload.
         copy(bytes, unsafe { room(out, bytes.len()) });
         put(len, bytes.len());
         Ok(())
@@ -161,8 +162,8 @@ pub unsafe extern "C" fn fm_ws_close(
 
 /// Reads the header of the frame at the start of `bytes`.
 ///
-/// FM_OK when the whole frame is there, FM_PARTIAL when bytes are missing, FM_PROTOCOL with `frame.close_code`
-/// when it breaks the protocol or is longer than `payload_bytes_max`. `reserved` are the reserved bits that may be set.
+/// FM_OK if the frame is complete, FM_PARTIAL if bytes are missing. FM_PROTOCOL with `frame.close_code` if the frame
+/// violates the protocol or is longer than `payload_bytes_max`. `reserved` are the reserved bits that may be set.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_header(
     bytes: FmStr,
@@ -206,7 +207,7 @@ pub extern "C" fn fm_ws_header(
             frame,
             FmWsFrame {
                 header_bytes,
-                // Not more than there is in memory.
+                // The payload is in memory, so its length fits.
                 payload_bytes: header.payload_len as usize,
                 key: header.mask.unwrap_or_default(),
                 close_code: 0,
@@ -220,13 +221,14 @@ pub extern "C" fn fm_ws_header(
     })
 }
 
-/// Writes the payload of a frame that `fm_ws_header` has read from the same bytes, unmasked, and checks it.
+/// Writes the unmasked payload of a frame that `fm_ws_header` read from the same bytes, and checks it.
 ///
-/// Sets `frame.close_code` of a close frame; its reason starts at `out + 2`. FM_PROTOCOL with `frame.close_code`
-/// for a text that is not UTF-8 (of a fragment, that cannot be the first one of such) and for a malformed close frame.
+/// Sets `frame.close_code` of a close frame; its reason starts at `out + 2`. FM_PROTOCOL with `frame.close_code` for
+/// a malformed close frame and for text that is not UTF-8. A first fragment may end inside a character; further
+/// fragments are not checked.
 ///
 /// # Safety
-/// What the header says of pointers: those of bytes and arrays have as much room as is said above.
+/// The contract at the head of the header: bytes and arrays have the documented sizes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fm_ws_payload(
     frame: Option<&mut FmWsFrame>,
@@ -236,14 +238,14 @@ pub unsafe extern "C" fn fm_ws_payload(
 ) -> u32 {
     guard(frame, error, |frame| {
         let len = frame.payload_bytes;
-        // SAFETY: C gives the payload of the frame, and room for as many bytes apart from it.
+        // SAFETY: C passes the frame's payload, and a buffer of the same length that does not overlap it.
         let (payload, place) = unsafe { (array(payload.cast::<u8>(), len), room(out, len)) };
         if frame.masked {
             mask::copy(payload, place, frame.key);
         } else {
             copy(payload, place);
         }
-        // SAFETY: all of it was just written.
+        // SAFETY: `mask::copy` or `copy` just initialized all of it.
         let payload = unsafe { array(place.as_ptr().cast::<u8>(), place.len()) };
         let checked = received_code(frame, payload);
         frame.close_code = match &checked {
@@ -257,7 +259,7 @@ pub unsafe extern "C" fn fm_ws_payload(
     })
 }
 
-/// The header to send, once the frame is known to keep to the protocol.
+/// Returns the header to send if the frame conforms to the protocol.
 fn sendable(frame: &FmWsFrame, payload: &[u8]) -> Result<Header, (u32, String)> {
     let opcode = Opcode::from_number(frame.opcode);
     let opcode = opcode.ok_or_else(|| misuse("the opcode is reserved"))?;
@@ -296,7 +298,7 @@ fn sendable(frame: &FmWsFrame, payload: &[u8]) -> Result<Header, (u32, String)> 
     })
 }
 
-/// Checks an unmasked payload. The code of a close frame, else 0.
+/// Checks an unmasked payload. Returns the code of a close frame, else 0.
 fn received_code(frame: &FmWsFrame, payload: &[u8]) -> Result<u16, Violation> {
     match Opcode::from_number(frame.opcode) {
         Some(Opcode::Close) => Ok(close::parse(payload)?.code.unwrap_or(0)),
@@ -309,7 +311,8 @@ fn received_code(frame: &FmWsFrame, payload: &[u8]) -> Result<u16, Violation> {
     }
 }
 
-/// Whether a text frame may hold this. What an extension has changed cannot be judged, and a fragment may end anywhere.
+/// Returns true if a text frame may contain this payload. Payloads with extension bits are not checked, and a
+/// fragment may end inside a character.
 #[inline]
 fn text_valid(payload: &[u8], fin: bool, reserved: Reserved) -> bool {
     if reserved != Reserved::NONE {
@@ -328,7 +331,7 @@ mod tests {
     fn encoded(frame: FmWsFrame, payload: &[u8]) -> Result<Vec<u8>, u32> {
         let mut out = vec![0u8; fm_ws_frame_bytes(payload.len(), frame.masked)];
         let place = out.as_mut_ptr().cast();
-        // SAFETY: `out` has the size asked for.
+        // SAFETY: `out` has the size that `fm_ws_frame_bytes` returned.
         let code = unsafe { fm_ws_encode(Some(&frame), FmStr::lend(payload), place, None) };
         if code == 0 { Ok(out) } else { Err(code) }
     }
@@ -337,7 +340,7 @@ mod tests {
         let mut place = MaybeUninit::new(FmWsFrame::default());
         let all = FmStr::lend(bytes);
         let code = fm_ws_header(all, FM_WS_MASK_EITHER, 0, 1 << 20, Some(&mut place), None);
-        // SAFETY: it was made with a value.
+        // SAFETY: it was initialized with a value.
         let mut frame = unsafe { place.assume_init() };
         if code != 0 {
             return (code, frame, Vec::new());
@@ -345,7 +348,7 @@ mod tests {
         let payload = &bytes[frame.header_bytes..][..frame.payload_bytes];
         let mut out = vec![0u8; payload.len()];
         let (from, to) = (payload.as_ptr().cast(), out.as_mut_ptr().cast());
-        // SAFETY: both have the size of the payload.
+        // SAFETY: both buffers have the size of the payload.
         let code = unsafe { fm_ws_payload(Some(&mut frame), from, to, None) };
         (code, frame, out)
     }

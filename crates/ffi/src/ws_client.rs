@@ -1,6 +1,7 @@
-//! The client's end of a WebSocket: `Fermata\WebSocket\Client`.
+//! WebSocket client: `Fermata\WebSocket\Client`.
 //!
-//! C owns the connection: it sends what is in the output, reads into the room it is given, and asks what came.
+//! C owns the connection. It sends the bytes of the output, reads into the input buffer and polls for received
+//! messages.
 
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
@@ -17,7 +18,7 @@ use crate::abi::{
     guard, misuse, put,
 };
 
-/// Nothing that came needs the program; there may be output to send.
+/// Nothing for the application; the output may have bytes to send.
 pub const FM_WS_RECEIVED_NOTHING: u32 = 0;
 /// The handshake has succeeded.
 pub const FM_WS_RECEIVED_OPEN: u32 = 1;
@@ -25,49 +26,49 @@ pub const FM_WS_RECEIVED_OPEN: u32 = 1;
 pub const FM_WS_RECEIVED_TEXT: u32 = 2;
 /// A binary message.
 pub const FM_WS_RECEIVED_BINARY: u32 = 3;
-/// The answer to a ping.
+/// A pong.
 pub const FM_WS_RECEIVED_PONG: u32 = 4;
-/// A close frame; nothing follows.
+/// A close frame; no message follows.
 pub const FM_WS_RECEIVED_CLOSE: u32 = 5;
 
-/// Room for input: large enough that reads are few, small enough to stay in the cache.
+/// Input buffer size: large enough for few reads, small enough for the CPU cache.
 const INPUT_BYTES: usize = 64 * 1024;
 
-/// An output that has grown beyond this is given back once it is sent.
+/// A larger output buffer is freed after its bytes are sent.
 const OUTPUT_BYTES_KEPT: usize = 64 * 1024;
 
-/// Masking keys drawn from the kernel at a time: a system call for each would cost more than its frame.
+/// Masking keys fetched per system call: one call per key would cost more than its frame.
 const KEYS: usize = 64;
 
-/// What a client asks for.
+/// Parameters of a WebSocket handshake.
 #[repr(C)]
 pub struct FmWsOpening {
-    /// The value of `Host`.
+    /// Value of the `Host` header.
     pub host: FmStr,
     /// Path and query.
     pub target: FmStr,
-    /// Subprotocols, the favourite first.
+    /// Subprotocols in order of preference.
     pub protocols: *const FmStr,
     /// Number of subprotocols.
     pub protocols_len: usize,
-    /// Further headers.
+    /// Additional headers.
     pub headers: *const FmHeader,
-    /// Number of further headers.
+    /// Number of additional headers.
     pub headers_len: usize,
-    /// The longest message that is accepted.
+    /// Maximum length of a received message, in bytes.
     pub message_bytes_max: usize,
-    /// Whether compression is offered.
+    /// True if compression is offered.
     pub compression: bool,
 }
 
-/// What has come.
+/// A received message or state change.
 #[repr(C)]
 pub struct FmWsReceived {
     /// FM_WS_RECEIVED_*.
     pub kind: u32,
-    /// Of a close frame its code, 1005 for none; of a refused handshake the status; of a violation the close code.
+    /// Close code of a close frame (1005 for none) or of a protocol violation; HTTP status of a refused handshake.
     pub code: u16,
-    /// The message, the pong's payload or the close frame's reason, until the next call.
+    /// Message, pong payload or close reason; valid until the next call.
     pub payload: FmStr,
 }
 
@@ -83,7 +84,7 @@ impl FmWsReceived {
 
 impl FmWsOpening {
     fn protocols_and_headers(&self) -> (&[FmStr], &[FmHeader]) {
-        // SAFETY: C sets both fields of each: an array, and how many values it has.
+        // SAFETY: C sets both fields of each pair: an array and its length.
         unsafe {
             (
                 array(self.protocols, self.protocols_len),
@@ -93,20 +94,20 @@ impl FmWsOpening {
     }
 }
 
-/// A connection, from the handshake to the end.
+/// A WebSocket connection from its handshake until its close.
 pub struct FmWsClient {
     key: [u8; KEY_BYTES],
     asked: Vec<Vec<u8>>,
     compression: bool,
     message_bytes_max: usize,
-    /// `None` while the handshake is not over.
+    /// `None` until the handshake is complete.
     client: Option<Client>,
     protocol: Option<Vec<u8>>,
     input: Vec<u8>,
-    /// What of `input` came and was not looked at.
+    /// Received part of `input` that is not processed yet.
     pending: std::ops::Range<usize>,
     output: Vec<u8>,
-    /// Payloads that are not in `input`.
+    /// Payloads that C borrows and that are not in `input`.
     lent: Vec<u8>,
     keys: Keys,
 }
@@ -150,7 +151,8 @@ impl FmWsClient {
         }
     }
 
-    /// Room behind the input that is not used up: there is some, since what is pending is at most a head.
+    /// Returns the free part of the input buffer. It is never empty, because pending bytes are at most a frame
+    /// header.
     fn room(&mut self) -> &mut [u8] {
         self.input.resize(INPUT_BYTES, 0);
         if self.pending.is_empty() {
@@ -162,7 +164,7 @@ impl FmWsClient {
         &mut self.input[self.pending.end..]
     }
 
-    /// Reads the answer to the handshake; `false` while it is not whole.
+    /// Reads the handshake response; returns false while it is incomplete.
     fn open(&mut self) -> Result<bool, NotOpened> {
         let asked: Vec<&[u8]> = self.asked.iter().map(Vec::as_slice).collect();
         let opening = Opening {
@@ -210,7 +212,7 @@ impl FmWsClient {
             handled.map_err(|error| (FM_PROTOCOL, error.close_code() as u16, error.to_string()))?;
         self.pending.start += consumed;
         Ok(match received {
-            // Pings are answered by the client itself.
+            // The client itself responds to pings.
             None | Some(Received::Ping(_)) => nothing(FM_WS_RECEIVED_NOTHING),
             Some(Received::Message(kind, payload)) => FmWsReceived {
                 kind: match kind {
@@ -239,7 +241,7 @@ impl FmWsClient {
         })
     }
 
-    /// Lets an open connection write to the output.
+    /// Writes to the output if the connection is open.
     fn write(
         &mut self,
         write: impl FnOnce(&mut Client, [u8; 4], &mut Vec<u8>) -> Result<(), Unsendable>,
@@ -257,7 +259,7 @@ impl FmWsClient {
     }
 }
 
-/// Checks what is asked for. NULL with an error: FM_MISUSE.
+/// Creates a client after checking the parameters. Returns NULL and FM_MISUSE for invalid ones.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_client_new(
     opening: Option<&FmWsOpening>,
@@ -288,7 +290,7 @@ pub extern "C" fn fm_ws_client_new(
     client
 }
 
-/// What the program wants to say in its handshake and may not.
+/// Reasons to reject a handshake's parameters.
 #[derive(Debug, thiserror::Error)]
 enum UnsayableInHandshake {
     #[error("subprotocols have to be different names without spaces")]
@@ -317,7 +319,7 @@ fn check(protocols: &[&[u8]], headers: &[(&[u8], &[u8])]) -> Result<(), Unsayabl
     Ok(())
 }
 
-/// Releases a client.
+/// Frees a client.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_client_free(client: Option<Box<FmWsClient>>) {
     ask(client, (), |client| {
@@ -325,13 +327,13 @@ pub extern "C" fn fm_ws_client_free(client: Option<Box<FmWsClient>>) {
     })
 }
 
-/// What is to be sent. Valid until the next call for this client.
+/// Returns the bytes to send. Valid until the next call for this client.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_client_output(client: Option<&FmWsClient>) -> FmStr {
     ask(client, FmStr::ABSENT, |client| FmStr::lend(&client.output))
 }
 
-/// All of the output was sent.
+/// Clears the output after C has sent all of it.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_client_flushed(client: Option<&mut FmWsClient>) {
     ask(client, (), |client| {
@@ -340,7 +342,7 @@ pub extern "C" fn fm_ws_client_flushed(client: Option<&mut FmWsClient>) {
     })
 }
 
-/// Where to put what comes, and how much at most; then say so by `fm_ws_client_filled`. NULL after a panic.
+/// Returns the free input buffer and its length; then call `fm_ws_client_filled`. NULL after a panic.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_client_room(
     client: Option<&mut FmWsClient>,
@@ -353,7 +355,7 @@ pub extern "C" fn fm_ws_client_room(
     })
 }
 
-/// So many bytes were put into the room: at most its length.
+/// Records that C read `bytes` bytes into the buffer, at most its length.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_client_filled(client: Option<&mut FmWsClient>, bytes: usize) {
     ask(client, (), |client| {
@@ -361,8 +363,8 @@ pub extern "C" fn fm_ws_client_filled(client: Option<&mut FmWsClient>, bytes: us
     })
 }
 
-/// The next thing that came. FM_PARTIAL: read more. FM_IO: the handshake was refused. FM_PROTOCOL: the server is at fault;
-/// send the output and close. Send the output after FM_OK too.
+/// Returns the next received item. FM_PARTIAL: read more. FM_IO: the server refused the handshake. FM_PROTOCOL: the
+/// server violated the protocol; send the output and close. Send the output after FM_OK too.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_client_next(
     client: Option<&mut FmWsClient>,
@@ -385,7 +387,8 @@ pub extern "C" fn fm_ws_client_next(
     })
 }
 
-/// The connection has ended. The code to tell the program; 0 when a close frame has told it.
+/// Records the end of the connection. Returns the close code for the application; 0 if a close frame already reported
+/// it.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_client_ended(client: Option<&mut FmWsClient>) -> u16 {
     ask(client, 0, |client| {
@@ -397,7 +400,7 @@ pub extern "C" fn fm_ws_client_ended(client: Option<&mut FmWsClient>) -> u16 {
     })
 }
 
-/// Puts a message into the output. FM_GONE when the connection is closed, FM_MISUSE for text that is not UTF-8.
+/// Adds a message to the output. FM_GONE if the connection is closed, FM_MISUSE for text that is not UTF-8.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_client_send(
     client: Option<&mut FmWsClient>,
@@ -411,7 +414,7 @@ pub extern "C" fn fm_ws_client_send(
     })
 }
 
-/// Puts a ping into the output. FM_GONE when the connection is closed, FM_MISUSE when it is too long.
+/// Adds a ping to the output. FM_GONE if the connection is closed, FM_MISUSE if it is too long.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_client_ping(
     client: Option<&mut FmWsClient>,
@@ -423,7 +426,7 @@ pub extern "C" fn fm_ws_client_ping(
     })
 }
 
-/// Puts a close frame into the output, once. FM_MISUSE when code or reason cannot be sent.
+/// Adds a close frame to the output, once. FM_MISUSE if the code or reason is not allowed.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_client_close(
     client: Option<&mut FmWsClient>,
@@ -437,7 +440,7 @@ pub extern "C" fn fm_ws_client_close(
     })
 }
 
-/// Whether messages can be sent.
+/// Returns true if messages can be sent.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_client_can_send(client: Option<&FmWsClient>) -> bool {
     ask(client, false, |client| {
@@ -445,7 +448,7 @@ pub extern "C" fn fm_ws_client_can_send(client: Option<&FmWsClient>) -> bool {
     })
 }
 
-/// Whether messages can come.
+/// Returns true if messages can still arrive.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_client_can_read(client: Option<&FmWsClient>) -> bool {
     ask(client, false, |client| {
@@ -453,7 +456,7 @@ pub extern "C" fn fm_ws_client_can_read(client: Option<&FmWsClient>) -> bool {
     })
 }
 
-/// The subprotocol that was agreed on; absent when there is none. Valid as long as the client.
+/// Returns the negotiated subprotocol; absent if there is none. Valid until the client is freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_client_protocol(client: Option<&FmWsClient>) -> FmStr {
     ask(client, FmStr::ABSENT, |client| {

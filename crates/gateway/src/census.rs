@@ -1,99 +1,99 @@
-//! How many connections, subscriptions and signed-in users there are, over all workers.
+//! Counts of connections, subscriptions and signed-in users over all workers.
 //!
-//! Each worker counts its own and tells the others what has changed, as absolute numbers: a notice that comes twice or late
-//! does no harm. A worker that starts says hello: what was counted for the one before it in its place is forgotten, and
-//! everybody tells it all they have. What other servers of a cluster have is in [`Nodes`].
+//! Each worker counts its own and sends changes to the others as absolute numbers, so a repeated or late message does no
+//! harm. A starting worker sends a hello. The others then drop the counts of its predecessor and send all their own
+//! counts again. Counts of other servers in a cluster are in [`Nodes`].
 
 use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::counts::Counts;
-use crate::nodes::{Has, News, Nodes, Saying, Speaks, Touched};
+use crate::nodes::{AnnouncementId, ChangedNames, Has, NodeMessage, Nodes, PendingChanges};
 
-/// Channels, applications and users in one notice, each, which has to fit into one record of the ring.
+/// Maximum number each of channels, applications and users per message, which has to fit into one record of the ring.
 const NAMES_PER_NOTICE: usize = 100;
 
-/// What workers tell each other.
+/// A message between workers.
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
-pub enum Notice {
+pub enum WorkerMessage {
     /// A worker has started.
     Hello {
-        /// Its number.
+        /// Its index.
         worker: u16,
     },
-    /// Counts of a worker.
+    /// Changed counts of one worker.
     Counts {
-        /// Its number.
+        /// Its index.
         worker: u16,
-        /// Connections by application.
+        /// Connections per application.
         connections: Vec<(String, u64)>,
-        /// Subscriptions by the ring's name of their channel.
+        /// Subscriptions per channel, by ring name.
         channels: Vec<(String, u64)>,
-        /// Connections by their signed-in user: see `names::user_name`.
+        /// Connections per signed-in user, by `names::user_name`.
         users: Vec<(String, u64)>,
     },
-    /// A subscriber has found a cache channel empty, which the worker that sends webhooks is to know.
+    /// A subscriber found a cache channel empty. The worker that sends webhooks reports it.
     CacheMiss {
-        /// The application.
+        /// Application id.
         app: String,
-        /// The channel.
+        /// Channel name.
         channel: String,
     },
-    /// A user's connections are to be ended.
+    /// Close all connections of a user.
     Terminate {
-        /// The application.
+        /// Application id.
         app: String,
-        /// The user.
+        /// User id.
         user: String,
     },
-    /// What another server of the cluster says.
+    /// A message of another server in the cluster.
     Node {
-        /// Which.
-        speaks: Speaks,
-        /// What.
-        saying: Saying,
+        /// Its sender and number.
+        speaks: AnnouncementId,
+        /// Its content.
+        saying: NodeMessage,
     },
-    /// Another server wants to know everything.
+    /// Another server requests all counts.
     Ask {
-        /// Of which server; `None`: of all.
+        /// The server that has to send its counts; `None`: every server.
         of: Option<u64>,
     },
-    /// What a backend has been told, of the server that sends webhooks to those that may have to go on.
+    /// Delivery state of a webhook: the sending server reports it to the servers that may have to take over.
     Webhook {
-        /// The application.
+        /// Application id.
         app: String,
-        /// Which of its webhooks.
+        /// Index of the webhook in its application.
         at: usize,
-        /// The id of the event up to which it has been told.
+        /// Id of the last event that the backend acknowledged.
         told: Option<String>,
-        /// Channels that it now believes occupied, or not.
+        /// Channels whose state the backend has received; true: occupied.
         beliefs: Vec<(String, bool)>,
     },
 }
 
-/// What one worker knows.
+/// All counts that one worker has: its own, and received ones.
 #[derive(Debug)]
-pub struct Census {
+pub struct WorkerCounts {
     worker: u16,
     own: Counts,
     others: HashMap<u16, Counts>,
-    /// The other servers of the cluster.
+    /// Counts of the other servers in the cluster.
     nodes: Nodes,
-    /// What has changed on this server since the last [`Census::take_news`]; `None`: nobody tells it to others.
-    news: Option<News>,
+    /// Changes on this server since the last [`WorkerCounts::take_news`]; `None`: this worker does not announce them.
+    news: Option<PendingChanges>,
     changed_apps: HashSet<String>,
     changed_channels: HashSet<String>,
     changed_users: HashSet<String>,
-    /// Users who may be online or offline since they were asked for.
+    /// Users who may have come online or gone offline since the last [`WorkerCounts::take_touched_users`].
     touched_users: HashSet<String>,
-    /// Channels whose subscriptions may have changed in any worker; `None`: nobody wants to know.
+    /// Channels whose subscription count may have changed in any worker; `None`: not observed.
     touched: Option<HashSet<String>>,
 }
 
-impl Census {
-    pub fn new(worker: u16) -> Census {
-        Census {
+impl WorkerCounts {
+    pub fn new(worker: u16) -> WorkerCounts {
+        WorkerCounts {
             worker,
             own: Counts::default(),
             others: HashMap::new(),
@@ -107,40 +107,40 @@ impl Census {
         }
     }
 
-    /// Remembers from now on which channels have changed: [`Census::take_touched`].
+    /// Starts to record changed channels for [`WorkerCounts::take_touched`].
     pub fn observe(&mut self) {
         self.touched = Some(HashSet::new());
     }
 
-    /// Remembers from now on what has changed on this server.
+    /// Starts to record changes on this server for [`WorkerCounts::take_news`].
     pub fn speak(&mut self) {
-        self.news = Some(News::default());
+        self.news = Some(PendingChanges::default());
     }
 
-    /// What has changed on this server since the last call.
-    pub fn take_news(&mut self) -> News {
+    /// Returns and clears the changes on this server since the last call.
+    pub fn take_news(&mut self) -> PendingChanges {
         self.news.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Whether there is something for [`Census::take_news`].
+    /// Returns true if [`WorkerCounts::take_news`] would return a change.
     pub fn has_news(&self) -> bool {
         self.news.as_ref().is_some_and(|news| !news.is_empty())
     }
 
-    /// The other servers.
+    /// Returns the counts of the other servers.
     pub fn nodes(&mut self) -> &mut Nodes {
         &mut self.nodes
     }
 
-    /// These may have changed.
-    pub fn touch_all(&mut self, touched: Touched) {
+    /// Marks channels and users as possibly changed.
+    pub fn touch_all(&mut self, touched: ChangedNames) {
         for ring_name in &touched.channels {
             self.touch(ring_name);
         }
         self.touched_users.extend(touched.users);
     }
 
-    /// All channels may have changed.
+    /// Marks all channels as possibly changed.
     pub fn touch_channels(&mut self) {
         let all = self.all().flat_map(|it| it.channels.keys());
         let channels: Vec<String> = all.cloned().collect();
@@ -149,13 +149,13 @@ impl Census {
         }
     }
 
-    /// Whether [`Census::take_touched`] or [`Census::take_touched_users`] has something.
+    /// Returns true if [`WorkerCounts::take_touched`] or [`WorkerCounts::take_touched_users`] would return a name.
     pub fn is_touched(&self) -> bool {
         let touched = self.touched.as_ref();
         touched.is_some_and(|it| !it.is_empty()) || !self.touched_users.is_empty()
     }
 
-    /// Channels whose subscriptions may have changed since the last call, by their names on the ring.
+    /// Returns the ring names of channels whose subscriptions may have changed since the last call.
     pub fn take_touched(&mut self) -> HashSet<String> {
         self.touched
             .as_mut()
@@ -163,26 +163,26 @@ impl Census {
             .unwrap_or_default()
     }
 
-    /// What a worker says when it starts.
-    pub fn hello(&self) -> Notice {
-        Notice::Hello {
+    /// Returns the message that a worker sends when it starts.
+    pub fn hello(&self) -> WorkerMessage {
+        WorkerMessage::Hello {
             worker: self.worker,
         }
     }
 
-    /// A connection of this worker has begun.
+    /// Counts a new connection of this worker.
     pub fn connect(&mut self, app: &str) {
         add(&mut self.own.connections, app);
         self.note_app(app);
     }
 
-    /// It has ended.
+    /// Counts a closed connection of this worker.
     pub fn disconnect(&mut self, app: &str) {
         remove(&mut self.own.connections, app);
         self.note_app(app);
     }
 
-    /// A connection of this worker is subscribed.
+    /// Counts a new subscription of this worker.
     pub fn subscribe(&mut self, ring_name: &str) {
         add(&mut self.own.channels, ring_name);
         self.touch(ring_name);
@@ -192,7 +192,7 @@ impl Census {
         note(&mut self.changed_channels, ring_name);
     }
 
-    /// It is no longer.
+    /// Counts a subscription of this worker that ended.
     pub fn unsubscribe(&mut self, ring_name: &str) {
         remove(&mut self.own.channels, ring_name);
         self.touch(ring_name);
@@ -202,7 +202,7 @@ impl Census {
         note(&mut self.changed_channels, ring_name);
     }
 
-    /// A user has signed in on a connection of this worker.
+    /// Counts a connection of this worker on which a user has signed in.
     pub fn sign_in(&mut self, user_name: &str) {
         add(&mut self.own.users, user_name);
         if let Some(news) = &mut self.news {
@@ -212,7 +212,7 @@ impl Census {
         self.touched_users.insert(user_name.to_owned());
     }
 
-    /// Such a connection has ended.
+    /// Counts a closed connection on which a user had signed in.
     pub fn sign_out(&mut self, user_name: &str) {
         remove(&mut self.own.users, user_name);
         if let Some(news) = &mut self.news {
@@ -222,20 +222,20 @@ impl Census {
         self.touched_users.insert(user_name.to_owned());
     }
 
-    /// Whether a user is signed in anywhere.
+    /// Returns true if a user is signed in on any worker or server.
     pub fn is_online(&self, user_name: &str) -> bool {
         self.all().any(|it| it.users.contains_key(user_name))
     }
 
-    /// Users who may have come online or gone offline since the last call.
+    /// Returns the users who may have come online or gone offline since the last call.
     pub fn take_touched_users(&mut self) -> HashSet<String> {
         std::mem::take(&mut self.touched_users)
     }
 
-    /// Takes what another worker tells. Everything is told anew to one that has just started.
-    pub fn on_notice(&mut self, notice: Notice) {
+    /// Handles a message of another worker. A worker that has just started gets all counts again.
+    pub fn on_notice(&mut self, notice: WorkerMessage) {
         match notice {
-            Notice::Hello { worker } => {
+            WorkerMessage::Hello { worker } => {
                 let ended = self.others.remove(&worker);
                 if let Some(counts) = ended {
                     if let Some(news) = &mut self.news {
@@ -248,7 +248,7 @@ impl Census {
                     }
                     self.touched_users.extend(counts.users.into_keys());
                 }
-                // Beside what is to be told anyway: of what has become zero nothing is left to count.
+                // In addition to pending changes, which hold the names whose count became zero.
                 let apps = self.own.connections.keys().cloned();
                 self.changed_apps.extend(apps);
                 let channels = self.own.channels.keys().cloned();
@@ -256,7 +256,7 @@ impl Census {
                 let users = self.own.users.keys().cloned();
                 self.changed_users.extend(users);
             }
-            Notice::Counts {
+            WorkerMessage::Counts {
                 worker,
                 connections,
                 channels,
@@ -279,27 +279,27 @@ impl Census {
                 let counts = self.others.entry(worker).or_default();
                 counts.set(connections, channels, users);
             }
-            Notice::CacheMiss { .. }
-            | Notice::Terminate { .. }
-            | Notice::Node { .. }
-            | Notice::Ask { .. }
-            | Notice::Webhook { .. } => {}
+            WorkerMessage::CacheMiss { .. }
+            | WorkerMessage::Terminate { .. }
+            | WorkerMessage::Node { .. }
+            | WorkerMessage::Ask { .. }
+            | WorkerMessage::Webhook { .. } => {}
         }
     }
 
-    /// Whether the others have something to be told.
+    /// Returns true if there are changes to send to the other workers.
     pub fn has_changed(&self) -> bool {
         !self.changed_apps.is_empty()
             || !self.changed_channels.is_empty()
             || !self.changed_users.is_empty()
     }
 
-    /// The next part of what they are to be told; `None`: they know all.
-    pub fn next_notice(&mut self) -> Option<Notice> {
+    /// Returns the next message with changes; `None`: all are sent.
+    pub fn next_notice(&mut self) -> Option<WorkerMessage> {
         if !self.has_changed() {
             return None;
         }
-        Some(Notice::Counts {
+        Some(WorkerMessage::Counts {
             worker: self.worker,
             connections: take_part(&mut self.changed_apps, &self.own.connections),
             channels: take_part(&mut self.changed_channels, &self.own.channels),
@@ -307,9 +307,9 @@ impl Census {
         })
     }
 
-    /// It could not be told, and is to be told later.
-    pub fn put_back(&mut self, notice: Notice) {
-        if let Notice::Counts {
+    /// Takes back a message that could not be sent, for another attempt.
+    pub fn put_back(&mut self, notice: WorkerMessage) {
+        if let WorkerMessage::Counts {
             connections,
             channels,
             users,
@@ -325,17 +325,17 @@ impl Census {
         }
     }
 
-    /// Connections of an application.
+    /// Returns the number of connections of an application.
     pub fn connections(&self, app: &str) -> u64 {
         self.all().map(|it| count(&it.connections, app)).sum()
     }
 
-    /// Subscriptions of a channel.
+    /// Returns the number of subscriptions of a channel.
     pub fn subscriptions(&self, ring_name: &str) -> u64 {
         self.all().map(|it| count(&it.channels, ring_name)).sum()
     }
 
-    /// Channels with subscriptions whose names on the ring begin so, in order.
+    /// Returns the channels with subscriptions whose ring names start with `prefix`, sorted.
     pub fn channels(&self, prefix: &str) -> Vec<(String, u64)> {
         let mut totals: HashMap<&str, u64> = HashMap::new();
         for counts in self.all() {
@@ -364,7 +364,7 @@ impl Census {
         note(&mut self.changed_apps, app);
     }
 
-    /// Those of this server.
+    /// Counts of this server's workers.
     fn workers(&self) -> impl Iterator<Item = &Counts> {
         std::iter::once(&self.own).chain(self.others.values())
     }
@@ -374,10 +374,10 @@ impl Census {
     }
 }
 
-/// What this server's workers have together.
-impl Has for Census {
-    fn names(&self) -> News {
-        let mut names = News::default();
+/// Sums over this server's workers.
+impl Has for WorkerCounts {
+    fn names(&self) -> PendingChanges {
+        let mut names = PendingChanges::default();
         for counts in self.workers() {
             names.connections.extend(counts.connections.keys().cloned());
             names.channels.extend(counts.channels.keys().cloned());
@@ -405,7 +405,7 @@ fn touch(touched: &mut Option<HashSet<String>>, ring_name: &str) {
     }
 }
 
-/// Some of the names that have changed, with their counts of now.
+/// Removes up to [`NAMES_PER_NOTICE`] changed names and returns them with their current counts.
 fn take_part(changed: &mut HashSet<String>, counts: &HashMap<String, u64>) -> Vec<(String, u64)> {
     let part: Vec<String> = changed.iter().take(NAMES_PER_NOTICE).cloned().collect();
     part.into_iter()
@@ -421,7 +421,7 @@ fn count(counts: &HashMap<String, u64>, name: &str) -> u64 {
     counts.get(name).copied().unwrap_or_default()
 }
 
-/// Thousands come to one channel before it is told, and the name is copied for the first of them.
+/// Copies the name only if it is new: thousands of clients may subscribe to one channel before the next message.
 fn note(names: &mut HashSet<String>, name: &str) {
     if !names.contains(name) {
         names.insert(name.to_owned());
@@ -454,8 +454,8 @@ mod tests {
 
     use super::*;
 
-    /// Tells everybody what one worker has to tell.
-    fn tell(workers: &mut [Census], from: usize) {
+    /// Sends all pending messages of one worker to the others.
+    fn tell(workers: &mut [WorkerCounts], from: usize) {
         while let Some(notice) = workers[from].next_notice() {
             let text = serde_json::to_vec(&notice).expect("JSON");
             for at in (0..workers.len()).filter(|at| *at != from) {
@@ -465,13 +465,13 @@ mod tests {
     }
 
     #[test]
-    fn a_notice_is_bounded() {
-        let mut census = Census::new(0);
+    fn bounds_the_names_of_a_message() {
+        let mut census = WorkerCounts::new(0);
         for at in 0..250 {
             census.subscribe(&format!("{at}"));
         }
         let mut told = 0;
-        while let Some(Notice::Counts { channels, .. }) = census.next_notice() {
+        while let Some(WorkerMessage::Counts { channels, .. }) = census.next_notice() {
             assert!(channels.len() <= NAMES_PER_NOTICE);
             told += channels.len();
         }
@@ -479,8 +479,8 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_told_is_told_later() {
-        let mut census = Census::new(0);
+    fn resends_counts_that_were_put_back() {
+        let mut census = WorkerCounts::new(0);
         census.connect("1");
         census.subscribe("a");
         let notice = census.next_notice().expect("something to tell");
@@ -488,16 +488,16 @@ mod tests {
         census.put_back(notice);
         assert!(matches!(
             census.next_notice(),
-            Some(Notice::Counts { connections, channels, .. })
+            Some(WorkerMessage::Counts { connections, channels, .. })
                 if connections == [("1".to_owned(), 1)] && channels == [("a".to_owned(), 1)]
         ));
     }
 
     #[test]
-    fn observers_are_told_of_every_change() {
-        let mut workers: Vec<Census> = (0..2).map(Census::new).collect();
+    fn records_every_change_for_observers() {
+        let mut workers: Vec<WorkerCounts> = (0..2).map(WorkerCounts::new).collect();
         workers[0].observe();
-        let take = |census: &mut Census| {
+        let take = |census: &mut WorkerCounts| {
             let mut touched: Vec<String> = census.take_touched().into_iter().collect();
             touched.sort();
             touched
@@ -510,8 +510,8 @@ mod tests {
         assert_eq!(workers[0].take_touched_users().len(), 1);
         assert!(workers[0].is_online("1:ann") && !workers[0].is_touched());
         workers[0].unsubscribe("a");
-        // The other one is killed, and nothing is left of what it had.
-        workers[0].on_notice(Notice::Hello { worker: 1 });
+        // The other worker was killed; its counts are dropped.
+        workers[0].on_notice(WorkerMessage::Hello { worker: 1 });
         assert!(workers[0].is_touched());
         assert_eq!(take(&mut workers[0]), ["a", "b"]);
         assert_eq!(workers[0].subscriptions("b"), 0);
@@ -523,14 +523,14 @@ mod tests {
     }
 
     #[test]
-    fn a_hello_forgets_nothing_that_is_to_be_told() {
-        let mut workers: Vec<Census> = (0..3).map(Census::new).collect();
+    fn hello_preserves_pending_changes() {
+        let mut workers: Vec<WorkerCounts> = (0..3).map(WorkerCounts::new).collect();
         workers[0].subscribe("a");
         workers[0].connect("1");
         tell(&mut workers, 0);
         workers[0].unsubscribe("a");
         workers[0].disconnect("1");
-        workers[2] = Census::new(2);
+        workers[2] = WorkerCounts::new(2);
         let hello = workers[2].hello();
         workers[0].on_notice(hello);
         tell(&mut workers, 0);
@@ -539,10 +539,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens in whatever worker, and whichever is killed: once all have told, all know the same.
+        /// After any changes and crashes, once all messages are delivered, all workers have the same counts.
         #[test]
-        fn all_workers_know_the_same(steps in proptest::collection::vec((0usize..3, 0u8..5, 0u8..3), 0..120)) {
-            let mut workers: Vec<Census> = (0..3).map(Census::new).collect();
+        fn all_workers_agree_on_counts(steps in proptest::collection::vec((0usize..3, 0u8..5, 0u8..3), 0..120)) {
+            let mut workers: Vec<WorkerCounts> = (0..3).map(WorkerCounts::new).collect();
             let mut model: Vec<HashMap<String, u64>> = vec![HashMap::new(); 3];
             for (at, what, channel) in steps {
                 let name = format!("pusher:1:{channel}");
@@ -557,8 +557,8 @@ mod tests {
                     }
                     3 => tell(&mut workers, at),
                     4 => {
-                        // It is killed, and another one comes in its place.
-                        workers[at] = Census::new(at as u16);
+                        // The worker is killed and replaced.
+                        workers[at] = WorkerCounts::new(at as u16);
                         model[at].clear();
                         let hello = serde_json::to_vec(&workers[at].hello()).expect("JSON");
                         for other in (0..3).filter(|other| *other != at) {

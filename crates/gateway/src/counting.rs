@@ -1,20 +1,21 @@
-//! When subscribers and the application are told how many subscriptions a channel has.
+//! Schedules the announcements of a channel's subscription count to subscribers and the application.
 //!
-//! At once while they are few; of a channel with many only every few seconds, because each change is sent to all of them.
+//! Small counts are announced immediately. Channels with many subscriptions are announced only every few seconds,
+//! because each announcement goes to all subscribers.
 
 use std::collections::HashMap;
 
-/// A channel with more subscriptions is announced at intervals.
+/// Maximum number of subscriptions of a channel that is announced immediately.
 const FEW: u64 = 100;
-/// That interval.
+/// Minimum interval between announcements of a larger channel.
 const INTERVAL_MS: u64 = 5_000;
 
-/// Counts of channels that are to be announced, by their names on the ring.
+/// Announced counts and pending announcements, by ring name.
 #[derive(Debug, Default)]
 pub(crate) struct Counting {
-    /// The last count announced of channels that have subscriptions.
+    /// The last announced count of each channel that has subscriptions.
     announced: HashMap<String, Announced>,
-    /// When the count of a channel with many is announced, of those that changed since the last time.
+    /// Time of the next announcement of large channels that changed since their last one.
     late: HashMap<String, u64>,
 }
 
@@ -25,7 +26,7 @@ struct Announced {
 }
 
 impl Counting {
-    /// A channel has so many subscriptions now. True: announce it at once.
+    /// Records a channel's new count; returns true if it has to be announced now.
     pub fn change(&mut self, ring_name: &str, count: u64, now_ms: u64) -> bool {
         let announced = self.announced.get(ring_name).copied();
         let is_known = announced.map_or(0, |it| it.count) == count;
@@ -41,13 +42,14 @@ impl Counting {
         !is_known
     }
 
-    /// Forgets what was announced.
+    /// Drops all announced counts.
     pub fn clear(&mut self) {
         self.announced.clear();
         self.late.clear();
     }
 
-    /// Channels whose interval is over, to be announced now. `count` knows how many subscriptions each has.
+    /// Returns the channels to announce now, because their interval is over. `count` returns the subscriptions of a
+    /// channel.
     pub fn take_due(&mut self, now_ms: u64, count: impl Fn(&str) -> u64) -> Vec<String> {
         let due = self.late.extract_if(|_, due_ms| *due_ms <= now_ms);
         let due: Vec<String> = due.map(|(ring_name, _)| ring_name).collect();
@@ -57,7 +59,7 @@ impl Counting {
         due
     }
 
-    /// When there is something to tell if nothing changes; there are few such channels.
+    /// Returns the time of the next announcement if nothing changes. Linear: large channels are few.
     pub fn due_ms(&self) -> Option<u64> {
         self.late.values().min().copied()
     }
@@ -81,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_are_announced_at_once_and_once() {
+    fn announces_small_counts_immediately_and_once() {
         let mut counting = Counting::default();
         assert!(!counting.change("a", 0, 0));
         for count in [1, 2, 1, 0] {
@@ -92,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_announced_in_intervals() {
+    fn announces_large_counts_at_intervals() {
         let mut counting = Counting::default();
         assert!(counting.change("a", FEW + 1, 10));
         assert!(!counting.change("a", FEW + 2, 20));
@@ -102,7 +104,7 @@ mod tests {
         assert_eq!(counting.take_due(10 + INTERVAL_MS, |_| FEW + 3), ["a"]);
         assert_eq!(counting.due_ms(), None);
         assert!(!counting.change("a", FEW + 4, 11 + INTERVAL_MS));
-        // The count has returned to the one announced last.
+        // The count is again the last announced one.
         assert!(!counting.change("a", FEW + 3, 12 + INTERVAL_MS));
         assert_eq!(counting.due_ms(), None);
         assert!(!counting.change("a", FEW + 4, 13 + INTERVAL_MS));

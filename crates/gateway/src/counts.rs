@@ -1,8 +1,8 @@
-//! Counts by name, as servers and workers tell them each other.
+//! Counts by name, as servers and workers exchange them.
 
 use std::collections::HashMap;
 
-/// Numbers by name.
+/// Counts of connections, subscriptions and users by name.
 #[derive(Debug, Default)]
 pub struct Counts {
     pub(crate) connections: HashMap<String, u64>,
@@ -11,7 +11,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Takes counts; those of nothing are gone.
+    /// Stores counts and removes the names whose count is zero.
     pub fn set(
         &mut self,
         connections: Vec<(String, u64)>,

@@ -1,4 +1,4 @@
-//! The hub in one worker: what it remembers, and which event it takes how.
+//! The hub in one worker: its state, and the dispatch of events to their handlers.
 
 use std::rc::Rc;
 
@@ -15,60 +15,62 @@ use fermata_pusher::webhook::Kind;
 use fermata_tls::Tls;
 
 use crate::TELL_MS;
-use crate::census::{Census, Notice};
+use crate::census::{WorkerCounts, WorkerMessage};
 use crate::counting::Counting;
 use crate::membership::Membership;
-use crate::mercure::door::Door;
+use crate::mercure::door::MercureHub;
 use crate::names::{split, split_user};
 use crate::posts::Posts;
 use crate::settings::Settings;
 use crate::sockjs::state::{HANDLER_SESSIONS, HANDLER_WORKERS, SockJs};
-use crate::watching::Watching;
+use crate::watching::Watchlists;
 use crate::webhooks::{Prepared, Webhooks};
 
-/// Numbers of handlers that are the hub's, beside whichever a program has.
+/// Handler numbers reserved for the hub, which no application uses.
 pub(crate) const HANDLER_SOCKETS: u32 = 0x4000_0000;
 pub(crate) const HANDLER_REQUESTS: u32 = 0x4000_0001;
 
-/// What webhooks are told by the counts of subscriptions.
+/// Webhook events that depend on the number of subscriptions.
 const OBSERVED: [Kind; 3] = [
     Kind::ChannelOccupied,
     Kind::ChannelVacated,
     Kind::SubscriptionCount,
 ];
 
-/// A client.
+/// State of one client.
 pub(crate) struct Session {
-    /// Its application, by its place in the settings.
+    /// Index of its application in the settings.
     pub app: usize,
+    /// The unpredictable part of its socket id.
+    pub secret: u64,
     pub connection: Connection,
 }
 
-/// What the hub remembers in one worker. The owner of the worker pulls its events and offers them to the hub first.
+/// State of the hub in one worker. The worker's owner pulls events and passes each to [`Hub::handle`] first.
 pub struct Hub {
     pub(crate) settings: Rc<Settings>,
-    /// By the handle of their sockets.
+    /// Sessions by socket handle.
     pub(crate) sessions: Numbered<SocketId, Session>,
-    pub(crate) census: Census,
-    pub(crate) watching: Watching,
-    /// In the first worker alone: what applications and subscribers are told of counts.
+    pub(crate) census: WorkerCounts,
+    pub(crate) watching: Watchlists,
+    /// Used in the first worker only, which sends webhooks and announces counts.
     pub(crate) webhooks: Webhooks,
     pub(crate) counting: Counting,
-    /// For clients of Pusher without WebSockets, if it is spoken.
+    /// Pusher clients without WebSockets; `None`: the fallback is disabled.
     pub(crate) sockjs: Option<SockJs>,
-    /// For clients that speak Mercure, if it is set.
-    pub(crate) mercure: Option<Door>,
-    /// What waits for the log of a cluster.
+    /// The Mercure hub; `None`: Mercure is disabled.
+    pub(crate) mercure: Option<MercureHub>,
+    /// Publications that wait for the cluster's log.
     pub(crate) posts: Posts,
-    /// This worker's part in a cluster, if there is one.
+    /// This worker's membership in a cluster; `None`: no cluster.
     pub(crate) member: Option<Membership>,
-    /// When the other workers are told what has changed.
+    /// When changes are sent to the other workers.
     tell_at_ms: Option<u64>,
-    /// They do not know yet that this worker has started.
+    /// The other workers have not received this worker's hello yet.
     owes_hello: bool,
 }
 
-/// The hub at work, with the worker that it is in.
+/// The hub together with the worker it runs in.
 pub(crate) struct Gateway<'a> {
     pub worker: &'a mut Worker<Tls<Kernel>>,
     pub hub: &'a mut Hub,
@@ -81,7 +83,7 @@ impl Hub {
         prepared: Prepared,
         sockjs: Option<SockJs>,
     ) -> Hub {
-        let mut census = Census::new(worker.index());
+        let mut census = WorkerCounts::new(worker.index());
         let is_observed =
             |app: &App| app.counts_subscriptions || OBSERVED.iter().any(|kind| app.tells(*kind));
         if worker.index() == 0 && settings.apps.iter().any(is_observed) {
@@ -96,7 +98,7 @@ impl Hub {
             settings,
             sessions: Numbered::default(),
             census,
-            watching: Watching::default(),
+            watching: Watchlists::default(),
             webhooks,
             counting: Counting::default(),
             sockjs,
@@ -116,7 +118,7 @@ impl Hub {
         Gateway { worker, hub: self }
     }
 
-    /// Takes an event that the worker has handed out. False: it is not the hub's, or not its alone.
+    /// Handles an event of the worker. Returns false if the event is not the hub's, or not only the hub's.
     pub fn handle(&mut self, worker: &mut Worker<Tls<Kernel>>, event: Event) -> bool {
         let is_own = match event {
             Event::Request => matches!(
@@ -129,7 +131,7 @@ impl Hub {
             }
             Event::Upgrade => worker.request().handler() == HANDLER_SOCKETS,
             Event::Message | Event::Close => worker.socket_event().handler == HANDLER_SOCKETS,
-            // Those of a program's are not JSON.
+            // Messages of the hub are JSON objects, unlike those of an application.
             Event::PeerMessage => worker.waiting.peer_message().first() == Some(&b'{'),
             Event::Wake => {
                 let now_ms = worker.net.now_ms();
@@ -172,13 +174,14 @@ impl Hub {
         true
     }
 
-    /// Whether the client who has left has published something or waits for keys, and its request is dropped.
+    /// Drops the request of a client that left while its publication or keys were pending; returns false if it is
+    /// another's.
     fn forgets(&mut self, worker: &mut Worker<Tls<Kernel>>, request: RequestId) -> bool {
         let mut gateway = self.with(worker);
         gateway.forget_publisher(request) || gateway.forget_kept(request)
     }
 
-    /// When it wants to have an `Event::Wake`. To be asked before each event.
+    /// Returns the time of the next `Event::Wake`. The caller queries it before each event.
     pub fn due(&mut self, worker: &mut Worker<Tls<Kernel>>) -> Deadline {
         self.with(worker).plan_telling();
         let sockjs = self.sockjs.as_ref().map(SockJs::due);
@@ -189,12 +192,12 @@ impl Hub {
         all.min().unwrap_or(Deadline::NEVER)
     }
 
-    /// Whether Mercure is spoken.
+    /// Returns true if Mercure is enabled.
     pub fn has_mercure(&self) -> bool {
         self.mercure.is_some()
     }
 
-    /// The program has published to a channel: subscribers of Mercure are told, where they share it.
+    /// Forwards an event that the application published to subscribers of Mercure, if they share its channel.
     pub fn on_published(
         &mut self,
         worker: &mut Worker<Tls<Kernel>>,
@@ -210,10 +213,10 @@ impl Hub {
             .tell_mercure(channel, name, text(message.data));
     }
 
-    /// Publishes an update of Mercure for the program, and returns its id. `None`: Mercure is not spoken.
+    /// Publishes a Mercure update of the application and returns its id. `None`: Mercure is disabled.
     ///
     /// # Errors
-    /// It is too large, or there is no room.
+    /// The update is too large, or there is no room.
     pub fn publish(
         &mut self,
         worker: &mut Worker<Tls<Kernel>>,
@@ -225,20 +228,20 @@ impl Hub {
 }
 
 impl Gateway<'_> {
-    /// The application of a session.
+    /// Returns the application at an index.
     pub fn app(&self, at: usize) -> &App {
         &self.hub.settings.apps[at]
     }
 
-    /// Tells all other workers of this server. False: there was no room.
-    pub fn tell(&mut self, notice: &Notice) -> bool {
+    /// Sends a message to all other workers of this server. Returns false if there was no room.
+    pub fn tell(&mut self, notice: &WorkerMessage) -> bool {
         let Ok(data) = serde_json::to_vec(notice) else {
             return false;
         };
         match self.worker.send_to_workers(&data) {
             Ok(_) => true,
             Err(error) => {
-                let line = format!("other workers could not be told: {error}");
+                let line = format!("cannot send to the other workers: {error}");
                 self.worker.net.log(LogLevel::Warning, &line);
                 false
             }
@@ -247,17 +250,17 @@ impl Gateway<'_> {
 
     fn on_peer_message(&mut self) {
         match serde_json::from_slice(self.worker.waiting.peer_message()) {
-            Ok(Notice::Terminate { app, user }) => self.terminate(&app, &user),
-            Ok(Notice::CacheMiss { app, channel }) => {
+            Ok(WorkerMessage::Terminate { app, user }) => self.terminate(&app, &user),
+            Ok(WorkerMessage::CacheMiss { app, channel }) => {
                 if let Some(at) = self.position(&app)
                     && self.is_first_server()
                 {
                     self.hub.webhooks.miss(at, &channel);
                 }
             }
-            Ok(Notice::Node { speaks, saying }) => self.on_node(speaks, saying),
-            Ok(Notice::Ask { of }) => self.on_question(of),
-            Ok(Notice::Webhook {
+            Ok(WorkerMessage::Node { speaks, saying }) => self.on_node(speaks, saying),
+            Ok(WorkerMessage::Ask { of }) => self.on_question(of),
+            Ok(WorkerMessage::Webhook {
                 app,
                 at,
                 told,
@@ -271,19 +274,19 @@ impl Gateway<'_> {
             }
             Ok(notice) => {
                 let own = self.worker.index();
-                if matches!(notice, Notice::Hello { worker } if worker == own) {
+                if matches!(notice, WorkerMessage::Hello { worker } if worker == own) {
                     self.stop_speaking();
                 }
                 self.hub.census.on_notice(notice);
             }
             Err(error) => {
-                let line = format!("what another worker tells is not understood: {error}");
+                let line = format!("cannot decode a message from another worker: {error}");
                 self.worker.net.log(LogLevel::Error, &line);
             }
         }
     }
 
-    /// A subscriber has found a cache channel empty: the worker that sends webhooks is told, where the application wants it.
+    /// Reports an empty cache channel to the worker that sends webhooks, if the application requests this event.
     pub fn report_miss(&mut self, app: usize, channel: &str) {
         if !self.app(app).tells(Kind::CacheMiss) {
             return;
@@ -292,7 +295,7 @@ impl Gateway<'_> {
             self.hub.webhooks.miss(app, channel);
             return;
         }
-        let notice = Notice::CacheMiss {
+        let notice = WorkerMessage::CacheMiss {
             app: self.app(app).id.clone(),
             channel: channel.to_owned(),
         };
@@ -300,7 +303,7 @@ impl Gateway<'_> {
         self.tell_servers(&notice);
     }
 
-    /// The place of an application in the settings, by its id.
+    /// Returns the index of an application in the settings, by its id.
     fn position(&self, app: &str) -> Option<usize> {
         self.hub.settings.apps.iter().position(|it| it.id == app)
     }
@@ -335,7 +338,7 @@ impl Gateway<'_> {
         self.tell_workers();
     }
 
-    /// Tells webhooks and subscribers how many are subscribed to the channels that have changed.
+    /// Sends subscription counts of changed channels to webhooks and subscribers.
     fn tell_applications(&mut self) {
         let now_ms = self.worker.net.now_ms();
         let census = &mut self.hub.census;
@@ -363,7 +366,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// Tells clients of this worker which users of their watchlists have come online or gone offline.
+    /// Notifies clients of this worker whose watchlists contain a user that came online or went offline.
     fn tell_watchers(&mut self) {
         for user_name in self.hub.census.take_touched_users() {
             let is_online = self.hub.census.is_online(&user_name);
@@ -387,7 +390,7 @@ impl Gateway<'_> {
         };
         let count = self.hub.census.subscriptions(ring_name);
         self.hub.webhooks.tell_count(at, channel, count);
-        // Counts would push what a cache channel keeps for new subscribers out of its history.
+        // In a cache channel, counts would displace the event that the history holds for new subscribers.
         let is_cache = ChannelName::new(channel).is_ok_and(ChannelName::is_cache);
         if count == 0 || is_cache {
             return;
@@ -410,7 +413,7 @@ impl Gateway<'_> {
                 .map(|_| ()),
         };
         if let Err(error) = published {
-            let line = format!("subscribers are not told their number: {error}");
+            let line = format!("cannot publish a subscription count: {error}");
             self.worker.net.log(LogLevel::Warning, &line);
         }
     }
@@ -420,7 +423,7 @@ impl Gateway<'_> {
             let hello = self.hub.census.hello();
             self.hub.owes_hello = !self.tell(&hello);
             if self.hub.owes_hello {
-                // Counts before it would be forgotten by it.
+                // Receivers drop all counts of this worker when its hello arrives, so counts have to follow it.
                 return;
             }
         }

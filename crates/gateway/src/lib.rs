@@ -1,41 +1,42 @@
-//! `fermata hub`: channels for clients of protocols that exist already: Pusher's and Mercure's.
+//! `fermata hub`: channels for clients of two existing protocols, Pusher and Mercure. No PHP and no backend is involved.
 //!
-//! The engine holds the clients as it holds any WebSocket; a protocol is a crate of its own (`fermata-pusher`, `fermata-mercure`), which
-//! decides what a message means and what is sent. This crate joins the two: no PHP, no backend. [`Doors`] is the same
-//! beside the routes of a program.
+//! The engine holds the clients, as it holds any WebSocket or event stream. Each protocol is a separate crate
+//! (`fermata-pusher`, `fermata-mercure`) that parses messages and decides what is sent. This crate joins engine and
+//! protocols. [`HubBuilder`] adds the same protocols to a server that also runs a PHP application.
 //!
 //! # Inside
 //!
-//! [`settings`] is the file, the environment and the options. `start` configures the engine and forks; in each worker a
-//! [`Hub`] (`gateway.rs`) takes the events that are its own, beside a program (`beside.rs`) or alone. `sockets.rs` is what clients say, `questions.rs` what publishers ask over HTTP.
-//! An event is published to the ring under the channel's name with its application in front (`names.rs`), and one frame
-//! is made of it for all subscribers of a worker.
-//! Presence in a channel is the engine's: users over tabs and workers, announced once when the last one has gone,
-//! also when their worker was killed.
-//! `sockjs/` serves clients of Pusher whose WebSockets do not get through.
-//! `mercure/` is the door for Mercure: all its updates are one channel of the ring, and which subscribers get which is
-//! decided once per worker and group of equal subscribers (the engine's views).
-//! How many are subscribed to a channel, and which users have signed in, is known to every worker by what the others tell
-//! it (`census.rs`); `watching.rs` has the clients that want to know of users.
-//! Worker 0 tells subscribers that number where the application wants it (`counting.rs`), and backends what has happened to
-//! channels (`webhooks/`).
-//!
-//! In a cluster the first worker of each server tells the others what its workers count (`nodes.rs`, `servers.rs`), one server
-//! does what is done once, and who publishes is answered when the log has it (`publishing.rs`).
+//! - [`settings`] reads the file, the environment and the options.
+//! - `start.rs` configures the engine and forks. In each worker a [`Hub`] (`gateway.rs`) handles its own events, either
+//!   alone or next to a PHP application (`hub_builder.rs`).
+//! - `sockets.rs` handles messages of WebSocket clients, `questions.rs` the HTTP API of publishers.
+//! - `names.rs` maps a channel to its name on the ring, which starts with the application. An event is published under
+//!   that name, and each worker encodes one frame for all its subscribers.
+//! - Presence is the engine's: it counts users over tabs and workers, and announces a departure once, when the last
+//!   connection closes. That also holds for connections of a killed worker.
+//! - `sockjs/` serves Pusher clients that cannot open WebSockets.
+//! - `mercure/` implements Mercure. All updates share one channel of the ring. Each worker selects the recipients once
+//!   per group of equal subscribers (the engine's views).
+//! - `census.rs` counts subscriptions and signed-in users over all workers. `watching.rs` finds the clients that watch
+//!   a user.
+//! - Worker 0 sends subscription counts to subscribers (`counting.rs`) and webhooks to backends (`webhooks/`).
+//! - In a cluster the first worker of each server publishes its server's counts (`nodes.rs`, `servers.rs`). One server
+//!   does the work that must happen once per cluster. A publisher's response waits for the log (`publishing.rs`).
 //!
 //! # Decisions and their price
 //!
-//! **Counts are told, not shared.** Each worker tells the others what has changed, at most every [`TELL_MS`]. Price: counts
-//! of channels are that old, each worker keeps those of all, and until a killed worker's replacement says hello, some
-//! milliseconds, its clients are still counted.
+//! **Counts are sent, not shared.** Each worker sends its changes to the others at most every [`TELL_MS`]. Price:
+//! counts of channels are that old, and each worker stores those of all workers. After a crash, the clients of the
+//! killed worker stay counted until its replacement sends its hello, some milliseconds later.
 
 #![forbid(unsafe_code)]
 
-mod beside;
 mod census;
 mod counting;
 mod counts;
+mod fingerprint;
 mod gateway;
+mod hub_builder;
 mod membership;
 mod mercure;
 mod names;
@@ -53,12 +54,13 @@ mod watching;
 mod webhooks;
 mod written;
 
-pub use beside::{Doors, Opening};
 pub use fermata_mercure::update::Update;
 pub use gateway::Hub;
+pub use hub_builder::{HubBuilder, Opening};
 pub use names::is_own;
 pub use posting::open_post;
+pub use sockets::engine_id;
 pub use start::{StartError, run};
 
-/// How long changes of counts are collected before the other workers are told.
+/// Milliseconds for which changes of counts are collected before they are sent to the other workers.
 const TELL_MS: u64 = 20;

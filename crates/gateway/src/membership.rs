@@ -1,34 +1,34 @@
-//! A worker's part in a cluster.
+//! A worker's membership in a cluster.
 
 use fermata_engine::Worker;
 use fermata_io::{Driver, clock};
 
 use crate::TELL_MS;
-use crate::census::Census;
-use crate::nodes::Speaker;
+use crate::census::WorkerCounts;
+use crate::nodes::NodeAnnouncer;
 
-/// See the module.
+/// Cluster state of one worker.
 pub(crate) struct Membership {
-    /// In the first worker alone, until another one takes its place.
-    pub speaker: Option<Speaker>,
+    /// Announces this server's counts; in the first worker only, until another worker replaces it.
+    pub speaker: Option<NodeAnnouncer>,
     pub node: u64,
     pub lease_ms: u64,
     pub look_ms: u64,
     pub looked_ms: u64,
-    /// Whether this server does what is done once in the cluster, as was decided last.
+    /// True if this server does the work that must happen once per cluster, by the last decision.
     pub is_first: bool,
     pub beliefs_ms: Option<u64>,
-    /// Before it nothing is said: the log has just taken nothing.
+    /// No message is sent before this time, because the log has just refused one.
     pub silent_until_ms: u64,
 }
 
 impl Membership {
-    /// `None`: there is no cluster. `began_unix_ms` is when the server began.
+    /// Returns `None` if there is no cluster. `began_unix_ms` is the start of the server.
     pub fn begin<D: Driver>(worker: &mut Worker<D>, began_unix_ms: u64) -> Option<Membership> {
         let node = worker.channels.cluster_node()?;
         let now_ms = worker.net.now_ms();
         let speaker = (worker.index() == 0)
-            .then(|| Speaker::new(node, began_unix_ms, clock::monotonic_ms(), now_ms));
+            .then(|| NodeAnnouncer::new(node, began_unix_ms, clock::monotonic_ms(), now_ms));
         Some(Membership {
             speaker,
             node,
@@ -41,12 +41,12 @@ impl Membership {
         })
     }
 
-    /// Whether this worker tells the other servers.
+    /// Returns true if this worker announces counts to the other servers.
     pub fn speaks(&self) -> bool {
         self.speaker.is_some()
     }
 
-    pub fn due_ms(&self, census: &Census, now_ms: u64) -> u64 {
+    pub fn due_ms(&self, census: &WorkerCounts, now_ms: u64) -> u64 {
         let speaker = self.speaker.as_ref();
         let speaks_ms = speaker.map(|speaker| speaker.due_ms(now_ms, self.lease_ms));
         let news_ms = match self.speaks() && census.has_news() {
@@ -54,7 +54,7 @@ impl Membership {
             false => u64::MAX,
         };
         let beliefs_ms = self.beliefs_ms.unwrap_or(u64::MAX);
-        // What changes within a moment is told together.
+        // Wait a moment to combine changes.
         let soon_ms = speaks_ms.unwrap_or(u64::MAX).min(news_ms);
         let soon_ms = soon_ms.max(now_ms + TELL_MS).max(self.silent_until_ms);
         soon_ms.min(beliefs_ms).min(self.look_ms)

@@ -1,37 +1,37 @@
-//! What channels of applications are called on the ring: two applications may have channels of the same name.
+//! Names of application channels on the ring: two applications may have channels of the same name.
 
 use fermata_pusher::App;
 
-/// In front of the names of channels of an application that shares them with nobody.
+/// Prefix of ring names of applications that do not share their channels.
 const PUSHER: &str = "pusher:";
-/// The channel of all updates of Mercure.
+/// The channel of all Mercure updates.
 pub const UPDATES: &str = "mercure:updates";
-/// What no shared names begin with: the hub's own.
+/// Prefixes that are reserved for the hub.
 pub const RESERVED: [&str; 2] = [PUSHER, "mercure:"];
 
-/// Whether a channel on the ring is one that clients of Pusher or Mercure alone are subscribed to.
+/// Returns true if only clients of Pusher or Mercure can subscribe to a channel of the ring.
 pub fn is_own(ring_name: &[u8]) -> bool {
     let mut own = RESERVED.iter();
     own.any(|prefix| ring_name.starts_with(prefix.as_bytes()))
 }
 
-/// What stands in front of an application's channels on the ring.
+/// Returns the prefix of an application's channels on the ring.
 pub fn prefix(app: &App) -> String {
     ring_name(app, "")
 }
 
-/// The ring's name of an application's channel.
+/// Returns the ring name of an application's channel.
 pub fn ring_name(app: &App, channel: &str) -> String {
     let prefix = match &app.shared_prefix {
         Some(shared) => [shared.as_str(), "", ""],
         None => [PUSHER, &app.id, ":"],
     };
-    // One allocation: each subscription and its end make one.
+    // One allocation: this runs for each subscription and its end.
     let [kind, id, end] = prefix;
     [kind, id, end, channel].concat()
 }
 
-/// The application, by its place, and the channel of a name on the ring. Neither prefix of two applications begins the other.
+/// Splits a ring name into the index of its application and the channel. No prefix of an application starts with another's.
 pub fn split<'a>(apps: &[App], ring_name: &'a str) -> Option<(usize, &'a str)> {
     let channels = apps.iter().enumerate().filter_map(|(at, app)| {
         let channel = match &app.shared_prefix {
@@ -46,12 +46,12 @@ pub fn split<'a>(apps: &[App], ring_name: &'a str) -> Option<(usize, &'a str)> {
     { channels }.next()
 }
 
-/// What a user of an application is counted by.
+/// Returns the name under which an application's user is counted.
 pub fn user_name(app: &str, user: &str) -> String {
     format!("{app}:{user}")
 }
 
-/// The application and the user of such a name.
+/// Splits such a name into application and user.
 pub fn split_user(user_name: &str) -> Option<(&str, &str)> {
     user_name.split_once(':')
 }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_read_back() {
+    fn names_round_trip() {
         let mut apps: Vec<App> = ["1", "11", "2"]
             .map(|id| App::new(id, id, "secret").expect("an application"))
             .into();

@@ -1,11 +1,11 @@
-//! What servers of a cluster tell each other of their clients: how many connections, subscriptions and signed-in users each has.
+//! Counts of connections, subscriptions and signed-in users that servers of a cluster exchange.
 //!
-//! The first worker of a server is its [`Speaker`]: it tells what all its workers have together, as absolute numbers, by
-//! notices that go through the log and are numbered. Every worker of the other servers keeps what each of them has said
-//! ([`Nodes`]). Whoever finds a number missing, or a server that it does not know, asks for everything; then the speaker tells
-//! all it has, and what was not named is gone. A server that has said nothing for the lease is forgotten with its clients.
+//! The first worker of a server is its [`NodeAnnouncer`]. It sends the sums over its workers as absolute numbers, in numbered
+//! messages that go through the log. Every worker of the other servers stores them ([`Nodes`]). A worker that misses a
+//! number, or receives a message of an unknown server, requests all counts. The announcer then sends all of them, and
+//! receivers drop the names that it did not include. A server that is silent for the lease is dropped with its clients.
 //!
-//! Of all servers the one that began first does what is done once in the cluster ([`Speaker::is_first`]).
+//! The server that started first does the work that must happen once per cluster ([`NodeAnnouncer::is_first`]).
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,40 +13,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::counts::Counts;
 
-/// Connections, channels and users in one notice, each, which has to fit into one record.
+/// Maximum number each of connections, channels and users per message, which has to fit into one record.
 const NAMES_PER_NOTICE: usize = 100;
-/// Servers that are kept: as many as have members in the engine.
+/// Maximum number of servers stored; the engine's bound for members is the same.
 const NODES_MAX: usize = 64;
-/// A server that does not answer is asked again.
+/// Interval of requests to a server that does not respond.
 pub(crate) const ASK_AGAIN_MS: u64 = 2_000;
-/// How long the workers of a server have for telling a new speaker of theirs what they count.
+/// Time that workers of a server have for sending their counts to a new announcer.
 const SETTLE_MS: u64 = 500;
-/// How often everything is told at most, however many ask.
+/// Minimum interval between two full reports, regardless of the number of requests.
 const WHOLE_MS: u64 = 1_000;
-/// After the question to all servers, how long they have for making themselves known.
+/// Time that other servers have for responding to the request to all servers.
 const KNOWN_MS: u64 = 1_500;
-/// Signs of life within a lease.
+/// Number of signs of life per lease.
 pub(crate) const LOOKS_PER_LEASE: u64 = 3;
 
-/// A speaker, and the place in what it says.
+/// Identifies an announcer and the position of a message in its sequence.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
-pub struct Speaks {
-    /// The server.
+pub struct AnnouncementId {
+    /// Id of the server.
     pub node: u64,
-    /// When it began: milliseconds since 1970.
+    /// Start of the server in milliseconds since 1970.
     pub began_unix_ms: u64,
-    /// When its speaker began, by a clock of that machine: a later one takes the place of one before.
+    /// Start of its announcer, by a clock of that machine. A later announcer replaces an earlier one.
     pub life: u64,
-    /// How many notices of counts there were up to this one.
+    /// Number of messages of counts up to and including this one.
     pub number: u64,
 }
 
-/// What it says.
+/// Content of a message between servers.
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
-pub enum Saying {
-    /// It lives.
+pub enum NodeMessage {
+    /// A sign of life.
     Alive {},
-    /// Counts by name, which are as they are in `census::Notice::Counts`.
+    /// Counts by name, as in `census::WorkerMessage::Counts`.
     Counts {
         /// Connections by application.
         connections: Vec<(String, u64)>,
@@ -54,30 +54,30 @@ pub enum Saying {
         channels: Vec<(String, u64)>,
         /// Connections by user.
         users: Vec<(String, u64)>,
-        /// All that it has begins or ends here.
+        /// Position of this message in a full report.
         whole: Whole,
     },
 }
 
-/// Which part of all that a server has is told.
+/// Position of a message in a full report of a server's counts.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub struct Whole {
-    /// The first.
+    /// Set on the first message.
     pub begins: bool,
-    /// The last.
+    /// Set on the last message.
     pub ends: bool,
 }
 
 /// Names whose counts may have changed.
 #[derive(Debug, Default)]
-pub struct Touched {
-    /// Channels.
+pub struct ChangedNames {
+    /// Ring names of channels.
     pub channels: Vec<String>,
-    /// Users.
+    /// Names of users.
     pub users: Vec<String>,
 }
 
-impl Touched {
+impl ChangedNames {
     fn add(&mut self, counts: &Counts) {
         self.channels.extend(counts.channels.keys().cloned());
         self.users.extend(counts.users.keys().cloned());
@@ -86,35 +86,40 @@ impl Touched {
 
 #[derive(Debug)]
 struct Node {
-    speaks: Speaks,
+    speaks: AnnouncementId,
     heard_ms: u64,
     asked_ms: Option<u64>,
     counts: Counts,
-    /// What was told since it has begun to tell everything.
+    /// Counts of a full report that is not complete yet.
     staging: Option<Counts>,
     is_whole: bool,
 }
 
-/// What a worker knows of the other servers.
+/// The other servers from which a worker has received messages, with their counts.
 #[derive(Debug, Default)]
 pub struct Nodes {
     nodes: HashMap<u64, Node>,
 }
 
 impl Nodes {
-    /// What each of the others counts.
+    /// Returns the counts of each server.
     pub fn counts(&self) -> impl Iterator<Item = &Counts> {
         self.nodes.values().map(|node| &node.counts)
     }
 
-    /// Takes what another server says.
-    pub fn take(&mut self, speaks: Speaks, saying: Saying, now_ms: u64) -> Touched {
-        let mut touched = Touched::default();
+    /// Handles a message of another server and returns the names that may have changed.
+    pub fn take(
+        &mut self,
+        speaks: AnnouncementId,
+        saying: NodeMessage,
+        now_ms: u64,
+    ) -> ChangedNames {
+        let mut touched = ChangedNames::default();
         if !self.nodes.contains_key(&speaks.node) && self.nodes.len() >= NODES_MAX {
             return touched;
         }
         let node = self.nodes.entry(speaks.node).or_insert_with(|| Node {
-            speaks: Speaks {
+            speaks: AnnouncementId {
                 number: 0,
                 ..speaks
             },
@@ -129,8 +134,8 @@ impl Nodes {
         }
         node.heard_ms = now_ms;
         if speaks.life > node.speaks.life {
-            // What the one before has said counts until this one has said everything.
-            node.speaks = Speaks {
+            // Keep the old announcer's counts until the new one has sent its full state.
+            node.speaks = AnnouncementId {
                 number: 0,
                 ..speaks
             };
@@ -138,15 +143,15 @@ impl Nodes {
             node.is_whole = false;
         }
         let next = match saying {
-            Saying::Alive {} => node.speaks.number,
-            Saying::Counts { .. } => node.speaks.number + 1,
+            NodeMessage::Alive {} => node.speaks.number,
+            NodeMessage::Counts { .. } => node.speaks.number + 1,
         };
         if speaks.number > next {
             node.staging = None;
             node.is_whole = false;
         }
         node.speaks.number = node.speaks.number.max(speaks.number);
-        let Saying::Counts {
+        let NodeMessage::Counts {
             connections,
             channels,
             users,
@@ -177,16 +182,16 @@ impl Nodes {
         touched
     }
 
-    /// Nothing could be heard until now.
+    /// Restarts every lease, because no message could arrive until now.
     pub fn hear_all(&mut self, now_ms: u64) {
         for node in self.nodes.values_mut() {
             node.heard_ms = now_ms;
         }
     }
 
-    /// Forgets servers that have said nothing for so long.
-    pub fn expire(&mut self, now_ms: u64, lease_ms: u64) -> Touched {
-        let mut touched = Touched::default();
+    /// Drops servers that were silent for the lease, and returns the names that may have changed.
+    pub fn expire(&mut self, now_ms: u64, lease_ms: u64) -> ChangedNames {
+        let mut touched = ChangedNames::default();
         self.nodes.retain(|_, node| {
             let lives = now_ms.saturating_sub(node.heard_ms) < lease_ms;
             if !lives {
@@ -197,7 +202,7 @@ impl Nodes {
         touched
     }
 
-    /// Servers that are to be asked for everything, which are noted as asked.
+    /// Returns the servers to request all counts from, and records the request.
     pub fn unknown(&mut self, now_ms: u64) -> Vec<u64> {
         let mut nodes = Vec::new();
         for (id, node) in &mut self.nodes {
@@ -210,44 +215,44 @@ impl Nodes {
         nodes
     }
 
-    /// Whether everything is known of all that were heard.
+    /// Returns true if the counts of every known server are complete.
     pub fn are_whole(&self) -> bool {
         self.nodes.values().all(|node| node.is_whole)
     }
 }
 
-/// What a server has.
+/// Sums of a server's counts.
 pub trait Has {
-    /// All names that something is counted of.
-    fn names(&self) -> News;
-    /// Connections of an application.
+    /// Returns all names with a count.
+    fn names(&self) -> PendingChanges;
+    /// Returns the number of connections of an application.
     fn connections(&self, app: &str) -> u64;
-    /// Subscriptions of a channel.
+    /// Returns the number of subscriptions of a channel.
     fn subscriptions(&self, channel: &str) -> u64;
-    /// Connections of a user.
+    /// Returns the number of connections of a user.
     fn signed_in(&self, user: &str) -> u64;
 }
 
-/// Names of this server whose counts have changed and have not been told.
+/// Local names whose counts changed since the last broadcast.
 #[derive(Debug, Default)]
-pub struct News {
+pub struct PendingChanges {
     pub connections: HashSet<String>,
     pub channels: HashSet<String>,
     pub users: HashSet<String>,
 }
 
-impl News {
+impl PendingChanges {
     pub fn is_empty(&self) -> bool {
         self.connections.is_empty() && self.channels.is_empty() && self.users.is_empty()
     }
 
-    fn extend(&mut self, other: News) {
+    fn extend(&mut self, other: PendingChanges) {
         self.connections.extend(other.connections);
         self.channels.extend(other.channels);
         self.users.extend(other.users);
     }
 
-    /// Takes some of the names, with their counts of now.
+    /// Removes some of the names and returns them with their current counts.
     fn take(&mut self, has: &impl Has) -> [Vec<(String, u64)>; 3] {
         [
             take_part(&mut self.connections, |name| has.connections(name)),
@@ -272,31 +277,31 @@ fn take_part(names: &mut HashSet<String>, count: impl Fn(&str) -> u64) -> Vec<(S
         .collect()
 }
 
-/// The first worker of a server, which speaks for all.
+/// Announces the counts of a server to the cluster; runs in its first worker.
 #[derive(Debug)]
-pub struct Speaker {
-    speaks: Speaks,
+pub struct NodeAnnouncer {
+    speaks: AnnouncementId,
     began_ms: u64,
-    news: News,
-    /// Names of all that this server has which are still to be told, while that is being done.
-    whole: Option<News>,
+    news: PendingChanges,
+    /// Names still to be sent while a full report is in progress.
+    whole: Option<PendingChanges>,
     owes_whole: bool,
     whole_ms: Option<u64>,
     asked_all_ms: Option<u64>,
     alive_ms: u64,
 }
 
-impl Speaker {
-    pub fn new(node: u64, began_unix_ms: u64, life: u64, now_ms: u64) -> Speaker {
-        Speaker {
-            speaks: Speaks {
+impl NodeAnnouncer {
+    pub fn new(node: u64, began_unix_ms: u64, life: u64, now_ms: u64) -> NodeAnnouncer {
+        NodeAnnouncer {
+            speaks: AnnouncementId {
                 node,
                 began_unix_ms,
                 life,
                 number: 0,
             },
             began_ms: now_ms,
-            news: News::default(),
+            news: PendingChanges::default(),
             whole: None,
             owes_whole: true,
             whole_ms: None,
@@ -305,41 +310,41 @@ impl Speaker {
         }
     }
 
-    /// These have changed.
-    pub fn note(&mut self, news: News) {
+    /// Records changed names.
+    pub fn note(&mut self, news: PendingChanges) {
         self.news.extend(news);
     }
 
-    /// A node asks for everything.
+    /// Records that a server requested all counts.
     pub fn ask(&mut self) {
         self.owes_whole = true;
     }
 
-    /// Whether all servers are to be asked who they are.
+    /// Returns true if the counts of all servers still have to be requested.
     pub fn owes_question(&self) -> bool {
         self.asked_all_ms.is_none()
     }
 
-    /// They were.
+    /// Records that the counts of all servers were requested.
     pub fn note_question(&mut self, now_ms: u64) {
         self.asked_all_ms = Some(now_ms);
     }
 
-    /// Whether the other servers have had time to make themselves known, and have.
+    /// Returns true if the other servers had time to respond and their counts are complete.
     pub fn knows_all(&self, nodes: &Nodes, now_ms: u64) -> bool {
         self.asked_all_ms
             .is_some_and(|asked_ms| asked_ms + KNOWN_MS <= now_ms)
             && nodes.are_whole()
     }
 
-    /// Whether this server does what is done once in the cluster.
+    /// Returns true if this server does the work that must happen once per cluster.
     pub fn is_first(&self, nodes: &Nodes) -> bool {
-        let rank = |speaks: &Speaks| (speaks.began_unix_ms, speaks.node);
+        let rank = |speaks: &AnnouncementId| (speaks.began_unix_ms, speaks.node);
         let mut others = nodes.nodes.values().map(|node| rank(&node.speaks));
         others.all(|other| rank(&self.speaks) < other)
     }
 
-    /// When there is something to say if nothing changes.
+    /// Returns the time of the next message if nothing changes until then.
     pub fn due_ms(&self, now_ms: u64, lease_ms: u64) -> u64 {
         let whole_ms = match (self.whole.is_some(), self.owes_whole) {
             (true, _) => now_ms,
@@ -363,13 +368,18 @@ impl Speaker {
         }
     }
 
-    /// Before everything was told once, changes mean nothing to anybody.
+    /// Changes mean nothing to receivers before the first full report.
     fn may_tell(&self) -> bool {
         self.whole_ms.is_some()
     }
 
-    /// What is to be said next; `None`: nothing now. `has` is what this server's workers have together.
-    pub fn next(&mut self, has: &impl Has, now_ms: u64, lease_ms: u64) -> Option<(Speaks, Saying)> {
+    /// Returns the next message to send, or `None`. `has` provides the sums over this server's workers.
+    pub fn next(
+        &mut self,
+        has: &impl Has,
+        now_ms: u64,
+        lease_ms: u64,
+    ) -> Option<(AnnouncementId, NodeMessage)> {
         let begins = self.owes_whole && self.whole.is_none() && self.may_begin_ms() <= now_ms;
         let saying = if begins || self.whole.is_some() {
             let whole = self.whole.get_or_insert_with(|| has.names());
@@ -381,7 +391,7 @@ impl Speaker {
             if ends {
                 self.whole = None;
             }
-            Saying::Counts {
+            NodeMessage::Counts {
                 connections,
                 channels,
                 users,
@@ -389,26 +399,26 @@ impl Speaker {
             }
         } else if self.may_tell() && !self.news.is_empty() {
             let [connections, channels, users] = self.news.take(has);
-            Saying::Counts {
+            NodeMessage::Counts {
                 connections,
                 channels,
                 users,
                 whole: Whole::default(),
             }
         } else if self.alive_ms + lease_ms / LOOKS_PER_LEASE <= now_ms {
-            Saying::Alive {}
+            NodeMessage::Alive {}
         } else {
             return None;
         };
         self.alive_ms = now_ms;
-        self.speaks.number += u64::from(saying != Saying::Alive {});
+        self.speaks.number += u64::from(saying != NodeMessage::Alive {});
         Some((self.speaks, saying))
     }
 
-    /// It could not be said. Everything is told anew later.
-    pub fn put_back(&mut self, saying: &Saying) {
+    /// Takes back a message that could not be sent: a full report follows later.
+    pub fn put_back(&mut self, saying: &NodeMessage) {
         self.alive_ms = 0;
-        if let Saying::Counts { .. } = saying {
+        if let NodeMessage::Counts { .. } = saying {
             self.whole = None;
             self.owes_whole = true;
         }
@@ -424,8 +434,8 @@ mod tests {
     const LEASE_MS: u64 = 6_000;
 
     impl Has for Counts {
-        fn names(&self) -> News {
-            News {
+        fn names(&self) -> PendingChanges {
+            PendingChanges {
                 connections: self.connections.keys().cloned().collect(),
                 channels: self.channels.keys().cloned().collect(),
                 users: self.users.keys().cloned().collect(),
@@ -445,8 +455,8 @@ mod tests {
         }
     }
 
-    fn speaker(node: u64) -> Speaker {
-        Speaker::new(node, node, 1, 0)
+    fn speaker(node: u64) -> NodeAnnouncer {
+        NodeAnnouncer::new(node, node, 1, 0)
     }
 
     fn counts(channels: &[(String, u64)]) -> Counts {
@@ -456,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_says_nothing_is_forgotten_and_one_that_lives_is_not() {
+    fn expires_a_silent_server_and_keeps_a_live_one() {
         let (mut nodes, mut speaker) = (Nodes::default(), speaker(1));
         let has = [("a".to_owned(), 2)];
         let (speaks, saying) = speaker
@@ -466,7 +476,7 @@ mod tests {
         let mut last_ms = SETTLE_MS;
         for now_ms in (SETTLE_MS..3 * LEASE_MS).step_by(100) {
             if let Some((speaks, saying)) = speaker.next(&counts(&has), now_ms, LEASE_MS) {
-                assert_eq!(saying, Saying::Alive {});
+                assert_eq!(saying, NodeMessage::Alive {});
                 nodes.take(speaks, saying, now_ms);
                 last_ms = now_ms;
             }
@@ -478,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_that_began_first_is_the_first() {
+    fn first_server_is_the_one_that_started_first() {
         let (mut nodes, mut old) = (Nodes::default(), speaker(1));
         let new = speaker(2);
         assert!(new.is_first(&nodes) && old.is_first(&nodes));
@@ -492,20 +502,19 @@ mod tests {
     }
 
     #[test]
-    fn as_many_servers_are_kept_as_there_may_be() {
+    fn bounds_the_number_of_servers() {
         let mut nodes = Nodes::default();
         for node in 0..2 * NODES_MAX as u64 {
             let speaks = speaker(node).speaks;
-            nodes.take(speaks, Saying::Alive {}, 0);
+            nodes.take(speaks, NodeMessage::Alive {}, 0);
         }
         assert_eq!(nodes.nodes.len(), NODES_MAX);
     }
 
     proptest! {
-        /// Whatever changes, whatever is lost on the way and whenever the speaker is killed: once it is asked and nothing is lost
-        /// any more, what it has is known.
+        /// After any changes, losses and crashes of the announcer, a request without further loss restores all counts.
         #[test]
-        fn what_was_lost_is_asked_for(steps in proptest::collection::vec((0u8..8, 0usize..250), 0..200)) {
+        fn requests_lost_counts(steps in proptest::collection::vec((0u8..8, 0usize..250), 0..200)) {
             let (mut nodes, mut teller) = (Nodes::default(), speaker(1));
             let mut has: HashMap<String, u64> = HashMap::new();
             let mut now_ms = 0;
@@ -526,7 +535,7 @@ mod tests {
                         teller.news.channels.insert(name);
                     }
                     4 => {
-                        // It is lost.
+                        // The message is lost.
                         teller.next(&all(&has), now_ms, LEASE_MS);
                     }
                     5 => if let Some((_, saying)) = teller.next(&all(&has), now_ms, LEASE_MS) {
@@ -534,7 +543,7 @@ mod tests {
                     },
                     6 => {
                         life += 1;
-                        teller = Speaker::new(1, 1, life, now_ms);
+                        teller = NodeAnnouncer::new(1, 1, life, now_ms);
                     }
                     _ => while let Some((speaks, saying)) = teller.next(&all(&has), now_ms, LEASE_MS) {
                         nodes.take(speaks, saying, now_ms);

@@ -1,12 +1,12 @@
-//! The client for HTTP by which a server's spans get to their collector: that of the webhooks.
+//! HTTP client that sends a server's spans to their collector; it is the client of the webhooks.
 
 use std::time::Duration;
 
 use fermata_engine::{Post, PostError, Posted};
-use fermata_origin::Poster;
+use fermata_origin::HttpPoster;
 use fermata_origin::address::Url;
 
-struct Posting(Poster);
+struct Posting(HttpPoster);
 
 impl Post for Posting {
     fn post(
@@ -26,12 +26,12 @@ impl Post for Posting {
     }
 }
 
-/// Opens what posts to a URL; certificates that it needs are read now.
+/// Opens a client for POST requests to a URL, and reads the certificates it needs.
 ///
 /// # Errors
-/// What is wrong with the URL or with the certificates; never with the URL, which may hold a secret.
+/// The URL or the certificates are invalid. The message never contains the URL, which may hold a secret.
 pub fn open_post(url: &str) -> Result<Box<dyn Post>, PostError> {
-    let mut poster = Poster::new(Url::parse(url)?, Duration::ZERO);
+    let mut poster = HttpPoster::new(Url::parse(url)?, Duration::ZERO);
     poster.prepare()?;
     Ok(Box::new(Posting(poster)))
 }

@@ -1,33 +1,33 @@
-//! What waits for the log of a cluster: a [`Post`] is what one request publishes.
+//! Publications that wait for the cluster's log. A [`Post`] holds the events of one request.
 
 use std::collections::{HashMap, VecDeque};
 
 use fermata_engine::{PublishFailure, PublishId, RequestId};
 use fermata_pusher::api::Event;
 
-/// Headers of an answer.
+/// Headers of a response.
 pub(crate) type Headers = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// An event of a channel.
+/// One event of a channel.
 pub(crate) struct Publication {
-    /// The channel's name on the ring.
+    /// Ring name of the channel.
     pub channel: String,
     pub name: Option<String>,
     pub data: String,
-    /// The engine's id of a socket that is left out; empty: nobody.
+    /// The engine's id of a socket that must not receive the event; empty: none.
     pub except: String,
-    /// Whether the request fails when this is not published.
+    /// True if the request fails when this event is not published.
     pub is_essential: bool,
 }
 
-/// What is answered in the end.
+/// The response to send when a post is complete.
 pub(crate) enum Reply {
-    /// Its end is not awaited.
+    /// No client waits for the result.
     Nothing,
     /// Events of an application's backend.
     Events {
         request: RequestId,
-        /// The application, by its place in the settings.
+        /// Index of the application in the settings.
         app: usize,
         events: Vec<Event>,
         is_batch: bool,
@@ -35,14 +35,14 @@ pub(crate) enum Reply {
     /// An update of Mercure.
     Update {
         request: RequestId,
-        /// The id that its publisher has given.
+        /// The id that its publisher chose.
         given: Option<String>,
         headers: Headers,
     },
 }
 
 impl Reply {
-    /// The request that is answered.
+    /// Returns the request that waits for the response.
     pub fn request(&self) -> Option<RequestId> {
         match self {
             Reply::Nothing => None,
@@ -51,16 +51,16 @@ impl Reply {
     }
 }
 
-/// What one request publishes.
+/// The events of one request.
 pub(crate) struct Post {
     pub reply: Reply,
-    /// What has not been handed over yet.
+    /// Events that are not handed to the engine yet.
     pub left: VecDeque<Publication>,
-    /// What was, and is not acknowledged.
+    /// Number of handed events without acknowledgement.
     pub pending: usize,
     pub began_ms: u64,
     pub is_deferred: bool,
-    /// The id of the first event.
+    /// Id of the first event.
     pub id: Option<String>,
     pub failure: Option<PublishFailure>,
 }
@@ -73,19 +73,19 @@ pub(crate) struct Flight {
     pub is_essential: bool,
 }
 
-/// Those of one worker.
+/// All posts of one worker.
 #[derive(Default)]
 pub(crate) struct Posts {
     pub posts: HashMap<u64, Post>,
-    /// By the publisher's number of each.
+    /// Records by the number under which this worker published them.
     pub flights: HashMap<u64, Flight>,
     pub last: u64,
-    /// When they are looked at although nothing was acknowledged.
+    /// Time of the next check, for records without acknowledgement.
     pub due_ms: Option<u64>,
 }
 
 impl Posts {
-    /// When they are to be looked at at the latest.
+    /// Returns the latest time of the next check.
     pub fn due_ms(&self) -> Option<u64> {
         self.due_ms
     }

@@ -1,7 +1,7 @@
-//! Publishing in a cluster: the log acknowledges an event some time later, and its worker serves others meanwhile.
+//! Publishing in a cluster. The log acknowledges an event later, and the worker serves other clients until then.
 //!
-//! The events of a request go out at once and in order, and it is answered when the log has taken all of them or has refused
-//! one.
+//! All events of a request are handed over immediately and in order. The response is sent when the log has accepted all
+//! of them or has refused one.
 
 use std::collections::VecDeque;
 
@@ -14,18 +14,18 @@ use fermata_engine::{
 use crate::gateway::Gateway;
 use crate::posts::{Flight, Post, Publication, Reply};
 
-/// Posts of a worker that wait; more are refused at once.
+/// Maximum number of posts of a worker that wait; further ones are refused immediately.
 const POSTS_MAX: usize = 1024;
-/// Before it is tried again to hand over an event that found no room.
+/// Delay before an event that found no room is tried again.
 const RETRY_MS: u64 = 5;
 
 impl Gateway<'_> {
-    /// Whether what is published has to be waited for.
+    /// Returns true if publications have to wait for a cluster's log.
     pub(crate) fn is_in_cluster(&self) -> bool {
         self.worker.channels.cluster_node().is_some()
     }
 
-    /// Publishes these, and answers the request then.
+    /// Publishes events, and responds to the request when they are complete.
     pub(crate) fn post(&mut self, reply: Reply, left: VecDeque<Publication>) {
         let began_ms = self.worker.net.now_ms();
         let mut post = Post {
@@ -40,7 +40,7 @@ impl Gateway<'_> {
         if self.hub.posts.posts.len() >= POSTS_MAX {
             let cause = "too many publishers wait for the log of the cluster; publish again";
             if let Reply::Nothing = post.reply {
-                let line = format!("an event does not reach the channel that shares it: {cause}");
+                let line = format!("cannot publish an event to its shared channel: {cause}");
                 self.worker.net.log(LogLevel::Warning, &line);
             }
             post.failure = Some(Busy::Embedder(cause).into());
@@ -52,7 +52,7 @@ impl Gateway<'_> {
         self.hand_over(number);
     }
 
-    /// Takes what the log has said, and tries again what found no room.
+    /// Handles acknowledgements of the log, and retries events that found no room.
     pub(crate) fn go_on_publishing(&mut self) {
         while let Some(user) = self.worker.channels.next_published_beside() {
             self.end_flight(user);
@@ -67,21 +67,21 @@ impl Gateway<'_> {
             self.end_flight(user);
         }
         let mut posts: Vec<u64> = self.hub.posts.posts.keys().copied().collect();
-        // Those that wait for room go on in their order.
+        // Retry posts in the order of their arrival.
         posts.sort_unstable();
         for number in posts {
             self.hand_over(number);
         }
     }
 
-    /// The client of a request has left. False: it is not one that waits here.
+    /// Handles a client that left; returns false if its request does not wait here.
     pub(crate) fn forget_publisher(&mut self, handle: RequestId) -> bool {
         let post =
             { self.hub.posts.posts.values_mut() }.find(|post| post.reply.request() == Some(handle));
         let Some(post) = post.filter(|post| post.is_deferred) else {
             return false;
         };
-        // Its events are published all the same.
+        // Its events are still published.
         post.reply = Reply::Nothing;
         post.is_deferred = false;
         self.worker.drop_request(handle);
@@ -135,11 +135,11 @@ impl Gateway<'_> {
         self.settle_post(number);
     }
 
-    /// Looks what became of a record.
+    /// Checks whether a record was acknowledged or refused.
     fn end_flight(&mut self, user: u64) {
         let posts = &mut self.hub.posts;
         let Some(flight) = posts.flights.get(&user) else {
-            // It was looked at before.
+            // Already completed by an earlier check.
             return;
         };
         let (number, is_first) = (flight.post, flight.is_first);
@@ -170,11 +170,11 @@ impl Gateway<'_> {
             post.failure = Some(failure);
             return;
         }
-        let line = format!("an event does not reach the channel that shares it: {failure}");
+        let line = format!("cannot publish an event to its shared channel: {failure}");
         self.worker.net.log(LogLevel::Warning, &line);
     }
 
-    /// Answers when all is known, and lets the request wait otherwise.
+    /// Responds if the post is complete; otherwise defers the request.
     fn settle_post(&mut self, number: u64) {
         let Some(post) = self.hub.posts.posts.get_mut(&number) else {
             return missed(());
@@ -188,7 +188,7 @@ impl Gateway<'_> {
         if let Some(request) = post.reply.request()
             && !std::mem::replace(&mut post.is_deferred, true)
         {
-            // One whose client has left is told of soon.
+            // A failure means that the client left; its event follows.
             let _ = self.worker.defer(request);
         }
     }

@@ -1,4 +1,4 @@
-//! What applications' backends ask over HTTP.
+//! The HTTP API for applications' backends.
 
 use fermata_engine::{Message, PublishFailure, RequestId};
 use fermata_pusher::App;
@@ -57,7 +57,7 @@ impl Gateway<'_> {
             503 => &[(b"Retry-After", b"1")],
             _ => &[],
         };
-        // A client that has left needs no answer.
+        // The client may have left; its response is not needed then.
         let _ = self.worker.respond(
             handle,
             status,
@@ -105,7 +105,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// Publishes events in a cluster; they are answered when the log has them.
+    /// Publishes events in a cluster; the response follows when the log has them.
     fn post_events(&mut self, handle: RequestId, app: &App, events: Vec<Event>, is_batch: bool) {
         let settings = std::rc::Rc::clone(&self.hub.settings);
         let at = settings.apps.iter().position(|it| it.id == app.id);
@@ -135,7 +135,7 @@ impl Gateway<'_> {
         self.post(reply, left);
     }
 
-    /// Answers who has published them.
+    /// Responds to the publisher of events.
     pub(crate) fn answer_events(
         &mut self,
         handle: RequestId,
@@ -172,7 +172,7 @@ impl Gateway<'_> {
                     data: event.data.as_bytes(),
                 };
                 let ring = ring_name(app, channel);
-                // No id leaves nobody out.
+                // An empty id excludes no socket.
                 let except = except.as_deref().unwrap_or_default().as_bytes();
                 self.worker
                     .publish_except_id(ring.as_bytes(), message, except)
@@ -187,7 +187,7 @@ impl Gateway<'_> {
         Ok(events_answer(events, answers, is_batch))
     }
 
-    /// What the answer tells of an event's channels, where it tells anything.
+    /// Returns the states of an event's channels that the request asks for.
     fn describe(&mut self, app: &App, event: &Event) -> Vec<(String, ChannelState)> {
         if !event.wants.any() {
             return Vec::new();
@@ -228,7 +228,7 @@ impl Gateway<'_> {
     }
 }
 
-/// What is answered to who has published events.
+/// Returns the response body for published events.
 fn events_answer(
     events: &[Event],
     mut answers: Vec<Vec<(String, ChannelState)>>,
@@ -242,7 +242,7 @@ fn events_answer(
         let wants = events.first().map(|event| event.wants).unwrap_or_default();
         return api::channels_answer(&channels, wants);
     }
-    // One for each event, in their order: its channel alone, as a batch has one for each.
+    // One object per event, in order. An event of a batch has exactly one channel.
     let batch: Vec<Value> = answers
         .into_iter()
         .zip(events)

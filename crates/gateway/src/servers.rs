@@ -1,47 +1,48 @@
-//! What a worker in a cluster tells the other servers of its clients, and what it hears of theirs.
+//! Exchange of counts between a worker and the other servers of its cluster.
 
 use fermata_config::LogLevel;
 
-use crate::census::Notice;
+use crate::census::WorkerMessage;
 use crate::gateway::Gateway;
-use crate::nodes::{LOOKS_PER_LEASE, Saying, Speaker, Speaks};
+use crate::nodes::{AnnouncementId, LOOKS_PER_LEASE, NodeAnnouncer, NodeMessage};
 
-/// How often it is looked what backends have been told, on the server that tells them.
+/// Interval at which the sending server publishes the delivery state of webhooks.
 const BELIEFS_MS: u64 = 100;
-/// How often a worker looks that does not know all servers yet.
+/// Check interval of a worker whose counts of other servers are incomplete.
 const LEARNING_MS: u64 = 250;
 
 impl Gateway<'_> {
-    /// Tells all workers of all other servers, if there are any; the message is lost when the log does not take it soon. False:
-    /// it is not on its way.
-    pub(crate) fn tell_servers(&mut self, notice: &Notice) -> bool {
+    /// Sends a message to all workers of all other servers, if there are any. Returns false if it could not be sent. It
+    /// is lost if the log does not accept it soon.
+    pub(crate) fn tell_servers(&mut self, notice: &WorkerMessage) -> bool {
         let Ok(data) = serde_json::to_vec(notice) else {
             return false;
         };
         match self.worker.channels.send_to_servers(&data) {
             Ok(_) => true,
             Err(error) => {
-                let line = format!("the other servers could not be told: {error}");
+                let line = format!("cannot send to the other servers: {error}");
                 self.worker.net.log(LogLevel::Debug, &line);
                 false
             }
         }
     }
 
-    /// Whether this server does what is done once: alone it is, and in a cluster one of those whose log is there.
+    /// Returns true if this server does the work that must happen once per cluster. Without a cluster it always does;
+    /// in a cluster only a server whose log is reachable.
     pub(crate) fn is_first_server(&self) -> bool {
         let member = self.hub.member.as_ref();
         member.is_none_or(|member| member.is_first)
     }
 
-    /// When [`Gateway::look_at_servers`] is to be called.
+    /// Returns the time of the next call of [`Gateway::look_at_servers`].
     pub(crate) fn cluster_due_ms(&mut self) -> Option<u64> {
         let now_ms = self.worker.net.now_ms();
         let member = self.hub.member.as_ref()?;
         Some(member.due_ms(&self.hub.census, now_ms))
     }
 
-    pub(crate) fn on_node(&mut self, speaks: Speaks, saying: Saying) {
+    pub(crate) fn on_node(&mut self, speaks: AnnouncementId, saying: NodeMessage) {
         let now_ms = self.worker.net.now_ms();
         let Some(member) = &mut self.hub.member else {
             return;
@@ -75,14 +76,14 @@ impl Gateway<'_> {
         }
     }
 
-    /// Another worker has taken the place of this one, which speaks no more.
+    /// Stops announcing: another worker has replaced this one.
     pub(crate) fn stop_speaking(&mut self) {
         if let Some(member) = &mut self.hub.member {
             member.speaker = None;
         }
     }
 
-    /// Says what is to be said to the other servers, and forgets those that say nothing.
+    /// Sends pending messages to the other servers, and drops servers that were silent for the lease.
     pub(crate) fn look_at_servers(&mut self) {
         let now_ms = self.worker.net.now_ms();
         let is_ready = self.worker.channels.is_log_ready();
@@ -119,20 +120,20 @@ impl Gateway<'_> {
         }
     }
 
-    fn speaker(&mut self) -> Option<&mut Speaker> {
+    fn speaker(&mut self) -> Option<&mut NodeAnnouncer> {
         self.hub.member.as_mut()?.speaker.as_mut()
     }
 
     fn ask_servers(&mut self, now_ms: u64) {
         let owes = self.speaker().is_some_and(|it| it.owes_question());
         if owes
-            && self.tell_servers(&Notice::Ask { of: None })
+            && self.tell_servers(&WorkerMessage::Ask { of: None })
             && let Some(speaker) = self.speaker()
         {
             speaker.note_question(now_ms);
         }
         for node in self.hub.census.nodes().unknown(now_ms) {
-            self.tell_servers(&Notice::Ask { of: Some(node) });
+            self.tell_servers(&WorkerMessage::Ask { of: Some(node) });
         }
     }
 
@@ -149,9 +150,9 @@ impl Gateway<'_> {
             let Some((speaks, saying)) = speaker.next(&self.hub.census, now_ms, lease_ms) else {
                 return;
             };
-            let notice = Notice::Node { speaks, saying };
+            let notice = WorkerMessage::Node { speaks, saying };
             if !self.tell_servers(&notice) {
-                if let Notice::Node { saying, .. } = &notice
+                if let WorkerMessage::Node { saying, .. } = &notice
                     && let Some(speaker) = self.speaker()
                 {
                     speaker.put_back(saying);
@@ -162,7 +163,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// Decides whether this server does what is done once.
+    /// Decides whether this server does the work that must happen once per cluster.
     fn decide_first(&mut self, now_ms: u64, is_ready: bool) {
         let Some(member) = &mut self.hub.member else {
             return;
@@ -181,13 +182,13 @@ impl Gateway<'_> {
         let is_first = member.is_first;
         self.hub.webhooks.set_role(is_first);
         if is_first {
-            // The server that sent before announced something else for some of them.
+            // The previous sender may have announced other counts for some of them.
             self.hub.counting.clear();
             self.hub.census.touch_channels();
         }
     }
 
-    /// Tells the servers that may have to go on what backends have been told.
+    /// Sends the delivery state of webhooks to the servers that may have to take over.
     fn tell_beliefs(&mut self, now_ms: u64) {
         let has_webhooks = !self.hub.webhooks.is_empty();
         let Some(member) = &mut self.hub.member else {
@@ -198,14 +199,14 @@ impl Gateway<'_> {
             return;
         }
         for (app, at, report) in self.hub.webhooks.reports() {
-            let notice = Notice::Webhook {
+            let notice = WorkerMessage::Webhook {
                 app: self.app(app).id.clone(),
                 at,
                 told: report.told,
                 beliefs: report.beliefs,
             };
             if !self.tell_servers(&notice)
-                && let Notice::Webhook { told, beliefs, .. } = notice
+                && let WorkerMessage::Webhook { told, beliefs, .. } = notice
             {
                 self.hub.webhooks.put_back(app, at, told, beliefs);
             }

@@ -1,27 +1,27 @@
-//! Clients' WebSockets: handshake, what they say, and their end.
+//! Clients' WebSockets: handshake, messages and close.
 
 use fermata_engine::missed;
 use fermata_engine::websocket::{Format, Join, SendError};
 use fermata_engine::{Ack, Busy, Message, PublishFailure, Publishing, RequestId, SocketId};
 use fermata_pusher::channel::ChannelName;
 use fermata_pusher::connection::{Connection, Outcome, SignedIn, Subscribe, check_handshake};
-use fermata_pusher::frame::{self, Code, SUBSCRIPTION_COUNT};
+use fermata_pusher::frame::{self, Code};
 use fermata_pusher::socket_id;
 use serde_json::Value;
 
-use crate::census::Notice;
+use crate::census::WorkerMessage;
 use crate::gateway::{Gateway, Session};
 use crate::names::{ring_name, user_name};
 
-/// What an event without a name is called, as an `EventSource` calls it.
+/// Name of an unnamed event, as in `EventSource`.
 pub(crate) const UNNAMED: &str = "message";
 
-/// Newest events of a cache channel that are looked at for one that a publisher has sent: a few, and when clients have sent
-/// all of those, as many as a minute of one client's.
+/// Number of newest events searched for one that a publisher sent to a cache channel. The second step covers a channel
+/// where clients sent all of the first few: as many as one client may send per minute.
 const CACHED_MAX: [usize; 2] = [8, 1024];
 
 impl Gateway<'_> {
-    /// Answers a handshake. What is wrong with it is said over the WebSocket, where clients can read it.
+    /// Accepts a handshake. Faults are reported over the WebSocket, where clients can read them.
     pub(crate) fn on_handshake(&mut self) {
         let view = self.worker.request();
         let handle = view.handle();
@@ -37,7 +37,7 @@ impl Gateway<'_> {
         self.admit(handle, &key, protocol.as_deref(), origin.as_deref());
     }
 
-    /// Accepts a handshake for an application's clients.
+    /// Accepts a handshake for an application's client.
     pub(crate) fn admit(
         &mut self,
         handle: RequestId,
@@ -67,11 +67,12 @@ impl Gateway<'_> {
             self.refuse(
                 socket,
                 Code::OverQuota,
-                "the application has as many connections as it may",
+                "the application has its maximum number of connections",
             );
             return;
         }
-        let Some(socket_id) = self.socket_id(socket) else {
+        let secret = fermata_io::random::u64();
+        let Some(socket_id) = self.socket_id(socket, secret) else {
             return;
         };
         self.hub.census.connect(&id);
@@ -80,6 +81,7 @@ impl Gateway<'_> {
             socket,
             Session {
                 app: at,
+                secret,
                 connection,
             },
         );
@@ -92,12 +94,15 @@ impl Gateway<'_> {
         let now_ms = self.worker.net.now_ms();
         let event = self.worker.socket_event();
         let (socket, text) = (event.socket, event.payload);
-        let Some(socket_id) = self.socket_id(socket) else {
+        let Some(secret) = self.hub.sessions.get(&socket).map(|it| it.secret) else {
+            // A refused client sent a message before it read the refusal.
+            return;
+        };
+        let Some(socket_id) = self.socket_id(socket, secret) else {
             return;
         };
         let Some(session) = self.hub.sessions.get_mut(&socket) else {
-            // It was refused, and says something before it has read that.
-            return;
+            return missed(());
         };
         let app = &self.hub.settings.apps[session.app];
         let outcome = session.connection.on_message(app, socket_id, text, now_ms);
@@ -119,7 +124,7 @@ impl Gateway<'_> {
                         .worker
                         .publish_except(ring.as_bytes(), message, Some(socket))
                         .map(|_| ()),
-                    // No acknowledgement is awaited: the event is lost when the log does not take it.
+                    // The acknowledgement is not awaited: if the log refuses the event, it is lost.
                     Some(_) => {
                         let how = (Ack::Local, None, now_ms);
                         let begun =
@@ -143,7 +148,7 @@ impl Gateway<'_> {
     pub(crate) fn on_close(&mut self) {
         let socket = self.worker.socket_event().socket;
         let Some(session) = self.hub.sessions.remove(&socket) else {
-            // It was refused before it had one.
+            // Refused before a session was created.
             return;
         };
         let settings = std::rc::Rc::clone(&self.hub.settings);
@@ -188,7 +193,7 @@ impl Gateway<'_> {
         self.send(socket, &text);
     }
 
-    /// Ends the connections of this worker on which a user has signed in, or is present in a channel.
+    /// Closes the connections of this worker on which a user has signed in or is present in a channel.
     pub(crate) fn terminate(&mut self, app: &str, user: &str) {
         let is_it = |session: &Session| {
             self.hub.settings.apps[session.app].id == app && session.connection.belongs_to(user)
@@ -208,10 +213,10 @@ impl Gateway<'_> {
         }
     }
 
-    /// The same in all workers of all servers. False: not all could be told.
+    /// Closes the connections of a user in all workers of all servers. Returns false if a worker could not be notified.
     pub(crate) fn terminate_everywhere(&mut self, app: &str, user: &str) -> bool {
         self.terminate(app, user);
-        let notice = Notice::Terminate {
+        let notice = WorkerMessage::Terminate {
             app: app.to_owned(),
             user: user.to_owned(),
         };
@@ -231,9 +236,8 @@ impl Gateway<'_> {
         let info = subscribe.member.as_ref().map(|it| it.user_info.to_string());
         let formerly = subscribe.formerly.map(to_engine);
         if subscribe.member.is_some() && !self.worker.channels.is_presence_known() {
-            // It has just begun; clients try again, here or elsewhere.
-            let text =
-                "who is present on the other servers is not known yet; come back in a moment";
+            // This server has just started; clients reconnect, here or to another one.
+            let text = "the members on other servers are not known yet; reconnect in a moment";
             self.refuse(socket, Code::OverCapacity, text);
             return;
         }
@@ -241,7 +245,7 @@ impl Gateway<'_> {
             && self.is_full(&ring, &member.user_id, members_max)
         {
             let text = format!(
-                "{} has {members_max} members, as many as it may",
+                "{} has its maximum of {members_max} members",
                 subscribe.channel
             );
             self.undo(socket, &subscribe.channel, &text);
@@ -256,7 +260,7 @@ impl Gateway<'_> {
             formerly: formerly.as_ref().map(String::as_bytes),
             format: Format::Own,
         };
-        // Members are known once the client has joined; channels without presence are confirmed at once.
+        // Members are complete only after the join. Channels without presence are confirmed immediately.
         let is_presence = subscribe.member.is_some();
         if !is_presence {
             let text = frame::subscription_succeeded(&subscribe.channel, None);
@@ -264,7 +268,7 @@ impl Gateway<'_> {
         }
         match self.worker.join_channel(socket, &join) {
             Ok(()) => {}
-            // Its close follows, and counts down what was counted.
+            // The close event follows and removes what was counted.
             Err(SendError::Gone) => return self.forget(socket, &subscribe.channel),
             Err(refusal @ (SendError::Misuse(_) | SendError::Backpressure(_))) => {
                 self.undo(socket, &subscribe.channel, &refusal.to_string());
@@ -274,7 +278,7 @@ impl Gateway<'_> {
         self.hub.census.subscribe(&ring);
         if is_presence {
             let mut members = self.members(&ring, members_max);
-            // In a cluster it is known to all a moment later.
+            // In a cluster the join arrives a moment later; the client must find itself in the list.
             if let Some(own) = &subscribe.member
                 && !members.iter().any(|(user, _)| *user == own.user_id)
             {
@@ -298,11 +302,11 @@ impl Gateway<'_> {
         };
         let ring = ring_name(self.app(session.app), channel);
         self.hub.census.unsubscribe(&ring);
-        // It is subscribed, or closing.
+        // The result does not matter: the socket is subscribed, or closing.
         let _ = self.worker.leave_channel(socket, ring.as_bytes());
     }
 
-    /// Whether a presence channel has no room for one more user.
+    /// Returns true if a presence channel has no room for another user.
     fn is_full(&mut self, ring: &str, user: &str, members_max: usize) -> bool {
         match self.worker.channels.member_count(ring.as_bytes()) {
             Ok(count) if count >= members_max => {
@@ -313,7 +317,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// The users in a presence channel, with what is told about them.
+    /// Returns the users in a presence channel, with their `user_info`.
     pub(crate) fn members(&mut self, ring: &str, count_max: usize) -> Vec<(String, Value)> {
         let members = self.worker.channels.members(ring.as_bytes(), count_max);
         members
@@ -326,7 +330,7 @@ impl Gateway<'_> {
             .collect()
     }
 
-    /// The newest event that a publisher has sent to a channel: name, data and id.
+    /// Returns name, data and id of the newest event that a publisher sent to a channel.
     pub(crate) fn cached(&mut self, ring: &str) -> Option<(String, String, String)> {
         CACHED_MAX.into_iter().find_map(|count_max| {
             let past = self.worker.history(ring.as_bytes(), None, count_max);
@@ -334,7 +338,7 @@ impl Gateway<'_> {
                 let name = past.name.unwrap_or_else(|| UNNAMED.into());
                 let name = String::from_utf8(name).ok()?;
                 let data = String::from_utf8(past.data).ok()?;
-                let is_publishers = !name.starts_with("client-") && name != SUBSCRIPTION_COUNT;
+                let is_publishers = !name.starts_with("client-") && !frame::is_of_protocol(&name);
                 is_publishers.then_some((name, data, past.id))
             })
         })
@@ -354,13 +358,14 @@ impl Gateway<'_> {
         }
     }
 
-    /// A subscription that the engine does not make.
+    /// Reverts a subscription that the engine refused.
     fn undo(&mut self, socket: SocketId, channel: &str, text: &str) {
         self.forget(socket, channel);
         self.send(socket, &frame::error(Some(Code::OverQuota), text));
     }
 
-    /// The client has just asked for the subscription, so it has a session, even when its connection is gone.
+    /// Removes a subscription from the session. The client has just requested it, so a session exists even if the
+    /// connection is closed.
     fn forget(&mut self, socket: SocketId, channel: &str) {
         match self.hub.sessions.get_mut(&socket) {
             Some(session) => session.connection.forget(channel),
@@ -368,37 +373,38 @@ impl Gateway<'_> {
         }
     }
 
-    /// Says what is wrong, and closes.
+    /// Sends an error and closes the connection.
     fn refuse(&mut self, socket: SocketId, code: Code, text: &str) {
         self.send(socket, &frame::error(Some(code), text));
-        // It is open, or gone already.
+        // The result does not matter: the socket is open, or already closed.
         let _ = self
             .worker
             .disconnect(socket, code.number(), text.as_bytes());
     }
 
     pub(crate) fn send(&mut self, socket: SocketId, text: &str) {
-        // One that is gone is told by its close; one that reads too slowly is closed by the engine.
+        // A closed socket has its own event; the engine closes a client that reads too slowly.
         let _ = self.worker.send(socket, false, text.as_bytes());
     }
 
-    fn socket_id(&self, socket: SocketId) -> Option<socket_id::SocketId> {
+    fn socket_id(&self, socket: SocketId, secret: u64) -> Option<socket_id::SocketId> {
         let (life, worker) = self.worker.socket_place(socket)?;
         Some(socket_id::SocketId {
             life,
             socket: socket.to_raw(),
             worker,
+            secret,
         })
     }
 }
 
-/// The version of the protocol that a query asks for.
+/// Returns the protocol version that a query requests.
 pub(crate) fn protocol_in(query: &str) -> Option<&str> {
     let mut pairs = query.split('&');
     pairs.find_map(|pair| pair.strip_prefix("protocol="))
 }
 
-/// Why an event was not published, for who has sent it.
+/// Returns the reason why an event was not published, for its publisher.
 pub(crate) fn publish_error(error: &PublishFailure) -> String {
     match error {
         PublishFailure::Misuse(cause) => cause.to_string(),
@@ -406,7 +412,12 @@ pub(crate) fn publish_error(error: &PublishFailure) -> String {
     }
 }
 
-/// The engine's id of a socket, which any worker understands: three hexadecimal numbers.
+/// Returns the engine's id of the client with a Pusher socket id; `None`: not a socket id.
+pub fn engine_id(socket_id: &str) -> Option<String> {
+    socket_id::SocketId::parse(socket_id).map(to_engine)
+}
+
+/// Returns the engine's id of a socket, valid in any worker: three hexadecimal numbers.
 pub(crate) fn to_engine(id: socket_id::SocketId) -> String {
     format!("{:016x}{:016x}{:x}", id.life, id.socket, id.worker)
 }
@@ -416,11 +427,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_of_sockets_are_the_engines() {
+    fn socket_ids_match_the_engines() {
         let id = socket_id::SocketId {
             life: 0xfeed,
             socket: (3 << 32) | 7,
             worker: 11,
+            secret: 5,
         };
         assert_eq!(to_engine(id), "000000000000feed0000000300000007b");
     }

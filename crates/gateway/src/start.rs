@@ -1,4 +1,4 @@
-//! From settings to running workers.
+//! Configures the engine from the settings and starts the workers.
 
 use std::rc::Rc;
 
@@ -12,6 +12,7 @@ use fermata_pusher::frame::{self, Code};
 use fermata_tls::Tls;
 use serde_json::Value;
 
+use crate::fingerprint;
 use crate::gateway::{HANDLER_REQUESTS, HANDLER_SOCKETS, Hub};
 use crate::names;
 use crate::posting::open_post;
@@ -20,31 +21,31 @@ use crate::sockets::UNNAMED;
 use crate::sockjs::opening as sockjs;
 use crate::webhooks::Prepared;
 
-/// Room for an event's name and what workers tell each other.
+/// Room for an event's name and for messages between workers.
 pub(crate) const EVENT_BYTES_MIN: usize = 64 * 1024;
 pub(crate) const EVENT_BYTES_MORE: usize = 4 * 1024;
 
-/// What a slow client may be behind, at least: the engine's default.
+/// Minimum backlog of a slow client: the engine's default.
 const LOG_BYTES_MIN: usize = 256 * 1024;
 
-/// A batch of the largest events, each at most twice as large in JSON, and what is around them.
+/// Room for a batch of the largest events, each at most twice as large in JSON, and the surrounding request.
 const BODY_EVENTS: usize = 2;
 const BODY_BYTES_MORE: usize = 64 * 1024;
 
-/// Bytes of a form for one of an update's data, when each is escaped.
+/// Maximum growth of an update's data in a form, where each byte may be escaped.
 const BODY_ESCAPED: usize = 3;
 
-/// The most that the settings take.
+/// Maxima that the engine's settings accept.
 const STREAMS_MAX: usize = 1_000_000;
 const HISTORY_COUNT_MAX: &str = "1000000";
 
-/// Why the hub does not start.
+/// Reason why the hub cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A setting that has no meaning here; the sentence names it.
+    /// An invalid setting; the message names it.
     #[error("{0}")]
     Setting(String),
-    /// The engine.
+    /// The engine cannot start.
     #[error(transparent)]
     Engine(#[from] fermata_engine::StartError),
 }
@@ -55,10 +56,10 @@ impl From<SettingsError> for StartError {
     }
 }
 
-/// Runs the hub until it is stopped, and returns what the process should exit with.
+/// Runs the hub until it is stopped, and returns the exit code of the process.
 ///
 /// # Errors
-/// It does not start; the sentence says why and what helps.
+/// The hub cannot start; the message has the cause and a fix.
 pub fn run(mut settings: Settings) -> Result<i32, StartError> {
     settings.check()?;
     let prepared = Prepared::new(&settings.apps)
@@ -67,6 +68,9 @@ pub fn run(mut settings: Settings) -> Result<i32, StartError> {
     let mut server = Server::new();
     server.set_reader(Program::Hub);
     configure(&mut server, &settings)?;
+    if let Some(fingerprint) = fingerprint::of(&settings) {
+        server.set_fingerprint(fingerprint);
+    }
     if let Some(mercure) = &mut settings.mercure {
         for line in mercure.fetch_keys()? {
             server.warn(&line);
@@ -83,7 +87,7 @@ pub fn run(mut settings: Settings) -> Result<i32, StartError> {
     }
     if let Some(mercure) = &settings.mercure {
         if mercure.hub.draft.is_some() {
-            // Its method QUERY is none that the server knows: without a route it would not be asked about.
+            // The server does not recognize the method QUERY: without a route the hub would not receive the request.
             server
                 .route(None, fermata_mercure::PATH, HANDLER_REQUESTS)
                 .map_err(|error| StartError::Setting(error.to_string()))?;
@@ -101,13 +105,13 @@ pub fn run(mut settings: Settings) -> Result<i32, StartError> {
     )?;
     match server.start()? {
         Started::Ended { exit_code, .. } => Ok(exit_code),
-        // The hub has asked for none.
+        // The hub starts no companion processes.
         Started::Companion(_) => Ok(0),
         Started::Worker(worker) => Ok(serve(worker, open(settings, prepared, sockjs))),
     }
 }
 
-/// Serves until the worker stops; returns what the process should exit with.
+/// Serves until the worker stops, and returns the exit code of the process.
 fn serve(
     mut worker: Box<Worker<Tls<Kernel>>>,
     open: impl FnOnce(&mut Worker<Tls<Kernel>>) -> Hub,
@@ -124,7 +128,7 @@ fn serve(
     }
 }
 
-/// Makes the hub of a worker.
+/// Returns a function that creates the hub in a worker.
 pub(crate) fn open(
     settings: Settings,
     prepared: Prepared,
@@ -151,7 +155,7 @@ pub(crate) fn pusher_note(settings: &Settings) -> String {
     )
 }
 
-/// Bytes that a request of the hub's may have.
+/// Returns the maximum body size of a request to the hub, in bytes.
 pub(crate) fn body_bytes_max(settings: &Settings) -> usize {
     let batch = settings.apps.iter().map(|app| app.limits.batch_events_max);
     let update = settings.mercure.as_ref().map(|it| it.update_bytes_max);
@@ -163,6 +167,18 @@ pub(crate) fn body_bytes_max(settings: &Settings) -> usize {
         BODY_EVENTS * data_bytes.max().unwrap_or_default() * batch.max().unwrap_or_default();
     events.max(BODY_ESCAPED * update.unwrap_or_default()) + BODY_BYTES_MORE
 }
+
+/// Settings that the engine has under the same name, and gets as they are.
+const OF_ENGINE: [&str; 8] = [
+    "log_level",
+    "connections_max",
+    "write_timeout_ms",
+    "write_rate_min",
+    "buffered_bytes_max",
+    "buffered_per_address_bytes_max",
+    "buffered_per_connection_bytes_max",
+    "history_bytes_max",
+];
 
 fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError> {
     let own = &settings.own;
@@ -188,7 +204,9 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
         number => number,
     };
     set("workers", workers)?;
-    set("log_level", &own.log_level)?;
+    for name in OF_ENGINE {
+        set(name, &own.text(name))?;
+    }
     for (name, value) in [
         ("tls_certificate", &own.tls_certificate),
         ("tls_key", &own.tls_key),
@@ -211,16 +229,14 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
         "channel_log_bytes_max",
         &LOG_BYTES_MIN.max(event_bytes).to_string(),
     )?;
-    set("connections_max", &own.connections_max.to_string())?;
-    // Of its own sessions, and of those that other workers have.
+    // Streams of its own sessions, and of sessions in other workers.
     let streams = own.sockjs_sessions_max.saturating_mul(2);
     set("streams_max", &streams.min(STREAMS_MAX).to_string())?;
-    set("history_bytes_max", &own.history_bytes_max.to_string())?;
     let body_bytes = body_bytes_max(settings).to_string();
     set("body_bytes_max", &body_bytes)?;
-    // They are looked at as a whole.
+    // The hub reads bodies from memory.
     set("body_memory_bytes_max", &body_bytes)?;
-    // The hub reads no forms: their files would be stored for nothing.
+    // The hub reads no forms: storing their files would be useless.
     set("multipart_bytes_max", &body_bytes)?;
     set("uploads_max", "0")?;
     set(
@@ -228,7 +244,7 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
         &settings.channels_per_connection_max().max(1).to_string(),
     )?;
     if let Some(mercure) = &settings.mercure {
-        // All updates are in one channel, which history_bytes_max bounds alone.
+        // All updates share one channel, which only history_bytes_max bounds.
         set("history_count_max", HISTORY_COUNT_MAX)?;
         if mercure.hub.has_subscriptions {
             let subscribers = mercure.subscribers_max.to_string();
@@ -237,7 +253,8 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
             set("members_per_address_max", &subscribers)?;
         }
     }
-    // The protocol has pings of its own, for clients that cannot answer those of WebSockets; all can.
+    // Pusher's own pings exist for clients that cannot answer WebSocket pings. All clients can, so WebSocket pings are
+    // used.
     set(
         "websocket_ping_interval_ms",
         &(own.ping_interval_s * 1000).to_string(),
@@ -255,7 +272,7 @@ fn url(scheme: &str, address: &str) -> String {
     }
 }
 
-/// Which pages may connect is up to each application.
+/// Each application checks the origin itself.
 pub(crate) fn route(settings: &Settings) -> Route {
     Route {
         handler: HANDLER_SOCKETS,
@@ -273,7 +290,7 @@ pub(crate) fn route(settings: &Settings) -> Route {
     }
 }
 
-/// What the subscribers of a channel get of what happens in it.
+/// Encodes a channel's event for its subscribers; returns false if they do not receive it.
 fn write_message(apps: &[App], event: &ChannelEvent<'_>, out: &mut Vec<u8>) -> bool {
     let ring_name = match *event {
         ChannelEvent::Message { channel, .. }
@@ -283,12 +300,16 @@ fn write_message(apps: &[App], event: &ChannelEvent<'_>, out: &mut Vec<u8>) -> b
     };
     let channel = ring_name.and_then(|it| names::split(apps, text(it)));
     let channel = channel.map(|(_, channel)| channel);
-    // A program's clients may be present in any channel that it shares.
+    // An application's clients may be present in any channel that it shares.
     let has_members =
         |it: &str| ChannelName::new(it).map(ChannelName::access) == Ok(Access::Presence);
     match (*event, channel) {
         (ChannelEvent::Message { id, name, data, .. }, Some(channel)) => {
             let (name, id) = (name.map_or(UNNAMED, text), std::str::from_utf8(id).ok());
+            // A program shares its channels, and may take names of events from its users.
+            if frame::is_of_protocol(name) && name != frame::SUBSCRIPTION_COUNT {
+                return false;
+            }
             frame::event(out, channel, name, text(data), id);
         }
         (ChannelEvent::Join { data, .. }, Some(channel)) if has_members(channel) => {
@@ -306,18 +327,18 @@ fn write_message(apps: &[App], event: &ChannelEvent<'_>, out: &mut Vec<u8>) -> b
         (ChannelEvent::Gap { .. }, channel) => {
             out.extend_from_slice(frame::gap(channel).as_bytes());
         }
-        // It is in no channel of an application, or nobody is told of who comes to it.
+        // Not a channel of an application, or joins are not announced in it.
         _ => return false,
     }
     true
 }
 
-/// What is on the ring was checked to be UTF-8.
+/// Data on the ring was checked to be UTF-8.
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }
 
-/// The user that an announcement of the engine's is about.
+/// Returns the user and info of the engine's presence announcement.
 fn read_user(data: &[u8]) -> Option<(String, Value)> {
     let mut announcement: Value = serde_json::from_slice(data).ok()?;
     let info = announcement["info"].take();

@@ -1,12 +1,12 @@
-//! Watchlists: clients of this worker that want to know which users are online.
+//! Watchlists: the clients of this worker that watch which users are online.
 
 use std::collections::{HashMap, HashSet};
 
 use fermata_engine::SocketId;
 
-/// Watchers and watched users, by the names that users are counted by.
+/// Watchers and watched users, by `names::user_name`.
 #[derive(Debug, Default)]
-pub(crate) struct Watching {
+pub(crate) struct Watchlists {
     watched: HashMap<String, Watched>,
     /// The users that each socket watches.
     lists: HashMap<SocketId, Vec<String>>,
@@ -15,12 +15,12 @@ pub(crate) struct Watching {
 #[derive(Debug)]
 struct Watched {
     sockets: HashSet<SocketId>,
-    /// What the sockets were told.
+    /// The state that the sockets received last.
     is_online: bool,
 }
 
-impl Watching {
-    /// A socket watches these users from now on. `is_online` knows who is.
+impl Watchlists {
+    /// Adds a socket's watchlist. `is_online` returns the current state of a user.
     pub fn begin(
         &mut self,
         socket: SocketId,
@@ -38,10 +38,10 @@ impl Watching {
         self.lists.insert(socket, users);
     }
 
-    /// It is gone.
+    /// Removes a socket's watchlist.
     pub fn end(&mut self, socket: SocketId) {
         for user_name in self.lists.remove(&socket).unwrap_or_default() {
-            // A list may name a user twice.
+            // A list may contain a user twice.
             if let Some(watched) = self.watched.get_mut(&user_name) {
                 watched.sockets.remove(&socket);
                 if watched.sockets.is_empty() {
@@ -51,13 +51,13 @@ impl Watching {
         }
     }
 
-    /// What was told last of a user who is watched.
+    /// Returns the last announced state of a watched user.
     pub fn is_online(&self, user_name: &str) -> bool {
         let watched = self.watched.get(user_name);
         watched.is_some_and(|watched| watched.is_online)
     }
 
-    /// A user is online now, or is not: the sockets that are to be told.
+    /// Records the state of a user; returns the sockets to notify.
     pub fn change(&mut self, user_name: &str, is_online: bool) -> Vec<SocketId> {
         match self.watched.get_mut(user_name) {
             Some(watched) if watched.is_online != is_online => {
@@ -78,8 +78,8 @@ mod tests {
     }
 
     #[test]
-    fn watchers_are_told_of_changes_once() {
-        let mut watching = Watching::default();
+    fn notifies_watchers_once_per_change() {
+        let mut watching = Watchlists::default();
         let users = || vec!["1:ann".to_owned(), "1:bob".to_owned()];
         watching.begin(socket(7), users(), |user_name| user_name == "1:ann");
         assert!(watching.is_online("1:ann") && !watching.is_online("1:bob"));

@@ -1,8 +1,8 @@
-//! What settings are written with, wherever they are.
+//! Types shared by all sources of settings.
 
 use serde::Deserialize;
 
-/// A setting that has no meaning; the sentence names it and says what helps.
+/// An invalid setting; the message names it and has a fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SettingsError(String);
@@ -13,7 +13,7 @@ impl SettingsError {
     }
 }
 
-/// One value, or a list of them.
+/// One value, or a list of values.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(crate) enum OneOrMany {
@@ -30,7 +30,7 @@ impl OneOrMany {
     }
 }
 
-/// Puts a value that was given in its place.
+/// Replaces `place` by a value that was given.
 pub(crate) fn take<T>(place: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *place = value;

@@ -1,42 +1,42 @@
-//! The commands of the ZeroMQ REP socket: `{id, method, args}` and `{id, success, value or condition}`.
+//! Commands of the ZeroMQ REP socket: `{id, method, args}` and `{id, success, value or condition}`.
 
 use crate::item::{Item, parse_list};
 use crate::packet::{self, Notation};
 use crate::tnetstring;
 use crate::value::{Value, map};
 
-/// What is asked.
+/// A command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Which of these connections exist.
+    /// Returns the given connections that exist.
     ConnectionCheck(Vec<Vec<u8>>),
-    /// Where publishers connect to.
+    /// Returns the addresses for publishers.
     ZmqUris,
-    /// To forget the last ids of channels and let every reliable session catch up.
+    /// Drops the last ids of channels and lets every reliable session catch up.
     Recover,
-    /// To ask the origin of one WebSocket that is served over HTTP.
+    /// Polls the origin of one WebSocket over HTTP.
     RefreshConnection(Vec<u8>),
-    /// To ask the origins of all on a channel.
+    /// Polls the origins of all subscribers of a channel.
     RefreshChannel(Vec<u8>),
-    /// To publish.
+    /// Publishes items.
     Publish(Vec<Item>),
 }
 
-/// Why a command is refused.
+/// Reason why a command is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// The arguments have no meaning.
+    /// The arguments are invalid.
     BadRequest,
-    /// There is no such method.
+    /// The method does not exist.
     MethodNotFound,
-    /// There is no such connection.
+    /// The connection does not exist.
     ItemNotFound,
-    /// An origin could not be asked.
+    /// A request to an origin failed.
     ProxyRequestFailed,
 }
 
 impl Condition {
-    /// As it is written.
+    /// Returns its name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::BadRequest => "bad-request",
@@ -47,10 +47,10 @@ impl Condition {
     }
 }
 
-/// A request: what is asked, and what the reply needs of it.
+/// A request: the command, and the data for its reply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// What is asked, or why not.
+    /// The command, or the reason why it is refused.
     pub command: Result<Command, Condition>,
     id: Option<Vec<u8>>,
     notation: Notation,
@@ -58,7 +58,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Reads the payload of one message. `None`: it is no request, and there is nothing to answer to.
+    /// Parses the payload of one message. `None`: it is not a request, and no reply is possible.
     pub fn read(payload: &[u8]) -> Option<Self> {
         let (value, notation) = packet::decode(payload).ok()?;
         let id = value.get("id").and_then(Value::bytes).map(<[u8]>::to_vec);
@@ -71,7 +71,7 @@ impl Request {
         })
     }
 
-    /// The reply's payload, in the notation of the request.
+    /// Encodes the reply's payload, in the notation of the request.
     pub fn reply(&self, outcome: Result<Value, Condition>) -> Vec<u8> {
         let mut entries = Vec::new();
         if let Some(id) = &self.id {
@@ -91,7 +91,7 @@ impl Request {
     }
 }
 
-/// The value of a reply to [`Command::ZmqUris`].
+/// Returns the value of a reply to [`Command::ZmqUris`].
 pub fn zmq_uris(command: &str, pull: Option<&str>, sub: Option<&str>) -> Value {
     let mut entries = vec![("command", command)];
     entries.extend(pull.map(|uri| ("publish-pull", uri)));
@@ -102,7 +102,7 @@ pub fn zmq_uris(command: &str, pull: Option<&str>, sub: Option<&str>) -> Value {
     Value::Map(entries.collect())
 }
 
-/// A request's payload, for clients.
+/// Encodes a request's payload, for clients.
 pub fn request(id: &str, method: &str, args: Value) -> Vec<u8> {
     let mut payload = Vec::new();
     let value = map([("id", id.into()), ("method", method.into()), ("args", args)]);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_have_their_arguments() {
+    fn parses_the_arguments_of_every_method() {
         let ids = map([("ids", Value::List(vec!["a".into(), "b".into()]))]);
         let item = map([
             ("channel", "c".into()),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_have_the_notation_of_the_request() {
+    fn reply_uses_the_notation_of_its_request() {
         for payload in [
             &b"J{\"id\":\"7\",\"method\":\"recover\"}"[..],
             b"T28:2:id,1:7,6:method,7:recover,}",

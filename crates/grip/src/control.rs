@@ -1,4 +1,4 @@
-//! The HTTP control port: what is asked of it, and the words it answers in, which publishers match.
+//! The HTTP control port: requests, and responses with the texts that publishers compare.
 
 use crate::item::{Item, ItemError, parse_list};
 use crate::packet::Notation;
@@ -7,31 +7,31 @@ use crate::value::Value;
 const TEXT: &str = "text/plain";
 const JSON: &str = "application/json";
 
-/// An answer; the connection may be kept.
+/// A response; the connection may stay open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// Status.
     pub status: u16,
     /// `Content-Type`.
     pub media: &'static str,
-    /// `Allow`, where the method was wrong.
+    /// `Allow`, if the method was wrong.
     pub allow: Option<&'static str>,
     /// Body.
     pub body: String,
 }
 
-/// What to do.
+/// Action that a request requires.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
-    /// Nothing but to answer.
+    /// Only respond.
     Answer(Reply),
-    /// To publish these, then to answer.
+    /// Publish these items, then respond.
     Publish(Vec<Item>, Reply),
-    /// To forget the last ids of channels and let every reliable session catch up, then to answer.
+    /// Drop the last ids of channels and let every reliable session catch up, then respond.
     Recover(Reply),
 }
 
-/// Reads a request. `path` may have a query, which means nothing here.
+/// Parses a request. A query in `path` is ignored.
 pub fn read(method: &[u8], path: &[u8], accept: Option<&[u8]>, body: &[u8]) -> Request {
     let path = path.split(|&byte| byte == b'?').next().unwrap_or_default();
     let Some(media) = media(accept) else {
@@ -63,12 +63,12 @@ pub fn read(method: &[u8], path: &[u8], accept: Option<&[u8]>, body: &[u8]) -> R
     }
 }
 
-/// The answer to a body that came without a length.
+/// Returns the response to a body without a length.
 pub fn length_required() -> Reply {
     text(411, "Must provide Content-Length header.")
 }
 
-/// What is wrong with a body, in Pushpin's words.
+/// Fault in a body, with Pushpin's texts.
 #[derive(Debug, thiserror::Error)]
 enum BodyError {
     #[error("Body is not valid JSON.")]
@@ -84,12 +84,12 @@ fn items(body: &[u8]) -> Result<Vec<Item>, BodyError> {
     match Value::from(json) {
         value @ Value::Map(_) => Ok(parse_list(&value, Notation::Json)?),
         Value::List(_) => Err(BodyError::List),
-        // A document of neither object nor list was no JSON once, and publishers know it so.
+        // Older JSON parsers refused a document that is neither object nor list, and publishers rely on that error.
         _ => Err(BodyError::Json),
     }
 }
 
-/// The media type of a success: that of the last acceptable entry. `None`: there is none.
+/// Returns the media type of a success: that of the last acceptable entry. `None`: no entry is acceptable.
 fn media(accept: Option<&[u8]>) -> Option<&'static str> {
     let Some(accept) = accept else {
         return Some(TEXT);
@@ -140,9 +140,9 @@ mod tests {
         }
     }
 
-    /// Status and text as Debian's Pushpin 1.36 answers them.
+    /// Status and text as in responses of Debian's Pushpin 1.36.
     #[test]
-    fn answers_are_those_publishers_know() {
+    fn responses_match_pushpin() {
         for (method, path, body, status, message) in [
             ("GET", "/", &b""[..], 200, "Pushpin API"),
             ("POST", "/", b"x", 200, "Pushpin API"),
@@ -208,7 +208,7 @@ mod tests {
                 None => assert_eq!(reply.status, 406, "{accept}"),
             }
         }
-        // An error is text whatever was asked for.
+        // An error is text, whatever was requested.
         assert_eq!(
             answer(read(b"POST", b"/publish/", Some(b"application/json"), b"x")).media,
             TEXT
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn items_come_with_the_answer() {
+    fn publish_request_has_items_and_response() {
         let Request::Publish(items, _) = read(b"POST", b"/publish/?x", None, ITEM) else {
             panic!("not a publish");
         };

@@ -4,12 +4,12 @@ use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// Padding is written, and read whether it is there or not.
+/// Writes padding; reading accepts both forms.
 const STANDARD: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
-/// As JSON web tokens have it: no padding, neither written nor read.
+/// As in JSON web tokens: padding is neither written nor accepted.
 const URL: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new()
@@ -17,22 +17,22 @@ const URL: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireNone),
 );
 
-/// Reads base64. `None` when it is not.
+/// Decodes base64. `None`: invalid.
 pub fn base64(text: &[u8]) -> Option<Vec<u8>> {
     STANDARD.decode(text).ok()
 }
 
-/// Writes base64.
+/// Encodes base64.
 pub fn to_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Reads the base64 of URLs.
+/// Decodes the URL-safe base64.
 pub fn base64_url(text: &[u8]) -> Option<Vec<u8>> {
     URL.decode(text).ok()
 }
 
-/// Writes the base64 of URLs.
+/// Encodes the URL-safe base64.
 pub fn to_base64_url(bytes: &[u8]) -> String {
     URL.encode(bytes)
 }
@@ -46,7 +46,7 @@ pub fn to_hex(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Reads pairs of hexadecimal digits. `None` when they are not.
+/// Decodes pairs of hexadecimal digits. `None`: invalid.
 pub fn hex(text: &[u8]) -> Option<Vec<u8>> {
     let (pairs, []) = text.as_chunks::<2>() else {
         return None;
@@ -57,7 +57,7 @@ pub fn hex(text: &[u8]) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// Reads `\\`, `\r`, `\n` and `\xHH`. `None` at any other backslash.
+/// Decodes `\\`, `\r`, `\n` and `\xHH`. `None`: another escape.
 pub fn c_string(text: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c_strings_know_four_escapes() {
+    fn c_strings_have_four_escapes() {
         for (text, bytes) in [
             (&br":\n\n"[..], &b":\n\n"[..]),
             (br"a\\b\r\x00\xFF", b"a\\b\r\0\xff"),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_optional_where_people_write_it() {
+    fn accepts_base64_without_padding() {
         assert_eq!(base64(b"YQ=="), Some(b"a".to_vec()));
         assert_eq!(base64(b"YQ"), Some(b"a".to_vec()));
         assert_eq!(base64(b"Y"), None);
@@ -120,7 +120,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn encodings_round_trip(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             prop_assert_eq!(base64(to_base64(&bytes).as_bytes()), Some(bytes.clone()));
             prop_assert_eq!(base64_url(to_base64_url(&bytes).as_bytes()), Some(bytes.clone()));
             let mut text = Vec::new();

@@ -1,6 +1,7 @@
-//! Filters of a subscription: whether an item is delivered, and what is made of its content.
+//! Filters of a subscription: they decide whether an item is delivered, and may change its content.
 //!
-//! They run once per subscriber, so a subscription without filters must cost nothing: ask [`Filters::is_empty`].
+//! They run once per subscriber. To avoid overhead for subscriptions without filters, callers check [`Filters::is_empty`]
+//! first.
 
 use std::borrow::Cow;
 
@@ -8,10 +9,10 @@ use crate::encoding::to_hex;
 use crate::instruct::Meta;
 use crate::template::{self, Template, TemplateError};
 
-/// Most filters of one subscription.
+/// Maximum number of filters of one subscription.
 pub const FILTERS_MAX: usize = 5;
 
-/// What an origin is told of: the value of `Grip-Feature`.
+/// Value of `Grip-Feature`, which announces features to origins.
 pub const FEATURES: &str = "status, session, link:next, link:gone, filter:skip-self, filter:skip-users, \
 filter:require-sub, filter:build-id, filter:var-subst, filter:http-check, filter:http-modify";
 
@@ -20,22 +21,22 @@ filter:require-sub, filter:build-id, filter:var-subst, filter:http-check, filter
 pub enum Filter {
     /// Not to the user that sent it.
     SkipSelf,
-    /// Not to the users that the item names.
+    /// Not to the users listed in the item.
     SkipUsers,
-    /// Only to subscribers of another channel that the item names.
+    /// Only to subscribers of another channel, named in the item.
     RequireSub,
-    /// `%I` in content becomes an id made from the ids of channels.
+    /// Replaces `%I` in content by an id made from the ids of channels.
     BuildId,
-    /// `%(name)s` in content becomes what is known of the connection.
+    /// Replaces `%(name)s` in content by metadata of the connection.
     VarSubst,
-    /// A server of the origin's is asked whether the item is delivered.
+    /// Asks a server of the origin whether the item is delivered.
     HttpCheck,
-    /// It is asked for the content, too.
+    /// Like `HttpCheck`; the server may also replace the content.
     HttpModify,
 }
 
 impl Filter {
-    /// The filter of this name.
+    /// Returns the filter of this name.
     pub fn from_name(name: &[u8]) -> Option<Self> {
         match name {
             b"skip-self" => Some(Self::SkipSelf),
@@ -62,7 +63,8 @@ impl Filter {
         matches!(self, Self::HttpCheck | Self::HttpModify)
     }
 
-    /// Whether an item with this meta goes to the subscriber, as far as this filter can tell by itself.
+    /// Returns true if an item with this metadata is delivered to the subscriber, as far as the filter can decide without a
+    /// server.
     fn delivers(self, subscriber: &dyn Subscriber, item: &Meta) -> bool {
         let value = |meta: &'_ Meta, name: &str| -> Vec<u8> {
             meta.get(name.as_bytes()).cloned().unwrap_or_default()
@@ -84,12 +86,12 @@ impl Filter {
                 channel.is_empty() || subscriber.is_subscribed(&channel)
             }
             Self::BuildId | Self::VarSubst => true,
-            // What nobody was asked about is not delivered.
+            // These filters need a request to their server; without it the item is not delivered.
             Self::HttpCheck | Self::HttpModify => false,
         }
     }
 
-    /// What this filter makes of content; `None`: nothing.
+    /// Returns the content changed by this filter; `None`: unchanged.
     fn content(
         self,
         subscriber: &dyn Subscriber,
@@ -116,44 +118,44 @@ impl Filter {
     }
 }
 
-/// What filters ask about a connection.
+/// State of a connection that filters query.
 pub trait Subscriber {
-    /// What its origin has set.
+    /// Returns the metadata that its origin has set.
     fn meta(&self) -> &Meta;
-    /// Whether it is subscribed to the channel of this name, without prefix.
+    /// Returns true if it is subscribed to the channel of this name, without prefix.
     fn is_subscribed(&self, channel: &[u8]) -> bool;
-    /// The id of the last item it got from the channel of this name.
+    /// Returns the id of the last item it received from the channel of this name.
     fn last_id(&self, channel: &[u8]) -> Option<&[u8]>;
 }
 
-/// Why a filter could not do its work. The item is dropped for this connection, and that is counted.
+/// Reason why a filter failed. The item is dropped for this connection and counted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilterError {
-    /// `build-id` without the meta value it needs.
+    /// `build-id` without the metadata it needs.
     #[error("filter build-id needs the meta value id_format; set it with Grip-Set-Meta")]
     IdFormat,
-    /// `build-id` with an encoding it does not know.
-    #[error("filter build-id knows the id_encoding hex only, not {0:?}")]
+    /// `build-id` with an unknown encoding.
+    #[error("filter build-id supports only the id_encoding hex, not {0:?}")]
     IdEncoding(String),
-    /// In content or in `id_format`.
+    /// Error in content or in `id_format`.
     #[error(transparent)]
     Template(#[from] TemplateError),
 }
 
-/// How far the filters of a subscription have come with an item.
+/// Progress of a subscription's filters with an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Run {
-    /// It is delivered, with this content.
+    /// Deliver it with this content.
     Deliver(Option<Vec<u8>>),
-    /// It is kept back.
+    /// Do not deliver it.
     Drop,
-    /// The server of the filter at this place is to be asked; what follows begins behind it.
+    /// Ask the server of the filter at this index; then continue after it.
     Ask {
-        /// The filter's place.
+        /// Index of the filter.
         at: usize,
-        /// The server gets the content, and may answer with another.
+        /// The server receives the content, and may respond with another.
         modifies: bool,
-        /// What the filters before have made of it.
+        /// The content after the preceding filters.
         content: Option<Vec<u8>>,
     },
 }
@@ -163,15 +165,15 @@ pub enum Run {
 pub struct Filters(Box<[Filter]>);
 
 impl Filters {
-    /// The first of these names that no filter has. A caller that needs one must refuse: what it was to keep back or to
-    /// change would be delivered as it is.
+    /// Returns the first name that is not a filter. The caller must then refuse the instruction: otherwise items that the
+    /// filter would drop or change would be delivered unchanged.
     pub fn unknown<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
         names
             .into_iter()
             .find(|name| Filter::from_name(name).is_none())
     }
 
-    /// The filters of these names, which were asked about by [`unknown`](Self::unknown) before.
+    /// Returns the filters of these names; check them with [`unknown`](Self::unknown) first.
     pub fn from_names<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Self {
         Self(
             names
@@ -182,28 +184,28 @@ impl Filters {
         )
     }
 
-    /// Whether there is nothing to do.
+    /// Returns true if there are no filters.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether an item with this meta goes to the subscriber.
+    /// Returns true if an item with this metadata is delivered to the subscriber.
     pub fn delivers(&self, subscriber: &dyn Subscriber, item: &Meta) -> bool {
         let mut filters = self.0.iter();
         filters.all(|filter| filter.delivers(subscriber, item))
     }
 
-    /// Whether a server has to be asked: then [`run`](Self::run) takes the place of [`delivers`](Self::delivers) and
-    /// [`content`](Self::content).
+    /// Returns true if a filter needs a request to a server. Then [`run`](Self::run) replaces
+    /// [`delivers`](Self::delivers) and [`content`](Self::content).
     pub fn asks(&self) -> bool {
         self.0.iter().any(|filter| filter.asks())
     }
 
-    /// Runs the filters from the one at `from` on, as far as they need nobody else. `content`: `None` where the item has none,
-    /// as one that only closes.
+    /// Runs the filters from the one at `from`, up to one that needs a server. `content` is `None` if the item has
+    /// none, such as one that only closes.
     ///
     /// # Errors
-    /// A filter could not do its work.
+    /// A filter failed.
     pub fn run(
         &self,
         from: usize,
@@ -233,16 +235,16 @@ impl Filters {
         Ok(Run::Deliver(content))
     }
 
-    /// Whether the content filters are exactly those the publisher wrote its content for.
+    /// Returns true if the content filters are exactly those that the publisher's content is meant for.
     pub fn are_content_filters(&self, expected: &[Vec<u8>]) -> bool {
         let own = self.0.iter().filter_map(|filter| filter.content_name());
         own.eq(expected.iter().map(Vec::as_slice))
     }
 
-    /// What the subscriber gets of this content; borrowed when no filter changes content.
+    /// Returns the content for the subscriber; borrowed if no filter changes it.
     ///
     /// # Errors
-    /// A filter could not do its work.
+    /// A filter failed.
     pub fn content<'a>(
         &self,
         subscriber: &dyn Subscriber,
@@ -257,10 +259,10 @@ impl Filters {
         Ok(content)
     }
 
-    /// The filter for the body of the origin's own response, if it has one: of all filters `build-id` alone.
+    /// Returns the filter for the body of the origin's own response, if there is one. Only `build-id` applies to it.
     ///
     /// # Errors
-    /// A filter could not do its work.
+    /// A filter failed.
     pub fn response(&self, subscriber: &dyn Subscriber) -> Result<Option<BuildId>, FilterError> {
         match self.0.contains(&Filter::BuildId) {
             true => BuildId::new(subscriber).map(Some),
@@ -269,7 +271,7 @@ impl Filters {
     }
 }
 
-/// `%I` becomes the connection's id, `%(ID)I` that id, in the encoding the connection asks for.
+/// Replaces `%I` by the connection's id and `%(ID)I` by that id, in the connection's encoding.
 #[derive(Clone, Debug)]
 pub struct BuildId {
     id: Vec<u8>,
@@ -316,10 +318,10 @@ impl BuildId {
         })
     }
 
-    /// Reads a piece and appends what it gives so far.
+    /// Reads a piece and appends its output.
     ///
     /// # Errors
-    /// The content is no template.
+    /// The content is not a valid template.
     pub fn feed(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), FilterError> {
         let (id, is_hex) = (&self.id, self.is_hex);
         let fill = &mut |argument: Option<&[u8]>, letter, out: &mut Vec<u8>| {
@@ -336,7 +338,7 @@ impl BuildId {
         Ok(self.template.feed(piece, out, fill)?)
     }
 
-    /// The content is over.
+    /// Checks the end of the content.
     ///
     /// # Errors
     /// It ended inside a directive.
@@ -391,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn delivery_is_decided_by_both_metas() {
+    fn delivery_depends_on_metadata_of_both_sides() {
         let client = Client(meta(&[("user", "alice")]), vec![("room", "1")]);
         let nobody = Client(Meta::new(), Vec::new());
         for (filter, item, to_client, to_nobody) in [
@@ -427,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_built_from_those_of_channels() {
+    fn build_id_uses_the_ids_of_channels() {
         for (encoding, content, expected) in [
             ("", "id: %I%%\n", "id: C-5%\n"),
             ("hex", "%I", "432d35"),
@@ -446,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_come_from_the_connection() {
+    fn var_subst_uses_metadata_of_the_connection() {
         let client = Client(meta(&[("user", "alice"), ("a)b", "c")]), Vec::new());
         let filters = filters(&["skip-self", "var-subst"]);
         let render = |content: &'static str| {
@@ -466,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_cannot_work_says_why() {
+    fn failed_filter_reports_its_cause() {
         let filters = filters(&["build-id"]);
         for (entries, part) in [
             (&[][..], "id_format"),
@@ -482,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn publishers_may_insist_on_content_filters() {
+    fn publisher_can_require_content_filters() {
         let own = filters(&["skip-self", "build-id", "unknown", "var-subst"]);
         let names = |names: &[&str]| {
             names
@@ -503,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn without_content_filters_nothing_is_copied() {
+    fn borrows_content_without_content_filters() {
         let client = Client(Meta::new(), Vec::new());
         let content = filters(&["skip-self"])
             .content(&client, b"%")
@@ -512,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_run_in_their_order_up_to_one_that_asks() {
+    fn runs_filters_in_order_up_to_one_that_needs_a_server() {
         let client = Client(meta(&[("user", "alice")]), Vec::new());
         let filters = filters(&["skip-self", "var-subst", "http-modify", "http-check"]);
         assert!(
@@ -540,12 +542,12 @@ mod tests {
         );
         assert_eq!(run(0, "bob", None), Ok(ask(2, true, None)));
         assert!(run(0, "bob", Some("50%")).is_err());
-        // A caller that forgets to ask delivers nothing.
+        // `delivers` without a request to the server does not deliver the item.
         assert!(!filters.delivers(&client, &Meta::new()));
     }
 
     #[test]
-    fn every_known_filter_is_announced() {
+    fn announces_every_filter() {
         for name in [
             "skip-self",
             "skip-users",

@@ -1,4 +1,4 @@
-//! Bodies of the fuzz targets: each takes any bytes and panics when a promise of its parser is broken.
+//! Fuzz targets: each accepts any bytes and panics if a parser violates a property.
 //!
 //! `fuzz/` runs them under libFuzzer; the tests below run them over seeds and mutations of these.
 
@@ -12,7 +12,7 @@ use crate::template::Template;
 use crate::zmtp::{self, Peer, Socket};
 use crate::{command, control, last, sig, tnetstring, ws_control};
 
-/// An instruction. As headers, one `name: value` a line, and as JSON; its bounds hold, and what goes to the client is clean.
+/// Instructions, as headers (one `name: value` per line) and as JSON. Limits hold, and headers for the client are clean.
 pub fn grip_instruct(data: &[u8]) {
     let headers: Vec<(&[u8], &[u8])> = data
         .split(|&byte| byte == b'\n')
@@ -65,12 +65,12 @@ fn check_instruct(instruct: &Instruct) {
     }
 }
 
-/// Everything that is published: payloads, items, control requests and commands. What was understood reads back.
+/// Published data: payloads, items, control requests and commands. Parsed values read back after encoding.
 pub fn grip_item(data: &[u8]) {
     if let Ok((value, notation)) = packet::decode(data) {
         let mut out = Vec::new();
         tnetstring::encode(&mut out, &value);
-        // NaN is the one value that is not itself.
+        // NaN is the only value that does not equal itself.
         if !format!("{value:?}").contains("NaN") {
             assert_eq!(tnetstring::decode(&out).expect("own tnetstring"), value);
         }
@@ -95,7 +95,7 @@ fn check_item(item: &Item) {
         Notation::Tnetstring,
     );
     let (value, notation) = packet::decode(&packet).expect("own packet");
-    // Formats nobody here knows are not written again.
+    // Items with only unknown formats are not written again.
     if item.http_response.is_some() || item.http_stream.is_some() || item.ws_message.is_some() {
         assert_eq!(
             &item::parse(&value, notation, None).expect("own item"),
@@ -104,7 +104,7 @@ fn check_item(item: &Item) {
     }
 }
 
-/// Events of a WebSocket over HTTP, its control messages, and header parameters. What was understood reads back.
+/// Events of a WebSocket over HTTP, control messages, and header parameters. Parsed values read back after encoding.
 pub fn grip_events(data: &[u8]) {
     if let Ok(events) = over_http::decode(data) {
         let mut body = Vec::new();
@@ -123,7 +123,7 @@ pub fn grip_events(data: &[u8]) {
     if let Some(element) = params::element(data) {
         for (name, value) in &element.params {
             let mut text = [b"x; ", &name[..], b"="].concat();
-            // A name with a quote in it is not one we would write.
+            // The encoder never writes a name with a quote.
             if params::quote(&mut text, value).is_some() && !name.contains(&b'"') {
                 let again = params::element(&text).expect("own element");
                 assert_eq!(again.params[0].1, *value);
@@ -159,7 +159,7 @@ fn check_outbox(events: Vec<Event>, seed: usize) {
     assert_eq!(arrived, expected);
 }
 
-/// Tokens and keys: none is believed that the key did not make, and no text panics.
+/// Tokens and keys: a token of another key is refused, and no text panics.
 pub fn grip_sig(data: &[u8]) {
     let key = sig::Key::secret(b"a secret that no input knows");
     assert!(sig::verify(&key, data, 0, None).is_err());
@@ -169,7 +169,7 @@ pub fn grip_sig(data: &[u8]) {
     }
 }
 
-/// A connection of ZeroMQ. Any split gives the same events and the same error, and no message is larger than allowed.
+/// A connection of ZeroMQ. Any split gives the same events and the same error, and messages respect the limit.
 pub fn grip_zmtp(data: &[u8]) {
     // The first byte chooses the socket, the handshake and the split.
     let Some((&selector, wire)) = data.split_first() else {

@@ -1,11 +1,11 @@
-//! `Grip-Last: CHANNEL; last-id=ID`: what a client has had, told to the origin.
+//! `Grip-Last: CHANNEL; last-id=ID`: reports to the origin what a client has received.
 
 use crate::params;
 
 /// The header's name.
 pub const HEADER: &str = "Grip-Last";
 
-/// Channel and id of every header.
+/// Returns channel and id of every header.
 pub fn read(headers: &[(&[u8], &[u8])]) -> Vec<(Vec<u8>, Vec<u8>)> {
     params::list(headers, HEADER)
         .filter_map(params::element)
@@ -16,7 +16,7 @@ pub fn read(headers: &[(&[u8], &[u8])]) -> Vec<(Vec<u8>, Vec<u8>)> {
         .collect()
 }
 
-/// Writes a value. `None`: the name cannot stand in a header, so the origin cannot have named it in one either.
+/// Encodes a value. `None`: the name is not valid in a header, so the origin cannot have sent it in one either.
 pub fn write(channel: &[u8], id: &[u8]) -> Option<Vec<u8>> {
     let is_plain = channel.trim_ascii().len() == channel.len()
         && channel
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn last_ids_round_trip() {
         for (channel, id) in [("room-1", "5"), ("a b", ""), ("ü", "x;y, \"z\"")] {
             let value = write(channel.as_bytes(), id.as_bytes()).expect("fit for a header");
             let headers = [(&b"grip-last"[..], &value[..])];
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_can_be_smuggled_in() {
+    fn never_writes_a_line_end() {
         for (channel, id) in [
             ("a\r\nX: y", "1"),
             ("a", "1\r\nX: y"),

@@ -1,15 +1,15 @@
-//! GRIP as state machines: what a backend tells the edge, what is published, and how both travel.
+//! GRIP as state machines: instructions of backends, published items, and their transports.
 //!
-//! Nothing here knows a socket, a clock or a thread; time is an argument. Input is hostile: every bound has a
-//! name, and `fuzzing` holds the promises that each parser keeps for any bytes.
+//! This crate has no socket, clock or thread; time is an argument. Input is untrusted: every limit is a named constant,
+//! and `fuzzing` checks the properties of each parser for any input.
 //!
-//! - [`instruct`]: what an origin's response asks for, as headers or as JSON; [`last`] and [`prefix`] beside it.
-//! - [`item`], [`filter`], [`patch`], [`template`]: what is published, and what each subscriber gets of it.
-//! - [`reliable`]: order, duplicates, and who has missed something.
-//! - [`sig`]: `Grip-Sig`, made and checked.
-//! - [`ws_control`], [`over_http`]: WebSockets with control messages, and carried over HTTP.
-//! - [`control`], [`command`], [`stats`]: the ports of publishers and dashboards.
-//! - [`packet`], [`tnetstring`], [`value`], [`zmtp`]: what these ports speak over ZeroMQ.
+//! - [`instruct`]: instructions in an origin's response, as headers or JSON; [`last`] and [`prefix`] belong to it.
+//! - [`item`], [`filter`], [`patch`], [`template`]: published items, and the content for each subscriber.
+//! - [`reliable`]: order, duplicates, and missed items.
+//! - [`sig`]: creates and verifies `Grip-Sig`.
+//! - [`ws_control`], [`over_http`]: WebSockets with control messages, and WebSockets over HTTP.
+//! - [`control`], [`command`], [`stats`]: the ports for publishers and dashboards.
+//! - [`packet`], [`tnetstring`], [`value`], [`zmtp`]: the formats and the ZeroMQ protocol of these ports.
 
 #![forbid(unsafe_code)]
 

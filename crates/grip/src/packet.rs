@@ -1,41 +1,41 @@
-//! The payload of a ZeroMQ message: a bare tnetstring, `T` and a tnetstring, or `J` and JSON.
+//! Payload of a ZeroMQ message: a bare tnetstring, `T` and a tnetstring, or `J` and JSON.
 
 use crate::tnetstring::{self, TnetstringError};
 use crate::value::Value;
 
-/// How a payload is written. It decides how binary content is given: raw in tnetstrings, base64 in JSON.
+/// Notation of a payload. It determines how binary content is given: raw in tnetstrings, base64 in JSON.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Notation {
-    /// `T` and a tnetstring, or a tnetstring alone.
+    /// `T` and a tnetstring, or a bare tnetstring.
     #[default]
     Tnetstring,
     /// `J` and JSON.
     Json,
 }
 
-/// Why a payload cannot be read.
+/// Reason why a payload is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum PacketError {
-    /// Nothing at all.
+    /// It is empty.
     #[error("the payload is empty; send a tnetstring, or J and JSON")]
     Empty,
-    /// Neither a digit nor `T` nor `J` in front.
+    /// It starts with neither a digit nor `T` nor `J`.
     #[error(
         "the payload begins with byte {0:#04x}; send a tnetstring, or T and one, or J and JSON"
     )]
     Notation(u8),
-    /// After `T` or bare.
+    /// The tnetstring is invalid.
     #[error(transparent)]
     Tnetstring(#[from] TnetstringError),
-    /// After `J`.
+    /// The JSON is invalid.
     #[error("the payload's JSON is not valid: {0}")]
     Json(#[from] serde_json::Error),
 }
 
-/// Reads a payload.
+/// Decodes a payload.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The payload is invalid.
 pub fn decode(payload: &[u8]) -> Result<(Value, Notation), PacketError> {
     match payload {
         [] => Err(PacketError::Empty),
@@ -49,7 +49,7 @@ pub fn decode(payload: &[u8]) -> Result<(Value, Notation), PacketError> {
     }
 }
 
-/// Appends a payload with its letter in front.
+/// Appends a payload with its leading letter.
 pub fn encode(out: &mut Vec<u8>, value: &Value, notation: Notation) {
     match notation {
         Notation::Tnetstring => {
@@ -69,7 +69,7 @@ mod tests {
     use crate::value::map;
 
     #[test]
-    fn three_notations_are_read() {
+    fn decodes_three_notations() {
         let value = map([("a", Value::from("b"))]);
         for (payload, notation) in [
             (&b"8:1:a,1:b,}"[..], Notation::Tnetstring),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn payloads_round_trip() {
         let value = map([("a", Value::List(vec![Value::Integer(1), Value::Null]))]);
         for notation in [Notation::Tnetstring, Notation::Json] {
             let mut out = Vec::new();

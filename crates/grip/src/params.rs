@@ -1,7 +1,7 @@
 //! Header values with parameters: `first; name=value; …, second; …`.
 //!
-//! An element that cannot be read is skipped, as every GRIP implementation does: a backend's typing error in one
-//! channel must not cost the others.
+//! An invalid element is skipped, as in every GRIP implementation: a backend's typing error in one channel must not
+//! affect the others.
 
 /// One element of a list: its literal text and its parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct Element {
 }
 
 impl Element {
-    /// The value of the first parameter of this name; case does not matter.
+    /// Returns the value of the first parameter of this name, case-insensitive.
     pub fn param(&self, name: &str) -> Option<&[u8]> {
         self.params
             .iter()
@@ -21,7 +21,7 @@ impl Element {
             .map(|(_, value)| value.as_slice())
     }
 
-    /// The values of every parameter of this name.
+    /// Returns the values of every parameter of this name.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
         self.params
             .iter()
@@ -30,7 +30,7 @@ impl Element {
     }
 }
 
-/// The elements of every header of this name, in order, as bytes between commas.
+/// Returns the elements of every header of this name, in order, as bytes between commas.
 pub fn list<'a>(
     headers: &'a [(&'a [u8], &'a [u8])],
     name: &'a str,
@@ -42,7 +42,7 @@ pub fn list<'a>(
     })
 }
 
-/// The value of every header of this name.
+/// Returns the value of every header of this name.
 pub fn values<'a>(
     headers: &'a [(&'a [u8], &'a [u8])],
     name: &'a str,
@@ -53,7 +53,7 @@ pub fn values<'a>(
         .map(|&(_, value)| value)
 }
 
-/// Reads `first; name=value; …`. `None` when a parameter is malformed.
+/// Parses `first; name=value; …`. `None`: a parameter is malformed.
 pub fn element(text: &[u8]) -> Option<Element> {
     let (first, rest) = match text.iter().position(|&byte| byte == b';') {
         Some(at) => (&text[..at], Some(&text[at + 1..])),
@@ -65,7 +65,7 @@ pub fn element(text: &[u8]) -> Option<Element> {
     })
 }
 
-/// Reads `name=value; name=value; …`. `None` when one is malformed.
+/// Parses `name=value; name=value; …`. `None`: one is malformed.
 pub fn params(text: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     split(text, b';')
         .map(|part| part.trim_ascii())
@@ -81,7 +81,7 @@ pub fn params(text: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
         .collect()
 }
 
-/// Writes a parameter's value so that [`params`] reads it back; quoted where it must be. `None`: a control byte.
+/// Appends a parameter's value in a form that [`params`] reads back, quoted if needed. `None`: it has a control byte.
 pub fn quote(out: &mut Vec<u8>, value: &[u8]) -> Option<()> {
     if value.iter().any(|&byte| byte < b' ' || byte == 0x7f) {
         return None;
@@ -102,7 +102,7 @@ pub fn quote(out: &mut Vec<u8>, value: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Pieces between separators that stand outside quotes.
+/// Splits at separators outside quotes.
 fn split(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let (mut rest, mut at_end) = (text, false);
     std::iter::from_fn(move || {
@@ -141,11 +141,11 @@ fn unquote(value: &[u8]) -> Option<Vec<u8>> {
             byte => out.push(byte),
         }
     }
-    // Something after the closing quote would be lost without a word.
+    // Text after the closing quote would otherwise be lost silently.
     bytes.next().is_none().then_some(out)
 }
 
-/// Whole seconds that fit 31 bits, as every other implementation has them.
+/// Parses integer seconds that fit in 31 bits, as in other implementations.
 pub fn seconds(text: &[u8]) -> Option<u32> {
     let text = std::str::from_utf8(text.trim_ascii()).ok()?;
     let seconds = text.parse::<u32>().ok()?;
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_has_a_text_and_parameters() {
+    fn parses_text_and_parameters_of_an_element() {
         for (text, first, params) in [
             ("", "", &[][..]),
             ("a", "a", &[]),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_headers_are_one_list() {
+    fn joins_repeated_headers() {
         let headers = [
             (&b"X-List"[..], &b"a; b=\"1,2\", c"[..]),
             (b"Other", b"z"),
@@ -211,7 +211,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_quoted_value_reads_back(value in prop::collection::vec(0x20u8..0x7f, 0..20), other in "[a-z]{1,5}") {
+        fn quoted_values_round_trip(value in prop::collection::vec(0x20u8..0x7f, 0..20), other in "[a-z]{1,5}") {
             let mut text = b"first; name=".to_vec();
             prop_assert!(quote(&mut text, &value).is_some());
             text.extend_from_slice(format!("; other={other}").as_bytes());
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_control_byte_is_never_written() {
+    fn never_writes_a_control_byte() {
         for value in [&b"a\r\nb"[..], b"\0", b"\x7f"] {
             assert_eq!(quote(&mut Vec::new(), value), None);
         }

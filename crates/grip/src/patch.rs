@@ -1,22 +1,22 @@
-//! JSON Patch (RFC 6902): a published change applied to the body an instruction came with.
+//! JSON Patch (RFC 6902): a published change of the body in an instruction.
 
 use serde_json::{Map, Value};
 
-/// Most operations of one patch.
+/// Maximum number of operations in a patch.
 pub const OPERATIONS_MAX: usize = 1000;
 
-/// Why a patch cannot be applied; nothing of it is then.
+/// Reason why a patch cannot be applied. The document then stays unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
-    /// Not a list of objects, or too long.
+    /// It is not a list of objects, or too long.
     #[error("a patch is a list of at most {OPERATIONS_MAX} operations")]
     List,
-    /// An operation without what it needs.
+    /// An operation is invalid.
     #[error("operation {index} of the patch {problem}")]
     Operation {
-        /// Its place, from 0.
+        /// Its index, from 0.
         index: usize,
-        /// What is wrong.
+        /// The fault.
         problem: &'static str,
     },
 }
@@ -24,7 +24,7 @@ pub enum PatchError {
 /// Applies a patch to a copy of `document`.
 ///
 /// # Errors
-/// The first operation that cannot be applied, a failed `test` among them.
+/// An operation cannot be applied, or a `test` failed.
 pub fn apply(document: &Value, patch: &Value) -> Result<Value, PatchError> {
     let operations = patch.as_array().filter(|list| list.len() <= OPERATIONS_MAX);
     let mut document = document.clone();
@@ -35,7 +35,7 @@ pub fn apply(document: &Value, patch: &Value) -> Result<Value, PatchError> {
     Ok(document)
 }
 
-const MISSING: &str = "names a place that is not there";
+const MISSING: &str = "has a path that does not exist";
 
 fn run(document: &mut Value, fields: &Map<String, Value>) -> Result<(), &'static str> {
     let text = |name: &str| fields.get(name).and_then(Value::as_str);
@@ -70,7 +70,7 @@ fn run(document: &mut Value, fields: &Map<String, Value>) -> Result<(), &'static
     }
 }
 
-/// The steps of a JSON pointer. `None`: it is none.
+/// Parses a JSON pointer. `None`: invalid.
 fn parse(pointer: &str) -> Option<Vec<String>> {
     if pointer.is_empty() {
         return Some(Vec::new());
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operations_of_the_rfc() {
+    fn applies_the_examples_of_the_rfc() {
         for (document, patch, expected) in [
             (
                 json!({"a": 1}),
@@ -210,24 +210,24 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_leaves_nothing_changed_and_says_where() {
+    fn failed_patch_changes_nothing_and_has_its_index() {
         let document = json!({"a": [1], "b": 2});
         for (operation, problem) in [
             (json!({"op": "test", "path": "/b", "value": 3}), "tests"),
-            (json!({"op": "remove", "path": "/c"}), "not there"),
-            (json!({"op": "remove", "path": "/a/1"}), "not there"),
-            (json!({"op": "remove", "path": "/a/00"}), "not there"),
+            (json!({"op": "remove", "path": "/c"}), "does not exist"),
+            (json!({"op": "remove", "path": "/a/1"}), "does not exist"),
+            (json!({"op": "remove", "path": "/a/00"}), "does not exist"),
             (
                 json!({"op": "replace", "path": "/a/-", "value": 1}),
-                "not there",
+                "does not exist",
             ),
             (
                 json!({"op": "add", "path": "/a/2", "value": 1}),
-                "not there",
+                "does not exist",
             ),
             (
                 json!({"op": "add", "path": "/b/x", "value": 1}),
-                "not there",
+                "does not exist",
             ),
             (json!({"op": "add", "path": "/x"}), "no value"),
             (json!({"op": "add", "path": "x", "value": 1}), "path"),

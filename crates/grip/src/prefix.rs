@@ -1,21 +1,21 @@
-//! A route's channel prefix: what its backend calls `room` is `PREFIXroom` to publishers.
+//! Channel prefix of a route: the backend's channel `room` is `PREFIXroom` for publishers.
 
-/// A prefix, maybe empty.
+/// A prefix, possibly empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prefix(Vec<u8>);
 
 impl Prefix {
-    /// This prefix.
+    /// Creates a prefix.
     pub fn new(prefix: &[u8]) -> Self {
         Self(prefix.to_vec())
     }
 
-    /// What publishers call a channel of the backend.
+    /// Returns the publishers' name of a backend's channel.
     pub fn public(&self, channel: &[u8]) -> Vec<u8> {
         [&self.0, channel].concat()
     }
 
-    /// What the backend calls a channel of publishers. `None`: it is not the backend's.
+    /// Returns the backend's name of a publishers' channel. `None`: it is not the backend's.
     pub fn own<'a>(&self, channel: &'a [u8]) -> Option<&'a [u8]> {
         channel.strip_prefix(&self.0[..])
     }
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_and_back() {
+    fn adds_and_removes_the_prefix() {
         let prefix = Prefix::new(b"shop-");
         assert_eq!(prefix.public(b"a"), b"shop-a");
         assert_eq!(prefix.own(b"shop-a"), Some(&b"a"[..]));

@@ -1,10 +1,10 @@
-//! Names of headers as programs may fold them: CGI, WSGI and their like make one variable of `X-User` and `X_User`, so what
-//! one of them means has to be taken from clients in every spelling.
+//! Header names as applications may fold them. CGI, WSGI and similar interfaces map `X-User` and `X_User` to one
+//! variable, so a header that the edge sets has to be removed from clients' requests in every spelling.
 
-/// Names that are told from others are no longer.
+/// Maximum length of names compared with [`Folded::is`]; a longer name equals none.
 const BYTES_MAX: usize = 64;
 
-/// A name in lower case, with a hyphen for whatever is no letter and no digit.
+/// A name in lower case, with a hyphen for every byte that is neither a letter nor a digit.
 #[derive(Clone, Copy, Debug)]
 pub struct Folded {
     bytes: [u8; BYTES_MAX],
@@ -27,18 +27,18 @@ impl Folded {
         }
     }
 
-    /// Whether it is this name, which is given folded.
+    /// Returns true if it equals `name`, which is given folded.
     pub fn is(&self, name: &str) -> bool {
         self.len == name.len() && self.starts_with(name)
     }
 
-    /// Whether it begins so.
+    /// Returns true if it starts with `start`.
     pub fn starts_with(&self, start: &str) -> bool {
         self.len >= start.len() && self.bytes.starts_with(start.as_bytes())
     }
 }
 
-/// Whether a program may take one name for the other.
+/// Returns true if an application may confuse the two names.
 pub fn same(one: &[u8], other: &[u8]) -> bool {
     let fold = |byte: &u8| match byte {
         byte if byte.is_ascii_alphanumeric() => byte.to_ascii_lowercase(),
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_spelling_is_one_name() {
+    fn folds_every_spelling_to_one_name() {
         for name in ["Grip-Sig", "GRIP_SIG", "grip.sig", "gRiP_SiG"] {
             let folded = Folded::new(name.as_bytes());
             assert!(
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_are_no_known_ones() {
+    fn long_names_equal_no_known_name() {
         let name = [b'a'; 2 * BYTES_MAX];
         assert!(Folded::new(&name).starts_with("aaa"));
         assert!(!Folded::new(&name).is("aaa"));

@@ -1,4 +1,4 @@
-//! What dashboards made for Pushpin read: packets of the stats socket, and names for Prometheus.
+//! Statistics for dashboards made for Pushpin: packets of the stats socket, and names for Prometheus.
 
 use crate::packet::{self, Notation};
 use crate::value::Value;
@@ -23,7 +23,7 @@ impl Transport {
         }
     }
 
-    /// What a subscription of it is called.
+    /// Returns its name in subscription packets.
     fn mode(self) -> &'static str {
         match self {
             Self::HttpResponse => "response",
@@ -36,7 +36,7 @@ impl Transport {
 /// Counts of ten seconds, of one route or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Most connections at a time.
+    /// Maximum number of simultaneous connections.
     pub connections: u64,
     /// Minutes of connections, rounded up for each.
     pub minutes: u64,
@@ -44,19 +44,19 @@ pub struct Report {
     pub received: u64,
     /// Messages to clients.
     pub sent: u64,
-    /// Of these, answers to long polls.
+    /// Responses to long polls, which `sent` includes.
     pub http_response_sent: u64,
-    /// Blocks from publishers, where blocks are counted.
+    /// Blocks from publishers; `None`: blocks are not counted.
     pub blocks_received: Option<u64>,
-    /// Blocks to clients.
+    /// Blocks to clients; `None`: blocks are not counted.
     pub blocks_sent: Option<u64>,
-    /// Milliseconds the report covers.
+    /// Milliseconds that the report covers.
     pub duration_ms: u64,
-    /// What has gone over connections, where it is counted.
+    /// Traffic of connections; `None`: it is not counted.
     pub traffic: Option<Traffic>,
 }
 
-/// What has gone over the connections with clients, and over those with backends.
+/// Traffic of connections with clients and with backends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// From clients.
@@ -69,23 +69,23 @@ pub struct Traffic {
     pub server_sent: Flow,
 }
 
-/// What has gone one way.
+/// Traffic in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
     /// Bytes of heads: method, target, status, reason, and the names and values of headers.
     pub header_bytes: u64,
-    /// Bytes of bodies and of messages of WebSockets.
+    /// Bytes of bodies and WebSocket messages.
     pub content_bytes: u64,
-    /// Messages of WebSockets.
+    /// WebSocket messages.
     pub messages: u64,
 }
 
-/// A packet.
+/// A packet of the stats socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Packet<'a> {
-    /// Requests, keep-alives and the like.
+    /// Requests, keep-alives and similar activity.
     Activity {
-        /// How many.
+        /// Number of activities.
         count: u64,
     },
     /// A published item.
@@ -94,60 +94,60 @@ pub enum Packet<'a> {
         channel: &'a [u8],
         /// Its id.
         item_id: Option<&'a [u8]>,
-        /// How many got it.
+        /// Number of recipients.
         count: u64,
-        /// What it weighs, where blocks are counted.
+        /// Its blocks; `None`: blocks are not counted.
         blocks: Option<u64>,
-        /// Through what they got it.
+        /// The recipients' transport.
         transport: Transport,
     },
-    /// A connection is there, for the next `ttl_s` seconds.
+    /// A connection exists, for the next `ttl_s` seconds.
     Connection {
-        /// Names it.
+        /// Id of the connection.
         id: &'a [u8],
-        /// Whether it is a WebSocket.
+        /// True if it is a WebSocket.
         is_websocket: bool,
-        /// Where it comes from.
+        /// Address of the client.
         peer_address: Option<&'a [u8]>,
-        /// Whether it is encrypted.
+        /// True if it is encrypted.
         is_tls: bool,
-        /// Until when it counts without another packet.
+        /// Time for which it counts without another packet, in seconds.
         ttl_s: u64,
     },
-    /// A connection is gone.
+    /// A connection was closed.
     ConnectionGone {
-        /// Names it.
+        /// Id of the connection.
         id: &'a [u8],
     },
     /// A channel has subscribers, for the next `ttl_s` seconds.
     Subscription {
-        /// Through what.
+        /// Their transport.
         transport: Transport,
         /// The channel.
         channel: &'a [u8],
-        /// Until when it counts without another packet.
+        /// Time for which the subscription is valid without another packet, in seconds.
         ttl_s: u64,
-        /// How many.
+        /// Number of subscribers.
         subscribers: Option<u64>,
     },
-    /// A channel has none any more.
+    /// A channel has no subscribers any more.
     SubscriptionGone {
-        /// Through what.
+        /// Their transport.
         transport: Transport,
         /// The channel.
         channel: &'a [u8],
     },
-    /// Counts.
+    /// Counts of an interval.
     Report(Report),
     /// Requests since the last packet of this type.
     Counts {
-        /// How many.
+        /// Number of requests.
         requests_received: u64,
     },
 }
 
 impl Packet<'_> {
-    /// Its type, which subscribers of the socket filter by.
+    /// Returns its type, by which subscribers of the socket filter.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Activity { .. } => "activity",
@@ -159,7 +159,8 @@ impl Packet<'_> {
         }
     }
 
-    /// The payload of a message: type, space, and the fields. `from` names the process, `route` the route if it has an id.
+    /// Encodes the payload of a message: type, space, and the fields. `from` is the process, `route` the route if it
+    /// has an id.
     pub fn encode(&self, from: &[u8], route: Option<&[u8]>, notation: Notation) -> Vec<u8> {
         let mut fields = Fields(vec![(b"from".to_vec(), Value::Bytes(from.to_vec()))]);
         fields.optional_bytes("route", route);
@@ -281,12 +282,12 @@ impl Fields {
     }
 }
 
-/// A figure for Prometheus, by the name Pushpin gives it; a configured prefix goes in front.
+/// A metric for Prometheus, with Pushpin's name; a configured prefix precedes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
     /// Requests received.
     RequestReceived,
-    /// Connections there are.
+    /// Present connections.
     ConnectionConnected,
     /// Minutes of connections.
     ConnectionMinute,
@@ -297,7 +298,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// Every figure.
+    /// Every metric.
     pub const ALL: [Self; 5] = [
         Self::RequestReceived,
         Self::ConnectionConnected,
@@ -306,7 +307,7 @@ impl Figure {
         Self::MessageSent,
     ];
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::RequestReceived => "request_received",
@@ -335,7 +336,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_have_a_type_and_fields() {
+    fn encodes_type_and_fields() {
         let report = Packet::Report(Report {
             connections: 1_000_004,
             minutes: 166_216,
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn every_packet_reads_back() {
+    fn every_packet_round_trips() {
         let packets = [
             Packet::Activity { count: 1 },
             Packet::Message {
@@ -402,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_keep_their_names() {
+    fn metric_names_match_pushpin() {
         let mut text = String::new();
         for figure in Figure::ALL {
             figure.write(&mut text, "pushpin_", 7);

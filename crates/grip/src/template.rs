@@ -1,28 +1,28 @@
-//! Templates: text with `%%`, `%L` and `%(argument)L`, read piece by piece.
+//! Templates: text with `%%`, `%L` and `%(argument)L`, read in pieces.
 //!
-//! In an argument a backslash takes the next byte literally, so it can hold `)` and `\`.
+//! In an argument, a backslash makes the next byte literal, so it can contain `)` and `\`.
 
-/// Longest argument, because it is kept until its directive is complete.
+/// Maximum length of an argument in bytes; it is stored until its directive is complete.
 pub const ARGUMENT_BYTES_MAX: usize = 1024;
 
-/// Why a template cannot be filled in.
+/// Reason why a template cannot be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// A letter this template has no meaning for.
+    /// An unknown letter.
     #[error("a template has the directive %{0}; write %% for a percent sign")]
     Directive(String),
-    /// More than [`ARGUMENT_BYTES_MAX`].
+    /// Longer than [`ARGUMENT_BYTES_MAX`].
     #[error("a template has an argument of more than {ARGUMENT_BYTES_MAX} bytes")]
     Argument,
     /// The text ends inside a directive.
     #[error("a template ends inside a directive; write %% for a percent sign")]
     Unfinished,
-    /// A name that nothing is known of.
-    #[error("a template names {0:?}, which is not known of this connection")]
+    /// An unknown name.
+    #[error("a template uses {0:?}, which this connection does not have")]
     Name(String),
 }
 
-/// Where the reading stands between two pieces.
+/// State of the parser between two pieces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template {
     state: State,
@@ -42,11 +42,11 @@ enum State {
     Letter,
 }
 
-/// Appends what a directive stands for: argument, letter, output.
+/// Callback that appends the value of a directive: argument, letter, output.
 pub type Fill<'a> = &'a mut dyn FnMut(Option<&[u8]>, u8, &mut Vec<u8>) -> Result<(), TemplateError>;
 
 impl Template {
-    /// Reads a piece and appends what it gives so far.
+    /// Reads a piece and appends its output.
     ///
     /// # Errors
     /// The template is malformed, or `fill` does not know a directive.
@@ -98,7 +98,7 @@ impl Template {
         Ok(())
     }
 
-    /// The text is over.
+    /// Checks the end of the text.
     ///
     /// # Errors
     /// It ended inside a directive.
@@ -110,7 +110,7 @@ impl Template {
     }
 }
 
-/// Fills in a whole text.
+/// Renders a complete text.
 ///
 /// # Errors
 /// As [`Template::feed`] and [`Template::finish`].
@@ -122,7 +122,7 @@ pub fn render(text: &[u8], fill: Fill<'_>) -> Result<Vec<u8>, TemplateError> {
     Ok(out)
 }
 
-/// The error for a directive `fill` does not know.
+/// Returns the error for a directive that `fill` does not know.
 pub(crate) fn unknown(argument: Option<&[u8]>, letter: u8) -> TemplateError {
     let letter = letter.escape_ascii();
     TemplateError::Directive(match argument {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn directives_have_a_letter_and_maybe_an_argument() {
+    fn parses_directives_with_and_without_argument() {
         for (text, expected) in [
             ("", ""),
             ("plain", "plain"),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_told() {
+    fn reports_malformed_templates() {
         let long = format!("%({})s", "a".repeat(ARGUMENT_BYTES_MAX + 1));
         for (text, error) in [
             ("%", TemplateError::Unfinished),
@@ -194,7 +194,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_split_gives_the_same(text in r"[a%()\\IX]{0,24}", len in 1usize..6) {
+        fn result_is_independent_of_the_split(text in r"[a%()\\IX]{0,24}", len in 1usize..6) {
             prop_assert_eq!(in_pieces(text.as_bytes(), len), in_pieces(text.as_bytes(), 100));
         }
     }

@@ -1,42 +1,42 @@
-//! Tnetstrings: `LENGTH:DATA` and a letter for the type, as Pushpin's ZeroMQ sockets speak them.
+//! Tnetstrings: `LENGTH:DATA` and a type letter, the format of Pushpin's ZeroMQ sockets.
 //!
-//! Lengths are written before nested data is looked at, so a reader never copies more than it was sent;
-//! [`DEPTH_MAX`] bounds the recursion.
+//! Each length is checked before nested data is read, so a parser never copies more than it received. [`DEPTH_MAX`]
+//! limits the recursion.
 
 use crate::value::Value;
 
-/// How deep lists and objects may lie in each other.
+/// Maximum nesting of lists and objects.
 pub const DEPTH_MAX: usize = 64;
-/// Digits of a length: anything longer cannot be held by a message.
+/// Maximum number of digits in a length; no message has room for more.
 const LENGTH_DIGITS_MAX: usize = 9;
 
-/// Why bytes are not a tnetstring.
+/// Reason why bytes are not a tnetstring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TnetstringError {
-    /// The length is missing, too long, not of digits, or has a leading zero.
+    /// The length is missing, too long, not decimal, or has a leading zero.
     #[error("a tnetstring begins with no length of 1 to 9 digits and a colon")]
     Length,
-    /// Less data than announced.
+    /// There is less data than its length.
     #[error("a tnetstring is shorter than its length says")]
     Truncated,
-    /// No known letter after the data.
+    /// The type letter is unknown.
     #[error("a tnetstring ends in an unknown type letter; known are , # ^ ! ~ }} ]")]
     Type,
     /// The data does not fit the letter.
     #[error("the data of a tnetstring does not fit its type letter")]
     Data,
-    /// Lists in lists, too deep.
+    /// Lists or objects are nested too deeply.
     #[error("a tnetstring is nested deeper than {DEPTH_MAX}")]
     Depth,
-    /// Bytes after the end.
+    /// Bytes follow the value.
     #[error("bytes follow the tnetstring")]
     Rest,
 }
 
-/// Reads exactly one value.
+/// Decodes exactly one value.
 ///
 /// # Errors
-/// What is wrong with the bytes.
+/// The bytes are not a tnetstring.
 pub fn decode(bytes: &[u8]) -> Result<Value, TnetstringError> {
     match decode_front(bytes, 0)? {
         (value, []) => Ok(value),
@@ -120,7 +120,7 @@ fn decode_front(bytes: &[u8], depth: usize) -> Result<(Value, &[u8]), Tnetstring
     Ok((value, rest))
 }
 
-/// Letter, data and rest of the value in front.
+/// Returns type letter, data and rest of the first value.
 fn split(bytes: &[u8]) -> Result<(u8, &[u8], &[u8]), TnetstringError> {
     let digits = bytes
         .iter()
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn reports_every_kind_of_error() {
         let mut deep = b"0:]".to_vec();
         for _ in 0..=DEPTH_MAX {
             let mut outer = Vec::new();
@@ -231,7 +231,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back(value in values()) {
+        fn tnetstrings_round_trip(value in values()) {
             let mut out = Vec::new();
             encode(&mut out, &value);
             prop_assert_eq!(decode(&out), Ok(value));

@@ -1,6 +1,6 @@
-//! The values that items and commands are made of, whichever notation they came in.
+//! Values of items and commands, independent of the notation.
 //!
-//! JSON has text and tnetstrings have bytes; here both are bytes, so that everything after the reading is written once.
+//! JSON has text and tnetstrings have bytes. Here both are bytes, so that code after the parsers exists only once.
 
 use serde_json::Value as Json;
 
@@ -11,7 +11,7 @@ pub enum Value {
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Integer(i64),
     /// Any other number.
     Float(f64),
@@ -19,12 +19,12 @@ pub enum Value {
     Bytes(Vec<u8>),
     /// A list.
     List(Vec<Value>),
-    /// An object, in the order it was written; of equal keys the last counts.
+    /// An object, in written order; the last of equal keys is used.
     Map(Vec<(Vec<u8>, Value)>),
 }
 
 impl Value {
-    /// The value under `key`, if this is an object that has it.
+    /// Returns the value under `key`, if this is an object that has it.
     pub fn get(&self, key: &str) -> Option<&Value> {
         match self {
             Self::Map(entries) => entries
@@ -36,7 +36,7 @@ impl Value {
         }
     }
 
-    /// The bytes of a text.
+    /// Returns the bytes of a text.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Bytes(bytes) => Some(bytes),
@@ -44,7 +44,7 @@ impl Value {
         }
     }
 
-    /// A whole number. A float without fraction and digits in a text count too, as publishers in PHP send them.
+    /// Returns an integer. A float without fraction and digits in a text also count, because PHP publishers send them.
     pub fn integer(&self) -> Option<i64> {
         match self {
             Self::Integer(number) => Some(*number),
@@ -56,7 +56,7 @@ impl Value {
         }
     }
 
-    /// A text of valid UTF-8 as such, other bytes with replacement characters: what JSON can say.
+    /// Converts to JSON. Text that is not valid UTF-8 gets replacement characters.
     pub fn to_json(&self) -> Json {
         match self {
             Self::Null => Json::Null,
@@ -104,7 +104,7 @@ impl From<&str> for Value {
     }
 }
 
-/// An object of these entries.
+/// Creates an object of these entries.
 pub fn map<const N: usize>(entries: [(&str, Value); N]) -> Value {
     Value::Map(
         entries
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_equal_keys_the_last_counts() {
+    fn last_of_equal_keys_is_used() {
         let value = map([("a", Value::Integer(1)), ("a", Value::Integer(2))]);
         assert_eq!(value.get("a"), Some(&Value::Integer(2)));
         assert_eq!(value.get("b"), None);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_come_in_three_notations() {
+    fn accepts_integers_in_three_notations() {
         for (value, expected) in [
             (Value::Integer(-3), Some(-3)),
             (Value::Float(200.0), Some(200)),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn json_survives_the_way_there_and_back() {
+    fn json_round_trips() {
         let json: Json =
             serde_json::from_str(r#"{"a":[1,2.5,null,true,"ü"],"b":{"c":-9007199254740993}}"#)
                 .expect("valid JSON");

@@ -1,4 +1,4 @@
-//! The GRIP extension of WebSockets: control messages of the origin, told from its messages by a prefix.
+//! The GRIP extension of WebSockets: the origin's control messages, distinguished from data messages by a prefix.
 
 use crate::encoding;
 use crate::filter::FILTERS_MAX;
@@ -7,17 +7,17 @@ use crate::item::MessageKind;
 use crate::params::{self, list};
 use crate::value::Value;
 
-/// What control messages begin with.
+/// Prefix of control messages.
 pub const CONTROL_PREFIX: &[u8] = b"c:";
-/// What messages for the client begin with where the origin does not say.
+/// Default prefix of messages for the client.
 pub const MESSAGE_PREFIX_DEFAULT: &[u8] = b"m:";
-/// The header and the value that offer the extension.
+/// Header and value that offer the extension.
 pub const OFFER: (&str, &str) = ("Sec-WebSocket-Extensions", "grip");
 
-/// How long a delayed message waits where it does not say.
+/// Default delay of a delayed message, in seconds.
 const DELAY_DEFAULT_S: u32 = 1;
 
-/// The prefix of messages, if the origin's response accepts the extension.
+/// Returns the prefix of messages, if the origin's response accepts the extension.
 pub fn accepted_prefix(headers: &[(&[u8], &[u8])]) -> Option<Vec<u8>> {
     let element = list(headers, OFFER.0)
         .filter_map(params::element)
@@ -28,18 +28,18 @@ pub fn accepted_prefix(headers: &[(&[u8], &[u8])]) -> Option<Vec<u8>> {
     Some(prefix.to_vec())
 }
 
-/// What a data message of the origin is.
+/// Kind of a data message from the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind<'a> {
     /// For the edge: JSON.
     Control(&'a [u8]),
     /// For the client.
     Message(&'a [u8]),
-    /// Without the prefix it needs: dropped, and that is counted.
+    /// Without the required prefix: dropped and counted.
     Unprefixed,
 }
 
-/// Tells control messages from others. Only text can be a control message.
+/// Returns the kind of a message. Only a text message can be a control message.
 pub fn kind<'a>(message: &'a [u8], is_text: bool, prefix: &[u8]) -> Kind<'a> {
     match message.strip_prefix(CONTROL_PREFIX) {
         Some(control) if is_text => Kind::Control(control),
@@ -49,63 +49,63 @@ pub fn kind<'a>(message: &'a [u8], is_text: bool, prefix: &[u8]) -> Kind<'a> {
     }
 }
 
-/// A message that the edge sends by itself.
+/// A message that the edge sends after a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timed {
     /// Its type.
     pub kind: MessageKind,
     /// Its content.
     pub content: Vec<u8>,
-    /// After how many seconds.
+    /// The time in seconds.
     pub timeout_s: u32,
-    /// Counted from what; of keep-alives only.
+    /// Start of the time; keep-alives only.
     pub mode: KeepAliveMode,
 }
 
-/// What an origin asks for.
+/// A control message of an origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// A subscription.
+    /// Subscribes the connection.
     Subscribe {
         /// The channel, without prefix.
         channel: Vec<u8>,
         /// Names of filters.
         filters: Vec<Vec<u8>>,
     },
-    /// Its end.
+    /// Ends a subscription.
     Unsubscribe {
         /// The channel.
         channel: Vec<u8>,
     },
-    /// The origin leaves; the client stays.
+    /// Disconnects the origin; the client stays connected.
     Detach,
-    /// The session of the connection; none: no more.
+    /// Sets the session of the connection; `None`: ends it.
     Session(Option<Vec<u8>>),
-    /// What filters know of the connection; no value: forgotten.
+    /// Sets metadata for filters; without a value: removes it.
     SetMeta {
         /// Name.
         name: Vec<u8>,
         /// Value.
         value: Option<Vec<u8>>,
     },
-    /// A message for silent times; none: no more.
+    /// Sets the message for idle times; `None`: disables it.
     KeepAlive(Option<Timed>),
-    /// A message after a time. A second one sends the first at once.
+    /// Sends a message after a time. A second one sends the first immediately.
     SendDelayed(Timed),
-    /// The delayed message at once.
+    /// Sends the delayed message immediately.
     FlushDelayed,
 }
 
-/// Why a control message is ignored; that is counted.
+/// Reason why a control message is ignored and counted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
-    /// Not an object of JSON.
+    /// Not a JSON object.
     #[error("a control message is not a JSON object")]
     Json,
-    /// A type that has no meaning.
+    /// Unknown type.
     #[error("a control message has no known type")]
     Type,
-    /// A field.
+    /// A field is missing or invalid.
     #[error("a control message has a missing or wrong {0}")]
     Field(&'static str),
     /// More than [`FILTERS_MAX`]: the WebSocket is closed with 1011.
@@ -115,10 +115,10 @@ pub enum ControlError {
 
 type Read<T> = Result<T, ControlError>;
 
-/// Reads a control message, without its prefix.
+/// Parses a control message, without its prefix.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The control message is invalid.
 pub fn read(json: &[u8]) -> Read<Control> {
     let json: serde_json::Value = serde_json::from_slice(json).map_err(|_| ControlError::Json)?;
     let value = Value::from(json);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_is_read() {
+    fn parses_every_type() {
         let timed = |kind, content: &[u8], timeout_s, mode| Timed {
             kind,
             content: content.to_vec(),
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ignored_has_a_reason() {
+    fn reports_why_a_message_is_ignored() {
         for (json, error) in [
             ("", ControlError::Json),
             ("[]", ControlError::Json),

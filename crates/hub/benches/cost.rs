@@ -1,18 +1,18 @@
-//! What the hot paths cost, in nanoseconds per operation. Run: `cargo bench -p fermata-hub`.
+//! Cost of the hot paths, in nanoseconds per operation. Run: `cargo bench -p fermata-hub`.
 
 use std::hint::black_box;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use fermata_hub::{
-    Config, Encode, Kind, Layout, Local, LocalConfig, Message, Owner, PayloadSpan, Presence,
-    Reader, Record, ReplayRange, Ring, Seq, SubId,
+    Config, Departure, Encode, Kind, Layout, Local, LocalConfig, Message, Owner, PayloadSpan,
+    Presence, Reader, Record, ReplayRange, Ring, Seq, SubId,
 };
 
 const ROUNDS: u32 = 200;
 const PER_ROUND: u32 = 1000;
 
-/// Copies the data and nothing else, so that the costs beside the encoder remain.
+/// Copies only the data, so that the costs outside the encoder remain.
 struct Copy;
 
 impl Encode for Copy {
@@ -50,7 +50,7 @@ fn start() -> (Ring, Reader, Owner) {
     (ring, reader, who)
 }
 
-/// The fastest round, which is the one least disturbed.
+/// Reports the fastest round, which is the least disturbed one.
 fn report(name: &str, mut round: impl FnMut() -> Duration) {
     let best = (0..ROUNDS).map(|_| round()).min().unwrap_or_default();
     println!(
@@ -181,13 +181,14 @@ fn main() {
         info: b"{\"name\":\"Alice\"}",
         source: b"",
         announce: None,
+        announce_changed: None,
     };
     ring.join(&who, &presence, 0).expect("there is room");
     report("join and leave of a second tab", || {
         timed(|| {
             for _ in 0..PER_ROUND {
                 ring.join(&who, &presence, 0).expect("there is room");
-                ring.leave(&who, presence.channel, presence.user, 0)
+                ring.leave(&who, presence.channel, presence.user, Departure::Lost, 0)
                     .expect("nobody else holds the lock");
             }
         })

@@ -1,7 +1,7 @@
-//! What size costs: channels, subscriptions and idle clients by the thousand and by the million.
+//! Cost of size: channels, subscriptions and idle clients by the thousand and by the million.
 //!
-//! `cargo bench -p fermata-hub --bench scale` prints a table. A column that stays the same down the rows does not depend
-//! on the size; caches make the larger rows dearer by a small factor, not by a thousand. Memory is that of the process.
+//! `cargo bench -p fermata-hub --bench scale` prints a table. A column with equal rows does not depend on the size.
+//! Caches make larger rows slower by a small factor, not by a thousand. Memory is that of the process.
 
 use std::hint::black_box;
 use std::sync::atomic::AtomicU64;
@@ -14,9 +14,9 @@ use fermata_hub::{
 
 /// Operations timed per figure.
 const SAMPLES: u32 = 20_000;
-/// Batches they are timed in.
+/// Number of batches they are timed in.
 const BATCHES: u32 = 100;
-/// Subscribers with news that are served per measured publish.
+/// Subscribers that are served per measured publish.
 const LIVELY: u32 = 8;
 
 struct Copy;
@@ -77,14 +77,14 @@ fn resident_bytes() -> usize {
     pages.unwrap_or(0) * 4096
 }
 
-/// Nanoseconds per call, of the best of many small batches: others on the machine only ever make it slower.
+/// Returns nanoseconds per call, from the best of many small batches: other processes can only make a batch slower.
 fn best(count: u32, mut body: impl FnMut(u32)) -> f64 {
     let batch = count / BATCHES;
     let batches = (0..BATCHES).map(|at| each(batch, |number| body(at * batch + number)));
     batches.fold(f64::MAX, f64::min)
 }
 
-/// Nanoseconds per call.
+/// Returns nanoseconds per call.
 fn each(count: u32, mut body: impl FnMut(u32)) -> f64 {
     let start = Instant::now();
     for number in 0..count {
@@ -106,7 +106,7 @@ impl Bench {
             .expect("the reader keeps up");
     }
 
-    /// One message to a channel of `LIVELY` subscribers, and all they need to be sent it.
+    /// Publishes one message to a channel of `LIVELY` subscribers, and gathers what is sent to them.
     fn deliver(&mut self) {
         self.publish(b"lively");
         self.local.pump(&mut self.reader, &mut Copy, 100);
@@ -133,7 +133,7 @@ fn row(title: &str, size: u32, name: impl Fn(u32) -> String) {
             .subscribe(owner, SubId::NONE, name(number).as_bytes(), 0);
         bench.chains.push(chain);
     });
-    // The vector of chains is the bench's own.
+    // The vector of chains belongs to the benchmark.
     let own = bench.chains.capacity() * size_of::<SubId>();
     let memory = resident_bytes().saturating_sub(before + own) / size as usize;
     let subscribe = best(SAMPLES, |number| {
@@ -141,7 +141,7 @@ fn row(title: &str, size: u32, name: impl Fn(u32) -> String) {
         let chain = bench.local.subscribe(0, SubId::NONE, name.as_bytes(), 0);
         bench.local.unsubscribe(black_box(chain));
     });
-    // Those that leave sit anywhere, not at the end.
+    // Remove subscribers from random positions, not from the end.
     let leave = best(SAMPLES.min(size / 2), |number| {
         let place = LIVELY + (number.wrapping_mul(7_919)) % size;
         let chain = std::mem::replace(&mut bench.chains[place as usize], SubId::NONE);

@@ -1,73 +1,84 @@
-//! What one client has missed, given in pieces as it takes them.
+//! Delivers the records that one client has missed, in pieces.
 //!
-//! A client that comes back may have missed more than it can take at once. Its backlog remembers channels and a place, not
-//! messages: each piece is copied from the ring when there is room for it, so a slow client costs no more memory than a
-//! quick one. It follows the ring until it has reached what the worker has read; from there on a subscription goes on.
+//! A reconnecting client may have missed more than fits its connection at once. Its backlog stores channels and a
+//! position, not messages. Each piece is copied from the ring when there is room for it, so a slow client costs no more
+//! memory than a fast one. The backlog follows the ring until it has reached the worker's reader; from there a
+//! subscription takes over.
 //!
-//! What the ring has no more the log may have, if records come from one: the backlog names the part that it needs
-//! ([`crate::PastRange`]), is given it in the log's order, and goes on in the ring behind it.
+//! If records come from a log, the log may still have what the ring has overwritten. The backlog then describes the
+//! part it needs ([`crate::PastRange`]), receives it in the log's order, and continues in the ring after it.
 
 use std::collections::VecDeque;
 
 use crate::id::IdRef;
+use crate::log::PAST_UNKNOWN;
 use crate::past::{FromLog, PAST_MS_MAX, Past, PastRange};
 use crate::record::{LogPlace, Record, Seq};
 use crate::ring::Ring;
 
-/// Positions remembered between two pieces: 8 KiB per client at most. More of them save walks along the channel's
-/// links, which begin at the newest record.
+/// Maximum number of positions stored between two pieces: 8 KiB per client. A larger number saves walks along the
+/// channel's links, which start at the newest record.
 const FOUND_MAX: usize = 1024;
 
-/// How many milliseconds a client waits for this machine to reach the place in the log that it has seen on another one, before it is told
-/// that something may be missing.
+/// Maximum time in milliseconds that a client waits for this server to reach the log position that the client saw on
+/// another one. After it the client receives a gap.
 pub const AHEAD_MS_MAX: u64 = 2_000;
 
-/// What comes next for the client.
+/// The next item for the client.
 #[derive(Debug)]
 pub enum Missed<'a> {
     /// A record, in ascending order of sequence numbers.
     Record(&'a Record),
-    /// Records before the next one are gone for ever, or beyond the bounds on count and age.
-    Gap,
+    /// Records before the next one are lost, or beyond the limits on count and age.
+    Gap {
+        /// The log lost the records after the client connected: it was created again, or removed unread records.
+        is_of_log: bool,
+    },
 }
 
-/// The way of one client through what it has missed.
+/// Progress of one client through its missed records.
 #[derive(Debug)]
 pub struct Backlog {
     channels: Box<[Box<[u8]>]>,
-    /// Everything up to here was given, or told to be missing.
+    /// Everything up to here was delivered, or reported as missing.
     after: Seq,
     /// The next records, newest first.
     found: Vec<Seq>,
-    /// Records up to here were given or are in `found`.
+    /// Records up to here were delivered or are in `found`.
     found_up_to: Seq,
-    /// Set by the first look: they bound how far back a client may come, not how slowly it may read.
+    /// Set at the first search. They limit how far back a client may resume, not how slowly it may read.
     bounds: Option<Bounds>,
-    /// The last thing given was a gap: another one would tell nothing new.
+    /// The last item was a gap, so another gap would be redundant.
     in_gap: bool,
-    /// The client is ahead of this machine: the place that it has seen, and until when that is waited for, set by the first look.
+    /// Set while the client is ahead of this server: its log position, and the deadline, which the first call sets.
     ahead: Option<(LogPlace, Option<u64>)>,
-    /// A place in the log up to which everything was given, as far as one is known.
+    /// A log position up to which everything was delivered; `None`: unknown.
     place: Option<LogPlace>,
-    /// What comes from the log next, before the ring goes on.
+    /// The range to read from the log before the ring continues.
     past: Option<PastRange>,
-    /// Until when that is waited for.
+    /// Deadline for the log's records.
     past_until_ms: Option<u64>,
-    /// A record was given.
+    /// A record was delivered.
     has_begun: bool,
+    /// The client received a gap that covers the log's past, so it receives nothing of the past.
+    skips_past: bool,
+    /// Log position read when the client connected, if the end of the log's past was unknown then.
+    early: Option<u64>,
+    /// The caller has reported that the log is unavailable; applies to the next call.
+    is_doubted: bool,
 }
 
-/// Where history began when a client came. The newest record of the ring counts, not how far this worker had read.
+/// Start of history when a client connected. It depends on the ring's newest record, not on the worker's reader.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    /// Of what is up to here, only so many records of each channel are history.
+    /// Up to here, `history_count_max` limits the records of each channel.
     newest: Seq,
-    /// Of what is up to there, records before this moment are none.
+    /// Up to `newest`, records before this time are not history.
     oldest_ms: u64,
 }
 
 impl Backlog {
-    /// What was published to `channels` after `after`, within the ring's bounds on count and age.
+    /// Creates a backlog of records published to `channels` after `after`, within the ring's limits on count and age.
     pub fn new(channels: &[&[u8]], after: Seq) -> Backlog {
         Backlog {
             channels: channels.iter().map(|&channel| channel.into()).collect(),
@@ -81,11 +92,24 @@ impl Backlog {
             past: None,
             past_until_ms: None,
             has_begun: false,
+            skips_past: false,
+            early: None,
+            is_doubted: false,
         }
     }
 
-    /// What a client has missed that gives an id: what [`Ring::parse_id`] and [`Ring::place_of_id`] say of it. `None` for one that
-    /// says nothing of where it is: everything that it missed is a gap.
+    /// Creates a backlog of records published to `channels` from now on. `newest` is the ring's newest record. Records
+    /// of a log's past are not delivered.
+    pub fn from_now(channels: &[&[u8]], newest: Seq) -> Backlog {
+        Backlog {
+            skips_past: true,
+            ..Backlog::new(channels, newest)
+        }
+    }
+
+    /// Creates a backlog for a client that sent an id, from the results of [`Ring::parse_id`] and
+    /// [`Ring::place_of_id`]. Returns `None` if the id does not determine a position: everything that the client missed
+    /// is then a gap.
     pub fn since(channels: &[&[u8]], id: IdRef, place: Option<LogPlace>) -> Option<Backlog> {
         let after = match (id, place) {
             (IdRef::Ahead(_), Some(place)) => return Some(Backlog::ahead(channels, place)),
@@ -99,7 +123,8 @@ impl Backlog {
         })
     }
 
-    /// What is published to `channels` after a place in the log that the ring has not reached ([`IdRef::Ahead`]).
+    /// Creates a backlog of records published to `channels` after a log position that the ring has not reached
+    /// ([`IdRef::Ahead`]).
     pub fn ahead(channels: &[&[u8]], place: LogPlace) -> Backlog {
         Backlog {
             ahead: Some((place, None)),
@@ -107,25 +132,27 @@ impl Backlog {
         }
     }
 
-    /// Whether it waits for the ring to come where the client is, or for what the log has; there is nothing to give before.
+    /// Returns true if it waits for the ring to reach the client's position, or for the log. Nothing can be delivered
+    /// before.
     pub fn is_waiting(&self) -> bool {
         self.ahead.is_some() || self.past_until_ms.is_some()
     }
 
-    /// Whether a record was given: what is lost after that, the client has lost by reading too slowly.
+    /// Returns true if a record was delivered. A later loss is then caused by the client's slow reading.
     pub fn has_begun(&self) -> bool {
         self.has_begun
     }
 
-    /// Until when it waits for that; `None` when it does not, or has not been looked at.
+    /// Returns the deadline of that wait; `None`: it does not wait, or was never called.
     pub fn waits_until(&self) -> Option<u64> {
         self.ahead
             .and_then(|(_, until_ms)| until_ms)
             .or(self.past_until_ms)
     }
 
-    /// Lets the wait begin anew: this machine is known to be behind, so nothing is known to be missing.
+    /// Restarts the wait: this server is known to be behind, so nothing is known to be missing.
     pub fn wait_anew(&mut self) {
+        self.is_doubted = true;
         if let Some((_, until_ms)) = &mut self.ahead {
             *until_ms = None;
         }
@@ -134,9 +161,35 @@ impl Backlog {
         }
     }
 
-    /// Its channels.
+    /// Returns its channels.
     pub fn channels(&self) -> impl Iterator<Item = &[u8]> {
         self.channels.iter().map(|channel| &**channel)
+    }
+
+    /// Returns true if another log began after the client connected. If the same log began again, the client continues
+    /// at its position in it.
+    fn has_lost_log(&self, ring: &Ring) -> bool {
+        let has_begun = |bounds: Bounds| ring.has_begun_after(bounds.newest);
+        let is_other = |place: LogPlace| ring.log_epoch() != Some(place.epoch);
+        self.bounds.is_some_and(has_begun) && self.place.is_none_or(is_other)
+    }
+
+    /// Skips the log's past as far as it was read. Returns true if the past has ended and contains messages published
+    /// after the client connected.
+    fn skip_past(&mut self, ring: &Ring, up_to: Seq) -> bool {
+        let behind = ring.behind_past(up_to);
+        let until = ring.past_until();
+        if until == Some(PAST_UNKNOWN) {
+            self.early.get_or_insert(ring.log_read());
+        }
+        self.skips_past = until.is_some();
+        if self.after < behind {
+            self.found.clear();
+            (self.after, self.found_up_to) = (behind, behind);
+        }
+        (self.past, self.past_until_ms) = (None, None);
+        let early = self.early.take_if(|_| !self.skips_past);
+        early.is_some_and(|read| read < ring.log_read())
     }
 
     fn go_on_after(&mut self, after: Seq) {
@@ -145,25 +198,25 @@ impl Backlog {
         self.found_up_to = after;
     }
 
-    /// Whether everything up to `seq` has been given, and nothing after it. A worker whose reader stands there may go on
-    /// with a subscription; one that stands before it has to read on first.
+    /// Returns true if everything up to `seq` was delivered, and nothing after it. If the worker's reader is at `seq`,
+    /// a subscription may take over. Otherwise the worker has to read on first.
     pub fn is_at(&self, seq: Seq) -> bool {
         self.found.is_empty() && self.after == seq && self.ahead.is_none() && self.past.is_none()
     }
 }
 
-/// What the ring has for a backlog.
+/// Result of a search in the ring.
 enum Found {
-    /// Everything.
+    /// All missed records are in the ring.
     All,
-    /// There is more, which is not history any more.
+    /// Older records exist, but are no longer history.
     Bounded,
-    /// There may be more, and so many records of it are history.
+    /// Older records may exist outside the ring; up to `count_max` of them are history.
     OutOfReach { count_max: usize },
 }
 
 impl Backlog {
-    /// Gives what the log has of what comes next. `false` when it is waited for, or `each` has enough.
+    /// Delivers the next records from the log. Returns false if they have to be waited for, or `each` returned false.
     fn give_past(
         &mut self,
         log: &mut dyn FromLog,
@@ -183,7 +236,8 @@ impl Backlog {
                 }
                 Past::Gap { up_to } => {
                     range.after.seq = up_to;
-                    (!std::mem::replace(&mut self.in_gap, true)).then_some(Missed::Gap)
+                    (!std::mem::replace(&mut self.in_gap, true))
+                        .then_some(Missed::Gap { is_of_log: false })
                 }
                 Past::End { up_to } => {
                     range.after.seq = up_to;
@@ -196,7 +250,8 @@ impl Backlog {
                 }
                 Past::Waiting => {
                     range.after.seq = range.up_to;
-                    (!std::mem::replace(&mut self.in_gap, true)).then_some(Missed::Gap)
+                    (!std::mem::replace(&mut self.in_gap, true))
+                        .then_some(Missed::Gap { is_of_log: false })
                 }
             };
             self.place = Some(range.after);
@@ -213,8 +268,9 @@ impl Backlog {
 }
 
 impl Ring {
-    /// Gives the next records of the backlog up to and including `up_to` ([`crate::Reader::read_up_to`]), until `each` returns
-    /// false because it has enough. When [`Backlog::is_at`]`(up_to)` then, a subscription goes on without loss or repetition.
+    /// Delivers the next records of the backlog up to and including `up_to` ([`crate::Reader::read_up_to`]), until
+    /// `each` returns false. If [`Backlog::is_at`]`(up_to)` holds afterwards, a subscription can take over without loss
+    /// or repetition.
     pub fn next_missed(
         &mut self,
         backlog: &mut Backlog,
@@ -225,7 +281,7 @@ impl Ring {
         self.next_missed_of_log(backlog, None, (up_to, unix_ms), each);
     }
 
-    /// The same with what `log` has of what the ring does not have.
+    /// Does the same as [`Ring::next_missed`], and reads from `log` what the ring no longer has.
     pub fn next_missed_of_log(
         &mut self,
         backlog: &mut Backlog,
@@ -234,10 +290,17 @@ impl Ring {
         each: &mut dyn FnMut(Missed<'_>) -> bool,
     ) {
         if let Some((place, until_ms)) = backlog.ahead {
+            let is_doubted = std::mem::take(&mut backlog.is_doubted);
             let until_ms = until_ms.unwrap_or(unix_ms + AHEAD_MS_MAX);
             match self.find_place(place) {
                 IdRef::Seq(after) if after <= up_to => backlog.go_on_after(after),
-                // The ring has lost it while it was waited for.
+                // No log is known yet, or the caller knows that it is unavailable. The id may belong to the log that
+                // appears next.
+                IdRef::Foreign if is_doubted || self.has_no_log() && unix_ms < until_ms => {
+                    backlog.ahead = Some((place, Some(until_ms)));
+                    return;
+                }
+                // The ring overwrote the position during the wait.
                 IdRef::Past(_) => {
                     backlog.go_on_after(0);
                     backlog.place = Some(place);
@@ -248,10 +311,35 @@ impl Ring {
                 }
                 _ => {
                     backlog.go_on_after(up_to);
-                    each(Missed::Gap);
+                    backlog.skip_past(self, up_to);
+                    each(Missed::Gap { is_of_log: false });
                     return;
                 }
             }
+        }
+        if backlog.has_lost_log(self) {
+            // The worker's reader has to reach the new log first, so that its subscribers receive the same gap.
+            if self.has_begun_after(up_to) {
+                return;
+            }
+            if let Some(bounds) = &mut backlog.bounds {
+                bounds.newest = self.newest();
+            }
+            backlog.place = None;
+            backlog.found.clear();
+            backlog.skip_past(self, up_to);
+            if !std::mem::replace(&mut backlog.in_gap, true)
+                && !each(Missed::Gap { is_of_log: true })
+            {
+                return;
+            }
+        }
+        if backlog.skips_past
+            && backlog.skip_past(self, up_to)
+            && !std::mem::replace(&mut backlog.in_gap, true)
+            && !each(Missed::Gap { is_of_log: true })
+        {
+            return;
         }
         let mut record = std::mem::replace(&mut self.record, Record::empty());
         self.give_missed(backlog, log, (up_to, unix_ms), &mut record, each);
@@ -267,7 +355,7 @@ impl Ring {
         each: &mut dyn FnMut(Missed<'_>) -> bool,
     ) {
         loop {
-            // A range is only made where there is a log.
+            // A range exists only if there is a log.
             if let Some(log) = &mut log
                 && !backlog.give_past(&mut **log, unix_ms, record, each)
             {
@@ -281,15 +369,16 @@ impl Ring {
                     backlog.place = record.log_place().or(backlog.place);
                     each(Missed::Record(record))
                 } else if log.is_some() && backlog.place.is_some() {
-                    // Overwritten since it was found, and so may be others: the log may have them.
+                    // Overwritten since it was found, and others may be as well: read them from the log.
                     backlog.found.clear();
                     backlog.found_up_to = backlog.after;
                     true
                 } else {
-                    // The same; look again behind it.
+                    // Overwritten, and there is no log: report a gap and search again after it.
                     backlog.found.clear();
                     backlog.found_up_to = at;
-                    std::mem::replace(&mut backlog.in_gap, true) || each(Missed::Gap)
+                    let gap = Missed::Gap { is_of_log: false };
+                    std::mem::replace(&mut backlog.in_gap, true) || each(gap)
                 };
                 backlog.after = if backlog.found.is_empty() {
                     backlog.found_up_to
@@ -312,24 +401,26 @@ impl Ring {
                     log.is_some() && self.find_past(backlog, after, count_max)
                 }
             };
-            if !is_whole && !std::mem::replace(&mut backlog.in_gap, true) && !each(Missed::Gap) {
+            let gap = Missed::Gap { is_of_log: false };
+            if !is_whole && !std::mem::replace(&mut backlog.in_gap, true) && !each(gap) {
                 return;
             }
         }
     }
 
-    /// What lies before the ring is to come from the log, from where the client is up to where the ring begins. `false` when the
-    /// client's place in this log is not known, or history ends before. `after` is where it was in the ring.
+    /// Sets the range to read from the log: from the client's position to the start of the ring. `after` is the
+    /// client's position in the ring. Returns false if its position in this log is unknown, or history ends before the
+    /// ring's start.
     fn find_past(&mut self, backlog: &mut Backlog, after: Seq, count_max: usize) -> bool {
         let (Some(place), Some((at, begin))) = (backlog.place, self.oldest_of_log()) else {
             return false;
         };
-        // A channel may also be out of reach because there are too many records of others in its bucket.
+        // A channel may also be out of reach because its bucket contains too many records of other channels.
         let is_stuck = at - 1 < after || at - 1 == after && place.seq >= begin.seq;
         if place.epoch != begin.epoch || count_max == 0 || is_stuck {
             return false;
         }
-        // The ring is gone through from there again, when the log has given its part.
+        // The ring is searched again from its start after the log's part.
         backlog.found.clear();
         backlog.after = at - 1;
         backlog.found_up_to = at - 1;
@@ -342,7 +433,7 @@ impl Ring {
         true
     }
 
-    /// Finds the next records.
+    /// Finds the next records in the ring.
     fn find_missed(&self, backlog: &mut Backlog, up_to: Seq, unix_ms: u64) -> Found {
         let is_first = backlog.bounds.is_none();
         let bounds = *backlog.bounds.get_or_insert_with(|| Bounds {
@@ -351,7 +442,7 @@ impl Ring {
         });
         let (mut is_whole, mut is_all, mut is_cut) = (true, true, false);
         let mut count_min = usize::MAX;
-        // What this machine began behind it has never had.
+        // The server never had records before its log floor.
         let is_before_floor = backlog.after == 0
             && backlog
                 .place
@@ -379,14 +470,14 @@ impl Ring {
                 oldest.push_back(at);
                 true
             });
-            // What lies beyond the bounds was told by the first look.
+            // Records beyond the limits were reported at the first search.
             is_whole &= is_found || is_bounded && !is_first;
             is_cut |= is_bounded && is_first;
             count_min = count_min.min(count);
             backlog.found.extend(&oldest);
         }
         backlog.found.sort_unstable_by(|a, b| b.cmp(a));
-        // The oldest of all channels come first, so what was left out of one lies behind what is kept of all.
+        // Keep the oldest of all channels. A record dropped from one channel is then newer than every record kept.
         let surplus = backlog.found.len().saturating_sub(FOUND_MAX);
         backlog.found.drain(..surplus);
         backlog.found.shrink_to_fit();
@@ -400,7 +491,7 @@ impl Ring {
         match is_whole && !is_before_floor {
             true => Found::All,
             false if is_cut => Found::Bounded,
-            // Once what the client has missed is bounded, it is only read on slowly.
+            // After the first search, the limits no longer apply: the client only reads slowly.
             false if !is_first => Found::OutOfReach {
                 count_max: self.history_count_max,
             },

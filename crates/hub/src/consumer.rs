@@ -1,7 +1,7 @@
-//! A ring as a queue with one reader, who keeps what it has read until it says that it needs it no more.
+//! Uses a ring as a queue with one reader. A record stays in the ring until the reader releases it.
 //!
-//! Publishers wait for the reader as they wait for a worker. Its place is in shared memory and survives it: the next process
-//! that reads begins with the oldest record that was not released.
+//! Publishers wait for the reader, as they wait for a worker. Its position is in shared memory and survives the
+//! process. The next process continues with the oldest record that was not released.
 
 use crate::layout::HEAD;
 use crate::reader::{Read, Reader};
@@ -18,8 +18,8 @@ pub struct Consumer {
 }
 
 impl Ring {
-    /// Reads the ring as a queue in the place of `slot`, which [`Ring::worker_started`] has begun for a process that outlives
-    /// the readers.
+    /// Reads the ring as a queue in `slot`. [`Ring::worker_started`] has to have claimed the slot for a process that
+    /// outlives the readers.
     pub fn consume(&self, slot: u32) -> Consumer {
         let mut consumer = Consumer {
             ring: self.twin(),
@@ -37,7 +37,7 @@ impl Consumer {
         self.reader.read_next(record)
     }
 
-    /// Begins again with the oldest record that is not released.
+    /// Goes back to the oldest record that is not released.
     pub fn rewind(&mut self) {
         let cursor = self
             .ring
@@ -46,7 +46,7 @@ impl Consumer {
         self.reader.go_to(cursor);
     }
 
-    /// Records up to this one, which was read, are not needed any more.
+    /// Releases the records up to and including `seq`, which was read.
     pub fn release(&mut self, seq: Seq) {
         let cursor = self.ring.layout.slot_cursor(self.slot);
         if seq < self.ring.words.load(cursor) {
@@ -58,7 +58,7 @@ impl Consumer {
         }
     }
 
-    /// Announces that the reader is about to sleep. `false` means that there is something to read: do not sleep.
+    /// Announces that the reader is about to sleep. Returns false if there is a record to read: do not sleep.
     pub fn set_sleeping(&self) -> bool {
         let words = self.ring.words;
         sleepers::add(&words, self.slot);
@@ -67,7 +67,7 @@ impl Consumer {
         !self.reader.has_more()
     }
 
-    /// Whether the queue is empty for a reader that has released everything it has read.
+    /// Returns true if all records are released.
     pub fn is_empty(&self) -> bool {
         let words = self.ring.words;
         words.load(self.ring.layout.slot_cursor(self.slot)) == words.load_acquire(HEAD)

@@ -1,33 +1,32 @@
-//! Reading along: every record in order, by somebody whom no publisher waits for.
+//! Reads every record in order without delaying publishers.
 //!
-//! A follower has neither a slot nor a bit to be woken by. It may live in a thread beside the worker's own, which tells
-//! it when the ring has moved on. One that is too slow is overtaken, and learns that it was.
+//! A follower has neither a slot nor a wake-up bit. It may run in a thread next to the worker, which notifies it of new
+//! records. Publishers overwrite records that a slow follower has not read; the follower then gets [`Read::Lost`].
 
 use crate::id::Ids;
 use crate::reader::{Read, Reader};
 use crate::record::{Record, Seq};
 use crate::ring::Ring;
 
-/// What stands before a record in its channel.
+/// The predecessor of a record in its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Previous {
-    /// The record at this place.
+    /// The record at this position.
     At(Seq),
-    /// Nothing: the channel begins there.
+    /// No predecessor: the record is the channel's first.
     Beginning,
-    /// What there was is no longer kept.
+    /// Unknown: it may have been overwritten.
     Unknown,
 }
 
-/// Reads every record from the oldest that is kept.
+/// Reads every record, starting with the oldest in the ring.
 pub struct Follower {
     ring: Ring,
     reader: Reader<false>,
 }
 
 impl Follower {
-    /// Goes on with a record that another has read: what is before it costs nothing. If the ring has it no more,
-    /// the next read is [`Read::Lost`].
+    /// Continues with the record at `seq`. If it was overwritten, the next read returns [`Read::Lost`].
     pub fn go_to(&mut self, seq: Seq) {
         self.reader.go_to(seq);
     }
@@ -37,34 +36,44 @@ impl Follower {
         self.reader.read_next(record)
     }
 
-    /// Whether there is something to read.
+    /// Forwards to [`Reader::is_log_lost`].
+    pub fn is_log_lost(&self) -> bool {
+        self.reader.is_log_lost()
+    }
+
+    /// Forwards to [`Reader::live_from`].
+    pub fn live_from(&self) -> Seq {
+        self.reader.live_from()
+    }
+
+    /// Returns true if there is a record to read.
     pub fn has_more(&self) -> bool {
         self.reader.has_more()
     }
 
-    /// What stands before `seq` in the channel.
+    /// Returns the predecessor of `seq` in the channel.
     pub fn previous(&self, channel: &[u8], seq: Seq) -> Previous {
         self.ring.previous(channel, seq)
     }
 
-    /// Writer and reader of the ring's event ids.
+    /// Returns the writer and parser of the ring's event ids.
     pub fn ids(&self) -> Ids {
         self.ring.ids()
     }
 
-    /// See [`Ring::id_at`].
+    /// Forwards to [`Ring::id_at`].
     pub fn id_at(&self, at: Seq) -> Option<(Ids, Seq)> {
         self.ring.id_at(at)
     }
 
-    /// See [`Ring::id_of_beginning`].
+    /// Forwards to [`Ring::id_of_beginning`].
     pub fn id_of_beginning(&self) -> (Ids, Seq) {
         self.ring.id_of_beginning()
     }
 }
 
 impl Ring {
-    /// A reader of the ring.
+    /// Creates a follower of the ring.
     pub fn follow(&self) -> Follower {
         Follower {
             ring: self.twin(),
@@ -72,7 +81,7 @@ impl Ring {
         }
     }
 
-    /// What stands before `seq` in the channel, by what the ring still holds.
+    /// Returns the predecessor of `seq` in the channel, as far as the ring still holds it.
     pub fn previous(&self, channel: &[u8], seq: Seq) -> Previous {
         let mut found = None;
         let reached = self.walk(channel, 0, seq.saturating_sub(1), |at, _, _| {

@@ -1,31 +1,31 @@
-//! SipHash-1-3 with a secret key: nobody outside can choose channel names that fall into one index bucket.
+//! SipHash-1-3 with a secret key: clients cannot choose channel names that fall into one index bucket.
 
-/// Hashes channel names with the ring's key. Obtained by [`crate::Ring::hasher`]; all workers of a ring agree.
+/// Hashes channel names with the ring's key. Obtained from [`crate::Ring::hasher`]; equal in all workers of a ring.
 #[derive(Clone, Copy)]
 pub struct ChannelHasher {
     key: [u64; 2],
 }
 
 impl ChannelHasher {
-    /// A hasher for `key`; the second half of SipHash's key is derived from it.
+    /// Creates a hasher for `key`; the second half of SipHash's key is derived from it.
     pub fn new(key: u64) -> ChannelHasher {
         ChannelHasher {
             key: [key, spread(key)],
         }
     }
 
-    /// The 64-bit hash of `bytes`.
+    /// Returns the 64-bit hash of `bytes`.
     pub fn hash(&self, bytes: &[u8]) -> u64 {
         sip13(self.key, bytes)
     }
 
-    /// The hash of `bytes` under the extra key `with`, for pairs such as (channel, user).
+    /// Returns the hash of `bytes` under the extra key `with`, for pairs such as (channel, user).
     pub(crate) fn hash_with(&self, with: u64, bytes: &[u8]) -> u64 {
         sip13([self.key[0] ^ with, self.key[1]], bytes)
     }
 }
 
-/// One step of SplitMix64: a bijection, so no key becomes weaker than it was.
+/// One step of SplitMix64: a bijection, so the derived key is not weaker.
 fn spread(key: u64) -> u64 {
     let mut z = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -44,7 +44,7 @@ fn sip13(key: [u64; 2], bytes: &[u8]) -> u64 {
     for word in words {
         absorb(&mut v, u64::from_le_bytes(*word));
     }
-    // The last word carries the remaining bytes and, on top, the length modulo 256.
+    // The last word holds the remaining bytes and, in its top byte, the length modulo 256.
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
     last[7] = bytes.len() as u8;
@@ -83,8 +83,8 @@ mod tests {
 
     use super::*;
 
-    /// The standard library has no keyed SipHash-1-3 to compare with, but its deprecated `SipHasher` is 2-4
-    /// with a key and the default hasher is 1-3 with key zero: together they pin rounds and key schedule.
+    /// The standard library has no keyed SipHash-1-3. Its deprecated `SipHasher` is 2-4 with a key, and its default
+    /// hasher is 1-3 with key zero. Together they verify rounds and key schedule.
     #[test]
     fn agrees_with_the_standard_librarys_1_3_under_key_zero() {
         for len in 0..70 {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_enter_like_in_the_standard_librarys_2_4() {
+    fn uses_keys_like_the_standard_librarys_2_4() {
         let bytes = b"room.17";
         let key = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
         let mut theirs = SipHasher::new_with_keys(key[0], key[1]);
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(sip24(key, bytes), theirs.finish());
     }
 
-    /// The same code as `sip13` with more rounds; it shares `round` and the key schedule.
+    /// The code of `sip13` with more rounds; it shares `round` and the key schedule.
     fn sip24(key: [u64; 2], bytes: &[u8]) -> u64 {
         let mut v = [
             key[0] ^ 0x736f_6d65_7073_6575,

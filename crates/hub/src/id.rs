@@ -1,31 +1,32 @@
 //! Event ids: `<epoch>-<seq>`, both in base 36.
 //!
-//! The epoch tells rings apart: an id from before a restart without history must not be taken for a place in the new ring.
+//! The epoch distinguishes rings: an id from before a restart without history must not be read as a position in the new
+//! ring.
 
-use crate::record::{Record, Seq};
+use crate::record::{LogPlace, Record, Seq};
 
-/// Longest event id in bytes: two 64-bit numbers in base 36 and the hyphen.
+/// Maximum length of an event id in bytes: two 64-bit numbers in base 36 and the hyphen.
 pub const ID_BYTES_MAX: usize = 27;
 
 const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 const DIGITS_MAX: usize = 13;
 
-/// What a client's `Last-Event-ID` refers to.
+/// The position that a client's `Last-Event-ID` refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdRef {
-    /// A place in this ring.
+    /// A position in this ring.
     Seq(Seq),
-    /// A place in the log that this ring has not reached: the client has seen it on another machine.
+    /// A log position that this ring has not reached: the client received it from another server.
     Ahead(Seq),
-    /// A place in the log before everything that this ring has of it: the log itself may have what follows.
+    /// A log position before everything in this ring: the log itself may have the records after it.
     Past(Seq),
-    /// An id of another epoch, or one this ring has not given out: what came after it cannot be told.
+    /// An id of another epoch, or one that this ring has not assigned: the records after it are unknown.
     Foreign,
-    /// Not an event id at all.
+    /// Not an event id.
     Invalid,
 }
 
-/// Writes and reads the event ids of one epoch.
+/// Writes and parses the event ids of one epoch.
 #[derive(Clone, Copy)]
 pub struct Ids {
     epoch: u64,
@@ -35,7 +36,7 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// The ids of `epoch`.
+    /// Creates the ids of `epoch`.
     pub fn new(epoch: u64) -> Ids {
         let mut digits = [0; DIGITS_MAX];
         let text = base36(epoch, &mut digits);
@@ -56,7 +57,7 @@ impl Ids {
         out.extend_from_slice(base36(seq, &mut digits));
     }
 
-    /// The id of `seq` as text inside `buffer`.
+    /// Writes the id of `seq` into `buffer` and returns it.
     pub fn text<'b>(&self, seq: Seq, buffer: &'b mut [u8; ID_BYTES_MAX]) -> &'b [u8] {
         let prefix_len = usize::from(self.prefix_len);
         buffer[..prefix_len].copy_from_slice(&self.prefix[..prefix_len]);
@@ -67,13 +68,14 @@ impl Ids {
         &buffer[..end]
     }
 
-    /// The id of a record as text inside `buffer`: of its place in the log that it comes from, if it comes from one.
+    /// Writes the id of a record into `buffer` and returns it: its log position if it comes from a log, otherwise its
+    /// sequence number.
     pub fn of<'b>(&self, record: &Record, buffer: &'b mut [u8; ID_BYTES_MAX]) -> &'b [u8] {
         let (ids, seq) = self.id_of(record);
         ids.text(seq, buffer)
     }
 
-    /// The same as numbers.
+    /// Returns the id of a record as numbers.
     pub fn id_of(&self, record: &Record) -> (Ids, Seq) {
         match record.log_place() {
             Some(place) if place.epoch != self.epoch => (Ids::new(place.epoch), place.seq),
@@ -82,7 +84,7 @@ impl Ids {
         }
     }
 
-    /// Reads an id. Only the exact spelling that [`Ids::write`] gives is valid: lower case, no leading zeros.
+    /// Parses an id. Only the spelling that [`Ids::write`] produces is valid: lower case, no leading zeros.
     pub fn parse(&self, text: &[u8]) -> IdRef {
         let Some(hyphen) = text.iter().position(|&byte| byte == b'-') else {
             return IdRef::Invalid;
@@ -94,7 +96,14 @@ impl Ids {
         }
     }
 
-    /// The epoch of these ids.
+    /// Parses an id as a log position, whatever its epoch.
+    pub fn place_of(text: &[u8]) -> Option<LogPlace> {
+        let hyphen = text.iter().position(|&byte| byte == b'-')?;
+        let (epoch, seq) = (number(&text[..hyphen])?, number(&text[hyphen + 1..])?);
+        (epoch > 0).then_some(LogPlace { epoch, seq })
+    }
+
+    /// Returns the epoch of these ids.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -145,7 +154,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_survived(text in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn never_panics_on_any_bytes(text in proptest::collection::vec(any::<u8>(), 0..40)) {
             let ids = Ids::new(7);
             if let IdRef::Seq(seq) = ids.parse(&text) {
                 let mut out = Vec::new();

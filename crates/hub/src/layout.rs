@@ -1,31 +1,32 @@
-//! Where everything lies in the shared words, computed from the configuration alone.
+//! Layout of the shared words, computed from the configuration only.
 //!
-//! Nothing here is read from shared memory, so damaged memory cannot move a section.
+//! No size or offset is read from shared memory, so damaged memory cannot move a section.
 
 use thiserror::Error;
 
 use crate::record::{CHANNEL_BYTES_MAX, HEADER_WORDS, PLACE_WORDS, SUBSCRIBER_WORDS};
 use crate::words::words_for;
 
-/// Longest user name in the presence table in bytes. The shortest is one byte.
+/// Maximum length of a user name in the presence table, in bytes. The minimum is one byte.
 pub const USER_BYTES_MAX: usize = if cfg!(loom) { 8 } else { 255 };
-/// Longest presence information (`info`) of a user in bytes.
+/// Maximum length of a user's presence information (`info`), in bytes.
 pub const INFO_BYTES_MAX: usize = if cfg!(loom) { 8 } else { 1024 };
-/// Most worker slots: one bit each in the words of sleeping workers (`sleepers`), which have a cache line.
+/// Maximum number of worker slots. Each has one bit in the words of sleeping workers (`sleepers`), which share a cache
+/// line.
 pub const WORKERS_MAX: u32 = 256;
 
-/// Smallest ring, so that the ring always holds several of the largest records.
+/// Minimum number of largest records that the ring has room for.
 const RING_RECORDS_MIN: usize = 4;
-/// Most words a ring may have (8 GiB); keeps every sum of positions far from overflow.
+/// Maximum number of words in a ring (8 GiB); keeps every sum of positions far from overflow.
 const RING_WORDS_MAX: usize = 1 << 30;
-/// Most bytes of one record (name and data together), so that lengths fit in 32 bits with ease.
+/// Maximum size of one record (name and data together) in bytes; its length easily fits in 32 bits.
 const RECORD_BYTES_MAX: usize = 1 << 28;
-/// Most presence entries.
+/// Maximum number of presence entries.
 const MEMBERS_MAX: u32 = 1 << 24;
-/// Most index buckets.
+/// Maximum number of index buckets.
 const BUCKETS_MAX: usize = 1 << 28;
 
-/// Words per cache line: words that different processes write often do not share one.
+/// Words per cache line. Words that different processes write often are on different lines.
 const LINE: usize = 8;
 
 // Header words. The first line is written once.
@@ -34,51 +35,60 @@ pub(crate) const VERSION: usize = 1;
 pub(crate) const SHAPE: usize = 2;
 pub(crate) const EPOCH: usize = 3;
 pub(crate) const HASH_KEY: usize = 4;
-/// What the machine's boot is called (see `Ring::adopt`), and whether the ring was closed in order.
+/// Id of the machine's boot (see `Ring::adopt`), and a flag for an orderly close.
 pub(crate) const BOOT: usize = 5;
 pub(crate) const CLEAN: usize = 6;
 pub(crate) const LOCK: usize = LINE;
-/// Position behind the newest record. The line belongs to the lock's owner.
+/// Position after the newest record. The lock's owner writes this line.
 pub(crate) const HEAD: usize = 2 * LINE;
-/// Position of a completely written record that is being published; meaningful only while equal to `HEAD`.
+/// Position of a complete record that is being published; meaningful only while equal to `HEAD`.
 pub(crate) const PENDING: usize = 2 * LINE + 1;
-/// No live worker's cursor stands before this position. A lower bound, refreshed when it is too low.
+/// Lower bound of all live workers' cursors, refreshed when it is too low.
 pub(crate) const SAFE: usize = 2 * LINE + 2;
-/// Not zero while the presence table is being changed.
+/// Nonzero while the presence table is being changed.
 pub(crate) const DIRTY: usize = 2 * LINE + 3;
-/// The log that records come from (see `log`), 0 = none or not yet; the place in it of the newest record; and the place behind
-/// which the ring's records begin.
+/// The log that records come from (see `log`): its epoch, 0: none or not yet; the log position of the newest record;
+/// and the log position after which the ring's records start.
 pub(crate) const LOG_EPOCH: usize = 2 * LINE + 4;
 pub(crate) const LOG_SEQ: usize = 2 * LINE + 5;
 pub(crate) const LOG_FLOOR: usize = 2 * LINE + 6;
+/// Position from which records of the log are live; `u64::MAX` while the log's past is read (see `log`).
+pub(crate) const LOG_LIVE: usize = 2 * LINE + 7;
 /// Position of the oldest record.
 pub(crate) const TAIL: usize = 3 * LINE;
-/// One bit per worker that sleeps and wants to be woken by a publish, from here on.
+/// Log position of the end of the past, meaningful while `LOG_LIVE` is `u64::MAX`; and the position after which records
+/// of the present log start.
+pub(crate) const LOG_PAST: usize = 3 * LINE + 1;
+pub(crate) const LOG_BEGUN: usize = 3 * LINE + 2;
+/// Log position up to which the log was read, including positions without a record in the ring.
+pub(crate) const LOG_SEEN: usize = 3 * LINE + 3;
+/// One bit per sleeping worker that a publish has to wake; the first of several words.
 pub(crate) const SLEEPING: usize = 4 * LINE;
 const SLOTS: usize = 5 * LINE;
 
-/// Sizes and bounds of a ring and its presence table.
+/// Sizes and limits of a ring and its presence table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Bytes of records the ring holds; rounded up to a power of two. At least four records of the largest size.
+    /// Bytes for records; rounded up to a power of two. At least four records of the maximum size.
     pub ring_bytes: usize,
-    /// Buckets of the channel index; rounded up to a power of two. About one per channel in use is best.
+    /// Buckets of the channel index; rounded up to a power of two. About one per channel in use is optimal.
     pub index_buckets: usize,
-    /// Most bytes of name and data of one record together.
+    /// Maximum size of one record's name and data together, in bytes.
     pub record_bytes_max: usize,
-    /// Worker slots, 1..=256.
+    /// Number of worker slots, 1..=256.
     pub workers_max: u32,
-    /// Most records of one channel that a replay gives.
+    /// Maximum number of records per channel in a replay.
     pub history_count_max: usize,
-    /// Oldest record that a replay gives, in milliseconds.
+    /// Maximum age of a record in a replay, in milliseconds.
     pub history_age_ms_max: u64,
-    /// Most (channel, user) pairs present at the same time over all workers.
+    /// Maximum number of (channel, user) pairs present simultaneously over all workers.
     pub members_max: u32,
-    /// Time a user without connections counts as present, in milliseconds, so that a reconnect stays silent.
+    /// Time for which a user without connections counts as present, in milliseconds. A reconnect within it is not
+    /// announced.
     pub leave_delay_ms: u64,
 }
 
-/// A configuration that cannot work.
+/// An invalid configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// The ring is too small for its records.
@@ -88,21 +98,21 @@ pub enum ConfigError {
     RingTooSmall {
         /// The configured size.
         bytes: usize,
-        /// The configured largest record.
+        /// The configured maximum record size.
         record_bytes_max: usize,
-        /// The least size that works with it.
+        /// The minimum size for that record size.
         min: usize,
     },
-    /// A value outside its range.
+    /// A value is out of range.
     #[error("{name} is {value}, but must be {min} to {max}")]
     OutOfRange {
         /// The field of [`Config`].
         name: &'static str,
         /// Its value.
         value: u64,
-        /// The least allowed value.
+        /// The minimum.
         min: u64,
-        /// The greatest allowed value.
+        /// The maximum.
         max: u64,
     },
 }
@@ -114,7 +124,7 @@ pub struct Layout {
     pub(crate) buckets_len: usize,
     pub(crate) ring: usize,
     pub(crate) ring_words: usize,
-    /// Most words of one record.
+    /// Maximum number of words of one record.
     pub(crate) record_words_max: usize,
     pub(crate) record_bytes_max: usize,
     pub(crate) workers_max: u32,
@@ -125,9 +135,9 @@ pub struct Layout {
 /// Sections of the presence table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PresenceLayout {
-    /// Words about the whole table.
+    /// Header words of the table.
     pub(crate) header: usize,
-    /// Bucket heads of the index by channel, then as many by source, and by channel and user.
+    /// Bucket heads of the index by channel, followed by equally many by source, and by channel and user.
     pub(crate) by_channel: usize,
     pub(crate) by_source: usize,
     pub(crate) by_key: usize,
@@ -138,16 +148,16 @@ pub(crate) struct PresenceLayout {
     pub(crate) workers_max: usize,
 }
 
-/// Words about the whole presence table (see `presence`).
+/// Header words of the presence table (see `presence`).
 pub(crate) const PRESENCE_HEADER_WORDS: usize = LINE;
 /// Fixed words of a presence entry (see `presence`).
 pub(crate) const ENTRY_FIXED_WORDS: usize = 17;
 
 impl Layout {
-    /// Checks the configuration and places all sections.
+    /// Checks the configuration and computes all sections.
     ///
     /// # Errors
-    /// [`ConfigError`] names the field that cannot work.
+    /// [`ConfigError`] has the invalid field.
     pub fn new(config: &Config) -> Result<Layout, ConfigError> {
         range(
             "workers_max",
@@ -179,7 +189,7 @@ impl Layout {
             1,
             (RING_WORDS_MAX * LINE) as u64,
         )?;
-        // Name and data are padded to words each.
+        // Name and data are each padded to words.
         let plain_words_max = HEADER_WORDS
             + words_for(CHANNEL_BYTES_MAX)
             + words_for(config.record_bytes_max)
@@ -211,27 +221,27 @@ impl Layout {
         })
     }
 
-    /// Words of shared memory that the ring and its tables need. Untouched words need not be backed by memory.
+    /// Returns the number of words of shared memory for the ring and its tables. Untouched words need no physical memory.
     pub fn words(&self) -> usize {
         self.words
     }
 
-    /// The word with the pid of the worker in `slot`, 0 = nobody.
+    /// Returns the index of the word with the pid of the worker in `slot`; 0 in the word: no worker.
     pub(crate) fn slot_pid(&self, slot: u32) -> usize {
         SLOTS + slot as usize * LINE
     }
 
-    /// The word with the cursor of the worker in `slot`.
+    /// Returns the index of the word with the cursor of the worker in `slot`.
     pub(crate) fn slot_cursor(&self, slot: u32) -> usize {
         self.slot_pid(slot) + 1
     }
 
-    /// One number for all sizes, to notice a file made with other ones.
+    /// Returns one number for all sizes, to detect a file made with other sizes.
     pub(crate) fn fingerprint(&self) -> u64 {
         let sizes = [
             self.buckets_len,
             self.ring_words,
-            // As it was before records could have a place in a log, so that history files go on to fit.
+            // The value from before log positions existed, so that older history files stay valid.
             self.record_words_max - PLACE_WORDS,
             self.workers_max as usize,
             self.presence.members_max,

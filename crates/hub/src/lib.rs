@@ -1,31 +1,36 @@
 //! Channels as logs: the shared-memory ring, presence, and the fan-out of one worker.
 //!
-//! A publish appends one record to a [`Ring`] in memory that every worker process maps. Each worker reads
-//! the ring once with its [`Reader`] and hands the records to its [`Local`] fan-out, which encodes a record once
-//! per wire format and lets every subscriber be a mere cursor into that encoded log. The same ring answers
-//! replays ([`Ring::replay`]) and carries the presence table ([`Ring::join`], [`Ring::leave`], [`Ring::sweep`]).
+//! A publish appends one record to a [`Ring`] in memory that every worker process maps. Each worker reads the ring once
+//! with its [`Reader`] and passes the records to its [`Local`] fan-out. `Local` encodes a record once per wire format;
+//! each subscriber is a cursor into that encoded log. The same ring serves replays ([`Ring::replay`]) and holds the
+//! presence table ([`Ring::join`], [`Ring::leave`], [`Ring::sweep`]).
 //!
-//! No sockets, no clock and no wire formats here: wall-clock time is an argument (`unix_ms`), bytes of a format come
-//! from the caller's [`Encode`].
+//! This crate has no sockets, no clock and no wire formats. Wall-clock time is an argument (`unix_ms`), and the
+//! caller's [`Encode`] produces the bytes of a format.
 //!
-//! Any process may be killed at any instruction. Every change of shared memory is ordered such that whoever takes the
-//! lock next can finish or undo it, and every value read from shared memory is checked before use: damaged
-//! memory leads to an error or a reported gap, never to a panic, an endless loop or a wrong slice.
+//! Any process may be killed at any instruction. Changes of shared memory are ordered such that the next owner of the
+//! lock can complete or revert them. Every value read from shared memory is checked before use. Damaged memory leads to
+//! an error or a reported gap, never to a panic, an endless loop or a wrong slice.
 //!
 //! # Inside
 //!
-//! Four kinds of tests hold the crate to that: a death before every single store (`tests/crash.rs`), a server whose processes
-//! die at random under a seed (`tests/simulation.rs`), the atomics in every order of the memory model (`tests/loom.rs`), and 70 workers
-//! with 200 publishers (`tests/many.rs`).
-//! That a publish costs the same whatever is idle is counted in instructions (`tests/cost.rs`).
+//! Four kinds of tests verify these properties:
+//!
+//! - a kill before every store (`tests/crash.rs`),
+//! - a server whose processes are killed at random under a seed (`tests/simulation.rs`),
+//! - the atomics in every order of the memory model (`tests/loom.rs`),
+//! - 70 workers with 200 publishers (`tests/many.rs`).
+//!
+//! `tests/cost.rs` counts instructions to verify that the cost of a publish does not depend on idle clients.
 //!
 //! # Decisions and their price
 //!
 //! **A channel is a log, a subscriber a cursor.** Slow clients, replay, history and fan-out are one mechanism, and a
-//! subscriber costs a few bytes. Price: one ring for all channels, so a busy channel shortens the history of a quiet one.
+//! subscriber costs a few bytes. Price: one ring for all channels, so a busy channel shortens the history of a quiet
+//! one.
 //!
-//! **Shared memory without `unsafe` in hub.** The ring is `AtomicU64` words. Price: payloads are copied word by word, which
-//! is slower than `memcpy` and far from being the bottleneck.
+//! **Shared memory without `unsafe` in hub.** The ring is `AtomicU64` words. Price: payloads are copied word by word,
+//! which is slower than `memcpy` and far from being the bottleneck.
 
 #![forbid(unsafe_code)]
 
@@ -61,9 +66,10 @@ pub use local::{
     Direct, Encode, Gathered, Local, LocalConfig, PayloadSpan, SLICES_MAX, SubId, view_channel,
 };
 pub use lock::{LockError, Owner};
+pub use log::{LogBegin, PAST_UNKNOWN};
 pub use past::{FromLog, PAST_MS_MAX, Past, PastRange};
 pub use presence::{
-    EachMember, EachPresent, Joined, LeaveData, Presence, PresenceError, Present, Swept,
+    Departure, EachMember, EachPresent, Joined, LeaveData, Presence, PresenceError, Present, Swept,
 };
 pub use reader::{Read, Reader};
 pub use record::{CHANNEL_BYTES_MAX, Kind, LogPlace, Message, Record, Seq, Subscriber};

@@ -1,9 +1,9 @@
-//! Fan-out of one worker: records from the ring to cursors of local subscribers.
+//! Fan-out of one worker: from records of the ring to cursors of local subscribers.
 //!
-//! A *stream* is a channel in one wire format that somebody here subscribes to. A record is encoded once per stream into the
-//! stream's log, a contiguous buffer; a subscription is a cursor into it, so what a subscriber must be sent is
-//! a slice. The log exists only while somebody has not read all of it. A slow subscriber costs nothing but its
-//! cursor: when the log outgrows `log_bytes_max`, its front goes, and a cursor before the front is a *gap*.
+//! A *stream* is a channel in one wire format with at least one local subscriber. A record is encoded once per stream
+//! into the stream's log, a contiguous buffer. A subscription is a cursor into the log, so the bytes to send are a
+//! slice. The log exists only while a subscriber has unread bytes. A slow subscriber needs no memory besides its cursor:
+//! when the log exceeds `log_bytes_max`, its oldest frames are dropped, and a cursor before the log's start is a *gap*.
 
 mod delivery;
 mod encode;
@@ -22,7 +22,8 @@ pub use encode::{Encode, PayloadSpan};
 use log::{LogPool, NONE};
 use stream::Stream;
 
-/// The name under which clients of a view subscribe. It begins with a control character, so no program can publish to it.
+/// Returns the channel name for subscribers of a view. It starts with a control character, so applications cannot
+/// publish to it.
 pub fn view_channel(view: u64) -> [u8; 10] {
     let mut name = [0; 10];
     name[1] = b'v';
@@ -30,21 +31,21 @@ pub fn view_channel(view: u64) -> [u8; 10] {
     name
 }
 
-/// Bounds of the fan-out.
+/// Limits of the fan-out.
 #[derive(Clone, Copy)]
 pub struct LocalConfig {
-    /// Most encoded bytes that one channel keeps for its slow subscribers. One larger frame is still kept whole.
+    /// Maximum number of encoded bytes stored per channel for slow subscribers. A single larger frame is still stored.
     pub log_bytes_max: usize,
     /// The ring's hasher, [`crate::Ring::hasher`].
     pub hasher: ChannelHasher,
 }
 
-/// A subscription; the head of the chain of all subscriptions of one owner.
+/// A subscription; as the head of a chain, all subscriptions of one owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SubId(u32);
 
 impl SubId {
-    /// The chain without subscriptions.
+    /// The empty chain.
     pub const NONE: SubId = SubId(NONE);
 }
 
@@ -53,13 +54,13 @@ impl SubId {
 pub struct Direct {
     /// The subscriber, as [`crate::Subscriber::key`].
     pub key: u64,
-    /// Whether the record has a name; what that means is up to the worker.
+    /// True if the record has a name; the worker defines its meaning.
     pub has_name: bool,
     /// The message.
     pub data: Box<[u8]>,
 }
 
-/// One owner's place in one stream: 24 bytes, and 4 in the stream.
+/// One owner's position in one stream: 24 bytes, and 4 in the stream.
 struct Subscription {
     /// Absolute offset in the stream of the next byte to send; always the start of a frame.
     cursor: u64,
@@ -76,34 +77,34 @@ pub struct Local {
     config: LocalConfig,
     streams: Vec<Stream>,
     streams_free: Vec<u32>,
-    /// First stream per channel hash; further ones (other formats, equal hashes) are linked.
+    /// First stream per channel hash; others (different formats, equal hashes) are linked.
     by_hash: HashMap<u64, u32, BuildHasherDefault<Identity>>,
     subscriptions: Vec<Subscription>,
     subscriptions_free: u32,
     subscriptions_len: usize,
-    /// Streams that got frames and whose subscribers were not visited since.
+    /// Streams with new frames whose subscribers were not visited since.
     dirty: VecDeque<u32>,
-    /// The stream being visited, and how many of its subscribers are still to be visited.
+    /// The stream being visited, and the number of its subscribers still to visit.
     visit: (u32, usize),
     record: Record,
     pool: LogPool,
     traffic: Traffic,
-    /// This worker's number in [`Subscriber`], and the hash of the channel that only it reads.
+    /// This worker's number in [`Subscriber`], and the hash of the channel that only this worker reads.
     own: Option<(u64, u64)>,
-    /// The hash of the channel by which all workers are told something.
+    /// Hash of the channel for messages to all workers.
     common: Option<u64>,
-    /// What came over these channels.
+    /// Messages received over these channels.
     directs: Vec<Direct>,
     /// The channel whose records go to views, with its hash.
     selected: Option<(u64, Box<[u8]>)>,
-    /// Views of the record at hand, reused.
+    /// Views of the current record, reused.
     views: Vec<u64>,
-    /// News per stream, while somebody wants to know.
+    /// Counts per stream; `None`: not requested.
     counts: Option<StreamCounts>,
 }
 
 impl Local {
-    /// Without subscriptions.
+    /// Creates a fan-out without subscriptions.
     pub fn new(config: LocalConfig) -> Local {
         Local {
             config,
@@ -127,8 +128,8 @@ impl Local {
         }
     }
 
-    /// Subscribes `owner` to a channel from now on: to what the reader has not read yet.
-    /// `chain` is the owner's chain so far, or [`SubId::NONE`]; returns the chain's new head.
+    /// Subscribes `owner` to a channel, starting with the next record of the reader. `chain` is the owner's present
+    /// chain, or [`SubId::NONE`]. Returns the chain's new head.
     pub fn subscribe(&mut self, owner: u32, chain: SubId, channel: &[u8], format: u8) -> SubId {
         let stream = self.stream_for(channel, format);
         let subscription = Subscription {
@@ -155,25 +156,26 @@ impl Local {
         SubId(id)
     }
 
-    /// Makes this worker known by a random number: it leaves out whom a record excepts, and collects what comes for its
-    /// subscribers over `channel`, which no other worker reads.
+    /// Sets this worker's random number. The worker then applies exceptions of records to its subscribers, and collects
+    /// messages for them from `channel`, which no other worker reads.
     pub fn receive_directs(&mut self, worker: u64, channel: &[u8]) {
         self.own = Some((worker, self.config.hasher.hash(channel)));
     }
 
-    /// Has it collect as well what comes for all workers, over a channel that each of them reads.
+    /// Also collects messages for all workers from a channel that each of them reads.
     pub fn receive_common(&mut self, channel: &[u8]) {
         self.common = Some(self.config.hasher.hash(channel));
     }
 
-    /// Has the records of `channel` go to views, beside the channel's own subscribers: [`Encode::select`] names those of a
-    /// record, and who subscribes to [`view_channel`] gets it. The price of a record is that call and the views it names,
-    /// however many others there are.
+    /// Sends the records of `channel` to views, in addition to the channel's own subscribers. [`Encode::select`]
+    /// returns the views of a record; subscribers of [`view_channel`] receive it. A record costs that call and the
+    /// selected views, regardless of the number of others.
     pub fn select_from(&mut self, channel: &[u8]) {
         self.selected = Some((self.config.hasher.hash(channel), channel.into()));
     }
 
-    /// What has come for single subscribers since the last call; for others than this life of the worker, nothing has.
+    /// Returns the messages for single subscribers since the last call. Messages for another process in this slot are
+    /// not included.
     pub fn take_directs(&mut self) -> Vec<Direct> {
         std::mem::take(&mut self.directs)
     }
@@ -186,8 +188,8 @@ impl Local {
         }
     }
 
-    /// Ends the subscription of the chain to one channel. Returns the chain's new head; `None` when it has none to that
-    /// channel. The old head is invalid afterwards.
+    /// Ends the subscription of the chain to one channel. Returns the chain's new head, or `None` if it has no
+    /// subscription to the channel. The old head is invalid afterwards.
     pub fn leave(&mut self, chain: SubId, channel: &[u8]) -> Option<SubId> {
         let mut before = NONE;
         let mut id = chain.0;
@@ -209,7 +211,7 @@ impl Local {
         }
     }
 
-    /// Appends who subscribes to a channel in one format.
+    /// Appends the owners that subscribe to a channel in one format.
     pub fn owners(&self, channel: &[u8], format: u8, owners: &mut Vec<u32>) {
         let hash = self.config.hasher.hash(channel);
         let mut id = self.by_hash.get(&hash).copied().unwrap_or(NONE);
@@ -223,13 +225,13 @@ impl Local {
         }
     }
 
-    /// The formats of a chain's subscriptions.
+    /// Returns the formats of a chain's subscriptions.
     pub fn formats_of(&self, chain: SubId) -> impl Iterator<Item = u8> {
         self.chain(chain)
             .map(|subscription| self.stream(subscription).format)
     }
 
-    /// The channels of a chain, the newest first.
+    /// Returns the channels of a chain, newest first.
     pub fn channels_of(&self, chain: SubId) -> impl Iterator<Item = &[u8]> {
         self.chain(chain)
             .map(|subscription| &*self.stream(subscription).name)
@@ -262,20 +264,20 @@ impl Local {
         next
     }
 
-    /// The next owner of a channel with news. Every owner that has not got everything comes once per channel with news; an
-    /// owner of several such channels that did not take everything may come again. `None` = all were visited.
-    /// Subscribing, unsubscribing and pumping in between are allowed.
+    /// Returns the next owner of a channel with new frames, or `None` if all were visited. Each owner with unread
+    /// frames is returned once per channel with new frames. An owner with unread frames in several such channels may be
+    /// returned again. Subscribing, unsubscribing and pumping between calls is allowed.
     pub fn next_ready(&mut self) -> Option<u32> {
         loop {
             let (stream_id, left) = &mut self.visit;
             if *stream_id == NONE {
                 *stream_id = self.dirty.pop_front()?;
                 let stream = &mut self.streams[*stream_id as usize];
-                // News from here on make it dirty again, because those visited before would miss them.
+                // Later frames mark it dirty again, because subscribers already visited would miss them.
                 stream.dirty = false;
                 *left = stream.subscribers.len();
             }
-            // From the end: `swap_remove` then never moves one that was not visited behind the visited ones.
+            // Visit from the end: `swap_remove` then never moves an unvisited subscriber behind visited ones.
             let stream = &self.streams[*stream_id as usize];
             *left = (*left).min(stream.subscribers.len());
             while *left > 0 {
@@ -289,41 +291,41 @@ impl Local {
         }
     }
 
-    /// Number of subscriptions.
+    /// Returns the number of subscriptions.
     pub fn subscriptions(&self) -> usize {
         self.subscriptions_len
     }
 
-    /// Number of channels with subscriptions, counted once per format.
+    /// Returns the number of channels with subscriptions, counted once per format.
     pub fn channels(&self) -> usize {
         self.streams.len() - self.streams_free.len()
     }
 
-    /// The first channel of a chain, empty without one, and the bytes that wait for its owner.
+    /// Returns the first channel of a chain (empty for an empty chain) and the bytes that wait for its owner.
     pub fn behind(&self, chain: SubId) -> (&[u8], u64) {
         let mut name: &[u8] = &[];
         let mut bytes = 0;
         for subscription in self.chain(chain) {
             let stream = self.stream(subscription);
             bytes += stream.end() - subscription.cursor.max(stream.start());
-            // New subscriptions are put in front.
+            // New subscriptions are prepended, so the last one visited is the first.
             name = &stream.name;
         }
         (name, bytes)
     }
 
-    /// What has passed since the worker began.
+    /// Returns the traffic since the worker started.
     pub fn traffic(&self) -> Traffic {
         self.traffic
     }
 
-    /// Counts news per channel from now on.
+    /// Starts counting records per channel.
     pub fn begin_tally(&mut self) {
         self.counts = Some(StreamCounts::default());
     }
 
-    /// Gives what has been counted since the last time: a channel, its subscribers, its records, and records times
-    /// subscribers. Channels without news are left out.
+    /// Passes the counts since the last call to `each`: channel, subscribers, records, and records times subscribers.
+    /// Channels without records are skipped.
     pub fn take_tally<'a>(&'a mut self, each: &mut dyn FnMut(&'a [u8], u64, u64, u64)) {
         let Some(counts) = &mut self.counts else {
             return;
@@ -340,18 +342,18 @@ impl Local {
         }
     }
 
-    /// Counts no more: what a channel costs is then not known.
+    /// Stops counting records per channel.
     pub fn end_tally(&mut self) {
         self.counts = None;
     }
 
-    /// Bytes that the logs hold, for tests of their bound.
+    /// Returns the bytes stored in logs, for tests of their limit.
     #[cfg(test)]
     pub(crate) fn log_bytes(&self) -> usize {
         self.streams.iter().map(Stream::log_bytes).sum()
     }
 
-    /// Bytes of a subscription and of a stream.
+    /// Returns the sizes of a subscription and a stream, in bytes.
     #[cfg(test)]
     pub(crate) fn sizes() -> (usize, usize) {
         (size_of::<Subscription>(), size_of::<Stream>())
@@ -414,14 +416,14 @@ impl Local {
         }
         self.streams[id as usize].clear();
         if let Some(counts) = &mut self.counts {
-            // Its number may soon be that of another channel.
+            // Its index may be reused for another channel.
             counts.forget(id);
         }
         self.streams_free.push(id);
     }
 }
 
-/// The keys are keyed hashes already.
+/// Passes keys through: they are keyed hashes already.
 #[derive(Default)]
 struct Identity(u64);
 
@@ -431,7 +433,7 @@ impl Hasher for Identity {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        // Not reached: the only key type is u64.
+        // Never called: the only key type is u64.
         for &byte in bytes {
             self.0 = self.0.rotate_left(8) ^ u64::from(byte);
         }

@@ -1,23 +1,23 @@
-//! Whose the one lock of the ring is.
+//! Ownership of the ring's lock.
 
 use thiserror::Error;
 
 use crate::layout::LOCK;
 use crate::words::Words;
 
-/// The process that takes the lock: its identity, and how to ask whether another one lives.
+/// The process that acquires the lock: its identity, and a test whether another process is alive.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner {
     /// The caller's worker slot, or [`Owner::MASTER_SLOT`].
     pub slot: u32,
     /// The caller's process id; never zero.
     pub pid: u32,
-    /// Whether the process `pid` lives. Must not say "dead" of a process that may still run.
+    /// Returns true if the process `pid` is alive. Must not return false for a process that may still run.
     pub alive: fn(pid: u32) -> bool,
 }
 
 impl Owner {
-    /// The slot of a process that is no worker: it may publish and manage workers, but neither read nor join.
+    /// Slot of a process that is not a worker. It may publish and manage workers, but neither read nor join.
     pub const MASTER_SLOT: u32 = u32::MAX - 1;
 
     pub(crate) fn word(&self) -> u64 {
@@ -26,11 +26,11 @@ impl Owner {
 }
 
 pub(crate) fn owner_word(slot: u32, pid: u32) -> u64 {
-    // Slots count from one in the word, so that no owner is zero, which means "free".
+    // Slots count from one in the word, because zero means "free".
     u64::from(slot.wrapping_add(1)) << 32 | u64::from(pid)
 }
 
-/// The shared memory could not be used.
+/// The shared memory cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LockError {
     /// A living process held the lock for longer than 200 ms.
@@ -44,10 +44,10 @@ pub enum LockError {
     Corrupt,
 }
 
-/// The lock is held while this lives. `Ring::lock` repairs what a dead owner has left.
+/// Holds the lock until it is dropped. `Ring::lock` repairs the state that a dead owner left.
 pub(crate) type Guard = fermata_shm::Guard<'static>;
 
-/// Takes the lock, over the dead owner `departed` without asking, over any other owner once it is dead.
+/// Acquires the lock. Takes it from the dead owner `departed` without a check, and from any other owner once it is dead.
 pub(crate) fn acquire(
     words: Words,
     who: &Owner,

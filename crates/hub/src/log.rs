@@ -1,14 +1,20 @@
-//! Records that come from a log which several machines share: their places there, and where those lie in this ring.
+//! Records of a log that several servers share: their log positions, and where these are in this ring.
 //!
-//! One process per machine reads the log and appends what it says in its order ([`Ring::publish_logged`]). The ring remembers
-//! how far it has come, in the same step that publishes a record, so whoever reads on after a death misses and repeats nothing.
-//! An event's id is its place in the log, which is the same on every machine; a cursor is a position in this ring as ever.
+//! One process per server reads the log and appends its messages in order ([`Ring::publish_logged`]). The step that
+//! publishes a record also stores the log position reached, so after a crash the next reader neither skips nor repeats
+//! a record. An event's id is its log position, which is equal on every server. A cursor remains a position in this
+//! ring.
 //!
-//! Positions of places are found by an index that each process keeps for itself and brings up to date when it is asked: it
-//! has every [`EVERY`]th record that the ring still holds, and costs nothing where nobody asks.
+//! When a server connects, the messages that the log already holds are its *past*. Clients of the server connected
+//! later, or receive a gap. Records of the past are therefore used for replays and history only ([`Ring::is_past`]).
+//!
+//! Each process finds the ring position of a log position with its own index, which it updates on use. The index has
+//! every [`EVERY`]th record that the ring still holds. It has no overhead while it is unused.
 
 use crate::id::{IdRef, Ids};
-use crate::layout::{HEAD, LOG_EPOCH, LOG_FLOOR, LOG_SEQ, SAFE, TAIL};
+use crate::layout::{
+    HEAD, LOG_BEGUN, LOG_EPOCH, LOG_FLOOR, LOG_LIVE, LOG_PAST, LOG_SEEN, LOG_SEQ, SAFE, TAIL,
+};
 use crate::lock::{Guard, LockError, Owner};
 use crate::log_index::LogIndex;
 use crate::record::{
@@ -16,33 +22,152 @@ use crate::record::{
 };
 use crate::ring::{PublishError, Ring};
 
-/// Records between two that the index has.
+/// Number of records between two entries of the index.
 const EVERY: usize = 64;
 
-/// Programs cannot name it: it begins with a control character.
+/// Applications cannot publish to it: it starts with a control character.
 const GAP_CHANNEL: &[u8] = b"\0gap";
 
+/// Value of `LOG_LIVE` while no record of the log is live.
+const NOT_LIVE: Seq = Seq::MAX;
+
+/// End of the log's past while it is unknown.
+pub const PAST_UNKNOWN: u64 = u64::MAX;
+
+/// How a ring continues with a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogBegin {
+    /// Records start after this log position.
+    pub floor: LogPlace,
+    /// End of the log's past; no past if it is not after `floor`.
+    pub past_until: u64,
+    /// Readers and clients receive a gap even if the ring is empty.
+    pub is_told: bool,
+}
+
+impl From<LogPlace> for LogBegin {
+    /// Treats everything after `floor` as live.
+    fn from(floor: LogPlace) -> LogBegin {
+        LogBegin {
+            floor,
+            past_until: floor.seq,
+            is_told: false,
+        }
+    }
+}
+
 impl Ring {
-    /// Says that what follows comes from a log, from behind `floor` on. What the ring holds is dropped, since nobody knows how
-    /// it stands to the log: readers and clients get a gap.
+    /// Starts reading from a log, after `floor`. The ring's records are dropped, because their relation to the log is
+    /// unknown: readers and clients receive a gap.
     ///
     /// # Errors
     /// [`LockError`]; try again.
-    pub fn begin_log(&mut self, who: &Owner, floor: LogPlace) -> Result<(), LockError> {
+    pub fn begin_log(&mut self, who: &Owner, begin: impl Into<LogBegin>) -> Result<(), LockError> {
+        let LogBegin {
+            floor,
+            past_until,
+            is_told,
+        } = begin.into();
         let guard = self.lock(who, None)?;
-        // The process that takes over from here on finds no log, and begins it anew.
+        // If this process dies from here on, the next one finds no log and starts again.
         self.words.store_release(LOG_EPOCH, 0);
-        if self.newest() != 0 {
+        if self.newest() != 0 || is_told {
             self.append_gap(&guard, who)?;
         }
+        let head = self.words.load(HEAD);
+        // Before the tail: a reader whose records are gone reads the cause here.
+        self.words.store(LOG_BEGUN, head);
         self.drop_all();
         self.words.store(LOG_FLOOR, floor.seq);
         self.words.store(LOG_SEQ, floor.seq);
+        self.words.store(LOG_SEEN, floor.seq);
+        self.words.store(LOG_PAST, past_until);
+        let has_past = past_until > floor.seq;
+        self.words
+            .store_release(LOG_LIVE, if has_past { NOT_LIVE } else { head });
         self.words.store_release(LOG_EPOCH, floor.epoch);
         Ok(())
     }
 
-    /// By this record a reader that has read everything, and so loses nothing, learns of the gap as well.
+    /// Makes the records up to a log position its past, for a server that starts with the history of a previous run.
+    /// The position is [`PAST_UNKNOWN`] until the log has reported its end.
+    ///
+    /// # Errors
+    /// [`LockError`]; try again.
+    pub fn begin_past(&mut self, who: &Owner, until: u64) -> Result<(), LockError> {
+        let _guard = self.lock(who, None)?;
+        let live = match self.words.load(LOG_SEQ) < until {
+            true => NOT_LIVE,
+            // The past is empty.
+            false if self.past_until().is_some() => self.words.load(HEAD),
+            false => return Ok(()),
+        };
+        self.words.store(LOG_PAST, until);
+        self.words.store_release(LOG_LIVE, live);
+        Ok(())
+    }
+
+    /// Ends the past: all following records are live.
+    ///
+    /// # Errors
+    /// [`LockError`]; try again.
+    pub fn end_past(&mut self, who: &Owner) -> Result<(), LockError> {
+        let _guard = self.lock(who, None)?;
+        self.words.store_release(LOG_LIVE, self.words.load(HEAD));
+        Ok(())
+    }
+
+    /// Records that the log was read up to a position. Only the process that reads the log may call it.
+    pub fn note_read(&self, seq: u64) {
+        if self.words.load(LOG_SEEN) < seq {
+            self.words.store_release(LOG_SEEN, seq);
+        }
+    }
+
+    /// Returns the end of the log's past while it is being read, otherwise `None`.
+    pub fn past_until(&self) -> Option<u64> {
+        let is_past = self.words.load_acquire(LOG_LIVE) == NOT_LIVE;
+        is_past.then(|| self.words.load(LOG_PAST))
+    }
+
+    /// Returns the log position up to which it was read.
+    pub(crate) fn log_read(&self) -> u64 {
+        let seen = self.words.load_acquire(LOG_SEEN);
+        seen.max(self.words.load(LOG_SEQ))
+    }
+
+    /// Returns true if the record after the position `seq` belongs to the log's past.
+    #[inline]
+    pub fn is_past(&self, seq: Seq) -> bool {
+        seq.saturating_add(1) < self.words.load_acquire(LOG_LIVE)
+    }
+
+    /// Returns true if no log is known yet.
+    pub fn has_no_log(&self) -> bool {
+        self.log_epoch().is_none()
+    }
+
+    /// Returns a number that changes when a log starts and when its past ends.
+    pub fn log_turn(&self) -> u64 {
+        let [epoch, begun, live] =
+            [LOG_EPOCH, LOG_BEGUN, LOG_LIVE].map(|at| self.words.load_acquire(at));
+        epoch ^ begun.rotate_left(24) ^ live.rotate_left(48)
+    }
+
+    /// Returns the position after the past, as far as it was read. Clients that receive no past continue there.
+    pub(crate) fn behind_past(&self, up_to: Seq) -> Seq {
+        match self.words.load_acquire(LOG_LIVE) {
+            NOT_LIVE => up_to,
+            live => live.saturating_sub(1),
+        }
+    }
+
+    /// Returns true if the present log started after the position `seq` was read.
+    pub(crate) fn has_begun_after(&self, seq: Seq) -> bool {
+        seq.saturating_add(1) < self.words.load_acquire(LOG_BEGUN)
+    }
+
+    /// Appends a gap record. It notifies readers that have read everything and so lose nothing.
     fn append_gap(&mut self, guard: &Guard, who: &Owner) -> Result<(), LockError> {
         let gap = Message {
             channel: GAP_CHANNEL,
@@ -56,7 +181,7 @@ impl Ring {
         match self.make_room(guard, who, draft.shape.total_words()) {
             Ok(()) => {}
             Err(PublishError::Lock(error)) => return Err(error),
-            // A reader that far behind loses what it has not read in any case.
+            // A reader that far behind loses its unread records anyway.
             Err(_) => self.drop_all(),
         }
         self.append(guard, &draft, &gap, 0);
@@ -69,19 +194,21 @@ impl Ring {
         self.words.store(SAFE, head);
     }
 
-    /// Says that what follows does not come from a log. Ids of the log are foreign from now on.
+    /// Stops reading from a log. Ids of the log are foreign afterwards.
     pub fn end_log(&mut self) {
         self.words.store_release(LOG_EPOCH, 0);
+        // A server that stopped while it read the log's past must not leave a past without end.
+        self.words.store_release(LOG_LIVE, 0);
     }
 
-    /// How far the log was read; `None` when nothing of it was.
+    /// Returns the log position read; `None`: nothing was read.
     pub fn log_reached(&self) -> Option<LogPlace> {
         let epoch = self.log_epoch()?;
         let seq = self.words.load(LOG_SEQ);
         Some(LogPlace { epoch, seq })
     }
 
-    /// When the log has stored the record of that place; `None` when the ring does not have it.
+    /// Returns the time at which the log stored the record at that position; `None`: the ring does not have the record.
     pub fn log_reached_unix_ms(&mut self) -> Option<u64> {
         let reached = self.log_reached()?;
         self.bring_up_to_date()?;
@@ -97,7 +224,7 @@ impl Ring {
         (place == reached).then_some(record.unix_ms)
     }
 
-    /// Appends a record that comes from the log. `None`: the ring has it.
+    /// Appends a record of the log. Returns `None` if the ring already has it.
     ///
     /// # Errors
     /// As [`Ring::publish`].
@@ -128,7 +255,7 @@ impl Ring {
         }
     }
 
-    /// The id of the record at a position, as [`Ids::of`] makes it; `None`: it is not kept any more.
+    /// Returns the id of the record at a position, like [`Ids::of`]; `None`: it was overwritten.
     pub fn id_at(&self, at: Seq) -> Option<(Ids, Seq)> {
         let shape = self.shape_at(at)?;
         let place = self.place_in(at, &shape);
@@ -136,7 +263,7 @@ impl Ring {
         self.still_there(at).then_some(id)
     }
 
-    /// The id of what was before everything: of the log's part that this machine began with, if there is a log.
+    /// Returns the id before everything. With a log this is the log position at which this server started.
     pub fn id_of_beginning(&self) -> (Ids, Seq) {
         match self.log_epoch() {
             Some(epoch) => (Ids::new(epoch), self.words.load(LOG_FLOOR)),
@@ -144,7 +271,7 @@ impl Ring {
         }
     }
 
-    /// The place in the log of the record at `at`, whose shape this is.
+    /// Returns the log position of the record at `at`, whose shape is `shape`.
     pub(crate) fn place_in(&self, at: Seq, shape: &Shape) -> Option<LogPlace> {
         let offset = HEADER_WORDS + shape.body_words() - PLACE_WORDS;
         shape.has_place.then(|| LogPlace {
@@ -153,13 +280,22 @@ impl Ring {
         })
     }
 
-    /// The newest place in the log of what lies up to position `seq`. `None` without a log.
+    /// Returns the newest log position up to the ring position `seq`. `None` without a log.
     pub(crate) fn place_at(&mut self, seq: Seq) -> Option<LogPlace> {
         let epoch = self.bring_up_to_date()?;
+        // A client that connects while the past is read does not receive it.
+        if let Some(until) = self.past_until() {
+            let read = self.log_read();
+            let seq = match until {
+                PAST_UNKNOWN => read,
+                until => until.max(read),
+            };
+            return Some(LogPlace { epoch, seq });
+        }
         let index = &self.log_index;
         let mark = index.marks.partition_point(|&(at, _)| at <= seq);
         let Some(&(from, before)) = mark.checked_sub(1).and_then(|at| index.marks.get(at)) else {
-            // Before everything that is kept.
+            // Before the oldest record.
             let oldest = index.marks.front();
             let before = oldest.map_or(index.reached, |&(_, before)| before);
             return Some(LogPlace { epoch, seq: before });
@@ -175,8 +311,10 @@ impl Ring {
         Some(LogPlace { epoch, seq })
     }
 
-    /// Where a client goes on that has everything up to a place of this log.
+    /// Returns the position at which a client continues that has everything up to a log position.
     pub(crate) fn find_place(&mut self, place: LogPlace) -> IdRef {
+        // Load it before the index is updated: records up to it are then in the ring.
+        let seen = self.words.load_acquire(LOG_SEEN);
         if self.bring_up_to_date() != Some(place.epoch) {
             return IdRef::Foreign;
         }
@@ -184,15 +322,15 @@ impl Ring {
             return IdRef::Past(place.seq);
         }
         let index = &self.log_index;
-        if place.seq > index.reached {
+        if place.seq > index.reached.max(seen) {
             return IdRef::Ahead(place.seq);
         }
-        // The last mark before which everything was up to the place.
+        // The last mark with a log position up to the requested one.
         let mark = index
             .marks
             .partition_point(|&(_, before)| before <= place.seq);
         let Some(&(from, _)) = mark.checked_sub(1).and_then(|at| index.marks.get(at)) else {
-            // Older than everything that is kept: what lies between is missing here if the channel has something there.
+            // Older than every record in the ring: records of the channel may be missing.
             return IdRef::Past(place.seq);
         };
         let mut found = from - 1;
@@ -205,7 +343,7 @@ impl Ring {
         IdRef::Seq(found)
     }
 
-    /// From where on the ring surely has everything of the log: a position, and the place before it.
+    /// Returns the position from which the ring has everything of the log, with the log position before it.
     pub fn oldest_of_log(&mut self) -> Option<(Seq, LogPlace)> {
         let epoch = self.bring_up_to_date()?;
         let index = &self.log_index;
@@ -216,12 +354,12 @@ impl Ring {
         Some((at, LogPlace { epoch, seq }))
     }
 
-    /// The place behind which the ring's records of the log begin.
+    /// Returns the log position after which the ring's records start.
     pub(crate) fn log_floor(&self) -> Seq {
         self.words.load(LOG_FLOOR)
     }
 
-    /// Has the index cover everything that the ring holds. The log's epoch; `None` without a log.
+    /// Updates the index to cover all records in the ring. Returns the log's epoch; `None` without a log.
     fn bring_up_to_date(&mut self) -> Option<u64> {
         let epoch = self.log_epoch()?;
         let mut index = std::mem::take(&mut self.log_index);
@@ -230,7 +368,8 @@ impl Ring {
             index.marks.pop_front();
         }
         if index.epoch != epoch || index.marks.is_empty() {
-            // What was reached before the oldest record. When none of them comes from the log, all of the log was reached.
+            // Derive the log position before the oldest record. If no record comes from the log, it is the position
+            // reached.
             let mut oldest = None;
             self.for_each_place(tail, head, |_, seq| {
                 oldest = Some(seq);
@@ -267,7 +406,7 @@ impl Ring {
         Some(epoch)
     }
 
-    /// Gives position and place of the records that come from the log, from a position up to another, while `each` wants more.
+    /// Passes position and log position of the log's records in a range to `each`, until it returns false.
     fn for_each_place(&self, from: Seq, to: Seq, mut each: impl FnMut(Seq, u64) -> bool) {
         let mut at = from;
         while at < to {

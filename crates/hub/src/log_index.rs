@@ -1,19 +1,19 @@
-//! What a process remembers of where places of the log lie in the ring (see `log`).
+//! Index of a process: ring positions of log positions (see `log`).
 
 use std::collections::VecDeque;
 
 use crate::record::Seq;
 
-/// Where places of the log lie, ascending; only what the ring holds.
+/// Marks in ascending order, only of records in the ring.
 #[derive(Default)]
 pub(crate) struct LogIndex {
     pub(crate) epoch: u64,
-    /// Positions of records, and the place that the ring had reached before each.
+    /// Ring positions of records, with the log position reached before each.
     pub(crate) marks: VecDeque<(Seq, u64)>,
-    /// Everything before this position was looked at.
+    /// Everything before this ring position is indexed.
     pub(crate) at: Seq,
-    /// The place that was reached there.
+    /// The log position reached there.
     pub(crate) reached: u64,
-    /// Records since the last mark.
+    /// Number of records since the last mark.
     pub(crate) since: usize,
 }

@@ -1,44 +1,44 @@
-//! What a ring has no more and the log that its records come from may have.
+//! Access to records that the ring has overwritten, but its log may still have.
 
 use crate::record::{LogPlace, Record};
 
-/// How long a client waits for what the log has, in milliseconds, before it is told that something is missing.
+/// Maximum time in milliseconds that a client waits for records of the log. After it the client receives a gap.
 pub const PAST_MS_MAX: u64 = 5_000;
 
-/// The part of the log that a client needs of its channels.
+/// The part of the log that a client needs for its channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PastRange {
-    /// What comes after this place.
+    /// Log position before the first record.
     pub after: LogPlace,
-    /// And not after this one: there the ring goes on.
+    /// Log position of the last record; the ring continues after it.
     pub up_to: u64,
-    /// Most records, the newest ones.
+    /// Maximum number of records; the newest are selected.
     pub count_max: usize,
-    /// Records before this moment are no history, in milliseconds since 1970.
+    /// Time before which records are not history, in milliseconds since 1970.
     pub oldest_ms: u64,
 }
 
-/// What comes next from the log.
+/// The next item from the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Past {
-    /// The record that was filled in.
+    /// The record was filled in.
     Record,
-    /// Something up to this place is missing, or not history any more.
+    /// Records up to this position are missing, or are no longer history.
     Gap {
-        /// Behind `PastRange::after`.
+        /// Greater than `PastRange::after`.
         up_to: u64,
     },
-    /// There is nothing more up to this place.
+    /// There are no more records up to this position.
     End {
-        /// Behind `PastRange::after`.
+        /// Greater than `PastRange::after`.
         up_to: u64,
     },
-    /// It was asked for, or has to be asked for again.
+    /// The request is in progress, or has to be repeated.
     Waiting,
 }
 
-/// A source of what the log has.
+/// A source of records in the log.
 pub trait FromLog {
-    /// Fills in the first record of any of these channels in the range, with its place.
+    /// Fills in the first record of any of these channels in the range, with its log position.
     fn next(&mut self, channels: &[Box<[u8]>], range: &PastRange, record: &mut Record) -> Past;
 }

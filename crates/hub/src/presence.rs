@@ -1,13 +1,13 @@
-//! Presence: who is in which channel, counted over the tabs and workers of a user.
+//! Presence: the users in each channel, counted over their tabs and all workers.
 //!
-//! The table lies in shared memory beside the ring and is changed under the ring's lock. An entry is one (channel, user)
-//! with a count per worker slot, so that the end of a worker takes exactly its share. A user without connections
-//! stays in the table as *leaving* for a while; a reconnect in that time is silent.
+//! The table is in shared memory next to the ring, and the ring's lock protects it. An entry is one (channel, user)
+//! with a count per worker slot, so the exit of a worker removes exactly its share. A user without connections stays in
+//! the table as *leaving* for a while; a reconnect within that time is not announced.
 //!
-//! A change and its announcement happen under one hold of the lock, so the order of join and leave events of a user in
-//! the channel is the order of the changes. The table is marked dirty during a change; the next owner of the lock
-//! after a death rebuilds everything that can be derived: both indexes, the totals, the queue of leaving users and
-//! the free list. What cannot be derived (state, texts, counts) becomes valid by single stores.
+//! A change and its announcement happen under one hold of the lock. Join and leave events of a user in a channel
+//! therefore have the order of the changes. The table is marked dirty during a change. After a crash the next owner of
+//! the lock rebuilds all derived data: both indexes, the totals, the queue of leaving users and the free list. Data
+//! that cannot be derived (state, texts, counts) becomes valid by single stores.
 
 mod cluster;
 mod table;
@@ -24,13 +24,13 @@ use table::{DUE_UNSET, PRESENT};
 pub use cluster::{EachPresent, Present};
 pub(crate) use table::Texts;
 
-/// Most leaves announced by one [`Ring::sweep`], which holds the lock that long.
+/// Maximum number of leaves announced by one [`Ring::sweep`], which limits the time that it holds the lock.
 const SWEEP_MAX: usize = 256;
 
-/// Appends the data of a leave event for (channel, user, info) to the vector.
+/// Callback that appends the data of a leave event for (channel, user, info) to the vector.
 pub type LeaveData<'f> = &'f mut dyn FnMut(&[u8], &[u8], &[u8], &mut Vec<u8>);
 
-/// Takes a member as (user, info, connections).
+/// Callback that receives a member as (user, info, connections).
 pub type EachMember<'f> = &'f mut dyn FnMut(&[u8], &[u8], u32);
 
 /// One connection of a user in a channel.
@@ -40,75 +40,88 @@ pub struct Presence<'a> {
     pub channel: &'a [u8],
     /// The user's name, 1..=255 bytes.
     pub user: &'a [u8],
-    /// What is known about the user, up to 1024 bytes; a later join replaces it.
+    /// Information about the user, up to 1024 bytes; a later join replaces it.
     pub info: &'a [u8],
-    /// Where the connection comes from, such as its client's address: of one source at most so many users are present, see
-    /// [`Ring::set_source_members_max`]. Empty = not known, and not bounded.
+    /// Origin of the connection, such as its client's address. [`Ring::set_source_members_max`] limits the users per
+    /// source. Empty: unknown, and not limited.
     pub source: &'a [u8],
-    /// Data of the join event to publish if this is the user's first connection; `None` = join and leave silently.
+    /// Data of the join event for the user's first connection; `None`: join and leave are not announced.
     pub announce: Option<&'a [u8]>,
+    /// Data of the join event if the user is present with another `info`; `None`: such a change is not announced.
+    pub announce_changed: Option<&'a [u8]>,
 }
 
-/// The outcome of a join.
+/// How a connection leaves a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Departure {
+    /// The client or the application ended it on purpose: the next sweep announces the leave.
+    Deliberate,
+    /// The connection was lost and may come back: the leave is announced after the leave delay.
+    Lost,
+}
+
+/// Result of a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Joined {
     /// The user was not present before.
     pub first: bool,
+    /// The user was present with another `info`.
+    pub changed: bool,
     /// The published join event.
     pub announced: Option<Seq>,
 }
 
-/// The outcome of a sweep.
+/// Result of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Users that left for good.
+    /// Number of users whose leave became final.
     pub left: usize,
-    /// Whether events were published, so that workers must be woken.
+    /// Events were published, so workers must be woken.
     pub published: bool,
-    /// Whether more are due: sweep again.
+    /// More users are due: sweep again.
     pub more: bool,
 }
 
-/// A presence change that did not happen.
+/// Reason why presence was not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PresenceError {
     /// The table is full.
     #[error("members_max ({max}) users are present already")]
     Full {
-        /// The configured bound.
+        /// The configured limit.
         max: usize,
     },
-    /// The channel has as many users as one may have.
+    /// The channel has the maximum number of users.
     #[error("members_per_channel_max ({max}) users are present in this channel already")]
     ChannelFull {
-        /// The configured bound.
+        /// The configured limit.
         max: usize,
     },
-    /// The connection's source has as many users present as one may have.
+    /// The connection's source has the maximum number of users.
     #[error("members_per_address_max ({max}) users of this client's address are present already")]
     SourceFull {
-        /// The configured bound.
+        /// The configured limit.
         max: usize,
     },
     /// The user's name is empty or too long.
     #[error("a user name has 1 to 255 bytes, this one has {bytes}")]
     User {
-        /// Bytes of the name.
+        /// Length of the name in bytes.
         bytes: usize,
     },
     /// The information about the user is too long.
     #[error("the information about a user has {bytes} bytes, but at most 1024 are allowed")]
     Info {
-        /// Bytes of the information.
+        /// Length of the information in bytes.
         bytes: usize,
     },
-    /// The caller's slot is not that of a worker.
+    /// The caller's slot is not a worker's.
     #[error("only a worker can have members; {slot} is not a worker's slot")]
     Slot {
         /// The slot.
         slot: u32,
     },
-    /// The announcement cannot be published (or the channel's name is wrong, or the lock cannot be had).
+    /// The announcement cannot be published, the channel's name is invalid, or the lock is unavailable.
     #[error(transparent)]
     Publish(#[from] PublishError),
 }
@@ -123,7 +136,7 @@ impl Ring {
     /// Counts one more connection of a user, and announces the first one.
     ///
     /// # Errors
-    /// [`PresenceError`]; nothing has changed and nothing was announced.
+    /// [`PresenceError`]; nothing was changed or announced.
     pub fn join(
         &mut self,
         who: &Owner,
@@ -136,6 +149,7 @@ impl Ring {
             info,
             source,
             announce,
+            announce_changed,
         } = *presence;
         if user.is_empty() || user.len() > USER_BYTES_MAX {
             return Err(PresenceError::User { bytes: user.len() });
@@ -146,13 +160,16 @@ impl Ring {
         if who.slot >= self.layout.workers_max {
             return Err(PresenceError::Slot { slot: who.slot });
         }
-        let message = Message {
+        let message = |data| Message {
             channel,
             kind: Kind::Join,
             name: None,
-            data: announce.unwrap_or_default(),
+            data,
         };
-        let draft = self.draft(&message)?;
+        // Check both before the lock is acquired, so that an event that is too large changes nothing.
+        let of_first = message(announce.unwrap_or_default());
+        let of_change = message(announce_changed.unwrap_or_default());
+        let (draft_first, draft_change) = (self.draft(&of_first)?, self.draft(&of_change)?);
         let guard = self.lock(who, None)?;
         let table = self.table();
         let keys = table.keys(&self.hasher, channel, user);
@@ -169,9 +186,15 @@ impl Ring {
                 max: self.channel_members_max,
             });
         }
-        let announced = first && announce.is_some() && self.announces;
+        let changed = found.is_some_and(|entry| !table.has_info(entry, info));
+        let (message, draft, data) = if first {
+            (&of_first, &draft_first, announce)
+        } else {
+            (&of_change, &draft_change, announce_changed)
+        };
+        let announced = (first || changed) && data.is_some() && self.announces;
         if announced {
-            // Room first: a join that cannot be announced must not happen.
+            // Make room first: a join that cannot be announced must not happen.
             self.make_room(&guard, who, draft.shape.total_words())?;
         }
         let entry = match found {
@@ -190,32 +213,37 @@ impl Ring {
                 table.set_announced(entry);
             }
         });
-        let announced = announced.then(|| self.append(&guard, &draft, &message, unix_ms));
-        Ok(Joined { first, announced })
+        let announced = announced.then(|| self.append(&guard, draft, message, unix_ms));
+        Ok(Joined {
+            first,
+            changed,
+            announced,
+        })
     }
 
-    /// Bounds the users of one channel, so that those of the others find room in the table. A process sets it for its
-    /// own joins; without it `members_max` is the only bound.
+    /// Limits the users of one channel, so that other channels have room in the table. It applies to joins of this
+    /// process; without it, only `members_max` applies.
     pub fn set_channel_members_max(&mut self, max: usize) {
         self.channel_members_max = max;
     }
 
-    /// Bounds the users that came from one source, those that are leaving among them, so that one client with many names
-    /// leaves room for all others. A process sets it for its own joins.
+    /// Limits the users of one source, including users that are leaving. So one client with many names cannot use up
+    /// the table. The limit applies to joins of this process.
     pub fn set_source_members_max(&mut self, max: usize) {
         self.source_members_max = max;
     }
 
-    /// Counts one connection of a user less. Without any left on all workers, the user becomes leaving: `Ok(true)`.
-    /// A user that is not there is ignored.
+    /// Subtracts one connection of a user. Returns true if it was the last one over all workers: the user is now
+    /// leaving, and [`Ring::sweep`] announces it at the time that `how` determines. Ignores a user that is not present.
     ///
     /// # Errors
-    /// [`LockError`]; nothing has changed: try again later, or the count stays until this worker ends.
+    /// [`LockError`]; nothing has changed. Try again later; otherwise the count stays until this worker exits.
     pub fn leave(
         &mut self,
         who: &Owner,
         channel: &[u8],
         user: &[u8],
+        how: Departure,
         unix_ms: u64,
     ) -> Result<bool, LockError> {
         if who.slot >= self.layout.workers_max {
@@ -229,19 +257,23 @@ impl Ring {
         };
         self.words.store(DIRTY, 1);
         fence(Ordering::Release);
-        let leaving =
-            table.disconnect(entry, who.slot, unix_ms.saturating_add(self.leave_delay_ms));
+        let leaving = match how {
+            Departure::Deliberate => table.disconnect_now(entry, who.slot, unix_ms),
+            Departure::Lost => {
+                table.disconnect(entry, who.slot, unix_ms.saturating_add(self.leave_delay_ms))
+            }
+        };
         self.words.store_release(DIRTY, 0);
         Ok(leaving)
     }
 
     /// Removes the users whose leave delay has passed, and publishes a leave event for each that was announced.
     ///
-    /// Exactly one worker announces each user; if it is killed in between, another one announces again. A user whose event is
-    /// larger than a record may be leaves without one. Bounded per call, see [`Swept::more`].
+    /// Exactly one worker announces each user; if it is killed in between, another one announces again. A user whose
+    /// event is larger than a record is removed without an event. The work per call is bounded, see [`Swept::more`].
     ///
     /// # Errors
-    /// [`PublishError`] when an event cannot be published now; that user and the later ones stay for the next sweep.
+    /// [`PublishError`] if an event cannot be published now; that user and the later ones stay for the next sweep.
     pub fn sweep(
         &mut self,
         who: &Owner,
@@ -256,7 +288,7 @@ impl Ring {
         let outcome = self.sweep_locked(who, unix_ms, data, &mut texts, &mut swept);
         self.texts = texts;
         match outcome {
-            // What was published before the failure must be told, or nobody would be woken.
+            // Report events published before the failure, otherwise their subscribers are not woken.
             Err(error) if swept.left == 0 => Err(error),
             _ => Ok(swept),
         }
@@ -273,7 +305,7 @@ impl Ring {
         let guard = self.lock(who, None)?;
         let table = self.table();
         if table.first_leaving().is_none() {
-            // Counted but not queued: only damage does that.
+            // Counted but not queued: only damage causes that.
             self.presence_rebuild();
         }
         while let Some((entry, due)) = table.first_leaving() {
@@ -281,7 +313,7 @@ impl Ring {
                 table.set_unset_dues(unix_ms.saturating_add(self.leave_delay_ms));
                 continue;
             }
-            // A due time further away than the delay means that the clock was set back.
+            // A due time later than the delay allows means that the clock was set back.
             if due > unix_ms && due - unix_ms <= self.leave_delay_ms {
                 break;
             }
@@ -303,12 +335,12 @@ impl Ring {
             if table.announced(entry) && self.announces {
                 match self.announce_leave(&guard, who, texts, unix_ms) {
                     Ok(()) => swept.published = true,
-                    // Trying again would not help and would keep everybody behind this user present for ever.
+                    // Another attempt would also fail, and all later users in the list would stay present.
                     Err(PublishError::TooLarge { .. } | PublishError::ChannelName { .. }) => {}
                     Err(error) => return Err(error),
                 }
             }
-            // Removed only after it was announced: a death in between announces twice rather than never.
+            // Remove it only after its announcement: after a crash, announcing twice is better than never.
             self.change(|| table.remove(entry));
             swept.left += 1;
         }
@@ -334,19 +366,19 @@ impl Ring {
         Ok(())
     }
 
-    /// Users that are leaving. Cheap and without the lock: zero means that a sweep has nothing to do.
+    /// Returns the number of leaving users, cheaply and without the lock. Zero: a sweep has nothing to do.
     pub fn leaving_count(&self) -> usize {
         self.table().leaving()
     }
 
-    /// Gives at most `count_max` users of a channel, those that came last first, each with its information and the number
-    /// of connections over all workers.
-    /// A user that is leaving is still given, with no connections: nobody was told of the leave yet.
+    /// Passes at most `count_max` users of a channel to `each`, the newest first, with their information and number of
+    /// connections over all workers. A leaving user is included with zero connections, because its leave was not
+    /// announced yet.
     ///
-    /// The lock is held meanwhile: `each` should only copy.
+    /// The lock is held during the call: `each` should only copy.
     ///
     /// # Errors
-    /// [`LockError`]; nothing was given.
+    /// [`LockError`]; `each` was not called.
     pub fn members(
         &mut self,
         who: &Owner,
@@ -368,7 +400,7 @@ impl Ring {
         Ok(())
     }
 
-    /// How many users [`Ring::members`] would give without a bound. Costs a look at each of them, but copies nothing.
+    /// Returns the number of users in a channel. Visits each user without copying data.
     ///
     /// # Errors
     /// [`LockError`].
@@ -382,7 +414,7 @@ impl Ring {
             .count())
     }
 
-    /// Takes the connections of a worker that ended; users without any others become leaving.
+    /// Removes the connections of a worker that exited; users without other connections become leaving.
     pub(crate) fn presence_slot_ended(&self, _guard: &Guard, slot: u32, unix_ms: u64) {
         let table = self.table();
         let due = unix_ms.saturating_add(self.leave_delay_ms);
@@ -396,13 +428,13 @@ impl Ring {
         });
     }
 
-    /// Makes the table empty.
+    /// Empties the table.
     pub(crate) fn presence_reset(&self) {
         self.table().reset();
         self.words.store_release(DIRTY, 0);
     }
 
-    /// After a restart nobody is connected: everybody of the earlier life is leaving.
+    /// After a restart no client is connected: all users of the previous run are leaving.
     pub(crate) fn presence_all_leaving(&self) {
         self.table().clear_counts();
         self.presence_rebuild();
@@ -413,17 +445,17 @@ impl Ring {
         self.change(|| self.table().rebuild(&self.hasher));
     }
 
-    /// Runs a change of the table. If the process dies in it, the next owner of the lock rebuilds the table.
+    /// Runs a change of the table. If the process dies during it, the next owner of the lock rebuilds the table.
     fn change<T>(&self, change: impl FnOnce() -> T) -> T {
         self.words.store(DIRTY, 1);
-        // The mark is seen before any store of the change.
+        // The mark has to be visible before any store of the change.
         fence(Ordering::Release);
         let outcome = change();
         self.words.store_release(DIRTY, 0);
         outcome
     }
 
-    /// Asserts that everything derived agrees with states, texts and counts.
+    /// Asserts that all derived data agrees with states, texts and counts.
     #[cfg(test)]
     pub(crate) fn check_presence(&self) {
         self.table().check();

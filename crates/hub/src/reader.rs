@@ -1,6 +1,6 @@
-//! One worker's way through the ring.
+//! Reads the ring in one worker.
 
-use crate::layout::{HEAD, Layout, TAIL};
+use crate::layout::{HEAD, LOG_BEGUN, LOG_LIVE, Layout, TAIL};
 use crate::record::{
     HEADER_WORDS, Kind, Record, Seq, Shape, W_HASH, W_LENGTHS, W_SHAPE, W_STAMP, W_TIME,
 };
@@ -8,23 +8,22 @@ use crate::sleepers;
 use crate::words::{Words, load_bytes};
 use fermata_shm::{Ordering, fence};
 
-/// What a read gave.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// The record was filled.
+    /// The record was filled in.
     Record,
     /// The next record was not wanted and is skipped.
     Skipped,
     /// Everything published so far has been read.
     Empty,
-    /// Records were overwritten before they were read (the slot had been declared dead, or the memory is damaged), or what comes
-    /// from a log has a gap here.
-    /// The reader goes on with the oldest that can still be read.
+    /// Records were lost. They were overwritten because the slot had been declared dead or the memory is damaged, or
+    /// the log has a gap here. The reader continues with the oldest available record.
     Lost,
 }
 
-/// Reads every record once, in order. The cursor lies in shared memory, where publishers see it and wait for it; one that
-/// `IS_AWAITED` is not for is overtaken instead.
+/// Reads every record once, in order. The cursor is in shared memory, and publishers wait for it. Without `IS_AWAITED`
+/// there is no cursor, and publishers overwrite unread records.
 pub struct Reader<const IS_AWAITED: bool = true> {
     words: Words,
     slot: u32,
@@ -32,10 +31,12 @@ pub struct Reader<const IS_AWAITED: bool = true> {
     ring: usize,
     ring_words: usize,
     record_words_max: usize,
-    /// Position of the next record. Shared memory has a copy, which is never read back.
+    /// Position of the next record. The copy in shared memory is never read back.
     at: Seq,
-    /// The head when last looked at; saves touching the publishers' cache line per record.
+    /// The head as of the last check; avoids reading the publishers' cache line per record.
     head: Seq,
+    /// The log caused the last loss: it was created again, or lost or removed unread records.
+    is_log_lost: bool,
 }
 
 impl Reader {
@@ -43,10 +44,10 @@ impl Reader {
         Reader::of(words, layout, slot, layout.slot_cursor(slot), at)
     }
 
-    /// Announces that this worker is about to sleep. `false` means that there is something to read: do not sleep.
+    /// Announces that this worker is about to sleep. Returns false if there is a record to read: do not sleep.
     pub fn set_sleeping(&self) -> bool {
         sleepers::add(&self.words, self.slot);
-        // Pairs with the fence in `Ring::wake_list`: either the publisher sees the bit, or we see its record.
+        // Pairs with the fence in `Ring::wake_list`: either the publisher sees the bit, or this worker sees its record.
         fence(Ordering::SeqCst);
         if self.has_more() {
             self.set_awake();
@@ -55,7 +56,7 @@ impl Reader {
         true
     }
 
-    /// Takes the announcement back after waking up, which saves publishers a needless wake-up.
+    /// Withdraws the announcement after waking up, which saves publishers a needless wake-up.
     pub fn set_awake(&self) {
         if sleepers::has(&self.words, self.slot) {
             sleepers::remove(&self.words, self.slot);
@@ -64,12 +65,12 @@ impl Reader {
 }
 
 impl Reader<false> {
-    /// A reader without a slot, from the oldest record on.
+    /// Creates a reader without a slot, starting with the oldest record.
     pub(crate) fn apart(words: Words, layout: &Layout) -> Reader<false> {
         Reader::of(words, layout, u32::MAX, usize::MAX, words.load(TAIL))
     }
 
-    /// Has it read from this record on; it learns that it is lost when that is gone.
+    /// Continues with the record at `at`. If it was overwritten, the next read returns [`Read::Lost`].
     pub(crate) fn go_to(&mut self, at: Seq) {
         self.at = at;
         self.head = at;
@@ -87,7 +88,19 @@ impl<const IS_AWAITED: bool> Reader<IS_AWAITED> {
             record_words_max: layout.record_words_max,
             at,
             head: at,
+            is_log_lost: false,
         }
+    }
+
+    /// Returns true if the log caused the last [`Read::Lost`]; false if the reader was too slow.
+    pub fn is_log_lost(&self) -> bool {
+        self.is_log_lost
+    }
+
+    /// Returns the position from which records of the log are live.
+    #[inline]
+    pub fn live_from(&self) -> Seq {
+        self.words.load_acquire(LOG_LIVE)
     }
 
     /// Reads the next record into `record`, whose buffer is reused.
@@ -95,7 +108,7 @@ impl<const IS_AWAITED: bool> Reader<IS_AWAITED> {
         self.read_next_if(record, |_| true)
     }
 
-    /// Reads the next record if its channel's hash is `wanted`; otherwise only steps over it.
+    /// Reads the next record if its channel's hash is `wanted`; otherwise skips it.
     pub fn read_next_if(&mut self, record: &mut Record, wanted: impl FnOnce(u64) -> bool) -> Read {
         if self.at >= self.head {
             self.head = self.words.load_acquire(HEAD);
@@ -133,33 +146,37 @@ impl<const IS_AWAITED: bool> Reader<IS_AWAITED> {
         }
         self.move_to(next);
         match shape.kind {
-            Kind::Gap => Read::Lost,
+            Kind::Gap => {
+                self.is_log_lost = true;
+                Read::Lost
+            }
             _ if taken => Read::Record,
             _ => Read::Skipped,
         }
     }
 
-    /// Everything up to this sequence number has been read: the `up_to` of a replay for a new subscriber.
+    /// Returns the sequence number up to which everything was read. It is the `up_to` of a replay for a new subscriber.
     pub fn read_up_to(&self) -> Seq {
         self.at.saturating_sub(1)
     }
 
-    /// Whether there is something to read.
+    /// Returns true if there is a record to read.
     pub fn has_more(&self) -> bool {
         self.at != self.words.load_acquire(HEAD)
     }
 
-    /// Goes on with the oldest record after something was lost; behind the newest one when the memory is damaged.
+    /// Continues with the oldest record after a loss, or after the newest one if the memory is damaged.
     fn lost(&mut self) -> Read {
         let head = self.words.load_acquire(HEAD);
         let tail = self.words.load(TAIL);
         self.head = head;
-        // At the tail already means that the record there is damaged: skip all, or this would never end.
+        // If the cursor is already at the tail, the record there is damaged: skip everything, to guarantee progress.
         let next = if tail > self.at && tail <= head {
             tail
         } else {
             head
         };
+        self.is_log_lost = self.at < self.words.load(LOG_BEGUN);
         self.move_to(next);
         Read::Lost
     }
@@ -167,7 +184,7 @@ impl<const IS_AWAITED: bool> Reader<IS_AWAITED> {
     fn move_to(&mut self, next: Seq) {
         self.at = next;
         if IS_AWAITED {
-            // Release: publishers overwrite what lies before the cursor, and our copies of it are complete.
+            // Release: publishers overwrite what is before the cursor, so our copies have to be complete.
             self.words.store_release(self.cursor, next);
         }
     }

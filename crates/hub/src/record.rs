@@ -1,23 +1,23 @@
-//! Records: what a publish appends, as plain data and as words in the ring.
+//! Records: the content of a publish, as plain data and as words in the ring.
 //!
-//! In the ring a record is a header of fixed words, then channel, name and data, each padded to whole words, then
-//! the one it concerns, if it concerns one, and its place in the log that it comes from, if it comes from one.
+//! In the ring a record starts with a header of fixed words. Channel, name and data follow, each padded to complete
+//! words. After them come the subscriber that it concerns and its log position, if it has them.
 
 use crate::words::{WORD_BYTES, words_for};
 
-/// A record's place in the ring: unique for the ring's epoch and ascending in publish order. Not dense. Never zero.
+/// A record's position in the ring: unique within the ring's epoch and ascending in publish order. Not dense, never zero.
 pub type Seq = u64;
 
-/// Longest channel name in bytes. The shortest is one byte.
+/// Maximum length of a channel name in bytes. The minimum is one byte.
 pub const CHANNEL_BYTES_MAX: usize = if cfg!(loom) { 8 } else { 255 };
 
 // Words of a record's header.
 /// The record's own position.
 pub(crate) const W_STAMP: usize = 0;
-/// Words of the record (32 bits), channel length (8), kind (8), name present (1), concerns one (1), has a
-/// place in a log (1).
+/// Words of the record (32 bits), channel length (8), kind (8), has a name (1), concerns one subscriber (1), has a log
+/// position (1).
 pub(crate) const W_SHAPE: usize = 1;
-/// Position of the previous record in the same index bucket, 0 = none.
+/// Position of the previous record in the same index bucket; 0: none.
 pub(crate) const W_PREV: usize = 2;
 /// Wall-clock time in milliseconds.
 pub(crate) const W_TIME: usize = 3;
@@ -36,10 +36,10 @@ pub(crate) const SUBSCRIBER_WORDS: usize = 2;
 /// Words of a [`LogPlace`].
 pub(crate) const PLACE_WORDS: usize = 2;
 
-/// A place in a log that several machines share: it tells an event's id apart on all of them.
+/// A position in a log that several servers share. It identifies an event on all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LogPlace {
-    /// Tells logs apart. Never zero.
+    /// Identifies the log. Never zero.
     pub epoch: u64,
     /// Ascends in the log's order.
     pub seq: u64,
@@ -48,14 +48,14 @@ pub struct LogPlace {
 /// One subscriber of one worker. The worker chooses both numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Subscriber {
-    /// Tells this life of a worker from all others: random.
+    /// Random number of the worker process.
     pub worker: u64,
-    /// Tells its subscribers apart; the low half is the owner that [`crate::Local`] knows.
+    /// Number of the subscriber within the worker; the low half is the owner in [`crate::Local`].
     pub key: u64,
 }
 
 impl Subscriber {
-    /// The worker itself, whichever has the channel that it alone reads.
+    /// The worker itself, for messages on a channel that only it reads.
     pub const WORKER: Subscriber = Subscriber {
         worker: 0,
         key: u64::MAX,
@@ -78,19 +78,19 @@ impl LogPlace {
     }
 }
 
-/// What a record is about.
+/// Kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A published message.
     Message,
-    /// A user came.
+    /// A user joined.
     Join,
     /// A user left.
     Leave,
-    /// For the one subscriber it concerns, on a channel that only its worker reads.
+    /// A message for the one subscriber it concerns, on a channel that only its worker reads.
     Direct,
-    /// What a log has for this place is missing, or another log begins: see [`Ring::begin_log`](crate::Ring::begin_log). No
-    /// reader gives it out: it is [`Read::Lost`](crate::Read::Lost).
+    /// Messages of the log are missing at this position, or another log starts: see
+    /// [`Ring::begin_log`](crate::Ring::begin_log). Readers return [`Read::Lost`](crate::Read::Lost) for it.
     Gap,
 }
 
@@ -107,27 +107,27 @@ impl Kind {
     }
 }
 
-/// What to publish.
+/// A message to publish.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     /// The channel's name, 1..=255 bytes.
     pub channel: &'a [u8],
-    /// What the record is about.
+    /// The kind of the record.
     pub kind: Kind,
-    /// The event's name, if it has one.
+    /// The event's name; `None`: an unnamed event.
     pub name: Option<&'a [u8]>,
     /// The event's data.
     pub data: &'a [u8],
 }
 
-/// A record that was read. Reuse one value: its buffer is kept.
+/// A record that was read. Reuse one value to reuse its buffer.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// The record's place in the ring.
+    /// The record's position in the ring.
     pub seq: Seq,
-    /// When it was published, wall clock in milliseconds.
+    /// Time of the publish, in wall-clock milliseconds.
     pub unix_ms: u64,
-    /// What it is about.
+    /// The kind of the record.
     pub kind: Kind,
     pub(crate) hash: u64,
     channel_len: u8,
@@ -136,12 +136,12 @@ pub struct Record {
     has_place: bool,
     name_len: u32,
     data_len: u32,
-    /// Channel, name and data, each padded to whole words; longer than they are when reused.
+    /// Channel, name and data, each padded to complete words; may be longer if reused.
     bytes: Vec<u8>,
 }
 
 impl Record {
-    /// A record without content, to be read into.
+    /// Creates an empty record, to be read into.
     pub fn empty() -> Record {
         Record {
             seq: 0,
@@ -158,7 +158,7 @@ impl Record {
         }
     }
 
-    /// A record made by hand, for what did not come from the ring. `None` when a length is out of range.
+    /// Creates a record that does not come from the ring. Returns `None` if a length is out of range.
     pub fn new(seq: Seq, unix_ms: u64, message: &Message<'_>) -> Option<Record> {
         let shape = Shape::of(message, false, false)?;
         let mut record = Record::empty();
@@ -176,7 +176,7 @@ impl Record {
         Some(record)
     }
 
-    /// Becomes the record of a place in a log that the ring does not have (any more). `false` when a length is out of range.
+    /// Becomes the record at a log position that is not in the ring. Returns false if a length is out of range.
     pub fn become_logged(
         &mut self,
         place: LogPlace,
@@ -204,25 +204,25 @@ impl Record {
         true
     }
 
-    /// The channel's name.
+    /// Returns the channel's name.
     pub fn channel(&self) -> &[u8] {
         &self.bytes[..usize::from(self.channel_len)]
     }
 
-    /// The event's name, if it has one.
+    /// Returns the event's name, if it has one.
     pub fn name(&self) -> Option<&[u8]> {
         let start = padded(usize::from(self.channel_len));
         self.has_name
             .then(|| &self.bytes[start..start + self.name_len as usize])
     }
 
-    /// The event's data.
+    /// Returns the event's data.
     pub fn data(&self) -> &[u8] {
         let start = padded(usize::from(self.channel_len)) + padded(self.name_len as usize);
         &self.bytes[start..start + self.data_len as usize]
     }
 
-    /// The socket that a message leaves out, or that alone gets a direct one.
+    /// Returns the socket that must not receive a message, or the only one that receives a direct message.
     pub fn subscriber(&self) -> Option<Subscriber> {
         if !self.concerns_one {
             return None;
@@ -231,7 +231,13 @@ impl Record {
         Some(Subscriber { worker, key })
     }
 
-    /// Its place in the log that it comes from; `None` for a record of this machine alone.
+    /// Returns true if the record comes from a log; false: it exists on this server only.
+    #[inline]
+    pub(crate) fn has_log_place(&self) -> bool {
+        self.has_place
+    }
+
+    /// Returns its log position, if it comes from a log.
     pub fn log_place(&self) -> Option<LogPlace> {
         if !self.has_place {
             return None;
@@ -245,7 +251,7 @@ impl Record {
         Some(LogPlace { epoch, seq })
     }
 
-    /// Two words, so many behind the data.
+    /// Returns two words at an offset after the data.
     fn pair_at(&self, words: usize) -> Option<(u64, u64)> {
         let start = padded(usize::from(self.channel_len))
             + padded(self.name_len as usize)
@@ -258,7 +264,7 @@ impl Record {
         Some((u64::from_le_bytes(*first), u64::from_le_bytes(*second)))
     }
 
-    /// Takes over everything but the bytes, and gives the buffer for exactly those.
+    /// Sets everything except the bytes, and returns the buffer for them.
     pub(crate) fn fill(&mut self, seq: Seq, unix_ms: u64, hash: u64, shape: &Shape) -> &mut [u8] {
         self.seq = seq;
         self.unix_ms = unix_ms;
@@ -271,7 +277,7 @@ impl Record {
         self.name_len = shape.name_len;
         self.data_len = shape.data_len;
         let len = shape.body_words() * WORD_BYTES;
-        // Never shrunk, so that the steady state neither allocates nor clears.
+        // Never shrunk, so that in the steady state nothing is allocated or cleared.
         if self.bytes.len() < len {
             self.bytes.resize(len, 0);
         }
@@ -292,7 +298,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// `None` when a length does not fit the format.
+    /// Returns `None` if a length does not fit the format.
     pub(crate) fn of(message: &Message<'_>, concerns_one: bool, has_place: bool) -> Option<Shape> {
         if message.channel.is_empty() || message.channel.len() > CHANNEL_BYTES_MAX {
             return None;
@@ -308,7 +314,7 @@ impl Shape {
         })
     }
 
-    /// Reads `W_SHAPE` and `W_LENGTHS`. `None` when they are not what [`Shape::words_of`] writes, or too long.
+    /// Decodes `W_SHAPE` and `W_LENGTHS`. Returns `None` if they are invalid, inconsistent or too large.
     pub(crate) fn read(shape: u64, lengths: u64, record_words_max: usize) -> Option<Shape> {
         let flags = shape >> 48;
         if flags > 7 {
@@ -331,7 +337,7 @@ impl Shape {
         sound.then_some(read)
     }
 
-    /// `W_SHAPE` and `W_LENGTHS`.
+    /// Encodes `W_SHAPE` and `W_LENGTHS`.
     pub(crate) fn write(&self) -> (u64, u64) {
         let shape = self.total_words() as u64
             | u64::from(self.channel_len) << 32
@@ -383,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_made_by_hand_gives_its_parts_back() {
+    fn constructed_record_returns_its_parts() {
         let message = Message {
             channel: b"room",
             kind: Kind::Join,

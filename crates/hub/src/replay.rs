@@ -1,44 +1,44 @@
-//! Replay: what a client missed, or a channel's history.
+//! Replay of the records that a client missed, or of a channel's history.
 //!
-//! The records of an index bucket are linked backwards, so a replay costs what it gives and not what the ring holds.
-//! No lock is taken: each record is copied and then checked against the tail.
+//! The records of an index bucket are linked backwards, so the cost depends on the result, not on the ring's size. No
+//! lock is acquired: each record is copied and then checked against the tail.
 
 use crate::record::{HEADER_WORDS, Record, Seq, W_HASH, W_STAMP, W_TIME};
 use crate::ring::Ring;
 use crate::words::WORD_BYTES;
 
-/// Most records of one bucket looked at. A hundred thousand records of strangers in one bucket
-/// are not worth stopping the worker for; the client gets a gap.
+/// Maximum number of records visited in one bucket. If a channel has more records of other channels in its bucket, the
+/// client receives a gap; visiting them would block the worker.
 const WALK_RECORDS_MAX: usize = 1 << 18;
 
-/// Whether a replay gave everything.
+/// Completeness of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replay {
-    /// Everything in the range was given.
+    /// All records of the range were returned.
     Complete,
-    /// Older records of the range are gone, or beyond a bound. The newest ones were given.
+    /// Older records of the range are overwritten, or beyond a limit. The newest ones were returned.
     Gap,
 }
 
-/// What to replay.
+/// The range of a replay.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplayRange {
-    /// Only records after this one; 0 = from the beginning.
+    /// Only records after this one; 0: from the oldest.
     pub after: Seq,
-    /// Only records up to and including this one: [`crate::Reader::read_up_to`] when live records follow.
+    /// Only records up to and including this one: [`crate::Reader::read_up_to`] if live records follow.
     pub up_to: Seq,
-    /// Most records per channel, the newest ones; the ring's `history_count_max` bounds it too.
+    /// Maximum number of records per channel, the newest ones; the ring's `history_count_max` also applies.
     pub count_max: usize,
-    /// Most bytes over all channels, as the ring stores them, the newest ones.
+    /// Maximum number of bytes over all channels, as stored in the ring; the newest records are selected.
     pub bytes_max: usize,
-    /// Now, for the bound on age.
+    /// Current time, for the limit on age.
     pub unix_ms: u64,
 }
 
 impl Ring {
-    /// Gives the records of all `channels` in the range, oldest first and each once.
+    /// Passes the records of all `channels` in the range to `each`, oldest first and each once.
     ///
-    /// Whether there is a gap is known only at the end, because a record may vanish while others are being given.
+    /// A gap is known only at the end, because a record may be overwritten while others are passed.
     pub fn replay(
         &mut self,
         channels: &[&[u8]],
@@ -77,7 +77,7 @@ impl Ring {
         }
     }
 
-    /// Collects the records of one channel. `false` when some of the range are out of reach.
+    /// Collects the records of one channel. Returns false if some of the range are out of reach.
     fn find(&self, channel: &[u8], range: &ReplayRange, found: &mut Vec<(Seq, usize)>) -> bool {
         let count_max = range.count_max.min(self.history_count_max);
         let (mut count, mut bytes) = (0, 0usize);
@@ -93,8 +93,8 @@ impl Ring {
         })
     }
 
-    /// Gives the records of one channel, newest first: position, bytes and time, until `each` has enough.
-    /// Whether it reached the beginning of the range: `false` when records of it are out of reach.
+    /// Passes the records of one channel to `each`, newest first: position, bytes and time, until it returns false.
+    /// Returns true if the start of the range was reached; false if records of the range are out of reach.
     pub(crate) fn walk(
         &self,
         channel: &[u8],
@@ -126,7 +126,7 @@ impl Ring {
         false
     }
 
-    /// Whether the record at `at` has this channel name; the caller checks afterwards that it was still there.
+    /// Returns true if the record at `at` has this channel name. The caller checks afterwards that it was not overwritten.
     fn is_channel(&self, at: Seq, channel: &[u8]) -> bool {
         let Some(shape) = self.shape_at(at) else {
             return false;

@@ -1,22 +1,23 @@
-//! The ring: one log of all channels in memory that every process of the server maps.
+//! The ring: one log of all channels, in memory that every process of the server maps.
 //!
-//! Positions count words since the ring was made and never wrap; a position modulo the ring's size is the place.
-//! Records lie between `TAIL` and `HEAD`. One lock orders all changes; reading needs no lock.
+//! Positions count words since the ring was created and never wrap. A position modulo the ring's size is the word's
+//! index. Records are between `TAIL` and `HEAD`. One lock orders all changes; reading needs no lock.
 //!
-//! An append does, in this order and with release ordering where another process depends on it:
-//! 1. move `TAIL` over the oldest records until there is room, never past a live worker's cursor,
-//! 2. write the record's words behind `HEAD`, where nobody reads,
-//! 3. `PENDING` = its position: from here on the next owner of the lock completes the append if we die,
-//! 4. its index bucket = its position, before `HEAD`, so that a replay up to what a worker has read misses nothing,
-//! 5. `LOG_SEQ` = its place in the log, if it comes from one,
-//! 6. `HEAD` = behind it: now it is published.
+//! An append does the following, in this order, with release ordering where another process depends on it:
 //!
-//! A process that dies between two steps has executed all stores before that point and none after it: the kernel
-//! lets no store of a dead process get lost, and whoever learns of the death from the kernel sees them. Release ordering
-//! keeps the compiler and the processor from swapping the steps themselves.
+//! 1. Move `TAIL` over the oldest records until there is room, never past a live worker's cursor.
+//! 2. Write the record's words after `HEAD`, where no process reads.
+//! 3. Set `PENDING` to its position. From here on, the next owner of the lock completes the append if this process dies.
+//! 4. Set its index bucket to its position. This precedes `HEAD`, so that a replay up to a worker's cursor misses nothing.
+//! 5. Set `LOG_SEQ` to its log position, if it comes from a log.
+//! 6. Set `HEAD` to the position after it. Now it is published.
 //!
-//! A reader copies words first and looks at `TAIL` afterwards. The fences pair such that whoever saw a word of
-//! step 2 also sees the `TAIL` of step 1 and throws its copy away (a seqlock whose counter is `TAIL`).
+//! A process that dies between two steps has executed all stores before that point and none after it. The kernel loses
+//! no store of a dead process, and a process that learns of the death from the kernel sees them. Release ordering
+//! prevents the compiler and the processor from reordering the steps.
+//!
+//! A reader copies words first and reads `TAIL` afterwards. The fences pair such that a reader that sees a word of step
+//! 2 also sees the `TAIL` of step 1, and discards its copy (a seqlock whose counter is `TAIL`).
 
 mod access;
 mod append;
@@ -40,16 +41,16 @@ use fermata_shm::{AtomicU64, Ordering, fence};
 const MAGIC_WORD: u64 = u64::from_le_bytes(*b"fermata\x01");
 const FORMAT_VERSION: u64 = 3;
 
-/// Words at the start of a ring that tell what it is.
+/// Number of words at the start of a ring that identify its format.
 pub const HEAD_WORDS: usize = 3;
-/// The first record's position. Not zero, so that zero can mean "no record".
+/// Position of the first record. Not zero, because zero means "no record".
 const START: u64 = 1;
-/// The cursor of a worker that ended or was found dead: outside every ring, so nobody waits for it.
+/// Cursor of a worker that exited or was found dead. It is outside every ring, so no publisher waits for it.
 const CURSOR_DEAD: u64 = u64::MAX;
-/// No ring lives long enough to reach this position; larger values are damage.
+/// No ring reaches this position in practice; larger values are damage.
 const POSITION_MAX: u64 = 1 << 60;
 
-/// The shared log. Each process has one value of its own; all refer to the same words.
+/// The shared log. Each process has its own value; all refer to the same words.
 pub struct Ring {
     pub(crate) words: Words,
     pub(crate) layout: Layout,
@@ -59,9 +60,9 @@ pub struct Ring {
     pub(crate) leave_delay_ms: u64,
     pub(crate) channel_members_max: usize,
     pub(crate) source_members_max: usize,
-    /// Whether joins and leaves are announced in this ring, and not by whoever shares presence with other machines.
+    /// True if this ring announces joins and leaves; false if presence is shared with other servers, which announce them.
     pub(crate) announces: bool,
-    /// Positions and sizes of the records a replay gives; kept for its memory.
+    /// Positions and sizes of the records in a replay; reused.
     pub(crate) found: Vec<(Seq, usize)>,
     pub(crate) record: Record,
     pub(crate) texts: crate::presence::Texts,
@@ -69,66 +70,67 @@ pub struct Ring {
     ids: Ids,
 }
 
-/// A publish that did not happen.
+/// Reason why a record was not published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PublishError {
-    /// Name and data are too long. The caller's mistake.
+    /// Name and data are too long. A mistake of the caller.
     #[error("the event has {bytes} bytes of name and data, but at most {max} are allowed")]
     TooLarge {
-        /// Bytes of name and data.
+        /// Length of name and data in bytes.
         bytes: usize,
-        /// The configured bound.
+        /// The configured limit.
         max: usize,
     },
-    /// The channel's name is empty or too long. The caller's mistake.
+    /// The channel's name is empty or too long. A mistake of the caller.
     #[error("a channel name has 1 to 255 bytes, this one has {bytes}")]
     ChannelName {
-        /// Bytes of the name.
+        /// Length of the name in bytes.
         bytes: usize,
     },
-    /// The ring is full of records that a live worker has not read. Wait for it; when it is the caller itself, pump.
+    /// The ring is full of records that a live worker has not read. Wait for that worker; if it is the caller, pump.
     #[error("worker {slot} has not yet read the oldest events and the ring is full")]
     Behind {
         /// The worker's slot.
         slot: u32,
     },
-    /// The shared memory could not be used.
+    /// The shared memory cannot be used.
     #[error(transparent)]
     Lock(#[from] LockError),
 }
 
-/// Shared memory that does not hold the expected ring. Making a new one with [`Ring::create`] is the way on.
+/// The shared memory does not hold the expected ring. Create a new one with [`Ring::create`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OpenError {
-    /// The configuration cannot work.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The memory is smaller than the layout.
     #[error("the history file has {words} words of 8 bytes, but {needed} are needed")]
     TooSmall {
-        /// Words there are.
+        /// Present number of words.
         words: usize,
-        /// Words needed.
+        /// Required number of words.
         needed: usize,
     },
-    /// The memory holds something else.
-    #[error("this is no history file of Fermata")]
+    /// The memory holds other data.
+    #[error("this is not a history file of Fermata")]
     NotARing,
-    /// The ring is of another version.
+    /// The ring has another version.
     #[error("the history file was made by another version")]
     OtherVersion,
-    /// The ring was made with other sizes.
+    /// The ring was created with other sizes.
     #[error(
         "the history file was made with other sizes (history_bytes_max, event_bytes_max, members_max or workers)"
     )]
     OtherSizes,
-    /// The records contradict each other, for example after the machine lost power.
+    /// The records contradict each other, for example after a power failure.
     #[error("the history file is damaged")]
     Damaged,
 }
 
 impl Ring {
-    /// Makes an empty ring in `words`, whatever they held. `epoch` tells it apart from all rings before; `hash_key` is secret.
+    /// Creates an empty ring in `words`, whatever their contents. `epoch` distinguishes it from all earlier rings;
+    /// `hash_key` is secret.
     ///
     /// # Errors
     /// [`OpenError::Config`] and [`OpenError::TooSmall`].
@@ -157,12 +159,12 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Opens the ring that an earlier life of the server left in `words`, finishing an interrupted append.
+    /// Opens the ring that a previous run of the server left in `words`, and completes an interrupted append.
     ///
-    /// The caller must be its only user: all workers of the earlier life are gone. Users that were present become leaving.
+    /// The caller must be its only user: all workers of the previous run have exited. Present users become leaving.
     ///
     /// # Errors
-    /// [`OpenError`]; the words are then as they were or damaged further, so make a new ring with a new epoch.
+    /// [`OpenError`]; the words are unchanged or damaged further, so create a new ring with a new epoch.
     pub fn open(words: &'static [AtomicU64], config: &Config) -> Result<Ring, OpenError> {
         let layout = checked_layout(words, config)?;
         let words = Words::new(words);
@@ -190,12 +192,11 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Whether a file that begins with these words is to be opened as the ring of this configuration, known without
-    /// changing anything of it.
+    /// Checks the first words of a file, without changes: the file can be opened as a ring of this configuration.
     ///
     /// # Errors
-    /// [`OpenError::Damaged`] for zeros, which a ring begins with until it is complete, and which a machine that lost power
-    /// may leave; otherwise as [`Ring::open`].
+    /// [`OpenError::Damaged`] for zeros: a ring starts with them until it is complete, and a power failure may leave
+    /// them. Otherwise as [`Ring::open`].
     pub fn check_head(head: &[u64; HEAD_WORDS], config: &Config) -> Result<(), OpenError> {
         let [magic, version, shape] = *head;
         match magic {
@@ -231,7 +232,7 @@ impl Ring {
         }
     }
 
-    /// Another value for the same ring, for a thread of this process that only reads.
+    /// Returns another value for the same ring, for a thread of this process that only reads.
     pub fn twin(&self) -> Ring {
         Ring {
             layout: self.layout.clone(),
@@ -243,9 +244,9 @@ impl Ring {
         }
     }
 
-    /// Tells a ring in a file which boot of the machine this is (not zero). If the ring was last used in another boot and
-    /// not closed in order ([`Ring::close`]), its newest records may be lost, so it gets the epoch `epoch`: clients that
-    /// saw a lost record then get a gap instead of silence. Returns whether the epoch changed.
+    /// Stores the id of the machine's boot (not zero) in a ring in a file. If the ring was last used in another boot
+    /// and was not closed in order ([`Ring::close`]), its newest records may be lost. It then gets the epoch `epoch`,
+    /// so clients that saw a lost record receive a gap. Returns true if the epoch changed.
     pub fn adopt(&mut self, boot: u64, epoch: u64) -> bool {
         let last_boot = self.words.load(BOOT);
         let doubtful = last_boot != 0 && last_boot != boot && self.words.load(CLEAN) == 0;
@@ -258,14 +259,14 @@ impl Ring {
         doubtful
     }
 
-    /// Notes that the server ended in order. Call as the last user; sync the file afterwards.
+    /// Records that the server shut down in order. Call it as the last user, and sync the file afterwards.
     pub fn close(&mut self) {
         self.words.store(CLEAN, 1);
     }
 
-    /// Appends one record. When this returns `Ok`, the record survives the death of this and any other process.
+    /// Appends one record. After `Ok`, the record survives the crash of this and any other process.
     ///
-    /// Afterwards wake whom [`Ring::wake_list`] names; once for several publishes is enough.
+    /// Then wake the workers in [`Ring::wake_list`]; once for several publishes is enough.
     ///
     /// # Errors
     /// [`PublishError`]; nothing was published.
@@ -278,7 +279,8 @@ impl Ring {
         self.publish_about(who, message, None, unix_ms)
     }
 
-    /// Appends a record that concerns one subscriber: it alone does not get a message, or it alone gets a direct one.
+    /// Appends a record that concerns one subscriber: the only one that must not receive a message, or the only one
+    /// that receives a direct message.
     ///
     /// # Errors
     /// As [`Ring::publish`].
@@ -295,20 +297,20 @@ impl Ring {
         Ok(self.append(&guard, &draft, message, unix_ms))
     }
 
-    /// Starts the worker `who`: it reads from here on. Call in the worker itself, before it serves anybody.
+    /// Starts the worker `who`, which reads from here on. Call it in the worker itself, before it serves clients.
     ///
     /// # Errors
     /// [`LockError`]; the worker did not start.
     ///
     /// # Panics
-    /// When `who.slot` is not below `workers_max`.
+    /// If `who.slot` is not below `workers_max`.
     pub fn worker_started(&mut self, who: &Owner, unix_ms: u64) -> Result<Reader, LockError> {
         assert!(
             who.slot < self.layout.workers_max,
             "worker slot out of range"
         );
         let guard = self.lock(who, None)?;
-        // The process that had the slot before is gone, even if its end was not reported.
+        // The previous process in the slot has exited, even if that was not reported.
         self.retire(&guard, who.slot, unix_ms);
         let head = self.words.load(HEAD);
         self.words.store(self.layout.slot_cursor(who.slot), head);
@@ -318,11 +320,11 @@ impl Ring {
         Ok(Reader::new(self.words, &self.layout, who.slot, head))
     }
 
-    /// Cleans up after the worker `slot` with process id `pid`, which has ended: frees the lock if it died with it,
-    /// finishes its append, frees its cursor, and lets its users leave after the leave delay.
+    /// Cleans up after the worker `slot` with process id `pid`, which has exited. It frees the lock if the worker held
+    /// it, completes its append, frees its cursor, and lets its users leave after the leave delay.
     ///
-    /// Call after the process was reaped. Wake all workers afterwards: the dead one may have published or taken a wake
-    /// list without waking anybody.
+    /// Call it after the process was reaped. Wake all workers afterwards: the exited one may have published, or taken a
+    /// wake list, without waking them.
     ///
     /// # Errors
     /// [`LockError`]: try again later.
@@ -342,7 +344,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Takes the lock for a process that dies with it.
+    /// Acquires the lock for a process that dies while holding it.
     #[cfg(loom)]
     pub fn die_with_lock(&mut self, who: &Owner) {
         std::mem::forget(self.lock(who, None));
@@ -352,28 +354,28 @@ impl Ring {
         self.words.store(self.layout.slot_cursor(slot), CURSOR_DEAD);
         sleepers::remove(&self.words, slot);
         self.presence_slot_ended(guard, slot, unix_ms);
-        // Last, so that a caller that dies in here can be followed by another one that does it all again.
+        // Last, so that a caller that dies before it is followed by another one that repeats everything.
         self.words.store_release(self.layout.slot_pid(slot), 0);
     }
 
-    /// The workers that slept, and forgets them: the caller must wake each.
+    /// Returns and clears the set of sleeping workers: the caller must wake each.
     pub fn wake_list(&self) -> Slots {
-        // Pairs with the fence in `Reader::set_sleeping`: either we see its bit, or it sees our record.
+        // Pairs with the fence in `Reader::set_sleeping`: either this process sees its bit, or it sees our record.
         fence(Ordering::SeqCst);
         sleepers::take(&self.words, self.layout.workers_max)
     }
 
-    /// The hasher that [`crate::LocalConfig`] needs.
+    /// Returns the hasher for [`crate::LocalConfig`].
     pub fn hasher(&self) -> ChannelHasher {
         self.hasher
     }
 
-    /// Writer and reader of this ring's event ids.
+    /// Returns the writer and parser of this ring's event ids.
     pub fn ids(&self) -> Ids {
         self.ids
     }
 
-    /// The event id of `seq` as text inside `buffer`: what was published up to there, in the log if there is one.
+    /// Writes the event id of `seq` into `buffer` and returns it: the last log position up to there, if there is a log.
     pub fn id_text<'b>(&mut self, seq: Seq, buffer: &'b mut [u8; ID_BYTES_MAX]) -> &'b [u8] {
         match self.place_at(seq) {
             Some(place) => Ids::new(place.epoch).text(place.seq, buffer),
@@ -381,8 +383,8 @@ impl Ring {
         }
     }
 
-    /// Reads a client's event id. A place this ring has not reached is foreign: it must come from a lost history. One that it
-    /// has not reached in the log may be that of a client that comes from another machine.
+    /// Parses a client's event id. A position that this ring has not reached is foreign: it comes from a lost history.
+    /// A log position that it has not reached may come from another server.
     pub fn parse_id(&mut self, text: &[u8]) -> IdRef {
         if let Some(epoch) = self.log_epoch() {
             return match Ids::new(epoch).parse(text) {
@@ -396,7 +398,8 @@ impl Ring {
         }
     }
 
-    /// The place in the log that a client's event id names, wherever this ring stands. `None` without a log, and for other ids.
+    /// Parses a client's event id as a log position, whatever this ring's position. `None` without a log, and for other
+    /// ids.
     pub fn place_of_id(&self, text: &[u8]) -> Option<LogPlace> {
         let epoch = self.log_epoch()?;
         match Ids::new(epoch).parse(text) {
@@ -405,12 +408,12 @@ impl Ring {
         }
     }
 
-    /// Everything published so far has a sequence number up to this.
+    /// Returns a sequence number that is at least that of everything published so far.
     pub fn newest(&self) -> Seq {
         self.words.load_acquire(HEAD).saturating_sub(1)
     }
 
-    /// Bytes of records that the worker in `slot` has not read; zero when there is none.
+    /// Returns the bytes of records that the worker in `slot` has not read; zero without a worker.
     pub fn lag_bytes(&self, slot: u32) -> u64 {
         if slot >= self.layout.workers_max || self.words.load(self.layout.slot_pid(slot)) == 0 {
             return 0;
@@ -420,12 +423,12 @@ impl Ring {
         words.min(self.layout.ring_words as u64) * 8
     }
 
-    /// Bytes of records the ring holds.
+    /// Returns the size of the ring for records, in bytes.
     pub fn bytes(&self) -> u64 {
         self.layout.ring_words as u64 * 8
     }
 
-    /// Takes the lock and repairs what a dead owner left.
+    /// Acquires the lock and repairs the state that a dead owner left.
     pub(crate) fn lock(&self, who: &Owner, departed: Option<u64>) -> Result<Guard, LockError> {
         let guard = lock::acquire(self.words, who, departed)?;
         let (head, _) = self.bounds().ok_or(LockError::Corrupt)?;
@@ -438,7 +441,7 @@ impl Ring {
         Ok(guard)
     }
 
-    /// Head and tail, if they make sense together.
+    /// Returns head and tail, if they are consistent.
     pub(crate) fn bounds(&self) -> Option<(Seq, Seq)> {
         let (head, tail) = (self.words.load(HEAD), self.words.load(TAIL));
         let sound = (START..=head).contains(&tail)

@@ -1,4 +1,4 @@
-//! Which workers sleep and want to be woken by a publish: one bit each.
+//! Set of sleeping workers that a publish has to wake: one bit each.
 
 use fermata_shm::Ordering;
 
@@ -18,19 +18,19 @@ impl Slots {
         self.0[word_of(slot)] |= bit_of(slot);
     }
 
-    /// Adds those of another set.
+    /// Adds the slots of another set.
     pub fn extend(&mut self, other: Slots) {
         for (word, other) in self.0.iter_mut().zip(other.0) {
             *word |= other;
         }
     }
 
-    /// Whether a slot is in it.
+    /// Returns true if a slot is in the set.
     pub fn contains(&self, slot: u32) -> bool {
         self.0[word_of(slot)] & bit_of(slot) != 0
     }
 
-    /// Takes the lowest slot out.
+    /// Removes and returns the lowest slot.
     pub fn take(&mut self) -> Option<u32> {
         let at = self.0.iter().position(|word| *word != 0)?;
         let bit = self.0[at].trailing_zeros();
@@ -39,7 +39,7 @@ impl Slots {
     }
 }
 
-/// The sleepers of a ring with so many slots, and forgets them.
+/// Returns and clears the sleeping workers of a ring with `workers_max` slots.
 pub(crate) fn take(words: &Words, workers_max: u32) -> Slots {
     let mut slots = Slots::default();
     let used = workers_max.div_ceil(WORD_BITS) as usize;
@@ -51,28 +51,28 @@ pub(crate) fn take(words: &Words, workers_max: u32) -> Slots {
     slots
 }
 
-/// All workers are awake.
+/// Marks all workers as awake.
 pub(crate) fn clear(words: &Words) {
     for at in 0..WORDS {
         words.store(SLEEPING + at, 0);
     }
 }
 
-/// A worker sleeps from now on. The caller puts a fence behind it.
+/// Marks a worker as sleeping. The caller issues a fence afterwards.
 pub(crate) fn add(words: &Words, slot: u32) {
     words
         .atomic(SLEEPING + word_of(slot))
         .fetch_or(bit_of(slot), Ordering::SeqCst);
 }
 
-/// A worker sleeps no longer.
+/// Marks a worker as awake.
 pub(crate) fn remove(words: &Words, slot: u32) {
     words
         .atomic(SLEEPING + word_of(slot))
         .fetch_and(!bit_of(slot), Ordering::Relaxed);
 }
 
-/// Whether a worker sleeps.
+/// Returns true if a worker is marked as sleeping.
 pub(crate) fn has(words: &Words, slot: u32) -> bool {
     words.load(SLEEPING + word_of(slot)) & bit_of(slot) != 0
 }
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_of_all_words_come_out_in_order() {
+    fn takes_slots_of_all_words_in_order() {
         let mut slots = Slots::default();
         let given = [255, 0, 63, 64, 130];
         given.iter().for_each(|slot| slots.insert(*slot));

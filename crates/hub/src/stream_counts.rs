@@ -1,17 +1,17 @@
-//! What passes through a worker's fan-out, counted.
+//! Traffic counters of a worker's fan-out.
 
 use std::collections::HashMap;
 
-/// Everything since the worker began.
+/// Totals since the worker started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Records read from the ring, those of channels without subscribers here included.
+    /// Records read from the ring, including channels without local subscribers.
     pub records_read: u64,
-    /// Records put up for subscribers: each counts once per subscriber.
+    /// Records queued for subscribers: each counts once per subscriber.
     pub deliveries: u64,
 }
 
-/// Records and deliveries per stream. Holds an entry per stream that has had news, so its owner drains it often.
+/// Records and deliveries per stream. It has an entry per stream with records since the last drain, so drain it often.
 #[derive(Default)]
 pub(crate) struct StreamCounts(HashMap<u32, (u64, u64)>);
 
@@ -26,7 +26,7 @@ impl StreamCounts {
         self.0.remove(&stream);
     }
 
-    /// Gives all (stream, records, deliveries) and begins anew.
+    /// Returns all (stream, records, deliveries) and resets the counts.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (u32, u64, u64)> {
         let entries = self.0.drain();
         entries.map(|(stream, (records, deliveries))| (stream, records, deliveries))

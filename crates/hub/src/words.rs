@@ -1,6 +1,6 @@
-//! Shared words: the one door to memory that other processes change at the same time.
+//! Shared words: the only access to memory that other processes modify.
 //!
-//! All stores go through here, so a test can "kill" the process before any one of them (see [`fermata_shm::crash`]).
+//! All stores go through here, so a test can "kill" the process before any of them (see [`fermata_shm::crash`]).
 
 #[cfg(test)]
 use fermata_shm::crash;
@@ -8,10 +8,10 @@ use fermata_shm::crash;
 use fermata_shm::crash::off as crash;
 use fermata_shm::{AtomicU64, Ordering};
 
-/// Bytes in a word.
+/// Bytes per word.
 pub(crate) const WORD_BYTES: usize = 8;
 
-/// The mapped memory. Cheap to copy; the mapping lives as long as the process.
+/// The mapped memory. Cheap to copy; the mapping lasts as long as the process.
 #[derive(Clone, Copy)]
 pub(crate) struct Words(&'static [AtomicU64]);
 
@@ -35,13 +35,13 @@ impl Words {
         self.0[at].store(value, Ordering::Relaxed);
     }
 
-    /// Store that other processes see only after every earlier store of this process.
+    /// Stores a word; other processes see it only after every earlier store of this process.
     pub(crate) fn store_release(self, at: usize, value: u64) {
         crash::step();
         self.0[at].store(value, Ordering::Release);
     }
 
-    /// The word itself, for read-modify-write operations.
+    /// Returns the word itself, for read-modify-write operations.
     pub(crate) fn atomic(self, at: usize) -> &'static AtomicU64 {
         crash::step();
         &self.0[at]
@@ -52,14 +52,14 @@ impl Words {
     }
 }
 
-/// Words that `bytes` bytes occupy.
+/// Returns the number of words that `bytes` bytes occupy.
 pub(crate) const fn words_for(bytes: usize) -> usize {
     bytes.div_ceil(WORD_BYTES)
 }
 
-/// Stores `bytes` into the front of `words`, the last word padded with zeros, and feeds every word to `sum`.
+/// Stores `bytes` at the front of `words`, the last word padded with zeros, and adds every word to `sum`.
 ///
-/// `words` has room for `bytes`; what does not fit is left out.
+/// `words` has room for `bytes`; any excess is dropped.
 pub(crate) fn store_bytes(words: &[AtomicU64], bytes: &[u8], sum: &mut Sum) {
     let (whole, rest) = bytes.as_chunks::<WORD_BYTES>();
     let mut cells = words.iter();
@@ -81,7 +81,7 @@ pub(crate) fn store_bytes(words: &[AtomicU64], bytes: &[u8], sum: &mut Sum) {
     }
 }
 
-/// Copies `words` into the front of `out`, eight bytes per word. The shorter of the two ends the copy.
+/// Copies `words` to the front of `out`, eight bytes per word, up to the length of the shorter one.
 pub(crate) fn load_bytes(words: &[AtomicU64], out: &mut [u8]) {
     let (chunks, _) = out.as_chunks_mut::<WORD_BYTES>();
     for (chunk, cell) in chunks.iter_mut().zip(words) {
@@ -90,7 +90,7 @@ pub(crate) fn load_bytes(words: &[AtomicU64], out: &mut [u8]) {
     }
 }
 
-/// A running check sum over words (Fletcher's two sums). It finds torn and stale pages, not forgery.
+/// A running checksum over words (Fletcher's two sums). It detects torn and stale pages, not forgery.
 #[derive(Default)]
 pub(crate) struct Sum {
     plain: u64,

@@ -1,4 +1,5 @@
-//! What a publish costs does not depend on what else there is: counted in instructions, which a busy machine does not change.
+//! The cost of a publish does not depend on idle clients. It is counted in instructions, which a busy machine does not
+//! change.
 
 #![cfg(not(loom))]
 
@@ -10,7 +11,7 @@ use fermata_hub::{
 };
 use fermata_testkit::instructions;
 
-/// Tells a run of this program under callgrind what to do: idle channels, idle clients over all of them, publishes.
+/// Parameters of a run under callgrind: idle channels, idle clients over all of them, publishes.
 const AMOUNTS: &str = "FERMATA_PUBLISH_AMOUNTS";
 
 struct Copy;
@@ -25,7 +26,7 @@ impl Encode for Copy {
     }
 }
 
-/// One subscriber gets everything that is published, among clients of other channels who get nothing.
+/// One subscriber receives everything that is published, among clients of other channels that receive nothing.
 #[test]
 fn publishes_arrive_among_idle_clients() {
     let amounts = std::env::var(AMOUNTS).unwrap_or_else(|_| "3 20 100".to_owned());
@@ -84,7 +85,7 @@ fn publishes_arrive_among_idle_clients() {
     assert_eq!(delivered, publishes);
 }
 
-/// Instructions of one publish with its delivery: start and end cancel out.
+/// Returns the instructions of one publish with its delivery: start and end cancel out.
 fn per_publish(channels: u32, clients: u32) -> f64 {
     const MORE: u32 = 2_000;
     let run = |publishes| {
@@ -96,7 +97,7 @@ fn per_publish(channels: u32, clients: u32) -> f64 {
 }
 
 #[test]
-fn a_publish_costs_the_same_whatever_is_idle() {
+fn publish_cost_is_independent_of_idle_clients() {
     let alone = per_publish(1, 1);
     for (channels, clients) in [(20_000, 20_000), (1, 20_000), (100, 20_000)] {
         let among_many = per_publish(channels, clients);
@@ -104,7 +105,7 @@ fn a_publish_costs_the_same_whatever_is_idle() {
         println!(
             "{among_many:.0} instructions with {clients} clients in {channels} channels, {alone:.0} alone"
         );
-        // A longer probe of the table of channels is a few instructions.
+        // A longer probe of the channel table costs a few instructions.
         assert!(
             (0.98..1.02).contains(&share),
             "{among_many:.0} instructions per publish with {clients} clients in {channels} channels, {alone:.0} alone"

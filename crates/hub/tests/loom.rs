@@ -1,7 +1,8 @@
 //! The ring's atomics in every order that the memory model allows, on a ring of seven records.
 //!
-//! `make test-loom` runs it. Executions are cut off at `PREEMPTIONS` forced switches between threads, which is where nearly
-//! all mistakes show; `LOOM_MAX_PREEMPTIONS` in the environment overrides it. A failure prints how to repeat it.
+//! `make test-loom` runs it. `PREEMPTIONS` limits the forced switches between threads per execution; nearly all
+//! mistakes appear within it. `LOOM_MAX_PREEMPTIONS` in the environment overrides it. A failure prints how to repeat
+//! it.
 
 #![cfg(loom)]
 
@@ -17,7 +18,7 @@ const PREEMPTIONS: usize = 2;
 /// Records that the ring holds: 9 of its 64 words each.
 const FULL: u64 = 7;
 
-/// A process that is dead: its lock may be taken over, and nobody waits for its cursor.
+/// A dead process: its lock may be taken over, and no publisher waits for its cursor.
 const DEAD: u32 = 1;
 
 fn owner(slot: u32, pid: u32) -> Owner {
@@ -42,7 +43,7 @@ fn config() -> Config {
     }
 }
 
-/// A new ring, seen by `N` processes.
+/// Returns a new ring, seen by `N` processes.
 fn rings<const N: usize>() -> [Ring; N] {
     let config = config();
     let words = Layout::new(&config).expect("sizes that fit").words();
@@ -64,7 +65,7 @@ fn publish(ring: &mut Ring, who: &Owner, number: u64) -> Result<u64, PublishErro
     ring.publish(who, &message, number)
 }
 
-/// The number in a record whose parts must all be of one record.
+/// Returns the number in a record, and asserts that all its parts belong to one record.
 fn number(record: &Record) -> u64 {
     let number = u64::from_le_bytes(record.data().try_into().expect("eight bytes"));
     assert_eq!(
@@ -93,7 +94,7 @@ fn model(body: impl Fn() + Sync + Send + 'static) {
 
 /// Either the publisher wakes the reader, or the reader sees the record and does not sleep.
 #[test]
-fn no_record_is_slept_over() {
+fn reader_never_sleeps_with_an_unread_record() {
     model(|| {
         let [mut ring, mut other] = rings();
         let mut reader = ring.worker_started(&owner(0, 9), 0).expect("a free slot");
@@ -116,7 +117,7 @@ fn no_record_is_slept_over() {
     });
 }
 
-/// Two publishers and a worker's reader: each record once, the order the same for all.
+/// Two publishers and a worker's reader: each record once, in the same order for all.
 #[test]
 fn publishers_and_a_reader_agree() {
     model(|| {
@@ -131,9 +132,9 @@ fn publishers_and_a_reader_agree() {
     });
 }
 
-/// The lock of a dead process is taken over by one of two waiters at a time.
+/// Of two waiters, one at a time takes over the lock of a dead process.
 #[test]
-fn a_dead_owners_lock_has_one_heir() {
+fn lock_of_a_dead_owner_has_one_successor() {
     model(|| {
         let [mut ring, mut first, mut second] = rings();
         let mut reader = ring.worker_started(&owner(0, 9), 0).expect("a free slot");
@@ -148,9 +149,10 @@ fn a_dead_owners_lock_has_one_heir() {
     });
 }
 
-/// A reader that nobody waits for is overrun: what it gets is whole and ascending, or it learns of the loss.
+/// Publishers overwrite the records of a reader they do not wait for: its records are whole and ascending, or it gets
+/// `Lost`.
 #[test]
-fn an_overrun_reader_never_sees_half_a_record() {
+fn overrun_reader_never_sees_a_partial_record() {
     model(|| {
         let [mut ring, mut other] = rings();
         let mut reader = ring
@@ -179,9 +181,9 @@ fn an_overrun_reader_never_sees_half_a_record() {
     });
 }
 
-/// A live worker is waited for: the publisher is told, and overwrites nothing.
+/// The publisher gets an error and overwrites nothing that a live worker has not read.
 #[test]
-fn a_live_reader_is_never_overrun() {
+fn live_reader_is_never_overrun() {
     model(|| {
         let [mut ring, mut other] = rings();
         let mut reader = ring.worker_started(&owner(0, 9), 0).expect("a free slot");
@@ -203,9 +205,9 @@ fn a_live_reader_is_never_overrun() {
     });
 }
 
-/// A replay takes no lock: beside a publisher that overwrites, it gives whole records or says that some are gone.
+/// A replay without a lock, during an overwriting publish, returns whole records or a gap.
 #[test]
-fn a_replay_beside_an_overrun_is_whole_or_a_gap() {
+fn replay_during_an_overrun_is_complete_or_a_gap() {
     model(|| {
         let [mut ring, mut other] = rings();
         for number in 1..=FULL {
@@ -223,7 +225,7 @@ fn a_replay_beside_an_overrun_is_whole_or_a_gap() {
         let mut numbers = Vec::new();
         ring.replay(&[b"c"], &range, &mut |record| numbers.push(number(record)));
         publishing.join().expect("no panic").expect("no worker");
-        // The two newest up to then are not what is overwritten.
+        // The publish does not overwrite the two newest records.
         assert_eq!(numbers, [FULL - 1, FULL]);
         let range = ReplayRange {
             after: 0,

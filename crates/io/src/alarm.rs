@@ -1,7 +1,7 @@
-//! One timer that is finer than the millisecond of [`crate::Driver::wait`].
+//! A timer with a finer resolution than the millisecond of [`crate::Driver::wait`].
 //!
-//! A load generator that sends on schedule needs it: a send that is late by half a millisecond is
-//! counted as the server's latency.
+//! A load generator that sends on schedule needs it: if it sends half a millisecond late, that delay counts as latency
+//! of the server.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -15,17 +15,17 @@ use rustix::time::{
 
 use crate::driver::Fd;
 
-/// A timerfd of the monotonic clock.
+/// A timerfd on the monotonic clock.
 #[derive(Debug)]
 pub struct Alarm {
     timerfd: OwnedFd,
 }
 
 impl Alarm {
-    /// Makes an alarm that is not set.
+    /// Creates an alarm that is not set.
     ///
     /// # Errors
-    /// No descriptor left.
+    /// No descriptor is left.
     pub fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         Ok(Self {
@@ -33,7 +33,7 @@ impl Alarm {
         })
     }
 
-    /// Has it become readable once, after `delay`, at least a nanosecond. Replaces what was set.
+    /// Makes the descriptor readable once after `delay`, at least a nanosecond. Replaces an earlier time.
     ///
     /// # Errors
     /// None is expected.
@@ -55,13 +55,13 @@ impl Alarm {
         Ok(())
     }
 
-    /// Takes note that it rang, so that it is not reported again.
+    /// Reads the expirations, so that the descriptor is no longer readable.
     pub fn drain(&self) {
         let mut count = [0_u8; 8];
         while let Err(Errno::INTR) = read(self.timerfd.as_fd(), &mut count[..]) {}
     }
 
-    /// What to give to [`crate::Driver::add_wake`].
+    /// Returns the descriptor for [`crate::Driver::add_wake`].
     #[must_use]
     pub fn fd(&self) -> Fd {
         self.timerfd.as_raw_fd()

@@ -1,28 +1,26 @@
 //! Reusable byte buffers.
 //!
-//! A connection owns a buffer only while bytes are in flight. In steady traffic that would be an
-//! allocation per request, so a few buffers are kept; both their number and their size are
-//! bounded, and a burst's memory goes back to the allocator.
+//! A connection owns a buffer only while bytes are in flight. Allocating one for each request would be slow, so a pool
+//! keeps a few. Their number and size are limited, and the memory of a burst is returned to the allocator.
 //!
-//! A [`Buffer`] is a pointer: an idle connection pays 8 bytes for it and not the 24 of a vector.
+//! A [`Buffer`] is one pointer: it takes 8 bytes of an idle connection instead of the 24 of a vector.
 
 use std::ops::{Deref, DerefMut};
 
-/// Buffers kept by [`Pool::default`].
+/// Maximum number of buffers that [`Pool::default`] keeps.
 pub const KEPT_MAX: usize = 64;
 
-/// Capacity of a new buffer of [`Pool::default`], in bytes: a request or response of usual size.
+/// Capacity in bytes of a new buffer of [`Pool::default`]: the usual size of a request or response.
 pub const CAPACITY_BYTES: usize = 8 * 1024;
 
-/// A buffer that has grown beyond this is not kept by [`Pool::default`].
+/// Maximum capacity in bytes of a buffer that [`Pool::default`] keeps.
 pub const CAPACITY_BYTES_MAX: usize = 64 * 1024;
 
-/// A vector of bytes that takes 8 bytes while it is not there.
+/// A vector of bytes that needs 8 bytes while it is not allocated.
 ///
-/// It is used as the vector it stands for. Reading one that is not there finds it empty; writing to it
-/// brings it into being.
+/// It dereferences to a vector. Reading an unallocated buffer returns no bytes; writing to it allocates the vector.
 #[derive(Debug, Default)]
-// A vector outside its box is what this saves.
+// The box keeps the vector's 24 bytes out of the connection.
 #[allow(clippy::box_collection)]
 pub struct Buffer(Option<Box<Vec<u8>>>);
 
@@ -52,7 +50,7 @@ impl From<Vec<u8>> for Buffer {
 /// A bounded stack of empty buffers.
 #[derive(Debug)]
 pub struct Pool {
-    /// Invariant: at most `kept_max` buffers, each empty and of 1 to `capacity_bytes_max` bytes.
+    /// Invariant: at most `kept_max` buffers, each empty and with a capacity of 1 to `capacity_bytes_max` bytes.
     kept: Vec<Buffer>,
     kept_max: usize,
     capacity_bytes: usize,
@@ -60,8 +58,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool that keeps up to `kept_max` buffers, makes them with `capacity_bytes` and drops those
-    /// that have grown beyond `capacity_bytes_max`: it holds at most the product of the two bounds.
+    /// Creates a pool that keeps up to `kept_max` buffers. New buffers have `capacity_bytes`; buffers larger than
+    /// `capacity_bytes_max` are dropped. The pool's memory is at most the product of the two limits.
     #[must_use]
     pub fn new(kept_max: usize, capacity_bytes: usize, capacity_bytes_max: usize) -> Self {
         Self {
@@ -72,7 +70,7 @@ impl Pool {
         }
     }
 
-    /// An empty buffer: the one given back last, as it is still in the cache, or a new one.
+    /// Returns an empty buffer: the one returned last, which is still in the cache, or a new one.
     #[inline]
     pub fn take(&mut self) -> Buffer {
         match self.kept.pop() {
@@ -81,7 +79,7 @@ impl Pool {
         }
     }
 
-    /// Takes a buffer back, or frees it when a bound says so. Its content is discarded.
+    /// Returns a buffer to the pool, or frees it if a limit requires that. Discards its content.
     #[inline]
     pub fn give(&mut self, mut buffer: Buffer) {
         let capacity = buffer.capacity();
@@ -91,7 +89,7 @@ impl Pool {
         }
     }
 
-    /// How many buffers are waiting to be taken.
+    /// Returns the number of buffers in the pool.
     #[must_use]
     pub fn kept(&self) -> usize {
         self.kept.len()

@@ -1,19 +1,20 @@
-//! The two clocks. Everything above this crate gets the time as an argument.
+//! The monotonic and the wall clock. All crates above this one get the time as an argument.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// How far both clocks of this process are ahead of the machine's, or [`STILL`]; zero but in tests of applications.
+/// Offset of both clocks of this process from the machine's clocks, or [`STILL`]. Only tests of applications change it
+/// from 0.
 static AHEAD_MS: AtomicU64 = AtomicU64::new(0);
 
-/// Both clocks stand still, at the two times below.
+/// Value of `AHEAD_MS` while both clocks are stopped, at the two times below.
 const STILL: u64 = u64::MAX;
 
 static STILL_MONOTONIC_US: AtomicU64 = AtomicU64::new(0);
 static STILL_UNIX_US: AtomicU64 = AtomicU64::new(0);
 
-/// Sets both clocks of this process forward, for good: timers that would be due by then are due.
+/// Sets both clocks of this process forward permanently; timers up to that time are then due.
 pub fn advance_ms(ms: u64) {
     if AHEAD_MS.load(Ordering::Relaxed) == STILL {
         STILL_MONOTONIC_US.fetch_add(ms * 1000, Ordering::Relaxed);
@@ -23,14 +24,14 @@ pub fn advance_ms(ms: u64) {
     }
 }
 
-/// Has both clocks of this process stand still until [`run_on`], but for [`advance_ms`].
+/// Stops both clocks of this process until [`run_on`]; only [`advance_ms`] moves them.
 pub fn stand_still() {
     STILL_MONOTONIC_US.store(monotonic_us(), Ordering::Relaxed);
     STILL_UNIX_US.store(unix_us(), Ordering::Relaxed);
     AHEAD_MS.store(STILL, Ordering::Relaxed);
 }
 
-/// Has both clocks go by the machine's again.
+/// Makes both clocks follow the machine's clocks again.
 pub fn run_on() {
     AHEAD_MS.store(0, Ordering::Relaxed);
 }
@@ -46,7 +47,7 @@ fn still_us(clock: &AtomicU64) -> u64 {
     clock.load(Ordering::Relaxed)
 }
 
-/// Milliseconds of the monotonic clock (since boot, never set back). Costs no system call.
+/// Returns milliseconds of the monotonic clock (since boot, never set back), without a system call.
 #[inline]
 #[must_use]
 pub fn monotonic_ms() -> u64 {
@@ -56,7 +57,7 @@ pub fn monotonic_ms() -> u64 {
     }
 }
 
-/// The same clock in microseconds.
+/// Returns microseconds of the monotonic clock.
 #[inline]
 #[must_use]
 pub fn monotonic_us() -> u64 {
@@ -66,10 +67,10 @@ pub fn monotonic_us() -> u64 {
     }
 }
 
-/// Milliseconds since 1970 by the wall clock, which may be set back.
+/// Returns milliseconds since 1970 of the wall clock, which may be set back.
 ///
-/// Read from the coarse clock: up to one kernel tick (1-10 ms) behind, five times cheaper, and the
-/// same for all processes, so two workers never disagree on the order of two readings.
+/// Reads the coarse clock: up to one kernel tick (1 to 10 ms) late, but five times cheaper. It is equal in all
+/// processes, so two workers agree on the order of two readings.
 #[inline]
 #[must_use]
 pub fn unix_ms() -> u64 {
@@ -79,7 +80,7 @@ pub fn unix_ms() -> u64 {
     }
 }
 
-/// The wall clock in microseconds, read anew and not from the coarse clock.
+/// Returns microseconds since 1970 of the wall clock, from the precise clock.
 #[inline]
 #[must_use]
 pub fn unix_us() -> u64 {
@@ -89,7 +90,7 @@ pub fn unix_us() -> u64 {
     }
 }
 
-/// A clock before its epoch reads as zero: callers compute deadlines, not dates before 1970.
+/// A time before the clock's epoch becomes 0: callers compute deadlines, not dates before 1970.
 #[inline]
 fn as_ms(time: Timespec) -> u64 {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
@@ -119,11 +120,11 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_stand_still_go_when_they_are_set_forward() {
-        // In a process of its own: others of this one read the clocks, too.
+    fn stopped_clocks_advance_only_when_set_forward() {
+        // Run in a separate process, because other tests of this one read the clocks too.
         if std::env::var_os("FERMATA_TEST_STILL").is_none() {
             let program = std::env::current_exe().expect("the path of this program");
-            let name = "clock::tests::clocks_that_stand_still_go_when_they_are_set_forward";
+            let name = "clock::tests::stopped_clocks_advance_only_when_set_forward";
             let status = std::process::Command::new(program)
                 .args(["--exact", name])
                 .env("FERMATA_TEST_STILL", "1")

@@ -1,46 +1,45 @@
-//! When something is due, if it ever is.
+//! A point in time at which something is due, or never.
 
-/// When something is due, by the clock of [`Driver::now_ms`](crate::Driver::now_ms), or that it is not. What is due never
-/// comes after everything else, so the smallest of several is what a loop has to wake for. A million clients pay 8 bytes
-/// each.
+/// A deadline on the clock of [`Driver::now_ms`](crate::Driver::now_ms), or never. Never compares greater than all
+/// times, so a loop wakes at the minimum of its deadlines. One needs 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[must_use]
 pub struct Deadline(u64);
 
 impl Deadline {
-    /// Due now, whatever time it is.
+    /// Due at any time.
     pub const NOW: Deadline = Deadline(0);
 
-    /// Not due.
+    /// Never due.
     pub const NEVER: Deadline = Deadline(u64::MAX);
 
-    /// Due at `at_ms`. The last millisecond of the clock, in 585 million years, counts as never.
+    /// Returns a deadline at `at_ms`. The last millisecond of the clock, in 585 million years, means never.
     #[inline]
     pub const fn at(at_ms: u64) -> Deadline {
         Deadline(at_ms)
     }
 
-    /// Due `timeout_ms` after `now_ms`; never where that is beyond the clock.
+    /// Returns a deadline `timeout_ms` after `now_ms`; never if that is beyond the clock's range.
     #[inline]
     pub const fn after(now_ms: u64, timeout_ms: u64) -> Deadline {
         Deadline(now_ms.saturating_add(timeout_ms))
     }
 
-    /// Whether its time has come.
+    /// Returns true if the deadline has passed.
     #[inline]
     #[must_use]
     pub const fn is_due(self, now_ms: u64) -> bool {
         self.0 <= now_ms
     }
 
-    /// Whether it is not due at any time.
+    /// Returns true if the deadline is never.
     #[inline]
     #[must_use]
     pub const fn is_never(self) -> bool {
         self.0 == u64::MAX
     }
 
-    /// Its time, `latest_ms` where it is later than that or never.
+    /// Returns the deadline's time, or `latest_ms` if it is later or never.
     #[inline]
     #[must_use]
     pub const fn ms_until(self, latest_ms: u64) -> u64 {
@@ -51,28 +50,28 @@ impl Deadline {
         }
     }
 
-    /// Its time, `None` = never.
+    /// Returns the deadline's time; `None` for never.
     #[inline]
     #[must_use]
     pub fn ms(self) -> Option<u64> {
         (!self.is_never()).then_some(self.0)
     }
 
-    /// How long it is until then, `None` = for ever.
+    /// Returns the remaining time; `None` for never.
     #[inline]
     #[must_use]
     pub fn left_ms(self, now_ms: u64) -> Option<u64> {
         self.ms().map(|at_ms| at_ms.saturating_sub(now_ms))
     }
 
-    /// Due so much later; never stays never.
+    /// Returns a deadline `by_ms` later; never stays never.
     #[inline]
     pub const fn delayed(self, by_ms: u64) -> Deadline {
         Deadline(self.0.saturating_add(by_ms))
     }
 }
 
-/// `None` = never.
+/// `None` means never.
 impl From<Option<u64>> for Deadline {
     #[inline]
     fn from(at_ms: Option<u64>) -> Deadline {
@@ -85,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_never_due_comes_last() {
+    fn never_compares_greater_than_all_times() {
         let mut all = [
             Deadline::NEVER,
             Deadline::at(u64::MAX - 1),

@@ -1,9 +1,11 @@
-//! Which numbers descriptors have.
+//! Keeps low descriptor numbers free for the application.
 //!
-//! `select()` knows none from 1,024 on, and a program that runs beside a thousand clients calls it: PHP's
-//! `stream_select()` refuses such streams. The kernel gives the lowest number that is free, so clients would have all
-//! low ones. Those that come when few low numbers are left are moved up instead: two short system calls more for
-//! each client above [`LOW_FOR_CLIENTS`], none below.
+//! `select()` supports only numbers below 1,024, and applications next to a thousand clients call it: PHP's
+//! `stream_select()` rejects higher ones. The kernel assigns the lowest free number, so clients would use up all low
+//! ones.
+//!
+//! Therefore clients that arrive when few low numbers are left are moved to high ones. This costs two short system
+//! calls for each client above [`LOW_FOR_CLIENTS`], and nothing below.
 
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,22 +14,22 @@ use rustix::io::fcntl_dupfd_cloexec;
 
 use crate::driver::{Fd, borrow};
 
-/// The first number that `select()` does not know (`FD_SETSIZE`).
+/// First number that `select()` does not support (`FD_SETSIZE`).
 const SELECTABLE: Fd = 1024;
 
-/// Numbers from here to [`SELECTABLE`] are left to the program.
+/// Numbers from here to [`SELECTABLE`] are reserved for the application.
 pub const LOW_FOR_CLIENTS: Fd = 512;
 
-/// Whether a program runs in this process, and may call `select()`.
+/// True if an application runs in this process and may call `select()`.
 static HAS_PROGRAM: AtomicBool = AtomicBool::new(true);
 
-/// Leaves no numbers to a program, for servers that run none: clients keep those that the kernel gives them.
+/// Stops reserving numbers, for servers without an application: clients keep the numbers that the kernel assigned.
 pub fn leave_none() {
     HAS_PROGRAM.store(false, Ordering::Relaxed);
 }
 
-/// The same open file under a number that the program has no use for. As it was where the limit of descriptors
-/// (`ulimit -n`) allows no other.
+/// Moves the open file to a number that is not reserved. Returns it unchanged if the limit of descriptors (`ulimit -n`)
+/// allows no higher number.
 #[inline]
 #[must_use]
 pub fn lift(fd: OwnedFd) -> OwnedFd {
@@ -38,11 +40,11 @@ pub fn lift(fd: OwnedFd) -> OwnedFd {
     }
 }
 
-/// The same for a descriptor that is handed around as a number and that the caller owns.
+/// Moves a descriptor that the caller owns as a plain number; see [`lift`].
 #[inline]
 pub(crate) fn lift_raw(fd: Fd) -> Fd {
     if (LOW_FOR_CLIENTS..SELECTABLE).contains(&fd) {
-        // SAFETY: by the contract of `Driver` the caller owns `fd` and uses the number that is returned from here on.
+        // SAFETY: by the contract of `Driver` the caller owns `fd` and uses only the returned number from now on.
         move_up(unsafe { OwnedFd::from_raw_fd(fd) }).into_raw_fd()
     } else {
         fd
@@ -62,9 +64,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn low_numbers_that_the_program_may_need_are_given_up() {
+    fn moves_clients_from_reserved_numbers() {
         let file = || OwnedFd::from(std::fs::File::open("/dev/null").expect("it is there"));
-        // Tests beside this one may give low numbers back at any time.
+        // Concurrent tests may close low numbers at any time.
         let mut taken: Vec<OwnedFd> = Vec::new();
         let low = loop {
             let fd = file();

@@ -1,17 +1,17 @@
-//! The contract between the engine's loop and a kernel interface.
+//! Interface between the engine's event loop and the kernel.
 //!
-//! It speaks readiness: `wait` tells what may be read or written, `recv` and `send` do it. The
-//! completion driver serves the same contract from buffers of its own. Streams are edge
-//! triggered and registered once, so a connection costs two system calls in its whole life
-//! (`accept4`, `epoll_ctl`) besides its reads and writes. What follows for the caller:
+//! The interface is readiness-based: `wait` reports what can be read or written, `recv` and `send` do it. The
+//! completion-based driver implements the same interface with its own buffers. Streams are edge-triggered and
+//! registered once, so a connection costs two system calls (`accept4`, `epoll_ctl`) in addition to its reads and
+//! writes. Consequences for the caller:
 //!
-//! - A reported `readable` stays true until `recv` returned fewer bytes than were asked for, or
-//!   would block; likewise `writable` and `send`. Remember it, it is not reported twice.
-//! - `hangup` on a stream may stand beside unread bytes: read to the end before closing.
-//! - What `send` has taken may still be with the driver, which delivers it also behind a `close`. A
-//!   connection that breaks then is reported by `hangup` and by the next call.
-//! - A token may arrive once more after `close` (a forked child that has not yet called `exec`
-//!   keeps the kernel object alive), so tokens carry a generation.
+//! - A reported `readable` stays true until `recv` returns fewer bytes than requested or would block; the same holds
+//!   for `writable` and `send`. Remember it: it is not reported again.
+//! - A `hangup` on a stream may be reported with unread bytes: read to the end before closing.
+//! - Bytes accepted by `send` may still be in the driver, which delivers them even after `close`. If the connection
+//!   breaks, `hangup` and the next call report it.
+//! - A token may be reported once more after `close`, because a forked child that has not called `exec` yet keeps the
+//!   kernel object alive. Tokens therefore carry a generation.
 
 use std::fmt;
 use std::fs::File;
@@ -20,27 +20,27 @@ use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
-/// Events that one [`Driver::wait`] appends at most.
+/// Maximum number of events that one [`Driver::wait`] appends.
 pub const EVENTS_MAX: usize = 512;
 
-/// A file descriptor as a plain number; whoever received it closes it through the driver.
+/// A file descriptor as a plain number; its owner closes it through the driver.
 pub type Fd = std::os::fd::RawFd;
 
-/// One thing that became ready.
+/// A descriptor that became ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// The token given when the descriptor was added.
+    /// Token that was passed when the descriptor was added.
     pub token: u64,
-    /// There are bytes, a connection to accept, or the end of the stream.
+    /// True if there are bytes, a connection to accept, or the end of the stream.
     pub readable: bool,
-    /// There is room to send.
+    /// True if there is space to send.
     pub writable: bool,
-    /// The peer closed its sending side, or the connection is broken (`HUP`, `ERR` or `RDHUP`).
+    /// True if the peer closed its sending side, or the connection is broken (`HUP`, `ERR` or `RDHUP`).
     pub hangup: bool,
 }
 
 impl Event {
-    /// That there is something to read, and nothing else.
+    /// Returns an event that is only readable.
     #[inline]
     #[must_use]
     pub const fn readable(token: u64) -> Event {
@@ -53,19 +53,19 @@ impl Event {
     }
 }
 
-/// The peer of a connection.
+/// Peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Peer {
-    /// A TCP peer over IPv4 with its port.
+    /// TCP over IPv4: address and port.
     V4(Ipv4Addr, u16),
-    /// A TCP peer over IPv6 with its port.
+    /// TCP over IPv6: address and port.
     V6(Ipv6Addr, u16),
     /// A process on this machine, through a Unix socket.
     Unix,
 }
 
 impl Peer {
-    /// The address without the port, for limits per address; `None` on a Unix socket.
+    /// Returns the address without the port, for limits per address; `None` for a Unix socket.
     #[must_use]
     pub fn ip(&self) -> Option<IpAddr> {
         match *self {
@@ -75,7 +75,7 @@ impl Peer {
         }
     }
 
-    /// The port, zero on a Unix socket.
+    /// Returns the port; 0 for a Unix socket.
     #[must_use]
     pub fn port(&self) -> u16 {
         match *self {
@@ -105,96 +105,97 @@ impl fmt::Display for Peer {
     }
 }
 
-/// A connection taken from a listener. The receiver closes `fd`.
+/// An accepted connection. The receiver closes `fd`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accepted {
-    /// The connection: non-blocking, closed on `exec`.
+    /// Descriptor of the connection: non-blocking, closed on `exec`.
     pub fd: Fd,
     /// The peer.
     pub peer: Peer,
 }
 
-/// What the engine needs from a kernel.
+/// Operations that the engine needs from the kernel.
 ///
-/// `None` in place of a count always means "would block". Interrupted calls are retried inside,
-/// except `wait`, which returns early and empty.
+/// `None` instead of a count means "would block". Interrupted calls are retried, except `wait`, which returns early
+/// without events.
 pub trait Driver {
-    /// Monotonic milliseconds, as of the end of the last [`wait`](Self::wait) or
-    /// [`refresh_now`](Self::refresh_now). Cheap enough to be asked anywhere.
+    /// Returns monotonic milliseconds, read at the end of the last [`wait`](Self::wait) or
+    /// [`refresh_now`](Self::refresh_now). Costs no clock reading.
     fn now_ms(&self) -> u64;
 
-    /// Reads the monotonic clock anew, for instance after a long handler.
+    /// Reads the monotonic clock, for instance after a long handler.
     fn refresh_now(&mut self) -> u64;
 
-    /// The same clock in microseconds, read now.
+    /// Reads the monotonic clock in microseconds.
     fn now_us(&self) -> u64;
 
-    /// Milliseconds since 1970, for dates and ages; may be a few milliseconds behind.
+    /// Returns milliseconds since 1970, for dates and ages; may be a few milliseconds late.
     fn unix_ms(&self) -> u64;
 
-    /// Watches a listener: reported as readable by every `wait` while a connection is pending.
+    /// Watches a listener: every `wait` reports it as readable while a connection is pending.
     ///
     /// # Errors
-    /// What the kernel says, such as a watch limit that is reached.
+    /// The kernel's error, for example if the limit of watches is reached.
     fn add_listener(&mut self, fd: Fd, token: u64) -> io::Result<()>;
 
-    /// Watches a stream for its whole life: edge triggered for reading, writing and hang-up.
+    /// Watches a stream until it is closed: edge-triggered for reading, writing and hang-up.
     ///
     /// # Errors
-    /// What the kernel says, such as a watch limit that is reached.
+    /// The kernel's error, for example if the limit of watches is reached.
     fn add_stream(&mut self, fd: Fd, token: u64) -> io::Result<()>;
 
-    /// Watches the reading end of a waker or pipe: readable in every `wait` until drained.
+    /// Watches the reading end of a waker or pipe: every `wait` reports it as readable until it is drained.
     ///
     /// # Errors
-    /// What the kernel says, such as a watch limit that is reached.
+    /// The kernel's error, for example if the limit of watches is reached.
     fn add_wake(&mut self, fd: Fd, token: u64) -> io::Result<()>;
 
-    /// Stops watching without closing, such as a listener while connections are at their limit.
+    /// Stops watching without closing, for example a listener while the limit of connections is reached.
     ///
     /// # Errors
-    /// `NotFound` when it is not being watched.
+    /// `NotFound` if the descriptor is not being watched.
     fn remove(&mut self, fd: Fd) -> io::Result<()>;
 
-    /// Lets go of a stream between two requests, so that another process can go on with it: its
-    /// events are not reported any more, and every byte that `recv` has not returned is still in the
-    /// kernel. False when that cannot be; nothing has changed then. The caller still closes `fd`,
-    /// which ends this process's copy alone.
+    /// Detaches a stream between two requests, so that another process can take it over. Its events are no longer
+    /// reported, and every byte that `recv` has not returned is still in the kernel.
+    ///
+    /// Returns false if that is not possible; then nothing has changed. The caller still closes `fd`, which closes only
+    /// this process's copy.
     fn release(&mut self, fd: Fd) -> bool {
         let _ = fd;
         false
     }
 
-    /// Waits until something is ready or `timeout_ms` passed (`None`: for ever), appends at most
-    /// [`EVENTS_MAX`] events and refreshes the clock. May return early without events.
+    /// Waits until something is ready or `timeout_ms` has passed (`None`: no time-out), appends at most [`EVENTS_MAX`]
+    /// events and updates the clock. May return early without events.
     ///
     /// # Errors
-    /// What the kernel says; none is expected in operation.
+    /// The kernel's error; none is expected in operation.
     fn wait(&mut self, events: &mut Vec<Event>, timeout_ms: Option<u64>) -> io::Result<()>;
 
-    /// Takes one pending connection.
+    /// Accepts one pending connection.
     ///
     /// # Errors
-    /// As reported: among them `ConnectionAborted` (go on), `EMFILE` and `ENFILE` (the listener
-    /// stays readable; pause it).
+    /// The kernel's error: for example `ConnectionAborted` (accept the next one), or `EMFILE` and `ENFILE` (stop watching
+    /// the listener, which stays readable).
     fn accept(&mut self, listener: Fd) -> io::Result<Option<Accepted>>;
 
-    /// The owner has read all that came before the protocol of a connection from a listener whose connections begin
-    /// in the clear; what follows is what the listener speaks.
+    /// Starts the protocol of the listener, for listeners whose connections begin with a plain-text header (the PROXY
+    /// protocol). The caller has read exactly that header.
     ///
     /// # Errors
-    /// It cannot be spoken; close the connection.
+    /// The protocol cannot be started; close the connection.
     fn begin(&mut self, _fd: Fd) -> io::Result<()> {
         Ok(())
     }
 
-    /// Reads what is there, at most `buf.len()` bytes. `Some(0)` is the end of the stream.
+    /// Reads available bytes, at most `buf.len()`. `Some(0)` is the end of the stream.
     ///
     /// # Errors
     /// The connection is broken, usually `ConnectionReset`.
     fn recv(&mut self, fd: Fd, buf: &mut [u8]) -> io::Result<Option<usize>>;
 
-    /// Sends from several buffers in one call and returns how many bytes went, which may be fewer.
+    /// Sends from several buffers in one call and returns the number of bytes accepted, which may be smaller.
     ///
     /// # Errors
     /// The connection is broken: `BrokenPipe` (never a signal) or `ConnectionReset`.
@@ -206,18 +207,17 @@ pub trait Driver {
     /// As for [`send`](Self::send).
     fn send_one(&mut self, fd: Fd, buf: &[u8]) -> io::Result<Option<usize>>;
 
-    /// Whether [`send_file`](Self::send_file) works on this connection. Where it does not (encryption,
-    /// the fake network), the caller reads the file and sends what it has read.
+    /// Returns true if [`send_file`](Self::send_file) works on this connection. If not (encryption, the fake network),
+    /// the caller must read the file and send the bytes.
     fn can_send_file(&self, _fd: Fd) -> bool {
         false
     }
 
-    /// Sends up to `len` bytes of `file` from `offset` on without copying them through our memory.
-    /// Returns how many went; `Some(0)` is the end of the file.
+    /// Sends up to `len` bytes of `file` from `offset` without copying them through this process. Returns the number of
+    /// bytes sent; `Some(0)` is the end of the file.
     ///
     /// # Errors
-    /// As for [`send`](Self::send); `Unsupported` where `can_send_file` says so, or from the kernel
-    /// about the file.
+    /// As for [`send`](Self::send); `Unsupported` if `can_send_file` is false or the kernel does not support the file.
     fn send_file(
         &mut self,
         _fd: Fd,
@@ -228,36 +228,41 @@ pub trait Driver {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Gives the kernel what sends have left with the driver. `wait` does so too: it is for an owner
-    /// that will be busy for long before it waits.
+    /// Passes bytes that are still in the driver to the kernel. `wait` does so too; call this before long work.
     fn flush(&mut self) {}
 
-    /// Connections that are closed and whose last bytes are still with the driver: an owner that ends
-    /// first cuts them off.
+    /// Returns the number of closed connections whose last bytes are still in the driver. If the process exits first,
+    /// these bytes are lost.
     fn leaving(&self) -> usize {
         0
     }
 
-    /// Ends our sending side after what was sent; the peer reads an end of stream.
+    /// Closes the sending side after the bytes sent so far; the peer reads the end of the stream.
     fn shutdown_write(&mut self, fd: Fd);
 
-    /// Has [`Driver::close`], which is to be called next, be a reset: what was sent and has not arrived is dropped. It
-    /// would otherwise be kept for as long as the peer pretends that it will take it.
+    /// Makes the next [`Driver::close`] of `fd` a reset that drops undelivered bytes. Otherwise the kernel would store
+    /// them while the peer keeps the connection alive without reading.
     fn reset_on_close(&mut self, fd: Fd);
 
-    /// Closes a descriptor and thereby stops watching it.
+    /// Bytes that were sent on a connection and that its peer has not acknowledged; `None` where the kernel does not
+    /// report them. They decrease only while the peer reads.
+    fn unacknowledged(&self, _fd: Fd) -> Option<usize> {
+        None
+    }
+
+    /// Closes a descriptor, which also stops watching it.
     fn close(&mut self, fd: Fd);
 }
 
-/// Lends a plain number to a system call.
+/// Borrows a plain number for a system call.
 #[inline]
 pub(crate) fn borrow(fd: Fd) -> BorrowedFd<'static> {
     assert!(
         fd >= 0,
         "a descriptor that was never opened reached the driver"
     );
-    // SAFETY: not -1, the only value the type forbids. The descriptor is open by the contract of
-    // `Driver`; were it not, the kernel would answer EBADF to the one call the borrow is used for.
+    // SAFETY: not -1, the only value the type forbids. By the contract of `Driver` the descriptor is open; if it is not,
+    // the one system call that uses the borrow returns EBADF.
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 

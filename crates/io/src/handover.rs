@@ -1,4 +1,4 @@
-//! Handing a connection from one process to another.
+//! Hands a connection over from one process to another.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -13,22 +13,26 @@ use rustix::net::{
 use crate::descriptors::lift;
 use crate::driver::{Accepted, Fd, Peer, borrow};
 
-/// A message: which kind of address, port, address.
+/// Length of a message: type of address, port, address.
 const MESSAGE_BYTES: usize = 19;
 
-/// What [`Inbox::take`] has found.
+/// Maximum bytes of input that is handed over with a connection: the default `header_bytes_max` of 16 KiB and one read
+/// of 64 KiB. The send buffer of a Unix socket has space for two such messages.
+pub const INPUT_BYTES_MAX: usize = 80 * 1024;
+
+/// Result of [`Inbox::take`].
 #[derive(Debug)]
 pub enum Taken {
-    /// Nothing is left.
+    /// The inbox is empty.
     Nothing,
-    /// A connection.
-    Connection(Accepted),
-    /// That a connection was there, which is lost: this process had no descriptor left for it.
+    /// A connection, and the bytes that the previous process read from it and did not process.
+    Connection(Accepted, Vec<u8>),
+    /// A connection that is lost because this process had no descriptor left for it.
     Lost,
 }
 
-/// Where one process finds the connections that others have handed to it. Made before the fork, so
-/// that every process can fill every other one's; what is in it outlives its owner.
+/// Queue of the connections that other processes handed to one process. Created before the fork, so that every process
+/// can fill every other process's inbox. Its content outlives its owner.
 #[derive(Debug)]
 pub struct Inbox {
     read_end: OwnedFd,
@@ -36,13 +40,13 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// What each takes of every process that can fill it.
+    /// Number of descriptors that an inbox needs in every process that can fill it.
     pub const DESCRIPTORS: usize = 2;
 
-    /// Makes an empty one.
+    /// Creates an empty inbox.
     ///
     /// # Errors
-    /// No descriptor left.
+    /// No descriptor is left.
     pub fn new() -> io::Result<Self> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let kind = SocketType::SEQPACKET;
@@ -53,13 +57,16 @@ impl Inbox {
         })
     }
 
-    /// Puts a connection in. The sender closes its own descriptor afterwards, and keeps the connection
-    /// on an error.
+    /// Appends a connection with `input`, the bytes read from it and not processed. The sender then closes its own
+    /// descriptor; on an error it keeps the connection.
     ///
     /// # Errors
-    /// The inbox is full (some hundred connections), or the kernel has no room for descriptors in
-    /// flight.
-    pub fn put(&self, fd: Fd, peer: Peer) -> io::Result<()> {
+    /// The inbox is full (some hundred connections without input), `input` is larger than [`INPUT_BYTES_MAX`], or the
+    /// kernel's limit of descriptors in flight is reached.
+    pub fn put(&self, fd: Fd, peer: Peer, input: &[u8]) -> io::Result<()> {
+        if input.len() > INPUT_BYTES_MAX {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         let message = encode(peer);
         let fds = [borrow(fd)];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -70,49 +77,52 @@ impl Inbox {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         sendmsg(
             &self.write_end,
-            &[IoSlice::new(&message)],
+            &[IoSlice::new(&message), IoSlice::new(input)],
             &mut control,
             flags,
         )?;
         Ok(())
     }
 
-    /// Takes the oldest connection out.
+    /// Removes and returns the oldest connection.
     #[must_use]
     pub fn take(&self) -> Taken {
         loop {
             let mut message = [0; MESSAGE_BYTES];
+            let mut input = vec![0; INPUT_BYTES_MAX];
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
             let mut control = RecvAncillaryBuffer::new(&mut space);
-            let mut pieces = [IoSliceMut::new(&mut message)];
+            let mut pieces = [IoSliceMut::new(&mut message), IoSliceMut::new(&mut input)];
             let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
             match recvmsg(&self.read_end, &mut pieces, &mut control, flags) {
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(_) => return Taken::Nothing,
                 Ok(read) if read.bytes == 0 => return Taken::Nothing,
-                Ok(_) => {}
+                Ok(read) => input.truncate(read.bytes.saturating_sub(MESSAGE_BYTES)),
             }
+            input.shrink_to_fit();
             let fd = control.drain().find_map(|message| match message {
                 RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
                 _ => None,
             });
             return match fd {
-                Some(fd) => Taken::Connection(Accepted {
-                    fd: lift(fd).into_raw_fd(),
-                    peer: decode(&message),
-                }),
+                Some(fd) => {
+                    let fd = lift(fd).into_raw_fd();
+                    let peer = decode(&message);
+                    Taken::Connection(Accepted { fd, peer }, input)
+                }
                 None => Taken::Lost,
             };
         }
     }
 
-    /// Puts in what is left of a connection when its taker has no descriptor for it.
+    /// Appends the message of a connection whose descriptor could not be received.
     pub(crate) fn put_lost(&self) -> io::Result<()> {
         rustix::io::write(&self.write_end, &encode(Peer::Unix))?;
         Ok(())
     }
 
-    /// What to give to [`crate::Driver::add_wake`].
+    /// Returns the descriptor for [`crate::Driver::add_wake`].
     #[must_use]
     pub fn fd(&self) -> Fd {
         self.read_end.as_fd().as_raw_fd()
@@ -167,17 +177,21 @@ mod tests {
             Peer::Unix,
         ];
         let mut ends = Vec::new();
-        for peer in peers {
+        let largest = vec![b'x'; INPUT_BYTES_MAX];
+        let inputs: [&[u8]; 3] = [b"", b"GET / HTTP/1.1\r\n", &largest];
+        for (peer, input) in peers.into_iter().zip(inputs) {
             let (ours, theirs) = UnixStream::pair().expect("descriptors are left");
-            inbox.put(theirs.as_raw_fd(), peer).expect("it has room");
+            inbox
+                .put(theirs.as_raw_fd(), peer, input)
+                .expect("it has room");
             ends.push(ours);
         }
-        for (peer, mut end) in peers.into_iter().zip(ends) {
-            let Taken::Connection(taken) = inbox.take() else {
+        for ((peer, input), mut end) in peers.into_iter().zip(inputs).zip(ends) {
+            let Taken::Connection(taken, got) = inbox.take() else {
                 panic!("it was put in");
             };
-            assert_eq!(taken.peer, peer);
-            // SAFETY: received just now, and owned by nobody else.
+            assert_eq!((taken.peer, &got[..]), (peer, input));
+            // SAFETY: just received, and not owned elsewhere.
             let mut stream = UnixStream::from(unsafe { OwnedFd::from_raw_fd(taken.fd) });
             stream.write_all(b"x").expect("it is connected");
             let mut byte = [0];
@@ -187,18 +201,27 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_came_without_its_descriptor_is_told_and_the_next_is_taken() {
+    fn refuses_input_larger_than_its_bound() {
+        let inbox = Inbox::new().expect("descriptors are left");
+        let (ours, _theirs) = UnixStream::pair().expect("descriptors are left");
+        let input = vec![b'x'; INPUT_BYTES_MAX + 1];
+        assert!(inbox.put(ours.as_raw_fd(), Peer::Unix, &input).is_err());
+        assert!(matches!(inbox.take(), Taken::Nothing));
+    }
+
+    #[test]
+    fn reports_a_lost_connection_and_takes_the_next() {
         let inbox = Inbox::new().expect("descriptors are left");
         let (_ours, theirs) = UnixStream::pair().expect("descriptors are left");
         inbox.put_lost().expect("it has room");
         inbox
-            .put(theirs.as_raw_fd(), Peer::Unix)
+            .put(theirs.as_raw_fd(), Peer::Unix, b"")
             .expect("it has room");
         assert!(matches!(inbox.take(), Taken::Lost));
-        let Taken::Connection(taken) = inbox.take() else {
+        let Taken::Connection(taken, _) = inbox.take() else {
             panic!("it was put in");
         };
-        // SAFETY: received just now, and owned by nobody else.
+        // SAFETY: just received, and not owned elsewhere.
         drop(unsafe { OwnedFd::from_raw_fd(taken.fd) });
         assert!(matches!(inbox.take(), Taken::Nothing));
     }
@@ -208,7 +231,7 @@ mod tests {
         let inbox = Inbox::new().expect("descriptors are left");
         let (ours, _theirs) = UnixStream::pair().expect("descriptors are left");
         let put = (0..100_000)
-            .take_while(|_| inbox.put(ours.as_raw_fd(), Peer::Unix).is_ok())
+            .take_while(|_| inbox.put(ours.as_raw_fd(), Peer::Unix, b"").is_ok())
             .count();
         assert!((1..100_000).contains(&put), "{put}");
     }

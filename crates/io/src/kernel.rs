@@ -1,4 +1,4 @@
-//! The kernel interfaces of this machine behind one type, chosen when a process starts.
+//! The kernel interfaces behind one type, selected when a process starts.
 
 use std::fmt;
 use std::fs::File;
@@ -12,18 +12,18 @@ use crate::sys::uring::Uring;
 /// A kernel interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
-    /// Readiness, and a system call for each read and send.
+    /// epoll: readiness, and a system call for each read and send.
     Epoll,
-    /// Completions, and batches.
+    /// io_uring: completions in batches.
     IoUring,
 }
 
 impl Backend {
-    /// What measures better for most servers; docs/io.md has the figures.
+    /// The faster interface for most servers; docs/io.md has measurements.
     pub const AUTO: Backend = Backend::Epoll;
 }
 
-/// As the setting `io` spells it.
+/// The value of the setting `io`.
 impl fmt::Display for Backend {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
@@ -33,9 +33,9 @@ impl fmt::Display for Backend {
     }
 }
 
-/// A driver over real descriptors. Make one per process, after the fork.
+/// A driver over real descriptors. Create one per process, after the fork.
 ///
-/// The choice costs a comparison per call, and spares a second copy of everything above it.
+/// Selecting the variant costs a comparison per call, and avoids compiling all code above it twice.
 pub enum Kernel {
     /// See [`Epoll`].
     Epoll(Epoll),
@@ -47,7 +47,7 @@ impl Kernel {
     /// Opens `backend`.
     ///
     /// # Errors
-    /// Those of [`Epoll::new`] and [`Uring::new`]: io_uring may be forbidden.
+    /// Errors of [`Epoll::new`] and [`Uring::new`]: io_uring may be disabled.
     pub fn open(backend: Backend) -> io::Result<Kernel> {
         Ok(match backend {
             Backend::Epoll => Kernel::Epoll(Epoll::new()?),
@@ -55,7 +55,7 @@ impl Kernel {
         })
     }
 
-    /// Which one it is.
+    /// Returns the selected interface.
     #[must_use]
     pub fn backend(&self) -> Backend {
         match self {
@@ -170,6 +170,10 @@ impl Driver for Kernel {
 
     fn reset_on_close(&mut self, fd: Fd) {
         either!(self, it => it.reset_on_close(fd));
+    }
+
+    fn unacknowledged(&self, fd: Fd) -> Option<usize> {
+        either!(self, it => it.unacknowledged(fd))
     }
 
     #[inline]

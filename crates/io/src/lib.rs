@@ -1,48 +1,48 @@
-//! Event loop drivers, timers, buffers, sockets and processes: every system call of Fermata.
+//! Event loop drivers, timers, buffers, sockets and processes: all system calls of Fermata.
 //!
-//! The engine owns a [`Driver`] and asks it what is ready; nothing here knows HTTP. The crate is
-//! one of the two places where `unsafe` is allowed, so what leaves it has to be safe to hold wrong:
-//! a stale token, a late timer or a signal during a fork costs a wake-up, never memory safety.
+//! The engine owns a [`Driver`] and polls it for ready descriptors; the crate contains no HTTP. It is one of the two
+//! crates that may use `unsafe`. Its interface must therefore tolerate misuse: a stale token, a late timer or a signal
+//! during a fork costs a wake-up, never memory safety.
 //!
-//! - [`driver`]: the contract between loop and kernel, served by [`sys::epoll`], [`sys::uring`] and,
-//!   in tests, [`sys::fake`]; [`kernel`] chooses between the first two.
-//! - [`deadline`], [`wheel`], [`alarm`], [`buffer`], [`wake`], [`handover`]: when something is due, timers, one of them
-//!   finer than a millisecond, reusable buffers, waking another process, handing it a connection.
-//! - [`watch`]: descriptors of the embedding program; [`descriptors`]: low numbers are kept for them.
-//! - [`files`]: work on files that does not hold the loop.
-//! - [`net`], [`log_file`], [`systemd`], [`users`],
-//!   [`shm`], [`signal`], [`process`], [`thread`], [`probe`], [`random`], [`clock`]: set-up and
-//!   supervision.
+//! - [`driver`]: interface between event loop and kernel. [`sys::epoll`] and [`sys::uring`] implement it, and
+//!   [`sys::fake`] in tests; [`kernel`] selects one of the first two.
+//! - [`deadline`], [`wheel`], [`alarm`]: deadlines, timers, and a timer finer than a millisecond.
+//! - [`buffer`], [`wake`], [`handover`]: reusable buffers, waking another process, handing it a connection.
+//! - [`watch`]: descriptors of the application; [`descriptors`]: low numbers reserved for it.
+//! - [`files`]: file operations that do not block the loop.
+//! - [`net`], [`log_file`], [`systemd`], [`users`], [`memory`], [`shm`], [`signal`], [`process`], [`thread`],
+//!   [`probe`], [`random`], [`clock`]: set-up and supervision.
 //!
 //! # Inside
 //!
-//! No HTTP words.
+//! `sys/uring` implements readiness on top of completions. Received bytes wait in a pool of buffers, which is returned
+//! to the kernel before every wait. Small sends are collected and submitted together; bytes that the kernel does not
+//! accept stay in the driver. `send` may therefore accept bytes that the kernel has not: an owner that cannot wait uses
+//! `flush` and `leaving`.
 //!
-//! `sys/uring` serves the contract of readiness from completions: what arrives waits in a pool of buffers that is the
-//! kernel's again before every wait, small sends are collected and given to the kernel together, and what it does not take
-//! stays with the driver.
-//! So `send` may have taken what the kernel has not: `flush` and `leaving` are for an owner that cannot wait.
-//!
-//! `files/` does work on files: a `Job` is straight-line code whose only leaf is one operation, and `Files` does each at
-//! once where the kernel need not wait, else in a ring of its own or on a thread. Operations own their buffers until they
-//! have completed, and a job that nobody waits for any more is finished. `turns.rs` keeps jobs on the same path or handle
-//! in their order.
+//! `files/` runs file operations. A `Job` is straight-line code that awaits one operation at a time. `Files` runs an
+//! operation immediately if it cannot block, else in its own ring or on a thread. Operations own their buffers until
+//! they complete, and a job without a waiter is still finished. `turns.rs` keeps jobs on the same path or handle in
+//! order.
 //!
 //! # Decisions and their price
 //!
-//! **Edge-triggered epoll, registered once.** Two system calls per connection besides its reads and writes. Price: the
-//! engine must remember readiness, and forgetting it would stall a client; the fake driver behaves the same so that tests
-//! find it.
+//! **Edge-triggered epoll, registered once.** Two system calls per connection in addition to its reads and writes.
+//! Price: the engine must remember readiness, or a client stalls. The fake driver behaves the same, so that tests find
+//! such errors.
 //!
-//! **Two kernel interfaces, chosen at start.** The setting `io` decides, docs/io.md has the measurements; one type for both
-//! costs a comparison per call. Price: every promise of `Driver` is kept twice, which one set of tests checks over both.
+//! **Two kernel interfaces, selected at start.** The setting `io` decides; docs/io.md has measurements. One type for
+//! both costs a comparison per call. Price: every guarantee of `Driver` is implemented twice; one set of tests checks
+//! both.
 //!
-//! **Giving way before sleeping.** A worker yields its core before it waits, so that a client on the same core asks for a
-//! batch instead of waking it for each request. Price: a neighbour that never sleeps would take a whole slice, so a yield
-//! of more than 2 ms is paid back with twenty times as long without one (`courtesy.rs`).
+//! **Yielding before sleeping.** A worker yields its core before it waits. A client on the same core then sends a batch
+//! of requests instead of waking the worker for each one. Price: a busy process on the core would run for a complete
+//! time slice. After a yield of more than 2 ms, the worker therefore does not yield for twenty times as long
+//! (`yield_policy.rs`).
 //!
-//! **Short work on files is done in the loop.** A write into the page cache costs less than giving it away. Price: the
-//! first one that meets a slow disk holds the loop; `patience.rs` then gives everything away for twenty times as long.
+//! **Short file operations run in the loop.** A write into the page cache costs less than a hand-over. Price: an
+//! operation on a slow disk blocks the loop. When such waits exceed a credit of 5 ms, `inline_io_budget.rs` hands all
+//! operations over for twenty times the excess.
 
 pub mod alarm;
 pub mod buffer;
@@ -53,7 +53,9 @@ pub mod driver;
 pub mod files;
 pub mod handover;
 pub mod kernel;
+mod links;
 pub mod log_file;
+pub mod memory;
 pub mod net;
 mod orphan;
 pub mod probe;

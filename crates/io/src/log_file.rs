@@ -1,30 +1,30 @@
-//! Appending lines to a log without ever waiting for its reader.
+//! Appends lines to a log without ever waiting for its reader.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, fchown};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, fchown};
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 use rustix::net::SendFlags;
 
-use crate::process::ROOT;
+use crate::links;
 
-/// Permissions of a log that is created: others may hold secrets that ours does not tell.
+/// Permissions of a new log file. Others cannot read it, because applications may log secrets.
 const MODE: u32 = 0o640;
 
-/// What a pipe that is reported writable takes at once (`PIPE_BUF`), whole or not at all.
+/// Maximum bytes that a writable pipe accepts atomically (`PIPE_BUF`).
 const PIPE_BYTES_MAX: usize = 4096;
 
-/// The permissions of a folder by which others than its owner make names in it.
-const OTHERS_WRITE: u32 = 0o022;
+/// Flags of a log's descriptor: a pipe without a reader blocks neither the opening nor a write.
+const FLAGS: i32 = libc::O_NONBLOCK | libc::O_CLOEXEC;
 
-/// The offset of `pwritev2` that stands for the file's own.
+/// Offset for `pwritev2` that means the file's own position.
 const AT_ITS_OFFSET: u64 = u64::MAX;
 
-/// Where lines go.
+/// Destination of log lines.
 #[derive(Debug)]
 pub struct LogFile {
     file: File,
@@ -33,90 +33,72 @@ pub struct LogFile {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// The page cache takes everything or fails.
+    /// A regular file: the page cache accepts all bytes or the write fails.
     Regular,
-    /// A pipe, a terminal or a device, opened by us and therefore ours to set to `O_NONBLOCK`.
+    /// A pipe, terminal or device that this process opened, so that it may set `O_NONBLOCK`.
     Stream,
-    /// One that could not be opened anew: other processes share its flags and may rely on blocking.
+    /// A pipe, terminal or device that could not be reopened: other processes share its flags and may rely on blocking writes.
     SharedStream,
-    /// A socket, such as the journal's.
+    /// A socket, for example of the journal.
     Socket,
 }
 
 impl LogFile {
-    /// Opens `path` for appending and creates it if it is not there.
+    /// Opens `path` for appending; creates it if it does not exist.
     ///
     /// # Errors
-    /// What the file system says; a named pipe that nobody reads from is an error.
+    /// The file system's error; a named pipe without a reader is an error.
     pub fn open(path: &Path) -> io::Result<Self> {
-        Self::from_file(Self::options(0).open(path)?)
+        Self::from_file(Self::options().custom_flags(FLAGS).open(path)?)
     }
 
-    fn options(flags: i32) -> OpenOptions {
+    fn options() -> OpenOptions {
         let mut options = OpenOptions::new();
-        options
-            .append(true)
-            .create(true)
-            .mode(MODE)
-            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC | flags);
+        options.append(true).create(true).mode(MODE);
         options
     }
 
-    /// The same for a process of root whose log lies where others may make names: through a link of theirs it would
-    /// open a file of root's, and give it away or write into it. Links are followed only where root alone can make them.
+    /// Opens a log as root; safe in a directory where other users may create files.
+    ///
+    /// Another user could place a link there, and root would open any file, write to it or change its owner. Links are
+    /// therefore followed only in directories where only root can create them.
     ///
     /// # Errors
-    /// As [`LogFile::open`], and for a link of others.
+    /// As [`LogFile::open`], and for a link that another user may have created.
     pub fn open_as_root(path: &Path) -> io::Result<Self> {
-        let folder = match path.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            _ => Path::new("."),
-        };
-        let folder = folder.metadata()?;
-        if folder.uid() == ROOT && folder.mode() & OTHERS_WRITE == 0 {
-            return Self::open(path);
-        }
-        let is_link =
-            || io::Error::other("it is a link, in a folder where not only root makes links");
-        let file = Self::options(libc::O_NOFOLLOW).open(path);
-        let file = file.map_err(|error| match error.raw_os_error() {
-            Some(libc::ELOOP) => is_link(),
-            _ => error,
-        })?;
-        let kind = file.metadata()?;
-        if kind.is_file() && kind.nlink() != 1 {
-            return Err(is_link());
-        }
+        let file = links::open_as_root(&mut Self::options(), FLAGS, path)?;
         Self::from_file(file)
     }
 
-    /// Gives the file itself, whatever its path leads to by now, to a user and a group.
+    /// Changes the owner of the open file to a user and a group, even if its path now names another file.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// The kernel rejects the change.
     pub fn give(&self, user: u32, group: u32) -> io::Result<()> {
         fchown(&self.file, Some(user), Some(group))
     }
 
-    /// The process's standard error.
+    /// Opens the standard error of the process.
     ///
     /// # Errors
-    /// It is closed, or no descriptor left.
+    /// It is closed, or no descriptor is left.
     pub fn stderr() -> io::Result<Self> {
         Self::duplicate(io::stderr().as_fd().try_clone_to_owned()?)
     }
 
-    /// The process's standard output.
+    /// Opens the standard output of the process.
     ///
     /// # Errors
-    /// It is closed, or no descriptor left.
+    /// It is closed, or no descriptor is left.
     pub fn stdout() -> io::Result<Self> {
         Self::duplicate(io::stdout().as_fd().try_clone_to_owned()?)
     }
 
-    /// Opens what `fd` leads to once more. `O_NONBLOCK` belongs to the open file, which other processes have as well,
-    /// so it may only be set on one of our own. Sockets cannot be opened anew and need not be: each `send` says
-    /// whether it waits. What belongs to another user cannot be either, and is asked before each write.
+    /// Opens the target of `fd` again. `O_NONBLOCK` belongs to the open file description, which other processes share, so
+    /// it may only be set on a separate one.
+    ///
+    /// Sockets cannot be reopened and need not be: each `send` has its own flag. Files of another user cannot be reopened
+    /// either; they are polled before each write.
     fn duplicate(fd: OwnedFd) -> io::Result<Self> {
         let shared = Self::from_file(File::from(fd))?;
         if shared.kind != Kind::Stream {
@@ -135,10 +117,10 @@ impl LogFile {
         })
     }
 
-    /// A file that is open.
+    /// Wraps an open file.
     ///
     /// # Errors
-    /// It has been closed.
+    /// The file is closed.
     pub fn from_file(file: File) -> io::Result<Self> {
         let kind = file.metadata()?.file_type();
         let kind = if kind.is_socket() {
@@ -151,11 +133,11 @@ impl LogFile {
         Ok(Self { file, kind })
     }
 
-    /// Writes from the front of `lines`, whole lines where they are shorter than a page, and returns
-    /// how many bytes were taken: fewer, or none, when more would have to wait.
+    /// Writes bytes from the start of `lines`, in complete lines if these are shorter than a page. Returns the number of
+    /// bytes written, which is smaller (or 0) if the rest would block.
     ///
     /// # Errors
-    /// A full disk, or a reader that is gone.
+    /// The disk is full, or the reader closed its end.
     pub fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
         let mut taken = 0;
         while taken < lines.len() {
@@ -182,8 +164,8 @@ impl LogFile {
         Ok(taken)
     }
 
-    /// Between the question and the write another process may have filled the pipe: kernels from 6.4 on are told
-    /// not to wait then.
+    /// Another process may fill the pipe between poll and write; kernels from 6.4 on support a non-blocking write for
+    /// this case.
     fn write_shared(&mut self, piece: &[u8]) -> io::Result<usize> {
         let parts = [IoSlice::new(piece)];
         match pwritev2(&self.file, &parts, AT_ITS_OFFSET, ReadWriteFlags::NOWAIT) {
@@ -202,7 +184,7 @@ impl LogFile {
     }
 }
 
-/// Whole lines that fit a pipe; a part of one that is longer.
+/// Returns the complete lines that fit into a pipe, or a part of a longer line.
 fn piece(lines: &[u8]) -> &[u8] {
     if lines.len() <= PIPE_BYTES_MAX {
         return lines;
@@ -229,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_others_share_takes_as_much_and_stays_as_it_was() {
+    fn a_shared_pipe_accepts_as_much_and_keeps_its_flags() {
         let (reader, writer) = io::pipe().expect("descriptors are left");
         let theirs = writer.try_clone().expect("descriptors are left");
         let mut log = LogFile::from_file(File::from(OwnedFd::from(writer))).expect("a pipe");
@@ -255,7 +237,7 @@ mod tests {
         LogFile::open_as_root(&log).expect_err("a second name of another file");
         std::fs::remove_file(&log).expect("it is ours");
         LogFile::open_as_root(&log).expect("a file of its own");
-        // Only root can make names in /dev, where links are usual.
+        // Only root can create names in /dev, where links are usual.
         LogFile::open_as_root(Path::new("/dev/full")).expect("Linux has it");
         std::fs::remove_dir_all(&folder).expect("it is ours");
     }

@@ -1,4 +1,4 @@
-//! Opening listeners and connections.
+//! Opens listeners and connections.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -7,23 +7,24 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 use crate::driver::{Fd, borrow};
 
-/// Permissions of a Unix socket: the owner alone.
+/// Default permissions of a Unix socket: only the owner may connect.
 pub const UNIX_MODE: u32 = 0o600;
 
-/// Opens a TCP listener and tells its address (the port that was chosen when `addr` has port 0).
+/// Opens a TCP listener and returns it with its address, which has the chosen port if `addr` has port 0.
 ///
-/// Connections inherit `TCP_NODELAY`: the engine writes once per tick, so nothing is gained by
-/// waiting for more. An IPv6 address serves IPv6 only, so that `[::]` and `0.0.0.0` can both be
-/// listened on. `reuse_port` lets several listeners share the port, among which the kernel spreads
-/// connections; it also lets a second server of the same user in, so call [`check_tcp_free`] first.
+/// Connections inherit `TCP_NODELAY`: the engine writes once per tick, so waiting for more bytes gains nothing. An IPv6
+/// address serves only IPv6, so that `[::]` and `0.0.0.0` can be used together. With `reuse_port` several listeners
+/// share the port, and the kernel distributes connections among them. A second server of the same user could then bind
+/// too, so call [`check_tcp_free`] first.
 ///
 /// # Errors
-/// `AddrInUse`, `AddrNotAvailable`, `PermissionDenied` (a port below 1024), or no descriptor left.
+/// `AddrInUse`, `AddrNotAvailable`, `PermissionDenied` (a port below 1024), or no descriptor is left.
 pub fn bind_tcp(
     addr: SocketAddr,
     backlog: i32,
@@ -38,26 +39,25 @@ pub fn bind_tcp(
     Ok((socket, bound))
 }
 
-/// Fails with `AddrInUse` when somebody listens at `addr`, even when they share their port.
+/// Fails with `AddrInUse` if another process listens at `addr`, even with a shared port.
 ///
 /// # Errors
-/// Those of [`bind_tcp`].
+/// As for [`bind_tcp`].
 pub fn check_tcp_free(addr: SocketAddr) -> io::Result<()> {
     let socket = tcp_socket(addr)?;
     rustix::net::bind(&socket, &addr)?;
     Ok(())
 }
 
-/// Begins to connect to `addr` and returns before the connection stands: it does when the socket
-/// becomes writable without a hang-up. A send may be tried at once; it would block until then. The
-/// caller closes the descriptor through its driver.
+/// Starts connecting to `addr` and returns immediately. The connection is established when the socket becomes writable
+/// without a hang-up; until then a send would block. The caller closes the descriptor through its driver.
 ///
-/// `source` chooses the local address. Its port is then chosen by the kernel for the pair of
-/// addresses and not for the local one alone, so that every source address has all ports.
+/// `source` selects the local address. The kernel then chooses the local port for the pair of addresses, so that every
+/// source address can use all ports.
 ///
 /// # Errors
-/// `AddrNotAvailable` when the pair has no port left or `source` is not an address of this machine,
-/// no descriptor left, or a refusal that is known at once.
+/// `AddrNotAvailable` if the pair has no port left or `source` is not an address of this machine, no descriptor is
+/// left, or an immediate refusal.
 pub fn connect_tcp(addr: SocketAddr, source: Option<IpAddr>) -> io::Result<Fd> {
     let socket = new_tcp_socket(addr)?;
     sockopt::set_tcp_nodelay(&socket, true)?;
@@ -71,10 +71,10 @@ pub fn connect_tcp(addr: SocketAddr, source: Option<IpAddr>) -> io::Result<Fd> {
     }
 }
 
-/// The same over a Unix socket, where a connection stands at once or not at all.
+/// Connects to a Unix socket, which succeeds or fails immediately.
 ///
 /// # Errors
-/// `NotFound`, `ConnectionRefused`, `WouldBlock` when the server's queue is full, or `InvalidInput` when the path is too
+/// `NotFound`, `ConnectionRefused`, `WouldBlock` if the server's queue is full, or `InvalidInput` if the path is too
 /// long (107 bytes).
 pub fn open_unix(path: &Path) -> io::Result<Fd> {
     let socket = unix_socket()?;
@@ -82,69 +82,72 @@ pub fn open_unix(path: &Path) -> io::Result<Fd> {
     Ok(socket.into_raw_fd())
 }
 
-/// Makes a later close abort the connection: the peer gets a reset, unsent bytes are dropped, and
-/// neither side keeps the pair of ports busy afterwards.
+/// Makes a later close abort the connection: the peer receives a reset, unsent bytes are dropped, and neither side
+/// keeps the ports in TIME_WAIT.
 pub fn abort_on_close(fd: Fd) {
-    // It fails only where the connection is gone already.
+    // Fails only if the connection is already closed.
     let _ = sockopt::set_socket_linger(borrow(fd), Some(Duration::ZERO));
 }
 
-/// How long a connection may be silent before the kernel asks whether the other machine is there, how often it asks again,
-/// and how many times without an answer end the connection: about a minute in all.
+/// TCP keep-alive: idle time before the first probe, interval between probes, and unanswered probes before the
+/// connection breaks. Together about a minute.
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEP_ALIVE_PROBES: u32 = 3;
 
-/// Has the kernel notice when the machine at the other end is gone without having said so: nobody else does while there is
-/// nothing to send. A socket that is not TCP is left as it is, since its other end is here.
+/// Makes the kernel detect a peer that disappeared without closing: without data to send, no error would occur. Has
+/// no effect on other sockets than TCP, whose peer is on this machine.
 pub fn keep_alive(fd: Fd) {
     let fd = borrow(fd);
-    // Refused where it means nothing; the connection works without.
+    // Not supported by other sockets, which need no keep-alive.
     let _ = sockopt::set_tcp_keepidle(fd, KEEP_ALIVE_IDLE)
         .and_then(|()| sockopt::set_tcp_keepintvl(fd, KEEP_ALIVE_INTERVAL))
         .and_then(|()| sockopt::set_tcp_keepcnt(fd, KEEP_ALIVE_PROBES))
         .and_then(|()| sockopt::set_socket_keepalive(fd, true));
 }
 
-/// Has the kernel break a connection of `listener` when its peer has taken nothing for so long of what was sent, whether its
-/// window is closed or it does not answer: also one whose bytes are all with the kernel, and one that is closed already.
+/// Makes the kernel break a connection of `listener` if its peer accepts no sent data for `timeout_ms`, because of a
+/// closed window or missing acknowledgements. This covers connections whose bytes are all in the kernel, and closed
+/// ones.
 ///
-/// Accepted connections inherit it, so none of them pays a call. A socket that is not TCP is left as it is.
+/// Accepted connections inherit the option, so none of them pays a system call. Has no effect on other sockets than
+/// TCP.
 pub fn limit_undelivered(listener: impl AsFd, timeout_ms: u64) {
     let timeout_ms = u32::try_from(timeout_ms).unwrap_or(u32::MAX);
-    // Refused where it means nothing; what the owner counts itself is left then.
+    // Not supported by other sockets; for them only the owner's own time-outs apply.
     let _ = sockopt::set_tcp_user_timeout(listener, timeout_ms);
 }
 
-/// The address a TCP socket is bound to.
+/// Returns the local address of a TCP socket.
 ///
 /// # Errors
-/// `fd` is no TCP socket.
+/// `fd` is not a TCP socket.
 pub fn local_addr(fd: impl AsFd) -> io::Result<SocketAddr> {
     Ok(SocketAddr::try_from(rustix::net::getsockname(fd)?)?)
 }
 
-/// The address of this machine that a connection's other end has connected to; `None` when it is no TCP connection.
+/// Returns the local address that the peer connected to; `None` if the connection is not TCP.
 pub fn own_addr(fd: Fd) -> Option<SocketAddr> {
     local_addr(borrow(fd)).ok()
 }
 
 /// Opens a Unix listener at `path` with the permissions `mode`, such as [`UNIX_MODE`].
 ///
-/// A socket file that a killed server left behind is replaced, but only after a connect to it was
-/// refused; a file that is no socket is never touched.
+/// Replaces the socket file of a crashed server, but only after a connect to it was refused. Never replaces a file that
+/// is not a socket.
 ///
 /// # Errors
-/// `AddrInUse` when a server listens there or the path is another kind of file, `InvalidInput`
-/// when the path is too long (107 bytes), or what the file system says.
+/// `AddrInUse` if a server listens there or the path is another kind of file, `InvalidInput` if the path is too long
+/// (107 bytes), or the file system's error.
 pub fn bind_unix(path: &Path, backlog: i32, mode: u32) -> io::Result<OwnedFd> {
     bind_unix_with(path, backlog, mode, |_| Ok(()))
 }
 
-/// The same, where something is to be done about the file before anybody can connect; when that fails there is none.
+/// Opens a Unix listener like [`bind_unix`], and calls `prepare` before any client can connect. Fails if `prepare`
+/// fails.
 ///
 /// # Errors
-/// Those of [`bind_unix`], and of `prepare`.
+/// Errors of [`bind_unix`] and of `prepare`.
 pub fn bind_unix_with(
     path: &Path,
     backlog: i32,
@@ -160,14 +163,34 @@ pub fn bind_unix_with(
         }
         bound => bound?,
     }
-    // Before `listen`: until then nobody can connect, so the wider mode of `bind` is never usable.
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    // Before `listen`: no client can connect yet, so the wider mode from `bind` is never usable.
+    set_mode(path, mode)?;
     prepare(path).inspect_err(|_| {
-        // The descriptor is known here alone.
+        // No other process has the descriptor, so nothing can listen at this path.
         let _ = std::fs::remove_file(path);
     })?;
     rustix::net::listen(&socket, backlog)?;
     Ok(socket)
+}
+
+/// Sets the permissions of a socket's file. Does not follow a link that another user put in its place.
+fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty())?;
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
+    if kind != FileType::Socket {
+        return Err(io::Error::other("another process replaced the new socket"));
+    }
+    // `fchmod` refuses descriptors of `O_PATH`; by this path the kernel finds the same file.
+    let place = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let mode = std::fs::Permissions::from_mode(mode);
+    match std::fs::set_permissions(place, mode.clone()) {
+        // Without /proc, as in a chroot, only the path is left.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            std::fs::set_permissions(path, mode)
+        }
+        set => set,
+    }
 }
 
 fn tcp_socket(addr: SocketAddr) -> io::Result<OwnedFd> {
@@ -175,7 +198,7 @@ fn tcp_socket(addr: SocketAddr) -> io::Result<OwnedFd> {
     if addr.is_ipv6() {
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
-    // A restart must not wait for connections of the previous server in TIME_WAIT.
+    // A restart must not fail because connections of the previous server are in TIME_WAIT.
     sockopt::set_socket_reuseaddr(&socket, true)?;
     Ok(socket)
 }
@@ -190,10 +213,10 @@ fn new_tcp_socket(addr: SocketAddr) -> rustix::io::Result<OwnedFd> {
     rustix::net::socket_with(family, SocketType::STREAM, flags, None)
 }
 
-/// Sets `IP_BIND_ADDRESS_NO_PORT`, which rustix does not know. It serves both families.
+/// Sets `IP_BIND_ADDRESS_NO_PORT`, which rustix lacks. It applies to IPv4 and IPv6.
 fn bind_address_no_port(socket: &OwnedFd) -> io::Result<()> {
     let on: libc::c_int = 1;
-    // SAFETY: the socket is open, and the option reads one integer, whose place and size are given.
+    // SAFETY: the socket is open, and the option reads one integer, whose address and size are passed.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -209,13 +232,13 @@ fn bind_address_no_port(socket: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// Whether `path` is a socket that nobody listens on.
+/// Returns true if `path` is a socket that no process listens on.
 fn is_stale_socket(path: &Path) -> bool {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
     is_socket && connect_unix(path) == Err(Errno::CONNREFUSED)
 }
 
-/// Non-blocking: a living server whose queue is full must not hold up our start.
+/// Connects without blocking: a running server with a full queue must not delay the start.
 fn connect_unix(path: &Path) -> rustix::io::Result<()> {
     let socket = unix_socket()?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)
@@ -224,4 +247,32 @@ fn connect_unix(path: &Path) -> rustix::io::Result<()> {
 fn unix_socket() -> rustix::io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn the_mode_of_a_socket_is_not_set_through_a_link() {
+        let folder = std::env::temp_dir().join(format!("fermata-net-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let (secret, path) = (folder.join("secret"), folder.join("socket"));
+        let mode = |path: &Path| {
+            let metadata = std::fs::metadata(path).expect("it is there");
+            metadata.permissions().mode() & 0o777
+        };
+        std::fs::write(&secret, "").expect("a file");
+        std::fs::set_permissions(&secret, PermissionsExt::from_mode(0o600)).expect("it is ours");
+        symlink(&secret, &path).expect("a link");
+        set_mode(&path, 0o666).expect_err("it is a link");
+        set_mode(&secret, 0o666).expect_err("it is no socket");
+        assert_eq!(mode(&secret), 0o600);
+        std::fs::remove_file(&path).expect("it is ours");
+        let _listener = bind_unix(&path, 1, 0o640).expect("bind");
+        assert_eq!(mode(&path), 0o640);
+        std::fs::remove_dir_all(&folder).expect("it is ours");
+    }
 }

@@ -1,4 +1,4 @@
-//! A process that ends soon after its parent.
+//! Ends a process soon after its parent.
 
 use std::io;
 use std::ptr;
@@ -7,36 +7,36 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use crate::process::{Pid, parent_pid};
 use crate::signal;
 
-/// The timer that ends this process after its parent; null while there is none.
+/// Timer that kills this process after its parent exited; null if none was created.
 static ORPHAN_TIMER: AtomicPtr<libc::c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// The process has seen that its parent is gone and ends by itself.
+/// True if the process has noticed that its parent exited and will exit by itself.
 static ENDS_BY_ITSELF: AtomicBool = AtomicBool::new(false);
 
-/// How long a process may live on without its parent, in nanoseconds; below one second.
+/// Time in nanoseconds that a process may run without its parent; below one second.
 const ORPHAN_NS: libc::c_long = 999_000_000;
 
-/// The signal that tells of the parent's death: one that programs hardly use.
+/// Returns the signal that reports the parent's exit, one that applications hardly use.
 fn orphan_signal() -> i32 {
     libc::SIGRTMAX() - 3
 }
 
-/// Has the kernel kill this process a second after its parent, `parent`, has died, whatever it is in the middle of:
-/// a handler that blocks does not see that nobody supervises it, and keeps ports in use. One that does see it says so
-/// by [`ends_by_itself`] and has all the time it wants.
+/// Makes the kernel kill this process a second after its parent, `parent`, exits. A handler that blocks would not
+/// notice that the process is unsupervised, and would keep ports in use.
 ///
-/// Neither is passed on to a forked or executed process. A change of user undoes the call: make it afterwards.
+/// A process that notices it calls [`ends_by_itself`] and then has unlimited time. Forked and executed processes
+/// inherit neither. A change of user cancels it, so call this afterwards.
 ///
 /// # Errors
 /// No memory for a timer.
 pub fn end_with_parent(parent: Pid) -> io::Result<()> {
     ENDS_BY_ITSELF.store(false, Ordering::SeqCst);
-    // SAFETY: all-zero is a valid `sigevent`; the fields that count are set below.
+    // SAFETY: all-zero is a valid `sigevent`; the relevant fields are set below.
     let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
     event.sigev_notify = libc::SIGEV_SIGNAL;
     event.sigev_signo = libc::SIGKILL;
     let mut timer: libc::timer_t = ptr::null_mut();
-    // SAFETY: both structures are valid and outlive the call, which stores nothing of them.
+    // SAFETY: both structures are valid and outlive the call, which does not store their addresses.
     let made = unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) };
     if made != 0 {
         return Err(io::Error::last_os_error());
@@ -48,27 +48,27 @@ pub fn end_with_parent(parent: Pid) -> io::Result<()> {
     if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal, 0, 0, 0) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // It may have died before the kernel knew that we ask.
+    // The parent may have exited before `prctl`.
     if parent_pid() != parent {
         on_orphaned(0);
     }
     Ok(())
 }
 
-/// The parent's death is known and this process ends in its own time.
+/// Cancels the kill: the process noticed its parent's exit and exits by itself.
 pub fn ends_by_itself() {
     ENDS_BY_ITSELF.store(true, Ordering::SeqCst);
     set_orphan_timer(0);
 }
 
-/// A signal handler.
+/// Signal handler.
 extern "C" fn on_orphaned(_signal: i32) {
     if !ENDS_BY_ITSELF.load(Ordering::SeqCst) {
         set_orphan_timer(ORPHAN_NS);
     }
 }
 
-/// Sets the timer, or stops it when `ns` is 0. Safe in a signal handler.
+/// Starts the timer, or stops it if `ns` is 0. Async-signal-safe.
 fn set_orphan_timer(ns: libc::c_long) {
     let timer = ORPHAN_TIMER.load(Ordering::SeqCst);
     let none = libc::timespec {
@@ -82,7 +82,8 @@ fn set_orphan_timer(ns: libc::c_long) {
             tv_nsec: ns,
         },
     };
-    // SAFETY: `timer_settime` is async-signal-safe, reads the structure given and knows the timers of this process: a number
-    // of another one, or null, which may be the first of this one, is stored nowhere but in `end_with_parent`.
+    // SAFETY: `timer_settime` is async-signal-safe, reads the structure given, and only uses timers of this process. The
+    // number comes from `end_with_parent` of this process or its parent, or is null, which may name the first timer of
+    // this process.
     unsafe { libc::timer_settime(timer, 0, &raw const due, ptr::null_mut()) };
 }

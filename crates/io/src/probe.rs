@@ -1,4 +1,4 @@
-//! What this kernel offers, for `php --ri fermata` and start-up messages.
+//! Detects kernel features, for `php --ri fermata` and start-up messages.
 
 use std::fs;
 use std::io;
@@ -10,27 +10,27 @@ use thiserror::Error;
 use crate::kernel::Backend;
 use crate::sys::uring::Uring;
 
-/// Why the io_uring driver does not work here. The machine's, in words for a log line.
+/// Reason why io_uring is not available on this machine, worded for a log line.
 #[derive(Debug, Error)]
 pub enum NoUring {
-    /// The system call is not there.
+    /// The system call does not exist.
     #[error("the kernel was built without it, or a seccomp filter hides it")]
     Absent,
-    /// A sysctl forbids it, which has this value.
+    /// The sysctl disables it; contains the sysctl's value.
     #[error("sysctl kernel.io_uring_disabled is {0}; 0 allows it")]
     Disabled(String),
-    /// Something else forbids it.
+    /// A security policy forbids it.
     #[error("forbidden, probably by a container's seccomp profile")]
     Forbidden,
-    /// It lacks what the driver needs.
+    /// The kernel lacks features that the driver needs.
     #[error("the kernel is older than Linux 6.1")]
     Old,
-    /// The attempt has failed otherwise.
+    /// Another error.
     #[error(transparent)]
     Io(io::Error),
 }
 
-/// The features that Fermata uses or could use, each with `available` or why not.
+/// Returns the features that Fermata uses or could use, each with `available` or the reason why not.
 #[must_use]
 pub fn features() -> Vec<(&'static str, String)> {
     vec![
@@ -57,10 +57,10 @@ fn reuse_port() -> rustix::io::Result<()> {
     sockopt::set_socket_reuseport(&socket, true)
 }
 
-/// Whether the io_uring driver works here; else why not, and what to do.
+/// Returns the reason why the io_uring driver does not work here, if it does not.
 ///
-/// Opens a ring as the driver does and closes it again: what a sysctl, a seccomp filter or an old
-/// kernel refuse shows only in the attempt.
+/// Opens a ring as the driver does and closes it: restrictions by a sysctl, a seccomp filter or an old kernel only show
+/// in the attempt.
 ///
 /// # Errors
 /// The reason.

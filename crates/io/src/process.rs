@@ -1,4 +1,4 @@
-//! Processes: fork, watch, end, and what the machine grants them.
+//! Processes: fork, wait, signals, users and limits.
 
 use std::io;
 
@@ -6,24 +6,24 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 
 pub use crate::orphan::{end_with_parent, ends_by_itself};
 
-/// A process id.
+/// Process ID.
 pub type Pid = i32;
 
-/// Which side of a fork we are on.
+/// Side of a fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fork {
-    /// We are the parent; the child has this id.
+    /// The parent, with the child's process ID.
     Parent(Pid),
-    /// We are the child.
+    /// The child.
     Child,
 }
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It ended by itself with this code.
+    /// The process exited with this code.
     Code(i32),
-    /// A signal ended it.
+    /// This signal killed the process.
     Signal(i32),
 }
 
@@ -36,14 +36,14 @@ impl std::fmt::Display for Exit {
     }
 }
 
-/// Splits this process in two. Only the calling thread lives on in the child, so call it before
-/// any thread is started. In the child, install the signal pipe and open a driver anew.
+/// Forks this process. Only the calling thread exists in the child, so fork before starting threads. The child must
+/// install a signal pipe and open a driver.
 ///
 /// # Errors
-/// `WouldBlock` at the process limit, `OutOfMemory`.
+/// `WouldBlock` at the limit of processes, `OutOfMemory`.
 pub fn fork() -> io::Result<Fork> {
-    // SAFETY: Fermata forks before it starts a thread, so no lock can be held by a thread that is
-    // missing in the child. `fork` itself touches no memory of ours.
+    // SAFETY: Fermata forks before it starts a thread, so no lock can be held by a thread that is missing in the child.
+    // `fork` itself touches no memory of this process.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Fork::Child),
@@ -51,16 +51,16 @@ pub fn fork() -> io::Result<Fork> {
     }
 }
 
-/// Collects one child that has ended, without waiting. `None`: none has.
+/// Reaps one child that has exited, without waiting. Returns `None` if no child has.
 ///
-/// It takes any child, also one that the PHP script has started and, in the first process of a container, one that
-/// somebody else has left behind; ignore ids you do not know.
+/// Reaps any child, including those that the PHP script started and, in the first process of a container, adopted
+/// orphans; ignore unknown process IDs.
 #[must_use]
 pub fn reap() -> Option<(Pid, Exit)> {
     wait(-1)
 }
 
-/// As [`reap`], for one child only. `None` also when it is not our child (any more).
+/// Reaps only the child `pid`; see [`reap`]. Also returns `None` if `pid` is not a child of this process.
 #[must_use]
 pub fn reap_pid(pid: Pid) -> Option<Exit> {
     if pid <= 0 {
@@ -73,8 +73,7 @@ pub fn reap_pid(pid: Pid) -> Option<Exit> {
 /// Sends a signal to one process.
 ///
 /// # Errors
-/// `NotFound` when there is no such process, `PermissionDenied`, `InvalidInput` for an id that
-/// would address a group.
+/// `NotFound` if there is no such process, `PermissionDenied`, `InvalidInput` for a number that would address a group.
 pub fn kill(pid: Pid, signal: i32) -> io::Result<()> {
     if pid <= 0 {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -89,7 +88,7 @@ pub fn kill(pid: Pid, signal: i32) -> io::Result<()> {
     }
 }
 
-/// Whether a process with this id exists (it may be a zombie, or another user's).
+/// Returns true if a process with this ID exists, even as a zombie or of another user.
 #[must_use]
 pub fn is_alive(pid: Pid) -> bool {
     match kill(pid, 0) {
@@ -98,8 +97,8 @@ pub fn is_alive(pid: Pid) -> bool {
     }
 }
 
-/// A word that names this process and no other one, also when all processes of today have ended: its id, and when it began. An
-/// id alone comes back.
+/// Returns a number that identifies this process uniquely, also among later processes: its ID and start time. IDs alone
+/// are reused.
 #[must_use]
 pub fn identity() -> u64 {
     let pid = pid();
@@ -107,33 +106,33 @@ pub fn identity() -> u64 {
     u64::from(began) << 32 | u64::from(pid.unsigned_abs())
 }
 
-/// Whether the process that [`identity`] has named can still run. Never false of one that can.
+/// Returns true if the process with this [`identity`] may be running. Never false for a running process.
 #[must_use]
 pub fn is_running(identity: u64) -> bool {
     let (pid, began) = (identity as u32 as Pid, (identity >> 32) as u32);
     match stat_of(pid) {
-        // Without /proc it has no beginning, and another process may be taken for it.
+        // Without /proc there is no start time, and another process with the same ID matches.
         Some(stat) => !stat.is_zombie && (stat.began == began || began == 0),
         None => is_alive(pid),
     }
 }
 
-/// What /proc tells of a process.
+/// Fields of /proc/PID/stat.
 struct Stat {
-    /// It has ended, and its parent has not asked how.
+    /// True if the process exited and was not reaped.
     is_zombie: bool,
-    /// Ticks after the machine's start, modulo 2^32.
+    /// Start time in ticks since boot, modulo 2^32.
     began: u32,
 }
 
 fn stat_of(pid: Pid) -> Option<Stat> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program is in brackets, and may have any bytes in it.
+    // The name of the executable is in parentheses and may contain any bytes.
     let end = text.iter().rposition(|&byte| byte == b')')?;
     let fields = std::str::from_utf8(text.get(end + 1..)?).ok()?;
     let mut fields = fields.split_ascii_whitespace();
     let is_zombie = matches!(fields.next()?, "Z" | "X" | "x");
-    // proc(5): the state is field 3, the start field 22.
+    // proc(5): field 3 is the state, field 22 the start time.
     let began: u64 = fields.nth(18)?.parse().ok()?;
     Some(Stat {
         is_zombie,
@@ -141,53 +140,53 @@ fn stat_of(pid: Pid) -> Option<Stat> {
     })
 }
 
-/// This process's id.
+/// Returns the ID of this process.
 #[must_use]
 pub fn pid() -> Pid {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-/// The parent's id, which changes when the parent dies.
+/// Returns the ID of the parent, which changes when the parent exits.
 #[must_use]
 pub fn parent_pid() -> Pid {
     rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get())
 }
 
-/// Has the kernel send us `signal` when our parent dies, so that a killed master leaves no workers.
+/// Makes the kernel send `signal` to this process when its parent exits, so that a killed master leaves no workers.
 ///
-/// The parent may have died before the call: compare [`parent_pid`] afterwards.
+/// The parent may have exited before the call: compare [`parent_pid`] afterwards.
 ///
 /// # Errors
-/// An unknown signal number.
+/// The signal number is unknown.
 pub fn signal_when_parent_dies(signal: i32) -> io::Result<()> {
     let signal = Signal::from_named_raw(signal).ok_or(io::ErrorKind::InvalidInput)?;
     rustix::process::set_parent_process_death_signal(Some(signal))?;
     Ok(())
 }
 
-/// How many workers make sense: the cores we may run on, cut by the control group's CPU quota
-/// (versions 1 and 2, rounded down). At least one.
+/// Returns the useful number of workers: the cores of this process, limited by the CPU quota of its control group
+/// (versions 1 and 2, rounded down). At least 1.
 #[must_use]
 pub fn usable_cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// How many descriptors this process may have open (the soft limit).
+/// Returns the maximum number of open descriptors of this process (the soft limit).
 #[must_use]
 pub fn descriptor_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Whether something was not opened because this process, or the machine, has no descriptor left.
+/// Returns true if the error means that this process or the machine has no descriptor left.
 #[must_use]
 pub fn is_short_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-/// Raises the soft limit of descriptors to the hard one and tells the limit that now holds.
+/// Raises the soft limit of descriptors to the hard limit and returns the resulting soft limit.
 pub fn raise_descriptor_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
-    // A refusal leaves the old limit, which is what we then report.
+    // On failure the old limit stays, and is returned.
     let _ = setrlimit(
         Resource::Nofile,
         Rlimit {
@@ -198,57 +197,65 @@ pub fn raise_descriptor_limit() -> u64 {
     descriptor_limit()
 }
 
-/// Has the scheduler treat this process as one that works through batches (`SCHED_BATCH`): when it wakes up, it does not
-/// interrupt who runs. Its share of the processor stays the same.
+/// Selects the scheduling policy `SCHED_BATCH`: when this process wakes up, it does not preempt the running one. Its
+/// share of CPU time stays the same.
 pub fn give_way() {
-    // SAFETY: all fields are integers, for which zero is a value; the policy's only valid priority is zero.
+    // SAFETY: all fields are integers, for which zero is valid; zero is also the policy's only valid priority.
     let parameters = unsafe { std::mem::zeroed::<libc::sched_param>() };
-    // SAFETY: the call reads the structure given, which outlives it. A refusal changes nothing, and nothing depends on it.
+    // SAFETY: the call reads the structure, which outlives it. The result may be ignored: the policy is an optimization.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) };
 }
 
-/// The number of the user who may do everything.
+/// User ID of root.
 pub const ROOT: u32 = 0;
 
-/// The user whose rights this process has.
+/// Returns the effective user ID of this process.
 #[must_use]
 pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Gives up the rights of root for those of another user and its groups, for good. Only for a process with one thread.
+/// Permanently drops root privileges in favour of another user and its groups. The process must have only one thread.
 ///
 /// # Errors
-/// This process is not root's, or may not change (a container without the capabilities). It then has to end: some of
-/// its rights may be gone.
+/// This process is not root's, or lacks the capabilities (in a container). It must then exit, because some privileges
+/// may be dropped.
 pub fn become_user(user: u32, group: u32, further: &[u32]) -> io::Result<()> {
     let check = |result: libc::c_int| match result {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     };
-    // Groups before the user, who may not change them.
-    // SAFETY: the pointer and the length are those of a slice of numbers, which the call only reads.
+    // Groups first: the new user may not change them. SAFETY: pointer and length describe a slice of numbers, which the
+    // call only reads.
     check(unsafe { libc::setgroups(further.len(), further.as_ptr()) })?;
     // SAFETY: the calls take numbers and touch no memory.
     check(unsafe { libc::setresgid(group, group, group) })?;
-    // SAFETY: as above.
+    // SAFETY: the call takes numbers and touches no memory.
     check(unsafe { libc::setresuid(user, user, user) })?;
-    // The kernel takes a process that has changed for one with secrets of its old user, and hides its own /proc/self
-    // from it. Everything it has is the new user's to see.
-    // SAFETY: as above.
+    // After a change of user the kernel hides /proc/self, because memory may contain secrets of the old user. Here all of
+    // it may be visible to the new user. SAFETY: the call takes numbers and touches no memory.
     check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) })
 }
 
-/// Ends the process at once: no destructors, no exit handlers, no flushing of inherited buffers.
+/// Sets the name of the calling process in `ps -e` and `top`, at most 15 bytes. The arguments in `ps -f` stay.
+pub fn set_title(title: &str) {
+    let mut name = [0u8; 16];
+    let len = title.len().min(name.len() - 1);
+    name[..len].copy_from_slice(&title.as_bytes()[..len]);
+    // SAFETY: the call reads up to the zero that ends the array, and accepts any name.
+    let _ = unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
+}
+
+/// Exits immediately: no destructors, no exit handlers, no flushing of inherited buffers.
 pub fn exit_now(code: i32) -> ! {
-    // SAFETY: ends the process; nothing can observe what it skips.
+    // SAFETY: the call does not return, so no code can observe the skipped clean-up.
     unsafe { libc::_exit(code) }
 }
 
 fn wait(pid: Pid) -> Option<(Pid, Exit)> {
     loop {
         let mut status = 0;
-        // SAFETY: `status` is a valid place for the one integer that the call writes.
+        // SAFETY: `status` is valid memory for the one integer that the call writes.
         let ended = unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) };
         match ended {
             -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
@@ -259,18 +266,18 @@ fn wait(pid: Pid) -> Option<(Pid, Exit)> {
             _ if libc::WIFSIGNALED(status) => {
                 return Some((ended, Exit::Signal(libc::WTERMSIG(status))));
             }
-            // Stopped or continued under a debugger: it has not ended.
+            // Stopped or continued by a debugger: the process has not exited.
             _ => {}
         }
     }
 }
 
-/// Copies what another process has at `address`, whole or not at all. The process goes on meanwhile, so
-/// the bytes may be of different moments.
+/// Copies memory of another process at `address` completely, or fails. The process keeps running, so the bytes may be
+/// from different moments.
 ///
 /// # Errors
-/// Nothing is mapped there, the process is gone, or the kernel does not let us look (a container
-/// without the call, another user's process, Yama's `ptrace_scope` over 1).
+/// The address is not mapped, the process does not exist, or the kernel forbids the access (a container without the
+/// call, another user's process, Yama's `ptrace_scope` over 1).
 pub fn read_memory(pid: Pid, address: usize, out: &mut [u8]) -> io::Result<()> {
     let local = libc::iovec {
         iov_base: out.as_mut_ptr().cast(),
@@ -280,8 +287,8 @@ pub fn read_memory(pid: Pid, address: usize, out: &mut [u8]) -> io::Result<()> {
         iov_base: std::ptr::without_provenance_mut(address),
         iov_len: out.len(),
     };
-    // SAFETY: `local` describes `out`, which is borrowed for writing. The address in `remote` belongs to
-    // the other process and is checked by the kernel.
+    // SAFETY: `local` describes `out`, which is mutably borrowed. The address in `remote` belongs to the other process,
+    // and the kernel checks it.
     let read = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
     match usize::try_from(read) {
         Ok(read) if read == out.len() => Ok(()),

@@ -1,12 +1,12 @@
-//! Randomness of the kernel, for epochs, hash keys and the masks of WebSocket frames.
+//! Random numbers of the kernel, for epochs, hash keys and masks of WebSocket frames.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// 64 random bits that nobody can guess.
+/// Returns 64 unpredictable bits.
 ///
 /// # Panics
-/// When the kernel has no random numbers, which since Linux 3.17 only a sandbox that forbids the
-/// call can cause: going on with guessable keys would be worse.
+/// Panics if the kernel returns no random numbers. Since Linux 3.17 only a sandbox that forbids the call can cause
+/// that, and continuing with predictable keys would be unsafe.
 #[must_use]
 pub fn u64() -> u64 {
     let mut bytes = [0_u8; 8];
@@ -14,13 +14,13 @@ pub fn u64() -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// At most 256 bytes, which the kernel gives whole.
+/// Fills at most 256 bytes, which the kernel returns in one piece.
 fn fill(bytes: &mut [u8]) {
     debug_assert!(bytes.len() <= MASKS_BYTES);
     loop {
         match getrandom(&mut *bytes, GetRandomFlags::empty()) {
             Ok(filled) if filled == bytes.len() => return,
-            // Interrupted while the pool is being seeded at boot.
+            // Interrupted while the kernel's pool is being seeded at boot.
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => {
                 panic!("getrandom is not allowed here ({errno}); allow it in the sandbox")
@@ -29,12 +29,12 @@ fn fill(bytes: &mut [u8]) {
     }
 }
 
-/// Random bytes that are asked for at once: more could be interrupted.
+/// Bytes per system call; a larger request could be interrupted.
 const MASKS_BYTES: usize = 256;
 
-/// Masks of a client's WebSocket frames (RFC 6455, 5.3), from one system call for 64 of them.
+/// Masks for a client's WebSocket frames (RFC 6455, section 5.3), from one system call for 64 masks.
 ///
-/// It is made empty, so that processes that are forked from its owner before the first mask do not have the same ones.
+/// Starts empty, so that processes forked before the first mask have different masks.
 #[derive(Debug)]
 pub struct Masks {
     bytes: [u8; MASKS_BYTES],
@@ -51,7 +51,7 @@ impl Default for Masks {
 }
 
 impl Masks {
-    /// The next one, which nobody can guess from those before.
+    /// Returns the next mask, which earlier masks do not reveal.
     ///
     /// # Panics
     /// As [`u64`].
@@ -74,7 +74,7 @@ mod tests {
 
     use super::{MASKS_BYTES, Masks};
 
-    /// Of 32 bits, so that two in some hundred may be equal: many equal ones would be bytes given twice.
+    /// Masks have 32 bits, so two of some hundred may be equal; many equal ones would mean reused bytes.
     #[test]
     fn no_mask_is_given_twice() {
         let mut masks = Masks::default();

@@ -1,8 +1,8 @@
 //! Memory that all processes of a server share.
 //!
-//! The mapping lives as long as the process, so its words can be handed out as `'static` and
-//! survive every owner; a forked child sees the same memory. It is made of atomics only: any
-//! process may die at any instruction, and the other ones go on with what it has written.
+//! A mapping lives as long as the process, so its words are `'static` and outlive every owner; forked children share
+//! the memory. It consists only of atomics: a process may crash at any instruction, and the others continue with what
+//! it wrote.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -19,10 +19,13 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
-/// Permissions of a new file: the owner alone, as it holds messages.
+use crate::links;
+use crate::process::{self, ROOT};
+
+/// Permissions of a new file: only the owner, because it contains messages.
 const FILE_MODE: u32 = 0o600;
 
-/// A shared mapping of whole words, zero where nothing was written yet.
+/// A shared mapping of complete words, initially zero.
 #[derive(Debug, Clone, Copy)]
 pub struct Shared {
     words: &'static [AtomicU64],
@@ -30,10 +33,10 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Memory without a file, gone with the last process.
+    /// Creates memory without a file, freed with the last process.
     ///
     /// # Errors
-    /// `InvalidInput` for zero or impossibly many words; no memory or descriptor left.
+    /// `InvalidInput` for zero or too many words; no memory or descriptor is left.
     pub fn anonymous(words: usize) -> io::Result<Self> {
         let bytes = bytes_of(words)?;
         let memory = memfd_create("fermata", MemfdFlags::CLOEXEC)?;
@@ -44,29 +47,29 @@ impl Shared {
         })
     }
 
-    /// Memory that is a file: [`Held::open`] and [`Held::map`] in one.
+    /// Maps a file: [`Held::open`] followed by [`Held::map`].
     ///
     /// # Errors
-    /// Those of both.
+    /// As for both.
     pub fn file(path: &Path, words: usize) -> io::Result<Self> {
         Held::open(path)?.map(words)
     }
 
-    /// The memory.
+    /// Returns the mapped words.
     #[must_use]
     pub fn words(&self) -> &'static [AtomicU64] {
         self.words
     }
 
-    /// Has every word be zero, and gives the memory back to the machine until it is written again. No thread may be using
-    /// what was in it.
+    /// Sets every word to zero and returns the memory to the kernel until it is written again. No thread may be using the
+    /// content.
     ///
     /// # Errors
-    /// What the kernel says; the words are then as they were, in part or all.
+    /// The kernel's error; some or all words are then unchanged.
     pub fn clear(&self) -> io::Result<()> {
         let bytes = std::mem::size_of_val(self.words);
-        // SAFETY: the whole of a shared mapping of ours, which stays mapped: atomics that are read meanwhile are zero or what
-        // they were.
+        // SAFETY: the range is a complete shared mapping that stays mapped. Atomics read concurrently are zero or
+        // unchanged.
         unsafe {
             madvise(
                 self.words.as_ptr().cast_mut().cast(),
@@ -77,33 +80,33 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether the file had content before, which its user has to validate.
+    /// Returns true if the file had content before, which the caller must validate.
     #[must_use]
     pub fn existed(&self) -> bool {
         self.existed
     }
 }
 
-/// Memory shared with the processes that are forked from here on, for as long as its owner lives in each of them.
+/// Memory shared with processes forked from now on, mapped until its owner is dropped in each of them.
 #[derive(Debug)]
 pub struct Region {
     start: NonNull<AtomicU64>,
     words: usize,
 }
 
-// SAFETY: what it owns is atomics, which any thread may use; they stay where they are until it is dropped.
+// SAFETY: the region contains only atomics, which any thread may use, at an address that is fixed until it is dropped.
 unsafe impl Send for Region {}
-// SAFETY: as above.
+// SAFETY: as for `Send`: only atomics, at a fixed address.
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Words that are zero, and take memory once they are written.
+    /// Creates zeroed words, which use memory only once they are written.
     ///
     /// # Errors
-    /// `InvalidInput` for zero or impossibly many words, `OutOfMemory`.
+    /// `InvalidInput` for zero or too many words, `OutOfMemory`.
     pub fn new(words: usize) -> io::Result<Self> {
         let bytes = bytes_of(words)?;
-        // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
+        // SAFETY: a new mapping at an address that the kernel chooses touches no existing memory.
         let start = unsafe {
             mmap_anonymous(
                 ptr::null_mut(),
@@ -121,29 +124,29 @@ impl Deref for Region {
     type Target = [AtomicU64];
 
     fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: page aligned, `words` long and mapped for as long as `self`. Any bit pattern is a valid `AtomicU64`, and
-        // other processes, like this one, write it through atomics only.
+        // SAFETY: the mapping is page-aligned, `words` long and mapped until `self` is dropped. Any bit pattern is a valid
+        // `AtomicU64`, and all processes write it only through atomics.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
     }
 }
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the whole of a mapping of ours, of which nobody has a reference any more.
+        // SAFETY: the range is a complete mapping of this value, and no reference to it exists any more.
         let unmapped = unsafe { munmap(self.start.as_ptr().cast(), size_of_val(&**self)) };
         debug_assert!(unmapped.is_ok());
     }
 }
 
-/// A file in memory, gone with the last process that has it: what one process writes those see that it has forked.
+/// Creates a file in memory that is shared with forked processes and freed with the last of them.
 ///
 /// # Errors
-/// No memory or descriptor left.
+/// No memory or descriptor is left.
 pub fn anonymous_file() -> io::Result<File> {
     Ok(memfd_create("fermata", MemfdFlags::CLOEXEC)?.into())
 }
 
-/// A file that nobody else uses as memory, and that is as it was until it is mapped.
+/// A locked file whose content is unchanged until it is mapped.
 #[derive(Debug)]
 pub struct Held {
     file: File,
@@ -151,33 +154,34 @@ pub struct Held {
 }
 
 impl Held {
-    /// Creates the file or opens it, and locks it until the last process of this server is gone.
+    /// Creates or opens the file and locks it until the last process of this server exits.
     ///
     /// # Errors
-    /// `WouldBlock` when another server uses the file, or what the file system says.
+    /// `WouldBlock` if another server uses the file, or the file system's error; as root an error for a link that another user
+    /// may have created.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(FILE_MODE)
-            .open(path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        options.mode(FILE_MODE);
+        let file = match process::user() == ROOT {
+            true => links::open_as_root(&mut options, libc::O_CLOEXEC, path),
+            false => options.open(path),
+        }?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         let bytes = file.metadata()?.len();
         Ok(Self { file, bytes })
     }
 
-    /// How large it is.
+    /// Returns the size of the file.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Its first words; what it does not have is zero.
+    /// Returns the first words of the file; words beyond its end are zero.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's error.
     pub fn head<const WORDS: usize>(&self) -> io::Result<[u64; WORDS]> {
         let mut head = [0; WORDS];
         for (at, word) in head.iter_mut().enumerate() {
@@ -195,13 +199,13 @@ impl Held {
         Ok(head)
     }
 
-    /// Makes it memory, grown to the size wanted (never shrunk).
+    /// Maps the file, enlarged to `words` if it is smaller (never shrunk).
     ///
-    /// Its blocks are reserved at once: on a sparse file, a disk that fills up later would end the
-    /// writing process by SIGBUS. A file system that cannot reserve gives a sparse file.
+    /// Reserves its blocks immediately: on a sparse file, a disk that fills up later would kill the writing process with
+    /// SIGBUS. If the file system cannot reserve blocks, the file is sparse.
     ///
     /// # Errors
-    /// `InvalidInput` for zero or impossibly many words, or what the file system says.
+    /// `InvalidInput` for zero or too many words, or the file system's error.
     pub fn map(self, words: usize) -> io::Result<Shared> {
         let bytes = bytes_of(words)?;
         if self.bytes < bytes {
@@ -220,19 +224,19 @@ impl Held {
     }
 }
 
-/// Where the memory is whose loss is told, and what is told.
+/// Memory whose loss is reported, and the message.
 static WATCHED: AtomicUsize = AtomicUsize::new(0);
 static WATCHED_BYTES: AtomicUsize = AtomicUsize::new(0);
 static LAST_WORDS: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 static LAST_WORDS_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 impl Shared {
-    /// Has a process that finds a part of this memory gone, because its file was cut or its disk fails, write `last_words`
-    /// to standard error and end with `code`, instead of being ended by SIGBUS without a word. Forked processes do the
-    /// same. For one memory of a process; to be called once.
+    /// Installs a SIGBUS handler that reports the loss of this memory, for example when its file was truncated or its
+    /// disk fails. The handler writes `last_words` to standard error and exits with `code`. Forked processes inherit it.
+    /// Call this once per process, for one memory.
     ///
     /// # Errors
-    /// The kernel refuses the handler.
+    /// The kernel rejects the handler.
     pub fn tell_loss(&self, last_words: Vec<u8>, code: i32) -> io::Result<()> {
         let text = last_words.leak();
         LAST_WORDS_BYTES.store(text.len(), Ordering::SeqCst);
@@ -240,12 +244,12 @@ impl Shared {
         LOSS_CODE.store(code, Ordering::SeqCst);
         WATCHED_BYTES.store(size_of_val(self.words), Ordering::SeqCst);
         WATCHED.store(self.words.as_ptr().addr(), Ordering::SeqCst);
-        // SAFETY: all-zero is a valid `sigaction` (no flags, no signals blocked).
+        // SAFETY: all-zero is a valid `sigaction` (no flags, no blocked signals).
         let mut new: libc::sigaction = unsafe { std::mem::zeroed() };
         new.sa_sigaction = on_loss as extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void)
             as libc::sighandler_t;
         new.sa_flags = libc::SA_SIGINFO;
-        // SAFETY: `new` is initialised, and the handler makes async-signal-safe calls only.
+        // SAFETY: `new` is initialized, and the handler makes only async-signal-safe calls.
         match unsafe { libc::sigaction(libc::SIGBUS, &raw const new, ptr::null_mut()) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -253,17 +257,17 @@ impl Shared {
     }
 }
 
-/// What a process exits with that has lost its memory.
+/// Exit code of a process that lost its memory.
 static LOSS_CODE: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn on_loss(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    // SAFETY: the kernel gives a valid structure to a handler with SA_SIGINFO; for SIGBUS it holds an address.
+    // SAFETY: with SA_SIGINFO the kernel passes a valid structure, and for SIGBUS it contains an address.
     let address = unsafe { (*info).si_addr() }.addr();
     let start = WATCHED.load(Ordering::SeqCst);
     let is_ours = address >= start && address - start < WATCHED_BYTES.load(Ordering::SeqCst);
     if !is_ours {
-        // Not ours: the instruction is run again, and the signal then does what it does by default.
-        // SAFETY: restoring the default action is async-signal-safe.
+        // Another address: the instruction is executed again, and the signal then has its default effect. SAFETY:
+        // restoring the default action is async-signal-safe.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
         return;
     }
@@ -272,8 +276,8 @@ extern "C" fn on_loss(signal: i32, info: *mut libc::siginfo_t, _context: *mut li
         events: libc::POLLOUT,
         revents: 0,
     };
-    // SAFETY: both calls are async-signal-safe; the text was leaked in `tell_loss`, so it is there for ever. No thread waits for
-    // a log, also not here.
+    // SAFETY: all calls are async-signal-safe; `tell_loss` leaked the text, so it is valid forever. Polling first ensures
+    // that a full log does not block the exit.
     unsafe {
         if libc::poll(&raw mut standard_error, 1, 0) == 1 {
             let text = LAST_WORDS.load(Ordering::SeqCst);
@@ -284,8 +288,8 @@ extern "C" fn on_loss(signal: i32, info: *mut libc::siginfo_t, _context: *mut li
     }
 }
 
-/// The lock belongs to the open file, which children inherit: never closing it keeps the lock for
-/// as long as any of them lives.
+/// Keeps the lock until this process and its children exit: the lock belongs to the open file description, which
+/// children inherit.
 fn keep_lock(file: File) {
     let _ = file.into_raw_fd();
 }
@@ -299,7 +303,7 @@ fn bytes_of(words: usize) -> io::Result<u64> {
 
 fn map(file: impl AsFd, words: usize) -> io::Result<&'static [AtomicU64]> {
     let bytes = words * size_of::<AtomicU64>();
-    // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
+    // SAFETY: a new mapping at an address that the kernel chooses touches no existing memory.
     let start = unsafe {
         mmap(
             std::ptr::null_mut(),
@@ -310,8 +314,7 @@ fn map(file: impl AsFd, words: usize) -> io::Result<&'static [AtomicU64]> {
             0,
         )?
     };
-    // SAFETY: the mapping is page aligned, `bytes` long, backed by a file at least that long, and
-    // never unmapped. Any bit pattern is a valid `AtomicU64`, and other processes, like this one,
-    // write it through atomics only.
+    // SAFETY: the mapping is page-aligned, `bytes` long, backed by a file of at least that length, and never unmapped.
+    // Any bit pattern is a valid `AtomicU64`, and all processes write it only through atomics.
     Ok(unsafe { std::slice::from_raw_parts(start.cast::<AtomicU64>(), words) })
 }

@@ -1,10 +1,11 @@
 //! Signals as bytes in a pipe.
 //!
-//! A handler may do next to nothing, so it writes the signal's number into a pipe that the loop
-//! watches. Handlers are installed with `sigaction` and are reset by `exec`, so programs that a PHP
-//! script starts behave as usual; nothing is ever set to `SIG_IGN`, which `exec` would pass on.
-//! Writing to a closed connection raises no SIGPIPE, because the driver sends with `MSG_NOSIGNAL`; `sendfile`
-//! knows no such flag, so who uses it ignores the signal.
+//! A signal handler may only do async-signal-safe work, so it writes the signal's number into a pipe that the loop
+//! watches. Handlers are installed with `sigaction` and reset by `exec`, so executables that a PHP script starts behave
+//! as usual. No signal is set to `SIG_IGN`, which `exec` would preserve.
+//!
+//! Writing to a closed connection raises no SIGPIPE, because the driver sends with `MSG_NOSIGNAL`. `sendfile` has no
+//! such flag, so its callers ignore the signal.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -19,22 +20,22 @@ pub use libc::{
     SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
 };
 
-/// Signal numbers go up to 64 on Linux; bit `n - 1` of a word stands for signal `n`.
+/// Highest signal number on Linux; bit `n - 1` of a word represents signal `n`.
 const SIGNAL_MAX: i32 = 64;
 
-/// Where the handler writes, -1 while there is no pipe.
+/// Descriptor that the handler writes to; -1 without a pipe.
 static WRITE_END: AtomicI32 = AtomicI32::new(-1);
 
-/// The process whose pipe that is.
+/// Process that owns the pipe.
 static OWNER: AtomicI32 = AtomicI32::new(0);
 
-/// Signals that reached a forked child before it had a pipe of its own.
+/// Signals that arrived in a forked child before it had its own pipe.
 ///
-/// Without it they would be written into the pipe that the child shares with its parent: a worker
-/// told to stop right after its birth would stop the master.
+/// Otherwise they would be written into the pipe shared with the parent: stopping a worker right after its fork would
+/// stop the master.
 static EARLY: AtomicU64 = AtomicU64::new(0);
 
-/// The reading end of the process's signal pipe.
+/// The signal pipe of a process.
 #[derive(Debug)]
 pub struct Pipe {
     read_end: OwnedFd,
@@ -42,11 +43,11 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// Directs these signals to a new pipe, which replaces the process's previous one. To be called
-    /// again after a fork; signals that came in between are delivered.
+    /// Redirects these signals to a new pipe, which replaces the process's previous one. Call it again after a fork;
+    /// signals that arrived in between are delivered.
     ///
     /// # Errors
-    /// `InvalidInput` for a number that is no signal or cannot be caught, or no descriptor left.
+    /// `InvalidInput` for an invalid signal number or one that cannot be caught, or no descriptor is left.
     pub fn install(signals: &[i32]) -> io::Result<Self> {
         let (read_end, write_end) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let pipe = Self {
@@ -66,7 +67,7 @@ impl Pipe {
         Ok(pipe)
     }
 
-    /// The next signal's number, oldest first; `None` when there is none.
+    /// Returns the number of the oldest unread signal, or `None`.
     #[must_use]
     pub fn read(&self) -> Option<i32> {
         let mut number = [0_u8; 1];
@@ -79,7 +80,7 @@ impl Pipe {
         }
     }
 
-    /// What to give to [`crate::Driver::add_wake`].
+    /// Returns the descriptor for [`crate::Driver::add_wake`].
     #[must_use]
     pub fn fd(&self) -> Fd {
         self.read_end.as_raw_fd()
@@ -94,25 +95,24 @@ impl AsFd for Pipe {
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        // Only if no later pipe has taken the place.
+        // Only if no later pipe has replaced this one.
         let own = self.write_end.as_raw_fd();
         let _ = WRITE_END.compare_exchange(own, -1, Ordering::SeqCst, Ordering::SeqCst);
     }
 }
 
-/// Makes a signal do nothing, by a handler that does nothing: unlike `SIG_IGN` it is not passed on
-/// to programs that are started later.
+/// Ignores a signal with an empty handler; unlike `SIG_IGN`, `exec` resets it.
 ///
 /// # Errors
-/// `InvalidInput` for a number that is no signal or cannot be caught.
+/// `InvalidInput` for an invalid signal number or one that cannot be caught.
 pub fn ignore(signal: i32) -> io::Result<()> {
     handle(signal, discard)
 }
 
-/// Gives a signal its default effect back.
+/// Restores the default effect of a signal.
 ///
 /// # Errors
-/// `InvalidInput` for a number that is no signal or cannot be caught.
+/// `InvalidInput` for an invalid signal number or one that cannot be caught.
 pub fn restore_default(signal: i32) -> io::Result<()> {
     set_action(signal, libc::SIG_DFL)
 }
@@ -122,14 +122,14 @@ pub(crate) fn handle(signal: i32, handler: extern "C" fn(i32)) -> io::Result<()>
 }
 
 fn set_action(signal: i32, action: libc::sighandler_t) -> io::Result<()> {
-    // SAFETY: all-zero is a valid `sigaction` (no flags, no signals blocked).
+    // SAFETY: all-zero is a valid `sigaction` (no flags, no blocked signals).
     let mut new: libc::sigaction = unsafe { std::mem::zeroed() };
     new.sa_sigaction = action;
-    // Restart: PHP's own blocking calls must not fail with EINTR. `epoll_wait` returns all the same.
-    // No stop: a worker that was only paused or continued has not ended, so nobody need look.
+    // SA_RESTART: PHP's own blocking calls must not fail with EINTR. `epoll_wait` returns in any case. SA_NOCLDSTOP: a
+    // stopped or continued worker has not exited, so no signal is needed.
     new.sa_flags = libc::SA_RESTART | libc::SA_NOCLDSTOP;
-    // SAFETY: `new` is initialised, its mask is emptied by a valid call, and the handlers above
-    // use only atomics, `getpid` and `write`, which are async-signal-safe.
+    // SAFETY: `new` is initialized, a valid call empties its mask, and the handlers use only atomics, `getpid` and
+    // `write`, which are async-signal-safe.
     let result = unsafe {
         libc::sigemptyset(&raw mut new.sa_mask);
         libc::sigaction(signal, &raw const new, std::ptr::null_mut())
@@ -141,9 +141,9 @@ fn set_action(signal: i32, action: libc::sighandler_t) -> io::Result<()> {
     }
 }
 
-/// The handler: async-signal-safe, and leaves `errno` as the interrupted code had it.
+/// Signal handler: async-signal-safe, and preserves `errno` of the interrupted code.
 extern "C" fn forward(signal: i32) {
-    // SAFETY: `__errno_location` returns the calling thread's own, always valid, `errno`.
+    // SAFETY: `__errno_location` returns the calling thread's `errno`, which is always valid.
     let errno = unsafe { *libc::__errno_location() };
     // SAFETY: no arguments, no memory.
     let pid = unsafe { libc::getpid() };
@@ -152,11 +152,11 @@ extern "C" fn forward(signal: i32) {
         EARLY.fetch_or(bit(signal), Ordering::SeqCst);
     } else if write_end >= 0 {
         let number = signal as u8;
-        // A full pipe (64 KiB of unread signals) loses nothing that is not told already.
-        // SAFETY: one readable byte. The descriptor is our non-blocking pipe, or -1 if dropped.
+        // If the pipe is full (64 KiB of unread signals), the loop will read this signal's earlier bytes. SAFETY: one
+        // readable byte. The descriptor is the non-blocking pipe, or -1 if it was dropped.
         unsafe { libc::write(write_end, (&raw const number).cast(), 1) };
     }
-    // SAFETY: as above.
+    // SAFETY: `__errno_location` returns the calling thread's `errno`, which is always valid.
     unsafe { *libc::__errno_location() = errno };
 }
 

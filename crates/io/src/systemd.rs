@@ -1,5 +1,5 @@
-//! What a service manager hands to a process and wants to hear from it: `sd_listen_fds(3)`,
-//! `sd_notify(3)`. Both are a few variables and one datagram socket, so no library is needed.
+//! Socket activation and notifications of a service manager: `sd_listen_fds(3)`, `sd_notify(3)`. Both need only a few
+//! variables and a datagram socket, so no library is used.
 
 use std::io;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
@@ -13,17 +13,17 @@ use rustix::net::{
 use crate::driver::Fd;
 use crate::process;
 
-/// The first descriptor that is passed.
+/// First passed descriptor.
 const LISTEN_FDS_START: Fd = 3;
 
-/// More sockets than anybody passes; a larger number is a mistake.
+/// Maximum number of passed sockets; a larger number is an error.
 const LISTEN_FDS_MAX: Fd = 1024;
 
-/// The listening sockets that were passed to this process, with their names. The second call, and the
-/// first one in a child, finds none.
+/// Returns the listening sockets passed to this process, with their names. The second call, and the first call in a
+/// child, return none.
 ///
 /// # Errors
-/// A variable that is no number, or a descriptor that is no listening stream socket.
+/// A variable is not a number, or a descriptor is not a listening stream socket.
 pub fn take_sockets() -> io::Result<Vec<(String, OwnedFd)>> {
     static IS_TAKEN: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
     let is_ours = number("LISTEN_PID").is_some_and(|pid| pid == i64::from(process::pid()));
@@ -39,8 +39,8 @@ pub fn take_sockets() -> io::Result<Vec<(String, OwnedFd)>> {
         .map(|fd| {
             let name = names.next().unwrap_or_default().to_owned();
             let flags = rustix::io::fcntl_getfd(crate::driver::borrow(fd))?;
-            // SAFETY: the service manager says by LISTEN_PID that these descriptors are for this
-            // process; the call above found this one open, and it is taken once.
+            // SAFETY: LISTEN_PID states that these descriptors are for this process, the call above found this one open,
+            // and `IS_TAKEN` ensures that each is taken once.
             let socket = unsafe { OwnedFd::from_raw_fd(fd) };
             rustix::io::fcntl_setfd(&socket, flags | FdFlags::CLOEXEC)?;
             rustix::io::ioctl_fionbio(&socket, true)?;
@@ -49,24 +49,44 @@ pub fn take_sockets() -> io::Result<Vec<(String, OwnedFd)>> {
                     "the passed socket \"{name}\" does not listen; use ListenStream= and Accept=no"
                 )));
             }
-            // A Unix socket has no such option.
+            // Not supported by Unix sockets.
             let _ = sockopt::set_tcp_nodelay(&socket, true);
             Ok((name, socket))
         })
         .collect()
 }
 
-/// Tells the service manager how the process is doing.
+/// Variables that are only meant for the process that the service manager started.
+pub const VARIABLES: [&str; 6] = [
+    "LISTEN_PID",
+    "LISTEN_FDS",
+    "LISTEN_FDNAMES",
+    "NOTIFY_SOCKET",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+];
+
+/// Removes these variables from the environment of a forked process, so that no executable that it starts uses the
+/// sockets or sends notifications.
+pub fn forget_in_child() {
+    for name in VARIABLES {
+        // SAFETY: the process was just forked, so it has one thread, and no other code reads the environment
+        // concurrently.
+        unsafe { std::env::remove_var(name) };
+    }
+}
+
+/// Sends the status of the process to the service manager.
 #[derive(Debug)]
 pub struct Notifier {
     socket: OwnedFd,
     address: SocketAddrUnix,
-    /// How often a sign of life is wanted.
+    /// Interval in which the manager expects a keep-alive; `None` without a watchdog.
     watchdog: Option<Duration>,
 }
 
 impl Notifier {
-    /// `None` when nobody wants to know, or what is said of it is not usable.
+    /// Returns `None` if there is no manager to notify or its address is invalid.
     #[must_use]
     pub fn from_environment() -> Option<Self> {
         let path = std::env::var("NOTIFY_SOCKET").ok()?;
@@ -88,13 +108,13 @@ impl Notifier {
         })
     }
 
-    /// Sends lines such as `READY=1`. A manager that does not listen is not waited for.
+    /// Sends lines such as `READY=1`. Does not wait if the manager does not read.
     pub fn tell(&self, lines: &str) {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let _ = sendto(self.socket.as_fd(), lines.as_bytes(), flags, &self.address);
     }
 
-    /// How often `WATCHDOG=1` has to be told: twice within the time that the manager waits.
+    /// Returns the interval for `WATCHDOG=1`: half the time that the manager waits.
     #[must_use]
     pub fn watchdog_ms(&self) -> Option<u64> {
         let ms = self.watchdog?.as_millis() as u64 / 2;

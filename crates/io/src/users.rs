@@ -1,44 +1,44 @@
-//! Numbers of users and groups by their names, from the files that every system has.
+//! IDs of users and groups by name, from the standard files.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Users of the machine.
+/// File of users.
 pub const USERS: &str = "/etc/passwd";
 
-/// Groups of the machine.
+/// File of groups.
 pub const GROUPS: &str = "/etc/group";
 
-/// A user or group is named that is not known. The mistake of whoever has named it, or the machine's.
+/// Error: a user or group name is unknown.
 #[derive(Debug, Error)]
 pub enum UnknownName {
     /// The file cannot be read.
     #[error("{name} is not found: {}: {source}", file.display())]
     Unreadable {
-        /// The name that is looked for.
+        /// The name.
         name: String,
-        /// Where.
+        /// The file.
         file: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The file has no such name.
+    /// The file does not contain the name.
     #[error("{name} is not in {}; give a number", file.display())]
     Missing {
-        /// The name that is looked for.
+        /// The name.
         name: String,
-        /// Where.
+        /// The file.
         file: PathBuf,
     },
 }
 
-/// The number of a user or group: `name` itself where it is one, or what `file` says. Directories in the network (LDAP) are
-/// not asked.
+/// Returns the ID of a user or group: `name` itself if it is a number, else its ID in `file`. Does not query network
+/// directories (LDAP).
 ///
 /// # Errors
-/// There is none of that name.
+/// The name is unknown.
 pub fn number(name: &str, file: &Path) -> Result<u32, UnknownName> {
     if let Ok(number) = name.parse() {
         return Ok(number);
@@ -54,21 +54,21 @@ pub fn number(name: &str, file: &Path) -> Result<u32, UnknownName> {
     })
 }
 
-/// A user that a process can become.
+/// A user that a process can switch to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// The user's number.
+    /// User ID.
     pub user: u32,
-    /// The number of its first group, where the file of users knows it.
+    /// ID of the primary group; `None` if the file of users does not contain the user.
     pub group: Option<u32>,
-    /// Further groups.
+    /// IDs of supplementary groups.
     pub groups: Vec<u32>,
 }
 
-/// What `users` and `groups` say of a user, by name or number.
+/// Returns a user by name or ID, from the files `users` and `groups`.
 ///
 /// # Errors
-/// There is none of that name.
+/// The name is unknown.
 pub fn account(name: &str, users: &Path, groups: &Path) -> Result<Account, UnknownName> {
     let user = number(name, users)?;
     let users = std::fs::read_to_string(users).unwrap_or_default();
@@ -88,7 +88,7 @@ pub fn account(name: &str, users: &Path, groups: &Path) -> Result<Account, Unkno
     })
 }
 
-/// The groups whose fourth field names the user.
+/// Returns the groups whose fourth field contains the user.
 fn groups_of(text: &str, name: &str) -> Vec<u32> {
     let lines = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
     let has_member = |fields: &Vec<&str>| {
@@ -101,7 +101,7 @@ fn groups_of(text: &str, name: &str) -> Vec<u32> {
         .collect()
 }
 
-/// The third field of the line that begins with the name.
+/// Returns the third field of the line whose first field is `name`.
 fn find(text: &str, name: &str) -> Option<u32> {
     let mut lines = text.lines().map(|line| line.split(':'));
     let mut fields =

@@ -1,4 +1,4 @@
-//! Waking a worker that sleeps in `wait`, from another process.
+//! Wakes a worker that sleeps in `wait`, from another process.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -8,48 +8,48 @@ use rustix::io::{Errno, read, write};
 
 use crate::driver::Fd;
 
-/// An eventfd that is made before the fork, so that every process can wake every other one.
+/// An eventfd created before the fork, so that every process can wake every other one.
 #[derive(Debug)]
 pub struct Waker {
     eventfd: OwnedFd,
 }
 
 impl Waker {
-    /// Makes a waker that nobody has rung.
+    /// Creates a waker without pending wake-ups.
     ///
     /// # Errors
-    /// No descriptor left.
+    /// No descriptor is left.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             eventfd: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
         })
     }
 
-    /// Another handle of the same waker.
+    /// Returns another handle of the same waker.
     ///
     /// # Errors
-    /// No descriptor left.
+    /// No descriptor is left.
     pub fn share(&self) -> io::Result<Self> {
         Ok(Self {
             eventfd: self.eventfd.try_clone()?,
         })
     }
 
-    /// Wakes the owner. Calls before it drains are one wake-up.
+    /// Wakes the owner. Several calls before it drains are one wake-up.
     #[inline]
     pub fn wake(&self) {
-        // The only failure is a full counter, and then the owner is being woken already.
+        // A full counter is the only error, and then the owner is already being woken.
         while let Err(Errno::INTR) = write(self.eventfd.as_fd(), &1_u64.to_ne_bytes()) {}
     }
 
-    /// Forgets past wake-ups. Drain first, look for work after, or a wake-up in between is lost.
+    /// Clears pending wake-ups. Drain first, then look for work; otherwise a wake-up in between is lost.
     #[inline]
     pub fn drain(&self) {
         let mut count = [0_u8; 8];
         while let Err(Errno::INTR) = read(self.eventfd.as_fd(), &mut count[..]) {}
     }
 
-    /// What to give to [`crate::Driver::add_wake`].
+    /// Returns the descriptor for [`crate::Driver::add_wake`].
     #[must_use]
     pub fn fd(&self) -> Fd {
         self.eventfd.as_raw_fd()

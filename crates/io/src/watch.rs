@@ -1,15 +1,15 @@
-//! Descriptors that belong to somebody else: told once when one is ready.
+//! Descriptors of the application, each reported once when it is ready.
 //!
-//! The embedding program waits for sockets, pipes and processes of its own. They live in an epoll
-//! instance apart, which the loop's driver watches like a waker: so they cost nothing while there are
-//! none, work the same over every driver, and nothing that happens to them touches a connection.
+//! The application waits for its own sockets, pipes and processes. They are in a separate epoll instance, which the
+//! loop's driver watches like a waker. Without such descriptors it has no overhead. It works the same over every driver,
+//! and never affects a connection.
 //!
-//! An interest is reported once, and as levels are: at once when the descriptor is ready already. What
-//! follows for the caller:
+//! An interest is reported once and is level-triggered: immediately if the descriptor is already ready. Consequences
+//! for the caller:
 //!
-//! - A descriptor may be closed at any time; its interest goes with it, and nothing is reported.
-//! - The number may be taken by another file afterwards: what is still reported of the first one (a forked
-//!   child keeps it open) is left out.
+//! - A descriptor may be closed at any time; its interest disappears without a report.
+//! - Another file may get the same number afterwards. Late events of the first file, which a forked child may keep
+//!   open, are dropped.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -21,32 +21,32 @@ use rustix::time::Timespec;
 
 use crate::driver::{Fd, borrow};
 
-/// Descriptors that one [`Watch::collect`] reports at most; what is left is reported by the next.
+/// Maximum number of descriptors that one [`Watch::collect`] reports; the next call reports the rest.
 const READY_MAX: usize = 256;
 
-/// What may be waited for, and what has happened.
+/// Conditions to wait for, or that occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Interest(u8);
 
 impl Interest {
-    /// Nothing: the interest in a descriptor has gone.
+    /// No condition: removes the interest.
     pub const NONE: Interest = Interest(0);
     /// There are bytes, a connection to accept, or the end of the stream.
     pub const READ: Interest = Interest(1);
-    /// There is room to write.
+    /// There is space to write.
     pub const WRITE: Interest = Interest(2);
     /// There is urgent data.
     pub const PRIORITY: Interest = Interest(4);
-    /// The other end has closed, or the file is broken. Always reported, never asked for.
+    /// The peer closed, or the file is broken. Always reported, never requested.
     pub const HANGUP: Interest = Interest(8);
 
-    /// From the bits that [`bits`](Self::bits) gives; others are left out.
+    /// Creates an interest from [`bits`](Self::bits); ignores other bits.
     #[must_use]
     pub fn from_bits(bits: u8) -> Interest {
         Interest(bits & 15)
     }
 
-    /// One bit for each of the constants.
+    /// Returns one bit for each of the constants.
     #[must_use]
     pub fn bits(self) -> u8 {
         self.0
@@ -78,7 +78,7 @@ impl Interest {
                 flags |= flag;
             }
         }
-        // With `ONESHOT` alone nothing is reported, a hang-up neither.
+        // With only `ONESHOT`, nothing is reported, not even a hang-up.
         flags | EventFlags::ONESHOT
     }
 }
@@ -86,35 +86,35 @@ impl Interest {
 /// A descriptor that is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ready {
-    /// Which.
+    /// The descriptor.
     pub fd: Fd,
-    /// For what.
+    /// The conditions that occurred.
     pub what: Interest,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Entry {
-    /// Counts the files that had this number.
+    /// Number of files registered under this descriptor number.
     generation: u32,
     is_known: bool,
     is_armed: bool,
 }
 
-/// The set of watched descriptors. Make one per process, after the fork.
+/// The set of watched descriptors. Create one per process, after the fork.
 pub struct Watch {
     epoll: OwnedFd,
-    /// By descriptor.
+    /// Indexed by descriptor.
     entries: Vec<Entry>,
     armed: usize,
-    /// Where the kernel writes.
+    /// Buffer for the kernel's events.
     ready: Vec<epoll::Event>,
 }
 
 impl Watch {
-    /// An empty set.
+    /// Creates an empty set.
     ///
     /// # Errors
-    /// No descriptor or no memory left.
+    /// No descriptor or memory is left.
     pub fn new() -> io::Result<Watch> {
         Ok(Watch {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
@@ -124,23 +124,23 @@ impl Watch {
         })
     }
 
-    /// What to give to [`crate::Driver::add_wake`]: readable while something is to be collected.
+    /// Returns the descriptor for [`crate::Driver::add_wake`]; it is readable while there is something to collect.
     #[must_use]
     pub fn fd(&self) -> Fd {
         self.epoll.as_raw_fd()
     }
 
-    /// Descriptors with an interest that was not reported yet.
+    /// Returns the number of descriptors with an unreported interest.
     #[must_use]
     pub fn armed(&self) -> usize {
         self.armed
     }
 
-    /// Reports once when `fd` is ready for any of `interest`, which replaces what was asked for before.
+    /// Requests one report when `fd` is ready for any of `interest`. Replaces an earlier interest.
     ///
     /// # Errors
-    /// `PermissionDenied` when the file is one that is always ready (a regular file, a directory);
-    /// what else the kernel says, such as a number that is not open.
+    /// `PermissionDenied` for a file that is always ready (a regular file, a directory), or the kernel's error, for
+    /// example for a number that is not open.
     pub fn arm(&mut self, fd: Fd, interest: Interest) -> io::Result<()> {
         let index = usize::try_from(fd).map_err(|_| io::Error::from(Errno::BADF))?;
         if index >= self.entries.len() {
@@ -155,22 +155,22 @@ impl Watch {
         result.map_err(io::Error::from)
     }
 
-    /// Nothing is reported of `fd` any more. Also where it was closed meanwhile.
+    /// Removes the interest in `fd`, which may already be closed.
     pub fn disarm(&mut self, fd: Fd) {
         let is_armed = usize::try_from(fd)
             .ok()
             .and_then(|index| self.entries.get(index))
             .is_some_and(|entry| entry.is_armed);
         if is_armed {
-            // Fails when it was closed: the kernel has forgotten it then.
+            // Fails if it was closed; the kernel has then removed it.
             let _ = self.arm(fd, Interest::NONE);
         }
     }
 
-    /// Appends what is ready now, without waiting.
+    /// Appends the descriptors that are ready now, without waiting.
     ///
     /// # Errors
-    /// What the kernel says; none is expected in operation.
+    /// The kernel's error; none is expected in operation.
     pub fn collect(&mut self, ready: &mut impl Extend<Ready>) -> io::Result<()> {
         let now = Timespec {
             tv_sec: 0,
@@ -210,7 +210,7 @@ impl Watch {
         if entry.is_known {
             let data = token(entry.generation);
             match epoll::modify(&self.epoll, borrow(fd), data, interest.flags()) {
-                // The number belongs to another file by now.
+                // The number now belongs to another file.
                 Err(Errno::NOENT) => {}
                 result => return result,
             }
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_interest_counts_and_none_takes_it_back() {
+    fn the_last_interest_counts_and_none_removes_it() {
         let (ours, _theirs) = UnixStream::pair().expect("a pair");
         let mut watch = Watch::new().expect("a set");
         let fd = ours.as_raw_fd();
@@ -336,7 +336,7 @@ mod tests {
         );
         drop(kept);
         assert_eq!(watch.armed(), 0);
-        // SAFETY: the second file's copy under this number is owned by nobody else.
+        // SAFETY: no other value owns the second file's copy under this number.
         drop(unsafe { OwnedFd::from_raw_fd(fd) });
         watch.disarm(fd);
         assert!(watch.arm(fd, Interest::READ).is_err());

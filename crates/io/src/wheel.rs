@@ -1,44 +1,43 @@
-//! Timers: a hierarchical timing wheel in 16 bytes per entry.
+//! Timers: a hierarchical timing wheel with 16 bytes per entry.
 //!
-//! Six levels of 64 slots; a slot of level `n` spans `64^n` ms. An entry lies on the level of the
-//! highest digit (base 64) in which its due time differs from the wheel's time, and falls to a
-//! lower level when the wheel reaches its slot, so arming is O(1) and an entry moves at most five
-//! times. A bitmap per level finds the next slot without visiting empty ones.
+//! Six levels of 64 slots; a slot of level `n` spans `64^n` ms. An entry is on the level of the highest digit (base 64)
+//! in which its due time differs from the wheel's time. It moves to a lower level when the wheel reaches its slot.
+//! Arming is therefore O(1), and an entry moves at most five times. A bitmap per level finds the next slot without
+//! visiting empty ones.
 //!
-//! There is no cancelling. A connection that becomes active does not touch the wheel; when its old
-//! entry fires, the owner compares with its real deadline and arms anew. So a busy connection
-//! costs one entry per time-out, not one per request, and the entry needs no back pointer.
+//! Timers cannot be cancelled. Activity on a connection does not touch the wheel; when the old entry fires, the owner
+//! compares it with the real deadline and arms again. A busy connection costs one entry per time-out instead of one per
+//! request, and entries need no back pointer.
 //!
-//! Slots are linked lists through one slab: a slot costs 8 bytes, bursts leave no capacity behind
-//! in slots, and entries of one millisecond fire in the order in which they were armed.
+//! Slots are linked lists through one slab. A slot costs 8 bytes, a burst leaves no capacity in slots, and entries of
+//! the same millisecond fire in the order of arming.
 
 const LEVELS: usize = 6;
 const DIGIT_BITS: u32 = 6;
 const SLOTS: usize = 1 << DIGIT_BITS;
 const NONE: u32 = u32::MAX;
 
-/// The farthest a due time may lie ahead, in milliseconds (24.8 days). Entries beyond fire then.
+/// Maximum distance of a due time in milliseconds (24.8 days). Entries beyond it fire at this distance.
 pub const AHEAD_MS_MAX: u64 = i32::MAX as u64;
 
-/// A slab that has grown beyond this many entries is freed when the last one has fired.
+/// Number of entries above which the slab is freed when the last timer has fired.
 const ENTRIES_KEPT_MAX: usize = 4096;
 
-/// A timer whose time has come.
+/// A timer that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fired {
-    /// The key it was armed with.
+    /// Key that was passed when the timer was armed.
     pub key: u64,
-    /// The due time it was armed with, at most [`AHEAD_MS_MAX`] from the time it was armed.
+    /// Due time that was passed, limited to [`AHEAD_MS_MAX`] after the time of arming.
     pub due_ms: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     key: u64,
-    /// The low half of the due time; the high half follows from the wheel's time, which is never
-    /// farther away than `AHEAD_MS_MAX`.
+    /// Low half of the due time. The high half follows from the wheel's time, which is at most `AHEAD_MS_MAX` away.
     due_low: u32,
-    /// The next entry of the same slot, or of the free list.
+    /// Next entry of the same slot, or of the free list.
     next: u32,
 }
 
@@ -49,24 +48,24 @@ struct Slot {
     last: u32,
 }
 
-/// A set of timers, each a key and a due time.
+/// A set of timers, each with a key and a due time.
 #[derive(Debug)]
 pub struct Wheel {
-    /// The wheel's time. Invariant: no entry lies in a slot that begins before it, except overdue
-    /// ones, which lie in its own slot of level 0.
+    /// The wheel's time. Invariant: no entry is in a slot that starts before it, except overdue ones, which are in its
+    /// own slot of level 0.
     now_ms: u64,
-    /// The start of the earliest slot that holds an entry, `u64::MAX` when there is none.
+    /// Start of the earliest slot with an entry; `u64::MAX` if there is none.
     next_ms: u64,
     entries: Vec<Entry>,
     free: u32,
     len: usize,
-    /// Bit `s` of word `l`: slot `s` of level `l` holds an entry.
+    /// Bit `s` of word `l` is set if slot `s` of level `l` has an entry.
     occupied: [u64; LEVELS],
     slots: Box<[[Slot; SLOTS]; LEVELS]>,
 }
 
 impl Wheel {
-    /// An empty wheel that stands at `now_ms`.
+    /// Creates an empty wheel at the time `now_ms`.
     #[must_use]
     pub fn new(now_ms: u64) -> Self {
         Self {
@@ -85,10 +84,10 @@ impl Wheel {
         }
     }
 
-    /// Arms a timer. A due time in the past fires with the next [`poll`](Self::poll).
+    /// Arms a timer. A due time in the past fires at the next [`poll`](Self::poll).
     ///
     /// # Panics
-    /// With 2^32 - 1 timers armed (64 GiB of them).
+    /// Panics with 2^32 - 1 armed timers (64 GiB of them).
     pub fn arm(&mut self, key: u64, due_ms: u64) {
         let due_ms = due_ms
             .min(self.now_ms.saturating_add(AHEAD_MS_MAX))
@@ -114,10 +113,9 @@ impl Wheel {
         self.link(index);
     }
 
-    /// Moves the wheel to `now_ms` and appends every timer that is due by then, earliest first.
+    /// Advances the wheel to `now_ms` and appends every timer that is due by then, earliest first.
     ///
-    /// A clock that stands still or went back fires nothing new. Costs one comparison when nothing
-    /// is due.
+    /// Fires nothing new if the clock stopped or went back. Costs one comparison if nothing is due.
     pub fn poll(&mut self, now_ms: u64, fired: &mut Vec<Fired>) {
         while self.next_ms <= now_ms {
             let (level, slot) = self.earliest();
@@ -136,21 +134,21 @@ impl Wheel {
         }
     }
 
-    /// When to call [`poll`](Self::poll) next: no timer is due before. It may be too early, as far
-    /// timers are sorted by and by; it is never too late. `None` when nothing is armed.
+    /// Returns the time of the next [`poll`](Self::poll), or `None` if no timer is armed. No timer is due before. It may
+    /// be too early, because distant timers are sorted step by step, but never too late.
     #[inline]
     #[must_use]
     pub fn next_due_ms(&self) -> Option<u64> {
         (self.len != 0).then_some(self.next_ms)
     }
 
-    /// How many timers are armed.
+    /// Returns the number of armed timers.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing is armed.
+    /// Returns true if no timer is armed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -158,7 +156,7 @@ impl Wheel {
 
     /// Appends an entry to the slot of its due time.
     fn link(&mut self, index: u32) {
-        // An overdue entry goes to the slot of the present, the next to be emptied.
+        // An overdue entry goes into the current slot, which is emptied next.
         let due_ms = self
             .due_ms(self.entries[index as usize].due_low)
             .max(self.now_ms);
@@ -176,7 +174,7 @@ impl Wheel {
         self.next_ms = self.next_ms.min(start_ms);
     }
 
-    /// Takes the list of a slot that the wheel has reached: fires it, or sorts it into lower levels.
+    /// Empties a slot that the wheel has reached: fires its entries, or moves them to lower levels.
     fn empty(&mut self, level: usize, number: usize, fired: &mut Vec<Fired>) {
         let mut index = std::mem::replace(&mut self.slots[level][number].first, NONE);
         self.occupied[level] &= !(1 << number);
@@ -197,8 +195,8 @@ impl Wheel {
         }
     }
 
-    /// The slot that begins first. Lower levels come first: their entries share all higher digits
-    /// with the present, so they lie before every slot of the levels above.
+    /// Returns the slot that starts first. Lower levels come first: their entries share all higher digits with the
+    /// current time, so they are before every slot of the levels above.
     fn earliest(&self) -> (usize, usize) {
         let level = self
             .occupied
@@ -212,13 +210,13 @@ impl Wheel {
         (level, (present + ahead) % SLOTS)
     }
 
-    /// When a slot that holds entries begins.
+    /// Returns the start of a slot that has entries.
     fn start_ms(&self, (level, number): (usize, usize)) -> u64 {
         let ahead = (number + SLOTS - digit(self.now_ms, level)) % SLOTS;
         ((self.now_ms >> shift(level)) + ahead as u64) << shift(level)
     }
 
-    /// The whole due time from its low half: the one nearest to the present.
+    /// Returns the complete due time from its low half: the one nearest to the current time.
     fn due_ms(&self, due_low: u32) -> u64 {
         let distance = due_low.wrapping_sub(self.now_ms as u32) as i32;
         self.now_ms.wrapping_add_signed(i64::from(distance))
@@ -233,8 +231,8 @@ const fn digit(time_ms: u64, level: usize) -> usize {
     (time_ms >> shift(level)) as usize % SLOTS
 }
 
-/// The highest digit in which two times differ. Times that differ above the top level are at most
-/// two of its slots apart and have only just crossed a boundary, so the top level still holds them.
+/// Returns the highest digit in which two times differ. Times that differ above the top level are at most two of its
+/// slots apart and have just crossed a boundary. The top level can therefore hold them.
 fn level(now_ms: u64, due_ms: u64) -> usize {
     let highest_bit = 63 - ((now_ms ^ due_ms) | 1).leading_zeros();
     ((highest_bit / DIGIT_BITS) as usize).min(LEVELS - 1)
@@ -292,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_due_time_too_far_ahead_is_cut() {
+    fn limits_the_distance_of_due_times() {
         let mut wheel = Wheel::new(10);
         wheel.arm(1, u64::MAX);
         assert_eq!(poll(&mut wheel, 10 + AHEAD_MS_MAX - 1), []);
@@ -313,7 +311,7 @@ mod tests {
     enum Step {
         Arm(i64),
         Advance(u64),
-        /// As the engine does: sleep until the wheel says so.
+        /// Like the engine: sleep until the time that the wheel returns.
         Follow,
     }
 
@@ -334,8 +332,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a sorted list. The starts include every kind of boundary: of a slot, of the low
-        /// half of a due time (2^32) and of the top level (2^36).
+        /// Compares with a sorted list. The starts include every kind of boundary: of a slot, of the low half of a due
+        /// time (2^32) and of the top level (2^36).
         #[test]
         fn behaves_like_a_sorted_list(
             start_ms in prop_oneof![
@@ -364,7 +362,7 @@ mod tests {
                 let mut fired = Vec::new();
                 wheel.poll(now_ms, &mut fired);
                 let mut due = fired.iter().map(|f| (f.due_ms, f.key)).collect::<Vec<_>>();
-                // Overdue ones count as due when they were armed, at the earliest.
+                // The order of overdue timers is that of their arming.
                 prop_assert!(due.is_sorted_by_key(|&(due_ms, _)| due_ms.max(before_ms)));
                 due.sort_unstable();
                 let mut expected =
@@ -378,8 +376,7 @@ mod tests {
             }
         }
 
-        /// Following the wheel's own estimate reaches a timer in few steps: it sleeps, it does not
-        /// tick.
+        /// Following the wheel's own estimate reaches a timer in few steps.
         #[test]
         fn few_wake_ups_reach_a_timer(start_ms in 0..1_u64 << 40, distance in 0..AHEAD_MS_MAX) {
             let mut wheel = Wheel::new(start_ms);

@@ -1,4 +1,4 @@
-//! The contract of `Driver` over real sockets on the loopback interface, for every kernel interface.
+//! Tests of the `Driver` interface with real sockets on the loopback interface, for each kernel interface.
 
 #[allow(dead_code, reason = "each file of tests uses a part")]
 mod support;
@@ -26,23 +26,23 @@ over_each_kernel! {
     unix_peers_have_no_address
     what_was_sent_before_a_close_arrives
     a_flush_sends_without_a_wait
-    nothing_taken_is_lost_when_a_slow_connection_is_closed
+    accepted_bytes_of_a_slow_connection_arrive_after_its_close
     nothing_is_kept_for_a_connection_that_is_reset
-    an_end_of_ours_comes_behind_what_was_taken
-    connections_that_are_not_read_keep_nobody_waiting
-    the_end_of_a_connection_that_is_not_read_is_told
-    a_reset_right_behind_bytes_of_a_watched_connection_is_told
-    an_end_right_behind_bytes_of_a_watched_unix_connection_is_told
-    a_reset_behind_an_end_is_told
-    every_reset_is_told_also_right_behind_bytes
+    the_end_follows_all_accepted_bytes
+    unread_connections_do_not_block_others
+    reports_the_end_of_an_unread_connection
+    reports_a_reset_directly_after_bytes
+    reports_the_end_directly_after_bytes_on_a_unix_socket
+    reports_a_reset_after_the_end
+    reports_every_reset_directly_after_bytes
     a_number_that_is_used_again_starts_afresh
     a_number_that_is_used_again_at_once_loses_nothing
     connections_accepted_before_a_removal_are_still_there
-    a_refused_connection_is_told
+    reports_a_refused_connection
     a_file_is_sent_from_an_offset_to_its_end
     a_released_connection_has_all_its_bytes
     a_connection_with_unread_bytes_is_not_released
-    descriptors_of_others_are_reported_through_their_set
+    reports_descriptors_of_a_nested_set
 }
 
 fn bytes_go_both_ways_and_end_with_a_hangup(kernel: Kernel) {
@@ -152,7 +152,7 @@ fn a_waker_wakes_until_it_is_drained(kernel: Kernel) {
 fn a_timeout_ends_the_wait_and_moves_the_clock(kernel: Kernel) {
     let mut server = Server::new(kernel, "127.0.0.1:0");
     let end_ms = server.driver.refresh_now() + 20;
-    // A driver may return early, with nothing.
+    // A driver may return early without events.
     while server.driver.now_ms() < end_ms {
         assert_eq!(server.wait(20), []);
     }
@@ -237,8 +237,8 @@ fn a_flush_sends_without_a_wait(kernel: Kernel) {
     server.driver.close(fd);
 }
 
-/// Small sends until one would block, then a close: all that was taken arrives, and the end behind it.
-fn nothing_taken_is_lost_when_a_slow_connection_is_closed(kernel: Kernel) {
+/// Small sends until one would block, then a close: all accepted bytes arrive, followed by the end.
+fn accepted_bytes_of_a_slow_connection_arrive_after_its_close(kernel: Kernel) {
     let mut server = Server::new(kernel, "127.0.0.1:0");
     let (mut client, fd) = server.connect();
     let mut sent = Vec::new();
@@ -275,7 +275,7 @@ fn nothing_is_kept_for_a_connection_that_is_reset(kernel: Kernel) {
     while let Some(bytes) = server.driver.send_one(fd, &block).expect("send") {
         sent += bytes;
     }
-    // What is kept in the driver for a descriptor that is closed as usual.
+    // Bytes stored in the driver for a descriptor that is closed normally.
     let _ = server.driver.send_one(fd, &block).expect("send");
     server.driver.reset_on_close(fd);
     server.driver.close(fd);
@@ -296,7 +296,7 @@ fn nothing_is_kept_for_a_connection_that_is_reset(kernel: Kernel) {
     assert!(received < sent, "{received} of {sent}");
 }
 
-fn an_end_of_ours_comes_behind_what_was_taken(kernel: Kernel) {
+fn the_end_follows_all_accepted_bytes(kernel: Kernel) {
     let mut server = Server::new(kernel, "127.0.0.1:0");
     let (mut client, fd) = server.connect();
     let mut taken = 0;
@@ -325,8 +325,8 @@ fn an_end_of_ours_comes_behind_what_was_taken(kernel: Kernel) {
     server.driver.close(fd);
 }
 
-/// A connection that nobody reads must not keep others from being read, nor lose what it has.
-fn connections_that_are_not_read_keep_nobody_waiting(kernel: Kernel) {
+/// A connection that is not read must neither block others nor lose its bytes.
+fn unread_connections_do_not_block_others(kernel: Kernel) {
     const SILENT: u64 = 60;
     let mut server = Server::new(kernel, "127.0.0.1:0");
     let mut silent = Vec::new();
@@ -355,7 +355,7 @@ fn connections_that_are_not_read_keep_nobody_waiting(kernel: Kernel) {
         drop(client);
         let mut received = Vec::new();
         let mut turns = 0;
-        // Short of the end, a `None` is followed by an event.
+        // Before the end, an event follows each `None`.
         loop {
             match server.driver.recv(fd, &mut buf[..7_000]).expect("recv") {
                 Some(0) => break,
@@ -372,7 +372,7 @@ fn connections_that_are_not_read_keep_nobody_waiting(kernel: Kernel) {
     }
 }
 
-fn the_end_of_a_connection_that_is_not_read_is_told(kernel: Kernel) {
+fn reports_the_end_of_an_unread_connection(kernel: Kernel) {
     let mut server = Server::new(kernel, "127.0.0.1:0");
     let (mut client, fd) = server.connect();
     client.write_all(b"unread").expect("write");
@@ -394,8 +394,8 @@ fn the_end_of_a_connection_that_is_not_read_is_told(kernel: Kernel) {
     server.driver.close(fd);
 }
 
-/// Takes what a watched connection was sent before its end, as the engine does: a short read has emptied the socket unless
-/// a hang-up was reported.
+/// Reads the bytes that a watched connection received before its end, like the engine: a short read has emptied the
+/// socket unless a hang-up was reported.
 fn read_to_the_end(server: &mut Server, fd: Fd) -> (Vec<u8>, std::io::Result<usize>) {
     let (mut received, mut buf, mut has_hung_up) = (Vec::new(), [0; 64], false);
     loop {
@@ -417,8 +417,8 @@ fn read_to_the_end(server: &mut Server, fd: Fd) -> (Vec<u8>, std::io::Result<usi
     }
 }
 
-/// Both arrive while nobody waits, so that the kernel wakes once for the two.
-fn a_reset_right_behind_bytes_of_a_watched_connection_is_told(kernel: Kernel) {
+/// Bytes and reset arrive while no wait is running, so that the kernel wakes once for the two.
+fn reports_a_reset_directly_after_bytes(kernel: Kernel) {
     let mut server = Server::new(kernel, "127.0.0.1:0");
     for rounds in 0..3 {
         let (mut client, fd) = server.connect();
@@ -439,7 +439,7 @@ fn a_reset_right_behind_bytes_of_a_watched_connection_is_told(kernel: Kernel) {
     }
 }
 
-fn an_end_right_behind_bytes_of_a_watched_unix_connection_is_told(kernel: Kernel) {
+fn reports_the_end_directly_after_bytes_on_a_unix_socket(kernel: Kernel) {
     let mut server = Server::new(kernel, "127.0.0.1:0");
     let (mut client, stream) = UnixStream::pair().expect("a pair");
     stream.set_nonblocking(true).expect("non-blocking");
@@ -456,7 +456,7 @@ fn an_end_right_behind_bytes_of_a_watched_unix_connection_is_told(kernel: Kernel
     server.driver.close(fd);
 }
 
-fn a_reset_behind_an_end_is_told(kernel: Kernel) {
+fn reports_a_reset_after_the_end(kernel: Kernel) {
     let mut server = Server::new(kernel, "127.0.0.1:0");
     let (client, fd) = server.connect();
     client.shutdown(Shutdown::Write).expect("shutdown");
@@ -469,9 +469,9 @@ fn a_reset_behind_an_end_is_told(kernel: Kernel) {
     server.driver.close(fd);
 }
 
-/// The same descriptor number again and again, with bytes and operations of its predecessor about.
-/// The reset comes before, while and after the bytes before it are received.
-fn every_reset_is_told_also_right_behind_bytes(kernel: Kernel) {
+/// Reuses one descriptor number repeatedly, while bytes and operations of the previous descriptor are pending. The
+/// reset arrives before, during and after the receive of the preceding bytes.
+fn reports_every_reset_directly_after_bytes(kernel: Kernel) {
     const CLIENTS: u32 = 2_000;
     let mut server = Server::new(kernel, "127.0.0.1:0");
     let listener = server.listener.as_raw_fd();
@@ -487,7 +487,7 @@ fn every_reset_is_told_also_right_behind_bytes(kernel: Kernel) {
             net::abort_on_close(client.as_raw_fd());
             drop(client);
             if number % 4 == 3 {
-                // Here the last four are awaited.
+                // Wait for the last four.
                 closed.recv().expect("all are told");
             }
         }
@@ -515,7 +515,7 @@ fn every_reset_is_told_also_right_behind_bytes(kernel: Kernel) {
                     match server.driver.accept(listener) {
                         Ok(Some(accepted)) => {
                             let fd = accepted.fd;
-                            // As for the engine: what is here already is read before it is watched.
+                            // Like the engine: read available bytes before watching.
                             match server.driver.recv(fd, &mut buf) {
                                 Ok(Some(0)) | Err(_) => {
                                     server.driver.close(fd);
@@ -545,7 +545,7 @@ fn every_reset_is_told_also_right_behind_bytes(kernel: Kernel) {
                         end(&mut ended);
                         break;
                     }
-                    // As for the engine: a short read has emptied the socket unless the end is behind it.
+                    // Like the engine: a short read has emptied the socket unless the end follows it.
                     Ok(Some(read)) if read < buf.len() && !event.hangup => break,
                     Ok(Some(_)) => {}
                     Ok(None) => break,
@@ -584,8 +584,8 @@ fn a_number_that_is_used_again_starts_afresh(kernel: Kernel) {
     assert_eq!(server.driver.leaving(), 0);
 }
 
-/// What was begun for a connection and is not with the kernel when it closes is not begun for the next of its number, whose
-/// first bytes would be lost.
+/// Operations that were not submitted before their connection closed must not run for the next connection with its
+/// number. That connection's first bytes would be lost.
 fn a_number_that_is_used_again_at_once_loses_nothing(kernel: Kernel) {
     let mut server = Server::new(kernel, "127.0.0.1:0");
     for round in 0..100 {
@@ -599,7 +599,7 @@ fn a_number_that_is_used_again_at_once_loses_nothing(kernel: Kernel) {
         let moved = rustix::io::fcntl_dupfd_cloexec(other_fd, fd).expect("a number");
         server.driver.close(other);
         if moved.as_raw_fd() != fd {
-            // Another test was given the number.
+            // Another test received the number.
             continue;
         }
         let fd = moved.into_raw_fd();
@@ -631,13 +631,13 @@ fn connections_accepted_before_a_removal_are_still_there(kernel: Kernel) {
     assert_eq!(accepted, clients.len());
 }
 
-fn a_refused_connection_is_told(kernel: Kernel) {
+fn reports_a_refused_connection(kernel: Kernel) {
     let mut server = Server::new(kernel, "127.0.0.1:0");
     let gone = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = gone.local_addr().expect("bound");
     drop(gone);
     let Ok(fd) = net::connect_tcp(address, None) else {
-        return; // Refused at once, which is as well.
+        return; // An immediate refusal is correct too.
     };
     server.driver.add_stream(fd, STREAM).expect("add");
     assert!(
@@ -701,7 +701,7 @@ fn a_released_connection_has_all_its_bytes(kernel: Kernel) {
 
 fn a_connection_with_unread_bytes_is_not_released(kernel: Kernel) {
     if kernel.backend() == fermata_io::Backend::Epoll {
-        return; // They are in the kernel, for whoever reads next.
+        return; // Its bytes are in the kernel, where the next reader finds them.
     }
     let mut server = Server::new(kernel, "127.0.0.1:0");
     let (mut client, fd) = server.connect();
@@ -711,7 +711,7 @@ fn a_connection_with_unread_bytes_is_not_released(kernel: Kernel) {
     let mut buf = [0; 8];
     assert_eq!(server.driver.recv(fd, &mut buf).expect("recv"), Some(4));
     client.write_all(b"also").expect("write");
-    // Not waited for: it may still be in the kernel, or have just arrived.
+    // Not waited for: the bytes may still be in the kernel, or have just arrived.
     if !server.driver.release(fd) {
         assert!(server.wait_for(STREAM).readable);
         assert_eq!(server.driver.recv(fd, &mut buf).expect("recv"), Some(4));
@@ -720,7 +720,7 @@ fn a_connection_with_unread_bytes_is_not_released(kernel: Kernel) {
     server.driver.close(fd);
 }
 
-fn descriptors_of_others_are_reported_through_their_set(kernel: Kernel) {
+fn reports_descriptors_of_a_nested_set(kernel: Kernel) {
     let mut server = Server::new(kernel, "127.0.0.1:0");
     let mut watch = Watch::new().expect("a set");
     server.driver.add_wake(watch.fd(), 9).expect("add");
@@ -730,7 +730,7 @@ fn descriptors_of_others_are_reported_through_their_set(kernel: Kernel) {
         watch.arm(ours.as_raw_fd(), Interest::READ).expect("armed");
         assert_eq!(server.wait(0), []);
         theirs.write_all(b"a").expect("write");
-        // Until it is collected, and not again after that although it is still readable.
+        // Reported until it is collected, and then no more although it is still readable.
         assert!(server.wait_for(9).readable);
         assert!(server.wait_for(9).readable);
         watch.collect(&mut ready).expect("collected");
@@ -739,7 +739,7 @@ fn descriptors_of_others_are_reported_through_their_set(kernel: Kernel) {
         assert_eq!(server.wait(0), []);
         (&ours).read_exact(&mut [0; 1]).expect("read");
     }
-    // A descriptor that is closed while it is watched wakes nobody.
+    // A watched descriptor that is closed causes no event.
     watch.arm(ours.as_raw_fd(), Interest::READ).expect("armed");
     drop(ours);
     drop(theirs);

@@ -1,4 +1,4 @@
-//! The fake driver behaves as Linux does, and its faults never lose a byte.
+//! The fake driver behaves like Linux, and its faults never lose a byte.
 
 use std::io::{ErrorKind, IoSlice};
 use std::net::Ipv6Addr;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 const LISTENER: u64 = 1;
 const STREAM: u64 = 2;
 
-/// A fake with one watched stream whose first event has been taken.
+/// Returns a fake with one watched stream whose first event was taken.
 fn connected(seed: u64) -> (Fake, FakePeer, Fd) {
     let mut fake = Fake::new(seed);
     let listener = fake.listen();
@@ -195,7 +195,7 @@ fn time_can_follow_the_time_outs() {
     assert_eq!((events.len(), fake.now_ms()), (0, start_ms + 20));
     fake.wait(&mut events, None).expect("wait");
     assert_eq!((events.len(), fake.now_ms()), (1, start_ms + 50));
-    // Nothing is scheduled: a real driver would sleep for ever.
+    // Nothing is scheduled: a real driver would sleep forever.
     assert_eq!(wait(&mut fake), []);
     assert_eq!((fake.now_ms(), fake.calls().idle_waits), (start_ms + 50, 2));
 }
@@ -236,8 +236,8 @@ fn aborted_connections_leave_the_queue() {
     assert_eq!(fake.accept(listener).expect("accept"), None);
 }
 
-/// An echo server as the engine is built: it remembers what was reported, reads until it would
-/// block and sends until a send does.
+/// An echo server built like the engine: it remembers reported readiness, reads until it would block and sends until a
+/// send would block.
 struct Echo {
     driver: Fake,
     listener: Fd,
@@ -382,7 +382,7 @@ proptest! {
         run_echo(seed, Faults::HOSTILE, &messages, 50);
     }
 
-    /// The same seed is the same run.
+    /// Two runs with the same seed are equal.
     #[test]
     fn runs_are_repeatable(seed in any::<u64>()) {
         let messages = vec![vec![5; 200]; 3];

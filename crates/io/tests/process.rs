@@ -1,5 +1,5 @@
-//! Fork, signals and what processes share. Without the usual test harness: its threads must not be
-//! there when a process forks.
+//! Fork, signals and shared memory. Runs without the standard test harness, whose threads must not exist when a process
+//! forks.
 
 use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
@@ -33,8 +33,8 @@ fn main() {
             memory_and_wakers_cross_a_fork,
         ),
         (
-            "a_region_is_that_of_children_and_goes_with_its_owners",
-            a_region_is_that_of_children_and_goes_with_its_owners,
+            "a_region_is_shared_with_children_and_unmapped_with_its_owners",
+            a_region_is_shared_with_children_and_unmapped_with_its_owners,
         ),
         (
             "the_lock_lives_as_long_as_a_child",
@@ -51,12 +51,12 @@ fn main() {
     }
 }
 
-/// Runs `child` in a process of its own, which ends with the code it returns.
+/// Runs `child` in a separate process, which exits with the returned code.
 fn start(child: impl FnOnce() -> i32) -> Pid {
     match process::fork().expect("fork") {
         Fork::Parent(pid) => pid,
         Fork::Child => {
-            // A panic must not run the parent's tests on in the child.
+            // A panic in the child must not continue the parent's tests there.
             let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child)).unwrap_or(101);
             process::exit_now(code)
         }
@@ -121,7 +121,7 @@ fn signals_arrive_in_the_pipe() {
     assert_eq!(soon(|| pipe.read()), signal::SIGUSR1);
     assert_eq!(soon(|| pipe.read()), signal::SIGTERM);
 
-    // The loop sees it, also when the signal interrupts the wait.
+    // The loop sees the signal, even if it interrupts the wait.
     let mut epoll = Epoll::new().expect("epoll");
     epoll.add_wake(pipe.fd(), 5).expect("add");
     let killer = start(move || {
@@ -136,7 +136,7 @@ fn signals_arrive_in_the_pipe() {
     assert_eq!(pipe.read(), Some(signal::SIGUSR1));
     assert_eq!(soon(|| process::reap_pid(killer)), Exit::Code(0));
 
-    // A new pipe takes the place of the old one, and dropping the old one does not disturb it.
+    // A new pipe replaces the old one, and dropping the old one has no effect on it.
     let newer = Pipe::install(&[signal::SIGUSR1]).expect("install");
     drop(pipe);
     process::kill(own, signal::SIGUSR1).expect("kill");
@@ -151,7 +151,7 @@ fn signals_arrive_in_the_pipe() {
 fn a_child_has_its_own_pipe() {
     let pipe = Pipe::install(&[signal::SIGTERM]).expect("install");
     let pid = start(|| {
-        // A signal before the child has its pipe is kept for it.
+        // A signal that arrives before the child has its pipe is kept.
         process::kill(process::pid(), signal::SIGTERM).expect("kill");
         let own = Pipe::install(&[signal::SIGTERM]).expect("install");
         let number = soon(|| own.read());
@@ -194,7 +194,7 @@ fn memory_and_wakers_cross_a_fork() {
     assert_eq!(soon(|| process::reap_pid(pid)), Exit::Code(0));
 }
 
-fn a_region_is_that_of_children_and_goes_with_its_owners() {
+fn a_region_is_shared_with_children_and_unmapped_with_its_owners() {
     assert_eq!(
         Region::new(0).expect_err("no words").kind(),
         ErrorKind::InvalidInput
@@ -242,7 +242,7 @@ fn the_lock_lives_as_long_as_a_child() {
     std::fs::remove_dir_all(&folder).expect("clean up");
 }
 
-/// In a child, because a seccomp filter is for ever.
+/// Runs in a child, because a seccomp filter is permanent.
 fn a_forbidden_io_uring_is_an_error_with_its_reason() {
     let child = start(|| {
         forbid_io_uring();
@@ -258,7 +258,7 @@ fn a_forbidden_io_uring_is_an_error_with_its_reason() {
     assert_eq!(soon(process::reap), (child, Exit::Code(0)));
 }
 
-/// What a container's profile does: `io_uring_setup` fails with EPERM.
+/// Makes `io_uring_setup` fail with EPERM, like a container's seccomp profile.
 fn forbid_io_uring() {
     let step = |code: u32, jt, jf, k| libc::sock_filter {
         code: code as u16,
@@ -267,7 +267,7 @@ fn forbid_io_uring() {
         k,
     };
     let mut steps = [
-        // The number of the call is the first word that a filter sees.
+        // The first word of a filter's input is the number of the system call.
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         step(
             libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
@@ -287,7 +287,7 @@ fn forbid_io_uring() {
         len: steps.len() as u16,
         filter: steps.as_mut_ptr(),
     };
-    // SAFETY: the program points to `steps`, which outlive the calls, with their number.
+    // SAFETY: the program describes `steps`, which outlives the calls.
     unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
         let mode = libc::SECCOMP_MODE_FILTER;

@@ -1,4 +1,4 @@
-//! Listeners, shared memory and probing: what happens once at start.
+//! Operations at start: listeners, shared memory and probing.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
@@ -11,7 +11,7 @@ use fermata_io::{net, probe, process};
 
 const BACKLOG: i32 = 16;
 
-/// A folder of its own for each test, removed at the end.
+/// A separate folder for each test, removed at its end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -57,7 +57,7 @@ fn both_families_can_use_one_port() {
     let Ok((_v6, address)) = net::bind_tcp(v6, BACKLOG, false) else {
         return; // This machine has no IPv6.
     };
-    // Another test may have taken the IPv4 port in between, but not by sharing with `[::]`.
+    // Another test may use the IPv4 port meanwhile, but cannot share it with `[::]`.
     let v4 = SocketAddr::from(([0, 0, 0, 0], address.port()));
     match net::bind_tcp(v4, BACKLOG, false) {
         Ok(_) => {}
@@ -172,7 +172,30 @@ fn a_file_is_private_locked_and_keeps_its_content() {
 }
 
 #[test]
-fn the_machine_grants_something() {
+fn root_maps_no_file_through_a_link_that_somebody_else_may_have_made() {
+    let folder = Folder::new("links");
+    let shared = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(&folder.0, shared).expect("it is ours");
+    let (target, path) = (folder.0.join("target"), folder.0.join("history"));
+    std::os::unix::fs::symlink(&target, &path).expect("a link");
+    let opened = Shared::file(&path, 8);
+    if process::user() != process::ROOT {
+        opened.expect("anybody else may follow it");
+        return;
+    }
+    opened.expect_err("a symbolic link");
+    assert!(!target.exists(), "nothing is created behind it");
+    std::fs::remove_file(&path).expect("it is ours");
+    std::fs::write(&target, "").expect("a file");
+    std::fs::hard_link(&target, &path).expect("a link");
+    Shared::file(&path, 8).expect_err("a second name of another file");
+    assert_eq!(std::fs::metadata(&target).expect("there").size(), 0);
+    std::fs::remove_file(&path).expect("it is ours");
+    Shared::file(&path, 8).expect("a file of its own");
+}
+
+#[test]
+fn reports_cores_and_descriptors() {
     assert!(process::usable_cores() >= 1);
     let limit = process::descriptor_limit();
     assert!(process::raise_descriptor_limit() >= limit);

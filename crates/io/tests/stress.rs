@@ -1,5 +1,5 @@
-//! Echo servers over each kernel interface, with peers that do as a seed says: pieces of any size, slow
-//! readers, resets at any point. The seed of a failure is printed; FERMATA_TEST_SEED repeats it.
+//! Echo servers over each kernel interface. A seed controls the peers: pieces of any size, slow readers, resets at any
+//! point. A failure prints its seed; FERMATA_TEST_SEED repeats it.
 
 #[allow(dead_code, reason = "each file of tests uses a part")]
 mod support;
@@ -16,17 +16,17 @@ use support::{LISTENER, Server};
 
 over_each_kernel! {
     echoes_come_back_whole
-    peers_that_reset_harm_nobody
+    resets_do_not_disturb_other_peers
 }
 
 const PEERS: u64 = 24;
 const ROUNDS: u64 = 3;
-/// A reader that asks for so little at a time makes every path of a driver run.
+/// Small reads exercise every path of a driver.
 const READ_BYTES: [usize; 4] = [1, 700, 5_000, 64 * 1024];
-/// Bytes that wait for a slow client before its connection is not read any more.
+/// Maximum unsent bytes of a connection before the server stops reading from it.
 const PENDING_BYTES_MAX: usize = 100_000;
 
-/// What one peer sends, and how.
+/// Random choices of one peer.
 struct Plan {
     seed: u64,
 }
@@ -114,10 +114,10 @@ impl Connection {
         self.readable && self.pending.len() < PENDING_BYTES_MAX
     }
 
-    /// A turn of one connection; false when it is over.
+    /// Runs a turn of one connection; returns false when it is over.
     fn run(&mut self, driver: &mut Kernel) -> bool {
         let mut buf = vec![0; self.read_bytes];
-        // Two reads at most, so that what is left waits for the next turn.
+        // At most two reads, so that the rest waits for the next turn.
         for _ in 0..2 {
             if !self.can_go_on() {
                 break;
@@ -128,7 +128,7 @@ impl Connection {
                     self.readable = false;
                     self.ended = true;
                 }
-                // A short read has emptied the socket, unless the end is behind it.
+                // A short read has emptied the socket, unless the end follows it.
                 Ok(Some(read)) => {
                     self.pending.extend_from_slice(&buf[..read]);
                     self.readable = read == buf.len() || self.has_hung_up;
@@ -154,7 +154,7 @@ impl Connection {
             }
         }
         if self.ended && self.pending.is_empty() {
-            // Behind what it was sent a moment ago.
+            // Close directly after the last send.
             driver.close(self.fd);
             return false;
         }
@@ -162,7 +162,7 @@ impl Connection {
     }
 }
 
-/// Sends what the plan says in pieces, reads the echo meanwhile, and checks it.
+/// Sends random pieces, reads the echo concurrently, and checks it.
 fn talk(address: SocketAddr, mut plan: Plan) {
     let mut stream = TcpStream::connect(address).expect("connect");
     let length = 1 + plan.next(60_000) as usize;
@@ -196,7 +196,7 @@ fn talk(address: SocketAddr, mut plan: Plan) {
     assert!(received == bytes, "the echo differs from what was sent");
 }
 
-/// Sends something and goes at any point, usually by a reset.
+/// Sends some bytes and leaves at any point, usually with a reset.
 fn go(address: SocketAddr, mut plan: Plan) {
     let Ok(mut stream) = TcpStream::connect(address) else {
         return;
@@ -252,7 +252,7 @@ fn echoes_come_back_whole(kernel: Kernel) {
     assert_eq!(echo.server.driver.leaving(), 0);
 }
 
-fn peers_that_reset_harm_nobody(kernel: Kernel) {
+fn resets_do_not_disturb_other_peers(kernel: Kernel) {
     let mut echo = serve(kernel, |address, plan, number| {
         if number % 3 == 0 {
             talk(address, plan);

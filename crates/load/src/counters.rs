@@ -1,23 +1,23 @@
-//! Everything that is counted, with the name it has in JSON, statsd and Prometheus.
+//! Counters of a run and their names in JSON, statsd and Prometheus.
 
 use serde::{Deserialize, Serialize};
 
 macro_rules! counters {
     ($($variant:ident $name:literal $help:literal;)*) => {
-        /// A thing that is counted.
+        /// A counted quantity.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Counter { $($variant,)* }
 
         impl Counter {
-            /// All of them, in the order of their numbers.
+            /// All counters, in numeric order.
             pub const ALL: &[Counter] = &[$(Counter::$variant,)*];
 
-            /// The name in every output.
+            /// Returns the name used in every output.
             pub fn name(self) -> &'static str {
                 match self { $(Counter::$variant => $name,)* }
             }
 
-            /// One line of explanation.
+            /// Returns a description of one line.
             pub fn help(self) -> &'static str {
                 match self { $(Counter::$variant => $help,)* }
             }
@@ -58,7 +58,7 @@ counters! {
     GapEvents "gap_events" "Events named gap: the server says that messages are gone.";
 }
 
-/// One number per [`Counter`].
+/// One value per [`Counter`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counters([u64; COUNT]);
 
@@ -91,7 +91,7 @@ impl Counters {
         }
     }
 
-    /// How much each has grown since `before`.
+    /// Returns the increase of each counter since `before`.
     pub fn since(&self, before: &Counters) -> Counters {
         Counters(std::array::from_fn(|at| self.0[at] - before.0[at]))
     }

@@ -1,4 +1,4 @@
-//! What a run is: the processes to start, and how it goes on with clients that are held.
+//! Plan of a run: the processes to start, and the steps with held clients.
 
 use crate::clock::Clock;
 use crate::error::Error;
@@ -6,18 +6,18 @@ use crate::groups::GroupSizes;
 use crate::link::Link;
 use crate::report::Rates;
 
-/// What a process is for.
+/// Role of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Works by itself to the end.
+    /// Works independently until it is done.
     Exchanger,
     /// Holds clients.
     Receiver,
-    /// Publishes between the commands to begin and to stop.
+    /// Publishes between the start and stop commands.
     Publisher,
 }
 
-/// What a process does.
+/// Work of a process.
 pub(crate) type Work = Box<dyn FnOnce(Clock, &mut Link) -> Result<(), Error>>;
 
 /// A process to start.
@@ -26,27 +26,27 @@ pub(crate) struct Job {
     pub work: Work,
 }
 
-/// A part of a run with receivers.
+/// A step of a run with receivers.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Step {
     pub name: String,
     pub hold_us: u64,
-    /// What is published meanwhile.
+    /// Publishing rates during the step.
     pub rates: Rates,
 }
 
-/// How a run with receivers goes on after everybody is connected.
+/// Course of a run with receivers after all clients are connected.
 #[derive(Debug, Clone)]
 pub(crate) struct Course {
-    /// What follows one after the other, each when the messages of the one before have arrived.
+    /// Steps in order. Each starts when the messages of the previous step have arrived.
     pub steps: Vec<Step>,
-    /// How long to wait for what was published and has not come.
+    /// Maximum time to wait for published messages at the end.
     pub settle_us: u64,
     pub sizes: GroupSizes,
 }
 
 impl Course {
-    /// Of a run without receivers.
+    /// Course of a run without receivers.
     pub const NONE: Self = Self {
         steps: Vec::new(),
         settle_us: 0,

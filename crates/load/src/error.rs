@@ -1,4 +1,4 @@
-//! What ends a run before it has a result, and what ends one of its connections.
+//! Errors that end a run without a result, and errors that end a connection.
 
 use std::io;
 
@@ -7,26 +7,26 @@ use fermata_proto::ws::Violation;
 
 use crate::response::Malformed;
 
-/// Why `fermata load` could not do what was asked. Every message names the option or the step, the
-/// cause and, where there is one, the fix.
+/// Reasons why `fermata load` could not run. Every message names the option or the step, the cause and, if possible,
+/// the fix.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An option's value cannot be used.
+    /// The value of an option is invalid.
     #[error("{option}: {cause}; {fix}")]
     Option {
-        /// The option as it is typed.
+        /// Option as typed.
         option: String,
-        /// What is wrong with it.
+        /// Cause of the error.
         cause: String,
-        /// What to give instead.
+        /// Value to use instead.
         fix: String,
     },
-    /// The system refused something that the run needs.
+    /// A system call that the run needs failed.
     #[error("{step}: {source}")]
     System {
-        /// What was being done.
+        /// Step that failed.
         step: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }
@@ -46,65 +46,65 @@ impl Error {
     }
 }
 
-/// Why a connection of a run is given up; the report counts its text.
+/// Reasons to give up a connection; the report counts them by their text.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    /// The server's: the head of a response cannot be understood.
+    /// Server: malformed response head.
     #[error(transparent)]
     Head(#[from] HeadError),
-    /// The server's: a response cannot be understood.
+    /// Server: malformed response.
     #[error(transparent)]
     Response(#[from] Malformed),
-    /// The server's: the body of an event stream cannot be understood.
+    /// Server: malformed chunk in the body of an event stream.
     #[error("a malformed chunk")]
     Chunk,
-    /// The server's: its frames break the protocol.
+    /// Server: its WebSocket frames violate the protocol.
     #[error(transparent)]
     Frames(#[from] Violation),
-    /// The server's: what was to be held is refused.
+    /// Server: it refused to hold the client.
     #[error("the answer was status {0}")]
     Refused(u16),
-    /// The server's: it does not open a WebSocket.
+    /// Server: it did not open a WebSocket.
     #[error("the answer was status {0}, not 101")]
     NotUpgraded(u16),
-    /// The server's: it has not read the key.
+    /// Server: Sec-WebSocket-Accept does not match the key.
     #[error("the answer has another Sec-WebSocket-Accept than the key asks for")]
     Accept,
-    /// The server's: it does not choose what was offered.
+    /// Server: it did not select the offered subprotocol.
     #[error("the server chose the subprotocol {chosen}, not {offered}")]
     Subprotocol {
-        /// By name, or `none`.
+        /// Name, or `none`.
         chosen: Box<str>,
-        /// By name, or `none`.
+        /// Name, or `none`.
         offered: Box<str>,
     },
-    /// The server's: it closes a WebSocket that is wanted.
+    /// Server: it closed a WebSocket that was still in use.
     #[error("the server closed with {} {reason}", code_text(*code))]
     Closed {
-        /// From the Close frame, where it has one.
+        /// Code of the Close frame, if it has one.
         code: Option<u16>,
-        /// May be empty.
+        /// Close reason; may be empty.
         reason: Box<str>,
     },
-    /// The server's: it closes a WebSocket that publishes.
+    /// Server: it closed a publisher's WebSocket.
     #[error("the server closed the WebSocket")]
     PublisherClosed,
-    /// The server's: the connection has ended.
+    /// Server: it closed the connection.
     #[error("the server closed the connection")]
     Ended,
-    /// The server's: it answers what nobody asked.
+    /// Server: a response without a request.
     #[error("an answer came without a request")]
     Unasked,
-    /// The server's: it repeats messages.
+    /// Server: duplicate messages.
     #[error("more messages came than were sent")]
     TooMany,
-    /// A limit of ours.
+    /// The limit --event-bytes-max of this program.
     #[error("an event is larger than --event-bytes-max")]
     EventTooLarge,
-    /// The server's, or that of the trust that the options give it.
+    /// Server, or the certificates that the options trust.
     #[error(transparent)]
     Tls(#[from] rustls::Error),
-    /// The system's.
+    /// Error of the system.
     #[error(transparent)]
     Io(#[from] io::Error),
 }

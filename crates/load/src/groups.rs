@@ -1,23 +1,22 @@
-//! Which clients hear which messages.
+//! Assignment of clients to groups of messages.
 
-/// How clients are spread over groups, contiguously: client `i` of `clients` is in group
-/// `i * groups / clients`.
+/// Contiguous distribution of clients over groups: client `i` of `clients` is in group `i * groups / clients`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GroupSizes {
     pub clients: u64,
     pub groups: u64,
 }
 
-/// The number that stands for all groups.
+/// Number that means all groups.
 pub(crate) const ALL: u32 = u32::MAX;
 
 impl GroupSizes {
-    /// The group of a client.
+    /// Returns the group of a client.
     pub fn group(self, client: u64) -> u32 {
         (u128::from(client) * u128::from(self.groups) / u128::from(self.clients.max(1))) as u32
     }
 
-    /// The clients in a group.
+    /// Returns the number of clients in a group.
     pub fn size(self, group: u32) -> u64 {
         if group == ALL {
             return self.clients;

@@ -1,18 +1,18 @@
-//! The load generator behind `fermata load`.
+//! Load generator of `fermata load`.
 //!
-//! A parent forks processes, each with one thread, one epoll loop and its share of the connections,
-//! and collects what they report over pipes. It shows progress while they work and a result at the
-//! end. [`run`] is all there is to call.
+//! A parent process forks children, each with one thread, one epoll loop and its share of the connections, and
+//! collects their reports over pipes. It shows progress during the run and a result at the end. [`run`] is the entry
+//! point.
 //!
-//! - [`options`](Arguments): the command line, and what it asks each process to do.
-//! - `exchange`: requests and answers, closed or open loop.
+//! - [`options`](Arguments): the command line, and the plan of each process.
+//! - `exchange`: requests and responses, closed or open loop.
 //! - `fanout`: held WebSockets, and bursts that one of them sends to all.
 //! - `subscribe`: held clients, and the process that publishes to them.
-//! - `course`, `groups`: what a run is.
-//! - `parent`, `link`, `report`, `totals`: processes and what they tell.
-//! - `output`, `summary`: what a run shows.
+//! - `course`, `groups`: plan of a run.
+//! - `parent`, `link`, `report`, `totals`: processes and their reports.
+//! - `output`, `summary`: progress and result.
 //!
-//! It uses `io` and `proto` and nothing of the server.
+//! It depends on `io` and `proto`, and on no crate of the server.
 
 #![forbid(unsafe_code)]
 
@@ -48,12 +48,12 @@ use course::Course;
 use options::{Scenario, WsScenario};
 use output::Outputs;
 
-/// Runs a scenario and prints its result. `true`: verification passed.
+/// Runs a scenario and prints its result. Returns true if verification passed.
 ///
-/// Forks, so the caller must not have started a thread.
+/// The caller must not have started a thread, because this function forks.
 ///
 /// # Errors
-/// An option that cannot be used, or something the system refused; the run has no result then.
+/// An invalid option, or a failed system call. The run then has no result.
 pub fn run(arguments: &Arguments) -> Result<bool, Error> {
     let (common, jobs, course, labels) = match &arguments.scenario {
         Scenario::Http(http) => {
@@ -85,7 +85,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Error> {
             (&broadcast.common, jobs, course, labels)
         }
     };
-    // A file that cannot be written is said before the run, not after it.
+    // Check that output files are writable before the run, not after it.
     let is_printed = |path: &&Path| *path == Path::new(options::common::STANDARD_OUTPUT);
     let json_file = common.json.as_deref().filter(|path| !is_printed(path));
     for path in [json_file, common.svg.as_deref()].into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! The two pipes between the parent and a child.
+//! Pipes between the parent and a child.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsRawFd;
@@ -9,17 +9,17 @@ use serde::de::DeserializeOwned;
 
 const READ_BYTES: usize = 64 * 1024;
 
-/// One side's ends: lines of one type go out, lines of another come in.
+/// One end of a link: sends lines of one type and receives lines of another.
 #[derive(Debug)]
 pub(crate) struct Link {
     read_end: PipeReader,
     write_end: PipeWriter,
-    /// The beginning of a line whose end has not come yet.
+    /// Start of an incomplete line.
     partial: Vec<u8>,
 }
 
 impl Link {
-    /// Both sides of a new link.
+    /// Creates both ends of a link.
     pub fn pair() -> io::Result<(Link, Link)> {
         let (down_read, down_write) = io::pipe()?;
         let (up_read, up_write) = io::pipe()?;
@@ -31,15 +31,15 @@ impl Link {
         Ok((link(up_read, down_write), link(down_read, up_write)))
     }
 
-    /// Sends one line; waits while the pipe is full.
+    /// Sends one line; blocks while the pipe is full.
     pub fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
         self.write_end.write_all(&line)
     }
 
-    /// Reads what is there and gives each whole line to `each`. To be called when the descriptor is
-    /// readable. `false`: the other side has ended.
+    /// Reads the available bytes and passes each complete line to `each`. Call it when the descriptor is readable.
+    /// Returns false if the other end is closed.
     pub fn receive<T: DeserializeOwned>(&mut self, mut each: impl FnMut(T)) -> io::Result<bool> {
         let mut bytes = [0; READ_BYTES];
         let count = match self.read_end.read(&mut bytes) {
@@ -56,7 +56,7 @@ impl Link {
         Ok(count != 0)
     }
 
-    /// What to watch for reading.
+    /// Descriptor to poll for reading.
     pub fn fd(&self) -> Fd {
         self.read_end.as_raw_fd()
     }

@@ -1,35 +1,35 @@
-//! Messages that prove themselves: whose, which, when sent, and whether a byte has changed.
+//! Messages that carry their group, sequence number, send time and a checksum.
 //!
-//! One has a fixed length and only letters, digits and dots, so it survives inside JSON, a URL or an
-//! SSE field, and is found wherever a server puts it:
-//! `fl1.RUN.GROUP.SEQUENCE.CONFIRMED.NUMBER.TIME.PADDING CHECKSUM`, all hexadecimal but the padding.
+//! Every message has a fixed length and only letters, digits and dots. So it survives inside JSON, a URL or an SSE
+//! field, and is found anywhere in received data: `fl1.RUN.GROUP.SEQUENCE.CONFIRMED.NUMBER.TIME.PADDING CHECKSUM`,
+//! all hexadecimal except the padding.
 
 use memchr::memmem::Finder;
 
-/// Bytes before the padding.
+/// Length of the header before the padding, in bytes.
 const HEADER_BYTES: usize = 66;
 const CHECKSUM_BYTES: usize = 8;
-/// The shortest message.
+/// Minimum length of a message, in bytes.
 pub(crate) const BYTES_MIN: usize = HEADER_BYTES + CHECKSUM_BYTES;
 
-/// What a message says.
+/// Content of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Message {
-    /// The group, or [`crate::groups::ALL`].
+    /// Group, or [`crate::groups::ALL`].
     pub group: u32,
-    /// Its place within the group, from 1.
+    /// Sequence number within the group, from 1.
     pub sequence: u32,
-    /// The place of the last message of the group whose publishing was confirmed before this one was
-    /// sent. What lies between the two may or may not exist.
+    /// Sequence number of the last message of the group that was confirmed before this one was sent. Messages between
+    /// the two may be missing.
     pub confirmed: u32,
-    /// Its place among all publishes.
+    /// Number among all published messages.
     pub number: u32,
-    /// When it was due, by the clock of the run.
+    /// Scheduled send time on the clock of the run.
     pub time_us: u64,
 }
 
 impl Message {
-    /// Appends the message in `bytes` bytes, at least [`BYTES_MIN`].
+    /// Appends the message with a length of `bytes` bytes, at least [`BYTES_MIN`].
     pub fn write(&self, run: u32, bytes: usize, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(b"fl1.");
@@ -46,13 +46,13 @@ impl Message {
     }
 }
 
-/// What was found in received data.
+/// Result of searching received data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     Message(Message),
-    /// It begins like a message of this run and is none.
+    /// The data starts like a message of this run but is corrupt.
     Corrupt,
-    /// Nothing of this run.
+    /// The data contains no message of this run.
     Foreign,
 }
 
@@ -61,8 +61,8 @@ pub(crate) enum Found {
 pub(crate) struct Verifier {
     prefix: Finder<'static>,
     bytes: usize,
-    /// The last message that was right, as it came and as it was read. A fan-out brings the same bytes
-    /// to many clients, and comparing is cheaper than reading.
+    /// Last valid message, encoded and decoded. In a fan-out many clients receive the same bytes, and a comparison is
+    /// cheaper than parsing.
     last: (Vec<u8>, Option<Message>),
 }
 
@@ -83,7 +83,7 @@ impl Verifier {
             return Found::Foreign;
         };
         let Some(bytes) = data.get(start..start + self.bytes) else {
-            // It was cut off.
+            // The message is truncated.
             return Found::Corrupt;
         };
         if let (last, Some(message)) = &self.last
@@ -118,7 +118,7 @@ fn read(bytes: &[u8]) -> Option<Message> {
     })
 }
 
-/// A checksum against accidents, eight bytes at a time.
+/// Checksum against accidental changes; processes eight bytes at a time.
 fn checksum(bytes: &[u8]) -> u32 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut sum = bytes.len() as u64;
@@ -144,16 +144,16 @@ fn parse_hex(digits: &[u8]) -> Option<u64> {
     })
 }
 
-/// What a message means to a receiver that waited for `next`.
+/// Effect of a message on a receiver that waits for `next`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Followed {
-    /// It is later than what was waited for or just that; these were skipped.
+    /// The expected message or a later one; counts the messages skipped before it.
     Onward { lost: u32, unconfirmed: u32 },
-    /// It has come before, or should have.
+    /// A duplicate, or a message after a later one.
     Repeated,
 }
 
-/// Moves `next`, the sequence number a receiver waits for, past `message`. Zero waits for any.
+/// Moves `next`, the sequence number that a receiver waits for, past `message`. Zero accepts any number.
 pub(crate) fn follow(next: &mut u32, message: &Message) -> Followed {
     if *next == 0 {
         *next = message.sequence;

@@ -1,4 +1,4 @@
-//! The parent: starts the processes, leads them through the run, collects what they report.
+//! The parent: starts the processes, controls the run and collects their reports.
 
 use std::io;
 
@@ -16,24 +16,24 @@ use crate::report::{Command, Rates, Report, Stage};
 use crate::totals::{Outcome, Totals};
 
 const SIGNALS: u64 = u64::MAX;
-/// How long a child may take to end after it was told to.
+/// Maximum time for a child to exit after the command to close.
 const END_US: u64 = 120_000_000;
 
-/// Where a run is.
+/// Phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// Receivers connect, or exchangers work.
     Working,
-    /// Receivers hold, the publisher publishes as the step says, until the time given.
+    /// Receivers hold and the publisher publishes at the rates of the step, until the given time.
     Holding(usize, u64),
-    /// After a step that is not the last: its messages arrive. It takes from the first time, which
-    /// lets every process report once more, to the second.
+    /// The messages of a step arrive, before the next step. The phase lasts at least until the first time, so that
+    /// every process reports once more, and at most until the second.
     Between(usize, u64, u64),
-    /// The publisher waits for its last answers.
+    /// The publisher waits for its last responses.
     Stopping(u64),
-    /// The last messages are on their way.
+    /// The last messages arrive.
     Settling(u64),
-    /// Everybody has been told to end by the time given.
+    /// All processes have received the command to exit, and must exit by the given time.
     Ending(u64),
 }
 
@@ -42,7 +42,7 @@ struct Child {
     role: Role,
     link: Link,
     stage: Stage,
-    /// Its side of the link is open.
+    /// True while the child's end of the link is open.
     connected: bool,
     exit: Option<Exit>,
 }
@@ -59,7 +59,7 @@ struct Parent<'a> {
     outcome: Outcome,
 }
 
-/// Starts the jobs, each in a process of its own, and returns when all have ended.
+/// Runs each job in a separate process and returns when all have exited.
 pub(crate) fn run(
     jobs: Vec<Job>,
     course: Course,
@@ -67,8 +67,8 @@ pub(crate) fn run(
     interval_us: u64,
 ) -> Result<Outcome, Error> {
     let clock = Clock::start();
-    // Before the first fork: a process may end as soon as it lives. Children have no pipe of their own, and
-    // the handler writes nothing into ours there.
+    // Installed before the first fork, because a child may exit immediately. Children have no pipe of their own; in a
+    // child the handler does not write to the parent's pipe.
     let signals = signal::Pipe::install(&[SIGINT, SIGTERM, SIGCHLD])
         .map_err(Error::system("installing signal handlers"))?;
     let children = start(jobs, clock)?;
@@ -115,7 +115,7 @@ fn start(jobs: Vec<Job>, clock: Clock) -> Result<Vec<Child>, Error> {
                 exit: None,
             }),
             Ok(Fork::Child) => {
-                // The parent's ends of other children are of no use here.
+                // The child does not use the parent's ends of other links.
                 drop((children, link));
                 process::exit_now(live(job.work, clock, &mut its_link));
             }
@@ -130,9 +130,9 @@ fn start(jobs: Vec<Job>, clock: Clock) -> Result<Vec<Child>, Error> {
     Ok(children)
 }
 
-/// A child's life; returns its exit code.
+/// Runs a child; returns its exit code.
 fn live(work: Work, clock: Clock, link: &mut Link) -> i32 {
-    // Ctrl-C reaches the whole group; the parent alone decides what it means.
+    // Ctrl-C signals the whole process group; only the parent reacts.
     let prepared = process::signal_when_parent_dies(SIGKILL)
         .and_then(|()| signal::ignore(SIGINT))
         .and_then(|()| signal::ignore(SIGTERM));
@@ -196,7 +196,7 @@ impl Parent<'_> {
         if !alive {
             child.connected = false;
             child.stage = Stage::Ended;
-            // Fails only where it is not watched any more.
+            // Fails only if the descriptor is no longer polled.
             let _ = self.epoll.remove(child.link.fd());
         }
         Ok(())
@@ -216,7 +216,7 @@ impl Parent<'_> {
         Ok(())
     }
 
-    /// Takes note of the children that have ended.
+    /// Records the children that have exited.
     fn reap(&mut self) {
         while let Some((pid, exit)) = process::reap() {
             self.handle_exit(pid, exit);
@@ -235,7 +235,7 @@ impl Parent<'_> {
         }
     }
 
-    /// Goes on to the next phase when this one is over.
+    /// Enters the next phase when the current one is complete.
     fn step(&mut self, now_us: u64) -> Result<(), Error> {
         match self.phase {
             Phase::Working if self.all(Role::Exchanger, Stage::Ended) => {
@@ -297,7 +297,7 @@ impl Parent<'_> {
 
     fn begin_step(&mut self, step: usize, now_us: u64) -> Result<(), Error> {
         let Some(Step { hold_us, rates, .. }) = self.course.steps.get(step) else {
-            // A run without steps is over when everybody is connected.
+            // A run without steps ends when all clients are connected.
             return self.end();
         };
         self.phase = Phase::Holding(step, now_us + hold_us);
@@ -335,7 +335,7 @@ impl Parent<'_> {
         let connected = |child: &&mut Child| child.role == role && child.connected;
         for child in self.children.iter_mut().filter(connected) {
             match child.link.send(command) {
-                // It has ended meanwhile, which is told by its pipe and by its exit.
+                // The child has exited; its pipe and exit status report that.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
                 sent => sent.map_err(Error::system("commanding a process"))?,
             }
@@ -345,7 +345,7 @@ impl Parent<'_> {
 
     fn kill_all(&mut self) {
         for child in self.children.iter().filter(|child| child.exit.is_none()) {
-            // It may have ended in this moment.
+            // The child may have just exited.
             let _ = process::kill(child.pid, SIGKILL);
         }
     }
@@ -358,11 +358,14 @@ impl Parent<'_> {
     fn phase_end_us(&self) -> u64 {
         match self.phase {
             Phase::Working => u64::MAX,
-            // Whether everything has arrived is told by reports.
-            Phase::Between(_, from_us, until_us) => match self.clock.now_us() < from_us {
-                true => from_us,
-                false => until_us,
-            },
+            // Reports show when everything has arrived.
+            Phase::Between(_, from_us, until_us) => {
+                if self.clock.now_us() < from_us {
+                    from_us
+                } else {
+                    until_us
+                }
+            }
             Phase::Holding(_, until_us)
             | Phase::Stopping(until_us)
             | Phase::Settling(until_us)

@@ -1,9 +1,8 @@
-//! How long processes have been on a processor: what serving costs, whatever waits for whom.
+//! CPU time of processes: the cost of serving, independent of waiting.
 
 use std::fs;
 
-/// Nanoseconds, summed over the threads that these processes have now. A process that is not there
-/// counts nothing.
+/// Returns nanoseconds summed over all current threads of the processes. A missing process counts as 0.
 pub(crate) fn time_ns(pids: &[u32]) -> u64 {
     let tasks = pids
         .iter()

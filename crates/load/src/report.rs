@@ -1,87 +1,87 @@
-//! What the processes of a run tell each other, one JSON line at a time.
+//! Messages between the processes of a run, one JSON line each.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::counters::Counters;
 
-/// The longest latency that is told apart, one hour; longer ones count as this.
+/// Maximum recorded latency, one hour; longer ones count as one hour.
 const LATENCY_US_MAX: u64 = 3_600_000_000;
-/// Significant digits of latencies: an error of at most 0.1 %.
+/// Significant digits of latencies: a relative error of at most 0.1 %.
 const LATENCY_DIGITS: u8 = 3;
-/// Different error texts that a process keeps; the others are counted together.
+/// Maximum number of distinct error texts per process; further ones are counted together.
 const ERRORS_MAX: usize = 16;
 
-/// A histogram of microseconds, as it travels: value and count of what is not zero.
+/// Serialized histogram of microseconds: value and count of each non-empty bucket.
 pub(crate) type Recorded = Vec<(u64, u64)>;
 
-/// How far a child is.
+/// Progress of a child.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Stage {
-    /// Connecting, or doing all of its work.
+    /// The child connects clients, or performs all of its work.
     #[default]
     Working,
-    /// Every client is connected or given up; the publisher has nothing to do.
+    /// Every client is connected or given up; the publisher is idle.
     Ready,
-    /// Every client has what was published; the publisher has all its answers.
+    /// Every client has received all messages; the publisher has received all responses.
     Settled,
-    /// Nothing more will come.
+    /// The child sends no further report.
     Ended,
 }
 
-/// From a child, about what happened since its last one.
+/// Report of a child about the time since its previous one.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub stage: Stage,
-    /// Connections that are open now.
+    /// Number of open connections.
     pub open: u64,
-    /// Microseconds of work that the numbers cover so far, without warm-up and drain.
+    /// Measured time in microseconds, without warm-up and drain.
     pub measured_us: u64,
     pub counters: Counters,
-    /// Request, echo or delivery times.
+    /// Latency of requests, echoes or deliveries.
     pub latency: Recorded,
-    /// Time from opening a connection to the server's first answer on it.
+    /// Time from opening a connection to the server's first response on it.
     pub connect: Recorded,
-    /// Time from when a publish was due to its answer.
+    /// Time from the scheduled send time of a publish to its response.
     pub publish: Recorded,
-    /// Per publish: its number, how many clients got it and the time of the last, in microseconds.
+    /// Per publish: its number, the number of clients that received it, and the last delivery time in microseconds.
     pub arrivals: Vec<(u32, u32, u32)>,
     /// Per publish, from the publisher: its number and its group.
     pub publishes: Vec<(u32, u32)>,
-    /// Per group, at the publisher's end: the sequence number of its last confirmed message.
+    /// Per group, at the publisher's end: sequence number of the last confirmed message.
     pub confirmed: Vec<(u32, u32)>,
     pub errors: Vec<(String, u64)>,
 }
 
-/// Messages per second; zero for none.
+/// Publishing rates in messages per second; zero for none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Rates {
-    /// To one group after the other.
+    /// Rate to groups, in turn.
     pub groups: f64,
-    /// To all.
+    /// Rate to all clients.
     pub all: f64,
 }
 
-/// From the parent to a child.
+/// Command of the parent to a child.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Command {
-    /// Publish at these rates from now on, both zero for a pause.
+    /// Publish at these rates; both zero for a pause.
     Publish(Rates),
-    /// Publish nothing more, and say what was confirmed.
+    /// Stop publishing and report the confirmed messages.
     StopPublishing,
-    /// Everybody has to have got these: sequence number of the last confirmed message per group.
+    /// Wait until every client has received these: sequence number of the last confirmed message per group.
     Settle(Vec<(u32, u32)>),
-    /// Close everything, report once more, and end.
+    /// Close all connections, report once more, and exit.
     Close,
 }
 
-/// A histogram for latencies in microseconds.
+/// Creates a histogram for latencies in microseconds.
 pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_US_MAX, LATENCY_DIGITS)
         .expect("the bounds are constants that fit each other")
 }
 
-/// Takes what a histogram has recorded and empties it.
+/// Returns the content of a histogram and clears it.
 pub(crate) fn take_recorded(histogram: &mut Histogram<u64>) -> Recorded {
     if histogram.is_empty() {
         return Vec::new();
@@ -94,14 +94,14 @@ pub(crate) fn take_recorded(histogram: &mut Histogram<u64>) -> Recorded {
     recorded
 }
 
-/// Adds what another process has recorded.
+/// Adds the histogram of another process.
 pub(crate) fn add_recorded(histogram: &mut Histogram<u64>, recorded: &Recorded) {
     for &(value, count) in recorded {
         histogram.saturating_record_n(value, count);
     }
 }
 
-/// Errors by their text, bounded.
+/// Error counts by text; the number of texts is bounded.
 #[derive(Debug, Default)]
 pub(crate) struct Errors {
     list: Vec<(String, u64)>,

@@ -1,9 +1,9 @@
-//! Reading HTTP/1.1 responses of which only the status matters.
+//! HTTP/1.1 response reader that returns only the status.
 
 use fermata_proto::chunked;
 use fermata_proto::response_reader::{self, HEAD_BYTES_MAX, HeadError, RequestKind};
 
-/// Why a response cannot be understood.
+/// Reasons why a response is malformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Malformed {
     #[error(transparent)]
@@ -12,30 +12,30 @@ pub(crate) enum Malformed {
     Chunk,
 }
 
-/// What is left of a body, and how it ends.
+/// Rest of a body and its framing.
 #[derive(Debug, Clone)]
 pub(crate) enum Body {
-    /// After so many more bytes.
+    /// The given number of bytes remains.
     Length(u64),
-    /// With its last chunk.
+    /// Chunked transfer coding.
     Chunked(chunked::Decoder),
-    /// With the connection.
+    /// The body ends with the connection.
     UntilClose,
 }
 
-/// A response without its body.
+/// A response head.
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
     pub status: u16,
-    /// The connection may be used again.
+    /// True if the connection can be reused.
     pub keep_alive: bool,
     pub body: Body,
-    /// Bytes of the head, the empty line included.
+    /// Length of the head in bytes, including the empty line.
     pub bytes: usize,
 }
 
 impl Head {
-    /// Reads the head at the front of `bytes`; `None` when it is not complete.
+    /// Parses the head at the start of `bytes`; returns `None` if it is incomplete.
     pub fn parse(bytes: &[u8], request: RequestKind) -> Result<Option<Self>, HeadError> {
         let head = response_reader::Head::read(bytes, request)?;
         Ok(head.map(|(head, bytes)| Self {
@@ -52,30 +52,29 @@ impl Head {
     }
 }
 
-/// A whole response has come.
+/// A complete response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Done {
     pub status: u16,
     pub keep_alive: bool,
 }
 
-/// Reads the responses of one connection, of which only the status matters.
+/// Reads the responses of one connection and returns their status.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
-    /// The beginning of a head.
+    /// Start of an incomplete head.
     partial: Vec<u8>,
-    /// Head and rest of the response that is being read.
+    /// Head and remaining body of the current response.
     current: Option<Head>,
-    /// The last head of a response with known length that was understood. A server repeats itself, so
-    /// most heads need a comparison and not a parser.
+    /// Last head with a known length. Servers repeat themselves, so most heads need a comparison instead of a parser.
     known: Option<(Vec<u8>, Head)>,
-    /// Where chunks are decoded to; always empty between calls.
+    /// Buffer for decoded chunks; empty between calls.
     scratch: Vec<u8>,
 }
 
 impl Reader {
-    /// Reads on in `input` and returns the first response that ends in it. Call it again with the rest,
-    /// whose start it moves `input` to, until it returns `None`: then `input` is used up.
+    /// Consumes `input` up to the end of the first response in it, and returns that response. Advances `input` to the
+    /// rest; call again until it returns `None`, when `input` is consumed.
     pub fn handle(
         &mut self,
         input: &mut &[u8],
@@ -112,7 +111,7 @@ impl Reader {
                     keep_alive: head.keep_alive,
                 };
                 self.current = None;
-                // 1xx announce the real answer.
+                // 1xx responses precede the final response.
                 if done.status >= 200 {
                     return Ok(Some(done));
                 }
@@ -126,7 +125,7 @@ impl Reader {
         }
     }
 
-    /// The stream has ended. Returns the response that this completes, if it does.
+    /// Handles the end of the stream. Returns the response that it completes, if any.
     pub fn handle_end(&mut self) -> Option<Done> {
         let head = self.current.take()?;
         matches!(head.body, Body::UntilClose).then_some(Done {
@@ -135,7 +134,7 @@ impl Reader {
         })
     }
 
-    /// Forgets the connection; the next byte begins a response.
+    /// Resets the state for a new connection.
     pub fn reset(&mut self) {
         self.partial = Vec::new();
         self.current = None;

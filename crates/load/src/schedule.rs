@@ -1,17 +1,17 @@
-//! When the n-th thing of an open loop is due, whatever the server does meanwhile.
+//! Schedule of an open loop, independent of the server's speed.
 
-/// An even schedule. It never slips: what could not be done in time is due at once, and its latency
-/// counts from the time it was due. That is what avoids coordinated omission.
+/// An even schedule that never slips. A late request is due immediately, and its latency counts from its scheduled
+/// time, which avoids coordinated omission.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Schedule {
     start_us: u64,
-    /// Microseconds between two, zero for "everything at once".
+    /// Interval in microseconds; zero makes everything due immediately.
     step_us: f64,
     taken: u64,
 }
 
 impl Schedule {
-    /// `rate_per_s` zero or less means no limit.
+    /// A `rate_per_s` of zero or less means no limit.
     pub fn new(start_us: u64, rate_per_s: f64) -> Self {
         Self {
             start_us,
@@ -24,12 +24,12 @@ impl Schedule {
         }
     }
 
-    /// When the next one is due.
+    /// Returns the time of the next entry.
     pub fn next_us(&self) -> u64 {
         self.start_us + (self.taken as f64 * self.step_us) as u64
     }
 
-    /// Takes the next one if it is due, and tells when it was.
+    /// Takes the next entry if it is due, and returns its scheduled time.
     pub fn take(&mut self, now_us: u64) -> Option<u64> {
         let due_us = self.next_us();
         (due_us <= now_us).then(|| {
@@ -38,7 +38,7 @@ impl Schedule {
         })
     }
 
-    /// How many are due at `now_us` and not taken.
+    /// Returns the number of entries that are due at `now_us` and not taken.
     pub fn behind(&self, now_us: u64) -> u64 {
         if now_us < self.start_us || self.step_us == 0.0 {
             return 0;

@@ -1,4 +1,4 @@
-//! The result: for people on standard output, for programs as JSON.
+//! Result of a run: text on standard output, or JSON.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use crate::counters::{Counter, Counters};
 use crate::output::text::{bytes, count, micros};
 use crate::totals::{Outcome, Point, StepTotals, Totals};
 
-/// The layout of the JSON result; raised when a field changes its meaning.
+/// Version of the JSON layout; incremented when a field changes its meaning.
 const JSON_VERSION: u32 = 1;
 
-/// What must be zero for a run to have passed.
+/// Counters that must be zero for a run to pass.
 const FAULTS: [Counter; 11] = [
     Counter::NotHeld,
     Counter::ConnectFailures,
@@ -27,7 +27,7 @@ const FAULTS: [Counter; 11] = [
     Counter::GapEvents,
 ];
 
-/// What may happen in a run that passed, and is told.
+/// Counters that are reported but do not fail a run.
 const TOLD: [Counter; 8] = [
     Counter::Disconnects,
     Counter::Refusals,
@@ -48,30 +48,30 @@ const QUANTILES: [(&str, f64); 6] = [
     ("max", 1.0),
 ];
 
-/// How many things went wrong.
+/// Returns the number of faults.
 pub(crate) fn faults(counters: &Counters) -> u64 {
     FAULTS.iter().map(|&counter| counters.get(counter)).sum()
 }
 
-/// What a result is called and how its parts are named.
+/// Titles of a result and its parts.
 pub(crate) struct Labels {
     pub scenario: &'static str,
-    /// One line: what was done to whom.
+    /// One-line description of the run.
     pub what: String,
-    /// What `latency` is the time of.
+    /// Quantity that `latency` measures.
     pub latency: &'static str,
-    /// The least that has to have happened: a run without any is no success.
+    /// Counter that must not be zero for a run to pass.
     pub needed: Counter,
 }
 
-/// Whether everything that was to be verified was found right.
+/// Returns true if no process failed, no fault was counted and the counter `needed` is not zero.
 pub(crate) fn passed(outcome: &Outcome, labels: &Labels) -> bool {
     outcome.broken.is_empty()
         && faults(&outcome.totals.counters) == 0
         && outcome.totals.counters.get(labels.needed) != 0
 }
 
-/// The result for people.
+/// Formats the result as text.
 pub(crate) fn text(outcome: &Outcome, labels: &Labels) -> String {
     let mut out = format!("\n{}: {}\n", labels.scenario, labels.what);
     let parts = work_lines(outcome)
@@ -84,14 +84,14 @@ pub(crate) fn text(outcome: &Outcome, labels: &Labels) -> String {
     out
 }
 
-/// A line of the result: its name and what it says.
+/// A line of the result: label and value.
 type Line = (String, String);
 
 fn line(name: &str, value: String) -> Line {
     (name.to_owned(), value)
 }
 
-/// How much was done, and how fast.
+/// Returns lines about the amount and rate of work.
 fn work_lines(outcome: &Outcome) -> impl Iterator<Item = Line> {
     let totals = &outcome.totals;
     let counters = &totals.counters;
@@ -128,9 +128,9 @@ fn work_lines(outcome: &Outcome) -> impl Iterator<Item = Line> {
     lines.into_iter()
 }
 
-/// How long it took.
+/// Returns lines about durations and latencies.
 fn time_lines(totals: &Totals, labels: &Labels) -> impl Iterator<Item = Line> {
-    // One step is the whole run.
+    // A single step covers the whole run.
     let steps = totals.steps.iter().filter(|_| totals.steps.len() > 1);
     let mut lines: Vec<Line> = steps.map(|step| line("step", step_text(step))).collect();
     for (name, histogram) in [
@@ -146,7 +146,7 @@ fn time_lines(totals: &Totals, labels: &Labels) -> impl Iterator<Item = Line> {
     lines.into_iter()
 }
 
-/// What was not as it should be.
+/// Returns lines about faults.
 fn fault_lines(outcome: &Outcome) -> impl Iterator<Item = Line> {
     let totals = &outcome.totals;
     let counters = &totals.counters;
@@ -206,7 +206,7 @@ fn quantiles_text(histogram: &Histogram<u64>) -> String {
     parts.join("  ")
 }
 
-/// The result for programs.
+/// Formats the result as JSON.
 pub(crate) fn json(outcome: &Outcome, labels: &Labels, options: Value) -> Value {
     let totals = &outcome.totals;
     json!({
@@ -266,7 +266,7 @@ fn step_json(step: &StepTotals) -> Value {
     })
 }
 
-/// One interval of the run.
+/// Formats one interval of the run.
 pub(crate) fn point_json(point: &Point) -> Value {
     let rate = |counter| point.counters.get(counter) as f64 / point.length_s;
     json!({

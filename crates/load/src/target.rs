@@ -1,4 +1,4 @@
-//! Where the load goes: URLs and texts with placeholders.
+//! Target URLs and texts with placeholders.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -6,14 +6,14 @@ use fermata_proto::number::decimal;
 
 use crate::error::Error;
 
-/// Replaced by the number of the request, or of the group in scenarios with groups.
+/// Placeholder for the number of the request, or of the group in scenarios with groups.
 const NUMBER: &str = "{n}";
-/// Replaced by the number of the client.
+/// Placeholder for the number of the client.
 const CLIENT: &str = "{client}";
-/// Replaced by the message that receivers verify.
+/// Placeholder for the message that receivers verify.
 const MESSAGE: &str = "{message}";
 
-/// What placeholders stand for in one rendering.
+/// Values of the placeholders in one rendering.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Values<'a> {
     pub number: u64,
@@ -77,19 +77,19 @@ impl Template {
         }
     }
 
-    /// Whether every rendering is the same.
+    /// Returns true if every rendering is identical.
     pub fn is_constant(&self) -> bool {
         self.parts
             .iter()
             .all(|part| matches!(part, Part::Literal(_)))
     }
 
-    /// Whether `{n}` occurs.
+    /// Returns true if the text contains `{n}`.
     pub fn has_number(&self) -> bool {
         self.parts.contains(&Part::Number)
     }
 
-    /// Whether `{message}` occurs.
+    /// Returns true if the text contains `{message}`.
     pub fn has_message(&self) -> bool {
         self.parts.contains(&Part::Message)
     }
@@ -99,15 +99,15 @@ impl Template {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub address: SocketAddr,
-    /// The value of the `Host` header.
+    /// Value of the `Host` header.
     pub host: String,
     /// Path and query.
     pub path: Template,
 }
 
 impl Target {
-    /// Parses the value of `option`, whose scheme must be `scheme` (`http` or `ws`), and resolves the
-    /// host name once.
+    /// Parses the URL of `option`, which must have the scheme `scheme` (`http` or `ws`), and resolves the host name
+    /// once.
     pub fn parse(option: &str, url: &str, scheme: &str) -> Result<Self, Error> {
         let example = || format!("give one like {scheme}://127.0.0.1:8080/path");
         let Some((given, rest)) = url.split_once("://") else {
@@ -148,7 +148,7 @@ impl Target {
     }
 }
 
-/// `HOST`, `HOST:PORT`, `[V6]` or `[V6]:PORT`; port 80 when there is none.
+/// Resolves `HOST`, `HOST:PORT`, `[V6]` or `[V6]:PORT`; the default port is 80.
 fn resolve(option: &str, host: &str) -> Result<SocketAddr, Error> {
     let has_port = match host.rfind(']') {
         Some(end) => host[end..].contains(':'),

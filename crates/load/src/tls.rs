@@ -1,7 +1,6 @@
-//! The client's side of TLS, for `wss`.
+//! TLS client for `wss`.
 //!
-//! Every connection does a full handshake: a session that is resumed would hide what a new client costs
-//! the server.
+//! Every connection performs a full handshake: a resumed session would hide the server's cost of a new client.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -18,7 +17,7 @@ use crate::error::{Error, Fault};
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct TlsArguments {
-    /// Trust servers with a certificate of this authority (PEM), instead of those the machine trusts
+    /// Trust certificates of this authority (PEM) instead of the system's authorities
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
 
@@ -28,7 +27,7 @@ pub(crate) struct TlsArguments {
 }
 
 impl TlsArguments {
-    /// Trusts anybody.
+    /// Creates options that trust any certificate.
     #[cfg(test)]
     pub fn insecure() -> Self {
         Self {
@@ -37,7 +36,7 @@ impl TlsArguments {
         }
     }
 
-    /// What connections to `host` (with or without a port) begin with.
+    /// Creates the TLS connector for `host` (with or without a port).
     pub fn connector(&self, host: &str) -> Result<Connector, Error> {
         let options = ClientOptions {
             authorities: self.ca.clone(),
@@ -60,7 +59,7 @@ impl TlsArguments {
     }
 }
 
-/// Without the port and the brackets of an IPv6 address.
+/// Returns the host without its port and without the brackets of an IPv6 address.
 fn host_name(host: &str) -> &str {
     if let Some(rest) = host.strip_prefix('[') {
         return rest.split(']').next().unwrap_or_default();
@@ -68,7 +67,7 @@ fn host_name(host: &str) -> &str {
     host.split(':').next().unwrap_or_default()
 }
 
-/// Begins TLS connections to one server.
+/// Starts TLS connections to one server.
 #[derive(Debug, Clone)]
 pub(crate) struct Connector {
     config: Arc<ClientConfig>,
@@ -76,10 +75,10 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// A new connection, which has something to send at once.
+    /// Creates a connection, which has a ClientHello to send.
     pub fn connect(&self) -> Result<Tls, Fault> {
         let mut connection = ClientConnection::new(self.config.clone(), self.name.clone())?;
-        // The writer waits for the socket, so there is no need for a second bound here.
+        // The writer waits for the socket, which already bounds the buffer.
         connection.set_buffer_limit(None);
         Ok(Tls {
             connection: Box::new(connection),
@@ -87,21 +86,21 @@ impl Connector {
     }
 }
 
-/// One connection: bytes in, bytes out.
+/// One TLS connection without I/O.
 #[derive(Debug)]
 pub(crate) struct Tls {
     connection: Box<ClientConnection>,
 }
 
 impl Tls {
-    /// Encrypts what is to be sent; before the handshake is complete it is kept for then.
+    /// Encrypts bytes to send; buffers them until the handshake is complete.
     pub fn write(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
         self.connection.writer().write_all(plain)?;
         self.take_output(out);
         Ok(())
     }
 
-    /// Decrypts what came and appends it to `plain`, and to `out` what has to be sent for it.
+    /// Decrypts received bytes, appends them to `plain`, and appends the bytes to send in return to `out`.
     pub fn read(
         &mut self,
         mut input: &[u8],
@@ -126,7 +125,7 @@ impl Tls {
 
     fn take_output(&mut self, out: &mut Vec<u8>) {
         while self.connection.wants_write() {
-            // A vector takes everything.
+            // Writing to a vector cannot fail.
             if self.connection.write_tls(out).is_err() {
                 return;
             }

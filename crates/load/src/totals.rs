@@ -1,4 +1,4 @@
-//! What all processes of a run have reported so far.
+//! Sums of the reports of all processes of a run.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,34 +10,34 @@ use crate::course::Step;
 use crate::groups::GroupSizes;
 use crate::report::{Errors, Report, add_recorded, histogram};
 
-/// Points of the series; when there are more, every second one is dropped and the pace halved.
+/// Maximum points of the series. Beyond it every second point is dropped and the interval doubled.
 const POINTS_MAX: usize = 4096;
-/// Publishes whose last byte is waited for; what exceeds it counts as incomplete.
+/// Maximum number of publishes tracked for their last delivery; further ones count as incomplete.
 const PUBLISHES_MAX: usize = 1 << 20;
 
 /// One interval of the run.
 #[derive(Debug, Clone)]
 pub(crate) struct Point {
-    /// Its end, in seconds since the start.
+    /// End of the interval, in seconds since the start.
     pub at_s: f64,
-    /// Its length in seconds.
+    /// Length in seconds.
     pub length_s: f64,
-    /// Connections open at its end.
+    /// Number of open connections at the end.
     pub open: u64,
     pub counters: Counters,
-    /// Latencies within it, in microseconds.
+    /// Latencies of the interval, in microseconds.
     pub p50_us: u64,
     pub p99_us: u64,
     pub max_us: u64,
 }
 
-/// What was measured in a step of the run.
+/// Measurements of one step.
 #[derive(Debug, Clone)]
 pub(crate) struct StepTotals {
-    /// Its beginning and its end, when its messages had arrived, in seconds since the start.
+    /// Start of the step, and the time when its messages had arrived, in seconds since the start.
     pub from_s: f64,
     pub to_s: f64,
-    /// The step as it was asked for.
+    /// Step as given by the options.
     pub step: Option<Step>,
     pub counters: Counters,
     pub latency: Histogram<u64>,
@@ -72,20 +72,20 @@ pub(crate) struct Totals {
     pub counters: Counters,
     pub latency: Histogram<u64>,
     pub connect: Histogram<u64>,
-    /// Answers to publishes.
+    /// Response times of publishes.
     pub publish: Histogram<u64>,
-    /// Of every publish that all of its group got: the time of the last.
+    /// Last delivery time of every publish that its whole group received.
     pub last_byte: Histogram<u64>,
     pub errors: Errors,
     pub series: Vec<Point>,
-    /// The steps that are over.
+    /// Completed steps.
     pub steps: Vec<StepTotals>,
-    /// The present one, from the first on.
+    /// Current step, from the first step on.
     step: Option<StepTotals>,
     pub measured_us: u64,
-    /// Per group: the sequence number of its last confirmed message, known when publishing is over.
+    /// Per group: sequence number of the last confirmed message, known after publishing has stopped.
     pub confirmed: Vec<(u32, u32)>,
-    /// Open connections of each child.
+    /// Number of open connections per child.
     open: Vec<u64>,
     pub open_max: u64,
     publishes: HashMap<u32, Publish>,
@@ -93,19 +93,19 @@ pub(crate) struct Totals {
     interval: Histogram<u64>,
     interval_counters: Counters,
     interval_start_us: u64,
-    /// The pace of the series: an interval in so many becomes a point.
+    /// Number of intervals per point of the series.
     stride: usize,
     skipped: usize,
 }
 
-/// How a run ended.
+/// Outcome of a run.
 pub(crate) struct Outcome {
     pub totals: Totals,
-    /// It was stopped before its end.
+    /// True if the run was stopped early.
     pub interrupted: bool,
-    /// Processes that did not end well.
+    /// Processes that failed.
     pub broken: Vec<String>,
-    /// When the last client was connected and when everything was over, in seconds.
+    /// Times when the last client was connected and when the run ended, in seconds.
     pub connected_s: f64,
     pub total_s: f64,
 }
@@ -167,12 +167,12 @@ impl Totals {
         }
     }
 
-    /// Everybody is connected: what is reported from now on belongs to the first step.
+    /// Starts the first step, after all clients are connected.
     pub fn begin_steps(&mut self, now_us: u64) {
         self.step = Some(StepTotals::new(now_us));
     }
 
-    /// Ends the present step and begins the next.
+    /// Ends the current step and starts the next.
     pub fn end_step(&mut self, step: &Step, now_us: u64) {
         if let Some(mut ended) = self.step.replace(StepTotals::new(now_us)) {
             ended.to_s = now_us as f64 / 1e6;
@@ -181,17 +181,17 @@ impl Totals {
         }
     }
 
-    /// Connections open now.
+    /// Returns the number of open connections.
     pub fn open(&self) -> u64 {
         self.open.iter().sum()
     }
 
-    /// Publishes that some of their group have not got, or got more than once.
+    /// Returns the number of publishes that some client of their group did not receive, or received more than once.
     pub fn incomplete(&self) -> usize {
         self.publishes.len()
     }
 
-    /// Ends the present interval and returns it.
+    /// Ends the current interval and returns it.
     pub fn end_interval(&mut self, now_us: u64) -> Point {
         let point = Point {
             at_s: now_us as f64 / 1e6,
@@ -221,7 +221,8 @@ impl Totals {
         point
     }
 
-    /// Takes note of a publish, and whether everybody has got it. Its receivers may report before its publisher.
+    /// Records a report about a publish and checks if the whole group received it. Receivers may report before the
+    /// publisher.
     fn track(&mut self, number: u32, note: impl FnOnce(&mut Publish)) {
         let is_full = self.publishes.len() >= PUBLISHES_MAX;
         let publish = match self.publishes.entry(number) {

@@ -1,4 +1,4 @@
-//! The client's side of opening a WebSocket (RFC 6455, 4.1), and masks.
+//! Client side of the WebSocket handshake (RFC 6455, 4.1), and masking keys.
 
 use fermata_proto::response_reader::RequestKind;
 use fermata_proto::ws::accept::{ACCEPT_BYTES, KEY_BYTES, accept_key};
@@ -11,14 +11,14 @@ use crate::target::{Template, Values};
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// What the connections of one process open with.
+/// Handshake of all connections of one process.
 #[derive(Debug, Clone)]
 pub(crate) struct Opening {
     pub host: String,
     pub path: Template,
-    /// Further headers, each with its line end.
+    /// Additional headers, each with its line end.
     pub headers: Vec<u8>,
-    /// Drawn anew by each process; a server sees no harm in a repeated key.
+    /// Random key per process; servers accept a repeated key.
     key: [u8; KEY_BYTES],
     accept: [u8; ACCEPT_BYTES],
 }
@@ -50,7 +50,7 @@ impl Opening {
         out.extend_from_slice(b"\r\n\r\n");
     }
 
-    /// Checks the answer at the front of `bytes` and tells its length; `None` while it is not complete.
+    /// Checks the response at the start of `bytes` and returns its length; `None` if it is incomplete.
     pub fn check(&self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
         let request = RequestKind {
             wants_upgrade: true,
@@ -69,7 +69,7 @@ impl Opening {
     }
 }
 
-/// 16 bytes in base64. The last of 22 digits stands for two bits.
+/// Encodes 16 bytes in base64. The last of 22 digits holds two bits.
 fn key(random: [u64; 2]) -> [u8; KEY_BYTES] {
     let bits = u128::from(random[0]) << 64 | u128::from(random[1]);
     std::array::from_fn(|at| match at {
@@ -79,8 +79,8 @@ fn key(random: [u64; 2]) -> [u8; KEY_BYTES] {
     })
 }
 
-/// Masking keys. They guard proxies against scripts in browsers (RFC 6455, 10.3), of which there are
-/// none here, so they need not be unpredictable.
+/// Masking keys. They protect proxies from scripts in browsers (RFC 6455, 10.3). No script runs here, so predictable
+/// keys are sufficient.
 #[derive(Debug)]
 pub(crate) struct Masks(u64);
 
@@ -89,7 +89,7 @@ impl Masks {
         Self(fermata_io::random::u64() | 1)
     }
 
-    /// The next key, by an xorshift generator.
+    /// Returns the next key of an xorshift generator.
     pub fn draw(&mut self) -> [u8; 4] {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -97,7 +97,7 @@ impl Masks {
         ((self.0 >> 32) as u32).to_ne_bytes()
     }
 
-    /// Appends a whole masked frame.
+    /// Appends a complete masked frame.
     pub fn write(&mut self, opcode: Opcode, payload: &[u8], out: &mut Vec<u8>) {
         let mask = self.draw();
         frame::write(out, opcode, true, Reserved::NONE, Some(mask), payload);

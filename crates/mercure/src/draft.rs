@@ -1,4 +1,4 @@
-//! Requests in the draft of version 1.0, where it differs: matchers with a type, tokens of OAuth, other names.
+//! Requests in the draft of version 1.0, as far as they differ: typed matchers, OAuth tokens, other names.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{PATH, TOPICS_MAX};
 
 struct Refusal {
     status: u16,
-    /// The code of OAuth; empty when no challenge goes with it or the challenge has none.
+    /// Error code of OAuth; empty if there is no challenge, or the challenge has no code.
     error: &'static str,
     text: &'static str,
 }
@@ -59,7 +59,7 @@ const INSUFFICIENT: Refusal = Refusal {
     text: "Forbidden",
 };
 
-/// Tells what a request asks for.
+/// Parses a request.
 pub fn read(hub: &Hub, draft: &Draft, request: &Request<'_>) -> Outcome {
     let (path, _) = request.split();
     if path == METADATA_PATH {
@@ -77,7 +77,7 @@ pub fn read(hub: &Hub, draft: &Draft, request: &Request<'_>) -> Outcome {
         ("GET" | "HEAD", "") => subscribe(hub, draft, request, &query),
         ("QUERY", "") => request::form_of(request)
             .map_err(Refusal::from)
-            // An id in the URL goes before one in the body: what comes first counts.
+            // An id in the URL takes precedence over one in the body: the first one counts.
             .and_then(|body| subscribe(hub, draft, request, &query.and(body))),
         ("POST", "") => publish(hub, draft, request),
         ("GET" | "HEAD", _) => list(hub, draft, request, path, rest),
@@ -197,7 +197,7 @@ fn list(
     Ok(Outcome::Subscriptions(filter))
 }
 
-/// What the token says that a request brings. `None`: it brings none.
+/// Returns the grants of the request's token; `None`: it has no token.
 fn authorize(
     hub: &Hub,
     draft: &Draft,
@@ -207,7 +207,7 @@ fn authorize(
     let presentation = Refusal {
         status: 400,
         error: "invalid_request",
-        text: "The Authorization header is none of a bearer",
+        text: "The Authorization header has no bearer token",
     };
     let verify = |token: &str| -> Result<Option<Grants>, TokenError> {
         let grants = verifier.verify_access(token, draft, request.unix_s)?;
@@ -236,10 +236,10 @@ fn authorize(
     verify(&token).map_err(|_| INVALID_TOKEN)
 }
 
-/// What is wrong with an update that somebody else than the hub publishes.
+/// Checks an update from a publisher. The error describes the fault.
 fn check(draft: &Draft, update: &Update) -> Result<(), &'static str> {
     if update.kind.as_deref() == Some(EVENT) {
-        return Err("The type \"mercure\" is the hub's own");
+        return Err("The type \"mercure\" is reserved for the hub");
     }
     let is_hidden = |text: &String| text.chars().any(is_format);
     if update
@@ -249,7 +249,7 @@ fn check(draft: &Draft, update: &Update) -> Result<(), &'static str> {
         .chain(&update.kind)
         .any(is_hidden)
     {
-        return Err("A topic, id or type has characters that nobody sees");
+        return Err("A topic, id or type has invisible characters");
     }
     let is_own = |topic: &String| {
         let url = Url::parse(topic, Some(&draft.base));
@@ -262,12 +262,12 @@ fn check(draft: &Draft, update: &Update) -> Result<(), &'static str> {
             })
     };
     match update.topics.iter().any(is_own) {
-        true => Err("A topic is the hub's own"),
+        true => Err("A topic is reserved for the hub"),
         false => Ok(()),
     }
 }
 
-/// A path in which what need not be escaped is not.
+/// Decodes escapes of unreserved characters in a path.
 fn decode_unreserved(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     let mut rest = path;
@@ -291,7 +291,7 @@ fn decode_unreserved(path: &str) -> String {
     out
 }
 
-/// Characters of Unicode's category Cf, which are not seen.
+/// Returns true for characters of Unicode category Cf, which are invisible.
 pub(crate) fn is_format(it: char) -> bool {
     const RANGES: [(u32, u32); 21] = [
         (0xad, 0xad),
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subscriber_names_its_matchers() {
+    fn parses_the_matchers_of_a_subscriber() {
         let hub = hub();
         let token = sign(&claims());
         let query =
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn matchers_may_come_in_the_body_of_a_query() {
+    fn accepts_matchers_in_the_body_of_a_query() {
         let hub = hub();
         let target = format!("{PATH}?match=a&last_event_id=1");
         let body = "match_urlpattern=%2F%3Aid&match=c&last_event_id=2";
@@ -495,7 +495,7 @@ mod tests {
             ..Request::default()
         };
         assert_eq!(status(&crate::read(&hub, &plain)), (415, ""));
-        // It is none of 0.x.
+        // Version 0.x has no QUERY.
         let old = Hub { draft: None, ..hub };
         assert_eq!(
             status(&ask(&old, "QUERY", PATH, None, "topic=a")),
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_those_of_oauth() {
+    fn requires_oauth_access_tokens() {
         let hub = hub();
         let with = |name: &str, value: Value| {
             let mut claims = claims();
@@ -553,7 +553,7 @@ mod tests {
             let outcome = subscribe(&hub, "match=a", Some(&bad));
             assert_eq!(status(&outcome), (401, "invalid_token"), "{bad}");
         }
-        // None by the query; the cookie counts where there is no header.
+        // A token in the query is ignored; the cookie counts if there is no header.
         let token = sign(&claims());
         let closed = Hub {
             is_anonymous: false,
@@ -584,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_are_compiled_once_for_a_request() {
+    fn compiles_claims_once_per_request() {
         let hub = hub();
         let topics: Vec<Value> = (0..20)
             .map(|at| json!({"match": format!("/{at}/:a"), "match_type": "urlpattern"}))
@@ -616,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn publishers_cannot_speak_for_the_hub() {
+    fn rejects_updates_with_reserved_types_and_topics() {
         let hub = hub();
         let publish = |body: &str, claims: &Value| {
             let outcome = ask(&hub, "POST", PATH, Some(&sign(claims)), body);
@@ -695,7 +695,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hub_needs_its_url_and_an_issuer() {
+    fn hub_requires_its_url_and_an_issuer() {
         for (resource, issuer) in [
             ("https://hub.example", ISSUER),
             ("hub.example/.well-known/mercure", ISSUER),

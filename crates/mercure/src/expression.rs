@@ -1,26 +1,26 @@
-//! Expressions of templates and URL patterns. Clients choose them, so that each has a bound, and a size that is known.
+//! Regular expressions of templates and URL patterns. Clients choose them, so their size is known and bounded.
 //!
-//! The engine takes time linear in the length of what is compared, for each state that an expression has. So the bytes of a
-//! compiled expression are its memory and the time that one byte of a topic takes.
+//! The engine takes time linear in the length of the compared text, for each state of the expression. The bytes of a
+//! compiled expression therefore measure both its memory and the time per byte of a topic.
 
 use regex_lite::{Regex, RegexBuilder};
 
-/// Most bytes of all compiled expressions of one template or pattern.
+/// Maximum total size of the compiled expressions of one template or pattern, in bytes.
 pub const PATTERN_BYTES_MAX: usize = 32 * 1024;
 
-/// Bytes of compiled expressions for which a template counts as one more.
+/// Bytes of compiled expressions that count as one template.
 pub const TEMPLATE_BYTES: usize = 2 * 1024;
 
-/// Why there is no expression.
+/// Reason why an expression cannot be compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExpressionError {
-    /// It is none.
+    /// Invalid syntax.
     Syntax,
-    /// Larger than it may be.
+    /// Larger than its limit.
     TooLarge,
 }
 
-/// One that is compiled.
+/// A compiled expression.
 #[derive(Clone)]
 pub(crate) struct Expression {
     regex: Regex,
@@ -28,12 +28,12 @@ pub(crate) struct Expression {
 }
 
 impl Expression {
-    /// Compiles one that has at most so many bytes then.
+    /// Compiles an expression of at most `bytes_max` bytes.
     pub fn compile(text: &str, bytes_max: usize) -> Result<Expression, ExpressionError> {
         #[cfg(test)]
         crate::counted::add(&crate::counted::COMPILED);
-        // The engine does not tell how large one is, only whether it is larger than a limit: the limit is doubled, so that
-        // all that fail take less than the one that does not.
+        // The engine reports only whether a size limit is exceeded. Doubling the limit makes all failed attempts
+        // together cost less than the successful one.
         let mut limit = TEMPLATE_BYTES.min(bytes_max);
         loop {
             let error = match RegexBuilder::new(text).size_limit(limit).build() {
@@ -55,7 +55,7 @@ impl Expression {
         }
     }
 
-    /// No less than its bytes, and less than twice as many.
+    /// Returns an upper bound of its size in bytes, less than twice the actual size.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

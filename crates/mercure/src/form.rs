@@ -1,6 +1,6 @@
-//! `application/x-www-form-urlencoded`: queries of URLs and bodies of publishers.
+//! `application/x-www-form-urlencoded`: query strings and request bodies.
 
-/// Most pairs that are read.
+/// Maximum number of pairs.
 const PAIRS_MAX: usize = 1024;
 
 /// Names and values.
@@ -8,7 +8,7 @@ const PAIRS_MAX: usize = 1024;
 pub(crate) struct Form(Vec<(String, String)>);
 
 impl Form {
-    /// Reads one. `None`: an escape or text that is none, or too many pairs.
+    /// Parses a form. Returns `None` for an invalid escape, invalid UTF-8, or too many pairs.
     pub fn parse(text: &[u8]) -> Option<Form> {
         let mut pairs = Vec::new();
         for pair in text.split(|&byte| byte == b'&') {
@@ -28,31 +28,31 @@ impl Form {
         Some(Form(pairs))
     }
 
-    /// These pairs, and those of another form after them.
+    /// Appends the pairs of another form.
     pub fn and(mut self, other: Form) -> Form {
         self.0.extend(other.0);
         self
     }
 
-    /// All of them, in their order.
+    /// Returns all pairs in order.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.0.iter();
         pairs.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The first value of a name.
+    /// Returns the first value of a name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.all(name).next()
     }
 
-    /// All values of a name.
+    /// Returns all values of a name.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         let pairs = self.0.iter();
         pairs.filter_map(move |(known, value)| (known == name).then_some(value.as_str()))
     }
 }
 
-/// Text without its escapes. `None`: one that is none, or bytes that are no text.
+/// Decodes percent escapes. Returns `None` for an invalid escape or invalid UTF-8.
 pub(crate) fn decode(text: &[u8], plus_is_space: bool) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -72,7 +72,7 @@ pub(crate) fn decode(text: &[u8], plus_is_space: bool) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Appends a segment of a path, with everything escaped but what RFC 3986 calls unreserved.
+/// Appends a path segment, with everything escaped except unreserved characters (RFC 3986, section 2.3).
 pub(crate) fn encode(text: &str, out: &mut String) {
     for byte in text.bytes() {
         match byte {
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forms_are_read() {
+    fn parses_forms() {
         let form =
             Form::parse(b"topic=a%2Fb&topic=c+d&private&data=%E2%82%AC&&x=1=2").expect("a form");
         assert_eq!(form.all("topic").collect::<Vec<_>>(), ["a/b", "c d"]);
@@ -111,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_escaped_reads_back(text in ".*") {
+        fn escapes_round_trip(text in ".*") {
             let mut out = String::new();
             encode(&text, &mut out);
             prop_assert_eq!(decode(out.as_bytes(), false), Some(text.clone()));
@@ -119,7 +119,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn never_panics_on_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             let _ = Form::parse(&bytes);
         }
     }

@@ -1,11 +1,13 @@
-//! The Mercure protocol, <https://mercure.rocks/spec>: no socket and no clock here. It is that of today's clients (0.x), and
-//! where a hub has a [`resource::Draft`], the draft of version 1.0.
+//! The Mercure protocol, <https://mercure.rocks/spec>, without sockets and clock. It is the protocol of present clients
+//! (0.x) or, for a hub with a [`resource::Draft`], the draft of version 1.0.
 //!
-//! [`read`] tells what a request asks for: to subscribe, to publish, to list subscriptions; or how it is refused.
-//! A [`token`] says what its bearer may read and write, by [`selector`]s. An [`update`] is what is published; it is kept as
-//! one record with all of its topics; a [`topic`] is what selectors are compared with. [`audience`] knows which subscribers
-//! get which update, [`subscription`] how subscribing itself is told. [`pattern`] and [`url`] are what matchers of the draft
-//! need. [`origin`] is what pages of other sites may do.
+//! - [`read`] parses a request: subscribe, publish, list subscriptions, or a refusal.
+//! - [`token`] verifies what a client may read and write, as [`selector`]s.
+//! - [`update`] is a published update, stored as one record with all its topics; selectors are compared with a [`topic`].
+//! - [`audience`] selects the subscribers of an update.
+//! - [`subscription`] announces and lists subscriptions.
+//! - [`pattern`] and [`url`] implement the draft's matchers.
+//! - [`origin`] decides what pages of other sites may do.
 
 #![forbid(unsafe_code)]
 
@@ -28,16 +30,16 @@ pub mod url;
 pub use expression::{PATTERN_BYTES_MAX, TEMPLATE_BYTES};
 pub use request::{Hub, Outcome, Request};
 
-/// Where the hub is, below the host.
+/// Path of the hub.
 pub const PATH: &str = "/.well-known/mercure";
 
-/// Most topics of an update, and of a subscriber.
+/// Maximum number of topics of an update, and of a subscriber.
 pub const TOPICS_MAX: usize = 128;
 
-/// Longest topic or selector, in bytes.
+/// Maximum length of a topic or selector, in bytes.
 pub const TOPIC_BYTES_MAX: usize = 2048;
 
-/// Tells what a request asks for, in the version that the hub speaks.
+/// Parses a request in the hub's protocol version.
 pub fn read(hub: &Hub, request: &Request<'_>) -> Outcome {
     match &hub.draft {
         Some(draft) => draft::read(hub, draft, request),
@@ -45,7 +47,7 @@ pub fn read(hub: &Hub, request: &Request<'_>) -> Outcome {
     }
 }
 
-/// How often work was done of which clients choose the amount: tests bound it by this, and not by a clock.
+/// Counters of work whose amount clients choose. Tests limit these counts, because times are unreliable.
 #[cfg(test)]
 pub(crate) mod counted {
     use std::cell::Cell;
@@ -54,15 +56,15 @@ pub(crate) mod counted {
     pub type Counter = LocalKey<Cell<usize>>;
 
     thread_local! {
-        /// Expressions that were compiled.
+        /// Compiled expressions.
         pub static COMPILED: Cell<usize> = const { Cell::new(0) };
-        /// Expressions that were compared with a text.
+        /// Comparisons of an expression with a text.
         pub static COMPARED: Cell<usize> = const { Cell::new(0) };
-        /// Selectors that were compared with a topic.
+        /// Comparisons of a selector with a topic.
         pub static SELECTORS: Cell<usize> = const { Cell::new(0) };
-        /// Searches for views that have ended.
+        /// Views visited in searches for ended ones.
         pub static SEARCHES: Cell<usize> = const { Cell::new(0) };
-        /// URLs that were read.
+        /// Parsed URLs.
         pub static URLS: Cell<usize> = const { Cell::new(0) };
     }
 
@@ -70,7 +72,7 @@ pub(crate) mod counted {
         counter.set(counter.get() + 1);
     }
 
-    /// How often it was done meanwhile.
+    /// Returns the increase of a counter during `run`.
     pub fn during<T>(counter: &'static Counter, run: impl FnOnce() -> T) -> (T, usize) {
         let before = counter.get();
         let result = run();

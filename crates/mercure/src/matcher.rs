@@ -1,11 +1,11 @@
-//! Matchers of the draft of version 1.0: their type, a colon and their text.
+//! Matchers of the draft of version 1.0: type, colon and text.
 
-/// The type and the text of a matcher.
+/// Splits a matcher into its type and text.
 pub fn split(matcher: &str) -> (&str, &str) {
     matcher.split_once(':').unwrap_or(("", matcher))
 }
 
-/// A matcher of a type that is known.
+/// Creates a matcher; `None` if its type is unknown.
 pub(crate) fn matcher(kind: &str, text: &str) -> Option<String> {
     ["exact", "urlpattern"]
         .contains(&kind)

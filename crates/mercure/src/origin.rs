@@ -1,32 +1,32 @@
-//! What pages of other sites may do: read by CORS, and publish by a cookie.
+//! Permissions for pages of other sites: reading by CORS, and publishing with a cookie.
 
-/// Origins of pages: `*`, one, or all of a domain, as in `https://*.example.com`.
+/// Origins of pages: `*`, one origin, or all of a domain, as in `https://*.example.com`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origins(Vec<String>);
 
-/// What a page of an origin is told.
+/// Permission of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allowed {
     /// It may not read.
     Refused,
-    /// Every page may, but without cookies.
+    /// Every page may read, but without cookies.
     Anybody,
-    /// This one may, with cookies.
+    /// This page may read, with cookies.
     This,
 }
 
 impl Origins {
-    /// Those of a list.
+    /// Creates it from a list of origins.
     pub fn new(list: impl IntoIterator<Item = String>) -> Origins {
         Origins(list.into_iter().collect())
     }
 
-    /// Whether there are none.
+    /// Returns true if the list is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What a page of an origin may do. One that is named may more than everybody.
+    /// Returns the permission of an origin. A listed origin has precedence over `*`.
     pub fn allow(&self, origin: &str) -> Allowed {
         let is_it = |known: &&String| match known.split_once('*') {
             _ if *known == "*" => false,
@@ -47,7 +47,7 @@ impl Origins {
     }
 }
 
-/// The origin of the page that a `Referer` names.
+/// Returns the origin of the page in a `Referer`.
 pub(crate) fn of_referer(referer: &str) -> Option<&str> {
     let (scheme, rest) = referer.split_once("://")?;
     let host = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn origins_are_compared() {
+    fn compares_origins() {
         let origins = Origins::new(["https://a.example", "https://*.b.example"].map(str::to_owned));
         for (origin, allowed) in [
             ("https://a.example", Allowed::This),

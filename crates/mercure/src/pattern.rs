@@ -1,7 +1,7 @@
-//! URL patterns, <https://urlpattern.spec.whatwg.org>: one expression for each part of a URL.
+//! URL patterns, <https://urlpattern.spec.whatwg.org>: one regular expression for each component of a URL.
 //!
-//! The expressions are those of an engine that takes time linear in the topic's length; what it cannot do (looking around,
-//! back references) makes a pattern invalid.
+//! The regular expression engine takes time linear in the topic's length. Patterns with features that it lacks
+//! (look-around, back references) are invalid.
 
 mod component;
 mod constructor;
@@ -17,22 +17,22 @@ pub use parts::PatternError;
 use parts::*;
 use words::tokenize;
 
-/// Most names, groups and wildcards of a pattern.
+/// Maximum number of names, groups and wildcards in a pattern.
 const GROUPS_MAX: usize = 64;
 
 /// A compiled pattern.
 #[derive(Clone)]
 pub struct UrlPattern {
-    /// `None`: all that it can be.
+    /// One per component; `None` matches everything.
     parts: Vec<Option<Compiled>>,
     bytes: usize,
 }
 
 impl UrlPattern {
-    /// Compiles one; what it leaves out is that of `base`.
+    /// Compiles a pattern; missing components come from `base`.
     ///
     /// # Errors
-    /// It is none, or too large.
+    /// The pattern is invalid or too large.
     pub fn parse(text: &str, base: &Url) -> Result<UrlPattern, PatternError> {
         if text.len() > TOPIC_BYTES_MAX {
             return Err(PatternError::TooLarge);
@@ -67,12 +67,12 @@ impl UrlPattern {
         Ok(UrlPattern { parts, bytes })
     }
 
-    /// Bytes of its compiled expressions, at most [`PATTERN_BYTES_MAX`].
+    /// Returns the size of its compiled expressions in bytes, at most [`PATTERN_BYTES_MAX`].
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether it selects a URL.
+    /// Returns true if it matches a URL.
     pub fn matches(&self, url: &Url) -> bool {
         let parts = [
             &url.scheme,
@@ -89,7 +89,7 @@ impl UrlPattern {
     }
 }
 
-/// What a pattern does not say is its base's, up to the first part that it says.
+/// Copies components from the base, up to the first one that the pattern has.
 fn inherit(given: &mut Given, base: &Url) {
     let path = given[PATHNAME].clone();
     let of_base = [
@@ -118,7 +118,7 @@ fn inherit(given: &mut Given, base: &Url) {
     }
 }
 
-/// Text that stands for itself in a pattern.
+/// Escapes text that a pattern has to match literally.
 fn literal(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for it in text.chars() {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused() {
+    fn rejects_invalid_patterns() {
         let base = Url::parse(HUB, None).expect("a URL");
         for wrong in [
             "https://example.com/(",
@@ -277,7 +277,7 @@ mod tests {
         let many = format!("/{}", ":a".repeat(65));
         assert!(UrlPattern::parse(&many, &base).is_err());
         assert!(UrlPattern::parse(&"a".repeat(2049), &base).is_err());
-        // Each part is small enough, and all of them are not.
+        // Each component is small enough, but their sum is not.
         let part = "([a-z]{300})";
         let one = UrlPattern::parse(&format!("/{part}"), &base).expect("a pattern");
         assert!(one.bytes() <= PATTERN_BYTES_MAX);
@@ -290,18 +290,19 @@ mod tests {
         }
     }
 
-    /// An expression of the pattern's own sees what stands before it.
+    /// An expression written in the pattern sees the text before it.
     #[test]
-    fn expressions_know_their_place() {
+    fn expressions_see_the_text_before_them() {
         assert!(!matches("/a(\\b.+)", "/ab"));
         assert!(matches("/a(\\B.+)", "/ab"));
         assert!(!matches("/a(^b)", "/ab"));
     }
 
     proptest! {
-        /// What begins a part is compared apart, unless an expression of the pattern's own stands in it.
+        /// The literal prefix of a component is compared separately, unless the component contains an expression of the
+        /// pattern.
         #[test]
-        fn a_literal_start_changes_nothing(
+        fn literal_prefix_does_not_change_matches(
             words in proptest::collection::vec(proptest::sample::select(&["/a", "/:n", "b", "*", "{/c}?", "{d}", "/", "+", "?"][..]), 0..6),
             topic in "(/[abcdxz]{0,2}){0,4}/z",
         ) {
@@ -319,7 +320,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_survived(text in "\\PC{0,60}", topic in "\\PC{0,40}") {
+        fn never_panics_on_any_text(text in "\\PC{0,60}", topic in "\\PC{0,40}") {
             let base = Url::parse(HUB, None).expect("a URL");
             if let (Ok(pattern), Some(url)) = (UrlPattern::parse(&text, &base), Url::parse(&topic, Some(&base))) {
                 let _ = pattern.matches(&url);
@@ -327,14 +328,14 @@ mod tests {
         }
 
         #[test]
-        fn words_of_patterns_are_survived(text in "[a:/*+?{}()\\\\#@\\[\\].1]{0,40}") {
+        fn never_panics_on_tokens_of_patterns(text in "[a:/*+?{}()\\\\#@\\[\\].1]{0,40}") {
             let base = Url::parse(HUB, None).expect("a URL");
             let _ = UrlPattern::parse(&text, &base);
         }
 
-        /// A segment's name selects any segment, and its text itself.
+        /// A named segment matches any segment, and a literal one itself.
         #[test]
-        fn a_name_is_any_segment(before in "[a-z/]{0,12}", value in "[-A-Za-z0-9._~]{1,12}x") {
+        fn named_segment_matches_any_segment(before in "[a-z/]{0,12}", value in "[-A-Za-z0-9._~]{1,12}x") {
             let topic = format!("https://example.com/{before}{value}");
             let folder = before.rfind('/').map_or("", |at| &before[..=at]);
             let pattern = format!("https://example.com/{folder}:id");

@@ -1,4 +1,4 @@
-//! Requests to the hub: what they ask for, and whether they may.
+//! Parses and authorizes requests to the hub.
 
 use std::sync::Arc;
 
@@ -12,34 +12,34 @@ use crate::topic::Topic;
 use crate::update::{Update, is_topic};
 use crate::{PATH, TOPICS_MAX};
 
-/// Longest last event id that is looked at.
+/// Maximum length of a last event id; longer ones are ignored.
 const ID_BYTES_MAX: usize = 1024;
 
 const LINK: &str = "</.well-known/mercure>; rel=\"mercure\"";
 
-/// How a hub is set.
+/// Settings of a hub.
 #[derive(Clone, Debug, Default)]
 pub struct Hub {
-    /// What checks tokens of publishers; without it, nobody publishes.
+    /// Verifier of publishers' tokens; `None`: no client may publish.
     pub publisher: Option<Verifier>,
-    /// What checks tokens of subscribers.
+    /// Verifier of subscribers' tokens.
     pub subscriber: Option<Verifier>,
-    /// Clients without a token may subscribe, to public updates.
+    /// Allows clients without a token to subscribe to public updates.
     pub is_anonymous: bool,
-    /// Subscriptions are told, and can be asked for.
+    /// Announces subscriptions and serves the subscription API.
     pub has_subscriptions: bool,
-    /// The cookie that may have the token.
+    /// Name of the cookie that may hold the token.
     pub cookie: String,
     /// Pages that may read.
     pub cors_origins: Origins,
-    /// Pages that may publish by the cookie.
+    /// Pages that may publish with the cookie.
     pub publish_origins: Origins,
-    /// The draft of version 1.0 is spoken, and not 0.x.
+    /// Settings of the draft of version 1.0; `None`: the hub uses 0.x.
     pub draft: Option<Draft>,
 }
 
 impl Hub {
-    /// How selectors of topics are written.
+    /// Returns the syntax of selectors.
     pub fn syntax(&self) -> Syntax {
         match &self.draft {
             Some(draft) => Syntax::Matchers(Arc::clone(&draft.base)),
@@ -47,7 +47,7 @@ impl Hub {
         }
     }
 
-    /// The header field of answers that names the event before the first one.
+    /// Returns the response header for the id of the event before the first one sent.
     pub fn answer_id_name(&self) -> &'static str {
         match self.draft.is_some() {
             true => "Mercure-Last-Event-ID",
@@ -55,7 +55,7 @@ impl Hub {
         }
     }
 
-    /// What an update is known by whose publisher gave no id, by its place.
+    /// Returns the id of an update whose publisher chose none, by its position.
     pub fn id_of(&self, place: &str) -> String {
         match self.draft.is_some() {
             true => format!("#{place}"),
@@ -64,12 +64,12 @@ impl Hub {
     }
 }
 
-/// A request, as far as the protocol looks at it.
+/// The parts of a request that the protocol uses.
 #[derive(Clone, Debug, Default)]
 pub struct Request<'a> {
-    /// Its method.
+    /// Method.
     pub method: &'a str,
-    /// Path and query, as they came.
+    /// Path and query, not decoded.
     pub target: &'a str,
     /// All `Authorization` fields.
     pub authorization: Vec<&'a str>,
@@ -87,56 +87,56 @@ pub struct Request<'a> {
     pub content_type: Option<&'a str>,
     /// The body.
     pub body: &'a [u8],
-    /// Now.
+    /// The current time, in seconds since 1970.
     pub unix_s: u64,
 }
 
 impl<'a> Request<'a> {
-    /// Path and query.
+    /// Returns path and query.
     pub(crate) fn split(&self) -> (&'a str, &'a str) {
         self.target.split_once('?').unwrap_or((self.target, ""))
     }
 }
 
-/// A subscriber that may.
+/// An authorized subscriber.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subscribe {
-    /// Selectors of topics, in the order they were given.
+    /// Selectors of topics, in the given order.
     pub topics: Vec<String>,
-    /// Selectors of topics whose private updates it gets.
+    /// Selectors of topics whose private updates it receives.
     pub private: Vec<String>,
-    /// What is told about it.
+    /// Payload of its announcements.
     pub payload: Option<serde_json::Value>,
-    /// The same for each of its topics, in the draft; empty when there is nothing to tell about any.
+    /// Payloads per topic, in the draft; empty if all are null.
     pub payloads: Vec<serde_json::Value>,
-    /// The id of the last event that it has seen, or `earliest`; an empty one is none.
+    /// Id of the last event received, or `earliest`; an unusable one is empty.
     pub last_event_id: Option<String>,
-    /// The second in which it has to leave.
+    /// Time at which its response ends, in seconds since 1970.
     pub expires_s: Option<u64>,
 }
 
-/// What a request asks for.
+/// Result of parsing a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// To be held.
+    /// Subscribe, which holds the request.
     Subscribe(Subscribe),
-    /// To publish.
+    /// Publish.
     Publish(Update),
-    /// The subscriber.
+    /// List subscriptions.
     Subscriptions(Filter),
-    /// Nothing that it may: a status and a sentence.
+    /// Refuse with a status and a message.
     Refused(u16, &'static str),
-    /// The same with a challenge of the draft: a status, a code of OAuth that may be empty, and a sentence.
+    /// Refuse with a challenge of the draft: status, OAuth error code (may be empty) and message.
     Challenged(u16, &'static str, &'static str),
-    /// How tokens of the draft are made.
+    /// Respond with the resource metadata of the draft.
     Metadata(String),
-    /// Whether a page may ask.
+    /// Respond to a CORS preflight request.
     Preflight,
-    /// Something that is not the hub's.
+    /// The path is not the hub's.
     Elsewhere,
 }
 
-/// Tells what a request asks for, in version 0.x.
+/// Parses a request in version 0.x.
 pub fn read(hub: &Hub, request: &Request<'_>) -> Outcome {
     let (path, _) = request.split();
     let (rest, query) = match place(hub, request) {
@@ -153,7 +153,7 @@ pub fn read(hub: &Hub, request: &Request<'_>) -> Outcome {
     outcome.unwrap_or_else(|(status, text)| Outcome::Refused(status, text))
 }
 
-/// What the path of a request to the hub has below the hub's, and its query. Otherwise what is to be answered.
+/// Returns the path below the hub's and the query, or the outcome to respond with.
 pub(crate) fn place<'a>(hub: &Hub, request: &Request<'a>) -> Result<(&'a str, Form), Box<Outcome>> {
     let (path, query) = request.split();
     let rest = path.strip_prefix(PATH).ok_or(Outcome::Elsewhere)?;
@@ -169,7 +169,7 @@ pub(crate) fn place<'a>(hub: &Hub, request: &Request<'a>) -> Result<(&'a str, Fo
     Ok((rest, query))
 }
 
-/// Header fields that answers to a page of another site have, and those that every answer of the hub has.
+/// Returns the header fields of every response of the hub, including those for CORS.
 pub fn headers(hub: &Hub, request: &Request<'_>) -> Vec<(&'static str, String)> {
     let mut headers = vec![("Link", LINK.to_owned())];
     if hub.cors_origins.is_empty() {
@@ -252,7 +252,7 @@ fn subscribe(hub: &Hub, request: &Request<'_>, query: &Form) -> Result<Outcome, 
     }))
 }
 
-/// The header goes first: browsers send it when they reconnect to an URL that may have an older one.
+/// The header takes precedence: browsers send it on reconnect, when the URL may hold an older id.
 pub(crate) fn last_event_id(request: &Request<'_>, query: &Form, names: &[&str]) -> Option<String> {
     let header = request.last_event_id.filter(|id| !id.is_empty());
     let given = header.or_else(|| names.iter().find_map(|name| query.get(name)));
@@ -283,7 +283,7 @@ fn publish(hub: &Hub, request: &Request<'_>, query: &Form) -> Result<Outcome, Re
     Ok(Outcome::Publish(update))
 }
 
-/// The form that is a request's body.
+/// Parses a form in a request's body.
 pub(crate) fn form_of(request: &Request<'_>) -> Result<Form, Refusal> {
     let kind = request.content_type.unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
@@ -321,7 +321,7 @@ fn compile(selectors: &[String]) -> Result<Vec<Selector>, Refusal> {
         .map_err(|_| (403, "Forbidden: the token has a topic that is too large"))
 }
 
-/// What the token says that a request brings. `None`: it brings none.
+/// Returns the claims of the request's token; `None`: it has no token.
 fn authorize(
     hub: &Hub,
     verifier: &Verifier,
@@ -343,7 +343,7 @@ fn authorize(
                 }
                 _ => Err((
                     401,
-                    "Unauthorized: the Authorization header is none of a bearer",
+                    "Unauthorized: the Authorization header has no bearer token",
                 )),
             };
         }
@@ -361,7 +361,7 @@ fn authorize(
     verify(&token)
 }
 
-/// The token in the hub's cookie.
+/// Returns the token in the hub's cookie.
 pub(crate) fn cookie(hub: &Hub, request: &Request<'_>) -> Option<String> {
     let pairs = request.cookies.iter().flat_map(|field| field.split(';'));
     let mut tokens = pairs.filter_map(|pair| {
@@ -372,7 +372,7 @@ pub(crate) fn cookie(hub: &Hub, request: &Request<'_>) -> Option<String> {
     Some(form::decode(token.as_bytes(), false).unwrap_or_default())
 }
 
-/// A page of any site can have a browser send its cookies.
+/// Checks the origin, because a page of any site can make a browser send its cookies.
 pub(crate) fn may_publish_by_cookie(hub: &Hub, request: &Request<'_>) -> Result<(), Refusal> {
     let origin = request
         .origin

@@ -1,4 +1,4 @@
-//! What a hub that speaks the draft of version 1.0 is to OAuth: a resource that tokens are made for.
+//! A hub with the draft of version 1.0 as an OAuth protected resource.
 
 use std::sync::Arc;
 
@@ -7,31 +7,31 @@ use serde_json::json;
 use crate::PATH;
 use crate::url::Url;
 
-/// The cookie that may have the token.
+/// Name of the cookie that may hold the token.
 pub const COOKIE: &str = "__Secure-mercure_access_token";
 
-/// The type of the events by which subscriptions are told, which nobody else's have.
+/// Type of the events that announce subscriptions; reserved for the hub.
 pub const EVENT: &str = "mercure";
 
-/// Where the hub says how its tokens are made (RFC 9728).
+/// Path of the resource metadata (RFC 9728).
 pub const METADATA_PATH: &str = "/.well-known/oauth-protected-resource/.well-known/mercure";
 
-/// What tokens grant.
+/// Type of the authorization details in tokens.
 pub(crate) const DETAIL: &str = "https://mercure.rocks/authorization-detail";
 
-/// What a hub that speaks the draft knows of itself.
+/// Settings of the draft.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// Its URL, which tokens are made for.
+    /// The hub's URL, the audience of tokens.
     pub resource: String,
     /// The issuer of its tokens.
     pub issuer: String,
-    /// The same URL: what topics and patterns are relative to.
+    /// The same URL parsed, the base of topics and patterns.
     pub base: Arc<Url>,
 }
 
 impl Draft {
-    /// `None`: the URL is none of `http` or `https` with the hub's path, or the issuer is empty.
+    /// Returns `None` if the URL is not an `http` or `https` URL with the hub's path, or the issuer is empty.
     pub fn new(resource: &str, issuer: &str) -> Option<Draft> {
         let base = Url::parse(resource, None)?;
         let is_good = ["http", "https"].contains(&base.scheme.as_str())
@@ -46,7 +46,7 @@ impl Draft {
         })
     }
 
-    /// What the hub says about its tokens.
+    /// Returns the resource metadata document.
     pub fn metadata(&self, cookie: &str, has_subscriptions: bool) -> String {
         let mut document = json!({
             "resource": self.resource,
@@ -60,7 +60,7 @@ impl Draft {
         document.to_string()
     }
 
-    /// The challenge that goes with a refusal; `error` may be empty.
+    /// Returns the challenge of a refusal; `error` may be empty.
     pub fn challenge(&self, error: &str) -> String {
         let metadata = format!("{}{METADATA_PATH}", self.base.origin());
         match error {

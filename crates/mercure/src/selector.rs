@@ -1,8 +1,8 @@
-//! Selectors of topics: `*`, a topic itself, or a URI template (RFC 6570).
+//! Selectors of topics: `*`, an exact topic, or a URI template (RFC 6570).
 //!
-//! A template selects what it may expand to. It becomes a pattern of an engine that takes time linear in the topic's length,
-//! so that no client can make matching expensive; what stands before its first expression is compared first, which decides
-//! nearly every topic that is none of its.
+//! A template selects its possible expansions. It is compiled for an engine that takes time linear in the topic's
+//! length, so no client can make matching expensive. The literal prefix before the first expression is compared first,
+//! which rejects nearly all other topics.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,45 +13,45 @@ use crate::topic::Topic;
 use crate::url::Url;
 use crate::{TOPIC_BYTES_MAX, matcher};
 
-/// Most expressions of a template, and variables of an expression.
+/// Maximum number of expressions in a template, and of variables in an expression.
 const EXPRESSIONS_MAX: usize = 16;
 
-/// How selectors are written.
+/// Syntax of selectors.
 #[derive(Clone, Debug, Default)]
 pub enum Syntax {
-    /// As a topic or a template.
+    /// A topic or a template.
     #[default]
     Templates,
-    /// With their type: a topic or a URL pattern, relative to this URL.
+    /// A type with a topic or a URL pattern, relative to this URL.
     Matchers(Arc<Url>),
 }
 
-/// What topics a subscriber or a token is for.
+/// Selector of topics in a subscription or token.
 pub enum Selector {
     /// All topics.
     Any,
-    /// This one.
+    /// This topic.
     Exact(Box<str>),
-    /// Those that a template expands to, and the template's own text.
+    /// The expansions of a template, and the template's own text.
     Template(Template),
-    /// Those that are URLs which a pattern selects.
+    /// The URLs that a pattern matches.
     Pattern {
-        /// As it was given, with its type.
+        /// As written, with its type.
         text: Box<str>,
-        /// What it selects.
+        /// The compiled pattern.
         pattern: Box<UrlPattern>,
-        /// What topics are relative to.
+        /// The base URL of topics.
         base: Arc<Url>,
     },
 }
 
-/// A template, compiled.
+/// A compiled template.
 pub struct Template {
-    /// As it was given.
+    /// As written.
     text: Box<str>,
-    /// Bytes before the first expression.
+    /// Length of the literal prefix in bytes.
     literal: usize,
-    /// What expansions look like behind them.
+    /// Expression for the rest of an expansion.
     expression: Expression,
 }
 
@@ -64,7 +64,7 @@ impl Template {
     }
 }
 
-/// A template or pattern that cannot be used.
+/// Reason why a template or pattern is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
     /// Longer than [`TOPIC_BYTES_MAX`].
@@ -73,13 +73,13 @@ pub enum SelectorError {
     /// More than [`EXPRESSIONS_MAX`] expressions.
     #[error("a template has more than {EXPRESSIONS_MAX} expressions or variables in one")]
     TooMany,
-    /// Larger than [`PATTERN_BYTES_MAX`] when it is compiled.
+    /// Its compiled form is larger than [`PATTERN_BYTES_MAX`].
     #[error(
         "a template or pattern has more than {PATTERN_BYTES_MAX} bytes when it is compiled; use fewer expressions and repetitions"
     )]
     TooLarge,
-    /// No type that is known, or not what that type is written as.
-    #[error("a matcher is no URL pattern, or of an unknown type")]
+    /// Unknown matcher type, or a matcher that is not a valid URL pattern.
+    #[error("a matcher is not a URL pattern, or has an unknown type")]
     Pattern,
 }
 
@@ -92,7 +92,7 @@ struct Operator {
 }
 
 impl Selector {
-    /// Reads a selector. What is no template is a topic.
+    /// Parses a selector. Text that is not a valid template is a topic.
     ///
     /// # Errors
     /// It is too large.
@@ -116,10 +116,10 @@ impl Selector {
         }
     }
 
-    /// Reads a selector that is written in a syntax.
+    /// Parses a selector in a syntax.
     ///
     /// # Errors
-    /// It is too large, or nothing that the syntax has.
+    /// It is too large, or invalid in the syntax.
     pub fn parse_as(syntax: &Syntax, text: &str) -> Result<Selector, SelectorError> {
         let Syntax::Matchers(base) = syntax else {
             return Selector::parse(text);
@@ -145,7 +145,7 @@ impl Selector {
         }
     }
 
-    /// Whether it is for a topic.
+    /// Returns true if it selects a topic.
     pub fn matches(&self, topic: &Topic) -> bool {
         #[cfg(test)]
         crate::counted::add(&crate::counted::SELECTORS);
@@ -159,8 +159,8 @@ impl Selector {
         }
     }
 
-    /// How many templates it counts as. Templates and patterns are compared with each topic: one for each
-    /// [`TEMPLATE_BYTES`] of what they are compiled to.
+    /// Returns the number of templates it counts as. Templates and patterns are compared with each topic; they count
+    /// one per [`TEMPLATE_BYTES`] of compiled size.
     pub fn templates(&self) -> usize {
         let bytes = match self {
             Selector::Any | Selector::Exact(_) => return 0,
@@ -170,7 +170,7 @@ impl Selector {
         bytes.div_ceil(TEMPLATE_BYTES).max(1)
     }
 
-    /// As it was given.
+    /// Returns the text as written.
     pub fn text(&self) -> &str {
         match self {
             Selector::Any => "*",
@@ -187,7 +187,7 @@ impl fmt::Debug for Selector {
     }
 }
 
-/// The expression of what follows the first so many bytes of a template; `None`: it is none.
+/// Compiles a template after its literal prefix; `None` if it is not a template.
 fn expression_of(text: &str, literal: usize) -> Result<Option<Expression>, SelectorError> {
     let mut pattern = String::from("^(?:");
     let mut rest = &text[literal..];
@@ -215,7 +215,7 @@ fn expression_of(text: &str, literal: usize) -> Result<Option<Expression>, Selec
     }
 }
 
-/// Appends what an expression expands to. False: it is none.
+/// Appends the pattern of an expression's expansions. Returns false if the expression is invalid.
 fn write_expression(expression: &str, out: &mut String) -> Result<bool, SelectorError> {
     let (operator, names) = operator_of(expression);
     let (mut count, mut is_exploded) = (0, false);
@@ -238,7 +238,7 @@ fn write_expression(expression: &str, out: &mut String) -> Result<bool, Selector
         }
         is_exploded |= explodes;
     }
-    // A value may be undefined, and a list or map be written with commas, or as name and value.
+    // A value may be undefined; a list or map is written with commas, or as names and values.
     let mut class = String::from("(?:[-.0-9A-Za-z_~");
     if operator.allows_reserved {
         class.push_str(r"!#$&'()*+,/:;=?@\[\]");
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_a_star_and_a_template() {
+    fn parses_topics_stars_and_templates() {
         assert!(matches("*", "https://example.com/books/1"));
         assert!(matches("https://example.com/a", "https://example.com/a"));
         assert!(!matches("https://example.com/a", "https://example.com/ab"));
@@ -325,9 +325,9 @@ mod tests {
         ));
     }
 
-    /// RFC 6570, section 3.2: what its examples expand to.
+    /// RFC 6570, section 3.2: expansions of its examples.
     #[test]
-    fn the_examples_of_the_standard() {
+    fn matches_the_examples_of_rfc_6570() {
         for (template, expansion) in [
             ("{count*}", "one,two,three"),
             ("{var}", "value"),
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_template_is_a_topic() {
+    fn invalid_template_is_a_topic() {
         for text in ["{", "a{b", "{}", "{a b}", "{a:0}", "{=a}", "{a,}", "a}b"] {
             assert!(matches(text, text), "{text}");
             assert!(!matches(text, "a"), "{text}");
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn large_ones_are_refused() {
+    fn rejects_large_selectors() {
         let error = |text: &str| Selector::parse(text).expect_err("too large");
         assert_eq!(error(&"a".repeat(2049)), SelectorError::TooLong);
         assert_eq!(error(&"{a}".repeat(17)), SelectorError::TooMany);
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_literal_start_decides_before_any_expression() {
+    fn compares_the_literal_prefix_before_the_expression() {
         let base = Arc::new(Url::parse("https://hub.example/", None).expect("a URL"));
         let compared = |selector: &Selector, topic: &str| {
             let topic = Topic::new(topic);
@@ -424,14 +424,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_survived_and_selects_itself(text in ".{0,80}") {
+        fn any_selector_matches_its_own_text(text in ".{0,80}") {
             if let Ok(selector) = Selector::parse(&text) {
                 prop_assert!(selector.matches(&Topic::new(text)));
             }
         }
 
         #[test]
-        fn a_variable_is_any_segment(
+        fn variable_matches_any_segment(
             before in "[a-z/:]{0,20}", value in "[-A-Za-z0-9._~]{0,20}", after in "[a-z/:]{0,20}",
         ) {
             let topic = format!("{before}{value}{after}");

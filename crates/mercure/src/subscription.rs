@@ -1,7 +1,7 @@
-//! Subscriptions: how others are told that somebody subscribes, and who does.
+//! Subscriptions: their announcement to others, and the API that lists them.
 //!
-//! Each of a subscriber's topics is a subscription with an URL of its own, which is also the topic of the private update
-//! that tells its beginning and end.
+//! Each topic of a subscriber is a subscription with its own URL. That URL is also the topic of the private updates
+//! that announce its start and end.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -14,22 +14,22 @@ use crate::update::write_event;
 
 const CONTEXT: &str = "https://mercure.rocks/";
 
-/// Media type of the answers of the API.
+/// Media type of responses of the API.
 pub const CONTENT_TYPE: &str = "application/ld+json";
 
-/// The same in the draft.
+/// Media type of responses in the draft.
 pub const DRAFT_CONTENT_TYPE: &str = "application/json";
 
-/// What is told about a subscriber: as JSON, at most [`INFO_BYTES_MAX`] bytes.
+/// Public data of a subscriber, as JSON of at most [`INFO_BYTES_MAX`] bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Info {
-    /// What it is subscribed to.
+    /// Its selectors.
     #[serde(rename = "t")]
     pub topics: Vec<String>,
-    /// What its token says about it.
+    /// The payload in its token.
     #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Value>,
-    /// The same for each topic, in the draft; empty for none.
+    /// Payloads per topic, in the draft; may be empty.
     #[serde(rename = "q", default, skip_serializing_if = "Vec::is_empty")]
     pub payloads: Vec<Value>,
     /// The topics are matchers of the draft.
@@ -37,29 +37,29 @@ pub struct Info {
     pub is_draft: bool,
 }
 
-/// Most bytes of [`Info`] as JSON.
+/// Maximum length of [`Info`] as JSON, in bytes.
 pub const INFO_BYTES_MAX: usize = 1024;
 
-/// Which subscriptions are asked for.
+/// Subscriptions that a request selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Those to this topic.
+    /// Only subscriptions to this topic; `None`: all.
     pub topic: Option<String>,
-    /// That of this subscriber.
+    /// Only this subscriber; `None`: all.
     pub subscriber: Option<String>,
 }
 
-/// A subscriber that is there, or has just left.
+/// A subscriber that is connected, or has just left.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subscriber {
     /// Its id.
     pub id: String,
-    /// What is told about it.
+    /// Its public data.
     pub info: Info,
 }
 
 impl Filter {
-    /// Of what follows `/subscriptions` in a path. `None`: that is nowhere.
+    /// Parses the path after `/subscriptions`. `None`: no such resource.
     pub(crate) fn parse(rest: &str) -> Option<Filter> {
         let mut filter = Filter::default();
         if rest.is_empty() {
@@ -76,7 +76,7 @@ impl Filter {
         next().is_none().then_some(filter)
     }
 
-    /// The same in the draft, where a matcher follows its type.
+    /// Parses the path in the form of the draft, which has a matcher type before the matcher.
     pub(crate) fn parse_typed(rest: &str) -> Option<Filter> {
         if rest.is_empty() {
             return Some(Filter::default());
@@ -89,7 +89,7 @@ impl Filter {
 }
 
 impl Info {
-    /// Its JSON; `None`: it is too long.
+    /// Returns its JSON; `None`: it is too long.
     pub fn to_json(&self) -> Option<String> {
         let text = serde_json::to_string(self).ok()?;
         (text.len() <= INFO_BYTES_MAX).then_some(text)
@@ -97,7 +97,7 @@ impl Info {
 }
 
 impl Subscriber {
-    /// Reads `{"user": …, "info": …}`, as presence announces it.
+    /// Parses `{"user": …, "info": …}`, the format of presence announcements.
     pub fn from_announcement(data: &[u8]) -> Option<Subscriber> {
         #[derive(Deserialize)]
         struct Announcement {
@@ -111,12 +111,12 @@ impl Subscriber {
         })
     }
 
-    /// The URLs of its subscriptions, in the order of its topics.
+    /// Returns the URLs of its subscriptions, in the order of its topics.
     pub fn urls(&self) -> impl Iterator<Item = String> {
         self.info.topics.iter().map(|topic| self.url(topic))
     }
 
-    /// Appends the updates that tell of those subscriptions that `wants` names by their place. `id` is that of all of them.
+    /// Appends the updates for the subscriptions whose index `wants` selects. `id` is their common id.
     pub fn write(
         &self,
         is_active: bool,
@@ -136,7 +136,7 @@ impl Subscriber {
                     None
                 }
             };
-            // A client that resumes behind the first would miss the others: the last one alone moves the position.
+            // Only the last one has the id: a client that resumes after the first would miss the others.
             let id = if place + 1 == wanted.len() { id } else { "" };
             write_event(id, kind, None, &document.to_string(), out);
         }
@@ -188,8 +188,8 @@ impl Subscriber {
     }
 }
 
-/// The answer to a question for subscriptions; `None`: there is none by that URL. `path` is what was asked, `last_id` the
-/// newest update's. In the draft it is told by a header field instead.
+/// Returns the response of the subscription API; `None`: there is no subscription with that URL. `path` is the
+/// requested path, `last_id` the id of the newest update, which the draft sends in a header field instead.
 pub fn answer(
     filter: &Filter,
     path: &str,
@@ -254,7 +254,7 @@ mod tests {
     const URL: &str = "/.well-known/mercure/subscriptions/https%3A%2F%2Fa%2F%7Bb%7D/urn%3Auuid%3A1";
 
     #[test]
-    fn beginning_and_end_are_told() {
+    fn announces_start_and_end() {
         let text = json!({"user": "urn:uuid:1", "info": subscriber().info}).to_string();
         let read = Subscriber::from_announcement(text.as_bytes()).expect("a subscriber");
         assert_eq!(read, subscriber());
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_filter() {
+    fn parses_filters_in_paths() {
         let parse = Filter::parse;
         assert_eq!(parse(""), Some(Filter::default()));
         let one = parse(&URL["/.well-known/mercure/subscriptions".len()..]).expect("a path");
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_draft_tells_types_and_has_payloads_of_each() {
+    fn draft_announces_types_and_payloads_per_topic() {
         let subscriber = Subscriber {
             id: "urn:uuid:1".to_owned(),
             info: Info {

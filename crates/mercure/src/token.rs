@@ -1,6 +1,6 @@
-//! Tokens: who publishes and who subscribes is told by a signed JSON web token (RFC 7519), which says to what.
+//! Tokens: signed JSON web tokens (RFC 7519) that authorize publishers and subscribers.
 //!
-//! Keys and their algorithms come from the settings. What a token says about its algorithm must agree and decides nothing.
+//! Keys and their algorithms come from the settings. The algorithm in a token must agree with its key, and selects nothing.
 
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,74 +19,74 @@ use crate::resource::{DETAIL, Draft};
 use crate::selector::{Selector, Syntax};
 use crate::topic::Topic;
 
-/// Longest token that is looked at.
+/// Maximum length of a token, in bytes.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
 
-/// Most keys of one set.
+/// Maximum number of keys in a set.
 const KEYS_MAX: usize = 32;
 
-/// Most selectors of each kind in a token.
+/// Maximum number of selectors of each kind in a token.
 const SELECTORS_MAX: usize = 1024;
 
-/// Where claims are; the second name is for issuers that only take names that are URLs.
+/// Names of the claim; the second is for issuers that accept only URLs as names.
 const CLAIMS: [&str; 2] = ["mercure", "https://mercure.rocks/"];
 
-/// What checks tokens of publishers or subscribers. Clones have the same keys, also when those are replaced.
+/// Verifier of publishers' or subscribers' tokens. Clones share their keys, also after a replacement.
 #[derive(Clone)]
 pub struct Verifier {
     keys: Arc<RwLock<Arc<[Key]>>>,
-    /// A token was signed by a key that is none of these.
+    /// A token was signed by an unknown key.
     has_missed: Arc<AtomicBool>,
 }
 
 #[derive(Clone)]
 struct Key {
-    /// In tokens, `kid`.
+    /// Its `kid`.
     id: Option<String>,
     algorithms: Vec<Algorithm>,
     key: DecodingKey,
 }
 
-/// A key that cannot be used. No text has a part of it.
+/// Reason why a key is refused. No message contains a part of the key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// Nothing.
+    /// It is empty.
     #[error("the key is empty")]
     Empty,
-    /// Of a name that is none, or that signs nothing.
+    /// The algorithm is unknown, or not for signatures.
     #[error(
         "there is no algorithm {0}; use HS256, HS384, HS512, RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384 or EdDSA"
     )]
     Algorithm(String),
-    /// A public key, or part of a pair, as a secret.
+    /// A public key, or part of a key pair, is used as a secret.
     #[error(
-        "the key is PEM, and {0} takes a secret, so whoever knows the public key could sign: set the algorithm to that of the pair (RS256, ES256, EdDSA)"
+        "the key is PEM, and {0} needs a secret: anyone who knows the public key could sign; set the algorithm to that of the pair (RS256, ES256, EdDSA)"
     )]
     PemAsSecret(String),
-    /// Not PEM of that kind of key.
+    /// It is not PEM of the required kind of key.
     #[error("the key is not the public key in PEM that {0} needs")]
     Pem(String),
-    /// Not a set of keys.
+    /// It is not a valid key set.
     #[error("the JWKS cannot be used: {0}")]
     Jwks(JwksError),
 }
 
-/// What is wrong with a set of keys.
+/// Reason why a key set is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JwksError {
-    /// No JSON, or of another shape; in the words of the parser, which has no error that can be compared.
+    /// Invalid JSON or structure, in the words of the parser, whose error cannot be compared.
     #[error("{0}")]
     Json(String),
-    /// None, or too many.
+    /// No keys, or too many.
     #[error("it has to have 1 to {KEYS_MAX} keys")]
     Count,
-    /// Not one for signatures.
+    /// The key is not for signatures.
     #[error("its keys are for encryption")]
     Encryption,
-    /// Parameters that are none; in the words of the library.
+    /// Invalid parameters, in the words of the library.
     #[error("{0}")]
     Parameters(String),
-    /// An algorithm for something else.
+    /// The algorithm is not for signatures.
     #[error("{0} signs nothing")]
     Algorithm(String),
 }
@@ -97,44 +97,44 @@ impl From<serde_json::Error> for JwksError {
     }
 }
 
-/// What a token says.
+/// Claims of a token.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Claims {
-    /// The second from which on it is no longer good.
+    /// Expiry, in seconds since 1970; the token is invalid from then on.
     pub expires_s: Option<u64>,
-    /// Topics its bearer may publish to; without it, none and nothing.
+    /// Topics that its bearer may publish to; `None`: the bearer may not publish.
     pub publish: Option<Vec<String>>,
     /// Topics whose private updates its bearer may read.
     pub subscribe: Option<Vec<String>>,
-    /// What others are told about its bearer.
+    /// Public data about its bearer.
     pub payload: Option<Value>,
 }
 
-/// Why a token is not believed.
+/// Reason why a token is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// No token, or claims that are none.
+    /// Not a token, or malformed claims.
     #[error("the token is malformed")]
     Malformed,
-    /// Made for another algorithm or with a key that is not known.
+    /// Signed with another algorithm or an unknown key.
     #[error("the token is signed with an algorithm or a key that is not configured")]
     Key,
-    /// Signed by somebody else.
+    /// The signature is wrong.
     #[error("the token's signature is wrong: another key made it")]
     Signature,
-    /// Too late.
+    /// Expired.
     #[error("the token has expired")]
     Expired,
-    /// Too early.
+    /// Not valid yet.
     #[error("the token is not yet valid")]
     NotYet,
 }
 
 impl Verifier {
-    /// One key and its algorithm.
+    /// Creates a verifier with one key and its algorithm.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// The key cannot be used.
     pub fn new(key: &str, algorithm: &str) -> Result<Verifier, KeyError> {
         if key.is_empty() {
             return Err(KeyError::Empty);
@@ -169,17 +169,17 @@ impl Verifier {
         }
     }
 
-    /// One that has no keys yet, and believes no token.
+    /// Creates a verifier without keys, which refuses every token.
     pub fn empty() -> Verifier {
         Verifier::of(Vec::new())
     }
 
-    /// Has the keys of `other` from here on, and not its own.
+    /// Replaces its keys with those of `other`.
     pub fn replace(&self, other: &Verifier) {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = other.keys();
     }
 
-    /// Whether a token since the last call was signed by a key that it does not have, as far as the token says.
+    /// Returns true if a token since the last call named, or seems to need, a key that is missing.
     pub fn take_missed(&self) -> bool {
         self.has_missed.swap(false, Ordering::Relaxed)
     }
@@ -188,10 +188,11 @@ impl Verifier {
         Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A set of keys: RFC 7517. Keys that sign nothing, or in a way that is not known here, are passed over, as section 5 says.
+    /// Parses a key set (RFC 7517). Keys that are not for signatures, or of unknown types, are skipped as section 5
+    /// requires.
     ///
     /// # Errors
-    /// Why none of it can be used.
+    /// No key of the set can be used.
     pub fn from_jwks(text: &str) -> Result<Verifier, KeyError> {
         let set: Set = serde_json::from_str(text).map_err(|error| KeyError::Jwks(error.into()))?;
         if set.keys.is_empty() || set.keys.len() > KEYS_MAX {
@@ -211,19 +212,19 @@ impl Verifier {
         }
     }
 
-    /// Checks a token.
+    /// Verifies a token.
     ///
     /// # Errors
-    /// Why it is not believed.
+    /// The token is refused.
     pub fn verify(&self, token: &str, unix_s: u64) -> Result<Claims, TokenError> {
         let (_, claims) = self.decode(token)?;
         claims_of(&claims, unix_s)
     }
 
-    /// Checks a token of the draft, which is an access token of OAuth (RFC 9068).
+    /// Verifies a token of the draft, an OAuth access token (RFC 9068).
     ///
     /// # Errors
-    /// Why it is not believed.
+    /// The token is refused.
     pub(crate) fn verify_access(
         &self,
         token: &str,
@@ -238,7 +239,7 @@ impl Verifier {
         grants_of(&claims, draft, unix_s)
     }
 
-    /// The type of a token and its claims, when one of the keys has signed it.
+    /// Returns the type and the claims of a token, if one of the keys has signed it.
     fn decode(&self, token: &str) -> Result<(Option<String>, Value), TokenError> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(TokenError::Malformed);
@@ -247,7 +248,7 @@ impl Verifier {
             return Err(TokenError::Malformed);
         }
         let header = jsonwebtoken::decode_header(token).map_err(|error| match error.kind() {
-            // Among them `none`, which is no algorithm.
+            // This includes `none`, which is not an algorithm here.
             jsonwebtoken::errors::ErrorKind::Json(_) => TokenError::Key,
             _ => TokenError::Malformed,
         })?;
@@ -266,7 +267,7 @@ impl Verifier {
         let mut failure = TokenError::Key;
         for key in keys.iter().filter(fits) {
             let mut validation = Validation::new(header.alg);
-            // Times are checked below, by the clock that is given.
+            // Times are checked below, with the clock of the caller.
             validation.validate_exp = false;
             validation.validate_aud = false;
             validation.required_spec_claims.clear();
@@ -289,7 +290,7 @@ impl Verifier {
     }
 }
 
-/// A set of keys, each as it is written: one that cannot be read spoils none of the others.
+/// A key set with unparsed keys: an invalid key does not affect the others.
 #[derive(serde::Deserialize)]
 struct Set {
     keys: Vec<Value>,
@@ -320,13 +321,13 @@ impl Key {
 }
 
 impl std::fmt::Debug for Verifier {
-    /// Without the keys: they would end in a log.
+    /// Omits the keys, which would end up in a log.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "Verifier({} keys)", self.keys().len())
     }
 }
 
-/// What a key of a set may sign when it does not say so.
+/// Returns the algorithms of a key in a set that has no `alg`.
 fn algorithms_of(parameters: &AlgorithmParameters) -> Vec<Algorithm> {
     use Algorithm::{
         ES256, ES384, EdDSA, HS256, HS384, HS512, PS256, PS384, PS512, RS256, RS384, RS512,
@@ -340,10 +341,10 @@ fn algorithms_of(parameters: &AlgorithmParameters) -> Vec<Algorithm> {
     }
 }
 
-/// What a token of the draft says.
+/// Grants of a token in the draft.
 #[derive(Debug, Default)]
 pub(crate) struct Grants {
-    /// The second from which on it is no longer good.
+    /// Expiry, in seconds since 1970.
     pub expires_s: Option<u64>,
     details: Vec<Detail>,
 }
@@ -356,10 +357,10 @@ struct Detail {
     payload: Value,
 }
 
-/// Compiled when the token is read, and not again for what a request asks of it.
+/// A matcher, compiled once per token.
 #[derive(Debug)]
 struct Matcher {
-    /// As it is written, with its type.
+    /// As written, with its type.
     text: String,
     selector: Selector,
 }
@@ -371,19 +372,19 @@ impl Detail {
 }
 
 impl Grants {
-    /// Whether its bearer may publish to a topic.
+    /// Returns true if its bearer may publish to a topic.
     pub fn publishes(&self, topic: &Topic) -> bool {
         let mut details = self.details.iter().filter(|it| it.publishes);
         details.any(|it| it.is_for(topic))
     }
 
-    /// Whether its bearer may read a topic's private updates.
+    /// Returns true if its bearer may read a topic's private updates.
     pub fn subscribes(&self, topic: &Topic) -> bool {
         let mut details = self.details.iter().filter(|it| it.subscribes);
         details.any(|it| it.is_for(topic))
     }
 
-    /// What is told about a subscription with this matcher.
+    /// Returns the payload of a subscription with this matcher.
     pub fn payload_of(&self, matcher: &str) -> Value {
         let matcher = Topic::new(matcher);
         let mut details = self.details.iter().filter(|it| it.subscribes);
@@ -391,7 +392,7 @@ impl Grants {
         found.map(|it| it.payload.clone()).unwrap_or_default()
     }
 
-    /// Matchers of topics whose private updates its bearer may read, as they are written.
+    /// Returns the matchers, as written, of topics whose private updates its bearer may read.
     pub fn into_subscribe(self) -> Vec<String> {
         let details = self.details.into_iter().filter(|it| it.subscribes);
         details
@@ -427,7 +428,7 @@ fn grants_of(claims: &Value, draft: &Draft, unix_s: u64) -> Result<Grants, Token
     }
 }
 
-/// `None`: it is malformed, and then the token is.
+/// Returns `None` if it is malformed, which makes the token malformed.
 fn detail_of(detail: &Value, syntax: &Syntax) -> Option<Detail> {
     let actions = detail["actions"].as_array().filter(|it| !it.is_empty())?;
     let actions: Vec<&str> = actions.iter().map(Value::as_str).collect::<Option<_>>()?;
@@ -452,7 +453,7 @@ fn detail_of(detail: &Value, syntax: &Syntax) -> Option<Detail> {
     })
 }
 
-/// When a token ends, if it does not already have or is for later.
+/// Returns the expiry of a token; fails if it has expired or is not valid yet.
 fn check_times(claims: &Value, unix_s: u64) -> Result<Option<u64>, TokenError> {
     if !claims.is_object() {
         return Err(TokenError::Malformed);
@@ -474,7 +475,7 @@ fn check_times(claims: &Value, unix_s: u64) -> Result<Option<u64>, TokenError> {
     Ok(expires_s)
 }
 
-/// Whether a token says that it must be understood in a way which is not known here (RFC 7515, 4.1.11: no extension is).
+/// Returns true if a token has critical extensions (RFC 7515, section 4.1.11). None is supported.
 fn has_critical(token: &str) -> bool {
     #[derive(Deserialize)]
     struct Header {
@@ -482,7 +483,7 @@ fn has_critical(token: &str) -> bool {
     }
     let header = token.split('.').next().unwrap_or_default();
     let mut bytes = vec![0; header.len() + 3];
-    // One that cannot be read is refused by what reads the rest of it.
+    // An unreadable header is refused by the parser of the remaining fields.
     let len = URL_SAFE_NO_PAD.decode_slice(header, &mut bytes);
     let header = len.ok().and_then(|len| bytes.get(..len));
     let header = header.and_then(|it| serde_json::from_slice::<Header>(it).ok());

@@ -1,10 +1,10 @@
-//! A topic of an update, as it is compared with selectors.
+//! A topic of an update, in the form that selectors compare.
 
 use std::cell::OnceCell;
 
 use crate::url::Url;
 
-/// A topic, and the URL that it is: read when the first pattern asks, and not again for the others.
+/// A topic, and its URL, which is parsed once when the first pattern needs it.
 #[derive(Debug)]
 pub struct Topic {
     text: Box<str>,
@@ -12,7 +12,7 @@ pub struct Topic {
 }
 
 impl Topic {
-    /// Of its text.
+    /// Creates a topic from its text.
     pub fn new(text: impl Into<Box<str>>) -> Topic {
         Topic {
             text: text.into(),
@@ -20,12 +20,12 @@ impl Topic {
         }
     }
 
-    /// As it was given.
+    /// Returns the text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The URL that it is. All that ask have the same base, which is the hub's.
+    /// Returns the topic as a URL. All callers have to pass the same base, the hub's.
     pub(crate) fn url(&self, base: &Url) -> Option<&Url> {
         let read = || Url::parse(&self.text, Some(base)).map(Box::new);
         self.url.get_or_init(read).as_deref()

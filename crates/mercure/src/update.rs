@@ -1,34 +1,34 @@
-//! Updates: what publishers send, how one is kept, and what subscribers get.
+//! Updates: parsing publishers' requests, storage, and encoding for subscribers.
 
 use serde::{Deserialize, Serialize};
 
 use crate::form::Form;
 use crate::{TOPIC_BYTES_MAX, TOPICS_MAX};
 
-/// Asked for instead of an id, by who wants everything that is kept; the answer when nothing is known before it.
+/// Id that requests all stored updates. In a response it means that no update precedes the first one sent.
 pub const EARLIEST: &str = "earliest";
 
-/// Longest id that a publisher gives, and longest type, in bytes.
+/// Maximum length of a publisher-chosen id and of a type, in bytes.
 const NAME_BYTES_MAX: usize = 1024;
 
-/// What is published.
+/// An update.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Update {
     /// Its topics; the first is the canonical one.
     pub topics: Vec<String>,
-    /// Only for subscribers whose token allows one of the topics.
+    /// Only subscribers whose token allows one of the topics receive it.
     pub is_private: bool,
-    /// The id that its publisher has given.
+    /// The id that its publisher chose.
     pub id: Option<String>,
     /// The event's type.
     pub kind: Option<String>,
-    /// Milliseconds after which subscribers reconnect.
+    /// Reconnection time of subscribers, in milliseconds.
     pub retry_ms: Option<u64>,
     /// The data.
     pub data: String,
 }
 
-/// An update without its data, as it is kept beside it.
+/// An update without its data: the metadata stored with it.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     #[serde(rename = "t")]
@@ -44,7 +44,7 @@ struct Kept {
 }
 
 impl Update {
-    /// Reads what a publisher has sent.
+    /// Parses a publisher's form.
     pub(crate) fn from_form(form: &Form) -> Result<Update, &'static str> {
         let topics: Vec<String> = form.all("topic").map(str::to_owned).collect();
         let given = |name: &str| form.get(name).filter(|it| !it.is_empty());
@@ -62,10 +62,10 @@ impl Update {
         Ok(update)
     }
 
-    /// Whether it may be published.
+    /// Checks that it may be published.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A message that describes the fault.
     pub fn check(&self) -> Result<(), &'static str> {
         if self.topics.is_empty() {
             return Err("Missing \"topic\" parameter");
@@ -86,7 +86,7 @@ impl Update {
         Ok(())
     }
 
-    /// All but the data, as one line of text, to be kept beside it.
+    /// Encodes everything except the data as one line of text.
     pub fn to_name(&self) -> String {
         let kept = Kept {
             topics: self.topics.clone(),
@@ -98,7 +98,7 @@ impl Update {
         serde_json::to_string(&kept).unwrap_or_default()
     }
 
-    /// Reads back what was kept. `None`: it was no update.
+    /// Decodes a stored update. `None`: it is not an update.
     pub fn from_kept(name: &[u8], data: &[u8]) -> Option<Update> {
         let kept: Kept = serde_json::from_slice(name).ok()?;
         Some(Update {
@@ -111,13 +111,13 @@ impl Update {
         })
     }
 
-    /// Appends the event that subscribers get. `id` is what the update is known by.
+    /// Appends the event for subscribers. `id` is the id of the update.
     pub fn write(&self, id: &str, out: &mut Vec<u8>) {
         write_event(id, self.kind.as_deref(), self.retry_ms, &self.data, out);
     }
 }
 
-/// Appends an event (HTML, 9.2, Server-sent events).
+/// Appends an event (HTML, section 9.2, Server-sent events).
 pub(crate) fn write_event(
     id: &str,
     kind: Option<&str>,
@@ -155,7 +155,7 @@ pub(crate) fn write_event(
     out.push(b'\n');
 }
 
-/// Whether it can be a topic, or a selector of topics.
+/// Returns true if text is valid as a topic or selector.
 pub(crate) fn is_topic(text: &str) -> bool {
     !text.is_empty() && text.len() <= TOPIC_BYTES_MAX && !text.chars().any(char::is_control)
 }
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_is_read_and_written() {
+    fn parses_and_writes_an_update() {
         let update = read(
             "topic=https%3A%2F%2Fex.org%2Fb%2F1&topic=alt&data=%7B%22a%22%3A1%7D&private=on&type=new&retry=9&id=x",
         );
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn error_has_the_invalid_parameter() {
         for (text, word) in [
             ("data=1", "topic"),
             ("topic=", "topic"),
@@ -215,7 +215,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_kept_reads_back(
+        fn stored_updates_round_trip(
             topics in proptest::collection::vec("\\PC{1,20}", 1..4),
             is_private: bool,
             id in proptest::option::of("\\PC{1,9}"),

@@ -1,11 +1,10 @@
-//! URLs as the WHATWG's standard reads them, as far as topics and patterns of topics need it.
+//! URLs as in the WHATWG standard, as far as topics and their patterns need it.
 //!
-//! Names of hosts with letters outside of ASCII are not converted (IDNA): a topic that has one is no URL here, and no pattern
-//! selects it.
+//! Non-ASCII host names are not converted (IDNA): a topic with such a host is not a URL here, and no pattern matches it.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Schemes whose URLs have a host, with their usual ports.
+/// Schemes whose URLs have a host, with their default ports.
 const SPECIAL: [(&str, &str); 6] = [
     ("http", "80"),
     ("https", "443"),
@@ -15,21 +14,21 @@ const SPECIAL: [(&str, &str); 6] = [
     ("file", ""),
 ];
 
-/// What no host has in it, beside control characters.
+/// Forbidden characters in a host, in addition to control characters.
 const FORBIDDEN: &[u8] = b" #/:<>?@[\\]^|%";
 
-/// The parts of a URL, each as it is compared.
+/// The components of a URL in the form that is compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Url {
     /// Without the colon.
     pub scheme: String,
-    /// Empty when there is none, as the other parts.
+    /// Empty if missing, like the other components.
     pub username: String,
-    /// What follows the user's name.
+    /// The part after the user's name.
     pub password: String,
     /// In lower case.
     pub host: String,
-    /// Empty when it is the scheme's own.
+    /// Empty if it is the scheme's default.
     pub port: String,
     /// With its first slash.
     pub path: String,
@@ -37,11 +36,11 @@ pub struct Url {
     pub query: String,
     /// Without the hash.
     pub fragment: String,
-    /// The path is none of segments: `urn:uuid:…`.
+    /// The path has no segments: `urn:uuid:…`.
     pub is_opaque: bool,
 }
 
-/// Which bytes of a part are escaped, beside control characters and those outside of ASCII.
+/// Selects the bytes of a component that are escaped, in addition to control characters and non-ASCII bytes.
 #[derive(Clone, Copy)]
 pub(crate) enum Part {
     Opaque,
@@ -53,7 +52,7 @@ pub(crate) enum Part {
 }
 
 impl Url {
-    /// Reads one; what it leaves out is that of `base`. `None`: it is no URL.
+    /// Parses a URL; missing components come from `base`. `None`: it is not a URL.
     pub fn parse(text: &str, base: Option<&Url>) -> Option<Url> {
         #[cfg(test)]
         crate::counted::add(&crate::counted::URLS);
@@ -75,7 +74,7 @@ impl Url {
         Some(url)
     }
 
-    /// Where it is, without path and what follows.
+    /// Returns scheme, host and port.
     pub fn origin(&self) -> String {
         let port = match self.port.is_empty() {
             true => String::new(),
@@ -85,22 +84,22 @@ impl Url {
     }
 }
 
-/// Whether URLs of a scheme have a host and a path of segments.
+/// Returns true if URLs of a scheme have a host and a path of segments.
 pub(crate) fn is_special(scheme: &str) -> bool {
     SPECIAL.iter().any(|(name, _)| *name == scheme)
 }
 
-/// All such schemes.
+/// Returns all such schemes.
 pub(crate) fn special() -> impl Iterator<Item = &'static str> {
     SPECIAL.iter().map(|(name, _)| *name)
 }
 
-/// Whether a port is the one that need not be named.
+/// Returns true if a port is the scheme's default.
 pub(crate) fn is_usual_port(scheme: &str, port: &str) -> bool {
     SPECIAL.contains(&(scheme, port))
 }
 
-/// A host of a special scheme, in lower case. `None`: it is none.
+/// Parses a host of a special scheme, in lower case. `None`: it is invalid.
 pub(crate) fn host(text: &str) -> Option<String> {
     if let Some(inside) = text.strip_prefix('[') {
         let address: Ipv6Addr = inside.strip_suffix(']')?.parse().ok()?;
@@ -119,7 +118,7 @@ pub(crate) fn host(text: &str) -> Option<String> {
     }
 }
 
-/// A path of segments, without `.` and `..`. It begins with a slash.
+/// Normalizes a path of segments, without `.` and `..`. It starts with a slash.
 pub(crate) fn path_of(text: &str, has_backslashes: bool) -> String {
     let is_slash = |it: char| it == '/' || (has_backslashes && it == '\\');
     let mut segments: Vec<String> = Vec::new();
@@ -143,7 +142,7 @@ pub(crate) fn path_of(text: &str, has_backslashes: bool) -> String {
     format!("/{}", segments.join("/"))
 }
 
-/// Escapes what must not be in a part as it is.
+/// Escapes the characters that are not allowed in a component.
 pub(crate) fn escape(text: &str, part: Part) -> String {
     let more: &[u8] = match part {
         Part::Opaque => b"",
@@ -200,7 +199,7 @@ fn absolute(scheme: String, rest: &str) -> Option<Url> {
     Some(url)
 }
 
-/// Reads what follows the slashes.
+/// Parses the part after the slashes.
 fn authority(url: &mut Url, rest: &str) -> Option<()> {
     let is_special = is_special(&url.scheme);
     let ends = |it: char| matches!(it, '/' | '?') || (is_special && it == '\\');
@@ -305,9 +304,9 @@ mod tests {
         }
     }
 
-    /// What browsers make of them.
+    /// Results of browsers.
     #[test]
-    fn urls_are_read_as_browsers_read_them() {
+    fn parses_urls_like_browsers() {
         for (text, expected) in [
             ("https://EXAMPLE.com", "https://example.com / ? #"),
             ("https://example.com:443/a", "https://example.com /a ? #"),
@@ -345,7 +344,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_survived(text in "\\PC{0,60}", base in "\\PC{0,40}") {
+        fn never_panics_on_any_text(text in "\\PC{0,60}", base in "\\PC{0,40}") {
             let base = Url::parse(&base, None);
             let _ = Url::parse(&text, base.as_ref());
         }

@@ -1,4 +1,4 @@
-//! Where an edge takes what is published: a URL as libraries have it in `GRIP_URL`, or a ZeroMQ endpoint.
+//! Addresses of edges for publishing: a URL as libraries have it in `GRIP_URL`, or a ZeroMQ endpoint.
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,19 +7,19 @@ use fermata_grip::encoding::to_base64;
 use fermata_grip::sig::{self, Claims, FileError, Key, KeyError, SignError};
 use fermata_grip::zmtp::Endpoint;
 
-/// How long a token of ours is good.
+/// Validity of our tokens, in seconds.
 const TOKEN_LIFETIME_S: u64 = 600;
 
-/// Where to, and as whom.
+/// An edge's address with its credentials.
 pub struct Address {
-    /// How to get there.
+    /// Transport to the edge.
     pub transport: Transport,
-    /// `USER:PASSWORD` of the URL.
+    /// `USER:PASSWORD` in the URL.
     user: Option<String>,
     keys: Keys,
 }
 
-/// How to get there.
+/// Transport to an edge.
 pub enum Transport {
     /// The HTTP control port.
     Http(Url),
@@ -27,7 +27,7 @@ pub enum Transport {
     Zmq(Endpoint),
 }
 
-/// What the parameters of a URL say.
+/// Parameters of a URL.
 #[derive(Default)]
 struct Keys {
     issuer: Option<String>,
@@ -36,55 +36,55 @@ struct Keys {
     verify_key: Option<Key>,
 }
 
-/// The control port's URL.
+/// URL of a control port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// Whether it is https.
+    /// True for https.
     pub is_tls: bool,
     /// Without brackets.
     pub host: String,
-    /// That of the scheme where the URL has none.
+    /// Port; by default that of the scheme.
     pub port: u16,
-    /// Of the publish resource.
+    /// Path of the publish resource.
     pub path: String,
-    /// The Unix socket by which it is reached; host and port mean nothing then.
+    /// The Unix socket to connect to; `None`: host and port are used.
     pub socket: Option<PathBuf>,
 }
 
-/// Why a URL cannot be used; never with its text, which may hold a secret.
+/// Reason why a URL is refused; never contains its text, which may hold a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// Another scheme, or none.
+    /// The scheme is missing or not supported.
     #[error("it begins neither with http:// nor with https://")]
     Scheme,
-    /// A password, which nothing is to be sent with.
-    #[error("it has a user, and what is posted is signed instead")]
+    /// It has a user, which requests would not use.
+    #[error("it has a user, but requests are signed instead")]
     User,
-    /// What cannot stand in a request.
+    /// The path is invalid in a request.
     #[error("its path has a character that has to be percent-encoded")]
     Path,
-    /// A bracket that is not closed.
+    /// A bracket is not closed.
     #[error("an IPv6 address ends with ]")]
     Bracket,
-    /// Nothing to connect to.
+    /// There is no host.
     #[error("it has no host")]
     Host,
-    /// No number, or one that is too large.
+    /// The port is not a number, or too large.
     #[error("its port is not from 1 to 65535")]
     Port,
-    /// More than a port behind the bracket.
+    /// Text other than a port follows the bracket.
     #[error("something follows its address")]
     Rest,
 }
 
-/// Why an address of an edge cannot be used; never with its text, which may hold a password.
+/// Reason why an edge's address is refused; never contains its text, which may hold a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the address of an edge cannot be used: {0}; give http://localhost:5561, https://HOST/PATH?iss=…&key=…, http+unix:/PATH or tcp://localhost:5560"
 )]
 pub struct AddressError(#[from] AddressProblem);
 
-/// What is wrong with an address of an edge.
+/// Fault in an edge's address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum AddressProblem {
     #[error("it is neither a URL nor a ZeroMQ endpoint")]
@@ -105,28 +105,28 @@ enum AddressProblem {
     Sign(#[from] SignError),
 }
 
-/// Why there is no value for `Authorization`.
+/// Reason why there is no value for `Authorization`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthorizationError {
-    /// Others could read it on its way.
+    /// It would be sent unencrypted.
     #[error("a password or token would go unencrypted; give an https:// address")]
     Unencrypted,
-    /// It cannot stand in a header.
+    /// It is invalid in a header.
     #[error("the token has a control character")]
     Control,
-    /// Tokens are good for a time.
-    #[error("the clock stands before 1970; set it")]
+    /// Tokens need the current time.
+    #[error("the clock is before 1970; set it")]
     Clock,
-    /// The key of the address.
+    /// The key of the address is unusable.
     #[error(transparent)]
     Key(#[from] AddressError),
 }
 
 impl Url {
-    /// Reads an `http://` or `https://` URL to post to, with its path and query as they are.
+    /// Parses an `http://` or `https://` URL for POST requests; path and query stay unchanged.
     ///
     /// # Errors
-    /// Why it cannot be used; never with the text, which may hold a secret.
+    /// The URL cannot be used. The message never contains its text, which may hold a secret.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         let (is_tls, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
             (Some(rest), _) => (false, rest),
@@ -158,7 +158,7 @@ impl Url {
         })
     }
 
-    /// Host and port, or the socket.
+    /// Returns host and port, or the socket.
     pub fn authority(&self) -> String {
         let Self { host, port, .. } = self;
         match (&self.socket, host.contains(':')) {
@@ -168,7 +168,7 @@ impl Url {
         }
     }
 
-    /// The value of `Host`.
+    /// Returns the value of `Host`.
     pub fn host_header(&self) -> String {
         match self.socket {
             Some(_) => self.host.clone(),
@@ -176,7 +176,7 @@ impl Url {
         }
     }
 
-    /// Whether nobody is between this machine and it.
+    /// Returns true if the connection stays on this machine.
     pub fn is_loopback(&self) -> bool {
         if self.socket.is_some() {
             return true;
@@ -187,12 +187,12 @@ impl Url {
 }
 
 impl Address {
-    /// Reads one.
+    /// Parses an address.
     ///
     /// # Errors
-    /// Why it cannot be used; never with the text, which may hold a secret.
+    /// The address cannot be used. The message never contains its text, which may hold a secret.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
-        // `unix:` alone is the control socket of a server, to libraries.
+        // For libraries, a bare `unix:` is the control socket of a server.
         if let Some(rest) = text.strip_prefix("http+unix:") {
             return Self::parse_socket(rest);
         }
@@ -238,10 +238,10 @@ impl Address {
         })
     }
 
-    /// Reads what follows `http+unix:`.
+    /// Parses the part after `http+unix:`.
     fn parse_socket(rest: &str) -> Result<Self, AddressError> {
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-        // As URLs have it, without a host.
+        // The URL form with an empty host.
         let path = path.strip_prefix("//").unwrap_or(path);
         if path.trim_matches('/').is_empty() || path.contains('\0') {
             return Err(AddressProblem::NoPath.into());
@@ -259,31 +259,31 @@ impl Address {
         })
     }
 
-    /// Has tokens made of another key than the one that the URL may have; it is written as there.
+    /// Replaces the URL's key for tokens; the text has the same format as in the URL.
     ///
     /// # Errors
-    /// It cannot be read; never with its text.
+    /// The key cannot be read. The message never contains its text.
     pub fn set_key(&mut self, text: &str) -> Result<(), KeyError> {
         self.keys.key = Some(parse_key(text)?);
         Ok(())
     }
 
-    /// The key that requests of this edge are signed with, and who has to have signed them, if anybody in particular.
+    /// Returns the key that verifies requests of this edge, and their required issuer, if any.
     pub fn verifier(&self) -> Option<(&Key, Option<&str>)> {
         let Keys {
             key, verify_key, ..
         } = &self.keys;
-        // A secret is the same at both ends; of a private key the edge has another one.
+        // A secret is the same at both ends; for a private key, the edge has another one.
         let shared = key.as_ref().filter(|key| key.is_secret());
         let key = verify_key.as_ref().or(shared)?;
         Some((key, self.keys.verify_issuer.as_deref()))
     }
 
-    /// The value of `Authorization`: of an option, of the URL's user, or a token made with the URL's key, which alone may
-    /// go unencrypted: it tells nothing of the key, and is good for minutes.
+    /// Returns the value of `Authorization`: from an option, from the URL's user, or a token signed with the URL's key.
+    /// Only the token may be sent unencrypted: it does not reveal the key, and expires after minutes.
     ///
     /// # Errors
-    /// It would go unencrypted, or cannot stand in a header.
+    /// It would be sent unencrypted, or is invalid in a header.
     pub fn authorization(
         &self,
         user: Option<&str>,
@@ -328,7 +328,7 @@ fn keys(query: &str) -> Result<Keys, AddressProblem> {
             "key" => keys.key = Some(key(value)?),
             "verify-iss" => keys.verify_issuer = Some(decode(value)?),
             "verify-key" => keys.verify_key = Some(key(value)?),
-            // Libraries put settings of their own here.
+            // Ignore other parameters: libraries have their own settings here.
             _ => {}
         }
     }
@@ -364,7 +364,7 @@ fn host_and_port(authority: &str, port_default: u16) -> Result<(String, u16), Ur
     Ok((host.to_owned(), port))
 }
 
-/// Undoes percent-encoding.
+/// Decodes percent escapes.
 fn decode(text: &str) -> Result<String, AddressProblem> {
     let mut bytes = text.bytes();
     let mut out = Vec::with_capacity(text.len());
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_lead_to_the_publish_resource() {
+    fn derives_the_publish_resource_from_a_url() {
         for (text, is_tls, host, port, path) in [
             (
                 "http://localhost:5561",
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_to_post_to_keep_their_path_and_query() {
+    fn post_url_keeps_path_and_query() {
         for (text, is_tls, authority, path) in [
             ("http://localhost", false, "localhost:80", "/"),
             (
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_checked_with_the_key_that_is_meant_for_it() {
+    fn verifies_requests_with_the_verification_key() {
         let checked = |text: &str| {
             let address = Address::parse(text).expect("an address");
             let (key, issuer) = address.verifier()?;
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told_without_the_secret() {
+    fn address_error_never_has_the_secret() {
         for (text, part) in [
             ("localhost", "neither"),
             ("ftp://a", "neither"),

@@ -1,38 +1,38 @@
-//! The answer that has an edge hold the client: the headers of an event stream's instruction.
+//! Headers of a response that makes an edge hold the client as an event stream.
 
 use fermata_grip::params;
 
-/// How an edge is to hold a client.
+/// Parameters of a hold at an edge.
 pub struct Hold<'a> {
-    /// Each channel, and the id of its newest event where that is known.
+    /// Each channel, with the id of its newest event if known.
     pub channels: &'a [(&'a [u8], Option<&'a str>)],
-    /// Milliseconds of silence before a comment; 0 = none.
+    /// Silence before a comment is sent, in milliseconds; 0: never.
     pub keep_alive_ms: u64,
-    /// The client's user, for the filters of edges.
+    /// The client's user, for filters of edges.
     pub user: Option<&'a [u8]>,
-    /// Whether the edge asks again when something was missed, and after so many seconds of silence.
+    /// Seconds without events after which the edge requests missed ones; `None`: it never does.
     pub link_timeout_s: Option<u64>,
-    /// What the request asked for, as it was sent.
+    /// The request's target, as received.
     pub target: &'a [u8],
 }
 
-/// A header of GRIP.
+/// A GRIP header.
 pub type Header = (&'static str, Vec<u8>);
 
-/// A channel's name that cannot stand in a header.
+/// A channel's name that is invalid in a header.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "channel name \"{0}\" cannot be told to a GRIP edge; use one without comma, semicolon, quote and blanks at its ends"
+    "channel name \"{0}\" is invalid in a GRIP header; use one without comma, semicolon, quote and blanks at its ends"
 )]
 pub struct NameError(String);
 
-/// Writes the headers.
+/// Returns the headers.
 ///
 /// # Errors
 /// [`NameError`].
 pub fn headers(hold: &Hold<'_>) -> Result<Vec<Header>, NameError> {
     let mut headers = vec![("Grip-Hold", b"stream".to_vec())];
-    // Without a link nobody could find out what a wrong id means.
+    // Without a link, an edge could not recover from a wrong id.
     let is_reliable = hold.link_timeout_s.is_some();
     for (name, newest) in hold.channels {
         headers.push((
@@ -75,14 +75,14 @@ fn channel(name: &[u8], newest: Option<&str>) -> Result<Vec<u8>, NameError> {
     Ok(value)
 }
 
-/// The same resource, as the edge knows it: only the query is told, since routes may change paths.
+/// Returns a link to the same resource for the edge. It has only the query, because routes may change paths.
 fn link(target: &[u8], timeout_s: u64) -> Vec<u8> {
     let at = target.iter().position(|&byte| byte == b'?');
     let query = at.map_or(&b""[..], |at| &target[at + 1..]);
     let mut value = b"<?".to_vec();
     for &byte in query {
         match byte {
-            // What ends a link or an element of the list.
+            // Characters that end a link or a list element.
             b'<' | b'>' | b'"' | b',' | b';' | b'#' | b' ' | 0x7f..=u8::MAX | 0..b' ' => {
                 value.extend_from_slice(format!("%{byte:02X}").as_bytes());
             }
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_reads_what_is_meant() {
+    fn edge_parses_the_written_headers() {
         let channels: [(&[u8], Option<&str>); 2] =
             [(b"room.1", Some("abc-1f")), ("raum ü=2".as_bytes(), None)];
         let headers = headers(&hold(&channels)).expect("headers");
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_link_no_id_is_told() {
+    fn omits_ids_without_a_link() {
         let channels: [(&[u8], Option<&str>); 1] = [(b"c", Some("abc-1f"))];
         let plain = Hold {
             keep_alive_ms: 0,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_no_header_takes_is_refused() {
+    fn rejects_channel_names_invalid_in_a_header() {
         for name in [&b"a,b"[..], b"a;b", b"\"a\"", b" a", b"a\r\nX: y", b""] {
             let channels = [(name, None)];
             let error = headers(&hold(&channels)).expect_err("a bad name");

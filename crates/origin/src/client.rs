@@ -1,78 +1,78 @@
-//! Publishing to an HTTP control port, over a connection that is kept while the port keeps it.
+//! Publishes to an HTTP control port, over a persistent connection.
 
 use std::time::Duration;
 
 use serde_json::json;
 
 use crate::address::{AuthorizationError, Url};
-use crate::post::{PostError, Poster};
+use crate::post::{HttpPoster, PostError};
 use crate::tls::TlsError;
 
-/// Why something was not published.
+/// Reason why items were not published.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PublishError {
-    /// No answer came in time, or none in HTTP.
+    /// No HTTP response arrived in time.
     #[error("{0}; is an edge or Pushpin listening there?")]
     Unreachable(String),
-    /// Nothing was sent: what the port would want to see cannot be shown to it.
+    /// No request was sent, because the credentials may not be sent.
     #[error(transparent)]
     Unauthorized(#[from] AuthorizationError),
-    /// The answer is no 2xx.
+    /// The response is not 2xx.
     #[error("{authority} refuses with {status}: {text}")]
     Refused {
         /// Host and port.
         authority: String,
         /// Its status.
         status: u16,
-        /// The beginning of what it says.
+        /// The beginning of its body.
         text: String,
     },
 }
 
 impl PublishError {
-    /// Whether the same items will never be taken: they are to blame, and no password or rate.
+    /// Returns true if these items will never be accepted, independent of credentials and rate.
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if matches!(status, 400 | 405..=407 | 409..=428 | 430..=499))
     }
 
-    /// Whether the items may be to blame although it does not say so: a filter in between forbids one, or something fails
-    /// over it. A server that is overloaded fails all of them.
+    /// Returns true if the items may be the cause, although the status does not show it: a filter on the path may
+    /// reject one, or one may cause a failure. An overloaded server is excluded, because it refuses all items.
     pub fn is_doubtful(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if !self.is_final() && !matches!(status, 408 | 429 | 503))
     }
 }
 
-/// A publisher to one control port.
+/// A publisher for one control port.
 pub struct Client {
-    poster: Poster,
+    poster: HttpPoster,
 }
 
 impl Client {
-    /// A client that gives each publish so much time, connecting included.
+    /// Creates a client with a timeout per publish, which includes the connection.
     pub fn new(url: Url, timeout: Duration) -> Self {
         Self {
-            poster: Poster::new(url, timeout),
+            poster: HttpPoster::new(url, timeout),
         }
     }
 
-    /// Reads whom the system trusts, if that is needed: later it would be done for the first publish, and look at the
+    /// Reads the system's trusted certificates, if needed. Otherwise the first publish would, and would read the
     /// environment then.
     ///
     /// # Errors
-    /// What is wrong with the certificates.
+    /// The certificates cannot be read.
     pub fn prepare(&mut self) -> Result<(), TlsError> {
         self.poster.prepare()
     }
 
-    /// Host and port.
+    /// Returns host and port.
     pub fn authority(&self) -> String {
         self.poster.authority()
     }
 
-    /// Publishes items of JSON and waits for the answer; any 2xx is a success.
+    /// Publishes JSON items and waits for the response; any 2xx is a success.
     ///
     /// # Errors
-    /// Why they are not published, as far as is known.
+    /// The items were not published, as far as is known.
     pub fn publish(
         &mut self,
         authorization: Option<&str>,
@@ -80,7 +80,7 @@ impl Client {
     ) -> Result<(), PublishError> {
         let headers = authorization.map(|value| ("Authorization", value));
         let body = json!({ "items": items }).to_string();
-        // Ids keep an edge from delivering twice what is sent again.
+        // Repeating is safe: ids prevent an edge from delivering an item twice.
         let authority = self.poster.authority();
         let answer = self
             .poster
@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    /// Publishes to a server that answers so; the outcome, and what the server was sent.
+    /// Publishes to a server with this response; returns the result, and the request that the server received.
     fn against(answer: &'static [u8]) -> (Result<(), PublishError>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("bound").port();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_posted_and_2xx_is_a_success() {
+    fn posts_items_and_accepts_any_2xx() {
         let (outcome, request) =
             against(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nPublished\n");
         assert_eq!(outcome, Ok(()));
@@ -179,12 +179,12 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_kept_as_long_as_the_answers_allow() {
+    fn keeps_a_connection_while_responses_allow_it() {
         const ANSWERS: [&[u8]; 5] = [
             b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
             b"HTTP/1.1 204 No Content\r\n\r\n",
             b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
-            // Then the server closes, without a word.
+            // The server then closes the connection.
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n",
         ];
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_shown_and_garbage_is_no_answer() {
+    fn reports_refusals_and_rejects_non_http_responses() {
         let (outcome, _) =
             against(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 16\r\n\r\nInvalid format.\n");
         let error = outcome.expect_err("a refusal");
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_answer_that_may_be_about_items_is_doubted() {
+    fn only_statuses_possibly_about_items_are_doubtful() {
         let refused = |status| PublishError::Refused {
             authority: String::new(),
             status,
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_there_is_said_with_the_address() {
+    fn unreachable_error_has_the_address() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("bound").port();
         drop(listener);

@@ -1,8 +1,8 @@
-//! A thread that tells an edge what a server publishes, in order and at the edge's pace.
+//! Thread that publishes a server's events to an edge, in order and at the edge's pace.
 //!
-//! It tries again until the edge has taken an item or refuses it for good; meanwhile what is published waits where the
-//! source keeps it. What the source no longer keeps then is counted, and the ids tell the edge that something is missing.
-//! An item that is never taken, while others are, is given up: one of them must not stop all.
+//! It repeats an item until the edge accepts it or refuses it finally; until then, new items wait in the source. Items
+//! that the source drops during the wait are counted, and the ids show the edge that items are missing. An item that is
+//! never accepted, while others are, is dropped, so that it does not block them.
 
 use std::io;
 use std::ops::Range;
@@ -16,62 +16,62 @@ use crate::client::{Client, PublishError};
 use crate::pending::{Item, Pending};
 use crate::tls::TlsError;
 
-/// How long an edge that takes nothing is left alone, first and at most.
+/// Pause after a failed attempt: the first and the longest.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// A thread that is told of nothing looks by itself so often.
+/// Maximum time between two checks of the source, without a wake-up.
 const LOOK: Duration = Duration::from_secs(60);
-/// How often it is said of an edge that it takes nothing.
+/// Minimum interval between log messages about an unavailable edge.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
-/// After so many refusals that may be for good it is found out whether a single item is to blame.
+/// Number of doubtful refusals after which the courier tests whether a single item is the cause.
 const DOUBTS: u32 = 4;
 
-/// What a source has next.
+/// Next item of a source.
 pub enum Next {
     /// An item.
     Item(Item),
-    /// Some items are gone that were not read in time.
+    /// Items were lost, because they were not read in time.
     Lost,
-    /// Nothing as yet.
+    /// No item yet.
     Nothing,
 }
 
-/// Where items come from.
+/// A source of items.
 pub trait Source: Send + 'static {
-    /// The next one.
+    /// Returns the next one.
     fn next(&mut self) -> Next;
 
-    /// The edge has those up to this place, or will never take them.
+    /// Releases the items up to this position: the edge has accepted them, or never will.
     fn acknowledge(&mut self, place: u64);
 }
 
-/// What a courier has done so far.
+/// Counters of a courier.
 #[derive(Default)]
 pub struct Figures {
-    /// Items that the edge has taken.
+    /// Items that the edge has accepted.
     pub taken: AtomicU64,
-    /// Items that it has refused for good.
+    /// Items that the edge has finally refused.
     pub refused: AtomicU64,
-    /// Times that items were gone before they could be told.
+    /// Number of times that items were lost before they were sent.
     pub lost: AtomicU64,
 }
 
-/// How bad a line for the log is.
+/// Severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Something failed.
+    /// A failure.
     Warning,
-    /// It works again.
+    /// A recovery.
     Info,
 }
 
-/// Writes a line to the log.
+/// Callback that writes a log line.
 pub type Log = Box<dyn Fn(Level, &str) + Send>;
 
-/// Begins a thread: names differ by system.
+/// Callback that starts a thread; thread names depend on the system.
 pub type Begin<'a> = &'a dyn Fn(Box<dyn FnOnce() + Send>) -> std::io::Result<Thread>;
 
-/// The thread's other end.
+/// Handle of the thread.
 pub struct Courier {
     shared: Arc<Shared>,
     thread: Thread,
@@ -80,9 +80,9 @@ pub struct Courier {
 
 #[derive(Default)]
 struct Shared {
-    /// It ends when there is nothing more to tell, or an edge takes nothing.
+    /// The thread ends when all items are sent, or an attempt fails.
     is_over: AtomicBool,
-    /// It ends with the next answer.
+    /// The thread ends after the pending request.
     is_late: AtomicBool,
     figures: Arc<Figures>,
 }
@@ -94,41 +94,41 @@ struct Work<S> {
     log: Log,
     shared: Arc<Shared>,
     pending: Pending,
-    /// When it was last said that the edge takes nothing, if it still takes nothing.
+    /// Time of the last log message about the unavailable edge; `None`: it is available.
     said_away: Option<Instant>,
-    /// Refusals one after the other that may be for good.
+    /// Number of consecutive doubtful refusals.
     doubts: u32,
-    /// How many of the first are sent one by one: one of them is to blame, and the others are not to suffer for it.
+    /// Number of leading items to send one by one, to find the refused one among them.
     singly: usize,
 }
 
-/// What follows a try.
+/// Action after an attempt.
 enum Step {
     Next,
     Pause,
 }
 
-/// Why an edge cannot be told what is published.
+/// Reason why a courier cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum CourierError {
-    /// Its address is a ZeroMQ endpoint.
+    /// The address is a ZeroMQ endpoint.
     #[error(
-        "give the http:// address of the edge's control port: ZeroMQ does not tell whether an item was taken"
+        "give the http:// address of the edge's control port: ZeroMQ does not report whether an item was accepted"
     )]
     ZeroMq,
-    /// What the system trusts.
+    /// The system's trusted certificates cannot be read.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The kernel.
-    #[error("no thread can be had: {0}")]
+    /// The thread cannot be created.
+    #[error("cannot create a thread: {0}")]
     Thread(io::Error),
 }
 
 impl Courier {
-    /// Begins to tell the edge at an address what a source has.
+    /// Starts publishing a source's items to the edge at an address.
     ///
     /// # Errors
-    /// The address is no HTTP control port, or no thread can be had.
+    /// The address is not an HTTP control port, or the thread cannot be created.
     pub fn begin(
         address: Address,
         timeout: Duration,
@@ -140,7 +140,7 @@ impl Courier {
             return Err(CourierError::ZeroMq);
         };
         let mut client = Client::new(url.clone(), timeout);
-        // In its own thread it would look at an environment that the program may change.
+        // Otherwise the thread would read the environment, which the application may change.
         client.prepare()?;
         let shared = Arc::new(Shared::default());
         let (end, ended) = mpsc::channel();
@@ -168,23 +168,23 @@ impl Courier {
         })
     }
 
-    /// The thread to unpark when the source has something new.
+    /// Returns the thread to unpark when the source has a new item.
     pub fn thread(&self) -> Thread {
         self.thread.clone()
     }
 
-    /// What it has done.
+    /// Returns its counters.
     pub fn figures(&self) -> Arc<Figures> {
         Arc::clone(&self.shared.figures)
     }
 
-    /// Has it end when everything so far has been told, or with the first try that fails.
+    /// Requests its end: after all present items were sent, or at the first failed attempt.
     pub fn end(&self) {
         self.shared.is_over.store(true, Ordering::Release);
         self.thread.unpark();
     }
 
-    /// Ends it, and waits until then, or a time. Whether everything has been told.
+    /// Stops the thread, and waits until `until` for its end. Returns true if all items were sent.
     pub fn finish(&self, until: Instant) -> bool {
         self.end();
         let left = until.saturating_duration_since(Instant::now());
@@ -195,11 +195,11 @@ impl Courier {
 }
 
 impl<S: Source> Work<S> {
-    /// Whether everything has been told.
+    /// Returns true if all items were sent.
     fn run(mut self) -> bool {
         let mut pause = PAUSE_MIN;
         loop {
-            // Before looking: what is published until then is still told.
+            // Read the flag first: items published before it was set are still sent.
             let is_over = self.shared.is_over.load(Ordering::Acquire);
             self.fill();
             if self.pending.is_empty() {
@@ -227,7 +227,7 @@ impl<S: Source> Work<S> {
                 Next::Lost => {
                     self.shared.figures.lost.fetch_add(1, Ordering::Relaxed);
                     let message = format!(
-                        "the edge at {} is too far behind: what it misses is no longer kept (history_bytes_max)",
+                        "the edge at {} is too far behind: the missed events are no longer stored (history_bytes_max)",
                         self.client.authority()
                     );
                     (self.log)(Level::Warning, &message);
@@ -237,7 +237,7 @@ impl<S: Source> Work<S> {
         }
     }
 
-    /// Tells the edge the first of what is pending.
+    /// Sends the first pending items to the edge.
     fn step(&mut self) -> Step {
         let count = match self.singly {
             0 => self.pending.batch_len(),
@@ -262,7 +262,7 @@ impl<S: Source> Work<S> {
         }
     }
 
-    /// One of the first is to blame; it is given up when it is known.
+    /// Handles a final refusal: drops a single item, or finds it among several.
     fn doubt(&mut self, count: usize, error: &PublishError) -> Step {
         self.doubts = 0;
         match count {
@@ -272,7 +272,7 @@ impl<S: Source> Work<S> {
         Step::Next
     }
 
-    /// Gives the first item up when the edge takes the second one and still refuses the first.
+    /// Drops the first item if the edge accepts the second one and still refuses the first.
     fn compare(&mut self, error: &PublishError) -> Step {
         if self.pending.len() < 2 {
             return Step::Pause;
@@ -286,7 +286,7 @@ impl<S: Source> Work<S> {
                 return Step::Pause;
             }
         }
-        // The edge may have come to its senses in between.
+        // The edge may have recovered in between.
         match self.try_once(0..1) {
             Ok(()) => {}
             Err(again) if again.is_doubtful() || again.is_final() => self.give_up(0, error),
@@ -297,7 +297,7 @@ impl<S: Source> Work<S> {
 
     fn give_up(&mut self, at: usize, error: &PublishError) {
         self.shared.figures.refused.fetch_add(1, Ordering::Relaxed);
-        let message = format!("an event is not told to an edge: {error}");
+        let message = format!("dropped an event for an edge: {error}");
         (self.log)(Level::Warning, &message);
         self.remove(at..at + 1);
     }
@@ -312,7 +312,10 @@ impl<S: Source> Work<S> {
         let taken = &self.shared.figures.taken;
         taken.fetch_add(range.len() as u64, Ordering::Relaxed);
         if self.said_away.take().is_some() {
-            let message = format!("the edge at {} takes items again", self.client.authority());
+            let message = format!(
+                "the edge at {} accepts events again",
+                self.client.authority()
+            );
             (self.log)(Level::Info, &message);
         }
         self.doubts = 0;
@@ -324,7 +327,7 @@ impl<S: Source> Work<S> {
         self.singly = self.singly.saturating_sub(range.len());
         let is_first = range.start == 0;
         let place = self.pending.remove(range);
-        // One before it may still have to be told.
+        // Acknowledge only if no earlier item is pending.
         if is_first {
             self.source.acknowledge(place);
         }
@@ -337,7 +340,7 @@ impl<S: Source> Work<S> {
         }
     }
 
-    /// Waits, whatever is published meanwhile. False when it is over.
+    /// Waits, regardless of new items. Returns false if the end was requested.
     fn pause(&self, pause: Duration) -> bool {
         let until = Instant::now() + pause;
         loop {
@@ -365,7 +368,7 @@ mod tests {
     use super::*;
     use crate::pending::BATCH_ITEMS_MAX;
 
-    /// Items that tests put in, and the place up to which they were told.
+    /// Items added by tests, and the last acknowledged position.
     #[derive(Clone, Default)]
     struct Fake(Arc<Mutex<VecDeque<Next>>>, Arc<AtomicU64>);
 
@@ -421,7 +424,8 @@ mod tests {
         Courier::begin(address, Duration::from_secs(10), source, log, &begin).expect("a thread")
     }
 
-    /// Answers requests on one connection after the other as `answer` says, until it says nothing; the items they had.
+    /// Serves connections one after the other, with the responses of `answer`, until it returns `None`. Returns the
+    /// received items.
     fn edge(
         listener: &TcpListener,
         mut answer: impl FnMut(&[Value]) -> Option<(u16, bool)>,
@@ -465,7 +469,7 @@ mod tests {
         }
     }
 
-    /// Where an edge is, or is not.
+    /// Returns a listener for a fake edge, and its port.
     fn listener() -> (TcpListener, u16) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("bound").port();
@@ -480,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_told_in_order_over_one_connection() {
+    fn publishes_items_in_order_over_one_connection() {
         let (listener, port) = listener();
         let (source, lines) = (Fake::default(), Lines::default());
         let courier = courier(port, source.clone(), &lines);
@@ -514,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_that_is_away_gets_everything_later() {
+    fn unavailable_edge_receives_everything_later() {
         let (listener, port) = listener();
         let (source, lines) = (Fake::with(3), Lines::default());
         let courier = courier(port, source.clone(), &lines);
@@ -529,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_is_refused_costs_no_other() {
+    fn refused_item_does_not_affect_others() {
         let (listener, port) = listener();
         let (source, lines) = (Fake::with(3), Lines::default());
         source.0.lock().expect("no panic").push_front(Next::Lost);
@@ -549,12 +553,12 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_is_never_taken_does_not_stop_the_others() {
+    fn item_that_always_fails_does_not_block_others() {
         let (listener, port) = listener();
         let (source, lines) = (Fake::with(4), Lines::default());
         let courier = courier(port, source.clone(), &lines);
         let items = edge(&listener, |items| match ids(items)[..] {
-            // As a filter in front of it would.
+            // Like a filter in front of the edge.
             ref ids if ids.contains(&"1") => Some((403, true)),
             ["3"] => None,
             _ => Some((200, true)),
@@ -568,11 +572,11 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_that_refuses_all_of_them_gets_them_later() {
+    fn edge_that_refuses_everything_receives_it_later() {
         let (listener, port) = listener();
         let (source, lines) = (Fake::with(3), Lines::default());
         let courier = courier(port, source.clone(), &lines);
-        // Its key is wrong for a while: for the batch, then for single items, then for others beside the first.
+        // The edge rejects the key for a while: for the batch, for single items and for the items sent to compare.
         let (mut refusals, mut taken) = (2 * DOUBTS + 2, 0);
         let items = edge(&listener, |items| {
             if refusals > 0 {
@@ -591,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn its_end_is_not_waited_for_without_bound() {
+    fn finish_is_bounded_in_time() {
         let (listener, port) = listener();
         drop(listener);
         let (source, lines) = (Fake::default(), Lines::default());
@@ -600,7 +604,7 @@ mod tests {
         while lines.lock().expect("no panic").is_empty() {
             thread::yield_now();
         }
-        // The thread ends by itself, and says that the item is left to others.
+        // The thread ends by itself, and reports the unsent item.
         assert!(!courier.finish(later()));
         assert_eq!(courier.figures().taken.load(Ordering::Relaxed), 0);
         assert_eq!(source.1.load(Ordering::Relaxed), 0);

@@ -1,4 +1,4 @@
-//! The edges of a setting, and whether a request came through one of them.
+//! The edges of a setting, and verification that a request came through one of them.
 
 use fermata_grip::sig::{self, VerifyError};
 
@@ -7,39 +7,39 @@ use crate::address::{Address, AddressError, AuthorizationError, Transport};
 /// Edges in front of a server.
 pub struct Edges {
     addresses: Vec<Address>,
-    /// The last good token and the second it expires in: an edge sends the same one for a while.
+    /// The last valid token and its expiry in seconds; an edge uses the same token for a while.
     trusted: Option<(Vec<u8>, u64)>,
 }
 
-/// An edge that cannot be told what is published.
+/// Reason why events cannot be published to an edge.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EdgeError {
     /// Its address is a ZeroMQ endpoint.
     #[error(
-        "ZeroMQ does not tell whether an item was taken; give the http:// address of the edge's control port"
+        "ZeroMQ does not report whether an item was accepted; give the http:// address of the edge's control port"
     )]
     ZeroMq,
-    /// What it wants to know of who publishes cannot be told it.
-    #[error("{0}: {1}, or key=… instead, of which tokens are made that are good for minutes")]
+    /// The credentials cannot be sent.
+    #[error("{0}: {1}, or use key=…, which signs tokens valid for minutes")]
     Authorization(String, AuthorizationError),
 }
 
-/// Why a request did not come through an edge.
+/// Reason why a request did not come through an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
-    /// No address has one.
-    #[error("grip_url has no key to check it with")]
+    /// No address has a key.
+    #[error("grip_url has no key to verify it with")]
     NoKey,
-    /// By the first key.
+    /// The error with the first key.
     #[error(transparent)]
     Token(VerifyError),
 }
 
 impl Edges {
-    /// Reads addresses with blanks between them.
+    /// Parses addresses separated by blanks.
     ///
     /// # Errors
-    /// What is wrong with one; never with its text.
+    /// An address is invalid. The message never contains its text.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let addresses = text.split_whitespace().map(Address::parse);
         Ok(Self {
@@ -48,20 +48,20 @@ impl Edges {
         })
     }
 
-    /// Whether there are none.
+    /// Returns true if there is no edge.
     pub fn is_empty(&self) -> bool {
         self.addresses.is_empty()
     }
 
-    /// How many there are.
+    /// Returns their number.
     pub fn len(&self) -> usize {
         self.addresses.len()
     }
 
-    /// Whether each can be told what it wants to know of who publishes.
+    /// Checks that the credentials of each edge may be sent.
     ///
     /// # Errors
-    /// Which one cannot, and what helps.
+    /// The edge whose credentials may not be sent, with a fix.
     pub fn check(&self) -> Result<(), EdgeError> {
         for address in &self.addresses {
             let Transport::Http(url) = &address.transport else {
@@ -73,22 +73,22 @@ impl Edges {
         Ok(())
     }
 
-    /// Whether requests of any of them can be told from others.
+    /// Returns true if requests of any of them can be verified.
     pub fn can_verify(&self) -> bool {
         self.addresses
             .iter()
             .any(|address| address.verifier().is_some())
     }
 
-    /// The addresses themselves.
+    /// Returns the addresses.
     pub fn into_addresses(self) -> Vec<Address> {
         self.addresses
     }
 
-    /// Whether one of them has signed.
+    /// Verifies that one of them has signed a token.
     ///
     /// # Errors
-    /// Why not, for the log: by the first of them that has a key.
+    /// The error with the first key, for the log.
     pub fn verify(&mut self, token: &[u8], now_s: u64) -> Result<(), SignatureError> {
         if let Some((trusted, expires_s)) = &self.trusted
             && is_same(trusted, token)
@@ -113,7 +113,7 @@ impl Edges {
     }
 }
 
-/// Takes as long whatever they differ in: a token that is guessed byte by byte must not show.
+/// Compares in constant time, so that a token cannot be guessed byte by byte.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     let pairs = one.iter().zip(other);
     let difference = pairs.fold(0, |all, (one, other)| {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_of_any_edge_is_believed_until_it_expires() {
+    fn accepts_the_token_of_any_edge_until_it_expires() {
         let text = "http://a?key=one  https://b?verify-key=two&verify-iss=edge\n";
         let mut edges = Edges::parse(text).expect("two edges");
         assert!(edges.can_verify() && !edges.is_empty());
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_that_cannot_be_told_safely_is_named_at_once() {
+    fn reports_an_edge_with_exposed_credentials() {
         let check = |text: &str| Edges::parse(text).expect("edges").check();
         for fine in [
             "",
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_key_nobody_is_believed() {
+    fn rejects_every_token_without_a_key() {
         let mut edges = Edges::parse("http://localhost:5561").expect("an edge");
         assert!(!edges.can_verify());
         let error = edges.verify(&token(b"", "x", NOW_S + 9), NOW_S);

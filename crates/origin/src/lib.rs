@@ -1,13 +1,12 @@
-//! A server behind GRIP edges: where they are, whether a request came through one, what such a request is answered
-//! with, and publishing to them.
+//! A server behind GRIP edges: their addresses, verification of requests, responses that hold a client, and publishing.
 //!
-//! Sockets here are blocking ones with a deadline: they belong to a command, or to a thread beside a server's loop.
+//! Sockets here are blocking, with a deadline. They belong to a command, or to a thread next to a server's event loop.
 //!
-//! In a PHP server `fm_hold` asks it first: `Worker::opening` gives what the client gets before the edge has it, and the
-//! ids by which the edge finds out what came between (`channels/opening.rs` of the engine).
-//! Worker 0 has a thread per edge (`Courier`) that reads the ring by itself: a `Follower` of the hub has no slot, so no
-//! publisher waits for it, and `pump` unparks it. How far each edge has come is in shared memory, for the worker that takes
-//! the place of worker 0, and for the master, which tells the rest when the last worker has ended.
+//! In a PHP server `fm_hold` uses it first. `Worker::opening` returns what the client receives before the edge holds
+//! it, and the ids that let the edge detect missed events (`channels/opening.rs` of the engine). Worker 0 has a thread
+//! per edge (`Courier`) that reads the ring itself: a `Follower` of the hub has no slot, so no publisher waits for it,
+//! and `pump` unparks it. The position of each edge is in shared memory. The replacement of worker 0 continues from
+//! there, and the master publishes the rest after the last worker has exited.
 
 #![forbid(unsafe_code)]
 
@@ -25,5 +24,5 @@ pub use client::{Client, PublishError};
 pub use courier::{Courier, Figures, Next, Source};
 pub use edges::Edges;
 pub use pending::Item;
-pub use post::{ANSWER_BYTES_MAX, PostError, Poster};
+pub use post::{ANSWER_BYTES_MAX, HttpPoster, PostError};
 pub use tls::TlsError;

@@ -1,4 +1,4 @@
-//! Items on their way to an edge, and how many of them are sent at once.
+//! Items for an edge, and their grouping into requests.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -6,32 +6,33 @@ use std::ops::Range;
 use fermata_grip::encoding::to_base64;
 use serde_json::{Map, Value, json};
 
-/// Items of one request at most, and bytes of their content after which no more is added: half of what Pushpin takes.
+/// Maximum number of items in one request, and size of their content beyond which no more is added: half of Pushpin's
+/// limit.
 pub(crate) const BATCH_ITEMS_MAX: usize = 100;
 const BATCH_BYTES_MAX: usize = 400_000;
-/// So many are there whatever their size: by the second one is seen whether the edge refuses the first alone.
+/// Minimum number of items in a request, whatever their size: the second one shows whether the edge refuses only the first.
 const ITEMS_MIN: usize = 2;
 
-/// Something that was published.
+/// A published item.
 pub struct Item {
-    /// Where it stands in the source; the next one has a larger number.
+    /// Its position in the source; positions ascend.
     pub place: u64,
     /// The channel's name.
     pub channel: String,
     /// Its id.
     pub id: String,
-    /// The id of the channel's item before it, if that is known.
+    /// Id of the channel's preceding item; `None`: unknown.
     pub previous: Option<String>,
-    /// What event streams get.
+    /// Content for event streams.
     pub stream: Vec<u8>,
-    /// What long polls and WebSockets get, if anything.
+    /// Content for long polls and WebSockets; `None`: they receive nothing.
     pub message: Option<Vec<u8>>,
 }
 
 #[derive(Default)]
 pub(crate) struct Pending {
     items: Vec<Value>,
-    /// Place and bytes of each.
+    /// Position and size of each.
     marks: VecDeque<(u64, usize)>,
     bytes: usize,
 }
@@ -44,7 +45,7 @@ impl Pending {
         self.items.push(to_json(item));
     }
 
-    /// Takes away items that are done with; the place of the last of them.
+    /// Removes completed items; returns the position of the last one.
     pub fn remove(&mut self, range: Range<usize>) -> u64 {
         self.items.drain(range.clone());
         let removed: Vec<_> = self.marks.drain(range).collect();
@@ -65,7 +66,7 @@ impl Pending {
         len < ITEMS_MIN || len < BATCH_ITEMS_MAX && self.bytes < BATCH_BYTES_MAX
     }
 
-    /// How many from the first on are sent in one request.
+    /// Returns the number of leading items for one request.
     pub fn batch_len(&self) -> usize {
         let mut bytes = 0;
         let fits = self.marks.iter().take_while(|(_, size)| {
@@ -95,7 +96,7 @@ fn to_json(item: Item) -> Value {
     value
 }
 
-/// JSON has no bytes that are no text.
+/// JSON cannot represent bytes that are not UTF-8.
 fn content(name: &str, bytes: Vec<u8>) -> Value {
     match String::from_utf8(bytes) {
         Ok(text) => json!({ name: text }),
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_bounded_and_never_alone() {
+    fn batch_is_bounded_and_has_two_items_if_possible() {
         let mut pending = Pending::default();
         let mut place = 0;
         while pending.wants_more() {
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_told_as_they_are() {
+    fn encodes_binary_content_as_base64() {
         let mut pending = Pending::default();
         pending.push(item(1, b"data: \xff\n\n", Some(b"\xff")));
         pending.push(item(

@@ -1,7 +1,6 @@
-//! TLS towards a control port, trusting whom the system trusts.
+//! TLS to a control port, with the system's trusted certificates.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,40 +8,41 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-/// Where distributions keep the certificates they trust.
+/// Locations of trusted certificates in distributions.
 const AUTHORITIES: [&str; 3] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/cert.pem",
 ];
 
-/// A connection that is plain or encrypted.
+/// A plain or encrypted connection.
 pub trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
-/// Why nothing can be encrypted.
+/// Reason why encryption is not possible.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// The library has no use for what it is given.
+    /// The library refuses its parameters.
     #[error(transparent)]
     Library(#[from] rustls::Error),
-    /// A host that no certificate can name.
+    /// No certificate can be valid for the host.
     #[error(transparent)]
     Name(#[from] InvalidDnsNameError),
-    /// A system without certificates.
+    /// The system has no trusted certificates.
     #[error("no file of trusted certificates was found; set SSL_CERT_FILE to one")]
     NoAuthorities,
-    /// A file of certificates that is of no use, and why.
+    /// A certificate file is unusable.
     #[error("the trusted certificates {path} cannot be read: {cause}; set SSL_CERT_FILE to others", path = .path.display())]
     Authorities {
         /// The file.
         path: PathBuf,
-        /// What the system or the library says.
+        /// Error of the system or the library.
         cause: String,
     },
 }
 
-/// Trusted authorities and protocols. It reads the environment, which no other thread may change meanwhile.
+/// Returns the configuration with trusted authorities. It reads the environment, which no other thread may change
+/// during the call.
 pub fn configuration() -> Result<Arc<ClientConfig>, TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
@@ -52,9 +52,9 @@ pub fn configuration() -> Result<Arc<ClientConfig>, TlsError> {
     Ok(Arc::new(config))
 }
 
-/// Encrypts a connection; `host` must be who its certificate names.
+/// Encrypts a connection; its certificate has to be valid for `host`.
 pub fn connect(
-    socket: TcpStream,
+    socket: impl Stream + 'static,
     host: &str,
     config: &Arc<ClientConfig>,
 ) -> Result<Box<dyn Stream>, TlsError> {
@@ -81,7 +81,7 @@ fn authorities() -> Result<RootCertStore, TlsError> {
         .map_err(|error| wrong(&error))?;
     store.add_parsable_certificates(certificates);
     match store.is_empty() {
-        true => Err(wrong(&"there is none in it")),
+        true => Err(wrong(&"it contains no certificate")),
         false => Ok(store),
     }
 }

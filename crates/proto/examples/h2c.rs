@@ -1,9 +1,14 @@
-//! A small HTTP/2 server over cleartext with prior knowledge: the state machine with plain blocking sockets, a thread per
+//! A small HTTP/2 server over cleartext with prior knowledge: the state machine with blocking sockets and a thread per
 //! connection. `scripts/http2.sh` runs conformance suites and clients against it.
 //!
-//! `cargo run -p fermata-proto --example h2c [PORT]` prints where it listens and stops when its standard input ends.
-//! `/` answers `hello`, `/bytes/N` N bytes, `/echo` what it was sent, `/events/N` N events in DATA frames of their own; all but
-//! the echo once the request has ended.
+//! `cargo run -p fermata-proto --example h2c [PORT]` prints its address and stops at the end of standard input.
+//!
+//! - `/` responds with `hello`.
+//! - `/bytes/N` responds with N bytes.
+//! - `/echo` returns the request body while it arrives.
+//! - `/events/N` responds with N events, each in its own DATA frame.
+//!
+//! All responses except that of `/echo` start after the end of the request.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -12,10 +17,10 @@ use std::time::{Duration, Instant};
 
 use fermata_proto::http2::{Connection, Event, Limits, Message, Priority, Rest, StreamId};
 
-/// Output beyond this waits until the socket has taken some.
+/// Output limit: above it, output waits until the socket accepts some.
 const OUT_BYTES_MAX: usize = 256 * 1024;
 
-/// How long a read waits: the connection looks for time-outs in between.
+/// Read time-out; between reads the connection checks its own time-outs.
 const TICK: Duration = Duration::from_millis(200);
 
 fn main() -> std::io::Result<()> {
@@ -36,15 +41,15 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-/// What is left to do of one stream.
+/// State of one stream.
 struct Exchange {
     stream: StreamId,
     output: VecDeque<u8>,
-    /// Whether the request has ended, and so all output is there.
+    /// True if the request has ended, so that the output is complete.
     complete: bool,
-    /// Whether what comes is sent back; otherwise the answer waits for the request's end.
+    /// True if the request body is sent back; otherwise the response waits for the end of the request.
     echoes: bool,
-    /// Bytes of one event; 0 when the output has no parts.
+    /// Bytes of one event; 0 if the output has no parts.
     event_bytes: usize,
 }
 
@@ -103,14 +108,14 @@ fn serve(mut socket: TcpStream) -> std::io::Result<()> {
             socket.write_all(&out)?;
             socket.shutdown(std::net::Shutdown::Write)?;
             eprintln!("{violation}");
-            // What is still on its way would otherwise make the kernel drop what was sent.
+            // Unread input would make the kernel drop sent data when the socket closes.
             while matches!(socket.read(&mut input), Ok(read) if read > 0) {}
             return Ok(());
         }
     }
 }
 
-/// A request becomes an exchange, with its head sent.
+/// Turns a request into an exchange and sends the head of its response.
 fn take(
     event: Event<'_>,
     message: &Message,
@@ -157,7 +162,7 @@ fn take(
     Some(exchange)
 }
 
-/// What other events do to exchanges.
+/// Applies all other events to the exchanges.
 fn settle(
     event: Event<'_>,
     connection: &mut Connection,
@@ -198,14 +203,14 @@ fn feed(
     }
 }
 
-/// Gives streams their turns while there is room.
+/// Sends output in the order of turns while the buffer has room.
 fn flush(
     connection: &mut Connection,
     exchanges: &mut Vec<Exchange>,
     limits: &Limits,
     out: &mut Vec<u8>,
 ) {
-    // What has nothing to send but its end needs no window.
+    // A stream that only has to end needs no window.
     let empty: Vec<StreamId> = exchanges
         .iter()
         .filter(|exchange| exchange.output.is_empty() && exchange.complete)

@@ -1,22 +1,22 @@
-//! Writing the chunked transfer coding (RFC 9112, 7.1).
+//! Serializes the chunked transfer coding (RFC 9112, section 7.1).
 
 use std::ops::Range;
 
 use crate::number::{hex_digits, write_hex};
 
-/// Ends a chunked body that has no trailers.
+/// Last chunk of a body without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-/// Bytes behind the payload of a chunk.
+/// Number of bytes after the payload of a chunk.
 pub const TAIL_BYTES: usize = 2;
 
-/// Size digits that are left free before the length is known: right for chunks of 16 to 255 bytes, the usual event.
+/// Size digits reserved before the length is known: correct for chunks of 16 to 255 bytes, the usual size of an event.
 const DIGITS_GUESSED: usize = 2;
 
-/// Appends what `write` appends, framed as one chunk; returns where in `out` the payload now is.
+/// Appends the output of `write` as one chunk; returns the position of the payload in `out`.
 ///
-/// Appending nothing writes nothing, because an empty chunk would end the body. `write` must only append.
-/// A chunk whose size has other than two digits costs one move of its payload.
+/// If `write` appends nothing, no chunk is written, because an empty chunk would end the body. `write` must only
+/// append. A chunk whose size does not have two digits costs one move of its payload.
 pub fn wrap_with(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
     let start = out.len();
     out.extend_from_slice(b"00\r\n");
@@ -42,7 +42,7 @@ pub fn wrap_with(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Range<u
     payload..payload + payload_len
 }
 
-/// Appends `data` as one chunk; nothing when it is empty.
+/// Appends `data` as one chunk, or nothing if `data` is empty.
 pub fn wrap(out: &mut Vec<u8>, data: &[u8]) {
     if data.is_empty() {
         return;

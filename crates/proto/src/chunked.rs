@@ -1,34 +1,35 @@
-//! Reading the chunked transfer coding (RFC 9112, 7.1), resumable at any byte.
+//! Decodes the chunked transfer coding (RFC 9112, section 7.1). Decoding can stop and resume at any byte.
 //!
-//! Extensions and trailers are checked for form, bounded and dropped: nothing in them can frame the message.
+//! Extensions and trailers are validated, bounded and dropped; they cannot change the framing.
 
 use crate::Refusal;
 use crate::http1::{is_field_byte, is_token_byte};
 use crate::number::hex_value;
 
-/// Bytes of chunk extensions in one body. Counted over all chunks, so that tiny chunks cannot carry unbounded ones.
+/// Maximum bytes of chunk extensions in one body, counted over all chunks: many tiny chunks cannot carry unlimited
+/// extensions.
 pub const EXTENSION_BYTES_MAX: u32 = 4096;
-/// Bytes of trailer lines in one body.
+/// Maximum bytes of trailer lines in one body.
 pub const TRAILER_BYTES_MAX: u32 = 8192;
-/// Digits of a chunk size, leading zeros included.
+/// Maximum digits of a chunk size, including leading zeros.
 const SIZE_DIGITS_MAX: u8 = 16;
 
-/// What one call of [`Decoder::decode`] did.
+/// Result of one call of [`Decoder::decode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoded {
-    /// Bytes of the input that belong to this body and have been used; all of it unless `done`.
+    /// Bytes of the input that belong to this body; the complete input unless `done`.
     pub consumed: usize,
-    /// The body is complete; the rest of the input is the next request.
+    /// True if the body is complete; the rest of the input is the next request.
     pub done: bool,
 }
 
-/// The state between two pieces of one body.
+/// Decoder state between two pieces of one body.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     state: State,
-    /// The size being read, then what is left of the chunk's data.
+    /// The size while it is read, then the remaining data bytes of the chunk.
     left: u64,
-    /// Data bytes of this body so far.
+    /// Data bytes of all chunks announced so far, including the current one.
     body_bytes: u64,
     digits: u8,
     extension_bytes: u32,
@@ -38,7 +39,7 @@ pub struct Decoder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Size,
-    /// Space after the size, allowed only before an extension.
+    /// White space after the size, allowed only before an extension.
     SizeSpace,
     Extension,
     SizeLineFeed,
@@ -60,7 +61,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// A decoder at the first byte of a body.
+    /// Creates a decoder at the first byte of a body.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -73,13 +74,13 @@ impl Decoder {
         }
     }
 
-    /// Reads on in `input`, the bytes after those of the last call, and appends data to `out`.
+    /// Decodes `input`, which continues the previous call's input, and appends the data to `out`.
     ///
-    /// A chunk that would bring the whole body over `body_bytes_max` is refused at its size, before its data
-    /// is sent. After `done` nothing is consumed any more.
+    /// Rejects a chunk that would make the body longer than `body_bytes_max` at its size line, before its data arrives.
+    /// Consumes nothing after `done`.
     ///
     /// # Errors
-    /// [`Refusal::BodyTooLarge`] or what is wrong with the framing; the decoder must not be used again.
+    /// [`Refusal::BodyTooLarge`], or the framing error. The decoder must not be used again.
     pub fn decode(
         &mut self,
         input: &[u8],
@@ -89,7 +90,7 @@ impl Decoder {
         let mut at = 0;
         while at < input.len() && self.state != State::Done {
             if self.state == State::Data {
-                // `min` keeps it below the input's length, so it fits.
+                // At most the input's length, so it fits into `usize`.
                 let take = self.left.min((input.len() - at) as u64) as usize;
                 out.extend_from_slice(&input[at..at + take]);
                 at += take;
@@ -108,7 +109,7 @@ impl Decoder {
         })
     }
 
-    /// Data bytes decoded so far.
+    /// Returns the number of data bytes decoded so far.
     #[must_use]
     pub fn body_bytes(&self) -> u64 {
         self.body_bytes
@@ -119,7 +120,7 @@ impl Decoder {
             }
     }
 
-    /// One byte outside of chunk data.
+    /// Processes one byte outside of chunk data.
     fn step(&mut self, byte: u8, body_bytes_max: u64) -> Result<State, Refusal> {
         match self.state {
             State::Size => match (hex_value(byte), byte) {
@@ -188,7 +189,7 @@ impl Decoder {
         }
     }
 
-    /// The size line is complete.
+    /// Handles the end of a size line.
     fn data_starts(&mut self, body_bytes_max: u64) -> Result<State, Refusal> {
         self.digits = 0;
         if self.left == 0 {
@@ -224,7 +225,7 @@ impl Decoder {
 mod tests {
     use super::*;
 
-    /// The data, how much was consumed, and whether the body ended; fed in pieces of `step` bytes.
+    /// Decodes `input` in pieces of `step` bytes; returns the data, the bytes consumed and whether the body ended.
     fn decode(input: &[u8], step: usize, max: u64) -> Result<(Vec<u8>, usize, bool), Refusal> {
         let (mut decoder, mut out, mut consumed, mut done) = (Decoder::new(), Vec::new(), 0, false);
         for piece in input.chunks(step) {
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_body_is_bounded_not_the_chunk() {
+    fn limits_the_body_instead_of_each_chunk() {
         let body = "4\r\naaaa\r\n".repeat(25) + "0\r\n\r\n";
         assert_eq!(
             decode(body.as_bytes(), 3, 100).map(|(out, ..)| out.len()),
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn extensions_and_trailers_are_bounded_over_the_whole_body() {
+    fn limits_extensions_and_trailers_per_body() {
         let extended = "1;abcdefg\r\nx\r\n";
         let fits = extended.repeat(512) + "0\r\n\r\n";
         assert!(decode(fits.as_bytes(), 1000, 10_000).is_ok());
@@ -340,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_body_is_not_done() {
+    fn reports_an_incomplete_body_as_not_done() {
         let whole = b"5;x\r\nhello\r\n0\r\nA: b\r\n\r\n";
         for end in 0..whole.len() {
             let (_, consumed, done) = decode(&whole[..end], 1000, 10).expect("a prefix is fine");

@@ -1,17 +1,17 @@
-//! Conditional requests (RFC 9110, 13): whether the client's copy, or the state it assumes, is still right.
+//! Conditional requests (RFC 9110, section 13): compares the client's validators with the current representation.
 
 use crate::date;
 
-/// What a representation can be told by.
+/// Validators of the current representation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Validators<'a> {
-    /// Its entity tag as it stands in `ETag`.
+    /// Entity tag, as in the `ETag` header.
     pub etag: Option<&'a [u8]>,
-    /// Time of its last change, in seconds since 1970.
+    /// Time of the last change, in seconds since 1970.
     pub modified_s: Option<u64>,
 }
 
-/// The condition headers of a request; several lines of one are joined with commas.
+/// Condition headers of a request; several lines of one header are joined with commas.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Conditions<'a> {
     /// `If-Match`
@@ -26,19 +26,19 @@ pub struct Conditions<'a> {
     pub if_range: Option<&'a [u8]>,
 }
 
-/// What the conditions of a GET or HEAD come to.
+/// Outcome of the conditions of a GET or HEAD request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// They are met, or there are none.
+    /// All conditions hold, or the request has none.
     Send,
-    /// The client's copy is right: answer 304.
+    /// The client's copy is current; respond with 304.
     NotModified,
-    /// The state is not the one the client assumes: answer 412.
+    /// A precondition failed; respond with 412.
     Failed,
 }
 
 impl Conditions<'_> {
-    /// Whether there are none.
+    /// Returns true if the request has no condition.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.if_match.is_none()
@@ -47,9 +47,10 @@ impl Conditions<'_> {
             && self.if_modified_since.is_none()
     }
 
-    /// Evaluates them in the order of 13.2.2, for GET and HEAD. A date that cannot be read is no condition.
+    /// Evaluates the conditions of a GET or HEAD request in the order of section 13.2.2. Ignores a condition whose date
+    /// is malformed.
     ///
-    /// `now_s` gives two-digit years their century.
+    /// `now_s` decides the century of two-digit years.
     #[must_use]
     pub fn outcome(&self, validators: &Validators<'_>, now_s: u64) -> Outcome {
         if let Some(tags) = self.if_match {
@@ -77,11 +78,10 @@ impl Conditions<'_> {
         Outcome::Send
     }
 
-    /// Whether the client's part is of this very representation, so that `Range` counts (13.1.5). True without
-    /// `If-Range`.
+    /// Returns true if `Range` applies: `If-Range` is absent or names this exact representation (section 13.1.5).
     ///
-    /// A date counts when it is the exact one and so old that the representation cannot have changed twice in its
-    /// second (8.8.2.2).
+    /// A date matches if it equals the modification time and is old enough that the representation cannot have changed
+    /// twice within that second (section 8.8.2.2).
     #[must_use]
     pub fn range_counts(&self, validators: &Validators<'_>, now_s: u64) -> bool {
         let Some(text) = self.if_range.map(<[u8]>::trim_ascii) else {
@@ -103,7 +103,7 @@ fn read(text: Option<&[u8]>, now_s: u64) -> Option<u64> {
     date::parse(text?.trim_ascii(), now_s)
 }
 
-/// Whether a list of entity tags, or `*`, has one that matches.
+/// Returns true if the list is `*` or contains a tag that matches.
 fn lists(tags: &[u8], tag: Option<&[u8]>, is_match: fn(&[u8], &[u8]) -> bool) -> bool {
     if tags.trim_ascii() == b"*" {
         return true;
@@ -111,18 +111,18 @@ fn lists(tags: &[u8], tag: Option<&[u8]>, is_match: fn(&[u8], &[u8]) -> bool) ->
     tag.is_some_and(|tag| Tags(tags).any(|item| is_match(item, tag)))
 }
 
-/// Both are strong and the same (8.8.3.2).
+/// Strong comparison: both tags are strong and equal (RFC 9110, section 8.8.3.2).
 fn is_strong_match(one: &[u8], other: &[u8]) -> bool {
     one == other && one.starts_with(b"\"")
 }
 
-/// The same, weak or strong.
+/// Weak comparison: the tags are equal without their `W/` prefix.
 fn is_weak_match(one: &[u8], other: &[u8]) -> bool {
     let opaque = |tag| <[u8]>::strip_prefix(tag, b"W/").unwrap_or(tag);
     opaque(one) == opaque(other)
 }
 
-/// The tags of a list, which may have commas in them. Ends at what is no tag.
+/// Iterator over a list of entity tags, which may contain commas. Stops at the first malformed tag.
 struct Tags<'a>(&'a [u8]);
 
 impl<'a> Iterator for Tags<'a> {

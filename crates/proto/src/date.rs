@@ -1,4 +1,4 @@
-//! HTTP dates (RFC 9110, 5.6.7).
+//! Formats and parses HTTP dates (RFC 9110, section 5.6.7).
 
 use crate::number::{pair, parse_decimal};
 
@@ -8,10 +8,10 @@ const MONTHS: [&[u8; 3]; 12] = [
 ];
 
 const DAY_S: u64 = 86_400;
-/// 9999-12-31 23:59:59, the last second the format can write.
+/// 9999-12-31 23:59:59, the last second that the format can express.
 const LAST_S: u64 = 253_402_300_799;
 
-/// `unix_s` as `Sun, 06 Nov 1994 08:49:37 GMT`. Later than the year 9999 gives its last second.
+/// Formats `unix_s` as `Sun, 06 Nov 1994 08:49:37 GMT`. Times after the year 9999 become its last second.
 #[must_use]
 pub fn imf_fixdate(unix_s: u64) -> [u8; 29] {
     let unix_s = unix_s.min(LAST_S);
@@ -30,9 +30,10 @@ pub fn imf_fixdate(unix_s: u64) -> [u8; 29] {
     text
 }
 
-/// Reads a date in any of the three forms a recipient must take; `None` when it is none of them or before 1970.
+/// Parses a date in any of the three formats that a recipient must accept. Returns `None` for another format or a date
+/// before 1970.
 ///
-/// `now_s` decides the century of the two-digit year of the oldest form. The name of the day is not checked.
+/// `now_s` decides the century of the two-digit year in RFC 850 dates. The name of the day is not checked.
 #[must_use]
 pub fn parse(text: &[u8], now_s: u64) -> Option<u64> {
     let comma = text.iter().position(|&byte| byte == b',');
@@ -54,7 +55,8 @@ pub fn parse(text: &[u8], now_s: u64) -> Option<u64> {
             }
             let short = parse_decimal(&date[7..9])?;
             let this_year = u64::from(civil(now_s.min(LAST_S) / DAY_S).0);
-            // More than 50 years ahead means the most recent year in the past with these digits.
+            // A date more than 50 years in the future belongs to the most recent past year with these digits (RFC 9110,
+            // section 5.6.7).
             let mut year = this_year - this_year % 100 + short;
             if year > this_year + 50 {
                 year -= 100;
@@ -94,7 +96,7 @@ fn seconds(year: &[u8], month: &[u8], day: &[u8], time: &[u8]) -> Option<u64> {
         parse_decimal(&time[3..5])?,
         parse_decimal(&time[6..8])?,
     );
-    // 60 is a leap second, which Unix time gives the number of the second after.
+    // 60 is a leap second; Unix time numbers it like the following second.
     if year < 1970
         || day == 0
         || day > month_days(year, month)
@@ -120,7 +122,7 @@ fn month_days(year: u64, month: u64) -> u64 {
     }
 }
 
-/// Days from 1970-01-01; `year` from 1970.
+/// Returns the number of days from 1970-01-01; `year` must be 1970 or later.
 fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
     let before = year - 1;
     let leaps = before / 4 - before / 100 + before / 400 - 477;
@@ -128,9 +130,9 @@ fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
     (year - 1970) * 365 + leaps + months + day - 1
 }
 
-/// Year, month and day of a day number counted from 1970-01-01 (proleptic Gregorian).
+/// Returns year, month and day of a day number counted from 1970-01-01 (proleptic Gregorian calendar).
 ///
-/// Counts from 1 March of year 0, so that the leap day is the last of a year and months follow one formula.
+/// Counts from 1 March of year 0: the leap day is then the last day of a year, and all months follow one formula.
 fn civil(days: u64) -> (u32, u32, u32) {
     let days = days + 719_468;
     let era = days / 146_097;

@@ -1,6 +1,6 @@
-//! Bodies of the fuzz targets: each takes any bytes and panics when a promise of its parser is broken.
+//! Bodies of the fuzz targets. Each accepts any bytes and panics if its parser violates a documented property.
 //!
-//! `fuzz/` runs them under libFuzzer; the tests below run them over seeds and mutations of these.
+//! `fuzz/` runs them under libFuzzer; the tests below run them on seeds and mutations of them.
 
 use crate::http1::{Body, Head, Limits, Parse, is_token, parse};
 use crate::response::{valid_name, valid_value};
@@ -18,12 +18,13 @@ pub(crate) use multipart::events as multipart_events;
 pub use multipart::multipart;
 pub use ws::{ws, ws_deflate, ws_extensions};
 
-/// Longest input for checks whose cost grows with the square of the length.
+/// Maximum input length for checks of quadratic cost.
 const SQUARE_BYTES_MAX: usize = 600;
 
-/// A request head. Any split gives the same result, spans lie in the head, and what was understood reads back.
+/// Checks a request head: every split gives the same result, spans are within the head, and the parsed head
+/// round-trips.
 pub fn head(data: &[u8]) {
-    // The first byte selects limits, so that these are reached too.
+    // The first byte selects the limits, so that small ones are reached too.
     let Some((&selector, buf)) = data.split_first() else {
         return;
     };
@@ -67,7 +68,7 @@ pub fn head(data: &[u8]) {
     for header in &head.headers {
         assert!(valid_name(header.name.of(buf)) && valid_value(header.value.of(buf)));
     }
-    // The framing is what a naive reading of the lines says, and never ambiguous.
+    // The framing matches a naive reading of the lines and is never ambiguous.
     let lengths = count(&head, buf, "content-length");
     let codings = count(&head, buf, "transfer-encoding");
     assert!(lengths + codings <= 1 || (lengths == 0 && codings > 0));
@@ -83,7 +84,7 @@ fn count(head: &Head, buf: &[u8], name: &str) -> usize {
         .count()
 }
 
-/// Every prefix is `Partial` up to some length and from there on the same; returns that length.
+/// Checks that every prefix is `Partial` up to some length and has one fixed result from there on. Returns that length.
 fn check_prefixes(buf: &[u8], limits: &Limits, whole: Parse) -> Option<usize> {
     if buf.len() > SQUARE_BYTES_MAX {
         return None;
@@ -107,7 +108,7 @@ fn check_prefixes(buf: &[u8], limits: &Limits, whole: Parse) -> Option<usize> {
     decided_at
 }
 
-/// Writes the head anew from what was understood; reading that gives the same.
+/// Serializes the parsed head and checks that parsing the result gives the same head.
 fn check_reads_back(head: &Head, buf: &[u8], limits: &Limits) {
     let mut text = Vec::new();
     text.extend_from_slice(head.method_span.of(buf));
@@ -154,10 +155,10 @@ fn check_reads_back(head: &Head, buf: &[u8], limits: &Limits) {
     assert_eq!(again.headers.len(), head.headers.len());
 }
 
-/// A chunked body. Any split gives the same data, and data that was framed comes back.
+/// Checks a chunked body: every split gives the same data, and framed data round-trips.
 pub fn chunked(data: &[u8]) {
     const BODY_BYTES_MAX: u64 = 1000;
-    // The first bytes choose the splits.
+    // The first byte selects the splits.
     let Some((&seed, input)) = data.split_first() else {
         return;
     };
@@ -208,7 +209,7 @@ fn decode(input: &[u8], splits: &[u8], max: u64) -> Result<(Vec<u8>, usize, bool
     Ok((out, at, done))
 }
 
-/// An event. A browser reads exactly the one that was written, whatever the data holds.
+/// Checks an event: a browser parses exactly the written event, whatever its data contains.
 pub fn sse(data: &[u8]) {
     let mut parts = data.splitn(3, |&byte| byte == 0xff);
     let id = parts.next().filter(|id| sse::valid_field(id));
@@ -238,7 +239,7 @@ pub fn sse(data: &[u8]) {
     );
 }
 
-/// `text` with each line end as one LF.
+/// Replaces each line end in `text` with one LF.
 fn normalised(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut bytes = text.iter().copied().peekable();
@@ -253,7 +254,8 @@ fn normalised(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Id, name and data of every event, by the rules of WHATWG HTML, 9.2.6; bytes instead of characters.
+/// Returns id, name and data of every event by the rules of WHATWG HTML, section 9.2.6, with bytes instead of
+/// characters.
 fn browser(stream: &[u8]) -> Vec<(Vec<u8>, Vec<u8>, Vec<u8>)> {
     let text = normalised(stream);
     let (mut id, mut name, mut data) = (Vec::new(), Vec::new(), Vec::new());
@@ -294,7 +296,7 @@ fn browser(stream: &[u8]) -> Vec<(Vec<u8>, Vec<u8>, Vec<u8>)> {
     events
 }
 
-/// A path. Decoding gives what a byte-by-byte reading gives, and tells apart slashes of the two kinds.
+/// Checks a path: decoding gives the result of a byte-by-byte reading and distinguishes literal and escaped slashes.
 pub fn path(data: &[u8]) {
     let (mut out, mut slashes) = (Vec::new(), Vec::new());
     let result = percent::decode_path(data, &mut out, &mut slashes);
@@ -332,7 +334,7 @@ fn naive_decode(data: &[u8]) -> Option<(Vec<u8>, Vec<u32>)> {
     (!has_dots).then_some((out, slashes))
 }
 
-/// What a proxy says of its client. However the header comes in pieces, nothing behind it is asked for.
+/// Checks a PROXY header: for every split, the parser requests no byte after the header.
 pub fn proxy(data: &[u8]) {
     let mut end = 0;
     loop {
@@ -353,11 +355,11 @@ pub fn proxy(data: &[u8]) {
     }
 }
 
-/// A date. What is understood is written and read back as the same second.
+/// Checks a date: a parsed date round-trips to the same second.
 pub fn http_date(data: &[u8]) {
     if let Some(unix_s) = date::parse(data, 1_800_000_000) {
         let text = date::imf_fixdate(unix_s);
-        // A leap second at the end of the year 9999 is the one that cannot be written.
+        // The leap second at the end of the year 9999 cannot be formatted.
         let again = date::parse(&text, 0);
         assert!(again == Some(unix_s) || unix_s == 253_402_300_800);
     }
@@ -367,7 +369,7 @@ pub fn http_date(data: &[u8]) {
 mod tests {
     use fermata_testkit::run_mutations;
 
-    /// What mutations insert.
+    /// Bytes that mutations insert.
     const PIECES: &[&[u8]] = &[
         b"\r\n",
         b"\r",
@@ -545,13 +547,13 @@ mod tests {
                 // A request and its body with padding, then trailers.
                 b"\x31\x05\0\0\x0e\x01\x04\0\0\0\x01\x83\x86\x84\x01\x01a\x0f\x0d\x01\x30\x40\x01b\x01c\0\0\x05\0\x08\0\0\0\x01\x02ab\0\0",
                 b"\0\x09\0\0\x06\x01\x04\0\0\0\x01\x83\x86\x84\x01\x01a\0\0\x03\0\0\0\0\0\x01abc\0\0\x05\x01\x05\0\0\0\x01\x40\x01b\x01c",
-                // Header block in three frames, a second request that uses the table.
+                // A header block in three frames, and a second request that uses the table.
                 b"\x11\x0b\0\0\x03\x01\x01\0\0\0\x03\x82\x86\x84\0\0\x03\x09\0\0\0\0\x03\x41\x01a\0\0\0\x09\x04\0\0\0\x03\0\0\x04\x01\x05\0\0\0\x05\x82\x86\x84\xbe",
-                // Every frame of control.
+                // Every control frame.
                 b"\x01\x03\0\0\x06\x04\0\0\0\0\0\0\x04\0\0\0\x07\0\0\x08\x06\0\0\0\0\0pingpong\0\0\x04\x08\0\0\0\0\0\0\0\x01\0\0\0\x09\x10\0\0\0\0\0\0\0\0\x01u=1,i\0\0\x05\x02\0\0\0\0\x01\0\0\0\x03\x10\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x02\x0b\x07\0\0\0\0hi",
-                // Reset, and frames for what is over.
+                // A reset, and frames for closed streams.
                 b"\x21\x02\0\0\x06\x01\x04\0\0\0\x01\x83\x86\x84\x01\x01a\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08\0\0\x01\0\x01\0\0\0\x01x\0\0\x04\x08\0\0\0\0\x01\0\0\0\x08",
-                // A client's: an interim head, a head, data, the end; then GOAWAY.
+                // For a client: an interim head, a head, data, the end; then GOAWAY.
                 b"\x03\x04\0\0\x05\x01\x04\0\0\0\x01\x08\x03103\0\0\x01\x01\x04\0\0\0\x01\x88\0\0\x02\0\x01\0\0\0\x01hi\0\0\x08\x07\0\0\0\0\0\0\0\0\x01\0\0\0\0",
             ],
         );

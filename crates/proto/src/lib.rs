@@ -1,17 +1,20 @@
-//! HTTP/1.1, multipart forms, Server-Sent Events and WebSocket as state machines: bytes in, spans, events and bytes out.
+//! State machines for HTTP/1.1, HTTP/2, multipart forms, Server-Sent Events and WebSocket.
 //!
-//! Nothing here knows a socket, a clock or a thread; time is an argument. Input is hostile: a message that two
-//! parsers could read differently is refused, never guessed at, and every bound has a name. Each parser is
-//! written so that any split of the input gives the same result; `fuzzing` holds the checks of that.
+//! The crate does no I/O: callers pass bytes and the current time, and get spans, events and bytes back. It has no
+//! socket, clock or thread.
 //!
-//! `ws` checks handshakes, assembles and compresses messages and follows the closing handshake for either end.
-//! No socket, no clock, no allocation per request; every function can be fed one byte at a time and gives the same result,
-//! which property tests and fuzz targets check.
+//! - Input is hostile. A message that two parsers could read differently is rejected, and every limit is a named
+//!   constant or setting.
+//! - Parsers accept input split at any byte and return the same result for every split. Property tests and the fuzz
+//!   targets in `fuzzing` check this.
+//! - The HTTP/1 parser allocates nothing per request.
+//!
+//! `ws` checks handshakes, assembles and compresses messages, and runs the closing handshake for clients and servers.
 //!
 //! # Decisions and their price
 //!
-//! **Strict parsing.** Request smuggling needs two readings. Price: a few ancient or home-made clients get 400; the log
-//! says why.
+//! **Strict parsing.** Request smuggling needs two parsers that read one message differently. Price: a few old or
+//! home-made clients get 400; the log has the reason.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! What a client would rather have: content codings (RFC 9110, 12.5.3) and media types (12.5.1).
+//! Content negotiation: content codings (RFC 9110, section 12.5.3) and media types (section 12.5.1).
 
-/// A content coding that we know.
+/// A supported content coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Coding {
     /// `br` (RFC 7932)
@@ -12,10 +12,10 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// All of them.
+    /// All supported codings.
     pub const ALL: [Coding; 3] = [Coding::Brotli, Coding::Zstd, Coding::Gzip];
 
-    /// Its name in `Content-Encoding`.
+    /// Returns the coding's name in `Content-Encoding`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -26,26 +26,26 @@ impl Coding {
     }
 }
 
-/// The weight of something a client accepts, in thousandths; 0 means that it does not.
+/// Weight of a list item (its `q` parameter) in thousandths; 0 means not acceptable.
 type Weight = u16;
 
-/// What an `Accept-Encoding` header says.
+/// A parsed `Accept-Encoding` header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Codings {
-    /// By number of `Coding`.
+    /// Weights indexed by `Coding`.
     weights: [Weight; 3],
-    /// `None`: acceptable when nothing better is there.
+    /// Weight of the uncompressed form. `None`: not mentioned, acceptable if no coding of the client is available.
     identity: Option<Weight>,
 }
 
 impl Codings {
-    /// A client that has not asked for anything: it gets what needs no decoding.
+    /// Codings of a client that sent no `Accept-Encoding`: it gets the uncompressed form.
     pub const NONE: Codings = Codings {
         weights: [0; 3],
         identity: None,
     };
 
-    /// Reads the value of `Accept-Encoding`. Items that are malformed are passed over.
+    /// Parses the value of `Accept-Encoding`. Skips malformed items.
     #[must_use]
     pub fn parse(value: &[u8]) -> Codings {
         let mut named = [None; 3];
@@ -62,18 +62,19 @@ impl Codings {
         }
         Codings {
             weights: named.map(|weight| weight.or(others).unwrap_or(0)),
-            // "*" speaks for it only to forbid it.
+            // `*` applies to `identity` only when it forbids it.
             identity: identity.or(others.filter(|&weight| weight == 0)),
         }
     }
 
-    /// The coding of `available`, our favourite first, that the client likes best; `None` is none at all.
+    /// Returns the coding of `available` with the highest weight; on a tie the first one. `None` means no coding.
     ///
-    /// A client that accepts nothing we have, not even no coding, gets none: that is more use to it than 406.
+    /// A client that accepts neither an available coding nor `identity` gets the uncompressed form, which is more useful
+    /// than a 406 response.
     #[must_use]
     pub fn best(&self, available: impl IntoIterator<Item = Coding>) -> Option<Coding> {
         let mut best = None;
-        // No coding must be liked better to be taken, so it wins nothing by being as good.
+        // A coding wins a tie with `identity`.
         let mut best_weight = self.identity.unwrap_or(1).saturating_sub(1);
         for coding in available {
             let weight = self.weights[coding as usize];
@@ -84,14 +85,14 @@ impl Codings {
         best
     }
 
-    /// Whether the client reads any coding at all.
+    /// Returns true if the client accepts no coding.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.weights == [0; 3]
     }
 }
 
-/// What the server can say an error in.
+/// Format of an error page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorFormat {
     /// `text/plain`
@@ -103,8 +104,8 @@ pub enum ErrorFormat {
 }
 
 impl ErrorFormat {
-    /// What a client with this `Accept` header reads best: the highest weight, then what it names most exactly, then
-    /// what it names first. Text when it does not care.
+    /// Returns the format that a client with this `Accept` header prefers: by weight, then by the more specific media
+    /// range, then by order in the header. Returns text if the header prefers none.
     #[must_use]
     pub fn for_client(accept: Option<&[u8]>) -> ErrorFormat {
         let formats = [
@@ -123,11 +124,11 @@ impl ErrorFormat {
     }
 }
 
-/// How much a client likes a media type; compares in this order.
+/// Preference of a client for a media type. The order of the fields is the order of comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Liking {
     weight: Weight,
-    /// 3: named, 2: `text/*`, 1: `*/*`.
+    /// 3: exact type, 2: `text/*`, 1: `*/*`.
     exactness: u8,
     earliness: usize,
 }
@@ -150,7 +151,7 @@ impl Liking {
             } else {
                 continue;
             };
-            // The most exact item decides (12.5.1).
+            // The most specific media range applies (RFC 9110, section 12.5.1).
             if exactness > liking.exactness {
                 liking = Liking {
                     weight,
@@ -164,7 +165,7 @@ impl Liking {
 }
 
 fn coding(name: &[u8]) -> Option<Coding> {
-    // A recipient takes the old name for the new (8.4.1.3).
+    // `x-gzip` is equivalent to `gzip` (RFC 9110, section 8.4.1.3).
     if name.eq_ignore_ascii_case(b"x-gzip") {
         return Some(Coding::Gzip);
     }
@@ -173,7 +174,7 @@ fn coding(name: &[u8]) -> Option<Coding> {
         .find(|coding| name.eq_ignore_ascii_case(coding.name().as_bytes()))
 }
 
-/// The items of a weighted list, without their other parameters. One with a malformed weight is left out.
+/// Returns the items of a weighted list without their other parameters. Skips items with a malformed weight.
 fn items(list: &[u8]) -> impl Iterator<Item = (&[u8], Weight)> {
     list.split(|&byte| byte == b',').filter_map(|item| {
         let mut parts = item.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
@@ -186,7 +187,7 @@ fn items(list: &[u8]) -> impl Iterator<Item = (&[u8], Weight)> {
     })
 }
 
-/// `0`, `1`, or with up to three digits behind the point; not above 1.
+/// Parses `0`, `1` or a number with up to three decimals; the maximum is 1.
 fn weight(text: &[u8]) -> Option<Weight> {
     let (whole, digits) = match text {
         [whole] => (whole, &[][..]),
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_said_as_the_client_reads_them() {
+    fn error_format_follows_accept() {
         use ErrorFormat::{Html, Json, Text};
         for (accept, expected) in [
             (None, Text),

@@ -1,9 +1,9 @@
-//! Numbers and addresses as text: what heads, chunk sizes and logs need, without the formatting machinery.
+//! Formats and parses numbers and addresses for heads, chunk sizes and logs, without `core::fmt`.
 
 use std::io::Write as _;
 use std::net::IpAddr;
 
-/// "00" to "99" in one string, so that two digits cost one division.
+/// "00" to "99", so that one division yields two digits.
 const PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0u8; 2]; 100];
     let mut i = 0;
@@ -42,7 +42,8 @@ fn long_decimal(out: &mut Vec<u8>, mut n: u64) {
     out.extend_from_slice(&text[at..]);
 }
 
-/// Appends an address as `Display` writes it. Those of IPv4 are many, for which that takes a thousand instructions.
+/// Appends an address in the format of its `Display`. IPv4 addresses are formatted here, because `Display` costs about
+/// a thousand instructions.
 pub fn address(out: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(address) => {
@@ -54,7 +55,7 @@ pub fn address(out: &mut Vec<u8>, address: IpAddr) {
             }
         }
         IpAddr::V6(address) => {
-            // A vector takes everything.
+            // Writing into a vector cannot fail.
             let _ = write!(out, "{address}");
         }
     }
@@ -74,7 +75,7 @@ pub(crate) fn hex_digits(n: u64) -> usize {
     (67 - (n | 1).leading_zeros() as usize) / 4
 }
 
-/// Writes `n` in lower-case hexadecimal over the whole of `out`, with leading zeros.
+/// Fills `out` with `n` in lower-case hexadecimal, with leading zeros.
 #[inline]
 pub(crate) fn write_hex(out: &mut [u8], mut n: u64) {
     for digit in out.iter_mut().rev() {
@@ -83,7 +84,7 @@ pub(crate) fn write_hex(out: &mut [u8], mut n: u64) {
     }
 }
 
-/// The value of a hexadecimal digit.
+/// Returns the value of a hexadecimal digit, or `None` for any other byte.
 #[inline]
 #[must_use]
 pub(crate) fn hex_value(byte: u8) -> Option<u8> {
@@ -95,7 +96,8 @@ pub(crate) fn hex_value(byte: u8) -> Option<u8> {
     }
 }
 
-/// Reads a decimal number made of digits only. `None` when empty, signed, spaced or 2^64 and more.
+/// Parses a decimal number that consists only of digits. Returns `None` if it is empty, has a sign or a space, or is
+/// 2^64 or more.
 #[must_use]
 pub fn parse_decimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
@@ -115,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_written_as_the_standard_library_writes_them() {
+    fn addresses_equal_the_standard_formatting() {
         let written = |ip: IpAddr| {
             let mut text = Vec::new();
             address(&mut text, ip);

@@ -1,21 +1,22 @@
-//! Percent decoding of paths (RFC 3986, 2.1).
+//! Percent decoding of paths (RFC 3986, section 2.1).
 //!
-//! A path has one meaning for every program on its way. A proxy that has rules for paths resolves dot segments before it
-//! looks, and passes on what the client has sent: `/admin/../open` is open to it, and below `/admin` for us. So what
-//! two programs may read in two ways is refused, and a slash that came as `%2F` separates nothing.
+//! A path must mean the same to every software on its way. A proxy with rules for paths resolves dot segments first,
+//! but forwards the path as sent. `/admin/../open` is then `/open` for the proxy, but may be below `/admin` for the
+//! server. Paths that two programs may read differently are therefore rejected, and an escaped slash (`%2F`) never
+//! separates segments.
 
 use crate::Refusal;
 use crate::number::hex_value;
 
-/// Decodes `path` into `out`, and notes in `slashes` where in it bytes stand that came as `%2F`, in order; both are
-/// cleared first. Returns whether anything changed.
+/// Decodes `path` into `out` and stores in `slashes` the positions of decoded `%2F`, in order. Clears both first.
+/// Returns true if decoding changed the path.
 ///
-/// When nothing changed `out` stays empty and the caller goes on with `path`: the usual path is not copied.
-/// Bytes are not checked to be UTF-8.
+/// If nothing changed, `out` stays empty and the caller uses `path`: usual paths are not copied. The result may be
+/// invalid UTF-8.
 ///
 /// # Errors
 /// [`Refusal::PercentEncoding`] for an escape without two hexadecimal digits, [`Refusal::PathNul`],
-/// [`Refusal::Backslash`] for one that is not escaped, and [`Refusal::DotSegment`] for `.` or `..` between slashes or
+/// [`Refusal::Backslash`] for an unescaped backslash, and [`Refusal::DotSegment`] for `.` or `..` between slashes or
 /// backslashes of any spelling.
 pub fn decode_path(
     path: &[u8],
@@ -25,7 +26,7 @@ pub fn decode_path(
     out.clear();
     slashes.clear();
     let is_usual = |byte: &u8| !matches!(byte, b'%' | b'.' | b'\\' | 0);
-    // A loop that always goes to its end looks at sixteen bytes at a time, which pays for paths that have them.
+    // A loop without an early exit is vectorized (16 bytes at a time), which is faster for longer paths.
     let all_are_usual = match path.len() {
         0..16 => path.iter().all(is_usual),
         _ => path.iter().fold(true, |all, byte| all & is_usual(byte)),
@@ -65,7 +66,7 @@ fn decode(path: &[u8], out: &mut Vec<u8>, slashes: &mut Vec<u32>) -> Result<(), 
         };
         match byte {
             0 => return Err(Refusal::PathNul),
-            // Targets are far shorter than what a number of 32 bits counts; nothing wraps silently.
+            // Targets are far shorter than 4 GiB; the check excludes silent wrapping.
             b'/' => slashes.push(u32::try_from(out.len()).map_err(|_| Refusal::TargetTooLong)?),
             _ => {}
         }
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_two_programs_would_read_in_two_ways() {
+    fn rejects_ambiguous_paths() {
         let cases = [
             ("/%", Refusal::PercentEncoding),
             ("/%1", Refusal::PercentEncoding),

@@ -1,50 +1,51 @@
-//! The PROXY protocol, versions 1 and 2 (haproxy.org, `proxy-protocol.txt`): what a proxy that passes bytes on says about its
-//! client before them.
+//! The PROXY protocol, versions 1 and 2 (haproxy.org, `proxy-protocol.txt`): a header in which a TCP proxy reports the
+//! client's address.
 //!
-//! Nothing behind the header may be taken from the socket, since it may be TLS. So [`read`] says how many bytes can be
-//! read without going over: all of a binary header once its length is known, two by two of a line that ends with CRLF.
+//! The reader must not consume bytes after the header, since they may be TLS. [`read`] therefore returns how many more
+//! bytes are certain to belong to the header. For a binary header of known length this is the remainder; for a text
+//! line it is at most two bytes at a time.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Longest line of version 1 with its CRLF.
+/// Maximum length of a version 1 line, including CRLF.
 pub const LINE_BYTES_MAX: usize = 107;
 
-/// Most bytes of a header of version 2: addresses, and room for what else proxies tell, which is passed over.
+/// Maximum length of a version 2 header: addresses and optional fields, which are ignored.
 pub const BINARY_BYTES_MAX: usize = 2048;
 
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 const LINE_START: &[u8; 6] = b"PROXY ";
-/// Shortest line: `PROXY UNKNOWN`.
+/// Length of the shortest line, `PROXY UNKNOWN`.
 const LINE_BYTES_MIN: usize = 15;
-/// Signature, version and command, family, length.
+/// Length of signature, version and command, family, and length.
 const BINARY_HEAD_BYTES: usize = 16;
 
-/// What [`read`] found.
+/// Result of [`read`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// So many bytes belong to the header for sure; read them, at least one.
+    /// At least this many further bytes belong to the header; never 0.
     More(usize),
     /// The header is complete.
     Complete(Source),
 }
 
-/// The client that the proxy speaks for.
+/// The client whose connection the proxy forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The proxy itself, as when it checks the server's health, or it does not tell.
+    /// The proxy itself (a health check), or an unspecified client.
     Proxy,
-    /// This client.
+    /// Address and port of the client.
     Client(IpAddr, u16),
 }
 
-/// The bytes are no such header.
+/// Error: the bytes are not a PROXY protocol header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the connection does not begin with a PROXY protocol header; send one, or connect elsewhere"
 )]
 pub struct Malformed;
 
-/// Reads the header from its first byte.
+/// Parses a header from its first byte.
 ///
 /// # Errors
 /// [`Malformed`]
@@ -59,7 +60,7 @@ pub fn read(bytes: &[u8]) -> Result<Step, Malformed> {
         return read_binary(bytes);
     }
     match bytes {
-        // No header of either version is shorter than the signature of the second.
+        // No header of either version is shorter than these minimum lengths.
         _ if bytes.len() < LINE_BYTES_MIN => {
             let first = if bytes.is_empty() {
                 SIGNATURE.len()
@@ -75,7 +76,7 @@ pub fn read(bytes: &[u8]) -> Result<Step, Malformed> {
     }
 }
 
-/// What stands between `PROXY` and the line's end.
+/// Parses the text between `PROXY` and the end of the line.
 fn read_line(line: &[u8]) -> Result<Source, Malformed> {
     let text = std::str::from_utf8(line).map_err(|_| Malformed)?;
     if text.contains(['\r', '\n']) {
@@ -84,13 +85,13 @@ fn read_line(line: &[u8]) -> Result<Source, Malformed> {
     let mut words = text.split(' ');
     let family = words.next().unwrap_or_default();
     if family == "UNKNOWN" {
-        // Whatever follows is to be passed over.
+        // The specification requires receivers to ignore the rest of the line.
         return Ok(Source::Proxy);
     }
     let mut word = || words.next().ok_or(Malformed);
     let (source, destination) = (word()?, word()?);
     let source_port = port(word()?)?;
-    // What we are told of ourselves is checked, and of no use.
+    // The destination is validated but not used.
     port(word()?)?;
     if words.next().is_some() {
         return Err(Malformed);
@@ -130,7 +131,7 @@ fn read_binary(bytes: &[u8]) -> Result<Step, Malformed> {
     }
     let addresses = &bytes[BINARY_HEAD_BYTES..];
     if command & 0xf == 0 {
-        // LOCAL
+        // LOCAL: the proxy's own connection.
         return Ok(Step::Complete(Source::Proxy));
     }
     let source = match family {
@@ -149,7 +150,7 @@ fn read_binary(bytes: &[u8]) -> Result<Step, Malformed> {
             let port = u16::from_be_bytes([addresses[32], addresses[33]]);
             Source::Client(address, port)
         }
-        // Not told, a Unix socket, or no stream.
+        // UNSPEC, datagram or Unix socket.
         0x00 | 0x12 | 0x22 | 0x31 | 0x32 => Source::Proxy,
         _ => return Err(Malformed),
     };
@@ -162,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    /// Feeds `stream` as a reader does that trusts `More`; the source, and how much was read.
+    /// Reads `stream` as a caller that trusts `More` does; returns the source and the number of bytes read.
     fn feed(stream: &[u8]) -> Result<(Source, usize), Option<Malformed>> {
         let mut len = 0;
         loop {
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn both_versions_name_the_client_and_take_no_byte_behind() {
+    fn both_versions_return_the_client_and_consume_only_the_header() {
         let v6 = [&[0x20; 16][..], &[0x30; 16], &[1, 2, 3, 4]].concat();
         let more = [
             &[192, 0, 2, 1, 10, 0, 0, 1, 0x12, 0x34, 0, 80][..],
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header_is_refused() {
+    fn rejects_other_bytes() {
         let address = [192, 0, 2, 1, 10, 0, 0, 1, 1, 1, 0, 80];
         for stream in [
             b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(),

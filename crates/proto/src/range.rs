@@ -1,28 +1,29 @@
-//! Byte ranges (RFC 9110, 14): which parts of a representation a client asks for.
+//! Parser for the `Range` request header (RFC 9110, section 14).
 
 use std::ops::Range;
 
 use crate::number::decimal;
 
-/// Most ranges of one request; more are answered by the whole. Each costs a client a dozen bytes to ask for and us a
-/// head and a read to send.
+/// Maximum number of ranges in a request; a request with more gets the complete representation. A range costs the
+/// client a dozen bytes and the server a part head and a read.
 pub const RANGES_MAX: usize = 32;
 
-/// What a `Range` header comes to for a representation of known length.
+/// Result of a `Range` header for a representation of known length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ranges {
-    /// The whole: the header is malformed, of another unit, or asks for more than the whole at once.
+    /// The complete representation: the header is malformed, uses another unit, or its ranges add up to more than the
+    /// representation.
     Whole,
-    /// These parts, in the order they were asked for: at least one, none empty, together at most the whole.
+    /// The requested parts in request order: at least one, none empty, in total no longer than the representation.
     Parts(Vec<Range<u64>>),
-    /// No part that was asked for is there. Answer 416.
+    /// No requested part exists; respond with 416.
     Unsatisfiable,
 }
 
-/// Reads the value of `Range` for a representation of `len` bytes.
+/// Parses the value of `Range` for a representation of `len` bytes.
 ///
-/// What is not well-formed is as good as absent (14.2). So are more than [`RANGES_MAX`] ranges, and ranges that
-/// overlap so much that together they are longer than the whole.
+/// A malformed header is ignored (section 14.2). Headers with more than [`RANGES_MAX`] ranges are ignored too, and so
+/// are ranges that overlap so much that their sum exceeds `len`.
 #[must_use]
 pub fn parse(value: &[u8], len: u64) -> Ranges {
     let Some(list) = bytes_unit(value.trim_ascii()) else {
@@ -39,7 +40,7 @@ pub fn parse(value: &[u8], len: u64) -> Ranges {
         let (Some(spec), true) = (Spec::parse(item), count <= RANGES_MAX) else {
             return Ranges::Whole;
         };
-        // The last bytes of nothing are all of it.
+        // A suffix range of an empty representation is the complete representation, not 416.
         if len == 0 && matches!(spec, Spec::Last(1..)) {
             return Ranges::Whole;
         }
@@ -56,7 +57,7 @@ pub fn parse(value: &[u8], len: u64) -> Ranges {
     }
 }
 
-/// Appends `bytes 0-9/100`, the value of `Content-Range` for a part; it must not be empty.
+/// Appends `bytes 0-9/100`, the value of `Content-Range` for a part. `part` must not be empty.
 pub fn write_content_range(out: &mut Vec<u8>, part: &Range<u64>, len: u64) {
     out.extend_from_slice(b"bytes ");
     decimal(out, part.start);
@@ -66,13 +67,13 @@ pub fn write_content_range(out: &mut Vec<u8>, part: &Range<u64>, len: u64) {
     decimal(out, len);
 }
 
-/// Appends `bytes */100`, the value of `Content-Range` of a 416.
+/// Appends `bytes */100`, the value of `Content-Range` in a 416 response.
 pub fn write_unsatisfied(out: &mut Vec<u8>, len: u64) {
     out.extend_from_slice(b"bytes */");
     decimal(out, len);
 }
 
-/// One item of the list.
+/// One range of the header's list.
 #[derive(Clone, Copy)]
 enum Spec {
     /// `first-last`, both inclusive.
@@ -98,7 +99,7 @@ impl Spec {
         }
     }
 
-    /// What is there of it; `None` when nothing is.
+    /// Returns the part of the representation that the range covers, or `None` if that part is empty.
     fn within(self, len: u64) -> Option<Range<u64>> {
         let part = match self {
             Spec::Span(first, last) => first..last.saturating_add(1).min(len),
@@ -109,7 +110,7 @@ impl Spec {
     }
 }
 
-/// What follows `bytes=`.
+/// Returns the text after `bytes=`, or `None` for another unit.
 fn bytes_unit(value: &[u8]) -> Option<&[u8]> {
     let equals = value.iter().position(|&byte| byte == b'=')?;
     value[..equals]
@@ -117,7 +118,7 @@ fn bytes_unit(value: &[u8]) -> Option<&[u8]> {
         .then_some(&value[equals + 1..])
 }
 
-/// Digits alone. What is too large for a `u64` is beyond every file, so it counts as the largest.
+/// Parses digits. Saturates at `u64::MAX`, which is beyond the end of any file.
 fn number(text: &[u8]) -> Option<u64> {
     text.iter().try_fold(0u64, |sum, &byte| {
         let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
@@ -125,7 +126,7 @@ fn number(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// Without the white space that a list allows around its items.
+/// Removes the white space that a list allows around its items.
 fn trim(item: &[u8]) -> &[u8] {
     item.trim_ascii()
 }
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_as_good_as_absent() {
+    fn ignores_malformed_ranges() {
         for value in [
             "",
             "bytes",
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_unsatisfiable() {
+    fn ranges_beyond_the_end_are_unsatisfiable() {
         for (value, len) in [
             ("bytes=10-", 10),
             ("bytes=10-20", 10),
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_for_more_than_the_whole_gives_the_whole() {
+    fn overlapping_ranges_give_the_complete_representation() {
         assert_eq!(parse(b"bytes=0-9,0-0", 10), Ranges::Whole);
         let many = format!("bytes={}", vec!["0-0"; RANGES_MAX + 1].join(","));
         assert_eq!(parse(many.as_bytes(), 10_000), Ranges::Whole);

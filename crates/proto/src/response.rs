@@ -1,43 +1,43 @@
-//! Writing response heads (RFC 9112, 4 and 6).
+//! Serializes response heads (RFC 9112, sections 4 and 6).
 
 use crate::http1::{is_token, value_end};
 use crate::number::decimal;
 
-/// How the end of the body is found.
+/// How the client finds the end of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// `Content-Length`.
+    /// `Content-Length` with this number of bytes.
     Length(u64),
-    /// `Transfer-Encoding: chunked`; only for HTTP/1.1 clients.
+    /// `Transfer-Encoding: chunked`, only for HTTP/1.1 clients.
     Chunked,
-    /// The body ends with the connection; use with [`Connection::Close`].
+    /// The connection closes after the body; requires [`Connection::Close`].
     UntilClose,
-    /// There is no body and no header about it: 1xx, 204, 304.
+    /// No body and no framing header: 1xx, 204, 304.
     None,
 }
 
-/// What the head says about the connection.
+/// State of the connection after the response, as announced by the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connection {
-    /// Stays open, and an HTTP/1.1 client knows without being told.
+    /// Stays open; the default of HTTP/1.1, so no header is sent.
     KeepAlive,
-    /// Stays open, and an HTTP/1.0 client has to be told.
+    /// Stays open; an HTTP/1.0 client needs `Connection: keep-alive`.
     KeepAliveExplicit,
-    /// Ends after this response.
+    /// Closes after this response.
     Close,
 }
 
-/// The interim answer to `Expect: 100-continue`.
+/// Interim response to `Expect: 100-continue`.
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// Room for status line, length, date and connection; the variable parts are added.
+/// Bytes reserved for status line, length, date and connection; the size of the variable parts is added.
 const HEAD_BYTES_USUAL: usize = 192;
 
-/// Appends a complete head, with its final empty line.
+/// Appends a complete head with its final empty line.
 ///
-/// The order is status, `Content-Type`, framing, `Date`, then `headers`, then `Connection`. `date` comes from
-/// [`crate::date::imf_fixdate`]. `headers` must hold only names and values that [`valid_name`] and
-/// [`valid_value`] accept and none that [`reserved_name`] names. A `Date` among them is left out: the server has written its own.
+/// The order is status line, `Content-Type`, framing, `Date`, `headers`, `Connection`. `date` is the result of
+/// [`crate::date::imf_fixdate`]. `headers` must contain only names and values that [`valid_name`] and [`valid_value`]
+/// accept, and no [`reserved_name`]. A `Date` in `headers` is skipped, because the server writes one.
 #[inline]
 pub fn write_head<'a>(
     out: &mut Vec<u8>,
@@ -77,10 +77,10 @@ pub fn write_head<'a>(
     });
 }
 
-/// Appends the head of a response that was made elsewhere: its own reason, headers and `Date`, with the framing and the
-/// connection of this side.
+/// Appends the head of a forwarded response: its own reason, headers and `Date`, with the framing and connection of
+/// this server.
 ///
-/// `headers` as for [`write_head`], but for the `Date`. An empty `reason` is the standard one.
+/// `headers` as for [`write_head`], except that a `Date` is kept. An empty `reason` selects the standard phrase.
 pub fn write_passed_head(
     out: &mut Vec<u8>,
     status: u16,
@@ -129,7 +129,8 @@ pub fn write_passed_head(
     });
 }
 
-/// Appends an interim response (RFC 9110, 15.2), which has neither length nor `Date`. `headers` as for [`write_head`].
+/// Appends an interim response (RFC 9110, section 15.2), which has neither length nor `Date`. `headers` as for
+/// [`write_head`].
 pub fn write_interim<'a>(
     out: &mut Vec<u8>,
     status: u16,
@@ -142,7 +143,7 @@ pub fn write_interim<'a>(
     out.extend_from_slice(b"\r\n");
 }
 
-/// Puts `reason` in the place of the standard one, in a head that [`write_head`] has appended from `start` on.
+/// Replaces the reason phrase with `reason` in the head that [`write_head`] appended at `start`.
 pub fn replace_reason(out: &mut Vec<u8>, start: usize, reason: &[u8]) {
     let from = start + b"HTTP/1.1 200 ".len();
     if let Some(len) = out.get(from..).and_then(|rest| memchr::memchr(b'\r', rest)) {
@@ -150,18 +151,18 @@ pub fn replace_reason(out: &mut Vec<u8>, start: usize, reason: &[u8]) {
     }
 }
 
-/// The beginning of the answer before: most answers begin as another did.
+/// Cache of the start of the previous response head; most responses have the same status and type as the one before.
 #[derive(Debug, Default)]
 pub struct Repeated {
-    /// From the status line to before the digits of `Content-Length`; empty when there was no answer.
+    /// Status line up to the digits of `Content-Length`; empty before the first response.
     prefix: Vec<u8>,
     status: u16,
     content_type: Vec<u8>,
 }
 
 impl Repeated {
-    /// Appends what [`write_head`] would for an answer with a type and a length, without further headers, after which
-    /// the connection stays open; and the body, if it `has_body`.
+    /// Appends the head that [`write_head`] would write for a response with a type, a length, no further headers and an
+    /// open connection. Appends `body` if `has_body`.
     #[inline]
     pub fn write(
         &mut self,
@@ -215,7 +216,7 @@ fn header(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends `HTTP/1.1 200 OK` with its line end. `status` should be 100 to 999.
+/// Appends the status line with its line end. `status` should be 100 to 999.
 #[inline]
 fn status_line(out: &mut Vec<u8>, status: u16) {
     if status == 200 {
@@ -229,7 +230,7 @@ fn status_line(out: &mut Vec<u8>, status: u16) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// The reason phrase of a status code; empty when there is no registered one.
+/// Returns the reason phrase of a status code, or an empty string for an unregistered code.
 #[must_use]
 pub fn reason(status: u16) -> &'static str {
     match status {
@@ -298,36 +299,36 @@ pub fn reason(status: u16) -> &'static str {
     }
 }
 
-/// Whether a response with this status never has a body (RFC 9110, 6.4.1): 1xx, 204, 304.
+/// Returns true if a response with this status never has a body (RFC 9110, section 6.4.1): 1xx, 204, 304.
 #[inline]
 #[must_use]
 pub fn bodiless(status: u16) -> bool {
     status < 200 || status == 204 || status == 304
 }
 
-/// Whether a response with this status has no content: [`bodiless`], and 205, whose length is told to be 0 (RFC 9110,
-/// 15.3.6).
+/// Returns true if a response with this status has no content: [`bodiless`] statuses, and 205, which is sent with a
+/// length of 0 (RFC 9110, section 15.3.6).
 #[inline]
 #[must_use]
 pub fn contentless(status: u16) -> bool {
     bodiless(status) || status == 205
 }
 
-/// Whether `name` is a token and so can be a header name (RFC 9110, 5.1).
+/// Returns true if `name` is a token and thus a valid header name (RFC 9110, section 5.1).
 #[must_use]
 pub fn valid_name(name: &[u8]) -> bool {
     is_token(name)
 }
 
-/// Whether `value` can be sent as a header value: no control byte except tab (RFC 9110, 5.5).
+/// Returns true if `value` is a valid header value: it contains no control byte except tab (RFC 9110, section 5.5).
 ///
-/// Space around it is let through, because recipients drop it.
+/// White space around the value is accepted, because recipients remove it.
 #[must_use]
 pub fn valid_value(value: &[u8]) -> bool {
     value_end(value, 0) == value.len()
 }
 
-/// Names that frame the message, in lower case: the server alone writes them.
+/// Headers that frame the message, in lower case; only the server writes them.
 const RESERVED: [&[u8]; 8] = [
     b"te",
     b"connection",
@@ -339,7 +340,7 @@ const RESERVED: [&[u8]; 8] = [
     b"upgrade",
 ];
 
-/// Whether `name`, in any case, frames the message and is the server's to write.
+/// Returns true if `name`, in any case, is a header that only the server may write, because it frames the message.
 #[must_use]
 pub fn reserved_name(name: &[u8]) -> bool {
     RESERVED
@@ -411,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_beginning_changes_nothing() {
+    fn cached_heads_equal_fresh_ones() {
         let mut repeated = Repeated::default();
         for (status, content_type, len) in [
             (200, "application/json", 15),

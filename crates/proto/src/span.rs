@@ -1,10 +1,10 @@
-//! A piece of a buffer by position, so that a parsed head needs no lifetime and no copy.
+//! A range of a buffer by position, so that a parsed head needs neither a lifetime nor a copy.
 
 use std::ops::Range;
 
-/// `len` bytes from `start` of the buffer that was parsed.
+/// `len` bytes at position `start` of the parsed buffer.
 ///
-/// Positions are 32-bit: a head is bounded far below 4 GiB, and half the size keeps it in fewer cache lines.
+/// Positions have 32 bits: a head is far smaller than 4 GiB, and the smaller type needs fewer cache lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     /// Position of the first byte.
@@ -14,9 +14,9 @@ pub struct Span {
 }
 
 impl Span {
-    /// The span from `start` up to, not including, `end`.
+    /// Returns the span from `start` up to but excluding `end`.
     ///
-    /// Both must fit 32 bits and `start <= end`; parsers look at no more than `u32::MAX` bytes.
+    /// Requires `start <= end`; both must fit into 32 bits. Parsers read at most `u32::MAX` bytes.
     #[inline]
     #[must_use]
     pub fn new(start: usize, end: usize) -> Self {
@@ -27,24 +27,24 @@ impl Span {
         }
     }
 
-    /// The bytes of this span in `buf`, which must be the buffer it was made from.
+    /// Returns the bytes of this span in `buf`, the buffer that it was created from.
     ///
     /// # Panics
-    /// When the span reaches past the end of `buf`.
+    /// Panics if the span extends beyond the end of `buf`.
     #[inline]
     #[must_use]
     pub fn of<'a>(&self, buf: &'a [u8]) -> &'a [u8] {
         &buf[self.range()]
     }
 
-    /// The span as an index range.
+    /// Returns the span as an index range.
     #[inline]
     #[must_use]
     pub fn range(&self) -> Range<usize> {
         self.start as usize..self.start as usize + self.len as usize
     }
 
-    /// Whether the span holds no byte.
+    /// Returns true if the span is empty.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {

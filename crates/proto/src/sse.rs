@@ -1,22 +1,22 @@
-//! Writing Server-Sent Events (WHATWG HTML, 9.2).
+//! Serializes Server-Sent Events (WHATWG HTML, section 9.2).
 
 use crate::number::decimal;
 
-/// The media type of a stream of events.
+/// Media type of an event stream.
 pub const CONTENT_TYPE: &[u8] = b"text/event-stream";
 
-/// Whether `text` can be an id or an event name: no NUL, LF or CR.
+/// Returns true if `text` is a valid id or event name: it contains no NUL, LF or CR.
 ///
-/// An id with NUL would be ignored by browsers; LF or CR would end the field and let its writer forge others.
+/// Browsers ignore an id that contains NUL. LF or CR would end the field and allow forged fields.
 #[must_use]
 pub fn valid_field(text: &[u8]) -> bool {
     memchr::memchr3(0, b'\n', b'\r', text).is_none()
 }
 
-/// Appends one event. `id` and `name` must be valid by [`valid_field`]; an empty name means none.
+/// Appends one event. `id` and `name` must satisfy [`valid_field`]; an empty name means none.
 ///
-/// `data` may hold any bytes; each LF, CR or CRLF in it starts another `data:` line, and the browser joins the
-/// lines with LF. `data` should be UTF-8: browsers replace what is not.
+/// `data` may contain any bytes. Each LF, CR or CRLF in it starts another `data:` line, and the browser joins the lines
+/// with LF. `data` should be UTF-8: browsers replace invalid sequences.
 pub fn event(out: &mut Vec<u8>, id: Option<&[u8]>, name: Option<&[u8]>, data: &[u8]) {
     out.reserve(data.len() + id.map_or(0, <[u8]>::len) + name.map_or(0, <[u8]>::len) + 24);
     if let Some(id) = id {
@@ -29,13 +29,13 @@ pub fn event(out: &mut Vec<u8>, id: Option<&[u8]>, name: Option<&[u8]>, data: &[
     out.push(b'\n');
 }
 
-/// Appends a comment, which clients ignore: it keeps a connection alive. Line ends in `text` start further comments.
+/// Appends a comment, which clients ignore; it keeps the connection open. Line ends in `text` start further comments.
 pub fn comment(out: &mut Vec<u8>, text: &[u8]) {
     lines(out, b": ", text);
     out.push(b'\n');
 }
 
-/// Appends the time in milliseconds a client is to wait before it connects again.
+/// Appends the delay in milliseconds before the client reconnects.
 pub fn retry(out: &mut Vec<u8>, ms: u64) {
     out.extend_from_slice(b"retry: ");
     decimal(out, ms);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_would_break_out_are_invalid() {
+    fn rejects_fields_with_line_ends() {
         assert!(valid_field(b"") && valid_field("ü-1".as_bytes()));
         assert!(!valid_field(b"a\nb") && !valid_field(b"a\r") && !valid_field(b"\0"));
     }

@@ -1,26 +1,26 @@
-//! The `traceparent` header (W3C Trace Context): which trace a request belongs to, as its sender says.
+//! Parses and formats the `traceparent` header (W3C Trace Context), which carries the sender's trace.
 
-/// Bytes of what version 00 defines: `00-` trace id `-` parent id `-` flags.
+/// Length of a version 00 header in bytes: `00-` trace id `-` parent id `-` flags.
 const BYTES: usize = 55;
 
-/// The flag by which the sender says that it may have recorded the request.
+/// Flag `sampled`: the sender may have recorded the request.
 const SAMPLED: u8 = 1;
 
-/// A header that is well-formed.
+/// A well-formed header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceParent<'a> {
     /// 32 lower-case hexadecimal digits, not all zero.
     pub trace_id: &'a [u8],
-    /// The sender's span: 16 such digits.
+    /// Span of the sender: 16 lower-case hexadecimal digits, not all zero.
     pub parent_id: &'a [u8],
-    /// Whether the sender may have recorded it.
+    /// True if the sender may have recorded the request.
     pub is_sampled: bool,
 }
 
 impl<'a> TraceParent<'a> {
-    /// Reads the value of a header. `None` where it is malformed: its receiver is then to begin a trace of its own.
+    /// Parses the value of a header. Returns `None` if it is malformed; the receiver then starts a new trace.
     ///
-    /// A later version may say more behind another hyphen; what this one defines is read of it.
+    /// A later version may append fields after another hyphen; they are ignored.
     #[must_use]
     pub fn parse(value: &'a [u8]) -> Option<TraceParent<'a>> {
         let (head, rest) = value.split_at_checked(BYTES)?;
@@ -51,7 +51,7 @@ impl<'a> TraceParent<'a> {
         })
     }
 
-    /// The header of who passes the trace on and does not want it to be recorded.
+    /// Returns the header that forwards the trace with the `sampled` flag cleared.
     #[must_use]
     pub fn unsampled(self) -> String {
         let text = |digits| String::from_utf8_lossy(digits);
@@ -59,7 +59,7 @@ impl<'a> TraceParent<'a> {
     }
 }
 
-/// The value of a lower-case hexadecimal digit; others are not allowed here.
+/// Returns the value of a lower-case hexadecimal digit; the header allows no other digits.
 fn digit(byte: u8) -> Option<u8> {
     match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_flag_says_that_it_was_recorded() {
+    fn the_last_flag_means_sampled() {
         for (flags, is_sampled) in [("00", false), ("02", false), ("03", true), ("fe", false)] {
             let value = format!("{}{flags}", &GOOD[..53]);
             let read = TraceParent::parse(value.as_bytes()).expect("valid");
@@ -96,13 +96,13 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_passed_on_without_the_wish_to_record_it() {
+    fn forwards_a_trace_unsampled() {
         let read = TraceParent::parse(GOOD.as_bytes()).expect("valid");
         assert_eq!(read.unsampled(), format!("{}00", &GOOD[..53]));
     }
 
     #[test]
-    fn what_is_malformed_is_no_trace() {
+    fn rejects_malformed_headers() {
         let zero_trace = format!("00-{}-00f067aa0ba902b7-01", "0".repeat(32));
         let zero_parent = GOOD.replace("00f067aa0ba902b7", &"0".repeat(16));
         let others = [

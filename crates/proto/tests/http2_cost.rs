@@ -1,17 +1,17 @@
-//! What HTTP/2 costs, counted in instructions, which a busy machine does not change:
-//! `cargo test --release -p fermata-proto --test http2_cost -- --nocapture` prints them.
+//! Cost of HTTP/2 in instructions, which do not depend on the load of the machine. `cargo test --release -p
+//! fermata-proto --test http2_cost -- --nocapture` prints the counts.
 
 use fermata_proto::http2::frame::{self, Kind, PREFACE, flag};
 use fermata_proto::http2::{Connection, Event, Limits, Message, Priority, Rest, StreamId};
 use fermata_testkit::instructions;
 
-/// Tells a run of this program under callgrind how many rounds of a hundred to make.
+/// Environment variable with the number of rounds of a hundred streams, for runs under callgrind.
 const ROUNDS: &str = "FERMATA_HTTP2_ROUNDS";
 
-/// Streams at a time.
+/// Concurrent streams.
 const STREAMS: u32 = 100;
 
-/// The encoded head of a small request as clients repeat it: every field stands in a table.
+/// Encoded head of a repeated small request: every field is a table entry.
 const REPEATED: [u8; 6] = [0x82, 0x86, 0xc1, 0xc0, 0xbf, 0xbe];
 
 fn rounds() -> u32 {
@@ -19,7 +19,7 @@ fn rounds() -> u32 {
     rounds.parse().expect("a number")
 }
 
-/// A server whose client has opened all windows and put four fields into the table.
+/// Returns a server whose client has opened all windows and inserted four fields into the table.
 fn server(limits: &Limits, message: &mut Message, out: &mut Vec<u8>) -> Connection {
     let mut connection = Connection::server(limits, 0, out);
     let mut input = PREFACE.to_vec();
@@ -44,7 +44,7 @@ fn server(limits: &Limits, message: &mut Message, out: &mut Vec<u8>) -> Connecti
     connection
 }
 
-/// The streams of the requests in `input`.
+/// Returns the streams of the requests in `input`.
 fn feed(
     connection: &mut Connection,
     input: &[u8],
@@ -66,7 +66,7 @@ fn feed(
     streams
 }
 
-/// The frames of a hundred requests from stream `first` on.
+/// Returns the frames of a hundred requests, starting with stream `first`.
 fn requests(first: u32) -> Vec<u8> {
     let mut input = Vec::new();
     for nth in 0..STREAMS {
@@ -130,13 +130,13 @@ fn events_to_a_hundred_streams() {
     }
 }
 
-/// Instructions per stream: start and end cancel out.
+/// Returns the instructions per stream, without start-up and shutdown.
 fn per_stream(test: &str) -> u64 {
     let rounds = |count| instructions(test, ROUNDS, count);
     (rounds("110") - rounds("10")) / u64::from(100 * STREAMS)
 }
 
-/// Far above what it is, and far below what a table per answer or a copy per event would make of it.
+/// The limits are far above the measured cost, and far below that of a table per response or a copy per event.
 #[test]
 fn a_request_and_an_event_are_cheap() {
     let get = per_stream("small_gets");

@@ -1,4 +1,4 @@
-//! An application: who may connect by its key, who may publish by its secret, and what bounds both.
+//! An application: its key for clients, its secret for publishers, and the limits of both.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use serde::Deserialize;
 
 use crate::target::{Kind, Webhook};
 
-/// What only the application and its backend know. It is not shown by `Debug`.
+/// Secret of the application and its backend. `Debug` does not show it.
 #[derive(Clone)]
 pub struct Secret(hmac::Key);
 
 impl Secret {
-    /// Takes the text as it is. It is made a key once: that costs as much as a signature does.
+    /// Creates a secret from text. The HMAC key is derived once, which costs as much as a signature.
     pub fn new(text: &str) -> Secret {
         Secret(hmac::Key::new(hmac::HMAC_SHA256, text.as_bytes()))
     }
@@ -28,59 +28,60 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// From whom events are taken that clients send to each other (`client-…`).
+/// Senders of accepted client events (`client-…`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientEvents {
-    /// From those who are subscribed to the private or presence channel.
+    /// Subscribers of the private or presence channel.
     #[default]
     Members,
-    /// From nobody.
+    /// No client.
     Refused,
 }
 
-/// In which channels a client may go on after an event that it has had (`fermata:since`). A client that may subscribe to a
-/// channel reads by that what was published before it could, as far back as events are kept. Settings name it in lower case.
+/// Channels in which a client may resume after its last event (`fermata:since`). A client that may subscribe to a
+/// channel can then read events from before it had permission, as far back as events are stored. Settings have it in
+/// lower case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Resume {
-    /// In all.
+    /// All channels.
     #[default]
     All,
-    /// In public ones, whose past is anybody's.
+    /// Public channels, whose past any client may read.
     Public,
-    /// In none.
+    /// No channel.
     None,
 }
 
-/// What bounds an application's clients and publishers. Each default is what Pusher documents, or larger where that has
-/// been too small for Reverb's users.
+/// Limits of an application's clients and publishers. Each default is Pusher's documented one, or larger where that was
+/// too small for users of Reverb.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections of the application on all workers; `None`: as many as the server takes.
+    /// Maximum number of connections on all workers; `None`: only the server's limit applies.
     pub connections_max: Option<u64>,
-    /// Bytes of one message that a client sends.
+    /// Maximum size of a client's message, in bytes.
     pub message_bytes_max: usize,
-    /// Characters of an event's name.
+    /// Maximum length of an event's name, in characters.
     pub event_name_chars_max: usize,
-    /// Bytes of an event's data.
+    /// Maximum size of an event's data, in bytes.
     pub event_data_bytes_max: usize,
-    /// Channels that one event is published to.
+    /// Maximum number of channels that one event is published to.
     pub channels_per_event_max: usize,
-    /// Events of one batch.
+    /// Maximum number of events in a batch.
     pub batch_events_max: usize,
-    /// Events a client may send to others in a second; 0: any number.
+    /// Maximum number of client events per connection and second; 0: unlimited.
     pub client_events_per_second: u32,
-    /// Channels that one connection is subscribed to.
+    /// Maximum number of channels that one connection is subscribed to.
     pub channels_per_connection_max: usize,
-    /// Users that are present in one channel.
+    /// Maximum number of users present in one channel.
     pub presence_members_max: usize,
-    /// Bytes of a user's id.
+    /// Maximum length of a user's id, in bytes.
     pub user_id_bytes_max: usize,
-    /// Bytes of what is told about a user: JSON.
+    /// Maximum size of a user's `user_info` as JSON, in bytes.
     pub user_info_bytes_max: usize,
-    /// Users on the watchlist of one connection.
+    /// Maximum number of users on a connection's watchlist.
     pub watchlist_users_max: usize,
-    /// Seconds by which the time of a signed HTTP request may differ from the server's.
+    /// Maximum difference between the time of a signed HTTP request and the server's, in seconds.
     pub clock_window_s: u64,
 }
 
@@ -104,7 +105,7 @@ impl Default for Limits {
     }
 }
 
-/// Why an application cannot be what it is said to be.
+/// Reason why the settings of an application are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct AppError(String);
@@ -112,35 +113,35 @@ pub struct AppError(String);
 /// An application.
 #[derive(Clone, Debug)]
 pub struct App {
-    /// What the HTTP API names it by.
+    /// Its id in the HTTP API.
     pub id: String,
-    /// What clients name it by.
+    /// Its key for clients.
     pub key: String,
-    /// What signs for it.
+    /// Its secret for signatures.
     pub secret: Secret,
-    /// Whether clients may connect and publishers publish.
+    /// Accepts clients and publishers.
     pub is_enabled: bool,
-    /// From whom events are taken that clients send to each other.
+    /// Senders of accepted client events.
     pub client_events: ClientEvents,
-    /// In which channels clients may resume.
+    /// Channels in which clients may resume.
     pub resume: Resume,
     /// Hosts of pages that may connect, such as `example.com` or `*.example.com`; empty: all.
     pub allowed_origins: Vec<String>,
-    /// Whether subscribers are told how many they are (`pusher_internal:subscription_count`).
+    /// Sends subscribers their number (`pusher_internal:subscription_count`).
     pub counts_subscriptions: bool,
-    /// What stands in front of the names of its channels where others speak of them; `None`: nobody else does.
+    /// Prefix of its channels' names on the ring, shared with others; `None`: they are not shared.
     pub shared_prefix: Option<String>,
-    /// The webhooks that get its channels' events.
+    /// The webhooks for its channels' events.
     pub webhooks: Vec<Webhook>,
-    /// The bounds.
+    /// The limits.
     pub limits: Limits,
 }
 
 impl App {
-    /// An application with the default bounds.
+    /// Creates an application with the default limits.
     ///
     /// # Errors
-    /// An id, key or secret that is empty, or an id or key that has no place in a path.
+    /// Id, key or secret is empty, or id or key is not allowed in a path.
     pub fn new(id: &str, key: &str, secret: &str) -> Result<App, AppError> {
         for (name, value) in [("id", id), ("key", key)] {
             let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
@@ -171,12 +172,12 @@ impl App {
         })
     }
 
-    /// Whether anybody is told of that.
+    /// Returns true if a webhook receives events of this kind.
     pub fn tells(&self, kind: Kind) -> bool {
         self.webhooks.iter().any(|webhook| webhook.wants(kind))
     }
 
-    /// Whether a page of this origin may connect. Clients that are no browsers send none, and may.
+    /// Returns true if a page of this origin may connect. Clients that are not browsers send none, and may connect.
     pub fn allows_origin(&self, origin: Option<&str>) -> bool {
         let Some(origin) = origin else {
             return true;
@@ -184,10 +185,8 @@ impl App {
         if self.allowed_origins.is_empty() || self.allowed_origins.iter().any(|it| it == "*") {
             return true;
         }
-        let after = origin.split_once("://").map_or(origin, |(_, rest)| rest);
-        let host = match after.rfind(':') {
-            Some(at) if after[at + 1..].bytes().all(|byte| byte.is_ascii_digit()) => &after[..at],
-            _ => after,
+        let Some(host) = host_of(origin) else {
+            return false;
         };
         self.allowed_origins
             .iter()
@@ -200,6 +199,30 @@ impl App {
                 None => host.eq_ignore_ascii_case(allowed),
             })
     }
+}
+
+/// Returns the host of an origin in the form of browsers: scheme, host and optional port (RFC 6454, section 6.2).
+/// `None`: it is not such an origin.
+fn host_of(origin: &str) -> Option<&str> {
+    let (scheme, authority) = origin.split_once("://")?;
+    let is_in_host =
+        |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || byte >= 0x80;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (host, rest) = match authority.strip_prefix('[') {
+        Some(inner) => {
+            let end = inner.find(']')? + 2;
+            let is_address = inner[..end - 2].parse::<std::net::Ipv6Addr>().is_ok();
+            is_address.then(|| authority.split_at(end))?
+        }
+        None => {
+            let end = authority.find(':').unwrap_or(authority.len());
+            let (host, rest) = authority.split_at(end);
+            host.bytes().all(is_in_host).then_some((host, rest))?
+        }
+    };
+    let has_port = rest.strip_prefix(':').is_some_and(is_number);
+    let is_one = !scheme.is_empty() && !host.is_empty() && (rest.is_empty() || has_port);
+    is_one.then_some(host)
 }
 
 #[cfg(test)]
@@ -226,6 +249,15 @@ mod tests {
             (Some("https://a.b.example.org"), true),
             (Some("https://example.org"), false),
             (Some("https://evilexample.org"), false),
+            (Some("https://a.example.org:443"), true),
+            (Some("https://evil.com/.example.org"), false),
+            (Some("https://evil.com?.example.org"), false),
+            (Some("https://evil.com#.example.org"), false),
+            (Some("https://evil.com\\.example.org"), false),
+            (Some("https://evil.com:.example.org"), false),
+            (Some("https://evil.com@a.example.org"), false),
+            (Some("https://evil.com:1:2"), false),
+            (Some("a.example.org"), false),
             (Some("null"), false),
             (Some("http://[::1]:80"), false),
         ] {
@@ -234,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_place_in_a_path_is_refused() {
+    fn rejects_ids_and_keys_invalid_in_a_path() {
         for (id, key, secret) in [
             ("", "k", "s"),
             ("a/b", "k", "s"),

@@ -1,4 +1,4 @@
-//! Signatures: what an application's backend has signed with its secret.
+//! Signatures that an application's backend makes with its secret.
 //!
 //! Each is an HMAC-SHA256 in lower-case hexadecimal digits, compared in constant time.
 
@@ -14,19 +14,19 @@ pub fn sign(app: &App, text: &[u8]) -> String {
     hex(hmac::sign(app.secret.key(), text).as_ref())
 }
 
-/// Whether this is the signature of the text.
+/// Returns true if the signature of the text is valid.
 pub fn is_signed(app: &App, text: &[u8], signature: &str) -> bool {
     unhex(signature)
         .is_some_and(|signature| hmac::verify(app.secret.key(), text, &signature).is_ok())
 }
 
-/// The `auth` of a subscription: `KEY:SIGNATURE`. `data` is the `channel_data` of a presence channel.
+/// Returns the `auth` of a subscription: `KEY:SIGNATURE`. `data` is the `channel_data` of a presence channel.
 pub fn subscription(app: &App, socket_id: &str, channel: &str, data: Option<&str>) -> String {
     let signature = sign(app, &subscription_text(socket_id, channel, data));
     format!("{}:{signature}", app.key)
 }
 
-/// Whether the application has signed for the subscription.
+/// Returns true if the application has signed the subscription.
 pub fn allows_subscription(
     app: &App,
     auth: &str,
@@ -37,19 +37,19 @@ pub fn allows_subscription(
     is_signed_by_key(app, auth, &subscription_text(socket_id, channel, data))
 }
 
-/// The `auth` of a sign-in: `KEY:SIGNATURE`.
+/// Returns the `auth` of a sign-in: `KEY:SIGNATURE`.
 pub fn user(app: &App, socket_id: &str, user_data: &str) -> String {
     let signature = sign(app, &user_text(socket_id, user_data));
     format!("{}:{signature}", app.key)
 }
 
-/// Whether the application has signed for the user.
+/// Returns true if the application has signed the user.
 pub fn allows_user(app: &App, auth: &str, socket_id: &str, user_data: &str) -> bool {
     is_signed_by_key(app, auth, &user_text(socket_id, user_data))
 }
 
-/// The text whose signature a request of the HTTP API has: method, path, and all parameters of the query but the
-/// signature, their names in lower case and in order.
+/// Returns the signed text of a request to the HTTP API: method, path, and all query parameters except the signature,
+/// with names in lower case and sorted.
 pub fn request_text(method: &str, path: &str, query: &[(String, String)]) -> String {
     let mut sorted: Vec<(String, &str)> = query
         .iter()
@@ -64,7 +64,7 @@ pub fn request_text(method: &str, path: &str, query: &[(String, String)]) -> Str
     format!("{method}\n{path}\n{}", query.join("&"))
 }
 
-/// The MD5 of a body, in hexadecimal digits: not a secret, it binds the signed query to the body.
+/// Returns the MD5 of a body in hexadecimal digits. It is not a secret; it binds the signed query to the body.
 pub fn body_md5(body: &[u8]) -> String {
     hex(Md5::digest(body).as_slice())
 }
@@ -89,7 +89,7 @@ fn is_signed_by_key(app: &App, auth: &str, text: &[u8]) -> bool {
 fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {
-        // Writing to a string does not fail.
+        // Writing to a string never fails.
         let _ = write!(text, "{byte:02x}");
     }
     text
@@ -110,7 +110,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// The example of Pusher's documentation.
+    /// The example in Pusher's documentation.
     fn documented() -> App {
         App::new("3", "278d425bdf160c739803", "7ad3773142a6692b25b8").expect("an application")
     }
@@ -171,7 +171,7 @@ mod tests {
         let auth = user(&app, "1234.1234", data);
         assert!(allows_user(&app, &auth, "1234.1234", data));
         assert!(!allows_user(&app, &auth, "1234.1234", r#"{"id":"12346"}"#));
-        // A signature for a channel is none for a user.
+        // A signature for a channel is not valid for a user.
         let auth = subscription(&app, "1234.1234", "user", Some(data));
         assert!(!allows_user(&app, &auth, "1234.1234", data));
     }
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_signatures_are_wrong() {
+    fn rejects_malformed_signatures() {
         let app = documented();
         for auth in [
             "",

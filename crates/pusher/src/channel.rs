@@ -1,29 +1,29 @@
-//! The names of channels, which say by their beginnings who may subscribe and what is remembered.
+//! Names of channels, whose prefix determines access and caching.
 
 use std::fmt;
 
-/// Bytes of a channel's name, as Pusher has it.
+/// Maximum length of a channel's name in bytes, as in Pusher.
 pub const NAME_BYTES_MAX: usize = 164;
 
-/// The beginning of the channel that belongs to a user.
+/// Prefix of the channel that belongs to a user.
 pub const USER_PREFIX: &str = "#server-to-user-";
 
-/// Who may subscribe.
+/// Access to a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Every client with the key.
     Public,
-    /// Clients that the application has signed for.
+    /// Clients with a signature of the application.
     Private,
-    /// The same, and data is encrypted from end to end: the server only passes it on.
+    /// Like private; data is encrypted end to end, and the server only forwards it.
     Encrypted,
-    /// The same as private, and who is subscribed is told.
+    /// Like private; subscribers receive the list of members.
     Presence,
-    /// The user who has signed in.
+    /// The signed-in user.
     User,
 }
 
-/// A name that cannot be one of a channel.
+/// An invalid channel name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the channel name {shown} is invalid: {cause}")]
 pub struct NameError {
@@ -31,7 +31,7 @@ pub struct NameError {
     cause: &'static str,
 }
 
-/// The name of a channel.
+/// A valid channel name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ChannelName<'a>(&'a str);
 
@@ -39,7 +39,7 @@ impl<'a> ChannelName<'a> {
     /// Checks a name: 1 to 164 letters, digits and `_-=@,.;`, or the channel of a user.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The name is invalid.
     pub fn new(name: &'a str) -> Result<ChannelName<'a>, NameError> {
         let wrong = |cause| NameError {
             shown: format!("\"{}\"", name.escape_debug().take(200).collect::<String>()),
@@ -52,8 +52,8 @@ impl<'a> ChannelName<'a> {
             return Err(wrong("it has more than 164 characters"));
         }
         let (rest, extra): (_, &[u8]) = match name.strip_prefix(USER_PREFIX) {
-            Some("") => return Err(wrong("it names no user")),
-            // An id of a user may be an address of mail or a path.
+            Some("") => return Err(wrong("it has no user id")),
+            // A user's id may be an e-mail address or a path.
             Some(user) => (user, b"_-=@,.;:+/|~%!$'()* "),
             None => (name, b"_-=@,.;"),
         };
@@ -66,12 +66,12 @@ impl<'a> ChannelName<'a> {
         Ok(ChannelName(name))
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(self) -> &'a str {
         self.0
     }
 
-    /// Who may subscribe.
+    /// Returns who may subscribe.
     pub fn access(self) -> Access {
         if self.0.starts_with("presence-") {
             Access::Presence
@@ -86,7 +86,7 @@ impl<'a> ChannelName<'a> {
         }
     }
 
-    /// Whether a new subscriber gets the newest event at once.
+    /// Returns true if a new subscriber receives the newest event immediately.
     pub fn is_cache(self) -> bool {
         [
             "cache-",
@@ -98,7 +98,7 @@ impl<'a> ChannelName<'a> {
         .any(|prefix| self.0.starts_with(prefix))
     }
 
-    /// The user whose channel it is.
+    /// Returns the user whose channel it is.
     pub fn user(self) -> Option<&'a str> {
         self.0.strip_prefix(USER_PREFIX)
     }
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beginnings_say_who_may_subscribe() {
+    fn prefix_determines_access() {
         for (name, access, is_cache) in [
             ("news", Access::Public, false),
             ("cache-news", Access::Public, true),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_are_refused() {
+    fn rejects_invalid_names() {
         let long = "x".repeat(NAME_BYTES_MAX + 1);
         for name in [
             "",

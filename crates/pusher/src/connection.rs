@@ -1,7 +1,7 @@
-//! One client's connection: its messages in, what is to be done out.
+//! State machine of one client's connection: messages in, actions out.
 //!
-//! The machine decides what the protocol and the application allow, and remembers what the connection is subscribed to.
-//! The embedder carries out the actions it returns, and reports failures: [`Connection::forget`].
+//! The machine applies the rules of the protocol and the application, and stores the connection's subscriptions. The
+//! embedder performs the returned actions, and reports failures with [`Connection::forget`].
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};
@@ -11,6 +11,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use thiserror::Error;
 
 use crate::channel::{Access, ChannelName, USER_PREFIX};
@@ -19,28 +20,28 @@ use crate::socket_id::{SocketId, is_socket_id};
 use crate::webhook::Kind;
 use crate::{App, ClientEvents, Resume, auth};
 
-/// The number of the protocol.
+/// The protocol version.
 pub const PROTOCOL: &str = "7";
 
-/// A user's id is kept with the connection and becomes part of names.
+/// Maximum length of a user's id in bytes: it is stored with the connection and becomes part of names.
 const USER_ID_BYTES_MAX: usize = 255;
 
-/// What a message asks for.
+/// Action that a message requires.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// Nothing.
+    /// No action.
     Nothing,
-    /// An answer is to be sent.
+    /// Send a reply.
     Reply(String),
-    /// The connection is to be subscribed, and told so by [`frame::subscription_succeeded`].
+    /// Subscribe the connection, and send [`frame::subscription_succeeded`].
     Subscribe(Subscribe),
-    /// Its subscription of this channel is to end.
+    /// End the connection's subscription of this channel.
     Unsubscribe(String),
-    /// An event is to be published to everybody else in a channel.
+    /// Publish an event to all other subscribers of a channel.
     Publish(ClientEvent),
-    /// The user of [`Connection::user`] has signed in, which the client is to be told.
+    /// Confirm that the user of [`Connection::user`] has signed in.
     SignedIn(SignedIn),
-    /// An answer is to be sent, and the connection closed with this code.
+    /// Send an error and close the connection with this code.
     Close(Code, String),
 }
 
@@ -49,55 +50,55 @@ pub enum Outcome {
 pub struct Subscribe {
     /// The channel.
     pub channel: String,
-    /// The member that is present by it.
+    /// The member it adds; `None`: not a presence channel.
     pub member: Option<Member>,
-    /// The id of the last event the client has had.
+    /// Id of the last event the client has received.
     pub since: Option<String>,
-    /// The connection on which it has had it: what that one was not to get, this one does not get either.
+    /// The connection on which the client received it: events excluded there are excluded here too.
     pub formerly: Option<SocketId>,
-    /// The client wants to resume where the application does not allow it: what it has missed stays missing, and it is told.
+    /// The client requests to resume where the application does not allow it. It receives a gap instead of missed events.
     pub has_gap: bool,
 }
 
 /// A member of a presence channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member {
-    /// Who.
+    /// The user's id.
     pub user_id: String,
-    /// What is told about them.
+    /// Public data about the user.
     pub user_info: Value,
 }
 
-/// What a client has to say to the others in a channel.
+/// A client's event for the other subscribers of a channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientEvent {
     /// The channel.
     pub channel: String,
     /// The name on the ring: [`RingName`].
     pub name: String,
-    /// The data, as a subscriber gets it in its string.
+    /// The data, as subscribers receive it in a string.
     pub data: String,
 }
 
-/// A user who has signed in.
+/// A signed-in user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// Who.
+    /// The user's id.
     pub id: Box<str>,
 }
 
-/// A sign-in that is to be confirmed by [`frame::signin_success`].
+/// A sign-in to confirm with [`frame::signin_success`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedIn {
-    /// The user's data, as the client has sent it.
+    /// The user's data, as the client sent it.
     pub user_data: String,
-    /// Users of whom the client wants to know whether they are online.
+    /// Users whose online state the client requests.
     pub watchlist: Vec<String>,
-    /// Whether the connection had no user before.
+    /// True if the connection had no user before.
     pub is_first: bool,
 }
 
-/// What a connection is subscribed to.
+/// A subscription of a connection.
 #[derive(Debug)]
 struct Subscription {
     channel: Box<str>,
@@ -105,19 +106,19 @@ struct Subscription {
     user_id: Option<Box<str>>,
 }
 
-/// A client's connection: 24 bytes, since a hub has a hundred thousand that are subscribed to one channel and say nothing.
+/// A client's connection. It has 24 bytes, because a hub may have a hundred thousand idle ones subscribed to one channel.
 #[derive(Debug, Default)]
 pub struct Connection {
-    /// Without room for more: a client subscribes a few times, and stays.
+    /// Without spare capacity: a client subscribes a few times, and stays.
     subscriptions: Box<[Subscription]>,
-    /// Of one that has signed in, or sent events to others.
+    /// Set once the client has signed in, or sent client events.
     active: Option<Box<Active>>,
 }
 
 #[derive(Debug, Default)]
 struct Active {
     user: Option<User>,
-    /// Events for other clients that it may still send in this second, and which second that is.
+    /// Client events sent in the current second.
     allowance: Allowance,
 }
 
@@ -127,8 +128,8 @@ struct Allowance {
     used: u32,
 }
 
-/// A message as clients send it. Its data is read once more, as what the event makes of it: a value of JSON in between
-/// would cost each client that connects a dozen allocations.
+/// A message as clients send it. Its data is parsed again with the event's type: an intermediate JSON value would cost
+/// a dozen allocations per connecting client.
 #[derive(Deserialize)]
 struct Message<'a> {
     #[serde(borrow)]
@@ -142,7 +143,7 @@ struct Carried<T> {
     data: T,
 }
 
-/// The data of an event for others, which may have none.
+/// The data of a client event, which is optional.
 #[derive(Deserialize)]
 struct CarriedValue {
     #[serde(default)]
@@ -169,7 +170,7 @@ struct SigninData {
     user_data: Option<String>,
 }
 
-/// What stands in the query of the handshake, looked at before the connection is said to be established.
+/// Checks the handshake's query and origin, before the connection is confirmed.
 ///
 /// # Errors
 /// The code and the text to close it with.
@@ -189,7 +190,7 @@ pub fn check_handshake(
         Some(text) if text.parse::<u32>().is_err() => {
             return Err((
                 Code::BadProtocol,
-                "protocol is no number: use protocol=7".to_owned(),
+                "protocol is not a number: use protocol=7".to_owned(),
             ));
         }
         Some(_) => {
@@ -212,17 +213,17 @@ pub fn check_handshake(
 }
 
 impl Connection {
-    /// A connection that is subscribed to nothing.
+    /// Creates a connection without subscriptions.
     pub fn new() -> Connection {
         Connection::default()
     }
 
-    /// The user who has signed in.
+    /// Returns the signed-in user.
     pub fn user(&self) -> Option<&User> {
         self.active.as_ref()?.user.as_ref()
     }
 
-    /// Whether it is this user's: who has signed in, or is present in a channel by it.
+    /// Returns true if this user has signed in, or is present in a channel through this connection.
     pub fn belongs_to(&self, user: &str) -> bool {
         let is_signed_in = self.user().is_some_and(|it| *it.id == *user);
         let mut members = self
@@ -232,19 +233,19 @@ impl Connection {
         is_signed_in || members.any(|it| it == user)
     }
 
-    /// What it is subscribed to.
+    /// Returns the channels it is subscribed to.
     pub fn channels(&self) -> impl Iterator<Item = &str> {
         self.subscriptions.iter().map(|it| &*it.channel)
     }
 
-    /// A subscription could not be made after all.
+    /// Removes a subscription that could not be made.
     pub fn forget(&mut self, channel: &str) {
         let mut subscriptions = std::mem::take(&mut self.subscriptions).into_vec();
         subscriptions.retain(|it| &*it.channel != channel);
         self.subscriptions = subscriptions.into_boxed_slice();
     }
 
-    /// Takes a message. `now_ms` only ever grows.
+    /// Handles a message. `now_ms` never decreases.
     pub fn on_message(
         &mut self,
         app: &App,
@@ -262,7 +263,10 @@ impl Connection {
             );
         }
         let Ok(message) = serde_json::from_slice::<Message>(text) else {
-            return refuse(Code::Malformed, "a message is no JSON object with an event");
+            return refuse(
+                Code::Malformed,
+                "a message is not a JSON object with an event",
+            );
         };
         match &*message.event {
             "pusher:ping" => Outcome::Reply(frame::pong()),
@@ -271,17 +275,17 @@ impl Connection {
             "pusher:unsubscribe" => self.on_unsubscribe(object(text)),
             "pusher:signin" => self.on_signin(app, socket_id, object(text)),
             event if event.starts_with("client-") => {
-                // Reading past it has not shown whether its numbers are any, for one.
+                // Skipping the data did not validate it, for example its numbers.
                 let Ok(carried) = serde_json::from_slice::<CarriedValue>(text) else {
-                    return refuse(Code::Malformed, "the data of a message is no JSON");
+                    return refuse(Code::Malformed, "the data of a message is not JSON");
                 };
                 self.on_client_event(app, socket_id, &message, &carried.data, now_ms)
             }
-            // What later versions of the protocol may have.
+            // Events of later protocol versions are ignored.
             event if event.starts_with("pusher:") => Outcome::Nothing,
             _ => refuse(
                 Code::ClientEvent,
-                "events of clients have names that begin with client-",
+                "names of client events start with client-",
             ),
         }
     }
@@ -295,13 +299,13 @@ impl Connection {
         let Some(data) = data else {
             return refuse(
                 Code::Malformed,
-                "pusher:subscribe: its data is no object with a channel",
+                "pusher:subscribe: its data is not an object with a channel",
             );
         };
         if !data.formerly.as_deref().is_none_or(is_socket_id) {
             return refuse(
                 Code::Malformed,
-                "pusher:subscribe: fermata:socket_id is no id of a connection",
+                "pusher:subscribe: fermata:socket_id is not the id of a connection",
             );
         }
         let name = data.channel.unwrap_or_default();
@@ -315,7 +319,7 @@ impl Connection {
         }
         let max = app.limits.channels_per_connection_max;
         if self.subscriptions.len() >= max {
-            let text = format!("the connection is subscribed to {max} channels, as many as it may");
+            let text = format!("the connection is subscribed to its maximum of {max} channels");
             return refuse(Code::OverQuota, &text);
         }
         let auth = data.auth.unwrap_or_default();
@@ -361,7 +365,7 @@ impl Connection {
             member,
             since: data.since.filter(|_| resumes),
             has_gap,
-            // One of another server's is in no record here.
+            // No record here excludes a connection of another server.
             formerly: data.formerly.as_deref().and_then(SocketId::parse),
         })
     }
@@ -371,7 +375,7 @@ impl Connection {
         let Some(name) = name else {
             return refuse(
                 Code::Malformed,
-                "pusher:unsubscribe: its data is no object with a channel",
+                "pusher:unsubscribe: its data is not an object with a channel",
             );
         };
         match self.subscription(&name) {
@@ -390,7 +394,7 @@ impl Connection {
         data: Option<SigninData>,
     ) -> Outcome {
         let Some(data) = data else {
-            return refuse(Code::Malformed, "pusher:signin: its data is no object");
+            return refuse(Code::Malformed, "pusher:signin: its data is not an object");
         };
         let (auth, user_data) = (
             data.auth.unwrap_or_default(),
@@ -399,14 +403,17 @@ impl Connection {
         if !auth::allows_user(app, &auth, &socket_id.to_string(), &user_data) {
             return close(Code::Unauthorized, "the signature of the user is invalid");
         }
-        let user: Value = serde_json::from_str(&user_data).unwrap_or_default();
-        let Some(id) = read_user_id(&user["id"], app.limits.user_id_bytes_max) else {
+        let user: SignedUser<'_> = serde_json::from_str(&user_data).unwrap_or_default();
+        let id = user
+            .id
+            .and_then(|id| read_user_id(id, app.limits.user_id_bytes_max));
+        let Some(id) = id else {
             return close(
                 Code::Unauthorized,
-                "the data of the user is no JSON object with an id",
+                "the data of the user is not a JSON object with an id",
             );
         };
-        let watchlist = match read_watchlist(&user["watchlist"], app) {
+        let watchlist = match read_watchlist(user.watchlist, app) {
             Ok(watchlist) => watchlist,
             Err(error) => return close(Code::Unauthorized, &error.to_string()),
         };
@@ -436,7 +443,7 @@ impl Connection {
         let limits = &app.limits;
         let refuse = |text: &str| refuse(Code::ClientEvent, text);
         if app.client_events == ClientEvents::Refused {
-            return refuse("the application takes no events of clients");
+            return refuse("the application accepts no client events");
         }
         let name = message.channel.as_deref().unwrap_or_default();
         let Some(subscription) = self.subscription(name) else {
@@ -444,10 +451,10 @@ impl Connection {
                 "an event was sent to a channel that the connection is not subscribed to",
             );
         };
-        // A name that is subscribed to has been checked.
+        // Names of subscriptions were checked.
         let access = ChannelName::new(name).map(ChannelName::access);
         if !matches!(access, Ok(Access::Private | Access::Presence)) {
-            return refuse("events of clients go to private and presence channels alone");
+            return refuse("client events are for private and presence channels only");
         }
         if let Err(error) = check_event_name(&message.event, limits.event_name_chars_max) {
             return refuse(&error.to_string());
@@ -473,7 +480,7 @@ impl Connection {
         let allowance = &mut self.active.get_or_insert_default().allowance;
         if !allowance.take(limits.client_events_per_second, now_ms) {
             return refuse(&format!(
-                "more than {} events of a client in a second",
+                "more than {} client events in a second",
                 limits.client_events_per_second
             ));
         }
@@ -502,42 +509,42 @@ impl Allowance {
     }
 }
 
-/// What is wrong with what a client or a publisher has sent; clients are told the text.
+/// Fault in a client's or publisher's message; the text is sent to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum InvalidField {
     /// An event without a name.
     #[error("an event has no name")]
     NoEventName,
-    /// The limit of names of events.
+    /// The event's name exceeds the limit.
     #[error("the name of an event has more than {0} characters")]
     EventNameLong(usize),
-    /// It would break lines of logs.
+    /// A control character in the name could break log lines.
     #[error("the name of an event has a control character")]
     EventNameControl,
-    /// Data of a member that name no user.
-    #[error("the channel_data of a presence channel is no JSON object with a user_id")]
+    /// The member's data does not contain a user.
+    #[error("the channel_data of a presence channel is not a JSON object with a user_id")]
     ChannelData,
-    /// The limit of users' ids.
+    /// The user's id exceeds the limit.
     #[error("the user_id of a presence channel has to be 1 to {0} bytes of text or a number")]
     UserId(usize),
-    /// The limit of what members say of themselves.
+    /// The member's public data exceeds the limit.
     #[error("the user_info of a presence channel has more than {0} bytes")]
     UserInfoLong(usize),
     /// The watchlist has another type.
-    #[error("the watchlist of the user is no list of ids")]
+    #[error("the watchlist of the user is not a list of ids")]
     Watchlist,
-    /// The limit of watchlists.
+    /// The watchlist exceeds the limit.
     #[error("the watchlist of the user has more than {0} users")]
     WatchlistLong(usize),
-    /// One of its ids cannot be one.
-    #[error("the watchlist of the user has something that is no id")]
+    /// The watchlist contains an invalid id.
+    #[error("the watchlist of the user has an invalid id")]
     WatchlistId,
 }
 
-/// Checks the name of an event that is to be published.
+/// Checks the name of an event to publish.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The name is invalid.
 pub fn check_event_name(name: &str, chars_max: usize) -> Result<(), InvalidField> {
     if name.is_empty() {
         return Err(InvalidField::NoEventName);
@@ -551,7 +558,7 @@ pub fn check_event_name(name: &str, chars_max: usize) -> Result<(), InvalidField
     Ok(())
 }
 
-/// The data of an event as its subscribers get it: text as it is, anything else as JSON.
+/// Returns the data of an event as subscribers receive it: text unchanged, anything else as JSON.
 pub fn data_text(data: &Value) -> String {
     match data {
         Value::String(text) => text.clone(),
@@ -560,7 +567,7 @@ pub fn data_text(data: &Value) -> String {
     }
 }
 
-/// The data of a message, where it is what it has to be.
+/// Parses the data of a message; `None` if it does not have the required form.
 fn object<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
     let carried = serde_json::from_slice::<Carried<Object<T>>>(text);
     carried.ok().map(|it| it.data.0)
@@ -590,28 +597,46 @@ impl<'de, T: DeserializeOwned> Visitor<'de> for ObjectVisitor<T> {
     }
 }
 
+/// The data that an application has signed for a presence channel.
+#[derive(Deserialize)]
+struct SignedMember<'d> {
+    #[serde(borrow)]
+    user_id: Option<&'d RawValue>,
+    #[serde(default)]
+    user_info: Value,
+}
+
+/// The data that an application has signed for a sign-in.
+#[derive(Default, Deserialize)]
+struct SignedUser<'d> {
+    #[serde(borrow)]
+    id: Option<&'d RawValue>,
+    #[serde(borrow)]
+    watchlist: Option<&'d RawValue>,
+}
+
 fn read_member(app: &App, data: Option<&str>) -> Result<Member, InvalidField> {
     let limits = &app.limits;
-    let data: Value = data
+    let SignedMember { user_id, user_info } = data
         .and_then(|it| serde_json::from_str(it).ok())
         .ok_or(InvalidField::ChannelData)?;
-    let user_id = read_user_id(&data["user_id"], limits.user_id_bytes_max)
+    let user_id = user_id
+        .and_then(|id| read_user_id(id, limits.user_id_bytes_max))
         .ok_or(InvalidField::UserId(limits.user_id_bytes_max))?;
-    let user_info = data.get("user_info").cloned().unwrap_or(Value::Null);
     if user_info.to_string().len() > limits.user_info_bytes_max {
         return Err(InvalidField::UserInfoLong(limits.user_info_bytes_max));
     }
     Ok(Member { user_id, user_info })
 }
 
-/// Users of whom somebody wants to know whether they are online; each once.
-fn read_watchlist(value: &Value, app: &App) -> Result<Vec<String>, InvalidField> {
+/// Parses a watchlist; duplicates are removed.
+fn read_watchlist(value: Option<&RawValue>, app: &App) -> Result<Vec<String>, InvalidField> {
     let (max, bytes_max) = (app.limits.watchlist_users_max, app.limits.user_id_bytes_max);
-    let users = match value {
-        Value::Null => return Ok(Vec::new()),
-        Value::Array(users) => users,
-        _ => return Err(InvalidField::Watchlist),
+    let Some(value) = value else {
+        return Ok(Vec::new());
     };
+    let users: Vec<&RawValue> =
+        serde_json::from_str(value.get()).map_err(|_| InvalidField::Watchlist)?;
     if users.len() > max {
         return Err(InvalidField::WatchlistLong(max));
     }
@@ -625,9 +650,18 @@ fn read_watchlist(value: &Value, app: &App) -> Result<Vec<String>, InvalidField>
     Ok(watchlist)
 }
 
-fn read_user_id(value: &Value, bytes_max: usize) -> Option<String> {
-    let id = match value {
-        Value::String(text) => text.clone(),
+/// Parses an id that is a text or a number. An integer keeps all its digits: as a 64-bit or floating-point number,
+/// different ids could become equal.
+fn read_user_id(value: &RawValue, bytes_max: usize) -> Option<String> {
+    let text = value.get();
+    let is_integer = text
+        .strip_prefix('-')
+        .unwrap_or(text)
+        .bytes()
+        .all(|byte| byte.is_ascii_digit());
+    let id = match serde_json::from_str(text).ok()? {
+        Value::String(text) => text,
+        Value::Number(_) if is_integer => text.to_owned(),
         Value::Number(number) => number.to_string(),
         _ => return None,
     };
@@ -637,7 +671,7 @@ fn read_user_id(value: &Value, bytes_max: usize) -> Option<String> {
     is_valid.then_some(id)
 }
 
-/// The channel of a user.
+/// Returns the channel of a user.
 pub fn user_channel(user: &str) -> String {
     format!("{USER_PREFIX}{user}")
 }

@@ -1,44 +1,52 @@
-//! The messages a server sends: JSON objects with `event`, mostly `channel`, and `data` that is itself JSON in a string.
+//! Messages of the server: JSON objects with `event`, usually `channel`, and `data`, which is JSON in a string.
 
 use serde_json::{Value, json};
 
 use crate::socket_id::SocketId;
 
-/// What a message has beside its event, channel and data, and a channel's name.
+/// Estimated size of a message without its event, channel and data.
 const MESSAGE_BYTES: usize = 96;
 
-/// The first message around its two numbers.
+/// Text of the first message around its two numbers.
 const ESTABLISHED: &str =
     "{\"event\":\"pusher:connection_established\",\"data\":\"{\\\"socket_id\\\":\\\"";
 const ESTABLISHED_TIMEOUT: &str = "\\\",\\\"activity_timeout\\\":";
 
-/// The confirmation of a subscription without members around its channel.
+/// Text of a confirmation without members around its channel.
 const SUCCEEDED: &str = "{\"event\":\"pusher_internal:subscription_succeeded\",\"channel\":";
 const SUCCEEDED_END: &str = ",\"data\":\"{}\"}";
 
-/// Longer texts are data, which have quotation marks.
+/// Maximum length of text checked for escapes first; longer text is data, which contains quotation marks.
 const PLAIN_BYTES_MAX: usize = 256;
 
-/// Parts the name of an event on the ring: behind it follow the user who sent it, and the connection. Names of events and
-/// ids of users have no control characters.
+/// Separator in the name of an event on the ring, before the sending user and the connection. Names of events and ids
+/// of users have no control characters.
 const SENDER: char = '\u{1f}';
 
-/// The event that tells subscribers how many they are.
+/// The event with the number of subscribers.
 pub const SUBSCRIPTION_COUNT: &str = "pusher_internal:subscription_count";
+
+/// Prefixes of events that only the server sends: clients read them as messages about their connection.
+const PROTOCOL_PREFIXES: [&str; 3] = ["pusher:", "pusher_internal:", "fermata:"];
+
+/// Returns true if an event with this name is one of the protocol, which no publisher may send.
+pub fn is_of_protocol(event: &str) -> bool {
+    PROTOCOL_PREFIXES.iter().any(|it| event.starts_with(it))
+}
 
 /// The name of an event on the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingName<'a> {
     /// The event's name.
     pub event: &'a str,
-    /// The user who has sent it, in a presence channel.
+    /// The user who sent it, in a presence channel.
     pub user_id: Option<&'a str>,
-    /// The client's connection, where somebody wants to know it.
+    /// The sending connection, if a webhook reports it.
     pub socket_id: Option<&'a str>,
 }
 
 impl<'a> RingName<'a> {
-    /// Reads what [`RingName::text`] has written.
+    /// Parses the text of [`RingName::text`].
     pub fn read(text: &'a str) -> RingName<'a> {
         let mut parts = text.split(SENDER);
         let event = parts.next().unwrap_or_default();
@@ -50,7 +58,7 @@ impl<'a> RingName<'a> {
         }
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn text(self) -> String {
         let RingName {
             event,
@@ -66,35 +74,35 @@ impl<'a> RingName<'a> {
     }
 }
 
-/// The codes of `pusher:error`, which say whether and when a client may come back.
+/// Codes of `pusher:error`, which determine whether and when a client may reconnect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// There is no application with this key.
     NoApplication,
     /// The application is disabled.
     Disabled,
-    /// It has as many connections as it may.
+    /// The application has its maximum number of connections.
     OverQuota,
-    /// `protocol` is no number.
+    /// `protocol` is not a number.
     BadProtocol,
-    /// A protocol other than 7.
+    /// The protocol is not 7.
     UnsupportedProtocol,
     /// `protocol` is missing.
     NoProtocol,
     /// A signature is wrong, or the page may not connect.
     Unauthorized,
-    /// A message that is none of the protocol's.
+    /// The message is malformed.
     Malformed,
-    /// The server cannot take it now: come back a second later.
+    /// The server is over capacity: reconnect after a second.
     OverCapacity,
     /// A ping was not answered.
     PongMissing,
-    /// An event for other clients is refused.
+    /// A client event is refused.
     ClientEvent,
 }
 
 impl Code {
-    /// The number.
+    /// Returns the number.
     pub fn number(self) -> u16 {
         match self {
             Code::NoApplication => 4001,
@@ -112,26 +120,25 @@ impl Code {
     }
 }
 
-/// The first message of every connection. `activity_timeout_s` is after how long a silence the client should ask whether
-/// the server is still there.
+/// Returns the first message of every connection. `activity_timeout_s` is the silence after which the client sends a ping.
 pub fn connection_established(socket_id: SocketId, activity_timeout_s: u64) -> String {
-    // Every client gets one, and nothing in it has to be escaped anew: the data's quotation marks are.
+    // Every client gets one, and nothing in it needs escaping: the quotation marks of its data are already escaped.
     let (head, middle) = (ESTABLISHED, ESTABLISHED_TIMEOUT);
     format!("{head}{socket_id}{middle}{activity_timeout_s}}}\"}}")
 }
 
-/// The answer to `pusher:ping`.
+/// Returns the reply to `pusher:ping`.
 pub fn pong() -> String {
     r#"{"event":"pusher:pong","data":"{}"}"#.to_owned()
 }
 
-/// An error. Its data is an object and no string, as clients expect it.
+/// Returns an error. Its data is an object instead of a string, as clients expect.
 pub fn error(code: Option<Code>, message: &str) -> String {
     let code = code.map(Code::number);
     json!({"event": "pusher:error", "data": {"code": code, "message": message}}).to_string()
 }
 
-/// A subscription has begun. `members` are users with what is told about them, as JSON.
+/// Returns the confirmation of a subscription. `members` are users with their public data as JSON.
 pub fn subscription_succeeded(channel: &str, members: Option<&[(String, Value)]>) -> String {
     let event = "pusher_internal:subscription_succeeded";
     match members {
@@ -142,40 +149,40 @@ pub fn subscription_succeeded(channel: &str, members: Option<&[(String, Value)]>
             internal(event, Some(channel), &data)
         }
         None => {
-            // What most clients get: the channel's name is all that differs.
+            // The most frequent message: only the channel's name varies.
             let mut out = Vec::with_capacity(MESSAGE_BYTES + channel.len());
             out.extend_from_slice(SUCCEEDED.as_bytes());
             string(&mut out, channel);
             out.extend_from_slice(SUCCEEDED_END.as_bytes());
-            // All of it was text.
+            // All parts are UTF-8.
             String::from_utf8(out).unwrap_or_default()
         }
     }
 }
 
-/// A user has joined a presence channel.
+/// Returns the message that a user has joined a presence channel.
 pub fn member_added(channel: &str, user_id: &str, info: &Value) -> String {
     let data = json!({"user_id": user_id, "user_info": info});
     internal("pusher_internal:member_added", Some(channel), &data)
 }
 
-/// A user has left a presence channel.
+/// Returns the message that a user has left a presence channel.
 pub fn member_removed(channel: &str, user_id: &str) -> String {
     let data = json!({"user_id": user_id});
     internal("pusher_internal:member_removed", Some(channel), &data)
 }
 
-/// The channel has no event to begin with.
+/// Returns the message that a cache channel is empty.
 pub fn cache_miss(channel: &str) -> String {
     json!({"event": "pusher:cache_miss", "channel": channel}).to_string()
 }
 
-/// The data of [`SUBSCRIPTION_COUNT`].
+/// Returns the data of [`SUBSCRIPTION_COUNT`].
 pub fn subscription_count(count: u64) -> String {
     json!({"subscription_count": count}).to_string()
 }
 
-/// Users of a watchlist are online now, and others are no longer.
+/// Returns the message that users of a watchlist came online or went offline.
 pub fn watchlist_events(online: &[&str], offline: &[&str]) -> String {
     let events: Vec<Value> = [("online", online), ("offline", offline)]
         .into_iter()
@@ -189,7 +196,7 @@ pub fn watchlist_events(online: &[&str], offline: &[&str]) -> String {
     )
 }
 
-/// A user has signed in.
+/// Returns the message that a user has signed in.
 pub fn signin_success(user_data: &str) -> String {
     internal(
         "pusher:signin_success",
@@ -198,13 +205,13 @@ pub fn signin_success(user_data: &str) -> String {
     )
 }
 
-/// Events between the last one that the client had and the next one are missing.
+/// Returns the message that events after the client's last one are missing.
 pub fn gap(channel: Option<&str>) -> String {
     internal("fermata:gap", channel, &json!({}))
 }
 
-/// Appends an event of a channel as its subscribers get it. `name` is the name on the ring, with its sender where it has
-/// one; `id` is where a client that comes back goes on from (`fermata:since`).
+/// Appends an event of a channel for its subscribers. `name` is the name on the ring, with its sender if present; `id`
+/// is the position from which a client resumes (`fermata:since`).
 pub fn event(out: &mut Vec<u8>, channel: &str, name: &str, data: &str, id: Option<&str>) {
     let RingName {
         event,
@@ -232,8 +239,8 @@ fn internal(event: &str, channel: Option<&str>, data: &Value) -> String {
     written(event, channel, &data.to_string())
 }
 
-/// A message whose data is this text. Written piece by piece: a value of JSON in between costs each client that connects
-/// a dozen allocations.
+/// Returns a message with this text as data. Written in pieces: an intermediate JSON value costs a dozen allocations
+/// per connecting client.
 fn written(event: &str, channel: Option<&str>, data: &str) -> String {
     let mut out = Vec::with_capacity(MESSAGE_BYTES + event.len() + 2 * data.len());
     out.extend_from_slice(b"{\"event\":");
@@ -245,12 +252,12 @@ fn written(event: &str, channel: Option<&str>, data: &str) -> String {
     out.extend_from_slice(b",\"data\":");
     string(&mut out, data);
     out.push(b'}');
-    // All of it was text.
+    // All parts are UTF-8.
     String::from_utf8(out).unwrap_or_default()
 }
 
 fn string(out: &mut Vec<u8>, text: &str) {
-    // Names mostly need no escape: one pass over them costs a quarter of what looking at each byte by a table does.
+    // Names rarely need escapes: this pass costs a quarter of a table lookup per byte.
     let is_plain = |byte: &u8| *byte >= 0x20 && *byte != b'"' && *byte != b'\\';
     if text.len() <= PLAIN_BYTES_MAX && text.as_bytes().iter().all(is_plain) {
         out.push(b'"');
@@ -258,7 +265,7 @@ fn string(out: &mut Vec<u8>, text: &str) {
         out.push(b'"');
         return;
     }
-    // A vector takes everything.
+    // Writing to a vector never fails.
     let _ = serde_json::to_writer(out, text);
 }
 
@@ -267,13 +274,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn events_of_the_protocol_are_known_by_their_prefix() {
+        for event in [
+            "pusher:error",
+            "pusher:",
+            "pusher_internal:member_added",
+            "fermata:gap",
+        ] {
+            assert!(is_of_protocol(event), "{event}");
+        }
+        for event in ["pusher", "client-pusher:error", "App\\pusher:x", ""] {
+            assert!(!is_of_protocol(event), "{event}");
+        }
+    }
+
+    #[test]
     fn data_is_json_in_a_string() {
         assert_eq!(
             connection_established(
                 SocketId {
                     life: 1,
                     socket: 0,
-                    worker: 2
+                    worker: 2,
+                    secret: 0,
                 },
                 30
             ),
@@ -298,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_names_its_sender_where_it_has_one() {
+    fn event_has_its_sender() {
         let mut out = Vec::new();
         event(
             &mut out,
@@ -314,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn names_on_the_ring_read_back() {
+    fn ring_names_round_trip() {
         for (user_id, socket_id) in [
             (None, None),
             (Some("7"), None),

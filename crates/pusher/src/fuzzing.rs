@@ -1,13 +1,13 @@
-//! What holds for any bytes: the bodies of the fuzz targets.
+//! Fuzz targets: properties that hold for any input.
 
 use crate::api::{self, Question};
 use crate::connection::{Connection, Outcome};
 use crate::{App, frame};
 
-/// A client may say anything: what is sent back is JSON, and the bounds hold.
+/// Feeds a client's messages: replies are JSON, and the limits hold.
 ///
 /// # Panics
-/// A promise is broken.
+/// If a property is violated.
 pub fn connection(input: &[u8]) {
     let Ok(app) = App::new("1", "key", "secret") else {
         return;
@@ -29,10 +29,10 @@ pub fn connection(input: &[u8]) {
     }
 }
 
-/// A backend may ask anything: without a signature it gets nothing.
+/// Feeds requests of a backend: without a signature every one is refused.
 ///
 /// # Panics
-/// A promise is broken.
+/// If a property is violated.
 pub fn api(input: &[u8]) {
     let Ok(app) = App::new("1", "key", "secret") else {
         return;
@@ -60,13 +60,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_keep_the_promises(input in proptest::collection::vec(any::<u8>(), 0..400)) {
+        fn properties_hold_for_any_bytes(input in proptest::collection::vec(any::<u8>(), 0..400)) {
             super::connection(&input);
             super::api(&input);
         }
 
         #[test]
-        fn any_text_keeps_the_promises(input in r#"(\{"event":"(pusher:subscribe|client-a|pusher:signin)","channel":"a","data":\{"channel":"[a-c]"\}\}\x00?|.){0,20}"#) {
+        fn properties_hold_for_any_text(input in r#"(\{"event":"(pusher:subscribe|client-a|pusher:signin)","channel":"a","data":\{"channel":"[a-c]"\}\}\x00?|.){0,20}"#) {
             super::connection(input.as_bytes());
             super::api(input.as_bytes());
         }

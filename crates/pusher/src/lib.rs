@@ -1,22 +1,22 @@
-//! The Pusher protocol, version 7, as state machines: what a client's WebSocket says, and what applications ask over HTTP.
+//! The Pusher protocol, version 7, as state machines: clients' WebSockets, and the HTTP API for applications.
 //!
-//! Nothing here knows a socket, a clock or a thread; time is an argument, and bytes go in and come out. Input is hostile:
-//! every bound is a field of [`Limits`].
+//! This crate has no socket, clock or thread: time is an argument, and bytes go in and come out. Input is untrusted:
+//! every limit is a field of [`Limits`].
 //!
-//! - [`App`], [`Limits`]: an application with its key, secret and bounds.
-//! - [`channel`], [`socket_id`]: the names of channels and of connections.
-//! - [`connection`]: one client's WebSocket: messages in, what is to be done out.
-//! - [`frame`]: the messages a server sends.
-//! - [`auth`]: signatures of subscriptions, of users and of HTTP requests.
-//! - [`api`]: the HTTP API: requests in, what is asked out.
-//! - [`webhook`]: what an application is told of its channels.
+//! - [`App`], [`Limits`]: an application with its key, secret and limits.
+//! - [`channel`], [`socket_id`]: names of channels and connections.
+//! - [`connection`]: one client's WebSocket: messages in, actions out.
+//! - [`frame`]: messages of the server.
+//! - [`auth`]: signatures of subscriptions, users and HTTP requests.
+//! - [`api`]: the HTTP API: requests in, calls out.
+//! - [`webhook`]: events of channels for an application's backend.
 //!
 //! # Decisions and their price
 //!
-//! **A message on the ring is neutral, a frame is made from it once.** The ring has an event's name and data under the
-//! channel's name; [`frame::event`] makes one WebSocket message of them for all subscribers of a worker, so other
-//! protocols may read the same channel. Price: a client event on a presence channel has to carry its sender's user in
-//! the name ([`frame::RingName`]), since the ring has no field for it.
+//! **A message on the ring is neutral and encoded once.** The ring holds an event's name and data under the channel's
+//! name. [`frame::event`] encodes one WebSocket message for all subscribers of a worker, so other protocols can read
+//! the same channel. Price: a client event on a presence channel has its sender's user in its name
+//! ([`frame::RingName`]), because the ring has no field for it.
 
 #![forbid(unsafe_code)]
 

@@ -1,23 +1,29 @@
-//! What a connection is named by: two decimal integers with a dot between them.
+//! Ids of connections: two decimal integers separated by a dot.
 
 use std::fmt;
 
-/// The id of a connection: which worker has it, in which of its lives, and which of that worker's sockets it is.
+/// The id of a connection: its worker, the worker's process, and the socket in it.
 ///
-/// Signatures of subscriptions are made over the id, so no two connections may ever have the same: `life` is drawn anew
-/// whenever a worker starts, and `socket` is not used twice in a life.
+/// Signatures of subscriptions cover the id, so no two connections may share one. `life` is chosen at random when a
+/// worker starts, and `socket` is never reused by it. The id must also be unpredictable, otherwise a signature could be
+/// made before the connection exists: `secret` is chosen at random per connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SocketId {
-    /// The worker's life.
+    /// Random number of the worker's process.
     pub life: u64,
     /// The socket in it.
     pub socket: u64,
-    /// The worker's number.
+    /// The worker's index.
     pub worker: u16,
+    /// Random bits of the connection; the id has [`SECRET_BITS`] of them.
+    pub secret: u64,
 }
 
+/// Random bits of an id: the second integer has 128 bits, including those of the socket and the worker.
+pub const SECRET_BITS: u32 = 48;
+
 impl SocketId {
-    /// Reads an id as [`SocketId`] writes it. `None`: it is none of this server's.
+    /// Parses an id in the format of [`SocketId`]. `None`: this server has not assigned it.
     pub fn parse(text: &str) -> Option<SocketId> {
         let (life, rest) = text.split_once('.')?;
         let is_number = |text: &str| {
@@ -29,23 +35,27 @@ impl SocketId {
         let life = life.parse().ok()?;
         let rest: u128 = rest.parse().ok()?;
         let worker = (rest & 0xffff) as u16;
-        let socket = u64::try_from(rest >> 16).ok()?;
+        let socket = (rest >> 16) as u64;
+        let secret = (rest >> 80) as u64;
         Some(SocketId {
             life,
             socket,
             worker,
+            secret,
         })
     }
 }
 
 impl fmt::Display for SocketId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rest = (u128::from(self.socket) << 16) | u128::from(self.worker);
+        let secret = self.secret & ((1 << SECRET_BITS) - 1);
+        let rest =
+            u128::from(secret) << 80 | u128::from(self.socket) << 16 | u128::from(self.worker);
         write!(f, "{}.{rest}", self.life)
     }
 }
 
-/// Whether a text has the form of an id, of whatever server.
+/// Returns true if a text has the form of an id, of any server.
 pub fn is_socket_id(text: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
     text.len() <= 100
@@ -62,15 +72,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ids_read_back(life: u64, socket: u64, worker: u16) {
-            let id = SocketId { life, socket, worker };
+        fn ids_round_trip(life: u64, socket: u64, worker: u16, secret in 0..1_u64 << SECRET_BITS) {
+            let id = SocketId { life, socket, worker, secret };
             let text = id.to_string();
             prop_assert!(is_socket_id(&text));
             prop_assert_eq!(SocketId::parse(&text), Some(id));
         }
 
         #[test]
-        fn anything_may_be_read(text in ".*") {
+        fn never_panics_on_any_text(text in ".*") {
             let _ = SocketId::parse(&text);
             if SocketId::parse(&text).is_some() {
                 prop_assert!(is_socket_id(&text));
@@ -79,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_others_are_known_by_their_form() {
+    fn recognizes_ids_of_other_servers() {
         for (text, is_one) in [
             ("1234.5678", true),
             ("1234", false),

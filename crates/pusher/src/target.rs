@@ -1,15 +1,15 @@
-//! Where an application gets its channels' events sent, and which.
+//! Settings of webhooks.
 
-/// What a webhook is told of.
+/// Kinds of webhook events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A channel has its first subscriber.
     ChannelOccupied,
-    /// It has lost its last one.
+    /// A channel has lost its last subscriber.
     ChannelVacated,
-    /// A user has come into a presence channel.
+    /// A user has joined a presence channel.
     MemberAdded,
-    /// A user has left it.
+    /// A user has left a presence channel.
     MemberRemoved,
     /// A client has sent an event to others.
     ClientEvent,
@@ -20,7 +20,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 7] = [
         Kind::ChannelOccupied,
         Kind::ChannelVacated,
@@ -31,7 +31,7 @@ impl Kind {
         Kind::SubscriptionCount,
     ];
 
-    /// As webhooks and settings name it.
+    /// Returns its name in webhooks and settings.
     pub fn name(self) -> &'static str {
         match self {
             Kind::ChannelOccupied => "channel_occupied",
@@ -45,23 +45,23 @@ impl Kind {
     }
 }
 
-/// Where an application gets its channels' events sent, and what bounds that.
+/// A webhook of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
-    /// Where it is posted to. The embedder reads it.
+    /// The URL of its POST requests, which the embedder parses.
     pub url: String,
-    /// What it is told of.
+    /// Kinds of events it receives.
     pub kinds: Vec<Kind>,
-    /// Milliseconds that one attempt may take, connecting included.
+    /// Maximum duration of one attempt including the connection, in milliseconds.
     pub timeout_ms: u64,
-    /// Seconds after which an event is given up that was not taken; 0: after one attempt.
+    /// Time after which an unacknowledged event is dropped, in seconds; 0: after one attempt.
     pub retry_s: u64,
-    /// Events that wait to be sent.
+    /// Maximum number of events that wait to be sent.
     pub queue_events_max: usize,
 }
 
 impl Webhook {
-    /// One that is told of everything.
+    /// Creates a webhook that receives all kinds.
     pub fn new(url: &str) -> Webhook {
         Webhook {
             url: url.to_owned(),
@@ -72,7 +72,7 @@ impl Webhook {
         }
     }
 
-    /// Whether it is told of that.
+    /// Returns true if it receives a kind.
     pub fn wants(&self, kind: Kind) -> bool {
         self.kinds.contains(&kind)
     }

@@ -1,7 +1,7 @@
-//! What an application is told of its channels: by HTTP POST, signed, several at once.
+//! Webhooks: events of an application's channels, sent in signed batches by HTTP POST.
 //!
-//! [`Occupancy`] turns counts of subscriptions into what is to be told. A channel that nobody is left in is told
-//! [`VACATED_DELAY_MS`] later, so that who loads a page anew does not make it vacated and occupied again.
+//! [`Occupancy`] derives events from counts of subscriptions. A vacated channel is reported after [`VACATED_DELAY_MS`],
+//! so that reloading a page does not vacate and occupy its channel.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,28 +10,28 @@ use serde_json::{Value, json};
 pub use crate::target::{Kind, Webhook};
 use crate::{App, auth};
 
-/// How long a channel is empty before that is told.
+/// Time for which a channel has to be empty before it is reported, in milliseconds.
 pub const VACATED_DELAY_MS: u64 = 3_000;
 
-/// Channels of which something is known; of more, occupancy is not told.
+/// Maximum number of tracked channels; further ones have no occupancy events.
 const CHANNELS_MAX: usize = 1_000_000;
 
-/// Something that happened.
+/// A webhook event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Happening {
+pub enum WebhookEvent {
     /// The channel has its first subscription.
     Occupied(String),
     /// The channel has lost its last subscription.
     Vacated(String),
-    /// A user is in a presence channel.
+    /// A user (second) has joined a presence channel (first).
     MemberAdded(String, String),
-    /// A user is no longer.
+    /// A user (second) has left a presence channel (first).
     MemberRemoved(String, String),
     /// A subscriber of a cache channel found it empty.
     CacheMiss(String),
-    /// A channel has that many subscriptions.
+    /// A channel has this number of subscriptions.
     SubscriptionCount(String, u64),
-    /// A client said something to the others.
+    /// A client has sent an event to others.
     ClientEvent {
         /// The channel.
         channel: String,
@@ -39,40 +39,41 @@ pub enum Happening {
         event: String,
         /// Its data.
         data: String,
-        /// The connection it was sent on.
+        /// The sending connection.
         socket_id: String,
-        /// The user that is, in a presence channel.
+        /// The sending user, in a presence channel.
         user_id: Option<String>,
     },
 }
 
-impl Happening {
-    /// Which of the kinds it is.
+impl WebhookEvent {
+    /// Returns its kind.
     pub fn kind(&self) -> Kind {
         match self {
-            Happening::Occupied(_) => Kind::ChannelOccupied,
-            Happening::Vacated(_) => Kind::ChannelVacated,
-            Happening::MemberAdded(..) => Kind::MemberAdded,
-            Happening::MemberRemoved(..) => Kind::MemberRemoved,
-            Happening::CacheMiss(_) => Kind::CacheMiss,
-            Happening::SubscriptionCount(..) => Kind::SubscriptionCount,
-            Happening::ClientEvent { .. } => Kind::ClientEvent,
+            WebhookEvent::Occupied(_) => Kind::ChannelOccupied,
+            WebhookEvent::Vacated(_) => Kind::ChannelVacated,
+            WebhookEvent::MemberAdded(..) => Kind::MemberAdded,
+            WebhookEvent::MemberRemoved(..) => Kind::MemberRemoved,
+            WebhookEvent::CacheMiss(_) => Kind::CacheMiss,
+            WebhookEvent::SubscriptionCount(..) => Kind::SubscriptionCount,
+            WebhookEvent::ClientEvent { .. } => Kind::ClientEvent,
         }
     }
 
     fn json(&self) -> Value {
         let name = self.kind().name();
         match self {
-            Happening::Occupied(channel)
-            | Happening::Vacated(channel)
-            | Happening::CacheMiss(channel) => json!({"name": name, "channel": channel}),
-            Happening::MemberAdded(channel, user) | Happening::MemberRemoved(channel, user) => {
+            WebhookEvent::Occupied(channel)
+            | WebhookEvent::Vacated(channel)
+            | WebhookEvent::CacheMiss(channel) => json!({"name": name, "channel": channel}),
+            WebhookEvent::MemberAdded(channel, user)
+            | WebhookEvent::MemberRemoved(channel, user) => {
                 json!({"name": name, "channel": channel, "user_id": user})
             }
-            Happening::SubscriptionCount(channel, count) => {
+            WebhookEvent::SubscriptionCount(channel, count) => {
                 json!({"name": name, "channel": channel, "subscription_count": count})
             }
-            Happening::ClientEvent {
+            WebhookEvent::ClientEvent {
                 channel,
                 event,
                 data,
@@ -91,13 +92,13 @@ impl Happening {
     }
 }
 
-/// The body of a webhook and its headers: `X-Pusher-Key` and `X-Pusher-Signature`.
+/// Returns the body of a webhook and its headers `X-Pusher-Key` and `X-Pusher-Signature`.
 pub fn message<'a>(
     app: &App,
-    happenings: impl Iterator<Item = &'a Happening>,
+    happenings: impl Iterator<Item = &'a WebhookEvent>,
     unix_ms: u64,
 ) -> (String, [(&'static str, String); 2]) {
-    let events: Vec<Value> = happenings.map(Happening::json).collect();
+    let events: Vec<Value> = happenings.map(WebhookEvent::json).collect();
     let body = json!({"time_ms": unix_ms, "events": events}).to_string();
     let signature = auth::sign(app, body.as_bytes());
     let headers = [
@@ -107,27 +108,27 @@ pub fn message<'a>(
     (body, headers)
 }
 
-/// Which channels of an application are occupied, as it has been told.
+/// Reported occupancy of an application's channels.
 #[derive(Debug, Default)]
 pub struct Occupancy {
-    /// Those that are said to be occupied.
+    /// Channels reported as occupied.
     occupied: HashMap<String, Occupied>,
-    /// Empty ones by when they became so.
+    /// Empty ones, by the time since which they are empty.
     empty: VecDeque<(u64, String)>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Occupied {
     Now,
-    /// It may not have been sent, and the channel is known to be empty since this time.
+    /// The occupied event may not have been sent; the channel is empty since this time.
     Doubtful(u64),
     /// Without subscriptions since this time.
     EmptySince(u64),
 }
 
 impl Occupancy {
-    /// Goes on where another one was ended: these channels are said to be occupied, certainly or perhaps, and nobody is known
-    /// to be in them.
+    /// Continues from a predecessor's state. These channels were reported as occupied (true: certainly), and their
+    /// present subscribers are unknown.
     pub fn restore(channels: impl Iterator<Item = (String, bool)>, now_ms: u64) -> Occupancy {
         let channels: Vec<(String, bool)> = channels.take(CHANNELS_MAX).collect();
         let empty = channels
@@ -146,15 +147,15 @@ impl Occupancy {
         }
     }
 
-    /// A channel has this many subscriptions now.
-    pub fn set(&mut self, channel: &str, subscriptions: u64, now_ms: u64) -> Option<Happening> {
+    /// Records a channel's number of subscriptions.
+    pub fn set(&mut self, channel: &str, subscriptions: u64, now_ms: u64) -> Option<WebhookEvent> {
         let has_room = self.occupied.len() < CHANNELS_MAX;
         match (self.occupied.get_mut(channel), subscriptions) {
             (None, 0) => None,
             (None, _) if !has_room => None,
             (None, _) => {
                 self.occupied.insert(channel.to_owned(), Occupied::Now);
-                Some(Happening::Occupied(channel.to_owned()))
+                Some(WebhookEvent::Occupied(channel.to_owned()))
             }
             (Some(state @ Occupied::Now), 0) => {
                 *state = Occupied::EmptySince(now_ms);
@@ -165,13 +166,13 @@ impl Occupancy {
             (Some(state), _) => {
                 let before = std::mem::replace(state, Occupied::Now);
                 let is_doubtful = matches!(before, Occupied::Doubtful(_));
-                is_doubtful.then(|| Happening::Occupied(channel.to_owned()))
+                is_doubtful.then(|| WebhookEvent::Occupied(channel.to_owned()))
             }
         }
     }
 
-    /// Channels that have been empty for long enough, at most so many.
-    pub fn vacated(&mut self, now_ms: u64, count_max: usize) -> Vec<Happening> {
+    /// Returns channels that have been empty for long enough, at most `count_max`.
+    pub fn vacated(&mut self, now_ms: u64, count_max: usize) -> Vec<WebhookEvent> {
         let mut vacated = Vec::new();
         while vacated.len() < count_max
             && let Some((since_ms, _)) = self.empty.front()
@@ -180,18 +181,18 @@ impl Occupancy {
             let Some((since_ms, channel)) = self.empty.pop_front() else {
                 break;
             };
-            // A client may have subscribed, and left again later.
+            // A client may have subscribed since, and left again later.
             let (empty, doubtful) = (Occupied::EmptySince(since_ms), Occupied::Doubtful(since_ms));
             let state = self.occupied.get(&channel);
             if state == Some(&empty) || state == Some(&doubtful) {
                 self.occupied.remove(&channel);
-                vacated.push(Happening::Vacated(channel));
+                vacated.push(WebhookEvent::Vacated(channel));
             }
         }
         vacated
     }
 
-    /// When [`Occupancy::vacated`] has something to say; `None`: not before something happens.
+    /// Returns the time at which [`Occupancy::vacated`] has an event; `None`: not before the next change.
     pub fn due_ms(&self) -> Option<u64> {
         self.empty
             .front()
@@ -208,7 +209,7 @@ mod tests {
     #[test]
     fn a_webhook_is_signed_over_its_body() {
         let app = App::new("1", "key", "secret").expect("an application");
-        let happenings = [Happening::Occupied("a".to_owned())];
+        let happenings = [WebhookEvent::Occupied("a".to_owned())];
         let (body, headers) = message(&app, happenings.iter(), 5);
         assert_eq!(
             body,
@@ -219,11 +220,11 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_loaded_anew_vacates_nothing() {
+    fn reloaded_page_does_not_vacate_its_channel() {
         let mut occupancy = Occupancy::default();
         assert_eq!(
             occupancy.set("a", 1, 0),
-            Some(Happening::Occupied("a".to_owned()))
+            Some(WebhookEvent::Occupied("a".to_owned()))
         );
         assert_eq!(occupancy.set("a", 0, 1_000), None);
         assert_eq!(occupancy.set("a", 1, 2_000), None);
@@ -233,37 +234,37 @@ mod tests {
         assert_eq!(occupancy.vacated(13_999, 9), []);
         assert_eq!(
             occupancy.vacated(14_000, 9),
-            [Happening::Vacated("a".to_owned())]
+            [WebhookEvent::Vacated("a".to_owned())]
         );
         assert_eq!(
             occupancy.set("a", 2, 14_001),
-            Some(Happening::Occupied("a".to_owned()))
+            Some(WebhookEvent::Occupied("a".to_owned()))
         );
     }
 
     #[test]
-    fn the_next_one_vacates_what_nobody_is_in_any_more() {
+    fn successor_vacates_empty_channels() {
         let channels = [("a", true), ("b", true), ("c", false), ("d", false)];
         let channels = channels.map(|(channel, is_certain)| (channel.to_owned(), is_certain));
         let mut occupancy = Occupancy::restore(channels.into_iter(), 500);
         assert_eq!(occupancy.set("b", 1, 600), None);
         assert_eq!(
             occupancy.set("c", 1, 600),
-            Some(Happening::Occupied("c".to_owned()))
+            Some(WebhookEvent::Occupied("c".to_owned()))
         );
         assert_eq!(
             occupancy.vacated(500 + VACATED_DELAY_MS, 9),
-            ["a", "d"].map(|channel| Happening::Vacated(channel.to_owned()))
+            ["a", "d"].map(|channel| WebhookEvent::Vacated(channel.to_owned()))
         );
         assert_eq!(occupancy.due_ms(), None);
     }
 
     #[test]
-    fn kinds_are_told_by_their_names() {
+    fn kinds_have_their_names() {
         let happenings = [
-            Happening::SubscriptionCount("a".to_owned(), 3),
-            Happening::MemberAdded("presence-a".to_owned(), "7".to_owned()),
-            Happening::ClientEvent {
+            WebhookEvent::SubscriptionCount("a".to_owned(), 3),
+            WebhookEvent::MemberAdded("presence-a".to_owned(), "7".to_owned()),
+            WebhookEvent::ClientEvent {
                 channel: "presence-a".to_owned(),
                 event: "client-x".to_owned(),
                 data: "{}".to_owned(),
@@ -271,7 +272,7 @@ mod tests {
                 user_id: Some("7".to_owned()),
             },
         ];
-        let told: Vec<Value> = happenings.iter().map(Happening::json).collect();
+        let told: Vec<Value> = happenings.iter().map(WebhookEvent::json).collect();
         assert_eq!(
             told,
             [
@@ -289,13 +290,13 @@ mod tests {
     }
 
     proptest! {
-        /// What is told alternates, and in the end agrees with what is.
+        /// Reported events alternate, and the last one agrees with the state.
         #[test]
-        fn occupancy_is_told_in_turns(steps in proptest::collection::vec((0u64..3, 0u64..2_000), 1..80)) {
+        fn occupancy_events_alternate(steps in proptest::collection::vec((0u64..3, 0u64..2_000), 1..80)) {
             let mut occupancy = Occupancy::default();
             let (mut now_ms, mut told, mut last) = (0, false, 0);
-            let take = |happening: &Happening, told: &mut bool| {
-                let is_occupied = matches!(happening, Happening::Occupied(_));
+            let take = |happening: &WebhookEvent, told: &mut bool| {
+                let is_occupied = matches!(happening, WebhookEvent::Occupied(_));
                 assert_ne!(*told, is_occupied);
                 *told = is_occupied;
             };

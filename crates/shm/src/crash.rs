@@ -1,28 +1,29 @@
-//! Deaths on demand: with the feature `crash` a countdown of shared stores ends the "process" by unwinding, with its locks kept.
-//! A simulation decides before every shared access who goes on, and who dies. Without it all of this is nothing.
+//! Simulated crashes for tests. With the feature `crash`, a countdown of shared stores ends the "process" by unwinding,
+//! with its locks held. A simulation decides before every shared access which process continues and which crashes.
+//! Without the feature, all functions are empty.
 
 #[cfg(not(all(feature = "crash", not(loom))))]
 pub use off::*;
 #[cfg(all(feature = "crash", not(loom)))]
 pub use on::*;
 
-/// Nothing of it. What is compiled for benchmarks has the feature as tests have it, and names this instead.
+/// Empty versions. Benchmarks, which are compiled with the feature as tests are, call these instead.
 pub mod off {
     /// Called before every shared store.
     #[inline(always)]
     pub fn step() {}
 
-    /// Called before every shared load that a simulation is to see.
+    /// Called before every shared load that a simulation controls.
     #[inline(always)]
     pub fn look() {}
 
-    /// Called instead of waiting; `false` = really wait.
+    /// Called instead of waiting; returns false if the caller must really wait.
     #[inline(always)]
     pub fn pause() -> bool {
         false
     }
 
-    /// Whether this thread is unwinding from a simulated death, so that nothing may be cleaned up.
+    /// Returns true if this thread is unwinding from a simulated crash, so that nothing may be cleaned up.
     #[inline(always)]
     pub fn is_dead() -> bool {
         false
@@ -42,26 +43,26 @@ mod on {
 
     struct Killed;
 
-    /// What a process is about to do.
+    /// The next step of a process.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Point {
-        /// It reads a shared word.
+        /// Reads a shared word.
         Load,
-        /// It writes one.
+        /// Writes a shared word.
         Store,
-        /// It waits for the lock: somebody else must go on.
+        /// Waits for a lock: another process must continue.
         Pause,
     }
 
-    /// Lets others go on first; `true` kills the process instead.
+    /// Lets other processes run first; returns true to crash this one.
     pub type Hook = Box<dyn FnMut(Point) -> bool>;
 
-    /// Puts this thread under a simulation's control, or out of it.
+    /// Sets or removes the simulation that controls this thread.
     pub fn set_hook(hook: Option<Hook>) {
         HOOK.set(hook);
     }
 
-    /// Whether a simulation has heard of it.
+    /// Reports a step to the simulation; returns false without a simulation.
     fn at(point: Point) -> bool {
         if DEAD.get() {
             return false;
@@ -74,12 +75,12 @@ mod on {
         dies.is_some()
     }
 
-    /// Called before every shared load that a simulation is to see.
+    /// Called before every shared load that a simulation controls.
     pub fn look() {
         at(Point::Load);
     }
 
-    /// Called instead of waiting; `false` = really wait.
+    /// Called instead of waiting; returns false if the caller must really wait.
     pub fn pause() -> bool {
         at(Point::Pause)
     }
@@ -97,12 +98,12 @@ mod on {
         }
     }
 
-    /// Whether this thread is unwinding from a simulated death, so that nothing may be cleaned up.
+    /// Returns true if this thread is unwinding from a simulated crash, so that nothing may be cleaned up.
     pub fn is_dead() -> bool {
         DEAD.get()
     }
 
-    /// Runs `body` and kills it before its shared store number `at` (0 = the first). `None` = it was killed.
+    /// Runs `body` and crashes it before its shared store number `at` (0 is the first). Returns `None` if it crashed.
     pub fn run<T>(at: u64, body: impl FnOnce() -> T) -> Option<T> {
         LEFT.set(Some(at));
         DEAD.set(false);

@@ -1,13 +1,13 @@
-//! What all that lies in shared memory stands on: atomics, the lock that outlives its owner, and deaths for tests.
+//! Basis of all structures in shared memory: atomics, a lock that survives its owner, and simulated crashes for tests.
 //!
-//! The processes of a server map the same memory, and any of them may be killed at any instruction. So a structure in it is
-//! correct when it is correct after a death before every one of its stores:
+//! The processes of a server map the same memory, and any of them may be killed at any instruction. A structure in it
+//! is therefore correct if it is correct after a crash before each of its stores:
 //!
-//! - Stores go through [`put`], or call [`crash::step`] first, so that a test can end a process before each of them.
-//! - A lock is a word that names its owner ([`acquire`]). Whoever finds a dead owner takes the lock over and repairs what that
-//!   one has left.
-//! - The atomics are those of the model checker where the crate is compiled with `--cfg loom`: the tests `loom.rs` of the crates
-//!   above run the same code in every order that the memory model allows.
+//! - Stores use [`put`] or call [`crash::step`] first, so that a test can crash a process before each of them.
+//! - A lock is a word that contains its owner's name ([`acquire`]). A process that finds a dead owner takes the lock
+//!   over and repairs the structure.
+//! - With `--cfg loom` the atomics come from the model checker. The tests `loom.rs` of the crates above then run the
+//!   same code in every order that the memory model allows.
 
 pub mod crash;
 mod lock;

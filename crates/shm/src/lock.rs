@@ -1,22 +1,22 @@
-//! The lock: a word that names its owner, or 0.
+//! The lock: a word that contains its owner's name, or 0.
 //!
-//! The owner's name in the word is what makes a death survivable: a waiter that finds a dead owner takes the lock over by
-//! compare-and-swap, so one waiter wins, and repairs what the dead one has left.
+//! Because of the name, the lock survives a crash. Waiters that find a dead owner take the lock over by
+//! compare-and-swap: exactly one succeeds and repairs the structure.
 
 use std::time::Duration;
 
 use crate::crash;
 use crate::sync::{AtomicU64, Ordering, thread};
 
-/// Tries while spinning, before the thread gives its core away.
+/// Attempts while spinning, before the thread yields its core.
 const SPINS_MAX: u32 = if cfg!(loom) { 0 } else { 128 };
-/// Tries while yielding the core, before the thread sleeps.
+/// Attempts while yielding the core, before the thread sleeps.
 const YIELDS_MAX: u32 = 16;
-/// Sleeps before giving up: at least 200 ms in all, far above what a preempted owner needs.
+/// Sleeps before giving up: at least 200 ms in total, far more than a preempted owner needs.
 const SLEEPS_MAX: u32 = 2000;
 const SLEEP: Duration = Duration::from_micros(100);
 
-/// The lock is held while this lives.
+/// Holds the lock until it is dropped.
 #[derive(Debug)]
 pub struct Guard<'a> {
     word: &'a AtomicU64,
@@ -25,19 +25,19 @@ pub struct Guard<'a> {
 }
 
 impl Guard<'_> {
-    /// Whether the owner before has died with it.
+    /// Returns true if the previous owner crashed while it held the lock.
     pub fn is_inherited(&self) -> bool {
         self.is_inherited
     }
 }
 
-/// Takes the lock for `me`, a name that no other process has and that is not 0.
+/// Acquires the lock for `me`, a name that no other process has and that is not 0.
 ///
-/// Whether another owner is dead costs system calls, so `is_dead` is asked only once the wait has become long. It must not say
-/// "yes" of one that may still run. Of the owner `departed` it is known beforehand.
+/// `is_dead` needs system calls, so it is only called after a long wait. It must never return true for a process that
+/// may still run. The owner `departed` is dead.
 ///
 /// # Errors
-/// A living owner has held it for more than 200 ms; its name.
+/// The name of a living owner that has held the lock for more than 200 ms.
 pub fn acquire(
     word: &AtomicU64,
     me: u64,
@@ -90,7 +90,7 @@ impl Drop for Guard<'_> {
             return;
         }
         crash::step();
-        // A failed exchange means somebody else owns the lock by now; it is not ours to free.
+        // If the exchange fails, another process owns the lock now, and this guard must not release it.
         let _ = self
             .word
             .compare_exchange(self.me, 0, Ordering::Release, Ordering::Relaxed);
@@ -104,7 +104,7 @@ mod tests {
     const NOBODY_IS_DEAD: fn(u64) -> bool = |_| false;
 
     #[test]
-    fn it_is_free_again_behind_its_guard() {
+    fn dropping_the_guard_releases_the_lock() {
         let word = AtomicU64::new(0);
         let guard = acquire(&word, 7, None, NOBODY_IS_DEAD).expect("it is free");
         assert_eq!(word.load(Ordering::Relaxed), 7);
@@ -114,14 +114,14 @@ mod tests {
     }
 
     #[test]
-    fn a_living_owner_keeps_it_and_is_named() {
+    fn reports_a_living_owner() {
         let word = AtomicU64::new(9);
         assert_eq!(acquire(&word, 7, None, NOBODY_IS_DEAD).err(), Some(9));
         assert_eq!(word.load(Ordering::Relaxed), 9);
     }
 
     #[test]
-    fn it_is_taken_over_from_a_dead_owner_and_one_that_has_departed() {
+    fn takes_over_from_dead_and_departed_owners() {
         for (departed, is_dead) in [(None, true), (Some(9), false)] {
             let word = AtomicU64::new(9);
             let guard = acquire(&word, 7, departed, |owner| is_dead && owner == 9);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guard_does_not_free_what_another_owns_by_now() {
+    fn a_guard_never_releases_the_lock_of_another_owner() {
         let word = AtomicU64::new(0);
         let guard = acquire(&word, 7, None, NOBODY_IS_DEAD).expect("it is free");
         word.store(9, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Atomics and waiting, which the model checker replaces by its own.
+//! Atomics and waiting, which the model checker replaces.
 
 #[cfg(not(loom))]
 pub use std::hash::RandomState;
@@ -12,11 +12,11 @@ pub use loom::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::crash;
 
-/// Keys of a hash function. Every execution of a model has to be the same, so that has none.
+/// Keys of a hash function. A model uses no keys, because all its executions must be equal.
 #[cfg(loom)]
 pub type RandomState = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 
-/// Time does not pass in a model: waiting is letting the others go on.
+/// Time does not pass in a model, so waiting lets the other threads run.
 #[cfg(loom)]
 pub(crate) mod thread {
     pub(crate) use loom::thread::yield_now;
@@ -26,7 +26,7 @@ pub(crate) mod thread {
     }
 }
 
-/// A store to shared memory, before which a test can kill the process.
+/// Stores to shared memory; a test can crash the process before the store.
 #[inline]
 pub fn put(word: &AtomicU64, value: u64, ordering: Ordering) {
     crash::step();

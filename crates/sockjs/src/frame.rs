@@ -1,25 +1,25 @@
-//! Frames as SockJS writes them.
+//! Encodes and decodes SockJS frames.
 
 use serde_json::Value;
 
-/// Several messages for a client.
+/// Encodes several messages for a client.
 pub fn array(messages: &[String]) -> String {
     format!("a{}", Value::from(messages))
 }
 
-/// The end of a session.
+/// Encodes the end of a session.
 pub fn close(code: u16, reason: &str) -> String {
     format!("c{}", serde_json::json!([code, reason]))
 }
 
-/// Messages of a client. `None`: it is no list of texts.
+/// Decodes a client's messages. `None`: not a list of texts.
 pub fn messages(json: &[u8]) -> Option<Vec<String>> {
     serde_json::from_slice(json).ok()
 }
 
-/// A frame as a script that calls a function.
+/// Encodes a frame as a script that calls a function.
 pub fn script(callback: &str, frame: &str) -> String {
-    // These two end a line in scripts of before 2019, but not in JSON.
+    // These two are line ends in JavaScript before ECMAScript 2019, but not in JSON.
     let argument = Value::from(frame)
         .to_string()
         .replace('\u{2028}', "\\u2028")
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_json_behind_a_letter() {
+    fn frames_are_a_letter_and_json() {
         assert_eq!(
             array(&["a\"b".to_owned(), "ü".to_owned()]),
             "a[\"a\\\"b\",\"ü\"]"

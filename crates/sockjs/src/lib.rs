@@ -1,9 +1,9 @@
-//! SockJS: what paths name, what frames say, and what waits for a client between its requests.
+//! SockJS: paths, frames, and messages that wait for a client between its requests.
 //!
-//! Nothing here knows a socket, a clock or a setting; time is an argument.
+//! This crate has no socket, clock or setting; time is an argument.
 //!
-//! - [`place`]: what a path below the one of SockJS names.
-//! - [`frame`]: frames as they are written, and messages of clients.
+//! - [`place`]: parses a path below the prefix of SockJS.
+//! - [`frame`]: encodes frames and decodes clients' messages.
 //! - [`queue`]: messages of a session for a client that polls, or whose response is a stream.
 
 #![forbid(unsafe_code)]

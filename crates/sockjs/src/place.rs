@@ -1,17 +1,17 @@
-//! What a path below the one of SockJS names.
+//! Parses a path below the prefix of SockJS.
 
-/// How a session's client talks.
+/// Transport of a session's client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// A WebSocket.
     Socket,
     /// Requests of JavaScript that wait for messages.
     Poll,
-    /// Requests of JavaScript that bring messages.
+    /// Requests of JavaScript that send messages.
     Send,
     /// Script elements that wait for messages.
     ScriptPoll,
-    /// Forms and script elements that bring messages.
+    /// Forms and script elements that send messages.
     ScriptSend,
 }
 
@@ -27,43 +27,43 @@ impl Transport {
         })
     }
 
-    /// Whether a request with this method is one.
+    /// Returns true if the method is valid for this transport.
     pub fn takes(self, method: &[u8]) -> bool {
         match self {
             Self::Socket => false,
             Self::Poll | Self::Send => method == b"POST",
-            // A script element can only GET.
+            // A script element can only send GET.
             Self::ScriptPoll | Self::ScriptSend => matches!(method, b"GET" | b"POST"),
         }
     }
 
-    /// Whether it brings messages.
+    /// Returns true if it sends messages.
     pub fn is_send(self) -> bool {
         matches!(self, Self::Send | Self::ScriptSend)
     }
 
-    /// Whether it is a script element's.
+    /// Returns true if it belongs to a script element.
     pub fn is_script(self) -> bool {
         matches!(self, Self::ScriptPoll | Self::ScriptSend)
     }
 }
 
-/// What there is.
+/// Resource of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place<'a> {
-    /// What clients ask first.
+    /// Information that clients request first.
     Info,
     /// The page for iframes.
     Page,
-    /// A WebSocket without wrapping.
+    /// A plain WebSocket.
     Socket,
     /// A session, by the client's name for it.
     Session(&'a [u8], Transport),
-    /// Nothing that SockJS knows.
+    /// Not a resource of SockJS.
     Nothing,
 }
 
-/// Reads a path: `/info`, or `/SERVER/SESSION/TRANSPORT`. The part for the server means nothing; it is for balancers.
+/// Parses a path: `/info`, or `/SERVER/SESSION/TRANSPORT`. The server part is for load balancers and ignored.
 pub fn read(path: &[u8]) -> Place<'_> {
     let Some(path) = path.strip_prefix(b"/") else {
         return Place::Nothing;
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_name_what_is_there() {
+    fn parses_paths() {
         for (path, place) in [
             ("/info", Place::Info),
             ("/iframe.html", Place::Page),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_are_those_of_browsers() {
+    fn accepts_the_methods_of_browsers() {
         for (transport, method, expected) in [
             (Transport::Poll, "POST", true),
             (Transport::Poll, "GET", false),

@@ -1,86 +1,86 @@
-//! What a client is to get, and when: messages wait here while no request of its does.
+//! Messages that wait for a client without a pending request.
 //!
-//! A client polls, one request for each answer, or has a response that is a stream. Of a stream it gets pieces as fast as it
-//! takes them, up to [`STREAM_UNITS_MAX`]: clients keep the whole response, and begin another when it is that long. What
-//! they get must not be cut off by that, so nothing more is given then; a client that does not begin another sees its
-//! response end.
+//! A client polls, with one request per response, or has a streaming response. A stream receives pieces as fast as its
+//! client reads them, up to [`STREAM_UNITS_MAX`]: clients store the entire response, and start another one at that
+//! length. Nothing more is sent then, because the client would lose it. If the client does not start another one, the
+//! server ends the response.
 
 use crate::frame;
 
-/// Bytes of messages that wait before the backend is read on.
+/// Maximum bytes of waiting messages. While more wait, nothing is read from the backend.
 const QUEUE_BYTES_MAX: usize = 200_000;
 
-/// What each message costs beside its text: empty ones take memory, too.
+/// Memory per message in addition to its text; empty messages need memory too.
 const MESSAGE_BYTES: usize = size_of::<String>();
 
-/// How long a stream may become, as pages count: in units of UTF-16. pusher-js begins another when it is longer.
+/// Maximum length of a stream in UTF-16 units, which pages count. Beyond it, pusher-js requests another stream.
 pub const STREAM_UNITS_MAX: usize = 256 * 1024;
 
-/// What tells a client that it is connected.
+/// Heartbeat frame.
 const BEAT: &str = "h";
 
-/// The code of a second request for what one request waits for already, and of one that comes after its client has gone.
+/// Close frames for a second request while one is waiting, and for a request after the client has left.
 const TWICE: (u16, &str) = (2010, "Another connection still open");
 const LEFT: (u16, &str) = (3000, "Client already closed connection");
 
-/// What is said where a close gives no reason.
+/// Default reason of a close.
 const CLOSED: &str = "Connection closed";
 
-/// A request that waits for an answer.
+/// A request that waits for a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asker<R> {
-    /// The request, as the engine knows it.
+pub struct PendingRequest<R> {
+    /// The engine's id of the request.
     pub handle: R,
-    /// The function a script element wants called.
+    /// The function that a script element calls; `None`: not a script element.
     pub callback: Option<String>,
     /// The page's host.
     pub origin: Option<Vec<u8>>,
 }
 
-/// What a queue's time has come for.
+/// Action that a queue's timer requires.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Due<R> {
-    /// Nothing, until then.
+    /// No action before this time.
     At(u64),
-    /// A heartbeat for the request that waits.
-    Beat(Asker<R>),
-    /// A heartbeat for the stream.
+    /// Send a heartbeat to the waiting request.
+    Beat(PendingRequest<R>),
+    /// Send a heartbeat to the stream.
     Pulse(Piece<R>),
-    /// The stream has become long, and its client has not begun another: it is to end.
+    /// End the stream: it is long, and its client has not started another one.
     Finish(R),
-    /// The client has not come back.
+    /// End the session: the client has not returned.
     Over,
 }
 
-/// What is to be written to a stream.
+/// Data to write to a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Piece<R> {
-    /// The request that the stream answers.
+    /// The request of the stream.
     pub handle: R,
-    /// The frame, with the end of its line.
+    /// The frame, including its line end.
     pub frame: String,
-    /// The stream ends with it.
+    /// The stream ends after it.
     pub is_last: bool,
 }
 
-/// A response that is written piece by piece.
+/// A response that is written in pieces.
 #[derive(Debug)]
 struct Stream<R> {
     handle: R,
     units: usize,
-    /// The client has taken all that was written.
+    /// The client has received everything written.
     is_ready: bool,
-    /// A heartbeat was sent, which the client answers.
+    /// A heartbeat was sent that the client will answer.
     owes_echo: bool,
 }
 
-/// The queue.
+/// A session's queue.
 #[derive(Debug)]
 pub struct Queue<R> {
     messages: Vec<String>,
-    /// Bytes that the messages take which wait.
+    /// Size of the waiting messages in bytes.
     pub bytes: usize,
-    poll: Option<Asker<R>>,
+    poll: Option<PendingRequest<R>>,
     stream: Option<Stream<R>>,
     end: Option<(u16, String)>,
     due_ms: u64,
@@ -89,8 +89,8 @@ pub struct Queue<R> {
 }
 
 impl<R: Copy + Eq> Queue<R> {
-    /// That of a client whose first request waits to hear that the session is open: however long its backend may take.
-    pub fn new(opening: Asker<R>, heartbeat_ms: u64, linger_ms: u64) -> Self {
+    /// Creates the queue of a client whose first request waits for the session to open, without a time limit.
+    pub fn new(opening: PendingRequest<R>, heartbeat_ms: u64, linger_ms: u64) -> Self {
         Self {
             messages: Vec::new(),
             bytes: 0,
@@ -100,7 +100,7 @@ impl<R: Copy + Eq> Queue<R> {
         }
     }
 
-    /// That of a session that is open.
+    /// Creates the queue of an open session.
     pub fn open(now_ms: u64, heartbeat_ms: u64, linger_ms: u64) -> Self {
         Self {
             messages: Vec::new(),
@@ -114,25 +114,29 @@ impl<R: Copy + Eq> Queue<R> {
         }
     }
 
-    /// Whether there is room for what the backend says.
+    /// Returns true if there is room for messages of the backend.
     pub fn has_room(&self) -> bool {
         self.bytes < QUEUE_BYTES_MAX
     }
 
-    /// When something is due.
+    /// Returns the time of the next action.
     pub fn due_ms(&self) -> u64 {
         self.due_ms
     }
 
-    /// The request that waits; it is to be answered now, whatever with.
-    pub fn take_poll(&mut self, now_ms: u64) -> Option<Asker<R>> {
+    /// Removes the waiting request, which has to be answered now.
+    pub fn take_poll(&mut self, now_ms: u64) -> Option<PendingRequest<R>> {
         let asker = self.poll.take()?;
         self.due_ms = now_ms.saturating_add(self.linger_ms);
         Some(asker)
     }
 
-    /// A request asks for messages. What is to be answered now, and to whom.
-    pub fn ask(&mut self, now_ms: u64, asker: Asker<R>) -> Option<(Asker<R>, String)> {
+    /// Handles a request for messages. Returns the response to send now, and its request.
+    pub fn ask(
+        &mut self,
+        now_ms: u64,
+        asker: PendingRequest<R>,
+    ) -> Option<(PendingRequest<R>, String)> {
         if self.poll.is_some() {
             let (code, reason) = TWICE;
             return Some((asker, frame::close(code, reason)));
@@ -142,8 +146,8 @@ impl<R: Copy + Eq> Queue<R> {
         self.answer(now_ms)
     }
 
-    /// A response begins that is a stream, of which `units` are written; `owes_echo`: they are a heartbeat. Returns the one
-    /// that it replaces, which is to be ended: its client has given it up.
+    /// Starts a streaming response of which `units` are written; `owes_echo`: they are a heartbeat. Returns the stream
+    /// it replaces, which has to be ended because its client has abandoned it.
     pub fn begin_stream(
         &mut self,
         now_ms: u64,
@@ -161,19 +165,19 @@ impl<R: Copy + Eq> Queue<R> {
         self.stream.replace(stream).map(|before| before.handle)
     }
 
-    /// The client has taken all that was written to the stream.
+    /// Records that the client has received everything written to the stream.
     pub fn note_ready(&mut self, handle: R) {
         if let Some(stream) = self.stream.as_mut().filter(|it| it.handle == handle) {
             stream.is_ready = true;
         }
     }
 
-    /// Whether there is a stream whose client has taken everything.
+    /// Returns true if there is a stream whose client has received everything.
     pub fn is_ready(&self) -> bool {
         self.stream.as_ref().is_some_and(|it| it.is_ready)
     }
 
-    /// What the stream is to be given now.
+    /// Returns the next piece to write to the stream.
     pub fn next_piece(&mut self, now_ms: u64) -> Option<Piece<R>> {
         let stream = self.stream.as_ref()?;
         let is_open = stream.is_ready && stream.units <= STREAM_UNITS_MAX;
@@ -191,10 +195,10 @@ impl<R: Copy + Eq> Queue<R> {
         self.write(now_ms, frame, is_last)
     }
 
-    /// The client asks whether it is connected, or answers that question. What waits for a frame gets one.
+    /// Handles a client's ping, or its answer to a heartbeat. A ping is answered with a frame.
     pub fn echo(&mut self, now_ms: u64) -> Option<Due<R>> {
         let Some(stream) = &mut self.stream else {
-            // It does not answer heartbeats.
+            // Polling clients do not answer heartbeats.
             return self.take_poll(now_ms).map(Due::Beat);
         };
         match std::mem::take(&mut stream.owes_echo) {
@@ -203,26 +207,26 @@ impl<R: Copy + Eq> Queue<R> {
         }
     }
 
-    /// A message for the client.
+    /// Adds a message for the client.
     pub fn push(&mut self, message: String) {
         self.bytes += message.len() + MESSAGE_BYTES;
         self.messages.push(message);
     }
 
-    /// Nothing more comes; the first end counts.
+    /// Closes the session; the first reason is used.
     pub fn close(&mut self, code: u16, reason: &str) {
         let reason = if reason.is_empty() { CLOSED } else { reason };
         self.end.get_or_insert_with(|| (code, reason.to_owned()));
     }
 
-    /// What the client is told of the end, if there is one.
+    /// Returns the close frame, if the session was closed.
     pub fn end(&self) -> Option<String> {
         let (code, reason) = self.end.as_ref()?;
         Some(frame::close(*code, reason))
     }
 
-    /// What a waiting request is to be answered now.
-    pub fn answer(&mut self, now_ms: u64) -> Option<(Asker<R>, String)> {
+    /// Returns the response for the waiting request, if there is one now.
+    pub fn answer(&mut self, now_ms: u64) -> Option<(PendingRequest<R>, String)> {
         self.poll.as_ref()?;
         let frame = match self.messages.is_empty() {
             true => self.end()?,
@@ -234,10 +238,10 @@ impl<R: Copy + Eq> Queue<R> {
         self.take_poll(now_ms).map(|asker| (asker, frame))
     }
 
-    /// The client of the waiting request has left. True: of that one.
+    /// Handles a client that left. Returns true if its request was waiting.
     pub fn leave(&mut self, now_ms: u64, handle: R) -> bool {
         if self.stream.take_if(|it| it.handle == handle).is_some() {
-            // It begins another, or has gone.
+            // It starts another one, or has left.
             self.due_ms = now_ms.saturating_add(self.linger_ms);
             return false;
         }
@@ -252,7 +256,7 @@ impl<R: Copy + Eq> Queue<R> {
         true
     }
 
-    /// Time has gone by.
+    /// Returns the action that is due.
     pub fn expire(&mut self, now_ms: u64) -> Due<R> {
         if self.due_ms > now_ms {
             return Due::At(self.due_ms);
@@ -265,7 +269,7 @@ impl<R: Copy + Eq> Queue<R> {
             self.due_ms = now_ms.saturating_add(self.heartbeat_ms);
             return match self.pulse(now_ms) {
                 Some(piece) => Due::Pulse(piece),
-                // It takes nothing, which its connection does not bear for ever.
+                // The client does not read; its connection has its own timeout.
                 None => Due::At(self.due_ms),
             };
         }
@@ -275,7 +279,7 @@ impl<R: Copy + Eq> Queue<R> {
         }
     }
 
-    /// A heartbeat for the stream, if it takes one.
+    /// Returns a heartbeat for the stream, if it accepts one.
     fn pulse(&mut self, now_ms: u64) -> Option<Piece<R>> {
         let stream = self.stream.as_mut()?;
         if !stream.is_ready || stream.units > STREAM_UNITS_MAX {
@@ -312,8 +316,8 @@ impl<R: Copy + Eq> Queue<R> {
 mod tests {
     use super::*;
 
-    fn asker(handle: u64) -> Asker<u64> {
-        Asker {
+    fn asker(handle: u64) -> PendingRequest<u64> {
+        PendingRequest {
             handle,
             callback: None,
             origin: None,
@@ -327,12 +331,12 @@ mod tests {
         queue
     }
 
-    fn answer(handle: u64, frame: &str) -> Option<(Asker<u64>, String)> {
+    fn answer(handle: u64, frame: &str) -> Option<(PendingRequest<u64>, String)> {
         Some((asker(handle), frame.to_owned()))
     }
 
     #[test]
-    fn messages_wait_for_a_request_and_requests_for_messages() {
+    fn messages_and_requests_wait_for_each_other() {
         let mut queue = open();
         queue.push("a".to_owned());
         queue.push("b".to_owned());
@@ -349,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_told_and_absence_is_the_end() {
+    fn sends_heartbeats_and_ends_without_a_client() {
         let mut queue = open();
         assert_eq!(queue.expire(1_004), Due::At(1_005));
         assert_eq!(queue.ask(1_004, asker(2)), None);
@@ -360,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_comes_behind_the_messages_and_stays() {
+    fn sends_the_close_after_the_messages_and_repeats_it() {
         let mut queue = open();
         queue.push("a".to_owned());
         queue.close(4000, "");
@@ -376,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_breaks_off_has_closed() {
+    fn aborted_poll_closes_the_session() {
         let mut queue = open();
         assert_eq!(queue.ask(1_001, asker(2)), None);
         assert!(!queue.leave(1_002, 3));
@@ -401,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_gets_what_there_is_as_fast_as_it_is_taken() {
+    fn stream_receives_messages_at_the_pace_of_its_client() {
         let mut queue = streaming();
         assert_eq!(queue.next_piece(1_000), None);
         queue.push("a".to_owned());
@@ -421,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_is_long_gets_no_more_until_its_client_begins_another() {
+    fn long_stream_receives_nothing_until_it_is_replaced() {
         let mut queue = streaming();
         let mut at_ms = 1_000;
         while queue.expire(at_ms) == Due::At(at_ms + 25) || at_ms == 1_000 {
@@ -439,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_stream_ends_where_its_client_goes_on_reading() {
+    fn long_stream_ends_if_it_is_not_replaced() {
         let mut queue = streaming();
         queue.push("x".repeat(STREAM_UNITS_MAX));
         assert!(queue.next_piece(1_001).is_some());
@@ -451,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_answered_and_an_answer_is_not() {
+    fn answers_pings_and_ignores_heartbeat_answers() {
         let mut queue = streaming();
         assert_eq!(
             queue.echo(1_001),
@@ -469,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_breaks_off_may_come_back() {
+    fn session_continues_after_an_aborted_stream() {
         let mut queue = streaming();
         assert!(!queue.leave(1_001, 7));
         queue.push("a".to_owned());
@@ -480,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_that_say_nothing_fill_it_as_well() {
+    fn empty_messages_fill_the_queue() {
         let mut queue = open();
         let mut pushed = 0;
         while queue.has_room() && pushed < QUEUE_BYTES_MAX {
@@ -496,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_has_no_room() {
+    fn full_queue_has_no_room() {
         let mut queue = open();
         assert!(queue.has_room());
         queue.push("x".repeat(QUEUE_BYTES_MAX));

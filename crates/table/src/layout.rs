@@ -1,36 +1,36 @@
-//! Where everything lies in the shared memory, in words.
+//! Layout of the shared memory, in words.
 
 use crate::schema::{Schema, WORD_BYTES};
 
-/// Owner of the lock for chains and free slots.
+/// Owner of the lock for chains and unused slots.
 pub(crate) const LOCK: usize = 0;
-/// Not zero: an owner of the lock has died, and what it has left is not repaired yet.
+/// Not 0 after an owner of the lock crashed, until the table is repaired.
 pub(crate) const REPAIR: usize = 1;
-/// The first free slot of those that were used before, plus one; 0 = none.
+/// Number of the first slot in the list of unused ones, all of which were used before, plus one; 0 if it is empty.
 pub(crate) const FREE: usize = 2;
-/// Slots from this one on were never used.
+/// Number of the first slot that was never used.
 pub(crate) const FRESH: usize = 3;
-/// Rows.
+/// Number of rows.
 pub(crate) const COUNT: usize = 4;
-/// Has a cache line of its own.
+/// Start of the buckets, on a separate cache line.
 const BUCKETS_AT: usize = 8;
 
-// A slot.
-/// Owner of the lock for what the row holds.
+// Words of a slot.
+/// Owner of the lock for the row's content.
 pub(crate) const ROW_LOCK: usize = 0;
-/// See [`Meta`].
+/// State of the row; see [`Meta`].
 pub(crate) const META: usize = 1;
-/// The next slot of the chain, or of the free ones, plus one; 0 = none.
+/// Number of the next slot in the chain or in the list of unused ones, plus one; 0 for the last slot.
 pub(crate) const NEXT: usize = 2;
-/// The key's hash.
+/// Hash of the key.
 pub(crate) const HASH: usize = 3;
-/// Bytes of the key, which is behind this word.
+/// Length of the key in bytes; the key follows.
 pub(crate) const KEY: usize = 4;
 
-/// Sizes that follow from a schema.
+/// Sizes derived from a schema.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    /// A power of two.
+    /// Number of buckets, a power of two.
     pub(crate) buckets: usize,
     pub(crate) key_words: usize,
     pub(crate) row_words: usize,
@@ -42,7 +42,7 @@ impl Layout {
         let key_words = (schema.key_bytes_max as usize).div_ceil(WORD_BYTES);
         let row_words = schema.bytes / WORD_BYTES;
         Layout {
-            // A model has all rows in one chain.
+            // A model puts all rows into one chain.
             buckets: if cfg!(loom) {
                 1
             } else {
@@ -54,7 +54,7 @@ impl Layout {
         }
     }
 
-    /// Words in all. At most 2^24 rows of 2^23 words twice: no overflow.
+    /// Returns the total number of words. It cannot overflow: at most 2^24 rows of twice 2^23 words.
     pub(crate) fn words(&self, rows: u32) -> usize {
         BUCKETS_AT + self.buckets + rows as usize * self.slot_words
     }
@@ -71,14 +71,14 @@ impl Layout {
         BUCKETS_AT + self.buckets + number as usize * self.slot_words
     }
 
-    /// Where one of the two copies begins, in a slot.
+    /// Returns the start of copy `number` (0 or 1) in a slot.
     pub(crate) fn copy(&self, number: usize) -> usize {
         KEY + 1 + self.key_words + number * self.row_words
     }
 }
 
-/// A word that says everything about a slot's row, so that one store changes it: how often the slot was used, how often its
-/// row has changed, which copy is the row, and whether there is one.
+/// Complete state of a slot's row in one word, so that one store changes it. It contains the number of uses of the
+/// slot, the number of changes of the row, the index of the current copy, and a flag that the row exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Meta(pub(crate) u64);
 
@@ -97,7 +97,7 @@ impl Meta {
         usize::from(self.0 & Self::COPY != 0)
     }
 
-    /// Both are of the row that one insertion has made.
+    /// Returns true if both states belong to the row of one insertion.
     pub(crate) fn is_same_row(self, other: Meta) -> bool {
         self.is_live() && other.is_live() && (self.0 ^ other.0) & Self::LIFE == 0
     }
@@ -107,7 +107,7 @@ impl Meta {
         self.0 & Self::LIFE | version
     }
 
-    /// The other copy is the row.
+    /// Returns the state after a change: the other copy becomes the row.
     pub(crate) fn changed(self) -> Meta {
         Meta(self.next_version() ^ Self::COPY)
     }
@@ -116,7 +116,7 @@ impl Meta {
         Meta(self.next_version() & !Self::LIVE)
     }
 
-    /// A new row, in the same copy.
+    /// Returns the state of a new row, in the same copy.
     pub(crate) fn inserted(self) -> Meta {
         Meta((self.next_version() | Self::LIVE).wrapping_add(Self::LIFE_ONE))
     }

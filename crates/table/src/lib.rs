@@ -1,21 +1,22 @@
 //! Tables in shared memory: rows of fixed columns by key, for all processes of a server.
 //!
-//! [`Table`] is the entry. Its memory is made before the processes are forked, and each process has a handle of its own.
+//! The entry point is [`Table`]. Its memory is created before the processes are forked; each process has a separate
+//! handle.
 //!
 //! # Decisions and their price
 //!
-//! **Chains in an array.** The memory is an array of slots, one per row, and an array of buckets with the number of the first
-//! slot of a chain. A table takes exactly as many rows as it was declared with, and nothing has to be moved or collected.
-//! Price: a lock for the whole table, held while a row is added or deleted.
+//! **Chains in an array.** The memory is an array of slots, one per row, and an array of buckets, each with the number
+//! of a chain's first slot. A table holds exactly as many rows as declared, and nothing is ever moved or collected.
+//! Price: one lock for the whole table, held while a row is added or deleted.
 //!
-//! **Two copies of each row.** A change is written into the copy that is not read, and one store makes it the row. So a
-//! reader waits for nobody, a row is never seen half changed, and a process that is killed in a change has changed nothing.
-//! Price: twice the memory, of which untouched pages cost nothing.
+//! **Two copies of each row.** A change is written into the unused copy, and one store makes it the current row. A
+//! reader therefore never waits, never sees a half-changed row, and a process killed during a change has changed
+//! nothing. Price: twice the memory, though untouched pages use none.
 //!
-//! **Locks that name their owner.** A row has one for changes of what it holds, the table one for its chains. A process
-//! that finds the owner dead takes the lock over. A row needs no repair then; the table's list of free slots is made anew
-//! from the chains, which every single store leaves whole. Price: a look at each slot, after a death in the middle of an
-//! insertion or deletion.
+//! **Locks that name their owner.** Each row has a lock for changes of its content, and the table has a lock for its
+//! chains. If the owner of a lock has crashed, another process takes the lock over. A row then needs no repair. The
+//! list of unused slots is rebuilt from the chains, which every single store leaves intact. Price: after a crash during
+//! an insertion or deletion, each slot is visited once.
 
 #![forbid(unsafe_code)]
 
@@ -36,46 +37,46 @@ pub use schema::{
 };
 pub use table::Table;
 
-/// A row could not be read or changed.
+/// Error of reading or changing a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TableError {
-    /// There is no room for another row.
+    /// The table has no space for another row.
     #[error(
         "the table has all of its {rows} rows; delete some, or declare it with more before the server runs"
     )]
     Full {
-        /// How many it was declared with.
+        /// Declared number of rows.
         rows: u32,
     },
-    /// A living process has held a lock for longer than 200 ms.
+    /// A living process has held a lock for more than 200 ms.
     #[error("the table is locked by process {pid} for too long; is it stopped?")]
     Locked {
-        /// The owner's process id.
+        /// Process ID of the owner.
         pid: u32,
     },
-    /// The key does not fit.
+    /// The key is empty or too long.
     #[error("a key of this table has 1 to {bytes_max} bytes, not {bytes}")]
     Key {
-        /// What it has.
+        /// Length of the key.
         bytes: usize,
-        /// What it may have.
+        /// Maximum length of a key.
         bytes_max: u32,
     },
-    /// The value does not fit into its column.
+    /// The value is longer than its column allows.
     #[error("it takes at most {bytes_max} bytes, not {bytes}")]
     TooLong {
-        /// What the value has.
+        /// Length of the value.
         bytes: usize,
-        /// What the column may have.
+        /// Maximum length in the column.
         bytes_max: u32,
     },
-    /// A column of this type does not take the value.
+    /// The column has another type.
     #[error("it takes another type")]
     Type,
-    /// The sum is none that the column can hold.
-    #[error("the sum is beyond what 64 bits hold")]
+    /// The sum is out of range.
+    #[error("the sum does not fit into 64 bits")]
     Overflow,
-    /// The shared words contradict each other.
+    /// The shared words are inconsistent.
     #[error("the table is damaged; restart the server")]
     Corrupt,
 }

@@ -1,19 +1,19 @@
-//! Whose the locks are.
+//! Owners of locks.
 
 use fermata_shm::{AtomicU64, Guard};
 
 use crate::TableError;
 
-/// The process that uses a handle, and how to ask whether another one can still run.
+/// The process that uses a handle, and a test whether another process may be running.
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
-    /// Its name in a lock, whose low half is its id; never zero, and never that of another process.
+    /// Name of the process in a lock. Its low half is the process ID; it is never 0 and never reused.
     pub identity: u64,
-    /// Whether the process of this name can still run. Must not say "no" of one that can.
+    /// Returns true if the process with this name may be running. Must never return false for a running process.
     pub is_running: fn(identity: u64) -> bool,
 }
 
-/// Takes a lock, also over an owner that is dead.
+/// Acquires a lock, if necessary from a dead owner.
 pub(crate) fn acquire<'a>(word: &'a AtomicU64, process: &Process) -> Result<Guard<'a>, TableError> {
     let is_dead = |owner| !(process.is_running)(owner);
     fermata_shm::acquire(word, process.identity, None, is_dead)

@@ -1,93 +1,93 @@
-//! What a row consists of, and a row's bytes outside of the shared memory.
+//! Columns of a table, and rows outside of the shared memory.
 
 use thiserror::Error;
 
 use crate::TableError;
 
-/// Rows of a table.
+/// Maximum number of rows of a table.
 pub const ROWS_MAX: u32 = 1 << 24;
-/// Columns of a table.
+/// Maximum number of columns of a table.
 pub const COLUMNS_MAX: usize = 256;
-/// Bytes of a column's name. Names are the caller's: here columns have numbers.
+/// Maximum length of a column's name in bytes. Only callers use names; this crate numbers columns.
 pub const COLUMN_NAME_BYTES_MAX: usize = 64;
-/// Bytes of a key, at most.
+/// Maximum length of a key in bytes.
 pub const KEY_BYTES_MAX: u32 = 1024;
-/// Bytes of a row, at most.
+/// Maximum size of a row in bytes.
 pub const ROW_BYTES_MAX: u64 = 1 << 26;
 
 pub(crate) const WORD_BYTES: usize = 8;
 
-/// What a column holds.
+/// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// 64 bits with a sign.
+    /// Signed 64-bit integer.
     Int,
-    /// A double.
+    /// Double-precision float.
     Float,
-    /// Bytes, at most as many as the column says.
+    /// Bytes, up to the column's maximum.
     String,
 }
 
-/// A column.
+/// Declaration of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// What it holds.
+    /// Type.
     pub kind: Kind,
-    /// How many bytes a string may have; of no meaning for others.
+    /// Maximum length of a string in bytes; ignored for other types.
     pub bytes_max: u32,
 }
 
-/// What is in a column.
+/// Value of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
-    /// Of [`Kind::Int`].
+    /// Value of a [`Kind::Int`] column.
     Int(i64),
-    /// Of [`Kind::Float`].
+    /// Value of a [`Kind::Float`] column.
     Float(f64),
-    /// Of [`Kind::String`].
+    /// Value of a [`Kind::String`] column.
     String(&'a [u8]),
 }
 
-/// A table that cannot be.
+/// Error: the declaration of a table is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SchemaError {
-    /// No rows, or too many.
+    /// The number of rows is 0 or too large.
     #[error("a table has 1 to {ROWS_MAX} rows")]
     Rows,
-    /// No columns, or too many.
+    /// The number of columns is 0 or too large.
     #[error("a table has 1 to {COLUMNS_MAX} columns")]
     Columns,
-    /// No key, or one that is too long.
-    #[error("keys have at most 1 to {KEY_BYTES_MAX} bytes")]
+    /// The maximum key length is 0 or too large.
+    #[error("the maximum length of keys is 1 to {KEY_BYTES_MAX} bytes")]
     KeyBytes,
-    /// A column for strings of no bytes, or a row that is too large.
+    /// A string column has a maximum of 0 bytes, or a row is too large.
     #[error("strings have at least 1 byte, and all columns of a row at most {ROW_BYTES_MAX}")]
     RowBytes,
 }
 
-/// Where a column is in a row.
+/// Position of a column in a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) column: Column,
-    /// Its first byte, a multiple of a word's. A string begins with a word that has its length.
+    /// First byte, a multiple of the word size. A string starts with a word that contains its length.
     pub(crate) at: usize,
 }
 
-/// What a table is declared with.
+/// Declaration of a table.
 #[derive(Clone, Debug)]
 pub struct Schema {
     pub(crate) rows: u32,
     pub(crate) key_bytes_max: u32,
     pub(crate) places: Vec<Place>,
-    /// Of a row.
+    /// Size of a row in bytes.
     pub(crate) bytes: usize,
 }
 
 impl Schema {
-    /// Checks what a table is declared with.
+    /// Checks and stores the declaration of a table.
     ///
     /// # Errors
-    /// A number is out of its range.
+    /// A number is out of range.
     pub fn new(rows: u32, key_bytes_max: u32, columns: &[Column]) -> Result<Schema, SchemaError> {
         if rows == 0 || rows > ROWS_MAX {
             return Err(SchemaError::Rows);
@@ -119,7 +119,7 @@ impl Schema {
         })
     }
 
-    /// How many columns a row has.
+    /// Returns the number of columns of a row.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.places.len()
@@ -134,7 +134,7 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// What a column holds; `None` when there is no such column.
+    /// Returns the value of a column; `None` if there is no such column.
     #[must_use]
     pub fn value(&self, column: usize) -> Option<Value<'a>> {
         let place = self.places.get(column)?;
@@ -147,7 +147,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Columns that are to get other values; those that are not named stay as they are.
+/// New values for some columns of a row; all other columns keep theirs.
 #[derive(Clone, Debug)]
 pub struct Change {
     places: Vec<Place>,
@@ -156,7 +156,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// A change of nothing.
+    /// Creates an empty change.
     #[must_use]
     pub fn new(schema: &Schema) -> Change {
         Change {
@@ -166,15 +166,15 @@ impl Change {
         }
     }
 
-    /// Forgets what it was to change.
+    /// Removes all values.
     pub fn clear(&mut self) {
         self.given.fill(false);
     }
 
-    /// Gives a column a value.
+    /// Sets the new value of a column.
     ///
     /// # Errors
-    /// Another type, or too long.
+    /// The type differs, or the value is too long.
     pub fn put(&mut self, column: usize, value: Value) -> Result<(), TableError> {
         let (Some(place), Some(given)) = (self.places.get(column), self.given.get_mut(column))
         else {
@@ -202,7 +202,7 @@ impl Change {
     }
 }
 
-/// Puts a value where it belongs in a row.
+/// Stores a value at its position in a row.
 pub(crate) fn put_value(row: &mut [u8], place: &Place, value: Value) -> Result<(), TableError> {
     let (word, text): (u64, &[u8]) = match (place.column.kind, value) {
         (Kind::Int, Value::Int(value)) => (value as u64, b""),

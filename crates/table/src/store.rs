@@ -1,10 +1,10 @@
-//! Rows between the shared memory and copies of one process.
+//! Copies rows between shared memory and private memory.
 
 use crate::layout::{HASH, KEY, Layout, META, Meta};
 use crate::schema::{Kind, Place, Schema, WORD_BYTES, word_at};
 use fermata_shm::{AtomicU64, Ordering, fence, put};
 
-/// A slot's words.
+/// Words of a slot.
 #[derive(Clone, Copy)]
 pub(crate) struct Slot<'a> {
     pub(crate) words: &'a [AtomicU64],
@@ -12,18 +12,21 @@ pub(crate) struct Slot<'a> {
 }
 
 impl Slot<'_> {
-    /// What is read after this was there when the row was as it says; see [`Slot::is_still`].
+    /// Returns the row's state. Content read afterwards belongs to this state if [`Slot::meta_after`] then returns the
+    /// same one.
     pub(crate) fn meta(&self) -> Meta {
         Meta(self.words[META].load(Ordering::Acquire))
     }
 
-    /// What was read before this, and after `meta`, was not changed meanwhile.
+    /// Returns the row's state after its content was read. The content is consistent if the state equals that of
+    /// [`Slot::meta`].
     pub(crate) fn meta_after(&self) -> Meta {
         fence(Ordering::Acquire);
         Meta(self.words[META].load(Ordering::Relaxed))
     }
 
-    /// A reader of what is stored after this sees that the row's state has changed since it began to read.
+    /// Orders the stores that follow after the stores before it. A reader that sees new content therefore also sees, in
+    /// [`Slot::meta_after`], that the state has changed.
     pub(crate) fn begin_change(&self) {
         fence(Ordering::Release);
     }
@@ -61,7 +64,7 @@ impl Slot<'_> {
         key.truncate(len);
     }
 
-    /// Copies what is in use of a row. What it gets is of no use when the row has changed meanwhile.
+    /// Copies the used parts of a row. The copy is invalid if the row changes meanwhile.
     pub(crate) fn load_row(&self, copy: usize, places: &[Place], row: &mut [u8]) {
         let words = &self.words[self.layout.copy(copy)..][..self.layout.row_words];
         for place in places {
@@ -91,7 +94,7 @@ impl Slot<'_> {
     }
 }
 
-/// A row without anything in it.
+/// Fills a row with empty values.
 pub(crate) fn blank(schema: &Schema, row: &mut [u8]) {
     for place in &schema.places {
         row[place.at..][..WORD_BYTES].fill(0);
@@ -114,7 +117,7 @@ fn store_bytes(words: &[AtomicU64], bytes: &[u8]) {
     }
 }
 
-/// `bytes` is whole words long.
+/// Loads words into `bytes`, whose length must be a multiple of the word size.
 fn load_bytes(words: &[AtomicU64], bytes: &mut [u8]) {
     let (whole, _) = bytes.as_chunks_mut::<WORD_BYTES>();
     for (word, chunk) in words.iter().zip(whole) {

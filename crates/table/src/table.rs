@@ -1,4 +1,5 @@
-//! The table: finding rows without a lock, changing them under the lock of one row, adding and deleting under that of all.
+//! The table: looks rows up without a lock, changes them under the row's lock, adds and deletes them under the table's
+//! lock.
 
 use std::hash::BuildHasher;
 use std::ops::Deref;
@@ -10,32 +11,32 @@ use crate::schema::{Change, Row, Schema, Value, put_value};
 use crate::store::{Slot, blank};
 use fermata_shm::{AtomicU64, Guard, Ordering, RandomState, put};
 
-/// How often a reader begins anew beside processes that change what it reads, before it takes the locks itself.
+/// Attempts of a reader whose row or chain changes concurrently, before it acquires the locks.
 const TRIES_MAX: u32 = if cfg!(loom) { 2 } else { 100 };
 
-/// A table, as one process sees it. `M` is its memory, which all of them share.
+/// One process's handle of a table. `M` is the memory that all processes share.
 pub struct Table<M> {
     shared: Shared<M>,
-    /// Of the row that was read last.
+    /// Buffers for the last key and row that were read.
     key: Vec<u8>,
     row: Vec<u8>,
 }
 
-/// What the handles of all processes have in common.
+/// State that the handles of all processes share or copy.
 struct Shared<M> {
     memory: M,
     schema: Schema,
     layout: Layout,
-    /// Keyed, so that nobody outside can choose keys that fall into one chain. Forked processes have the same key.
+    /// Keyed, so that no client can choose keys that fall into one chain. Forked processes have the same key.
     hasher: RandomState,
     process: Process,
 }
 
-/// How a walk along a chain has ended.
+/// Result of following a chain.
 enum Walk {
     Found(Found),
     Missing,
-    /// The chain was changed under it.
+    /// The chain changed concurrently.
     Lost,
 }
 
@@ -43,21 +44,21 @@ enum Walk {
 struct Found {
     slot: u32,
     meta: Meta,
-    /// The word that names the slot: its bucket, or `NEXT` of the slot before.
+    /// Index of the word that refers to the slot: its bucket, or `NEXT` of the previous slot.
     link: usize,
 }
 
 impl<M: Deref<Target = [AtomicU64]>> Table<M> {
-    /// How many words of memory a table takes.
+    /// Returns the number of words of memory that a table needs.
     #[must_use]
     pub fn words(schema: &Schema) -> usize {
         Layout::new(schema).words(schema.rows)
     }
 
-    /// A table without rows. Handles of other processes are made by forking.
+    /// Creates a table without rows. Other processes get their handles by forking.
     ///
     /// # Panics
-    /// `memory` has not [`Table::words`] words, or one is not zero.
+    /// Panics if the length of `memory` is not [`Table::words`], or a word is not zero.
     #[must_use]
     pub fn new(memory: M, schema: Schema, process: Process) -> Table<M> {
         let layout = Layout::new(&schema);
@@ -77,7 +78,7 @@ impl<M: Deref<Target = [AtomicU64]>> Table<M> {
         }
     }
 
-    /// A handle for another thread or process that has the memory, too.
+    /// Creates a handle for another thread or process that shares the memory.
     #[must_use]
     pub fn another(&self, process: Process) -> Table<M>
     where
@@ -97,15 +98,15 @@ impl<M: Deref<Target = [AtomicU64]>> Table<M> {
         }
     }
 
-    /// Says that this handle is that of another process now, which was forked.
+    /// Sets the owner of this handle after a fork.
     pub fn set_process(&mut self, process: Process) {
         self.shared.process = process;
     }
 
-    /// Gives the row a key and columns that `change` names. Those of a new row that it does not name are zero or empty.
+    /// Sets the columns in `change`, and adds the row if it does not exist. Other columns of a new row are zero or empty.
     ///
     /// # Errors
-    /// The table is full, the key too long, or a lock is not free.
+    /// The table is full, the key is too long, or a lock cannot be acquired.
     pub fn set(&mut self, key: &[u8], change: &Change) -> Result<(), TableError> {
         self.shared.write(key, &mut self.row, &mut |row| {
             change.apply(row);
@@ -113,10 +114,10 @@ impl<M: Deref<Target = [AtomicU64]>> Table<M> {
         })
     }
 
-    /// Adds to a column, from zero when there is no such row, and returns the sum.
+    /// Adds to a column, starting at zero if the row does not exist, and returns the sum.
     ///
     /// # Errors
-    /// As [`Table::set`]; the types differ, or the sum is too large.
+    /// As for [`Table::set`]; also if the types differ or the sum is out of range.
     pub fn add(
         &mut self,
         key: &[u8],
@@ -143,18 +144,18 @@ impl<M: Deref<Target = [AtomicU64]>> Table<M> {
         Ok(sum)
     }
 
-    /// Deletes a row. False when there is none.
+    /// Deletes a row. Returns false if it does not exist.
     ///
     /// # Errors
-    /// The key is too long, or a lock is not free.
+    /// The key is too long, or a lock cannot be acquired.
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, TableError> {
         self.shared.delete(key)
     }
 
-    /// Deletes the rows that are there; those that others add meanwhile may stay.
+    /// Deletes all existing rows. Rows that other processes add concurrently may remain.
     ///
     /// # Errors
-    /// A lock is not free.
+    /// A lock cannot be acquired.
     pub fn clear(&mut self) -> Result<(), TableError> {
         let mut place = 0;
         while let Some(next) = self.next(place)? {
@@ -164,20 +165,20 @@ impl<M: Deref<Target = [AtomicU64]>> Table<M> {
         Ok(())
     }
 
-    /// Copies a row.
+    /// Copies a row. Returns `None` if it does not exist.
     ///
     /// # Errors
-    /// The key is too long; or the row changed all the time, and a lock is not free.
+    /// The key is too long; or the row changed continuously and a lock cannot be acquired.
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Row<'_>>, TableError> {
         let is_there = self.shared.read(key, &mut self.row)?;
         Ok(is_there.then(|| self.row()))
     }
 
-    /// Copies the first row behind a place in the table, and returns the place behind that row; `None` at the end. It begins
-    /// with 0. A row that stays where it is comes once; one that is deleted and set again meanwhile once, twice or never.
+    /// Copies the first row at or after `place` and returns the place after it; `None` at the end. Start with 0. A row
+    /// that keeps its slot is returned once; one that is deleted and set again concurrently once, twice or never.
     ///
     /// # Errors
-    /// A row changed all the time, and its lock is not free.
+    /// A row changed continuously and its lock cannot be acquired.
     pub fn next(&mut self, place: u32) -> Result<Option<u32>, TableError> {
         let shared = &self.shared;
         let end = shared.memory[FRESH].load(Ordering::Acquire) as u32;
@@ -189,33 +190,33 @@ impl<M: Deref<Target = [AtomicU64]>> Table<M> {
         Ok(None)
     }
 
-    /// Whether there is such a row.
+    /// Returns true if the row exists.
     ///
     /// # Errors
-    /// As [`Table::get`].
+    /// As for [`Table::get`].
     pub fn contains(&self, key: &[u8]) -> Result<bool, TableError> {
         self.shared.contains(key)
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     #[must_use]
     pub fn len(&self) -> u32 {
         self.shared.memory[COUNT].load(Ordering::Relaxed) as u32
     }
 
-    /// Whether there are none.
+    /// Returns true if the table is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What it was declared with.
+    /// Returns the table's declaration.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         &self.shared.schema
     }
 
-    /// The row that was copied last.
+    /// Returns the last row that was copied.
     #[must_use]
     pub fn row(&self) -> Row<'_> {
         Row {
@@ -224,7 +225,7 @@ impl<M: Deref<Target = [AtomicU64]>> Table<M> {
         }
     }
 
-    /// The key of the row that [`Table::next`] has copied last.
+    /// Returns the key of the last row that [`Table::next`] copied.
     #[must_use]
     pub fn key(&self) -> &[u8] {
         &self.key
@@ -249,7 +250,7 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
         Ok(self.hasher.hash_one(key))
     }
 
-    /// The slot that a link names; `None` at a chain's end.
+    /// Returns the slot that a link refers to; `None` at the end of a chain.
     fn linked(&self, link: usize) -> Result<Option<u32>, TableError> {
         match self.memory[link].load(Ordering::Acquire) {
             0 => Ok(None),
@@ -258,8 +259,8 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
         }
     }
 
-    /// Goes along the chain of a key. Chains have live slots alone, and a slot that has left the chain before it was read
-    /// where it goes on is noticed: so what is there all the time is found.
+    /// Follows the chain of a key. Chains contain only live slots. If a slot leaves the chain before its link is read,
+    /// the walk reports `Lost`; a row that exists all the time is therefore always found.
     fn walk(&self, hash: u64, key: &[u8]) -> Result<Walk, TableError> {
         let bucket = self.layout.bucket_of(hash);
         let mut link = bucket;
@@ -290,7 +291,7 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
         })
     }
 
-    /// Under the table's lock, which keeps chains as they are.
+    /// Follows the chain of a key; requires the table's lock, under which chains do not change.
     fn walk_locked(&self, hash: u64, key: &[u8]) -> Result<Option<Found>, TableError> {
         match self.walk(hash, key)? {
             Walk::Found(found) => Ok(Some(found)),
@@ -306,7 +307,7 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
         )
     }
 
-    /// Takes the table's lock, and repairs what an owner has left that died with it.
+    /// Acquires the table's lock, and repairs the table if a previous owner crashed.
     fn lock(&self) -> Result<Guard<'_>, TableError> {
         let guard = acquire(&self.memory[LOCK], &self.process)?;
         let repair = &self.memory[REPAIR];
@@ -320,7 +321,7 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
         Ok(guard)
     }
 
-    /// Counts the rows, and makes the list of free slots anew of what is in no chain.
+    /// Counts the rows and rebuilds the list of unused slots from the chains.
     #[cold]
     fn repair(&self) -> Result<(), TableError> {
         let fresh = self.memory[FRESH].load(Ordering::Relaxed);
@@ -347,7 +348,8 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
             }
             let slot = self.slot(number);
             if slot.meta().is_live() {
-                // It was to be added, or was deleted in all but name. A process that has found it may be about to change it.
+                // Its insertion or deletion was incomplete. Lock it first, because a process that found it may be about
+                // to change it.
                 let _row = self.lock_row(number)?;
                 slot.set_meta(slot.meta().deleted());
             }
@@ -365,7 +367,7 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
         put(&slot.words[NEXT], next, Ordering::Relaxed);
     }
 
-    /// Changes a row, or adds it. `change` gets the row as it is, or a blank one; when it fails nothing is changed.
+    /// Changes or adds a row. `change` receives the current or an empty row; if it fails, nothing changes.
     fn write(
         &self,
         key: &[u8],
@@ -395,7 +397,7 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
         self.insert(hash, key, row, change)
     }
 
-    /// Under the row's lock.
+    /// Changes a row; requires its lock.
     fn change(
         &self,
         number: u32,
@@ -414,7 +416,7 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
         Ok(())
     }
 
-    /// Under the table's lock, for a key that has no row.
+    /// Adds a row; requires the table's lock and a key without a row.
     fn insert(
         &self,
         hash: u64,
@@ -433,7 +435,7 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
         slot.store_row(meta.copy(), &self.schema.places, row);
         let first = bucket.load(Ordering::Relaxed);
         put(&slot.words[NEXT], first, Ordering::Relaxed);
-        // Chains have live slots alone, so that no reader waits for a slot to come alive.
+        // Mark the slot live before linking it, so that no reader waits for it.
         slot.set_meta(meta.inserted());
         put(bucket, u64::from(number) + 1, Ordering::Release);
         self.count(1);
@@ -464,7 +466,7 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
         let _row = self.lock_row(found.slot)?;
         let slot = self.slot(found.slot);
         let next = slot.words[NEXT].load(Ordering::Relaxed);
-        // First out of the chain: no reader waits for a dead slot to leave it.
+        // Unlink first, so that no reader waits for a dead slot to leave the chain.
         put(&self.memory[found.link], next, Ordering::Release);
         slot.set_meta(slot.meta().deleted());
         self.put_free(found.slot, self.memory[FREE].load(Ordering::Relaxed));
@@ -526,7 +528,7 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
         Ok(true)
     }
 
-    /// Copies what a slot has; false when that is no row.
+    /// Copies the content of a slot; returns false if it holds no row.
     fn read_slot(
         &self,
         number: u32,
@@ -543,7 +545,7 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
             slot.load_row(meta.copy(), &self.schema.places, row);
             if slot.meta_after() == meta {
                 match self.walk(slot.hash(), key)? {
-                    // It has a row once it is in its chain: who adds one may die before that.
+                    // A row exists only once it is in its chain: the process that adds it may crash before.
                     Walk::Found(found) => return Ok(found.slot == number),
                     Walk::Missing => return Ok(false),
                     Walk::Lost => {}

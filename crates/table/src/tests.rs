@@ -1,4 +1,4 @@
-//! Against a map, and with a process that dies before every single store.
+//! Comparisons with a map, and crashes of a process before each single store.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const fn string(bytes_max: u32) -> Column {
 
 type Memory = Arc<[AtomicU64]>;
 
-/// Processes below this are dead as soon as somebody asks.
+/// Processes with a lower number are reported as dead.
 const DEAD_BELOW: u64 = 100;
 
 fn process(identity: u64) -> Process {
@@ -54,7 +54,7 @@ fn set(table: &mut Table<Memory>, key: &[u8], values: &[(usize, Value)]) -> Resu
     table.set(key, &change)
 }
 
-/// All rows, by iterating: number and text.
+/// Returns all rows by iteration: number and text.
 fn rows(table: &mut Table<Memory>) -> HashMap<Vec<u8>, (i64, Vec<u8>)> {
     let mut found = HashMap::new();
     let mut place = 0;
@@ -77,7 +77,7 @@ fn read(table: &Table<Memory>) -> (i64, Vec<u8>) {
 }
 
 #[test]
-fn what_is_set_is_there() {
+fn reads_back_what_was_set() {
     let mut table = table(4, &[INT, FLOAT, string(10)]);
     assert!(table.get(b"a").expect("free").is_none());
     set(&mut table, b"a", &[(2, Value::String(b"text"))]).expect("room");
@@ -99,7 +99,7 @@ fn what_is_set_is_there() {
     assert_eq!(table.delete(b"a"), Ok(true));
     assert_eq!(table.delete(b"a"), Ok(false));
     assert_eq!((table.len(), table.contains(b"a")), (0, Ok(false)));
-    // A slot that is used again has nothing of the row before.
+    // A reused slot contains no values of its previous row.
     set(&mut table, b"b", &[]).expect("room");
     let row = table.get(b"b").expect("free").expect("it was set");
     assert_eq!(row.value(0), Some(Value::Int(0)));
@@ -128,7 +128,7 @@ fn sums_begin_with_zero_and_stay_in_range() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn rejects_values_that_do_not_fit() {
     let mut table = table(2, &[string(3)]);
     let too_long = TableError::TooLong {
         bytes: 4,
@@ -161,7 +161,7 @@ fn exactly_as_many_rows_fit_as_were_declared() {
     }
 }
 
-/// Fills an emptied table twice.
+/// Fills the emptied table twice.
 fn assert_takes_all(table: &mut Table<Memory>, count: u32) {
     for _ in 0..2 {
         assert_eq!(table.clear(), Ok(()));
@@ -182,7 +182,7 @@ fn assert_takes_all(table: &mut Table<Memory>, count: u32) {
     }
 }
 
-/// What the process that dies is about to do.
+/// The operation during which the process crashes.
 type Work = fn(&mut Table<Memory>);
 
 const WORKS: [Work; 4] = [
@@ -198,7 +198,7 @@ const WORKS: [Work; 4] = [
             .add(b"worked on", 0, Value::Int(1))
             .expect("no lock is held");
     },
-    // Its slot was another row's before.
+    // Its slot held another row before.
     |table| {
         table.delete(b"other").expect("no lock is held");
         set(table, b"second", &[(1, Value::String(b"text"))]).expect("room");
@@ -207,7 +207,7 @@ const WORKS: [Work; 4] = [
 
 const ROWS: u32 = 6;
 
-/// A table with some rows, of which `worked on` may be one, and how it is after `work` was not done or done.
+/// Returns a table with some rows; `is_there` adds the row that the operation works on.
 fn prepared(is_there: bool) -> Table<Memory> {
     let mut table = table(ROWS, &[INT, string(20)]);
     let mut keys = vec![&b"first"[..], b"gone", b"other"];
@@ -247,7 +247,7 @@ fn assert_is_before_or_after(table: &mut Table<Memory>, is_there: bool, work: Wo
 }
 
 #[test]
-fn a_death_before_any_store_leaves_whole_rows_and_all_room() {
+fn a_crash_before_any_store_leaves_consistent_rows_and_all_slots() {
     let mut deaths = 0;
     for work in WORKS {
         for is_there in [false, true] {
@@ -270,7 +270,7 @@ fn a_death_before_any_store_leaves_whole_rows_and_all_room() {
 }
 
 #[test]
-fn a_death_in_a_repair_is_repaired() {
+fn a_crash_during_repair_is_repaired() {
     for work in WORKS {
         for at in 0.. {
             let first = prepared(true);
@@ -335,7 +335,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 
 proptest! {
     #[test]
-    fn it_is_a_map(
+    fn behaves_like_a_map(
         operations in proptest::collection::vec((0..2_usize, operation()), 1..200),
         size in 1..10_u32,
     ) {

@@ -1,7 +1,8 @@
 //! The table's atomics in every order that the memory model allows, with all rows in one chain.
 //!
-//! `make test-loom` runs it. Executions are cut off at `PREEMPTIONS` forced switches between threads, which is where nearly
-//! all mistakes show; `LOOM_MAX_PREEMPTIONS` in the environment overrides it. A failure prints how to repeat it.
+//! `make test-loom` runs the tests. Executions have at most `PREEMPTIONS` forced switches between threads, which
+//! suffices for nearly all errors; the environment variable `LOOM_MAX_PREEMPTIONS` overrides the limit. A failure
+//! prints how to repeat it.
 
 #![cfg(loom)]
 
@@ -24,7 +25,7 @@ fn process(identity: u64) -> Process {
     }
 }
 
-/// A new table of two columns, seen by `N` processes.
+/// Returns a new table of two columns, with a handle for each of `N` processes.
 fn tables<const N: usize>(rows: u32) -> [Rows; N] {
     let schema = Schema::new(rows, 8, &[INT, INT]).expect("sizes that fit");
     let words = Rows::words(&schema);
@@ -40,7 +41,7 @@ fn set(table: &mut Rows, key: &[u8], number: i64) {
     table.set(key, &change).expect("room");
 }
 
-/// The number in a row, whose two columns must be of one change.
+/// Returns the number in a row, both of whose columns must come from one change.
 fn get(table: &mut Rows, key: &[u8]) -> Option<i64> {
     let row = table.get(key).expect("the lock becomes free")?;
     assert_eq!(row.value(0), row.value(1), "a torn row");
@@ -57,7 +58,7 @@ fn model(body: impl Fn() + Sync + Send + 'static) {
     builder.check(body);
 }
 
-/// A reader beside two changes, the second of which writes into the copy that the reader may be at.
+/// Two changes during a read; the second one writes into the copy that is being read.
 #[test]
 fn a_row_is_never_torn() {
     model(|| {
@@ -74,9 +75,9 @@ fn a_row_is_never_torn() {
     });
 }
 
-/// What is at the chain's end is found while a slot in front of it leaves the chain and is used again.
+/// The last row of a chain is found while a slot before it leaves the chain and is reused.
 #[test]
-fn what_stays_is_found() {
+fn an_unchanged_row_is_always_found() {
     model(|| {
         let [mut table, mut other] = tables(3);
         set(&mut table, b"stays", 1);
@@ -90,9 +91,9 @@ fn what_stays_is_found() {
     });
 }
 
-/// A slot that is another row's by now is not taken for the one it had before.
+/// A reused slot is not mistaken for its previous row.
 #[test]
-fn a_row_is_its_own_keys() {
+fn a_reused_slot_is_not_mistaken() {
     model(|| {
         let [mut table, mut other] = tables(1);
         set(&mut table, b"a", 1);
@@ -110,7 +111,7 @@ fn a_row_is_its_own_keys() {
     });
 }
 
-/// Two that add to a row that is not there yet: one row, and both are in it.
+/// Two processes add to a row that does not exist: the result is one row with both sums.
 #[test]
 fn no_sum_is_lost() {
     model(|| {
@@ -126,9 +127,9 @@ fn no_sum_is_lost() {
     });
 }
 
-/// A change that meets the deletion of its row either comes before it, or adds the row anew.
+/// A change concurrent with the deletion of its row either precedes it or adds the row again.
 #[test]
-fn a_change_beside_a_deletion_is_before_or_after_it() {
+fn a_concurrent_change_precedes_or_follows_a_deletion() {
     model(|| {
         let [mut table, mut other] = tables(1);
         set(&mut table, b"a", 1);

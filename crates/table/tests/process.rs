@@ -1,5 +1,5 @@
-//! Processes that are killed while they write. Without the usual test harness: its threads must not be there when a process
-//! forks.
+//! Processes that are killed while they write. Runs without the standard test harness, whose threads must not exist
+//! when a process forks.
 
 use std::time::{Duration, Instant};
 
@@ -11,17 +11,17 @@ const SIGKILL: i32 = 9;
 const WRITERS: usize = 3;
 const KILLS: u32 = 300;
 const ROWS: u32 = 40;
-/// More keys than rows: writers also find the table full.
+/// More keys than rows, so that writers also find the table full.
 const KEYS: u64 = 60;
 const TEXT_BYTES: u32 = 600;
 
 type Rows = Table<Region>;
 
 fn main() {
-    names_of_processes_are_not_used_again();
-    println!("test names_of_processes_are_not_used_again ... ok");
-    killed_writers_block_nobody_and_tear_nothing();
-    println!("test killed_writers_block_nobody_and_tear_nothing ... ok");
+    identities_are_never_reused();
+    println!("test identities_are_never_reused ... ok");
+    killed_writers_never_block_others_or_tear_rows();
+    println!("test killed_writers_never_block_others_or_tear_rows ... ok");
 }
 
 fn this_process() -> Process {
@@ -31,7 +31,7 @@ fn this_process() -> Process {
     }
 }
 
-fn names_of_processes_are_not_used_again() {
+fn identities_are_never_reused() {
     assert!(is_running(identity()));
     let other_time = identity() ^ (1 << 40);
     assert!(
@@ -42,7 +42,7 @@ fn names_of_processes_are_not_used_again() {
         Fork::Parent(pid) => pid,
         Fork::Child => process::exit_now(0),
     };
-    // It may not have ended yet, is a zombie then, and is gone at last.
+    // The process may be running at first, then it is a zombie, and finally it is gone.
     let name = loop {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("not reaped");
         if stat.contains(") Z ") {
@@ -80,7 +80,7 @@ fn table() -> Rows {
     Table::new(memory, schema, this_process())
 }
 
-/// Each row has one number in all its columns; the text has its last byte as often as it says.
+/// Each row has one number in all columns; the text repeats one byte as often as the number says.
 fn put(change: &mut Change, number: u64) {
     let len = number as usize % TEXT_BYTES as usize;
     let text = vec![number as u8; len];
@@ -146,7 +146,7 @@ fn write(table: &mut Rows, change: &mut Change, random: u64) {
     }
 }
 
-fn killed_writers_block_nobody_and_tear_nothing() {
+fn killed_writers_never_block_others_or_tear_rows() {
     let mut table = table();
     let mut state = 88_172_645_463_325_252;
     let mut writers: Vec<Pid> = (0..WRITERS)
@@ -168,7 +168,7 @@ fn killed_writers_block_nobody_and_tear_nothing() {
         let number = kill as usize % WRITERS;
         process::kill(writers[number], SIGKILL).expect("it runs");
         write(&mut table, &mut change, random(&mut state));
-        // The zombie is dead enough.
+        // A zombie counts as dead.
         let exit = loop {
             if let Some(exit) = process::reap_pid(writers[number]) {
                 break exit;

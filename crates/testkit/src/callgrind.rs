@@ -1,12 +1,12 @@
-//! Instructions that a test of the calling program takes, which a busy machine does not change.
+//! Instruction counts of tests, independent of the machine's load.
 
 use std::process::Command;
 
-/// Runs one test of this program under callgrind, with an environment variable that tells it what to do, and returns
-/// how many instructions the whole run took. The difference of two runs leaves out start and end.
+/// Runs one test of this program under callgrind with an environment variable, and returns the instructions of the
+/// whole run. The difference of two runs excludes start-up and exit.
 ///
 /// # Panics
-/// Valgrind is not there, or the test fails.
+/// Panics if valgrind is not installed or the test fails.
 pub fn instructions(test: &str, variable: &str, value: &str) -> u64 {
     let run = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])

@@ -1,4 +1,4 @@
-//! A connection that sends exactly the bytes it is given.
+//! Client connection that sends exactly the given bytes.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -12,28 +12,28 @@ use crate::random::Random;
 use crate::response::{Chunked, Framing, Head, Response, parse_head};
 use crate::wait::deadline;
 
-/// Bytes read from the kernel at once.
+/// Maximum bytes per read.
 const READ_BYTES: usize = 64 * 1024;
 
-/// How a connection ended.
+/// End of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The server closed its side in order.
+    /// The server closed its side in an orderly way.
     Closed,
-    /// The connection was reset; bytes on the way may be lost.
+    /// The connection was reset; bytes in flight may be lost.
     Reset,
 }
 
-/// Why no response could be read.
+/// Reasons why no response could be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadError {
-    /// The connection ended where a response could have begun.
+    /// The connection ended where a response could have started.
     Ended(End),
-    /// It ended inside a response, after this many bytes of it.
+    /// The connection ended inside a response, after this many of its bytes.
     Truncated(usize, End),
-    /// Nothing for the whole deadline.
+    /// Nothing arrived before the deadline.
     TimedOut,
-    /// The response breaks the protocol.
+    /// The response violates the protocol.
     Malformed(String),
 }
 
@@ -53,14 +53,14 @@ impl fmt::Display for ReadError {
     }
 }
 
-/// Where and how to connect; the plain case is [`Connection::open`].
+/// Parameters of a connection; [`Connection::open`] covers the simple case.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// The server.
+    /// Address of the server.
     pub address: SocketAddr,
-    /// The local address to connect from, for limits per address. Any of 127.0.0.0/8 works.
+    /// Local address to connect from, for limits per address; any of 127.0.0.0/8.
     pub source: Option<Ipv4Addr>,
-    /// Size of the receive buffer: small ones make the server feel a slow reader early.
+    /// Size of the receive buffer; with a small one the server sees a slow reader early.
     pub receive_bytes: Option<usize>,
 }
 
@@ -68,13 +68,13 @@ impl Target {
     /// Connects.
     ///
     /// # Errors
-    /// Gives the system's error; only IPv4 can have a source address or a small buffer.
+    /// Returns the system's error. Only IPv4 supports a source address or a small buffer.
     pub fn connect(self) -> io::Result<Connection> {
         let stream = match self.address {
             SocketAddr::V4(address) if self.source.is_some() || self.receive_bytes.is_some() => {
                 let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
                 if let Some(bytes) = self.receive_bytes {
-                    // Before connecting, because the window offered in the handshake follows from it.
+                    // Set before connecting, because the window in the handshake depends on it.
                     sockopt::set_socket_recv_buffer_size(&socket, bytes)?;
                 }
                 if let Some(source) = self.source {
@@ -89,16 +89,16 @@ impl Target {
     }
 }
 
-/// A client connection. Methods that begin with `try_` return errors; the others panic, because in most
-/// tests any trouble is a failure.
+/// A client connection. Methods with the prefix `try_` return errors; the others panic, because most tests treat any
+/// error as a failure.
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
-    /// Received bytes that no response has used yet.
+    /// Received bytes that belong to no response read so far.
     inbox: Vec<u8>,
 }
 
-/// Has a socket's close be a reset instead of an orderly end.
+/// Makes closing the socket reset the connection.
 pub fn reset_on_close(stream: &TcpStream) {
     let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
 }
@@ -107,7 +107,7 @@ impl Connection {
     /// Connects to `address`.
     ///
     /// # Panics
-    /// Panics when the server refuses.
+    /// Panics if the server refuses the connection.
     #[track_caller]
     pub fn open(address: SocketAddr) -> Connection {
         Connection::try_open(address).unwrap_or_else(|error| panic!("connect {address}: {error}"))
@@ -116,7 +116,7 @@ impl Connection {
     /// Connects to `address`.
     ///
     /// # Errors
-    /// Gives the system's error.
+    /// Returns the system's error.
     pub fn try_open(address: SocketAddr) -> io::Result<Connection> {
         Target {
             address,
@@ -138,7 +138,7 @@ impl Connection {
     /// Sends all bytes.
     ///
     /// # Panics
-    /// Panics when they cannot be sent.
+    /// Panics if they cannot be sent.
     #[track_caller]
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.try_send(bytes)
@@ -148,12 +148,12 @@ impl Connection {
     /// Sends all bytes.
     ///
     /// # Errors
-    /// Gives the system's error, for example after the server closed.
+    /// Returns the system's error, for example after the server closed the connection.
     pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         self.stream.write_all(bytes.as_ref())
     }
 
-    /// Sends the bytes in random pieces, each its own packet (Nagle's algorithm is off).
+    /// Sends the bytes in random pieces, each as a packet (Nagle's algorithm is off).
     #[track_caller]
     pub fn send_split(&mut self, bytes: &[u8], piece_bytes_max: usize, random: &mut Random) {
         for piece in random.split(bytes, piece_bytes_max) {
@@ -161,8 +161,8 @@ impl Connection {
         }
     }
 
-    /// Sends all bytes on a thread of its own, for more than the kernel takes while nobody reads. The
-    /// thread ends with the connection.
+    /// Sends all bytes from a separate thread, for more bytes than the kernel buffers. The thread ends with the
+    /// connection.
     #[track_caller]
     pub fn send_in_background(&self, bytes: Vec<u8>) -> JoinHandle<io::Result<()>> {
         let mut stream = self
@@ -172,10 +172,10 @@ impl Connection {
         thread::spawn(move || stream.write_all(&bytes))
     }
 
-    /// Sends a request with a Host header, these header lines and, if there is a body, its length.
+    /// Sends a request with Host, the given header lines and, unless `body` is empty, Content-Length.
     ///
     /// # Errors
-    /// Gives the system's error.
+    /// Returns the system's error.
     pub fn try_send_request(
         &mut self,
         method: &str,
@@ -183,7 +183,7 @@ impl Connection {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> io::Result<()> {
-        let mut text = format!("{method} {target} HTTP/1.1\r\nHost: test\r\n");
+        let mut text = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n");
         for (name, value) in headers {
             text += &format!("{name}: {value}\r\n");
         }
@@ -194,7 +194,7 @@ impl Connection {
         self.try_send([text.as_bytes(), body].concat())
     }
 
-    /// A GET and its response.
+    /// Sends a GET request and returns its response.
     ///
     /// # Panics
     /// Panics unless a well-formed response arrives.
@@ -203,7 +203,7 @@ impl Connection {
         self.request("GET", target, &[], b"")
     }
 
-    /// A POST and its response.
+    /// Sends a POST request and returns its response.
     ///
     /// # Panics
     /// Panics unless a well-formed response arrives.
@@ -212,7 +212,7 @@ impl Connection {
         self.request("POST", target, &[], body.as_ref())
     }
 
-    /// A request and its response.
+    /// Sends a request and returns its response.
     ///
     /// # Panics
     /// Panics unless a well-formed response arrives.
@@ -230,10 +230,10 @@ impl Connection {
         }
     }
 
-    /// A request and its response.
+    /// Sends a request and returns its response.
     ///
     /// # Errors
-    /// Says why there was none.
+    /// Returns the reason why no response was read.
     pub fn try_request(
         &mut self,
         method: &str,
@@ -248,7 +248,7 @@ impl Connection {
         }
     }
 
-    /// Reads one response to a request that was not HEAD.
+    /// Reads one response to a request other than HEAD.
     ///
     /// # Panics
     /// Panics unless a well-formed response arrives.
@@ -258,10 +258,10 @@ impl Connection {
             .unwrap_or_else(|error| panic!("response: {error}"))
     }
 
-    /// Reads one response, interim ones (1xx) too. `to_head`: it answers a HEAD request.
+    /// Reads one response, including interim ones (1xx). `to_head` is true for the response to a HEAD request.
     ///
     /// # Errors
-    /// Says why there was none.
+    /// Returns the reason why no response was read.
     pub fn try_read_response(&mut self, to_head: bool) -> Result<Response, ReadError> {
         let end = Instant::now() + deadline();
         let head = self.read_head(end)?;
@@ -294,7 +294,7 @@ impl Connection {
         })
     }
 
-    /// Reads a response head and leaves the body unread. `end` is when to give up.
+    /// Reads a response head until `end` and leaves the body unread.
     pub(crate) fn read_head(&mut self, end: Instant) -> Result<Head, ReadError> {
         loop {
             if let Some((head, len)) = parse_head(&self.inbox).map_err(ReadError::Malformed)? {
@@ -329,9 +329,9 @@ impl Connection {
         }
     }
 
-    /// Waits up to `patience` for bytes and appends them to the inbox.
+    /// Waits at most `patience` for bytes and appends them to the inbox.
     pub(crate) fn receive(&mut self, patience: Duration) -> Received {
-        // A zero time-out means "for ever" to the system.
+        // A timeout of zero would disable it.
         let patience = patience.max(Duration::from_millis(1));
         self.stream
             .set_read_timeout(Some(patience))
@@ -351,20 +351,20 @@ impl Connection {
         }
     }
 
-    /// Received bytes nobody has used yet.
+    /// Returns the received bytes that were not consumed.
     pub(crate) fn inbox(&mut self) -> &mut Vec<u8> {
         &mut self.inbox
     }
 
-    /// Whether anything, even the end, arrives within `patience`. Takes no bytes away.
+    /// Returns true if bytes or the end arrive within `patience`. Consumes nothing.
     pub fn has_news(&mut self, patience: Duration) -> bool {
         !self.inbox.is_empty() || !matches!(self.receive(patience), Received::TimedOut)
     }
 
-    /// Waits until `len` bytes have arrived that nobody has used, and leaves them.
+    /// Waits until `len` unconsumed bytes have arrived, and leaves them.
     ///
     /// # Panics
-    /// Panics when the connection ends or the deadline passes first.
+    /// Panics if the connection ends or the deadline passes first.
     #[track_caller]
     pub fn wait_for_bytes(&mut self, len: usize) {
         let end = Instant::now() + deadline();
@@ -377,10 +377,10 @@ impl Connection {
         }
     }
 
-    /// The status of the response that arrives next, which is left as it is: an event stream has no end to wait for.
+    /// Returns the status of the next response without consuming it; an event stream has no end to wait for.
     ///
     /// # Panics
-    /// Panics when the connection ends or the deadline passes first, or what arrives is no response.
+    /// Panics if the connection ends or the deadline passes first, or if the bytes are no response.
     #[track_caller]
     pub fn peek_status(&mut self) -> u16 {
         const LINE: &[u8] = b"HTTP/1.1 ";
@@ -390,7 +390,7 @@ impl Connection {
         status.unwrap_or_else(|| panic!("{:?}", String::from_utf8_lossy(&self.inbox)))
     }
 
-    /// Everything that still arrives, and how the connection ended: `None` when it was open at the deadline.
+    /// Reads to the end of the connection. Returns `None` as the end if it is still open at the deadline.
     pub fn read_to_end(&mut self) -> (Vec<u8>, Option<End>) {
         let end = Instant::now() + deadline();
         loop {
@@ -402,10 +402,10 @@ impl Connection {
         }
     }
 
-    /// Checks that the server closes without sending anything else.
+    /// Checks that the server closes without sending more bytes.
     ///
     /// # Panics
-    /// Panics when bytes arrive or the connection is still open at the deadline.
+    /// Panics if bytes arrive or the connection is still open at the deadline.
     #[track_caller]
     pub fn expect_end(&mut self) -> End {
         let (bytes, end) = self.read_to_end();
@@ -418,7 +418,7 @@ impl Connection {
         end.expect("the server closes the connection before the deadline")
     }
 
-    /// Tells the server that no more bytes will come; its answers can still be read.
+    /// Shuts down the sending side; responses can still be read.
     #[track_caller]
     pub fn finish_sending(&mut self) {
         self.stream
@@ -426,12 +426,12 @@ impl Connection {
             .expect("the connection is open");
     }
 
-    /// Closes with a reset instead of an orderly end, as a crashed or vanished peer would.
+    /// Closes with a reset, like a crashed peer.
     pub fn reset(self) {
         reset_on_close(&self.stream);
     }
 
-    /// Our own address, as the server sees it.
+    /// Returns the local address, as the server sees it.
     pub fn local_address(&self) -> SocketAddr {
         self.stream
             .local_addr()
@@ -439,13 +439,13 @@ impl Connection {
     }
 }
 
-/// What [`Connection::receive`] got.
+/// Result of [`Connection::receive`].
 pub(crate) enum Received {
-    /// At least one byte, or an interruption: look again.
+    /// At least one byte arrived, or the read was interrupted: check again.
     Bytes,
-    /// The connection is over.
+    /// The connection ended.
     Ended(End),
-    /// Nothing in time.
+    /// Nothing arrived in time.
     TimedOut,
 }
 

@@ -1,21 +1,20 @@
-//! A temporary directory that goes away with its owner.
+//! Temporary directories of tests, removed with their owner.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A directory of its own for one test, removed with everything in it when dropped.
+/// A temporary directory for one test, removed recursively when dropped.
 ///
-/// It lives directly under the system's temporary directory so that a unix socket inside stays within the
-/// 107 bytes the kernel allows for its path.
+/// It is directly below the system's temporary directory, because the path of a Unix socket has at most 107 bytes.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
 }
 
 impl Directory {
-    /// Makes an empty directory. Process id and counter make the name unique among live tests; a leftover
-    /// of a killed run with the same name is replaced.
+    /// Creates an empty directory. Process id and counter make the name unique among running tests; a leftover of a
+    /// killed run with the same name is replaced.
     pub fn new() -> Directory {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -26,17 +25,24 @@ impl Directory {
         Directory { path }
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The path of `name` inside, whether it exists or not.
+    /// Returns the path of `name` inside, whether it exists or not.
     pub fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Writes a file inside, with the folders on its way, and returns its path.
+    /// Copies the current content, including files that a process is writing, as after a power failure.
+    pub fn copy(&self) -> Directory {
+        let copy = Directory::new();
+        copy_into(&self.path, &copy.path);
+        copy
+    }
+
+    /// Writes a file inside, creates its parent directories, and returns its path.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path.join(name);
         if let Some(parent) = path.parent() {
@@ -44,6 +50,23 @@ impl Directory {
         }
         fs::write(&path, content).expect("the temporary directory is writable");
         path
+    }
+}
+
+/// Copies a directory. Skips files that are removed during the copy.
+fn copy_into(from: &Path, to: &Path) {
+    let _ = fs::create_dir_all(to);
+    let Ok(entries) = fs::read_dir(from) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => copy_into(&path, &target),
+            _ => {
+                let _ = fs::copy(&path, &target);
+            }
+        }
     }
 }
 

@@ -1,14 +1,14 @@
-//! Pages that are generated and committed.
+//! Generated pages that are committed.
 
 use std::path::Path;
 
-/// Set to rewrite the committed page instead of comparing with it.
+/// Environment variable that rewrites the committed page instead of comparing it.
 const UPDATE: &str = "UPDATE_GENERATED";
 
-/// Compares a committed page with what it is rendered as, or rewrites it for `make generate`.
+/// Compares a committed page with its rendering, or rewrites it for `make generate`.
 ///
 /// # Panics
-/// They differ, or the page cannot be written.
+/// Panics if they differ, or if the page cannot be written.
 pub fn generated(page: impl AsRef<Path>, rendered: &str) {
     let page = page.as_ref();
     if std::env::var_os(UPDATE).is_some() {

@@ -1,7 +1,7 @@
-//! Programs and libraries of other people that tests run: whether they are here, and installing them from their registries.
+//! Third-party programs and libraries that tests run: detection, and installation from their registries.
 //!
-//! They go to a folder in `target/`, once. What needs a tool that is not on this machine, or a registry that cannot be
-//! reached, is skipped, and says so.
+//! Each is installed once into a directory in `target/`. Tests are skipped with a message if a tool is missing on
+//! this machine or a registry is unreachable.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,10 +9,10 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::workspace_root;
 
-/// One installation at a time: tests of a target run side by side.
+/// Serializes installations, because tests of a target run in parallel.
 static INSTALLING: Mutex<()> = Mutex::new(());
 
-/// A folder or file of our own for what is installed.
+/// Returns the path of an installed directory or file.
 #[must_use]
 pub fn installed(name: &str) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
@@ -20,21 +20,21 @@ pub fn installed(name: &str) -> PathBuf {
     target.join("clients").join(name)
 }
 
-/// Whether a program runs and is content with its arguments.
+/// Returns true if a program can be started with these arguments and succeeds.
 #[must_use]
 pub fn works(program: &str, arguments: &[&str]) -> bool {
     let tried = Command::new(program).args(arguments).output();
     tried.is_ok_and(|output| output.status.success())
 }
 
-/// Says why a test does not run.
+/// Reports why a test is skipped.
 pub fn skipped(why: &str) {
-    // Past the harness, which keeps what a passing test prints to itself.
+    // Written past the test harness, which captures the output of passing tests.
     use std::io::Write;
     let _ = writeln!(std::io::stderr().lock(), "SKIPPED: {why}");
 }
 
-/// What package managers say where their registry cannot be reached: pip, npm and Go.
+/// Messages of pip, npm and Go about an unreachable registry.
 const UNREACHABLE: [&str; 21] = [
     "NewConnectionError",
     "ConnectTimeoutError",
@@ -59,11 +59,11 @@ const UNREACHABLE: [&str; 21] = [
     "module lookup disabled by GOPROXY=off",
 ];
 
-/// Runs an installation unless `done` exists. False: its registry cannot be reached; the test is skipped, which has been
-/// said.
+/// Runs an installation unless `done` exists. Returns false, after reporting the skip, if the registry is
+/// unreachable.
 ///
 /// # Panics
-/// Panics when it fails in another way.
+/// Panics if the installation fails for another reason.
 #[track_caller]
 #[must_use]
 pub fn install(done: &Path, command: &mut Command) -> bool {
@@ -85,16 +85,16 @@ fn run(command: &mut Command) -> bool {
     true
 }
 
-/// The line that says that a registry cannot be reached.
+/// Returns the line about an unreachable registry.
 fn unreachable_line(said: &str) -> Option<&str> {
     let mut lines = said.lines().map(str::trim);
     lines.find(|line| UNREACHABLE.iter().any(|it| line.contains(it)))
 }
 
-/// Installs packages of PyPI into `folder` unless `done` exists. False: PyPI cannot be reached.
+/// Installs PyPI packages into `folder` unless `done` exists. Returns false if PyPI is unreachable.
 ///
 /// # Panics
-/// Panics when pip fails in another way.
+/// Panics if pip fails for another reason.
 #[track_caller]
 #[must_use]
 pub fn install_python(folder: &Path, done: &Path, packages: &[&str]) -> bool {
@@ -110,10 +110,10 @@ pub fn install_python(folder: &Path, done: &Path, packages: &[&str]) -> bool {
     install(done, command.args(PIP).arg(folder).args(packages))
 }
 
-/// Installs what the lock file in `folder` names. False: npm's registry cannot be reached.
+/// Installs the packages of the lock file in `folder`. Returns false if the npm registry is unreachable.
 ///
 /// # Panics
-/// Panics when npm fails in another way.
+/// Panics if npm fails for another reason.
 #[track_caller]
 #[must_use]
 pub fn install_node(folder: &Path) -> bool {
@@ -125,10 +125,11 @@ pub fn install_node(folder: &Path) -> bool {
     )
 }
 
-/// Builds `program` from a file of Go, or from a folder with a module. False: what the module needs cannot be had.
+/// Builds `program` from a Go file, or from a directory with a module. Returns false if the module's dependencies are
+/// unreachable.
 ///
 /// # Panics
-/// Panics when the compiler fails in another way.
+/// Panics if the compiler fails for another reason.
 #[track_caller]
 #[must_use]
 pub fn install_go(program: &Path, source: &Path) -> bool {
@@ -138,21 +139,22 @@ pub fn install_go(program: &Path, source: &Path) -> bool {
     }
     let mut command = Command::new("go");
     command.args(["build", "-o"]).arg(program);
-    match source.is_dir() {
-        true => command.arg(".").current_dir(source),
-        false => command.arg(source).env("GO111MODULE", "off"),
+    if source.is_dir() {
+        command.arg(".").current_dir(source)
+    } else {
+        command.arg(source).env("GO111MODULE", "off")
     };
     command.env("GOTOOLCHAIN", "local");
-    // Without a home Go has no folders of its own.
+    // Without HOME, Go has no default directories.
     if std::env::var_os("HOME").is_none_or(|home| home.is_empty()) {
         command.env("GOCACHE", installed("go-cache"));
         command.env("GOPATH", installed("go-path"));
     }
-    // It looks by itself whether there is something to build.
+    // Go itself skips the build if it is up to date.
     run(&mut command)
 }
 
-/// Everything that a program has printed.
+/// Returns the whole output of a program.
 #[must_use]
 pub fn shown(output: &Output) -> String {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();

@@ -1,18 +1,17 @@
-//! Starts the real server and speaks bytes to it: everything a black-box test needs, never shipped.
+//! Starts the real server and talks to it in raw bytes: the library of the black-box tests, never shipped.
 //!
-//! [`Server`] runs `php -d extension=fermata.so script.php` as a child, follows its log and kills the whole
-//! process group when dropped. [`Connection`] sends raw bytes and parses answers strictly, so a sloppy
-//! server fails a test even where a browser would forgive it. [`sse::Stream`] reads an event stream and
-//! [`sse::Follower`] resumes one as a browser would; [`websocket::Socket`] sends any frames.
+//! [`Server`] runs `php -d extension=fermata.so script.php` as a child, follows its log and kills the whole process
+//! group when dropped. [`Connection`] sends raw bytes and parses responses strictly, so a sloppy server fails a test
+//! even where a browser would forgive it. [`sse::Stream`] reads an event stream and [`sse::Follower`] resumes one
+//! like a browser; [`websocket::Socket`] sends arbitrary frames.
 //!
-//! Nothing here sleeps to synchronise. Tests wait for a condition with [`wait_until`], which gives up at
-//! [`deadline`]: far longer than any correct run needs, even on a machine that is busy with other work.
-//! Random choices come from [`Random`], whose seed is printed and can be given back.
+//! Tests never sleep to synchronize. They wait for a condition with [`wait_until`], which fails after [`deadline`]:
+//! far longer than any correct run needs, even on a busy machine. Random choices come from [`Random`], which prints
+//! its seed and accepts a given one.
 //!
-//! Environment: `FERMATA_EXTENSION` (path of `fermata.so`; default `build/fermata.so`),
-//! `FERMATA_COMMAND` (path of `fermata`; default `build/fermata`), `FERMATA_PHP` (the PHP binary; default
-//! `php`), `FERMATA_IO` (the backend under test; default `epoll`), `FERMATA_TEST_SEED`,
-//! `FERMATA_TEST_DEADLINE_S`.
+//! Environment: `FERMATA_EXTENSION` (path of `fermata.so`; default `build/fermata.so`), `FERMATA_COMMAND` (path of
+//! `fermata`; default `build/fermata`), `FERMATA_PHP` (the PHP binary; default `php`), `FERMATA_IO` (the backend
+//! under test; default `epoll`), `FERMATA_TEST_SEED`, `FERMATA_TEST_DEADLINE_S`.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A process that listens at one port: a server that tests start by its own command.
+//! A process that listens on one port: a server that a test starts with its own command.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use crate::ports::free_port;
 use crate::process::{Signal, send_signal};
 use crate::wait::wait_until;
 
-/// Such a process. Dropping it ends it in order, and waits for that.
+/// A listening process. Dropping it sends SIGTERM and waits for its exit.
 #[derive(Debug)]
 pub struct Listening {
     child: Child,
@@ -18,10 +18,11 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Starts one at a free port, which may be somebody else's by then: it ends, and another one is tried.
+    /// Starts a process on a free port. If another process takes the port first, the started one exits and the next
+    /// port is tried.
     ///
     /// # Panics
-    /// Panics when none listens before the deadline.
+    /// Panics if no process listens before the deadline.
     #[track_caller]
     pub fn start(mut start: impl FnMut(u16) -> io::Result<Child>) -> Listening {
         wait_until("a server has started", || {
@@ -40,7 +41,7 @@ impl Listening {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address of the listener.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
@@ -48,16 +49,16 @@ impl Listening {
     /// Opens a connection.
     ///
     /// # Panics
-    /// Panics when it is refused.
+    /// Panics if it is refused.
     #[track_caller]
     pub fn connect(&self) -> Connection {
         Connection::open(self.address())
     }
 
-    /// Its own processes: of a server those that serve.
+    /// Returns the ids of the child processes, for example of a server's workers.
     ///
     /// # Panics
-    /// Panics when it has ended.
+    /// Panics if the process has exited.
     #[track_caller]
     pub fn children(&self) -> Vec<u32> {
         let pid = self.child.id();
@@ -71,10 +72,10 @@ impl Listening {
 }
 
 impl Listening {
-    /// Ends it as if it had failed, with SIGKILL.
+    /// Simulates a crash with SIGKILL.
     ///
     /// # Panics
-    /// Panics when it cannot be waited for.
+    /// Panics if waiting for the process fails.
     pub fn kill(mut self) {
         let _ = self.child.kill();
         self.child.wait().expect("our own process");
@@ -83,7 +84,7 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // One that has ended may have left its number to another process.
+        // The kernel may have reused the id of an exited process.
         if let Ok(None) = self.child.try_wait() {
             send_signal(self.child.id(), Signal::Terminate);
             let _ = self.child.wait();

@@ -1,4 +1,4 @@
-//! The server's log as it is written, with a way to wait for a line.
+//! The server's log while it is written, and waiting for a line.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,16 +7,16 @@ use std::time::Instant;
 
 use crate::wait::deadline;
 
-/// One line and when the test saw it.
+/// A line, and the time when the test read it.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// Without the line end.
+    /// Text without the line end.
     pub text: String,
-    /// When it was read, shortly after it was written.
+    /// Time of reading, shortly after the line was written.
     pub seen: Instant,
 }
 
-/// All lines a child wrote so far. Clones share the same lines.
+/// All lines that a child has written. Clones share the lines.
 #[derive(Debug, Clone, Default)]
 pub struct Log {
     shared: Arc<Shared>,
@@ -31,7 +31,7 @@ struct Shared {
 }
 
 impl Log {
-    /// Reads `source` to its end on a thread of its own; each line is stored behind `prefix`.
+    /// Reads `source` to its end on a separate thread; adds `prefix` to each line.
     pub(crate) fn follow(&self, source: impl Read + Send + 'static, prefix: &'static str) {
         let log = self.clone();
         thread::spawn(move || {
@@ -49,12 +49,12 @@ impl Log {
         });
     }
 
-    /// Leaves unread what is written from now on, but for what one read takes.
+    /// Stops reading the log, except for at most one read.
     pub fn pause(&self) {
         *lock(&self.shared.is_paused) = true;
     }
 
-    /// Reads on.
+    /// Continues reading.
     pub fn resume(&self) {
         *lock(&self.shared.is_paused) = false;
         self.shared.resumed.notify_all();
@@ -69,29 +69,29 @@ impl Log {
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// How many lines there are: a mark to wait from.
+    /// Returns the number of lines, as a position to wait from.
     pub fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// Whether nothing was written yet.
+    /// Returns true if no line was written.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A copy of the lines from number `from` on.
+    /// Returns a copy of the lines from number `from` on.
     pub fn lines_from(&self, from: usize) -> Vec<Line> {
         self.lock().iter().skip(from).cloned().collect()
     }
 
-    /// Everything as one text.
+    /// Returns all lines as one text.
     pub fn text(&self) -> String {
         self.lock()
             .iter()
             .fold(String::new(), |text, line| text + &line.text + "\n")
     }
 
-    /// Whether any line contains `part`.
+    /// Returns true if a line contains `part`.
     pub fn contains(&self, part: &str) -> bool {
         self.lock().iter().any(|line| line.text.contains(part))
     }
@@ -107,7 +107,7 @@ impl Log {
         })
     }
 
-    /// Waits for a line at or after number `from` for which `map` gives a value.
+    /// Waits for a line at or after number `from` for which `map` returns a value.
     ///
     /// # Panics
     /// Panics with `what` and the whole log at the deadline.

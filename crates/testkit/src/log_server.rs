@@ -1,8 +1,8 @@
-//! The log that servers share, whichever it is.
+//! Server of the cluster log, NATS or Redis.
 
-use crate::{Nats, Redis};
+use crate::{Directory, Nats, Redis, ask_nats};
 
-/// A real server that keeps the log, killed when dropped.
+/// A real log server, killed when dropped.
 pub enum LogServer {
     /// NATS with JetStream.
     Nats(Nats),
@@ -11,17 +11,17 @@ pub enum LogServer {
 }
 
 impl LogServer {
-    /// NATS; `None` where it is not installed.
+    /// Starts NATS; returns `None` if it is not installed.
     pub fn nats() -> Option<LogServer> {
         Nats::start().map(LogServer::Nats)
     }
 
-    /// Redis; `None` where it is not installed.
+    /// Starts Redis; returns `None` if it is not installed.
     pub fn redis() -> Option<LogServer> {
         Redis::start().map(LogServer::Redis)
     }
 
-    /// Where it is, as the setting `cluster` has it.
+    /// Returns the URL for the setting `cluster`.
     pub fn url(&self) -> String {
         match self {
             LogServer::Nats(it) => format!("nats://127.0.0.1:{}", it.port()),
@@ -29,7 +29,7 @@ impl LogServer {
         }
     }
 
-    /// The port of 127.0.0.1 at which it listens.
+    /// Returns the port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         match self {
             LogServer::Nats(it) => it.port(),
@@ -37,7 +37,7 @@ impl LogServer {
         }
     }
 
-    /// As if it had failed: with SIGKILL.
+    /// Simulates a crash with SIGKILL.
     pub fn kill(&mut self) {
         match self {
             LogServer::Nats(it) => it.kill(),
@@ -45,7 +45,7 @@ impl LogServer {
         }
     }
 
-    /// What it had stays.
+    /// Restarts the server with its data.
     pub fn restart(&mut self) {
         match self {
             LogServer::Nats(it) => it.restart(),
@@ -53,7 +53,39 @@ impl LogServer {
         }
     }
 
-    /// What it had is gone.
+    /// Returns a copy of its files.
+    pub fn save(&self) -> Directory {
+        match self {
+            LogServer::Nats(it) => it.save(),
+            LogServer::Redis(it) => it.save(),
+        }
+    }
+
+    /// Kills the server and restarts it with the data of an earlier copy: it loses what it acknowledged since.
+    pub fn roll_back(&mut self, to: &Directory) {
+        match self {
+            LogServer::Nats(it) => it.roll_back(to),
+            LogServer::Redis(it) => it.roll_back(to),
+        }
+    }
+
+    /// Deletes the log of a `cluster_prefix`, like an operator, while the server runs.
+    pub fn delete_log(&self, prefix: &str) {
+        match self {
+            LogServer::Nats(it) => {
+                ask_nats(
+                    it.port(),
+                    &format!("$JS.API.STREAM.DELETE.FERMATA_{prefix}"),
+                    "",
+                );
+            }
+            LogServer::Redis(it) => {
+                it.ask("FLUSHALL");
+            }
+        }
+    }
+
+    /// Restarts the server without data.
     pub fn restart_empty(&mut self) {
         match self {
             LogServer::Nats(it) => it.restart_empty(),
@@ -61,7 +93,7 @@ impl LogServer {
         }
     }
 
-    /// It answers nobody until [`LogServer::resume`], and its connections stay.
+    /// Stops the server until [`LogServer::resume`]; its connections stay open.
     pub fn pause(&self) {
         match self {
             LogServer::Nats(it) => it.pause(),
@@ -69,7 +101,7 @@ impl LogServer {
         }
     }
 
-    /// It goes on.
+    /// Resumes the server.
     pub fn resume(&self) {
         match self {
             LogServer::Nats(it) => it.resume(),
@@ -78,7 +110,7 @@ impl LogServer {
     }
 }
 
-/// A test for each kind of log, of functions that take a [`LogServer`].
+/// Generates a test per kind of log from functions that take a [`LogServer`].
 #[macro_export]
 macro_rules! over_each_log {
     ($($name:ident),+ $(,)?) => {$(

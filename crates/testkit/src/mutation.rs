@@ -1,15 +1,16 @@
-//! Mutations of inputs, for parsers: what cargo-fuzz does for hours, for a moment in `cargo test`.
+//! Mutated inputs for parsers: a short form of cargo-fuzz for `cargo test`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::Random;
 
-/// Inputs per target.
+/// Number of inputs per target.
 const RUNS: usize = 10_000;
-/// Mutations that grow on each other are cut there.
+/// Maximum length of an input; repeated mutations are truncated to it.
 const INPUT_BYTES_MAX: usize = 2000;
 
-/// Runs `body` over the seeds and over mutations of them, into which `pieces` are inserted. A failure prints its input.
+/// Runs `body` on the seeds and on mutations of them, into which `pieces` are inserted. Prints the input of a
+/// failure.
 pub fn run_mutations(name: &str, pieces: &[&[u8]], seeds: &[&[u8]], body: fn(&[u8])) {
     let mut random = Random::from_environment();
     let mut inputs: Vec<Vec<u8>> = seeds.iter().map(|seed| seed.to_vec()).collect();
@@ -18,7 +19,7 @@ pub fn run_mutations(name: &str, pieces: &[&[u8]], seeds: &[&[u8]], body: fn(&[u
             Some(input) => input.clone(),
             None => {
                 let mutated = mutate(&mut random, &inputs, pieces);
-                // Some mutations are starting points themselves, so that changes add up.
+                // Some mutated inputs become seeds, so that changes accumulate.
                 if random.within(0..8) == 0 {
                     inputs.push(mutated.clone());
                 }

@@ -1,4 +1,4 @@
-//! A real nats-server with JetStream: the log that servers share.
+//! A real nats-server with JetStream as the cluster log.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ pub struct Nats {
 }
 
 impl Nats {
-    /// Whether it is installed; where it is not, the log says that the test was skipped.
+    /// Returns true if nats-server is installed; otherwise reports the skipped test.
     pub fn is_there() -> bool {
         let is_there = works("nats-server", &["--version"]);
         if !is_there {
@@ -25,7 +25,7 @@ impl Nats {
         is_there
     }
 
-    /// `None` where it is not installed.
+    /// Starts nats-server; returns `None` if it is not installed.
     pub fn start() -> Option<Nats> {
         if !Nats::is_there() {
             return None;
@@ -35,7 +35,7 @@ impl Nats {
             port: 0,
             child: None,
         };
-        // Another process may take a port that was free.
+        // Another process may take the free port first.
         wait_until("nats-server has a port", || {
             nats.port = free_port();
             nats.begin().then_some(())
@@ -43,12 +43,12 @@ impl Nats {
         Some(nats)
     }
 
-    /// The port of 127.0.0.1 at which it listens.
+    /// Returns the port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// What it had stays.
+    /// Restarts the server with its data.
     pub fn restart(&mut self) {
         self.kill();
         wait_until("nats-server has its port again", || {
@@ -56,14 +56,29 @@ impl Nats {
         });
     }
 
-    /// What it had is gone.
+    /// Returns a copy of its files, made while the server is paused.
+    pub fn save(&self) -> Directory {
+        self.pause();
+        let copy = self.directory.copy();
+        self.resume();
+        copy
+    }
+
+    /// Kills the server and restarts it with the data of an earlier copy.
+    pub fn roll_back(&mut self, to: &Directory) {
+        self.kill();
+        self.directory = to.copy();
+        self.restart();
+    }
+
+    /// Restarts the server without data.
     pub fn restart_empty(&mut self) {
         self.kill();
         self.directory = Directory::new();
         self.restart();
     }
 
-    /// Whether it listens: false when it has ended instead, since the port is not free.
+    /// Returns true if the server listens, false if it exited because the port is taken.
     fn begin(&mut self) -> bool {
         let name = format!("test-{}-{}", std::process::id(), self.port);
         let child = Command::new("nats-server")
@@ -82,12 +97,12 @@ impl Nats {
         })
     }
 
-    /// It answers nobody until [`Nats::resume`], and its connections stay.
+    /// Stops the server until [`Nats::resume`]; its connections stay open.
     pub fn pause(&self) {
         self.signal(Signal::Stop);
     }
 
-    /// It goes on.
+    /// Resumes the server.
     pub fn resume(&self) {
         self.signal(Signal::Continue);
     }
@@ -97,7 +112,7 @@ impl Nats {
         assert!(send_signal(child.id(), signal));
     }
 
-    /// As if its machine had failed: with SIGKILL.
+    /// Simulates a machine failure with SIGKILL.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
@@ -112,10 +127,10 @@ impl Drop for Nats {
     }
 }
 
-/// Asks a server of NATS for something over a connection of its own: what it answers.
+/// Sends a request to a NATS server over a separate connection and returns the reply.
 ///
 /// # Panics
-/// Panics when it does not.
+/// Panics without a reply.
 pub fn ask_nats(port: u16, subject: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
     let text = format!(
@@ -132,7 +147,7 @@ pub fn ask_nats(port: u16, subject: &str, body: &str) -> String {
     answer.unwrap_or_else(|| panic!("no answer about {subject}"))
 }
 
-/// Whether a NATS server of this name listens at the port: what it says first has its name.
+/// Returns true if a NATS server of this name listens on the port; its greeting contains the name.
 fn is_named(port: u16, name: &str) -> bool {
     let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) else {
         return false;

@@ -1,6 +1,6 @@
-//! Three real nats-servers that are one JetStream: a log that outlives any one of its servers.
+//! A JetStream cluster of three real nats-servers: a log that survives the failure of any one server.
 //!
-//! Each reaches each other one through a [`Relay`] of its own, so one may be cut off from the others while its clients still
+//! A separate [`Relay`] connects each server to each other one, so a test can isolate one server while clients still
 //! reach it.
 
 use std::fs;
@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use crate::{Directory, Nats, Relay, Signal, ask_nats, free_port, send_signal, wait_until};
 
-/// How many they are: the fewest of which one may fail.
+/// Number of servers: the minimum that tolerates one failure.
 const SERVERS: usize = 3;
 
-/// See the module; they are killed when dropped.
+/// A JetStream cluster, killed when dropped.
 pub struct NatsCluster {
     directory: Directory,
     servers: Vec<Server>,
-    /// From which to which, and what is between them.
+    /// Relays, with the index of the source and target server.
     routes: Vec<(usize, usize, Relay)>,
 }
 
@@ -28,7 +28,8 @@ struct Server {
 }
 
 impl NatsCluster {
-    /// `None` where nats-server is not installed. It takes some seconds until JetStream answers.
+    /// Starts a cluster; returns `None` if nats-server is not installed. JetStream needs some seconds before it
+    /// replies.
     pub fn start() -> Option<NatsCluster> {
         if !Nats::is_there() {
             return None;
@@ -56,26 +57,26 @@ impl NatsCluster {
         Some(cluster)
     }
 
-    /// All servers as the setting `cluster` has them, beginning with one.
+    /// Returns the URLs of all servers for the setting `cluster`, starting with server `first`.
     pub fn url(&self, first: usize) -> String {
         let servers = (0..SERVERS).map(|at| self.url_of((first + at) % SERVERS));
         servers.collect::<Vec<_>>().join(",")
     }
 
-    /// One server alone.
+    /// Returns the URL of one server.
     pub fn url_of(&self, at: usize) -> String {
         format!("nats://127.0.0.1:{}", self.port_of(at))
     }
 
-    /// The port of 127.0.0.1 at which one server listens to clients.
+    /// Returns the client port of one server on 127.0.0.1.
     pub fn port_of(&self, at: usize) -> u16 {
         self.servers[at].port
     }
 
-    /// Which server leads a stream.
+    /// Returns the leader of a stream.
     ///
     /// # Panics
-    /// Panics when there is no such stream.
+    /// Panics if the stream does not exist.
     pub fn leader(&self, stream: &str) -> usize {
         let subject = format!("$JS.API.STREAM.INFO.{stream}");
         wait_until("a server leads the stream", || {
@@ -85,13 +86,12 @@ impl NatsCluster {
         })
     }
 
-    /// A server neither reaches the others nor is reached by them; clients reach it. Connections stay open, as where packets are
-    /// lost.
+    /// Isolates a server from the others, while clients still reach it. Connections stay open, as with packet loss.
     pub fn isolate(&self, at: usize) {
         self.routes_of(at).for_each(Relay::hold);
     }
 
-    /// All reach each other again.
+    /// Reconnects all servers.
     pub fn heal(&self) {
         self.routes.iter().for_each(|(_, _, relay)| relay.heal());
     }
@@ -103,7 +103,14 @@ impl NatsCluster {
             .map(|(_, _, relay)| relay)
     }
 
-    /// As if its machine had failed: with SIGKILL.
+    /// Starts the shutdown by an operator: the server hands over leadership, accepts no more clients and closes its
+    /// connections.
+    pub fn begin_lame_duck(&self, at: usize) {
+        let child = self.servers[at].child.as_ref().expect("it runs");
+        assert!(send_signal(child.id(), Signal::User2));
+    }
+
+    /// Simulates a machine failure with SIGKILL.
     pub fn kill(&mut self, at: usize) {
         if let Some(mut child) = self.servers[at].child.take() {
             let _ = child.kill();
@@ -111,23 +118,23 @@ impl NatsCluster {
         }
     }
 
-    /// What it had stays.
+    /// Restarts a server with its data.
     pub fn restart(&mut self, at: usize) {
         self.kill(at);
         self.begin(at);
     }
 
-    /// It answers nobody until [`NatsCluster::resume`], and its connections stay.
+    /// Stops a server until [`NatsCluster::resume`]; its connections stay open.
     pub fn pause(&self, at: usize) {
         self.signal(at, Signal::Stop);
     }
 
-    /// It goes on.
+    /// Resumes a server.
     pub fn resume(&self, at: usize) {
         self.signal(at, Signal::Continue);
     }
 
-    /// All servers run, and reach each other.
+    /// Starts and reconnects all servers.
     pub fn mend(&mut self) {
         self.heal();
         for at in 0..SERVERS {
@@ -138,8 +145,8 @@ impl NatsCluster {
         }
     }
 
-    /// Whether the servers' own files have the same messages of a stream, which they do a moment after they reach each other
-    /// again. Where they never do, it is a fault of theirs.
+    /// Returns true if the files of all servers contain the same messages of a stream. That is the case shortly after
+    /// they reconnect, unless NATS has a bug.
     pub fn has_equal_copies(&self, stream: &str) -> bool {
         let copies: Vec<_> = (0..SERVERS)
             .map(|at| {
@@ -174,7 +181,8 @@ impl NatsCluster {
         let Server {
             port, route_port, ..
         } = self.servers[at];
-        // Servers tell each other where the others are, which would lead past the relays: where nobody listens.
+        // Servers advertise their addresses to each other, which would bypass the relays. So they advertise a port
+        // without a listener.
         let settings = format!(
             "server_name: {name}\nlisten: \"127.0.0.1:{port}\"\njetstream {{ store_dir: \"{}\" }}\n\
              cluster {{\n  name: test\n  listen: \"127.0.0.1:{route_port}\"\n  advertise: \"127.0.0.1:1\"\n  \
@@ -211,7 +219,7 @@ impl Drop for NatsCluster {
     }
 }
 
-/// What a server calls itself.
+/// Returns the name of a server.
 fn name_of(at: usize) -> String {
     format!("n{at}")
 }

@@ -1,26 +1,26 @@
-//! Finds PHP and the extension, and runs scripts to their end.
+//! Locates PHP and the extension, and runs scripts.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The repository's root folder.
+/// Returns the root directory of the repository.
 pub fn workspace_root() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     root.canonicalize()
         .expect("the testkit lives two folders below the root")
 }
 
-/// The command under test: `FERMATA_COMMAND`, else `build/fermata` in the repository.
+/// Returns the command under test: `FERMATA_COMMAND`, else `build/fermata` in the repository.
 pub fn command_path() -> PathBuf {
     let given = std::env::var_os("FERMATA_COMMAND").map(PathBuf::from);
     given.unwrap_or_else(|| workspace_root().join("build/fermata"))
 }
 
-/// The extension under test: `FERMATA_EXTENSION`, else `build/fermata.so` in the repository.
+/// Returns the extension under test: `FERMATA_EXTENSION`, else `build/fermata.so` in the repository.
 ///
 /// # Panics
-/// Panics with what to do when it is not there.
+/// Panics with instructions if it does not exist.
 pub fn extension_path() -> PathBuf {
     let given = std::env::var_os("FERMATA_EXTENSION").filter(|path| !path.is_empty());
     let given = given.map(PathBuf::from);
@@ -33,16 +33,16 @@ pub fn extension_path() -> PathBuf {
     path
 }
 
-/// A PHP command line with the extension loaded and an environment without settings from outside.
+/// A PHP command line with the extension, and an environment without outside settings.
 #[derive(Debug)]
 pub struct Php {
     command: Command,
 }
 
-/// What a script left behind.
+/// Result of a script.
 #[derive(Debug)]
 pub struct ScriptOutput {
-    /// Exit code, or `None` when a signal ended it.
+    /// Exit code; `None` if a signal killed the process.
     pub code: Option<i32>,
     /// Standard output.
     pub stdout: String,
@@ -51,12 +51,12 @@ pub struct ScriptOutput {
 }
 
 impl Php {
-    /// `php` with the extension and these extra `-d` lines ("name=value").
+    /// Creates a `php` command with the extension and these additional `-d` lines ("name=value").
     pub fn new(ini: &[String]) -> Php {
         Php::behind(&[], ini)
     }
 
-    /// The same, started by another command that runs what follows it.
+    /// Creates a `php` command that another command starts, such as `setpriv`.
     pub fn behind(starter: &[String], ini: &[String]) -> Php {
         let binary = std::env::var_os("FERMATA_PHP").unwrap_or_else(|| "php".into());
         let mut command = match starter {
@@ -68,7 +68,7 @@ impl Php {
             }
         };
         command.arg("-d").arg(extension_argument(&extension_path()));
-        // Errors belong on stderr in tests whatever the machine's php.ini says.
+        // Tests expect errors on standard error, regardless of the machine's php.ini.
         command.args([
             "-d",
             "display_errors=0",
@@ -98,7 +98,7 @@ impl Php {
         self
     }
 
-    /// Adds an argument: the script first, then its own.
+    /// Adds an argument: first the script, then its arguments.
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Php {
         self.command.arg(argument);
         self
@@ -110,10 +110,10 @@ impl Php {
         self
     }
 
-    /// Runs it to its end.
+    /// Runs the command until it exits.
     ///
     /// # Panics
-    /// Panics when PHP cannot be started.
+    /// Panics if PHP cannot be started.
     pub fn run(mut self) -> ScriptOutput {
         let output = self
             .command
@@ -126,13 +126,13 @@ impl Php {
         }
     }
 
-    /// The command itself, for callers that start it in their own way.
+    /// Returns the command, for callers that start it differently.
     pub(crate) fn into_command(self) -> Command {
         self.command
     }
 }
 
-/// The backend under test. The whole suite runs once per backend.
+/// Returns the I/O backend under test. The whole suite runs once per backend.
 fn backend() -> String {
     std::env::var("FERMATA_IO").unwrap_or_else(|_| String::from("epoll"))
 }

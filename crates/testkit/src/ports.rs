@@ -1,4 +1,4 @@
-//! Ports for tests that must name one: no two tests get the same, nor does the kernel give it to a client.
+//! Ports for tests that must specify one. No two tests get the same port, and the kernel gives it to no client.
 
 use std::fs::{self, File, OpenOptions};
 use std::net::TcpListener;
@@ -8,28 +8,28 @@ use std::sync::Mutex;
 
 use rustix::fs::{FlockOperation, flock};
 
-/// How many ports below those of the kernel are handed out.
+/// Number of ports used below the kernel's range.
 const COUNT: u16 = 12_000;
-/// The lowest port that the kernel gives to clients, where it does not say so.
+/// Default start of the kernel's range for clients.
 const FIRST_OF_KERNEL: u16 = 32_768;
-/// Ports below this belong to services of the machine.
+/// Lowest port used; lower ones belong to services of the machine.
 const FIRST: u16 = 10_000;
 
-/// What this process holds: a port is its own until it ends, since the lock is given back then.
+/// Lock files of this process. A port is reserved until the process exits, which releases the locks.
 static HELD: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
-/// A port on 127.0.0.1 where nothing listens, which no other test gets while this process runs.
+/// Returns a port on 127.0.0.1 without a listener, reserved while this process runs.
 ///
-/// It lies outside the range from which the kernel takes ports for clients and for listeners that name
-/// none: a server may start on it seconds later. Processes agree by locks on files of the folder for temporary files.
+/// It is outside the range from which the kernel assigns ports to clients and unspecified listeners, so a server can
+/// bind it seconds later. Processes coordinate by locking files in the temporary directory.
 ///
 /// # Panics
-/// Panics when no port is free at all, or when the folder of locks cannot be written.
+/// Panics if no port is free, or if the directory of the locks is not writable.
 pub fn free_port() -> u16 {
     let range = range();
     let folder = folder();
     let len = range.end - range.start;
-    // Processes begin at different places, so that they seldom try each other's.
+    // Processes start at different offsets, so they rarely try the same port.
     let begin = u16::try_from(std::process::id() * 61 % u32::from(len)).expect("below len");
     let mut held = HELD.lock().expect("nobody panics with it");
     for step in 0..len {
@@ -52,7 +52,7 @@ pub fn free_port() -> u16 {
     panic!("no port of {range:?} is free");
 }
 
-/// The ports below those that the kernel gives to clients.
+/// Returns the ports below the kernel's range for clients.
 fn range() -> Range<u16> {
     let text = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let first = text.split_whitespace().next();

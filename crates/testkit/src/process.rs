@@ -1,4 +1,4 @@
-//! Signals, and whether a process still runs.
+//! Signals, and checks for running processes.
 
 use std::fs;
 
@@ -6,24 +6,26 @@ use rustix::process::{Pid, Signal as KernelSignal};
 
 use crate::wait::wait_until;
 
-/// The signals tests send.
+/// Signals that tests send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
-    /// SIGTERM: drain and end.
+    /// SIGTERM: drain and exit.
     Terminate,
-    /// SIGINT: the same, from a terminal.
+    /// SIGINT: drain and exit, as from a terminal.
     Interrupt,
-    /// SIGHUP: read certificates again.
+    /// SIGHUP: reload certificates.
     HangUp,
-    /// SIGUSR1: open log files anew.
+    /// SIGUSR1: reopen log files.
     User1,
-    /// SIGKILL: gone at once, nothing can be tidied.
+    /// SIGUSR2: start the lame-duck mode of NATS.
+    User2,
+    /// SIGKILL: exit immediately without cleanup.
     Kill,
-    /// SIGABRT: what a crash looks like.
+    /// SIGABRT: simulate a crash.
     Abort,
-    /// SIGSTOP: frozen until [`Signal::Continue`].
+    /// SIGSTOP: stop until [`Signal::Continue`].
     Stop,
-    /// SIGCONT.
+    /// SIGCONT: resume.
     Continue,
 }
 
@@ -34,6 +36,7 @@ impl Signal {
             Signal::Interrupt => KernelSignal::INT,
             Signal::HangUp => KernelSignal::HUP,
             Signal::User1 => KernelSignal::USR1,
+            Signal::User2 => KernelSignal::USR2,
             Signal::Kill => KernelSignal::KILL,
             Signal::Abort => KernelSignal::ABORT,
             Signal::Stop => KernelSignal::STOP,
@@ -42,10 +45,10 @@ impl Signal {
     }
 }
 
-/// Sends `signal` to one process. Returns false when there is no such process any more.
+/// Sends `signal` to one process. Returns false if the process does not exist.
 ///
-/// After [`Signal::Stop`] it stands still: a busy machine lets it run on for a while after the call, in which it may accept
-/// the next connection.
+/// After [`Signal::Stop`] it waits until the process is stopped: on a busy machine the process may keep running for a
+/// while and accept the next connection.
 pub fn send_signal(pid: u32, signal: Signal) -> bool {
     let is_sent = process_id(pid)
         .is_some_and(|pid| rustix::process::kill_process(pid, signal.kernel()).is_ok());
@@ -55,29 +58,29 @@ pub fn send_signal(pid: u32, signal: Signal) -> bool {
     is_sent
 }
 
-/// Kills every process of the group that `leader` leads. For cleaning up, so failures are ignored.
+/// Kills all processes of the group that `leader` leads. Ignores errors, because it is used for cleanup.
 pub(crate) fn kill_group(leader: u32) {
     if let Some(pid) = process_id(leader) {
         let _ = rustix::process::kill_process_group(pid, KernelSignal::KILL);
     }
 }
 
-/// Where `num_threads` is in the fields of `/proc/PID/stat` that follow the command's name, proc_pid_stat(5).
+/// Index of `num_threads` among the fields of `/proc/PID/stat` after the command name, see proc_pid_stat(5).
 const NUM_THREADS: usize = 17;
 
-/// Whether the process exists and is not a zombie. An orphan may stay a zombie for ever inside a
-/// container whose first process does not reap, and has ended all the same.
+/// Returns true if the process exists and is not a zombie. In a container whose init process does not reap, an exited
+/// orphan stays a zombie.
 pub fn is_running(pid: u32) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
         return false;
     };
-    // The command name is in parentheses and may itself contain some; the state follows the last one.
+    // The command name in parentheses may itself contain parentheses; the state follows the last one.
     let Some(rest) = stat.rsplit(')').next() else {
         return false;
     };
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     match fields.first() {
-        // A main thread that has ended is a zombie while other threads of its process still hold files and locks.
+        // A zombie main thread may have other threads that still hold files and locks.
         Some(&("Z" | "X")) => fields
             .get(NUM_THREADS)
             .is_some_and(|&it| it != "0" && it != "1"),
@@ -86,7 +89,8 @@ pub fn is_running(pid: u32) -> bool {
     }
 }
 
-/// Whether all threads of a process are stopped, or it is gone. They stop one after the other, each when it runs the next time.
+/// Returns true if all threads of a process are stopped, or if it has exited. Each thread stops when it is next
+/// scheduled.
 fn is_stopped(pid: u32) -> bool {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return true;

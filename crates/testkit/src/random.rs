@@ -1,21 +1,21 @@
-//! Random choices that can be repeated: the seed is printed, and cargo shows it when the test fails.
+//! Reproducible random choices: the seed is printed, and cargo shows it when a test fails.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
 
-/// A small generator (SplitMix64). Good enough to choose where to cut bytes, and easy to replay.
+/// A small generator (SplitMix64), good enough to split bytes, and easy to replay.
 #[derive(Debug, Clone)]
 pub struct Random {
     state: u64,
 }
 
 impl Random {
-    /// A generator seeded from `FERMATA_TEST_SEED` when set, else from the system. Prints the seed.
+    /// Creates a generator from `FERMATA_TEST_SEED`, or from a system seed. Prints the seed.
     pub fn from_environment() -> Random {
         Random::new(Random::seed_from_environment())
     }
 
-    /// The seed of [`Random::from_environment`], for a test that notes it. Prints it.
+    /// Returns and prints the seed of [`Random::from_environment`], for a test that records it.
     pub fn seed_from_environment() -> u64 {
         let given = std::env::var("FERMATA_TEST_SEED")
             .ok()
@@ -25,12 +25,12 @@ impl Random {
         seed
     }
 
-    /// A generator with a known seed.
+    /// Creates a generator with a given seed.
     pub fn new(seed: u64) -> Random {
         Random { state: seed }
     }
 
-    /// The next 64 random bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.state;
@@ -39,19 +39,19 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number inside `range`, which must not be empty. The bias of the modulo does not matter here.
+    /// Returns a number in `range`, which must not be empty. The bias of the modulo does not matter here.
     pub fn within(&mut self, range: Range<usize>) -> usize {
         assert!(!range.is_empty(), "an empty range has no number to choose");
         let width = (range.end - range.start) as u64;
         range.start + (self.bits() % width) as usize
     }
 
-    /// One of `choices`, which must not be empty.
+    /// Returns one of `choices`, which must not be empty.
     pub fn choose<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.within(0..choices.len())]
     }
 
-    /// Cuts `bytes` into pieces of 1 to `piece_bytes_max` bytes.
+    /// Splits `bytes` into pieces of 1 to `piece_bytes_max` bytes.
     pub fn split<'a>(&mut self, bytes: &'a [u8], piece_bytes_max: usize) -> Vec<&'a [u8]> {
         let mut pieces = Vec::new();
         let mut rest = bytes;

@@ -1,4 +1,4 @@
-//! A real redis-server that writes each change to disk before it answers: the log that servers share.
+//! A real redis-server that writes each change to disk before it replies, as the cluster log.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -12,13 +12,13 @@ use crate::{Directory, Signal, free_port, send_signal, wait_until};
 pub struct Redis {
     directory: Directory,
     port: u16,
-    /// What else it is started with.
+    /// Additional options.
     options: &'static [&'static str],
     child: Option<Child>,
 }
 
 impl Redis {
-    /// Whether it is installed; where it is not, the log says that the test was skipped.
+    /// Returns true if redis-server is installed; otherwise reports the skipped test.
     pub fn is_there() -> bool {
         let is_there = works("redis-server", &["--version"]);
         if !is_there {
@@ -27,12 +27,12 @@ impl Redis {
         is_there
     }
 
-    /// `None` where it is not installed.
+    /// Starts redis-server; returns `None` if it is not installed.
     pub fn start() -> Option<Redis> {
         Redis::start_with(&[])
     }
 
-    /// The same with these options.
+    /// Starts redis-server with these additional options.
     pub(crate) fn start_with(options: &'static [&'static str]) -> Option<Redis> {
         if !Redis::is_there() {
             return None;
@@ -43,7 +43,7 @@ impl Redis {
             options,
             child: None,
         };
-        // Another process may take a port that was free.
+        // Another process may take the free port first.
         wait_until("redis-server has a port", || {
             redis.port = free_port();
             redis.begin().then_some(())
@@ -51,12 +51,12 @@ impl Redis {
         Some(redis)
     }
 
-    /// The port of 127.0.0.1 at which it listens.
+    /// Returns the port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// What it had stays.
+    /// Restarts the server with its data.
     pub fn restart(&mut self) {
         self.kill();
         wait_until("redis-server has its port again", || {
@@ -64,19 +64,34 @@ impl Redis {
         });
     }
 
-    /// What it had is gone.
+    /// Returns a copy of its files, made while the server is paused.
+    pub fn save(&self) -> Directory {
+        self.pause();
+        let copy = self.directory.copy();
+        self.resume();
+        copy
+    }
+
+    /// Kills the server and restarts it with the data of an earlier copy.
+    pub fn roll_back(&mut self, to: &Directory) {
+        self.kill();
+        self.directory = to.copy();
+        self.restart();
+    }
+
+    /// Restarts the server without data.
     pub fn restart_empty(&mut self) {
         self.kill();
         self.directory = Directory::new();
         self.restart();
     }
 
-    /// It answers nobody until [`Redis::resume`], and its connections stay.
+    /// Stops the server until [`Redis::resume`]; its connections stay open.
     pub fn pause(&self) {
         self.signal(Signal::Stop);
     }
 
-    /// It goes on.
+    /// Resumes the server.
     pub fn resume(&self) {
         self.signal(Signal::Continue);
     }
@@ -86,7 +101,7 @@ impl Redis {
         assert!(send_signal(child.id(), signal));
     }
 
-    /// As if it had failed: with SIGKILL.
+    /// Simulates a crash with SIGKILL.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
@@ -94,18 +109,18 @@ impl Redis {
         }
     }
 
-    /// Whether it was not killed.
+    /// Returns true unless the server was killed.
     pub(crate) fn is_running(&self) -> bool {
         self.child.is_some()
     }
 
-    /// Sends a command in one line, and gives the beginning of its answer.
+    /// Sends a command in one line and returns the start of the reply.
     pub fn ask(&self, command: &str) -> String {
-        // Sentinel closes connections of a server whose role it changes.
+        // Sentinel closes the connections of a server when it changes the role.
         wait_until("redis-server answers", || ask(self.port, command))
     }
 
-    /// Whether it listens: false when it has ended instead, since the port is not free.
+    /// Returns true if the server listens, false if it exited because the port is taken.
     fn begin(&mut self) -> bool {
         let child = Command::new("redis-server")
             .args(["--bind", "127.0.0.1", "--port", &self.port.to_string()])
@@ -134,36 +149,36 @@ impl Redis {
     }
 }
 
-/// A Sentinel that watches one server, whose replica it promotes when that is gone; killed when dropped.
+/// A Sentinel that monitors one server and promotes its replica after a failure; killed when dropped.
 pub struct Sentinel {
     child: Option<Child>,
     port: u16,
     password: Option<&'static str>,
-    /// Its configuration, which it writes to.
+    /// Directory of its configuration, which it rewrites.
     directory: Directory,
 }
 
 impl Sentinel {
-    /// Starts one that knows the replicas of `main`.
+    /// Starts a Sentinel that knows the replicas of `main`.
     pub fn watch(main: &Redis) -> Sentinel {
         Sentinel::watch_at(main.port())
     }
 
-    /// The same for a main server that it finds at this port of 127.0.0.1, as its replicas do.
+    /// Starts a Sentinel for the main server on this port of 127.0.0.1.
     pub fn watch_at(main: u16) -> Sentinel {
         let sentinel = Sentinel::begin(main, 1, None);
         sentinel.wait_known("num-slaves", 1);
         sentinel
     }
 
-    /// The same, with a password.
+    /// Starts a Sentinel with a password.
     pub fn watch_behind(main: &Redis, password: &'static str) -> Sentinel {
         let sentinel = Sentinel::begin(main.port(), 1, Some(password));
         sentinel.wait_known("num-slaves", 1);
         sentinel
     }
 
-    /// Three that watch it together: two have to agree.
+    /// Starts three Sentinels for one server; two must agree on a failure.
     pub fn watch_by_three(main: &Redis) -> [Sentinel; 3] {
         let three = [(); 3].map(|()| Sentinel::begin(main.port(), 2, None));
         for sentinel in &three {
@@ -194,7 +209,7 @@ impl Sentinel {
         sentinel
     }
 
-    /// As if it had failed.
+    /// Simulates a crash.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
@@ -202,7 +217,7 @@ impl Sentinel {
         }
     }
 
-    /// What it knew stays.
+    /// Restarts the Sentinel with its configuration.
     pub fn restart(&mut self) {
         self.kill();
         let child = Command::new("redis-server")
@@ -223,7 +238,7 @@ impl Sentinel {
         });
     }
 
-    /// Sends a command in one line, and gives the beginning of its answer.
+    /// Sends a command in one line and returns the start of the reply.
     pub fn ask(&self, command: &str) -> Option<String> {
         match self.password {
             Some(password) => ask(self.port, &format!("AUTH {password}\r\n{command}")),
@@ -231,12 +246,12 @@ impl Sentinel {
         }
     }
 
-    /// Its own port.
+    /// Returns the Sentinel's port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The port of the server that it takes for the main one.
+    /// Returns the port of the server that the Sentinel considers the main one.
     pub fn main_port(&self) -> Option<u16> {
         let text = self.ask("SENTINEL GET-MASTER-ADDR-BY-NAME main")?;
         text.lines().last()?.trim().parse().ok()

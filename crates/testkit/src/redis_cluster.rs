@@ -1,20 +1,20 @@
-//! A real Redis Cluster on this machine: three masters, each with a replica.
+//! A real Redis Cluster on this machine: three masters with one replica each.
 
 use std::process::{Command, Stdio};
 
 use crate::{Redis, wait_until};
 
-/// A server that does not answer for a second is replaced.
+/// A server that does not reply for one second is replaced.
 const OPTIONS: &[&str] = &["--cluster-enabled", "yes", "--cluster-node-timeout", "1000"];
 const SERVERS: usize = 6;
 
-/// Six servers of Redis that are a cluster, killed when dropped.
+/// A Redis Cluster of six servers, killed when dropped.
 pub struct RedisCluster {
     servers: Vec<Redis>,
 }
 
 impl RedisCluster {
-    /// `None` where Redis is not installed.
+    /// Starts the cluster; returns `None` if Redis is not installed.
     pub fn start() -> Option<RedisCluster> {
         let servers = (0..SERVERS).map(|_| Redis::start_with(OPTIONS));
         let servers = servers.collect::<Option<Vec<Redis>>>()?;
@@ -32,7 +32,7 @@ impl RedisCluster {
         Some(cluster)
     }
 
-    /// Waits until each knows all, and each replica has what its master has.
+    /// Waits until every server knows all others, and every replica is in sync.
     pub fn wait_whole(&self) {
         for server in &self.servers {
             wait_until("the cluster is whole", || {
@@ -45,19 +45,19 @@ impl RedisCluster {
         }
     }
 
-    /// The servers, by their numbers.
+    /// Returns the servers.
     pub fn servers(&self) -> &[Redis] {
         &self.servers
     }
 
-    /// The number of the master that has a key. `None` while there is none.
+    /// Returns the index of the master that stores a key; `None` if no master does.
     pub fn owner(&self, key: &str) -> Option<usize> {
         let has_key =
             |it: &Redis| it.is_running() && it.ask(&format!("EXISTS {key}")).starts_with(':');
         self.servers.iter().position(has_key)
     }
 
-    /// The number of a replica of this master.
+    /// Returns the index of a replica of this master.
     pub fn replica(&self, master: usize) -> usize {
         let port = format!("master_port:{}\r\n", self.servers[master].port());
         let is_replica = |it: &Redis| it.is_running() && it.ask("INFO replication").contains(&port);
@@ -67,12 +67,12 @@ impl RedisCluster {
             .expect("each has one")
     }
 
-    /// With SIGKILL.
+    /// Kills a server with SIGKILL.
     pub fn kill(&mut self, at: usize) {
         self.servers[at].kill();
     }
 
-    /// What it had stays.
+    /// Restarts a server with its data.
     pub fn restart(&mut self, at: usize) {
         self.servers[at].restart();
     }

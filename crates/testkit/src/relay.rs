@@ -1,5 +1,6 @@
-//! Stands between a server and its log, or between servers of the log, and lets their connection fail as networks do: cut off,
-//! or open with nothing coming through (half-open: neither side is told that the other one is gone).
+//! Relay between a server and its log, or between log servers, that simulates network failures. It closes
+//! connections, or keeps them open without forwarding bytes (half-open: neither side notices that the other is
+//! unreachable).
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -9,23 +10,23 @@ use std::time::Duration;
 
 use crate::{Builder, LogServer};
 
-/// Most connections at a time; more are closed at once.
+/// Maximum number of connections; further ones are closed immediately.
 const CONNECTIONS_MAX: usize = 32;
-/// What one direction of a connection takes before it has passed it on. What comes while it holds waits in the kernel.
+/// Buffer size per direction. Further bytes wait in the kernel while the relay holds.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// What becomes of bytes.
+/// Treatment of bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// They come through, after this time.
+    /// Forwards bytes after this delay.
     Open(Duration),
-    /// Those of the log are kept; the server's come through.
+    /// Holds the bytes of the log and forwards those of the server.
     AnswersHeld,
-    /// All are kept, and connections stay open.
+    /// Holds all bytes; connections stay open.
     Held,
-    /// Connections are closed, and new ones at once.
+    /// Closes all connections, including new ones.
     Cut,
-    /// The relay ends.
+    /// Ends the relay.
     Over,
 }
 
@@ -36,11 +37,11 @@ struct Shared {
 
 struct State {
     way: Way,
-    /// The number of each connection and its two ends, for them to be closed.
+    /// Number and both ends of each connection, for closing.
     connections: Vec<(u64, [TcpStream; 2])>,
 }
 
-/// See the module; ends when dropped.
+/// A relay; stops when dropped.
 pub struct Relay {
     address: SocketAddr,
     scheme: &'static str,
@@ -49,7 +50,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// One through which everything comes.
+    /// Starts a relay that forwards everything.
     pub fn start(log: &LogServer) -> Relay {
         let scheme = match log {
             LogServer::Nats(_) => "nats",
@@ -58,7 +59,7 @@ impl Relay {
         Relay::to(scheme, log.port())
     }
 
-    /// The same before any port of 127.0.0.1; nobody needs to listen there yet.
+    /// Starts a relay to a port of 127.0.0.1, which needs no listener yet.
     pub fn to(scheme: &'static str, port: u16) -> Relay {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("it is bound");
@@ -81,42 +82,42 @@ impl Relay {
         }
     }
 
-    /// This server finds its log behind the relay.
+    /// Configures a server to reach its log through the relay.
     pub fn before(&self, server: Builder) -> Builder {
         server.setting("cluster", self.url())
     }
 
-    /// Where the log is behind it, as the setting `cluster` has it.
+    /// Returns the URL of the log through the relay, for the setting `cluster`.
     pub fn url(&self) -> String {
         format!("{}://{}", self.scheme, self.address)
     }
 
-    /// Where it listens.
+    /// Returns the address of the relay.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Drops connections, and refuses new ones.
+    /// Closes connections and refuses new ones.
     pub fn cut(&self) {
         self.set(Way::Cut);
     }
 
-    /// Accepts and keeps what both sides send, and closes nothing.
+    /// Accepts connections and holds the bytes of both sides, without closing.
     pub fn hold(&self) {
         self.set(Way::Held);
     }
 
-    /// The log hears the server, and the server does not hear the log.
+    /// Forwards the server's bytes and holds the log's bytes.
     pub fn hold_answers(&self) {
         self.set(Way::AnswersHeld);
     }
 
-    /// Everything comes through, this much later in each direction. What was kept comes first.
+    /// Forwards everything with this delay per direction. Held bytes are forwarded first.
     pub fn delay(&self, by: Duration) {
         self.set(Way::Open(by));
     }
 
-    /// Everything comes through. What was kept comes first.
+    /// Forwards everything. Held bytes are forwarded first.
     pub fn heal(&self) {
         self.delay(Duration::ZERO);
     }
@@ -126,7 +127,7 @@ impl Relay {
         state.way = way;
         if matches!(way, Way::Cut | Way::Over) {
             for end in state.connections.drain(..).flat_map(|(_, ends)| ends) {
-                // It may be closed already.
+                // The connection may already be closed.
                 let _ = end.shutdown(Shutdown::Both);
             }
         }
@@ -137,7 +138,7 @@ impl Relay {
 impl Drop for Relay {
     fn drop(&mut self) {
         self.set(Way::Over);
-        // It looks at what it is to do when somebody comes.
+        // A connection wakes the acceptor, which then checks the state.
         let _ = TcpStream::connect(self.address);
         if let Some(acceptor) = self.acceptor.take() {
             let _ = acceptor.join();
@@ -159,7 +160,7 @@ fn accept(listener: &TcpListener, port: u16, shared: &Arc<Shared>) {
             _ if state.connections.len() >= CONNECTIONS_MAX => continue,
             _ => {}
         }
-        // Where nobody listens the server's connection is closed.
+        // Without a listener, the server's connection is closed.
         let Ok(log) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else {
             continue;
         };
@@ -172,7 +173,7 @@ fn accept(listener: &TcpListener, port: u16, shared: &Arc<Shared>) {
             let shared = shared.clone();
             thread::spawn(move || {
                 pass(from, to, is_answer, &shared);
-                // The log ends its direction when the server has ended.
+                // The log closes its direction after the server has closed its own.
                 if !is_answer {
                     lock(&shared).connections.retain(|it| it.0 != number);
                 }
@@ -181,7 +182,7 @@ fn accept(listener: &TcpListener, port: u16, shared: &Arc<Shared>) {
     }
 }
 
-/// One direction of a connection, until it ends.
+/// Forwards one direction of a connection until it ends.
 fn pass(mut from: TcpStream, mut to: TcpStream, is_answer: bool, shared: &Shared) {
     let mut piece = vec![0; PIECE_BYTES];
     loop {
@@ -190,7 +191,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, is_answer: bool, shared: &Shared
             Ok(len) => len,
             Err(_) => 0,
         };
-        // The end of a connection is kept as well.
+        // The end of a connection is held too.
         let Some(delay) = wait_open(is_answer, shared) else {
             let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
             return;
@@ -200,11 +201,11 @@ fn pass(mut from: TcpStream, mut to: TcpStream, is_answer: bool, shared: &Shared
             break;
         }
     }
-    // What is on its way in the other direction still arrives, as it does in a network.
+    // Bytes in flight in the other direction still arrive, as in a network.
     let _ = (from.shutdown(Shutdown::Read), to.shutdown(Shutdown::Write));
 }
 
-/// Waits until bytes may come through, and says how much later; `None` when they never do.
+/// Waits until bytes may be forwarded and returns their delay; `None` if the connection must be closed.
 fn wait_open(is_answer: bool, shared: &Shared) -> Option<Duration> {
     let mut state = lock(shared);
     loop {

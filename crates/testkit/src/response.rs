@@ -1,16 +1,15 @@
-//! A response parser that forgives nothing (RFC 9112 sections 4 to 7), so that every test also checks the
-//! server's framing.
+//! Strict response parser (RFC 9112, sections 4 to 7), so that every test also checks the server's framing.
 
-/// How the body of a response ends.
+/// Framing of a response body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
-    /// No body at all: answers to HEAD, 1xx, 204 and 304.
+    /// No body: responses to HEAD, and 1xx, 204 and 304.
     None,
     /// Content-Length bytes.
     Length(usize),
-    /// Chunks up to the empty one.
+    /// Chunks up to the last, empty one.
     Chunked,
-    /// Everything until the server closes.
+    /// All bytes until the server closes.
     UntilClose,
 }
 
@@ -19,30 +18,30 @@ pub enum Framing {
 pub struct Head {
     /// 0 for HTTP/1.0, 1 for HTTP/1.1.
     pub minor_version: u8,
-    /// The three-digit status.
+    /// Three-digit status code.
     pub status: u16,
-    /// The reason phrase, which may be empty.
+    /// Reason phrase; may be empty.
     pub reason: String,
-    /// Names in lower case, values without surrounding white space, in the order sent.
+    /// Names in lower case and trimmed values, in the order sent.
     pub headers: Vec<(String, String)>,
 }
 
-/// A whole response.
+/// A complete response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
     /// Status line and header lines.
     pub head: Head,
-    /// The body without its transfer framing.
+    /// Body without transfer coding.
     pub body: Vec<u8>,
-    /// How the body was delimited.
+    /// Framing of the body.
     pub framing: Framing,
 }
 
 impl Head {
-    /// The value of the only header line with this lower-case name.
+    /// Returns the value of the only header line with this lower-case name.
     ///
     /// # Panics
-    /// Panics when there are several: a test that expects that reads `headers`.
+    /// Panics if there are several; a test that expects several reads `headers`.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut values = self
             .headers
@@ -54,7 +53,7 @@ impl Head {
         first.map(String::as_str)
     }
 
-    /// Whether the `Connection` header names `option`.
+    /// Returns true if the `Connection` header contains `option`.
     pub fn connection_says(&self, option: &str) -> bool {
         let value = self.header("connection").unwrap_or("");
         value
@@ -62,10 +61,10 @@ impl Head {
             .any(|part| part.trim().eq_ignore_ascii_case(option))
     }
 
-    /// How the body ends (RFC 9112 section 6.3). `to_head`: it answers a HEAD request.
+    /// Returns the framing of the body (RFC 9112, section 6.3). `to_head` is true for the response to a HEAD request.
     ///
     /// # Errors
-    /// Names the contradiction when the header lines do not frame the message in exactly one way.
+    /// Describes the contradiction if the header lines do not frame the message in exactly one way.
     pub fn framing(&self, to_head: bool) -> Result<Framing, String> {
         let lengths: Vec<&str> = self.values("content-length").collect();
         let codings: Vec<&str> = self.values("transfer-encoding").collect();
@@ -107,7 +106,7 @@ impl Head {
 }
 
 impl Response {
-    /// The status.
+    /// Returns the status code.
     pub fn status(&self) -> u16 {
         self.head.status
     }
@@ -117,20 +116,20 @@ impl Response {
         self.head.header(name)
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     ///
     /// # Panics
-    /// Panics when it is not UTF-8.
+    /// Panics if it is not UTF-8.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("the body is UTF-8")
     }
 }
 
-/// Parses a response head at the start of `bytes`: `None` while it is incomplete, else the head and its
-/// length in bytes.
+/// Parses a response head at the start of `bytes`. Returns `None` if it is incomplete, else the head and its length
+/// in bytes.
 ///
 /// # Errors
-/// Says what is wrong with the first malformed line.
+/// Describes the first malformed line.
 pub fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, String> {
     let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
         return Ok(None);
@@ -189,7 +188,7 @@ fn parse_header_line(line: &str) -> Result<(String, String), String> {
     Ok((name.to_ascii_lowercase(), value.to_string()))
 }
 
-/// Checks the shape of an IMF-fixdate such as `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 section 5.6.7).
+/// Checks the form of an IMF-fixdate such as `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, section 5.6.7).
 fn check_date(date: &str) -> Result<(), String> {
     let shape = "Aaa, 00 Aaa 0000 00:00:00 GMT";
     let fits = date.len() == shape.len()
@@ -211,8 +210,7 @@ fn check_date(date: &str) -> Result<(), String> {
     }
 }
 
-/// Decodes a chunked body as it arrives. Chunk extensions and trailer fields are refused: this server
-/// sends neither.
+/// Incremental decoder of a chunked body. Refuses chunk extensions and trailer fields, which this server never sends.
 #[derive(Debug, Default)]
 pub struct Chunked {
     state: ChunkState,
@@ -231,11 +229,11 @@ enum ChunkState {
 }
 
 impl Chunked {
-    /// Moves body bytes from the front of `input` to the end of `out`. Returns how many input bytes were
-    /// used and whether the last chunk has been seen.
+    /// Moves body bytes from the start of `input` to the end of `out`. Returns the number of input bytes consumed,
+    /// and true after the last chunk.
     ///
     /// # Errors
-    /// Says what is wrong at the first byte that does not belong.
+    /// Describes the error at the first invalid byte.
     pub fn decode(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(usize, bool), String> {
         let mut used = 0;
         loop {

@@ -1,6 +1,6 @@
-//! Texts of sources: whether messages name settings that exist.
+//! String literals of source files, to test that messages name existing settings.
 
-/// The texts of a source file that are sentences, up to its tests, without what is put into them.
+/// Returns the string literals of a source file that contain a space, without placeholders, up to its tests.
 #[must_use]
 pub fn sentences(source: &str) -> Vec<String> {
     let source = source.split("#[cfg(test)]").next().unwrap_or_default();
@@ -18,7 +18,7 @@ pub fn sentences(source: &str) -> Vec<String> {
             }
             (Some(text), character) => text.push(character),
             (None, '/') if before == '/' => while rest.next_if(|&it| it != '\n').is_some() {},
-            // A quotation mark as a character.
+            // A quotation mark as a character literal.
             (None, '"') if before == '\'' => {}
             (None, '"') => text = Some(String::new()),
             (None, _) => {}

@@ -1,4 +1,4 @@
-//! Starts a server script and looks after its processes.
+//! Starts a server script and manages its processes.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -17,16 +17,16 @@ use crate::php::Php;
 use crate::process::{Signal, is_running, kill_group, send_signal};
 use crate::wait::wait_until;
 
-/// Workers of a server unless a test says otherwise: two find what one hides.
+/// Default number of workers. Two workers show faults that a single one would hide.
 const WORKERS: usize = 2;
 
-/// Connections opened in search of one particular worker before giving up.
+/// Maximum number of connections opened to find a particular worker.
 const WORKER_TRIES_MAX: usize = 2_000;
 
-/// How long dropping a server waits for killed processes to be gone.
+/// Maximum time to wait for killed processes when a server is dropped.
 const END_DEADLINE: Duration = Duration::from_secs(5);
 
-/// How to start a server. Settings travel by environment, which wins over everything the script says.
+/// Parameters of a server. Settings are environment variables, which override the script.
 #[derive(Debug, Clone)]
 pub struct Builder {
     script: PathBuf,
@@ -38,13 +38,13 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Starts the server by another command that runs what follows it, such as `setpriv …`.
+    /// Starts the server through another command, such as `setpriv …`.
     pub fn behind(mut self, starter: &[&str]) -> Builder {
         self.starter = starter.iter().map(ToString::to_string).collect();
         self
     }
 
-    /// Sets an environment variable; the last value of a name counts.
+    /// Sets an environment variable; the last value of a name wins.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Builder {
         self.environment
             .push((name.to_string(), value.as_ref().to_os_string()));
@@ -69,13 +69,13 @@ impl Builder {
         self
     }
 
-    /// Opens a control socket inside the directory, see [`Server::control`].
+    /// Opens a control socket in the directory, see [`Server::control`].
     pub fn control(self) -> Builder {
         let address = control_address(&self.directory);
         self.setting("control", address)
     }
 
-    /// The temporary directory that the server and the test share; scripts see it as `TEST_DIRECTORY`.
+    /// Returns the temporary directory shared by server and test; scripts receive it as `TEST_DIRECTORY`.
     pub fn directory(&self) -> &Directory {
         &self.directory
     }
@@ -83,7 +83,7 @@ impl Builder {
     /// Starts the server and waits until it listens and all workers run.
     ///
     /// # Panics
-    /// Panics with the log when that does not happen.
+    /// Panics with the log if that fails.
     #[track_caller]
     pub fn start(self) -> Server {
         let (mut child, log) = self.spawn();
@@ -118,16 +118,16 @@ impl Builder {
         server
     }
 
-    /// Starts a server that is expected to give up at once, and waits for its end.
+    /// Starts a server that is expected to fail at start, and waits for its exit.
     ///
     /// # Panics
-    /// Panics when it has not ended at the deadline.
+    /// Panics if it is still running at the deadline.
     #[track_caller]
     pub fn start_refused(self) -> Exited {
         let (mut child, log) = self.spawn();
         let _guard = Group { pid: child.id() };
         let status = wait_until("the server gives up", || child.try_wait().ok().flatten());
-        // The last lines may still be in the pipe; an ended child has at least said why.
+        // The last lines may still be in the pipe; an exited child has logged at least the reason.
         wait_until("the server says why it gave up", || {
             (!log.is_empty()).then_some(())
         });
@@ -143,7 +143,7 @@ impl Builder {
             php = php.env(name, value);
         }
         let mut command = php.arg(&self.script).into_command();
-        // A group of its own, so that one call ends the master and every worker whatever went wrong.
+        // A separate process group, so that one signal kills the master and all workers.
         command
             .process_group(0)
             .stdout(Stdio::piped())
@@ -158,16 +158,16 @@ impl Builder {
     }
 }
 
-/// A server that ended by itself.
+/// A server that exited by itself.
 #[derive(Debug)]
 pub struct Exited {
-    /// Its exit status.
+    /// Exit status.
     pub status: ExitStatus,
-    /// All it said.
+    /// Complete log.
     pub log: Log,
 }
 
-/// Kills a process group when dropped, for the time before a [`Server`] exists.
+/// Kills a process group when dropped, before a [`Server`] exists.
 struct Group {
     pid: u32,
 }
@@ -180,7 +180,7 @@ impl Drop for Group {
     }
 }
 
-/// A running server: master and workers. Dropping it kills them all and waits until they are gone.
+/// A running server: master and workers. Dropping it kills all of them and waits for their exit.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -191,7 +191,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Begins to describe a server that runs `script`.
+    /// Returns a builder for a server that runs `script`.
     pub fn builder(script: impl AsRef<Path>) -> Builder {
         Builder {
             script: script.as_ref().to_path_buf(),
@@ -203,32 +203,32 @@ impl Server {
         }
     }
 
-    /// Where it listens.
+    /// Returns the address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The master's process id.
+    /// Returns the master's process id.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// Its log so far.
+    /// Returns the log so far.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// The directory it shares with the test.
+    /// Returns the directory shared with the test.
     pub fn directory(&self) -> &Directory {
         &self.directory
     }
 
-    /// The address of the control socket, when started with [`Builder::control`].
+    /// Returns the address of the control socket; requires [`Builder::control`].
     pub fn control(&self) -> String {
         control_address(&self.directory)
     }
 
-    /// Worker number → process id of its latest start.
+    /// Maps worker numbers to the process ids of their latest start.
     pub fn worker_pids(&self) -> BTreeMap<u32, u32> {
         self.log
             .lines_from(0)
@@ -237,7 +237,7 @@ impl Server {
             .collect()
     }
 
-    /// Waits until worker `number` runs as another process than `old_pid`, and returns the new one.
+    /// Waits until worker `number` runs in a process other than `old_pid`, and returns its id.
     ///
     /// # Panics
     /// Panics with the log at the deadline.
@@ -256,7 +256,7 @@ impl Server {
     /// Sends a signal to the master.
     ///
     /// # Panics
-    /// Panics when it has already ended.
+    /// Panics if it has exited.
     #[track_caller]
     pub fn signal(&self, signal: Signal) {
         assert!(
@@ -266,7 +266,7 @@ impl Server {
         );
     }
 
-    /// Waits for the master to end.
+    /// Waits for the master's exit.
     ///
     /// # Panics
     /// Panics with the log at the deadline.
@@ -288,25 +288,25 @@ impl Server {
     /// Opens a connection.
     ///
     /// # Panics
-    /// Panics when it is refused.
+    /// Panics if it is refused.
     #[track_caller]
     pub fn connect(&self) -> Connection {
         Connection::open(self.address)
     }
 
-    /// Opens connections until one is with worker process `pid`, by asking `GET /pid` twice: after its
-    /// first answer a connection may move to a worker with fewer, and then it stays. The others are
-    /// kept until then, or that worker would for ever be the one with more.
+    /// Opens connections until worker process `pid` handles one, which two requests for `/pid` verify: after its
+    /// first response a connection may move to a worker with fewer connections, then it stays. The other connections
+    /// stay open until then; otherwise that worker would always have more.
     ///
     /// # Panics
-    /// Panics when the kernel never hands one to that worker.
+    /// Panics if the kernel assigns no connection to that worker.
     #[track_caller]
     pub fn connect_to(&self, pid: u32) -> Connection {
         let wanted = pid.to_string();
         let mut strays = Vec::new();
         for _ in 0..WORKER_TRIES_MAX {
             let mut connection = self.connect();
-            // Another worker may be in the middle of being replaced.
+            // Another worker may be in the middle of a replacement.
             let mut ask = || connection.try_request("GET", "/pid", &[], b"");
             if ask().is_ok() && ask().is_ok_and(|response| response.text() == wanted) {
                 return connection;
@@ -322,7 +322,7 @@ impl Drop for Server {
         let workers = self.worker_pids();
         kill_group(self.pid);
         let _ = self.child.wait();
-        // Sockets and files of the workers are free only when they are gone, which a next server needs.
+        // Sockets and files of the workers are free only after they exit; the next server needs them.
         let end = Instant::now() + END_DEADLINE;
         while workers.values().any(|pid| is_running(*pid)) && Instant::now() < end {
             thread::sleep(Duration::from_millis(1));
@@ -337,8 +337,7 @@ fn control_address(directory: &Directory) -> String {
     format!("unix:{}", directory.join("control.sock").display())
 }
 
-/// The first address in a line with "listening on http://ADDRESS:PORT" or https, as text or inside
-/// JSON.
+/// Returns the first address in a line with "listening on http://ADDRESS:PORT" or https, as text or inside JSON.
 fn listening(line: &str) -> Option<SocketAddr> {
     let (_, rest) = line.split_once("listening on http")?;
     let (_, rest) = rest.split_once("://")?;
@@ -346,7 +345,7 @@ fn listening(line: &str) -> Option<SocketAddr> {
     rest[..len.unwrap_or(rest.len())].parse().ok()
 }
 
-/// Number and process id in a line with "worker N started pid=P", as text or inside JSON.
+/// Returns number and process id from a line with "worker N started pid=P", as text or inside JSON.
 fn worker_started(line: &str) -> Option<(u32, u32)> {
     let (_, rest) = line.split_once("worker ")?;
     let (number, rest) = rest.split_once(" started pid=")?;

@@ -1,5 +1,5 @@
-//! Reads event streams: the parser follows WHATWG HTML section 9.2, and refuses what this server must
-//! never send (a field it does not use, CR inside a line, an id with NUL).
+//! Event stream reader. The parser follows WHATWG HTML section 9.2, and refuses lines that this server must never
+//! send: unused fields, a CR inside a line, an id with NUL.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -9,21 +9,21 @@ use crate::client::{Connection, End, ReadError, Received};
 use crate::response::{Chunked, Framing, Head};
 use crate::wait::deadline;
 
-/// Pause of a [`Follower`] between two tries to connect.
+/// Delay of a [`Follower`] between two connection attempts.
 const RECONNECT: Duration = Duration::from_millis(10);
 
-/// One event.
+/// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// The id of this very event; events without one leave the browser's last id as it is.
+    /// Id of this event; an event without one does not change the browser's last id.
     pub id: Option<String>,
-    /// The event name, `message` when none was sent.
+    /// Event name; `message` if none was sent.
     pub name: String,
     /// Data lines joined by LF.
     pub data: String,
 }
 
-/// What a stream yields.
+/// An item of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
     /// An event.
@@ -32,22 +32,22 @@ pub enum Item {
     Comment(String),
     /// A new reconnection time in milliseconds.
     Retry(u64),
-    /// An id without data: the browser remembers it as its last one and dispatches nothing.
+    /// An id without data: the browser stores it as the last event id and dispatches no event.
     Position(String),
-    /// The stream is over, see [`StreamEnd`].
+    /// The end of the stream, see [`StreamEnd`].
     End(StreamEnd),
 }
 
-/// How a stream ended.
+/// End of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamEnd {
-    /// With the last chunk (HTTP/1.1) or an orderly close (HTTP/1.0).
+    /// The last chunk (HTTP/1.1) or an orderly close (HTTP/1.0).
     Clean,
     /// The connection ended before the last chunk.
     Cut(End),
 }
 
-/// Splits a body into items. Bytes go in as they arrive.
+/// Incremental parser of a body.
 #[derive(Debug, Default)]
 pub struct Parser {
     text: Vec<u8>,
@@ -62,10 +62,10 @@ impl Parser {
         self.text.extend_from_slice(bytes);
     }
 
-    /// The next complete item, if there is one.
+    /// Returns the next complete item, if any.
     ///
     /// # Errors
-    /// Says which line this server must not have sent.
+    /// Describes the line that this server must not send.
     pub fn next_item(&mut self) -> Result<Option<Item>, String> {
         while let Some(len) = self.text.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.text.drain(..=len).take(len).collect();
@@ -88,7 +88,7 @@ impl Parser {
         if line.is_empty() {
             let (id, name, data) = (self.id.take(), self.name.take(), self.data.take());
             let Some(data) = data else {
-                // A bare empty line only ends a comment block; a name without data means nothing.
+                // An empty line alone ends a comment block; a name without data has no meaning.
                 return match name {
                     Some(name) => Err(format!("event {name:?} without data")),
                     None => Ok(id.map(Item::Position)),
@@ -128,10 +128,10 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Asks for `path` on this connection and expects an event stream.
+    /// Requests `path` on this connection and expects an event stream.
     ///
     /// # Panics
-    /// Panics when the answer is anything else.
+    /// Panics if the response is not an event stream.
     #[track_caller]
     pub fn open(connection: Connection, path: &str, last_event_id: Option<&str>) -> Stream {
         match Stream::try_open(connection, path, last_event_id) {
@@ -140,10 +140,10 @@ impl Stream {
         }
     }
 
-    /// Asks for `path` on this connection.
+    /// Requests `path` on this connection.
     ///
     /// # Errors
-    /// Says why there is no event stream.
+    /// Returns the reason why there is no event stream.
     pub fn try_open(
         mut connection: Connection,
         path: &str,
@@ -160,10 +160,10 @@ impl Stream {
         Stream::after_request(connection)
     }
 
-    /// Expects an event stream as the answer to a request that was already sent.
+    /// Expects an event stream as the response to a request that was already sent.
     ///
     /// # Errors
-    /// Says why there is no event stream.
+    /// Returns the reason why there is no event stream.
     pub fn after_request(mut connection: Connection) -> Result<Stream, ReadError> {
         let head = connection.read_head(Instant::now() + deadline())?;
         let media_type = head.header("content-type").unwrap_or("");
@@ -186,15 +186,15 @@ impl Stream {
         })
     }
 
-    /// The response head.
+    /// Returns the response head.
     pub fn head(&self) -> &Head {
         &self.head
     }
 
-    /// The next item, or `None` when nothing arrives within `patience`.
+    /// Returns the next item, or `None` if none arrives within `patience`.
     ///
     /// # Panics
-    /// Panics when the stream is malformed.
+    /// Panics if the stream is malformed.
     #[track_caller]
     pub fn try_next(&mut self, patience: Duration) -> Option<Item> {
         let end = Instant::now() + patience;
@@ -224,17 +224,17 @@ impl Stream {
         }
     }
 
-    /// The next item.
+    /// Returns the next item.
     ///
     /// # Panics
-    /// Panics when none arrives before the deadline.
+    /// Panics if none arrives before the deadline.
     #[track_caller]
     pub fn next_item(&mut self) -> Item {
         self.try_next(deadline())
             .expect("an item arrives before the deadline")
     }
 
-    /// The next event; comments, retry hints and positions are skipped.
+    /// Returns the next event; skips comments, retry times and ids without data.
     ///
     /// # Panics
     /// Panics at the deadline and at the end of the stream.
@@ -249,7 +249,7 @@ impl Stream {
         }
     }
 
-    /// The next `count` events.
+    /// Returns the next `count` events.
     ///
     /// # Panics
     /// Panics at the deadline and at the end of the stream.
@@ -258,10 +258,10 @@ impl Stream {
         (0..count).map(|_| self.next_event()).collect()
     }
 
-    /// Everything up to the end, the end last.
+    /// Returns all items up to and including the end.
     ///
     /// # Panics
-    /// Panics when the stream does not end before the deadline.
+    /// Panics if the stream does not end before the deadline.
     #[track_caller]
     pub fn read_to_end(&mut self) -> Vec<Item> {
         let mut items = Vec::new();
@@ -273,10 +273,10 @@ impl Stream {
         }
     }
 
-    /// Checks that no event arrives for `period`; comments and the like may.
+    /// Checks that no event arrives for `period`; other items may arrive.
     ///
     /// # Panics
-    /// Panics with the event, or when the stream ends.
+    /// Panics with the event, or if the stream ends.
     #[track_caller]
     pub fn expect_silence(&mut self, period: Duration) {
         let end = Instant::now() + period;
@@ -288,12 +288,12 @@ impl Stream {
         }
     }
 
-    /// The connection below, for example to send more or to reset it.
+    /// Returns the underlying connection, for example to send more bytes or to reset it.
     pub fn into_connection(self) -> Connection {
         self.connection
     }
 
-    /// Moves received bytes through the transfer framing into the parser.
+    /// Moves received bytes through the transfer decoding into the parser.
     fn take_body(&mut self) {
         let inbox = self.connection.inbox();
         let Some(chunks) = &mut self.chunks else {
@@ -312,23 +312,22 @@ impl Stream {
     }
 }
 
-/// A subscriber that behaves as a browser: when its stream ends, it connects again and resumes with the
-/// last id it saw.
+/// A subscriber that behaves like a browser: when its stream ends, it reconnects and resumes from its last event id.
 #[derive(Debug)]
 pub struct Follower {
     address: SocketAddr,
     path: String,
     stream: Option<Stream>,
-    /// The last id the server sent, with an event or alone.
+    /// Last id from the server, with an event or alone.
     pub last_event_id: Option<String>,
-    /// Every event so far, in order of arrival.
+    /// All events so far, in order of arrival.
     pub events: Vec<Event>,
-    /// How often it has connected successfully.
+    /// Number of successful connections.
     pub connects: usize,
 }
 
 impl Follower {
-    /// A follower of `path`; it connects when first asked for something.
+    /// Creates a follower of `path`, which connects at the first read.
     pub fn new(address: SocketAddr, path: &str) -> Follower {
         Follower {
             address,
@@ -340,17 +339,17 @@ impl Follower {
         }
     }
 
-    /// Ends the present stream by a reset; the next call resumes.
+    /// Resets the current stream; the next call resumes.
     pub fn disconnect(&mut self) {
         if let Some(stream) = self.stream.take() {
             stream.into_connection().reset();
         }
     }
 
-    /// Connects, if it is not connected.
+    /// Connects, unless connected.
     ///
     /// # Panics
-    /// Panics when there is no stream before the deadline.
+    /// Panics if there is no stream before the deadline.
     #[track_caller]
     pub fn connect(&mut self) {
         let end = Instant::now() + deadline();
@@ -368,17 +367,17 @@ impl Follower {
                     self.stream = Some(stream);
                     self.connects += 1;
                 }
-                // Refused and reset connections are normal while workers are being replaced.
+                // Refused and reset connections are normal during the replacement of workers.
                 Ok(Err(ReadError::Malformed(why))) => panic!("{}: {why}", self.path),
                 _ => thread::sleep(RECONNECT),
             }
         }
     }
 
-    /// Reads, reconnecting as needed, until `done` is true for the events so far.
+    /// Reads, reconnecting as needed, until `done` returns true for the events so far.
     ///
     /// # Panics
-    /// Panics when that does not happen before the deadline.
+    /// Panics if that does not happen before the deadline.
     #[track_caller]
     pub fn read_until(&mut self, what: &str, mut done: impl FnMut(&[Event]) -> bool) {
         let end = Instant::now() + deadline();

@@ -1,16 +1,16 @@
-//! Waiting for a condition instead of for time to pass.
+//! Waiting for conditions instead of sleeping.
 
 use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Seconds a test waits for anything before it fails, unless `FERMATA_TEST_DEADLINE_S` says otherwise.
+/// Default time in seconds that a test waits before it fails; `FERMATA_TEST_DEADLINE_S` overrides it.
 const DEADLINE_S: u64 = 20;
 
-/// Pause between two looks at a condition. Small beside any time a test could notice.
+/// Interval between two checks of a condition, short compared with any time a test measures.
 const POLL: Duration = Duration::from_millis(4);
 
-/// The longest a test waits for one thing. It only ends runs that have already failed.
+/// Returns the maximum time to wait for one condition. Only failing tests reach it.
 pub fn deadline() -> Duration {
     static DEADLINE: OnceLock<Duration> = OnceLock::new();
     *DEADLINE.get_or_init(|| {
@@ -24,10 +24,10 @@ pub fn deadline() -> Duration {
     })
 }
 
-/// Polls `condition` until it yields a value.
+/// Polls `condition` until it returns a value.
 ///
 /// # Panics
-/// Panics with `what` when the [`deadline`] passes first.
+/// Panics with `what` if the [`deadline`] passes first.
 #[track_caller]
 pub fn wait_until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + deadline();
@@ -46,10 +46,10 @@ pub fn wait_until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T 
 
 /// Checks that `condition` stays true for `period`.
 ///
-/// For "this must not happen": a slow machine can only make such a test miss a fault, never fail wrongly.
+/// For events that must not happen: on a slow machine such a test may miss a fault, but never fails wrongly.
 ///
 /// # Panics
-/// Panics with `what` at the first look that finds the condition false.
+/// Panics with `what` at the first check that finds the condition false.
 #[track_caller]
 pub fn holds_until(what: &str, period: Duration, mut condition: impl FnMut() -> bool) {
     let end = Instant::now() + period;

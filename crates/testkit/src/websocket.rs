@@ -1,4 +1,4 @@
-//! A WebSocket client that sends exactly the frames it is told to, also wrong ones, and reads strictly.
+//! WebSocket client that sends exactly the given frames, valid or not, and reads strictly.
 
 use std::time::{Duration, Instant};
 
@@ -6,27 +6,27 @@ use crate::client::{Connection, End, ReadError, Received};
 use crate::response::Head;
 use crate::wait::deadline;
 
-/// The key of RFC 6455, 1.3, and the answer to it.
+/// Key of RFC 6455, section 1.3, and the matching response.
 pub const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const ACCEPT: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
-/// First bytes of frames: FIN and opcode.
+/// First byte of a complete text message: FIN and opcode.
 pub const TEXT: u8 = 0x81;
-/// A whole binary message.
+/// First byte of a complete binary message.
 pub const BINARY: u8 = 0x82;
-/// A close frame.
+/// First byte of a close frame.
 pub const CLOSE: u8 = 0x88;
-/// A ping.
+/// First byte of a ping.
 pub const PING: u8 = 0x89;
-/// A pong.
+/// First byte of a pong.
 pub const PONG: u8 = 0x8a;
 /// Set on the first frame of a compressed message.
 pub const RSV1: u8 = 0x40;
 
-/// The mask of every frame: which one does not matter to a server.
+/// Mask of every frame; its value does not matter to a server.
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
-/// The header lines every handshake needs.
+/// Header lines that every handshake needs.
 const LINES: [&str; 4] = [
     "Upgrade: websocket",
     "Connection: Upgrade",
@@ -34,7 +34,7 @@ const LINES: [&str; 4] = [
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
 ];
 
-/// A frame as it came.
+/// A received frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     /// FIN, reserved bits and opcode.
@@ -44,23 +44,23 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The close code; `None` when this is no close frame or has none.
+    /// Returns the close code; `None` for other frames and for close frames without a code.
     pub fn close_code(&self) -> Option<u16> {
         let code = self.payload.first_chunk()?;
         (self.first == CLOSE).then(|| u16::from_be_bytes(*code))
     }
 }
 
-/// What comes next.
+/// A received item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item {
     /// A frame.
     Frame(Frame),
-    /// The connection is over.
+    /// The end of the connection.
     End(End),
 }
 
-/// A frame as a client sends it: masked, its length in the shortest form.
+/// Encodes a frame like a client: masked, with the shortest length encoding.
 pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = header(first, payload.len() as u64);
     let masked = payload.iter().zip(MASK.iter().cycle());
@@ -68,7 +68,7 @@ pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The header of a masked frame; what follows must be masked with the same key.
+/// Encodes the header of a masked frame; the payload must use the same key.
 pub fn header(first: u8, payload_len: u64) -> Vec<u8> {
     let mut bytes = vec![first];
     match payload_len {
@@ -86,12 +86,12 @@ pub fn header(first: u8, payload_len: u64) -> Vec<u8> {
     bytes
 }
 
-/// The payload of a close frame.
+/// Encodes the payload of a close frame.
 pub fn close_payload(code: u16, reason: &str) -> Vec<u8> {
     [&code.to_be_bytes()[..], reason.as_bytes()].concat()
 }
 
-/// A handshake for `path` with further header lines.
+/// Formats a handshake for `path` with additional header lines.
 pub fn request(path: &str, lines: &[&str]) -> String {
     let mut text = format!("GET {path} HTTP/1.1\r\nHost: fermata.test\r\n");
     for line in LINES.iter().chain(lines) {
@@ -109,19 +109,19 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Opens `path`.
+    /// Opens a WebSocket at `path`.
     ///
     /// # Panics
-    /// Panics when the server does not accept.
+    /// Panics if the server does not accept it.
     #[track_caller]
     pub fn open(connection: Connection, path: &str) -> Socket {
         Socket::open_with(connection, path, &[])
     }
 
-    /// Opens `path` with further header lines.
+    /// Opens a WebSocket at `path` with additional header lines.
     ///
     /// # Panics
-    /// Panics when the server does not accept.
+    /// Panics if the server does not accept it.
     #[track_caller]
     pub fn open_with(mut connection: Connection, path: &str, lines: &[&str]) -> Socket {
         connection.send(request(path, lines));
@@ -131,10 +131,10 @@ impl Socket {
         }
     }
 
-    /// Expects the answer to a handshake with [`KEY`] that was sent already.
+    /// Expects the response to a handshake with [`KEY`] that was already sent.
     ///
     /// # Errors
-    /// Says why there is no WebSocket.
+    /// Returns the reason why there is no WebSocket.
     pub fn after_request(mut connection: Connection) -> Result<Socket, ReadError> {
         let head = connection.read_head(Instant::now() + deadline())?;
         let upgrade = head.header("upgrade").map(str::to_ascii_lowercase);
@@ -149,7 +149,7 @@ impl Socket {
         }
     }
 
-    /// The head of the answer.
+    /// Returns the head of the response.
     pub fn head(&self) -> &Head {
         &self.head
     }
@@ -157,7 +157,7 @@ impl Socket {
     /// Sends a frame.
     ///
     /// # Panics
-    /// Panics when it cannot be sent.
+    /// Panics if it cannot be sent.
     #[track_caller]
     pub fn send(&mut self, first: u8, payload: impl AsRef<[u8]>) {
         self.connection.send(frame(first, payload.as_ref()));
@@ -166,16 +166,16 @@ impl Socket {
     /// Sends a text message.
     ///
     /// # Panics
-    /// Panics when it cannot be sent.
+    /// Panics if it cannot be sent.
     #[track_caller]
     pub fn text(&mut self, text: &str) {
         self.send(TEXT, text);
     }
 
-    /// The next frame or the end, or `None` when nothing comes within `patience`.
+    /// Returns the next frame or the end; `None` if nothing arrives within `patience`.
     ///
     /// # Panics
-    /// Panics when a frame is not what a server may send.
+    /// Panics if a server must not send the frame.
     #[track_caller]
     pub fn try_next(&mut self, patience: Duration) -> Option<Item> {
         let end = Instant::now() + patience;
@@ -195,10 +195,10 @@ impl Socket {
         }
     }
 
-    /// The next frame.
+    /// Returns the next frame.
     ///
     /// # Panics
-    /// Panics at the end and at the deadline.
+    /// Panics at the end of the connection and at the deadline.
     #[track_caller]
     pub fn next_frame(&mut self) -> Frame {
         match self.try_next(deadline()) {
@@ -208,10 +208,10 @@ impl Socket {
         }
     }
 
-    /// The next frame, which is a whole text message.
+    /// Returns the next frame, which must be a complete text message.
     ///
     /// # Panics
-    /// Panics when it is anything else.
+    /// Panics if it is anything else.
     #[track_caller]
     pub fn next_text(&mut self) -> String {
         let frame = self.next_frame();
@@ -219,16 +219,17 @@ impl Socket {
         String::from_utf8(frame.payload).expect("text is UTF-8")
     }
 
-    /// Checks that the server closes with `code` as the next thing it says, answers it, and then closes TCP.
+    /// Checks that the server's next frame closes with `code`, responds with a close frame, and checks that the
+    /// server closes TCP.
     ///
     /// # Panics
-    /// Panics when it does anything else.
+    /// Panics if the server does anything else.
     #[track_caller]
     pub fn expect_close(&mut self, code: u16) -> String {
         let frame = self.next_frame();
         assert_eq!(frame.close_code(), Some(code), "{frame:?}");
         let reason = String::from_utf8(frame.payload[2..].to_vec()).expect("a reason is UTF-8");
-        // It may have closed TCP already: it need not wait after a violation.
+        // The server may have closed TCP already: after a violation it need not wait.
         let _ = self
             .connection
             .try_send(self::frame(CLOSE, &close_payload(code, "")));
@@ -236,10 +237,10 @@ impl Socket {
         reason
     }
 
-    /// Checks that nothing comes any more but the end.
+    /// Checks that only the end of the connection arrives.
     ///
     /// # Panics
-    /// Panics when a frame comes, or no end before the deadline.
+    /// Panics if a frame arrives, or if the connection is still open at the deadline.
     #[track_caller]
     pub fn expect_end(&mut self) {
         match self.try_next(deadline()) {
@@ -248,10 +249,10 @@ impl Socket {
         }
     }
 
-    /// Checks that no frame comes for `period`.
+    /// Checks that no frame arrives for `period`.
     ///
     /// # Panics
-    /// Panics with what came.
+    /// Panics with the received item.
     #[track_caller]
     pub fn expect_silence(&mut self, period: Duration) {
         if let Some(item) = self.try_next(period) {
@@ -259,18 +260,18 @@ impl Socket {
         }
     }
 
-    /// The connection below, for bytes that are no frames.
+    /// Returns the underlying connection, for bytes that are not frames.
     pub fn connection(&mut self) -> &mut Connection {
         &mut self.connection
     }
 
-    /// The connection below, to reset it.
+    /// Returns the underlying connection, to reset it.
     pub fn into_connection(self) -> Connection {
         self.connection
     }
 }
 
-/// Takes a frame from the front of `bytes`; `None` while it is not whole.
+/// Removes a frame from the start of `bytes`; returns `None` if it is incomplete.
 fn take_frame(bytes: &mut Vec<u8>) -> Result<Option<Frame>, &'static str> {
     let [first, second, rest @ ..] = &bytes[..] else {
         return Ok(None);
@@ -320,7 +321,7 @@ mod tests {
             let payload = vec![7; len];
             let mut bytes = frame(BINARY, &payload);
             let header_len = bytes.len() - len;
-            // As the server would send it: without mask.
+            // Removes the mask, because servers send unmasked frames.
             bytes[1] &= 0x7f;
             bytes.drain(header_len - 4..header_len);
             bytes.truncate(header_len - 4);

@@ -1,4 +1,4 @@
-//! Certificate and key files: reading, checking, and what is said about them.
+//! Reads and checks certificate and key files, and warns about their problems.
 
 use std::fs;
 use std::io;
@@ -13,13 +13,13 @@ use rustls::sign::CertifiedKey;
 use x509_cert::certificate::{Certificate, Version};
 use x509_cert::der::{Decode, EncodePem, pem::LineEnding};
 
-/// A certificate that ends within this time is worth a line in the log.
+/// Remaining validity below which a certificate causes a warning in the log.
 const EXPIRES_SOON_S: u64 = 7 * 24 * 3_600;
 
-/// Largest file that is read: a chain of certificates has a few kilobytes.
+/// Maximum size of a file in bytes; a chain of certificates has a few kilobytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Why a file cannot be used. The name of the setting stands before it.
+/// Reason why a file cannot be used. Callers prefix the message with the setting's name.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The file cannot be read.
@@ -27,32 +27,32 @@ pub enum FileError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said, and what helps.
+        /// The system's error and a fix.
         cause: String,
     },
-    /// It is not what the setting needs.
+    /// The content is not what the setting requires.
     #[error("{path} {cause}")]
     Content {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and what helps.
+        /// The problem and a fix.
         cause: String,
     },
 }
 
-/// A usable pair, and what should be said about it.
+/// A usable certificate and key, with warnings about them.
 #[derive(Debug)]
 pub struct Pair {
-    /// What handshakes use.
+    /// Certificate chain and key for handshakes.
     pub certified: Arc<CertifiedKey>,
-    /// Sentences that belong into the log as warnings.
+    /// Warnings for the log, as sentences.
     pub warnings: Vec<String>,
 }
 
-/// Reads a certificate chain and its key and checks that they belong together.
+/// Reads a certificate chain and its key, and checks that they match.
 ///
 /// # Errors
-/// The first element tells which of the two files is to blame: true for the key.
+/// The problem, with true if it concerns the key file.
 pub fn read_pair(certificate: &Path, key: &Path, unix_s: u64) -> Result<Pair, (bool, FileError)> {
     let chain = read_chain(certificate).map_err(|error| (false, error))?;
     let private = read_key(key).map_err(|error| (true, error))?;
@@ -67,7 +67,7 @@ pub fn read_pair(certificate: &Path, key: &Path, unix_s: u64) -> Result<Pair, (b
     })?;
     let certified = CertifiedKey::new(chain, signing);
     match certified.keys_match() {
-        // A kind of key that cannot tell is given the benefit of the doubt.
+        // Some types of keys cannot be compared; accept them.
         Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
         Err(rustls::Error::InconsistentKeys(_)) => {
             let cause = format!(
@@ -101,7 +101,7 @@ fn has_no_extensions(der: &CertificateDer<'_>) -> bool {
     Certificate::from_der(der).is_ok_and(|read| read.tbs_certificate.version != Version::V3)
 }
 
-/// Reads every certificate of a PEM file, at least one.
+/// Reads all certificates of a PEM file, at least one.
 pub(crate) fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
     let text = read(path)?;
     let content = |cause: String| FileError::Content {
@@ -128,7 +128,7 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
     let text = read(path)?;
     PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
         let cause = match error {
-            // "ENCRYPTED PRIVATE KEY", or "Proc-Type: 4,ENCRYPTED" inside the older forms.
+            // "ENCRYPTED PRIVATE KEY", or "Proc-Type: 4,ENCRYPTED" in older formats.
             _ if find(&text, b"ENCRYPTED") => {
                 "is encrypted with a password; write it without one by `openssl pkey -in … -out …`"
                     .to_owned()
@@ -146,10 +146,10 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
     })
 }
 
-/// Reads a file as small as a certificate is.
+/// Reads a file of at most `FILE_BYTES_MAX` bytes.
 ///
 /// # Errors
-/// It is none, is larger, or cannot be read.
+/// The path is not a file, or the file is too large or unreadable.
 pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     let unreadable = |cause: String| FileError::Unreadable {
         path: path.to_owned(),
@@ -183,13 +183,13 @@ fn pem_cause(error: &pem::Error) -> String {
     match error {
         pem::Error::MissingSectionEnd { .. } => "a section has no END line".to_owned(),
         pem::Error::IllegalSectionStart { .. } => "a BEGIN line is malformed".to_owned(),
-        pem::Error::Base64Decode(_) => "what stands between BEGIN and END is not base64".to_owned(),
+        pem::Error::Base64Decode(_) => "the text between BEGIN and END is not base64".to_owned(),
         error => format!("{error:?}"),
     }
 }
 
-/// A certificate that is not valid (any more) is served all the same, because a restart would
-/// otherwise turn a warning in browsers into an outage; but it is said loudly.
+/// Returns a warning if the certificate is expired, not yet valid or about to expire. Such a certificate is still
+/// served, because a restart would otherwise turn a warning in browsers into an outage.
 fn expiry_warning(path: &Path, der: &CertificateDer<'_>, unix_s: u64) -> Option<String> {
     let validity = Certificate::from_der(der).ok()?.tbs_certificate.validity;
     let path = path.display();
@@ -222,13 +222,13 @@ fn mode_warning(path: &Path) -> Option<String> {
     })
 }
 
-/// When a certificate ends, in seconds since 1970; `None` when it cannot be read.
+/// Returns the end of a certificate's validity in seconds since 1970; `None` if it cannot be parsed.
 pub(crate) fn ends_s(der: &CertificateDer<'_>) -> Option<u64> {
     let validity = Certificate::from_der(der).ok()?.tbs_certificate.validity;
     Some(validity.not_after.to_unix_duration().as_secs())
 }
 
-/// The subject as RFC 4514 writes it; empty when there is none.
+/// Returns the subject in the format of RFC 4514; empty if it cannot be parsed.
 pub(crate) fn subject(der: &CertificateDer<'_>) -> String {
     Certificate::from_der(der)
         .map(|certificate| certificate.tbs_certificate.subject.to_string())

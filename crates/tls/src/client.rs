@@ -1,4 +1,4 @@
-//! The other end: what a program that connects to a TLS server needs.
+//! Configuration of TLS clients.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,40 +14,40 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, Signatur
 use crate::certificate;
 use crate::server::LoadError;
 
-/// Where distributions keep the authorities that the machine trusts.
+/// Files in which distributions store the trusted certificate authorities.
 const SYSTEM_AUTHORITIES: [&str; 3] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/cert.pem",
 ];
 
-/// Trusted authorities.
+/// Options of a TLS client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientOptions {
-    /// PEM file of authorities in place of the machine's own.
+    /// PEM file of trusted authorities; `None` for the system's.
     pub authorities: Option<PathBuf>,
-    /// PEM files of the certificate that servers are shown that ask for one, and of its key.
+    /// PEM files of the client certificate and its key, for servers that request one.
     pub certificate: Option<(PathBuf, PathBuf)>,
-    /// Believe anybody (`--insecure`).
+    /// True to accept any certificate (`--insecure`).
     pub is_insecure: bool,
-    /// Begin every connection with a full handshake.
+    /// True to start every connection with a full handshake.
     pub never_resumes: bool,
-    /// Offer HTTP/2 before HTTP/1.1 (ALPN); which of them it is says [`Tls::protocol`](crate::Tls::protocol).
+    /// True to offer HTTP/2 before HTTP/1.1 (ALPN); [`Tls::protocol`](crate::Tls::protocol) returns the selected one.
     pub offers_http2: bool,
-    /// Offer no protocol: what is spoken is not HTTP.
+    /// True to offer no protocol, for connections that are not HTTP.
     pub offers_nothing: bool,
-    /// What errors call these options.
+    /// Names of these options in errors.
     pub names: ClientNames,
 }
 
-/// What the files of [`ClientOptions`] are called where they are given.
+/// Names of the options or settings that contain the files of [`ClientOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientNames {
-    /// The authorities.
+    /// Name of the authorities' option.
     pub authorities: &'static str,
-    /// The certificate.
+    /// Name of the certificate's option.
     pub certificate: &'static str,
-    /// Its key.
+    /// Name of the key's option.
     pub key: &'static str,
 }
 
@@ -61,11 +61,10 @@ impl Default for ClientNames {
     }
 }
 
-/// A configuration for connections to servers, to be given to [`Tls::connect`](crate::Tls::connect) or
-/// [`Stream::secure`](crate::Stream::secure).
+/// Returns a configuration for [`Tls::connect`](crate::Tls::connect) or [`Stream::secure`](crate::Stream::secure).
 ///
 /// # Errors
-/// A file cannot be read or used; the sentence names the option.
+/// A file cannot be read or used; the message names the option.
 pub fn client_config(options: &ClientOptions) -> Result<Arc<ClientConfig>, LoadError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -104,7 +103,7 @@ pub fn client_config(options: &ClientOptions) -> Result<Arc<ClientConfig>, LoadE
     Ok(Arc::new(config))
 }
 
-/// The certificate that servers are shown.
+/// Loads the client certificate.
 fn own(
     options: &ClientOptions,
     certificate: &Path,
@@ -138,7 +137,7 @@ fn roots(options: &ClientOptions) -> Result<RootCertStore, LoadError> {
     let chain =
         certificate::read_chain(&path).map_err(|error| LoadError::File { setting, error })?;
     let mut roots = RootCertStore::empty();
-    // The machine's file may hold ancient ones that cannot be read.
+    // The system's file may contain very old certificates that cannot be parsed.
     let (added, _) = roots.add_parsable_certificates(chain);
     if added == 0 {
         return Err(LoadError::Unusable {
@@ -156,7 +155,7 @@ fn unusable(setting: &'static str, error: &Error) -> LoadError {
     }
 }
 
-/// Believes every certificate, but still checks that the server owns it.
+/// Accepts every certificate, but still checks that the server has its private key.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

@@ -1,7 +1,7 @@
-//! A certificate for localhost, made on this machine and for it.
+//! A certificate for localhost, created on this machine.
 //!
-//! An authority signs one certificate, and its key is thrown away: who trusts the authority trusts
-//! this one certificate and nothing that anybody could make later.
+//! A new authority signs one certificate, and its key is discarded. Trusting the authority therefore means trusting
+//! only this certificate.
 
 use std::fs;
 use std::io::{self, Write};
@@ -15,32 +15,32 @@ use rcgen::{
 
 use crate::certificate;
 
-/// Browsers refuse certificates that live longer than 398 days.
+/// Lifetime in days; browsers reject certificates valid for more than 398 days.
 const LIFETIME_DAYS: i64 = 397;
 
-/// It is made anew when less than this is left, so that no working day ends with an expired one.
+/// Remaining days below which the certificate is renewed, so that it does not expire during work.
 const RENEWED_DAYS: u64 = 7;
 
 const DAY_S: u64 = 24 * 3_600;
 
-/// What it is valid for.
+/// Names and addresses in the certificate.
 const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// Where its files are.
+/// Files of the development certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
-    /// To be trusted by browsers and tools.
+    /// Authority, which browsers and tools must trust.
     pub authority: PathBuf,
-    /// The chain that the server shows.
+    /// Certificate chain of the server.
     pub certificate: PathBuf,
-    /// Its private key.
+    /// Private key of the server.
     pub key: PathBuf,
-    /// They were made by this call.
+    /// True if this call created them.
     pub is_new: bool,
 }
 
-/// The folder for the certificate of this user: `$XDG_DATA_HOME/fermata` or
-/// `~/.local/share/fermata`. `None` without a home.
+/// Returns the directory of this user's certificate: `$XDG_DATA_HOME/fermata` or `~/.local/share/fermata`. Returns
+/// `None` without a home directory.
 pub fn folder() -> Option<PathBuf> {
     let absolute = |name: &str| {
         let path = PathBuf::from(std::env::var_os(name)?);
@@ -51,10 +51,10 @@ pub fn folder() -> Option<PathBuf> {
     Some(data.join("fermata"))
 }
 
-/// The certificate in `folder`, made when it is missing, incomplete or about to expire.
+/// Returns the certificate in `folder`; creates it if it is missing, incomplete or about to expire.
 ///
 /// # Errors
-/// A file cannot be written, or the kernel gives no random numbers.
+/// A file cannot be written, or the kernel returns no random numbers.
 pub fn provide(folder: &Path, unix_s: u64) -> io::Result<Files> {
     let files = Files {
         authority: folder.join("localhost-ca.pem"),
@@ -96,11 +96,11 @@ fn make(files: &Files, unix_s: u64) -> io::Result<()> {
     write(&files.authority, &authority, 0o644)
 }
 
-/// Authority, certificate and key as PEM.
+/// Creates authority, certificate and key as PEM.
 fn generate(unix_s: u64) -> Result<(String, String, String), rcgen::Error> {
     let begins =
         rcgen::date_time_ymd(1970, 1, 1) + std::time::Duration::from_secs(unix_s - unix_s % 60);
-    // A day back: the clock of another machine may be behind.
+    // Valid from a day ago, because the clock of another machine may be late.
     let (begins, ends) = (
         begins - std::time::Duration::from_secs(DAY_S),
         begins + std::time::Duration::from_secs(LIFETIME_DAYS as u64 * DAY_S - DAY_S),
@@ -130,7 +130,7 @@ fn generate(unix_s: u64) -> Result<(String, String, String), rcgen::Error> {
     Ok((authority_pem, certificate.pem(), key.serialize_pem()))
 }
 
-/// Writes beside the file and renames, so that another server never reads half of it.
+/// Writes a temporary file and renames it, so that another server never reads a partial file.
 fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let beside = path.with_extension(format!("{}.tmp", std::process::id()));
     let _ = fs::remove_file(&beside);

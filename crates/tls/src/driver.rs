@@ -1,4 +1,4 @@
-//! The wrapper: which descriptors have a session, and which events the kernel cannot know of.
+//! The driver that adds TLS: maps descriptors to sessions, and reports events that the kernel does not know.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -16,37 +16,37 @@ use crate::handle::{Failure, Handle};
 use crate::leaving::Leaving;
 use crate::session::{SEND_BYTES, Session, SessionError};
 
-/// Tokens of connections that were closed before their owner has watched them: no owner's token,
-/// which has an index in its low half, lies here.
+/// First token for connections that were closed before their owner watched them. Owners' tokens have an index in their
+/// low half and are outside of this range.
 const OWN_TOKENS: u64 = 0xffff_fffe_f000_0000;
 
-/// A driver that encrypts.
+/// A driver that encrypts connections.
 ///
-/// One without sessions adds a comparison to each call.
+/// For connections without TLS it adds a comparison to each call.
 pub struct Tls<D> {
     inner: D,
     handle: Rc<Handle>,
-    /// Listeners whose connections are encrypted.
+    /// Listeners whose connections use TLS.
     secured: FdSet,
-    /// Listeners of these whose connections begin with something in the clear, and such connections, with their tokens.
+    /// Listeners whose connections start with a plain-text header before TLS, and such connections with their tokens.
     prefaced: FdSet,
     awaited: FdMap<Fd, Option<u64>>,
     sessions: FdMap<Fd, Box<Session>>,
-    /// Watched sessions that events concern before their owner hears of them: with ciphertext that
-    /// waits for the kernel, or with a client's handshake.
+    /// Watched sessions that must process events before their owner: with ciphertext that the kernel has not accepted, or
+    /// in a client's handshake.
     busy: FdMap<u64, Fd>,
     leaving: Leaving,
-    /// Sessions that know more than the kernel: reported by the next wait.
+    /// Sessions with an event that the kernel does not report; the next wait reports them.
     listed: Vec<Fd>,
-    /// Ciphertext that has just been read, and that is about to be sent.
+    /// Buffers for received ciphertext and for ciphertext to send.
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
-    /// Pieces of a `send` as one.
+    /// Buffer for the pieces of a `send`.
     gathered: Vec<u8>,
 }
 
 impl<D: Driver> Tls<D> {
-    /// Wraps `inner`; `handle` says how to serve and counts what happens.
+    /// Wraps `inner`. `handle` contains the configuration and collects statistics.
     pub fn new(inner: D, handle: Rc<Handle>) -> Tls<D> {
         Tls {
             inner,
@@ -64,18 +64,20 @@ impl<D: Driver> Tls<D> {
         }
     }
 
-    /// Connections accepted from `listener` speak TLS from now on.
+    /// Makes connections accepted from `listener` use TLS from now on.
     pub fn secure(&mut self, listener: Fd) {
         self.secured.insert(listener);
     }
 
-    /// The same from the moment on in which the owner has read what comes first, and says so by `begin`.
+    /// Makes connections accepted from `listener` use TLS after a plain-text header: once the owner has read it and calls
+    /// `begin`.
     pub fn secure_later(&mut self, listener: Fd) {
         self.secured.insert(listener);
         self.prefaced.insert(listener);
     }
 
-    /// Makes an accepted connection speak TLS, or closes it: never in the clear what was promised to be encrypted.
+    /// Starts TLS on an accepted connection. On failure the connection must be closed: it must never continue
+    /// unencrypted.
     fn begin_session(&mut self, fd: Fd) -> io::Result<()> {
         let conn = self
             .handle
@@ -87,14 +89,13 @@ impl<D: Driver> Tls<D> {
         Ok(())
     }
 
-    /// Makes `fd`, a connection that we open, speak TLS to the server called `name`. To be called
-    /// before `add_stream`.
+    /// Starts TLS on `fd`, an outgoing connection to the server `name`. Call this before `add_stream`.
     ///
-    /// The handshake runs inside `wait`. The connection is reported writable when it is complete;
-    /// until then a send would block. A failure is reported as a hang-up, and `recv` tells it.
+    /// The handshake runs inside `wait`. The connection is reported as writable when the handshake is complete; until
+    /// then a send would block. A failure is reported as a hang-up, and `recv` returns the error.
     ///
     /// # Errors
-    /// The configuration and the name do not go together.
+    /// The configuration does not support the name.
     pub fn connect(
         &mut self,
         fd: Fd,
@@ -107,20 +108,20 @@ impl<D: Driver> Tls<D> {
         Ok(())
     }
 
-    /// The application protocol (ALPN) that a connection's handshake has come to. `None`: none, or there is no session.
+    /// Returns the application protocol (ALPN) of a connection; `None` if none was negotiated or there is no session.
     pub fn protocol(&self, fd: Fd) -> Option<&[u8]> {
         self.sessions.get(&fd)?.protocol()
     }
 
-    /// The driver inside, for what has no session.
+    /// Returns the wrapped driver, for connections without a session.
     pub fn inner_mut(&mut self) -> &mut D {
         &mut self.inner
     }
 
-    /// Sees to what follows from a call: figures, and who has to be told what.
+    /// Updates statistics and lists after a call on a session.
     fn settle(&mut self, fd: Fd) {
         let Some(session) = self.sessions.get_mut(&fd) else {
-            // It speaks no TLS.
+            // A connection without TLS.
             return;
         };
         if session.take_completion() {
@@ -139,11 +140,11 @@ impl<D: Driver> Tls<D> {
         }
     }
 
-    /// The owner has named a descriptor; it may have had news before.
+    /// Records the owner's token of a descriptor, whose session may already have events.
     #[inline(never)]
     fn watch_session(&mut self, fd: Fd, token: u64) {
         let Some(session) = self.sessions.get_mut(&fd) else {
-            // It speaks no TLS.
+            // A connection without TLS.
             return;
         };
         session.token = Some(token);
@@ -154,7 +155,7 @@ impl<D: Driver> Tls<D> {
         }
     }
 
-    /// Reports `fd` in the next wait although the kernel will not.
+    /// Makes the next wait report `fd`, although the kernel will not.
     fn list(&mut self, fd: Fd) {
         if let Some(session) = self.sessions.get_mut(&fd)
             && session.token.is_some()
@@ -164,16 +165,16 @@ impl<D: Driver> Tls<D> {
         }
     }
 
-    // Apart, so that what has no session pays for a comparison and not for this frame.
+    // A separate function, so that connections without a session need only a comparison and no stack frame.
     #[inline(never)]
     fn recv_session(&mut self, fd: Fd, buf: &mut [u8]) -> io::Result<Option<usize>> {
         let Some(session) = self.sessions.get_mut(&fd) else {
-            // It speaks no TLS.
+            // A connection without TLS.
             return self.inner.recv(fd, buf);
         };
         let received = session.recv(&mut self.inner, fd, buf, &mut self.incoming);
         match &received {
-            // It was short, and the owner waits for an event before it reads on.
+            // After this short read, the owner waits for an event before it reads again.
             Ok(read) if *read != Some(0) && *read != Some(buf.len()) && session.has_news() => {
                 self.list(fd);
             }
@@ -191,7 +192,7 @@ impl<D: Driver> Tls<D> {
     #[inline(never)]
     fn send_session(&mut self, fd: Fd, buf: &[u8]) -> io::Result<Option<usize>> {
         let Some(session) = self.sessions.get_mut(&fd) else {
-            // It speaks no TLS.
+            // A connection without TLS.
             return self.inner.send_one(fd, buf);
         };
         let sent = session.send(&mut self.inner, fd, buf, &mut self.outgoing);
@@ -199,7 +200,7 @@ impl<D: Driver> Tls<D> {
         sent
     }
 
-    /// A session ends: whatever is kept beside it goes.
+    /// Removes everything stored about a session.
     fn forget_session(&mut self, fd: Fd, session: &Session) {
         self.handle.closed(fd);
         if let Some(token) = session.token {
@@ -234,14 +235,14 @@ impl<D: Driver> Tls<D> {
         self.handle.set_leaving(self.leaving.len());
     }
 
-    /// What the owner hears of an event; `None`: nothing.
+    /// Processes an event; returns the event for the owner, or `None`.
     fn handle_event(&mut self, mut event: Event) -> Option<Event> {
         if self.leaving.handle_event(&mut self.inner, &event) {
             self.handle.set_leaving(self.leaving.len());
             return None;
         }
         let Some(&fd) = self.busy.get(&event.token) else {
-            // It is about no session.
+            // An event of a connection without a busy session.
             return Some(event);
         };
         let session = self.sessions.get_mut(&fd)?;
@@ -296,7 +297,7 @@ impl<D: Driver> Tls<D> {
             self.handle.set_leaving(self.leaving.len());
         }
         for fd in self.listed.drain(..) {
-            // It may have been closed since, and the number taken by another connection.
+            // It may have been closed since, and the number reused.
             if let Some(session) = self.sessions.get_mut(&fd)
                 && std::mem::take(&mut session.is_listed)
                 && let Some(token) = session.token
@@ -341,7 +342,7 @@ impl<D: Driver> Driver for Tls<D> {
     #[inline]
     fn add_stream(&mut self, fd: Fd, token: u64) -> io::Result<()> {
         self.inner.add_stream(fd, token)?;
-        // Only of connections that begin in the clear.
+        // Only for connections that start with a plain-text header.
         if let Some(known) = self.awaited.get_mut(&fd) {
             *known = Some(token);
         }
@@ -359,14 +360,14 @@ impl<D: Driver> Driver for Tls<D> {
         self.inner.remove(fd)
     }
 
-    /// Keys cannot move to another process.
+    /// Returns false for TLS connections, because their keys cannot move to another process.
     fn release(&mut self, fd: Fd) -> bool {
         !self.sessions.contains_key(&fd)
             && !self.awaited.contains_key(&fd)
             && self.inner.release(fd)
     }
 
-    /// As the wrapped driver; sessions with news of their own are appended on top of its bound.
+    /// Like the wrapped driver; events of sessions are appended beyond its maximum.
     #[inline]
     fn wait(&mut self, events: &mut Vec<Event>, timeout_ms: Option<u64>) -> io::Result<()> {
         if self.sessions.is_empty() && self.leaving.is_empty() {
@@ -408,7 +409,7 @@ impl<D: Driver> Driver for Tls<D> {
         let mut outcome = Ok(Some(0));
         let mut bufs = bufs.iter().peekable();
         while outcome.as_ref().is_ok_and(Option::is_some) && bufs.peek().is_some() {
-            // At least one, however long it is.
+            // At least one piece, whatever its length.
             gathered.clear();
             while let Some(buf) =
                 bufs.next_if(|buf| gathered.is_empty() || gathered.len() + buf.len() <= SEND_BYTES)
@@ -453,7 +454,7 @@ impl<D: Driver> Driver for Tls<D> {
         len: usize,
     ) -> io::Result<Option<usize>> {
         if self.sessions.contains_key(&fd) {
-            // Never in the clear what was promised to be encrypted.
+            // Never send unencrypted on a TLS connection.
             return Err(io::ErrorKind::Unsupported.into());
         }
         self.inner.send_file(fd, file, offset, len)
@@ -478,16 +479,20 @@ impl<D: Driver> Driver for Tls<D> {
     }
 
     fn reset_on_close(&mut self, fd: Fd) {
-        // Closing would wait until the client has taken what is encrypted already.
+        // Otherwise closing would wait until the client has received the ciphertext.
         if let Some(session) = self.sessions.remove(&fd) {
             self.forget_session(fd, &session);
         }
         self.inner.reset_on_close(fd);
     }
 
+    fn unacknowledged(&self, fd: Fd) -> Option<usize> {
+        self.inner.unacknowledged(fd)
+    }
+
     fn begin(&mut self, fd: Fd) -> io::Result<()> {
         let Some(token) = self.awaited.remove(&fd) else {
-            // It speaks TLS already, or never will.
+            // TLS has already started, or the connection does not use it.
             return Ok(());
         };
         self.begin_session(fd)?;

@@ -1,6 +1,6 @@
-//! A map keyed by descriptors and tokens.
+//! Maps keyed by descriptors and tokens.
 //!
-//! Both are chosen by the kernel and by us, never by a peer, so one multiplication is hash enough.
+//! The kernel and this process choose the keys, never a peer, so one multiplication is a sufficient hash.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -29,7 +29,7 @@ impl Hasher for Multiply {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // 2^64 divided by the golden ratio: consecutive numbers land far apart.
+        // 2^64 divided by the golden ratio, which spreads consecutive numbers.
         self.0 = (self.0 ^ number)
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
             .rotate_left(32);

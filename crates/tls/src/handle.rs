@@ -1,4 +1,4 @@
-//! What the owner of the driver may ask about its sessions.
+//! Statistics, client certificates and configuration of a driver's sessions.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,26 +11,26 @@ use rustls::pki_types::CertificateDer;
 use crate::certificate;
 use crate::fd_map::{FdMap, FdSet};
 
-/// Why a handshake did not come to its end.
+/// Reason why a handshake failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Failure {
-    /// The client spoke HTTP without TLS; it was answered 400.
+    /// The client sent plain HTTP and received a 400 response.
     PlainHttp,
-    /// No protocol version, cipher suite or application protocol in common.
+    /// No common protocol version, cipher suite or application protocol.
     Incompatible,
-    /// The client's certificate is missing or not acceptable.
+    /// The client certificate is missing or not acceptable.
     Certificate,
-    /// The client refused: usually it does not trust our certificate.
+    /// The client sent an alert: usually it does not trust the server's certificate.
     Alert,
-    /// The client broke the protocol.
+    /// The client violated the protocol.
     Protocol,
-    /// The client left or took longer than the server waits.
+    /// The client disconnected or exceeded the time-out.
     Abandoned,
 }
 
 impl Failure {
-    /// All of them, in the order of the variants.
+    /// All failures, in the order of the variants.
     pub const ALL: [Failure; 6] = [
         Failure::PlainHttp,
         Failure::Incompatible,
@@ -51,16 +51,16 @@ impl Failure {
     }
 }
 
-/// The certificate a client has proved to own.
+/// A client certificate whose ownership the client has proved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientCertificate {
-    /// Its subject as RFC 4514 writes it, such as `CN=alice,O=Example`.
+    /// Subject in the format of RFC 4514, such as `CN=alice,O=Example`.
     pub subject: String,
     /// The certificate as PEM.
     pub pem: String,
 }
 
-/// Figures of a driver's sessions and the configuration of its next ones, shared with its owner.
+/// Statistics of a driver's sessions and the configuration of new ones, shared with the driver's owner.
 #[derive(Debug, Default)]
 pub struct Handle {
     config: RefCell<Option<Arc<ServerConfig>>>,
@@ -73,7 +73,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// A handle whose driver serves TLS with `config`; `None` when it has no such listener.
+    /// Creates the handle of a driver that serves TLS with `config`; `None` if no listener uses TLS.
     pub fn new(config: Option<Arc<ServerConfig>>) -> Rc<Handle> {
         Rc::new(Handle {
             config: RefCell::new(config),
@@ -81,52 +81,52 @@ impl Handle {
         })
     }
 
-    /// For a forked process: the same configuration, figures of its own.
+    /// Creates a handle for a forked process, with the same configuration and new statistics.
     pub fn fork(&self) -> Rc<Handle> {
         Handle::new(self.config())
     }
 
-    /// Connections accepted from now on use `config`; open ones keep what they have.
+    /// Sets the configuration of connections accepted from now on; open ones keep theirs.
     pub fn set_config(&self, config: Arc<ServerConfig>) {
         *self.config.borrow_mut() = Some(config);
     }
 
-    /// Whether there is anything to serve TLS with.
+    /// Returns true if there is a configuration.
     pub fn is_configured(&self) -> bool {
         self.config.borrow().is_some()
     }
 
-    /// Handshakes that were completed in full.
+    /// Returns the number of full handshakes.
     pub fn full(&self) -> u64 {
         self.full.get()
     }
 
-    /// Handshakes that were shortened by a session ticket.
+    /// Returns the number of handshakes that a session ticket shortened.
     pub fn resumed(&self) -> u64 {
         self.resumed.get()
     }
 
-    /// Handshakes that failed, by reason.
+    /// Returns the number of handshakes that failed for this reason.
     pub fn failed(&self, failure: Failure) -> u64 {
         self.failed[failure as usize].get()
     }
 
-    /// Open connections with a session.
+    /// Returns the number of open TLS connections.
     pub fn open(&self) -> u64 {
         self.open.borrow().len() as u64
     }
 
-    /// Whether the connection at `fd` is encrypted.
+    /// Returns true if the connection at `fd` uses TLS.
     pub fn is_secure(&self, fd: Fd) -> bool {
         self.open.borrow().contains(&fd)
     }
 
-    /// Closed connections whose last bytes the kernel has not taken yet.
+    /// Returns the number of closed connections whose last bytes the kernel has not accepted.
     pub fn leaving(&self) -> u64 {
         self.leaving.get()
     }
 
-    /// The certificate that the client at `fd` has shown and that was verified.
+    /// Returns the verified certificate of the client at `fd`.
     pub fn client_certificate(&self, fd: Fd) -> Option<Rc<ClientCertificate>> {
         self.clients.borrow().get(&fd).cloned()
     }

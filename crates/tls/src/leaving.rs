@@ -1,7 +1,7 @@
-//! Connections that their owner has closed and whose last bytes the kernel has not taken yet.
+//! Connections that their owner closed and whose last bytes the kernel has not accepted.
 //!
-//! They keep a descriptor and those bytes, nothing else, for a bounded time and in a bounded number:
-//! over it the oldest is closed at once.
+//! Each keeps only its descriptor and these bytes, for a limited time. Their number is limited too: above it the oldest
+//! is closed immediately.
 
 use std::collections::VecDeque;
 
@@ -9,20 +9,20 @@ use fermata_io::{Driver, Event, Fd};
 
 use crate::fd_map::FdMap;
 
-/// How long the kernel may take to take them.
+/// Maximum time for sending the last bytes.
 const LEAVING_MS: u64 = 5_000;
 
-/// Connections kept at once.
+/// Maximum number of closed connections with unsent bytes.
 const LEAVING_MAX: usize = 512;
 
-/// Reads of what such a peer still sends, per event; it is thrown away.
+/// Maximum reads per event of bytes that the peer still sends; they are discarded.
 const READS_MAX: usize = 4;
 
-/// The set of them.
+/// Closed connections with unsent bytes.
 #[derive(Default)]
 pub(crate) struct Leaving {
     by_token: FdMap<u64, Last>,
-    /// In the order in which their time is over. An entry may have left before.
+    /// Expiry times and tokens in order. An entry's connection may already be closed.
     due: VecDeque<(u64, u64)>,
 }
 
@@ -41,7 +41,7 @@ impl Leaving {
         self.by_token.is_empty()
     }
 
-    /// Keeps `fd`, which is watched with `token`, until the kernel has taken `bytes`.
+    /// Keeps `fd`, watched with `token`, until the kernel has accepted `bytes`.
     pub fn add<D: Driver>(&mut self, driver: &mut D, fd: Fd, token: u64, bytes: Vec<u8>) {
         while self.by_token.len() >= LEAVING_MAX {
             let Some((_, token)) = self.due.pop_front() else {
@@ -55,10 +55,10 @@ impl Leaving {
         self.by_token.insert(token, Last { fd, bytes, sent });
     }
 
-    /// True when the event belonged to one of them.
+    /// Processes an event; returns true if it belonged to one of these connections.
     pub fn handle_event<D: Driver>(&mut self, driver: &mut D, event: &Event) -> bool {
         let Some(last) = self.by_token.get_mut(&event.token) else {
-            // It is about none of them.
+            // An event of another connection.
             return false;
         };
         let mut is_done = event.readable && !ignore(driver, last.fd);
@@ -78,7 +78,7 @@ impl Leaving {
         true
     }
 
-    /// Closes those whose time is over.
+    /// Closes connections whose time has expired.
     pub fn expire<D: Driver>(&mut self, driver: &mut D) {
         let now_ms = driver.now_ms();
         while let Some(&(due_ms, token)) = self.due.front() {
@@ -90,7 +90,7 @@ impl Leaving {
         }
     }
 
-    /// When the next one's time is over.
+    /// Returns the next expiry time.
     pub fn due_ms(&self) -> Option<u64> {
         self.due.front().map(|&(due_ms, _)| due_ms)
     }
@@ -102,14 +102,14 @@ impl Leaving {
     }
 }
 
-/// Throws away what the peer still sends: unread bytes would make the close a reset, which destroys
-/// what was sent last. False when it broke the connection, or sends more than is worth reading.
+/// Discards received bytes: unread bytes would turn the close into a reset, which could destroy the last bytes sent.
+/// Returns false if the connection is broken or the peer sends too much.
 fn ignore<D: Driver>(driver: &mut D, fd: Fd) -> bool {
     let mut nothing = [0; 4096];
     for _ in 0..READS_MAX {
         match driver.recv(fd, &mut nothing) {
             Ok(Some(read)) if read == nothing.len() => {}
-            // Emptied, or ended: it may read on.
+            // The socket is empty or at its end; more may arrive later.
             Ok(_) => return true,
             Err(_) => return false,
         }

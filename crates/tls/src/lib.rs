@@ -1,30 +1,29 @@
-//! TLS as an event loop driver around another one.
+//! TLS as an event loop driver that wraps another driver.
 //!
-//! [`Tls`] serves the contract of [`fermata_io::Driver`]: what it reads is decrypted, what it sends
-//! is encrypted, and its owner does not notice. Descriptors accepted from a listener that was marked
-//! by [`Tls::secure`] get a session; all others pass through.
+//! [`Tls`] implements [`fermata_io::Driver`]: it decrypts received bytes and encrypts sent ones, transparently for its
+//! owner. Descriptors accepted from a listener marked by [`Tls::secure`] get a session; all others pass through.
 //!
-//! - [`driver`]: the wrapper; [`mod@session`] below it: one connection's state and buffers.
-//! - [`server`]: from files to a configuration that connections share, read again on demand;
-//!   [`certificate`], [`ocsp`] and [`names`] are its parts, [`ticket`] lets clients come back cheaply.
-//!   `provider` is the cryptography below it.
-//! - [`development`]: a certificate for localhost, made on this machine.
-//! - [`client`]: the other end; [`stream`]: a connection of it without a driver.
-//! - [`handle`]: what the owner of the driver may ask: figures and certificates of clients.
+//! - [`driver`]: the wrapper; [`mod@session`]: state and buffers of one connection.
+//! - [`server`]: loads files into a configuration that connections share, and reloads them; [`certificate`], [`ocsp`]
+//!   and [`names`] are its parts. [`ticket`] lets clients resume sessions. `provider` selects the cryptography.
+//! - [`development`]: a certificate for localhost, created on this machine.
+//! - [`client`]: configuration of clients; [`stream`]: a client connection without a driver.
+//! - [`handle`]: statistics and client certificates for the driver's owner.
 //!
-//! A session at rest holds no buffer: incomplete records, plaintext that did not fit and ciphertext
-//! that the kernel has not taken exist only while there are any. Each is bounded by a constant.
+//! An idle session holds no buffer. Buffers for incomplete records, for plaintext that did not fit and for ciphertext
+//! that the kernel has not accepted are allocated on demand. Each is bounded by a constant.
 //!
 //! # Inside
 //!
-//! The engine reads plaintext and does not know; what TLS adds to the contract is in `driver.rs` there: events the kernel
-//! cannot know of are appended to `wait`, and bytes that outlive their connection are flushed by `Leaving`.
-//! Workers need not talk about resumption: ticket keys follow from one secret and the clock.
+//! The engine reads plaintext and is unaware of TLS. `driver.rs` implements what TLS adds: events that the kernel does
+//! not know are appended to `wait`, and `Leaving` sends bytes that outlive their connection. Workers need no
+//! communication for session resumption: ticket keys are derived from one secret and the clock.
 //!
 //! # Decisions and their price
 //!
-//! **TLS below the engine.** One state machine for HTTP and WebSocket, encrypted or not. Price: a copy of each byte between
-//! rustls and the engine's buffers, and up to 64 KB of ciphertext per client that takes nothing, beside `queue_bytes_max`.
+//! **TLS below the engine.** One state machine for HTTP and WebSocket, encrypted or not. Price: a copy of each byte
+//! between rustls and the engine's buffers. A client that does not read also occupies up to 64 KB of ciphertext, in
+//! addition to `queue_bytes_max`.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Which certificate a client gets: by the name it asks for (SNI), and by what it can verify.
+//! Selects the certificate for a client by the requested name (SNI) and the client's signature schemes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use webpki::EndEntityCert;
 
 use crate::ocsp::Served;
 
-/// Certificates by name. The first one serves clients that ask for no name, or for an unknown one.
+/// Certificates by name. The first one is for clients that request no name or an unknown one.
 #[derive(Debug)]
 pub struct Names {
     all: Vec<Served>,
     exact: HashMap<String, Vec<usize>>,
-    /// `example.org` for `*.example.org`.
+    /// Keyed by `example.org` for `*.example.org`.
     wildcard: HashMap<String, Vec<usize>>,
 }
 
 impl Names {
-    /// Takes the names from the certificates; of several with the same name the earlier is preferred.
+    /// Reads the names from the certificates; of several with the same name, the earlier one is preferred.
     pub fn new(all: Vec<Served>) -> Names {
         let mut names = Names {
             all: Vec::new(),
@@ -39,12 +39,12 @@ impl Names {
         names
     }
 
-    /// The candidates for `name`, best first.
+    /// Returns the candidates for `name`, best first.
     fn candidates(&self, name: Option<&str>) -> Vec<&Served> {
         let found = name.and_then(|name| {
             let name = name.to_ascii_lowercase();
             self.exact.get(&name).or_else(|| {
-                // A wildcard stands for one label (RFC 6125, 6.4.3).
+                // A wildcard matches one label (RFC 6125, section 6.4.3).
                 let (_, parent) = name.split_once('.')?;
                 self.wildcard.get(parent)
             })

@@ -1,8 +1,9 @@
-//! Answers of certificate authorities that a certificate is good (OCSP, RFC 6960), sent with it so that clients need not ask.
+//! OCSP stapling (RFC 6960): sends a response of the certificate authority with the certificate, so that clients need
+//! not query the authority.
 //!
-//! The tool that renews the certificate renews the response as well, by `openssl ocsp -respout` or the authority's own: a server
-//! that asked by itself would need a way to the authority. Clients check its signature, so it is not checked here; but an
-//! answer that they would refuse (another certificate's, one that is too old) is worse than none, and is not sent.
+//! The tool that renews the certificate must also renew the response, with `openssl ocsp -respout` or the authority's
+//! tool; the server itself needs no access to the authority. Clients check the signature, so it is not checked here. A
+//! response that clients would reject (for another certificate, or too old) is worse than none and is not sent.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use x509_cert::der::asn1::GeneralizedTime;
 
 use crate::certificate;
 
-/// 1.3.6.1.5.5.7.48.1.1, the only kind of answer there is.
+/// 1.3.6.1.5.5.7.48.1.1, the only type of response.
 const BASIC: &[u8] = b"\x2b\x06\x01\x05\x05\x07\x30\x01\x01";
 
 const SEQUENCE: u8 = 0x30;
@@ -26,19 +27,20 @@ const ENUMERATED: u8 = 0x0a;
 const TIME: u8 = 0x18;
 /// `[0]`
 const FIRST: u8 = 0xa0;
-/// `certStatus` of one that is good.
+/// `certStatus` of a good certificate.
 const GOOD: u8 = 0x80;
 
-/// A certificate as handshakes use it.
+/// A certificate for handshakes.
 #[derive(Debug)]
 pub struct Served {
     plain: Arc<CertifiedKey>,
-    /// With the answer of its authority, and how long that may be sent.
+    /// The certificate with its OCSP response, and the time until which it may be sent.
     stapled: Option<(Arc<CertifiedKey>, u64)>,
 }
 
 impl Served {
-    /// With the answer in the file `CERTIFICATE.ocsp`, if there is one; when it is not sent, why, for the log.
+    /// Adds the response in the file `CERTIFICATE.ocsp` if there is one. Also returns the reason for the log if it is not
+    /// sent.
     #[must_use]
     pub fn new(
         certificate: &Path,
@@ -66,19 +68,19 @@ impl Served {
             }
             Err(cause) => {
                 let stapled = None;
-                let why = format!("no OCSP answer is sent: {cause}");
+                let why = format!("no OCSP response is sent: {cause}");
                 (Served { plain, stapled }, Some(why))
             }
         }
     }
 
-    /// Its certificates and key.
+    /// Returns certificate and key without the response.
     #[must_use]
     pub fn plain(&self) -> &Arc<CertifiedKey> {
         &self.plain
     }
 
-    /// What a handshake of now sends.
+    /// Returns the certificate to send now, with the response while it is valid.
     #[must_use]
     pub fn now(&self) -> &Arc<CertifiedKey> {
         let Some((stapled, until_s)) = &self.stapled else {
@@ -92,46 +94,44 @@ impl Served {
     }
 }
 
-/// Where the answer for a certificate lies.
+/// Returns the path of the response for a certificate.
 fn path_of(certificate: &Path) -> PathBuf {
     let mut path = certificate.as_os_str().to_owned();
     path.push(".ocsp");
     PathBuf::from(path)
 }
 
-/// How long an answer may be sent, or why it may not.
+/// Returns the time until which a response may be sent, or the reason why it may not.
 fn until_s(answer: &[u8], certified: &CertifiedKey, unix_s: u64) -> Result<u64, &'static str> {
     let certificate = certified.cert.first().map(|it| Certificate::from_der(it));
     let Some(Ok(certificate)) = certificate else {
         return Err("belongs to a certificate that cannot be read");
     };
     let serial = certificate.tbs_certificate.serial_number;
-    let single = read(answer).ok_or(
-        "is no answer that the certificate is known: it has to be a successful one, as DER",
-    )?;
+    let single = read(answer).ok_or("is not a successful OCSP response in DER")?;
     if single.serial != serial.as_bytes() {
-        return Err("is about another certificate; ask the authority again");
+        return Err("is for another certificate; request a new one from the authority");
     }
     if single.status != GOOD {
         return Err("says that the certificate is revoked or unknown; get a new one");
     }
     match single.until_s {
         Some(until_s) if until_s <= unix_s => {
-            Err("is too old; ask the authority again and send SIGHUP")
+            Err("is too old; request a new one from the authority and send SIGHUP")
         }
         until_s => Ok(until_s.unwrap_or(u64::MAX)),
     }
 }
 
-/// What is said of one certificate.
+/// Status of one certificate in a response.
 struct Single<'a> {
     serial: &'a [u8],
     status: u8,
-    /// When there will be a newer answer.
+    /// Time of the next update.
     until_s: Option<u64>,
 }
 
-/// The first certificate that an answer is about; `None` when it is not a successful one.
+/// Parses the first certificate status of a response; returns `None` if the response is not successful.
 fn read(answer: &[u8]) -> Option<Single<'_>> {
     let mut response = Der(Der(answer).expect(SEQUENCE)?);
     if response.expect(ENUMERATED)? != [0] {
@@ -145,7 +145,7 @@ fn read(answer: &[u8]) -> Option<Single<'_>> {
     let mut data = Der(basic.expect(SEQUENCE)?);
     let (mut tag, _) = data.next()?;
     if tag == FIRST {
-        // The version; then who answers.
+        // The version; the responder's name or key follows.
         tag = data.next()?.0;
     }
     if !matches!(tag, 0xa1 | 0xa2) {
@@ -174,7 +174,7 @@ fn read(answer: &[u8]) -> Option<Single<'_>> {
     })
 }
 
-/// Elements that follow each other.
+/// A sequence of DER elements.
 struct Der<'a>(&'a [u8]);
 
 impl<'a> Der<'a> {
@@ -183,7 +183,7 @@ impl<'a> Der<'a> {
         let mut len = usize::from(length);
         if length >= 0x80 {
             let count = usize::from(length & 0x7f);
-            // Files are not as long as four bytes can say.
+            // No file has a length of four bytes.
             if count > 3 {
                 return None;
             }

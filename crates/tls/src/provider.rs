@@ -1,10 +1,11 @@
-//! The cryptography under rustls: ring, and the hybrid key exchange X25519MLKEM768 that browsers offer first.
+//! Cryptography for rustls: ring, and the hybrid key exchange X25519MLKEM768, which browsers offer first.
 //!
-//! What is recorded today can be read once a quantum computer breaks X25519. The hybrid (draft-ietf-tls-ecdhe-mlkem)
-//! mixes the secret of X25519 with one of ML-KEM-768 (FIPS 203), so that a recording stays closed as long as either holds.
+//! A recorded connection can be decrypted once a quantum computer breaks X25519. The hybrid
+//! (draft-ietf-tls-ecdhe-mlkem) combines the secrets of X25519 and ML-KEM-768 (FIPS 203), so a recording stays secret
+//! while either is secure.
 //!
-//! Only servers agree to it. A client of ours does not offer it: its share makes the first flight two packets,
-//! which some old servers do not take, and a target is asked far more often over connections that are kept.
+//! Only servers support it. Fermata's clients do not offer it: the larger key share needs a second packet in the first
+//! flight, which some old servers reject. Most requests to a server use an existing connection anyway.
 
 use std::sync::Arc;
 
@@ -15,28 +16,28 @@ use rustls::crypto::{
 };
 use rustls::{Error, NamedGroup, PeerMisbehaved, ProtocolVersion};
 
-/// Bytes of an encapsulation key of ML-KEM-768, which a client's share begins with.
+/// Length of an ML-KEM-768 encapsulation key, the first part of a client's share.
 const ENCAPSULATION_KEY_BYTES: usize = 1184;
 
-/// Bytes of a public key of X25519, which both shares end with.
+/// Length of an X25519 public key, the last part of both shares.
 const X25519_BYTES: usize = 32;
 
-/// Random bytes that ML-KEM makes a secret of.
+/// Length of the randomness that ML-KEM needs for a secret.
 const ENCAPSULATION_RANDOM_BYTES: usize = 32;
 
-/// What a server agrees to: the hybrid before ring's own groups.
+/// Returns the provider for servers: the hybrid before ring's own groups.
 pub(crate) fn for_servers() -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     provider.kx_groups.insert(0, &X25519MlKem768);
     Arc::new(provider)
 }
 
-/// The key exchange `X25519MLKEM768` as a server does it.
+/// The server side of the key exchange `X25519MLKEM768`.
 #[derive(Debug)]
 struct X25519MlKem768;
 
 impl SupportedKxGroup for X25519MlKem768 {
-    /// A client would begin with it; see the top of this file.
+    /// Only clients call this; see the top of this file.
     fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
         Err(Error::General(
             "X25519MLKEM768 is for servers; a client's configuration must not have it".to_owned(),
@@ -51,7 +52,7 @@ impl SupportedKxGroup for X25519MlKem768 {
         let (key, classical) = share
             .split_first_chunk::<ENCAPSULATION_KEY_BYTES>()
             .ok_or_else(invalid)?;
-        // It refuses coefficients that are not reduced (FIPS 203, 7.2).
+        // Rejects coefficients that are not reduced (FIPS 203, section 7.2).
         let key = EncapsulationKey::new(&(*key).into()).map_err(|_| invalid())?;
         let mut random = [0; ENCAPSULATION_RANDOM_BYTES];
         SystemRandom::new()
@@ -60,7 +61,7 @@ impl SupportedKxGroup for X25519MlKem768 {
         let (ciphertext, secret) = key.encapsulate_deterministic(&random.into());
         let classical = ring::kx_group::X25519.start_and_complete(classical)?;
 
-        // ML-KEM comes first in both: X25519 alone is not to decide what is mixed in before it.
+        // ML-KEM comes first in both the share and the secret, as the draft specifies.
         let mut pub_key = ciphertext.to_vec();
         pub_key.extend_from_slice(&classical.pub_key);
         let mut both = secret.to_vec();
@@ -80,7 +81,7 @@ impl SupportedKxGroup for X25519MlKem768 {
         None
     }
 
-    /// The groups of TLS 1.2 are curves alone.
+    /// TLS 1.2 supports only elliptic curves.
     fn usable_for_version(&self, version: ProtocolVersion) -> bool {
         version == ProtocolVersion::TLSv1_3
     }

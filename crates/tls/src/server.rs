@@ -1,4 +1,4 @@
-//! From files to what connections share.
+//! Loads certificate files into the configuration that connections share.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -13,43 +13,43 @@ use crate::ocsp::Served;
 use crate::provider;
 use crate::ticket::{Secret, Tickets};
 
-/// Application protocols (ALPN), the one that is preferred first.
-const HTTP2: &[u8] = b"h2";
+/// ALPN name of HTTP/2.
+pub(crate) const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 
-/// Whether clients have to prove who they are.
+/// Authorities that client certificates are verified with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientAuthority {
-    /// PEM file with the certificates of those who may vouch for clients.
+    /// PEM file with the certificates of these authorities.
     pub path: PathBuf,
-    /// A client without a certificate is let in.
+    /// True to accept clients without a certificate.
     pub is_optional: bool,
 }
 
-/// What to serve TLS with.
+/// Options of a TLS server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Certificate chains and their keys; the first serves clients that ask for no known name. A folder in the place of a file
-    /// stands for all of its files `NAME.crt`, with their keys `NAME.key` in the folder of the keys.
+    /// Certificate chains and their keys; the first is for clients that request no known name. A directory instead of a
+    /// file means all its files `NAME.crt`, with keys `NAME.key` in the directory of the keys.
     pub pairs: Vec<(PathBuf, PathBuf)>,
-    /// The authorities of client certificates; `None`: none is asked for.
+    /// Authorities of client certificates; `None` to request no certificate.
     pub clients: Option<ClientAuthority>,
-    /// Refuse TLS 1.2.
+    /// True to reject TLS 1.2.
     pub is_tls13_only: bool,
-    /// Seconds after which the keys of session tickets change.
+    /// Interval in seconds after which the keys of session tickets change.
     pub ticket_period_s: u32,
-    /// Whether HTTP/2 is offered beside HTTP/1.1.
+    /// True to offer HTTP/2 in addition to HTTP/1.1.
     pub has_http2: bool,
-    /// What the files are called, for messages.
+    /// Names of the settings in messages.
     pub names: PairNames,
 }
 
-/// What the files of [`Options`] are called where they are given.
+/// Names of the settings that contain the files of [`Options`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PairNames {
-    /// The certificate.
+    /// Name of the certificate's setting.
     pub certificate: &'static str,
-    /// Its key.
+    /// Name of the key's setting.
     pub key: &'static str,
 }
 
@@ -62,37 +62,37 @@ impl Default for PairNames {
     }
 }
 
-/// Why TLS cannot be served. The sentence names the setting, the cause and the fix.
+/// Reason why TLS cannot be served. The message names the setting, the cause and the fix.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// A file is not what it should be.
+    /// A file cannot be used.
     #[error("{setting}: {error}")]
     File {
-        /// The setting that names it.
+        /// The setting that contains the path.
         setting: &'static str,
-        /// What is wrong with it.
+        /// The problem.
         error: FileError,
     },
-    /// What the files give does not make a configuration.
+    /// The files do not give a valid configuration.
     #[error("{setting}: {cause}")]
     Unusable {
-        /// The setting to look at.
+        /// The setting concerned.
         setting: &'static str,
-        /// What is wrong.
+        /// The problem.
         cause: String,
     },
 }
 
-/// What was loaded.
+/// Result of loading all files.
 #[derive(Debug)]
 pub struct Loaded {
-    /// What new connections are to use.
+    /// Configuration of new connections.
     pub config: Arc<ServerConfig>,
-    /// Sentences that belong into the log as warnings.
+    /// Warnings for the log, as sentences.
     pub warnings: Vec<String>,
 }
 
-/// The files of a server and the secret of its tickets, which outlives a reload.
+/// Options of a server and the secret of its tickets, which survives a reload.
 #[derive(Debug, Clone)]
 pub struct Certificates {
     options: Options,
@@ -100,26 +100,26 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// For these files.
+    /// Creates a new secret for these options.
     ///
     /// # Errors
-    /// The kernel gives no random numbers.
+    /// The kernel returns no random numbers.
     pub fn new(options: Options) -> Result<Certificates, LoadError> {
         let secret = Secret::new(options.ticket_period_s)
             .map_err(|error| unusable("tls_ticket_period_s", error))?;
         Ok(Certificates { options, secret })
     }
 
-    /// Forgets what opens the tickets of earlier periods. Handshakes do so by themselves; a process
-    /// that has none, but will fork others, calls this now and then.
+    /// Drops the secrets of earlier ticket periods. Handshakes do this automatically; a process without handshakes that
+    /// forks others calls it periodically.
     pub fn forget(&self, unix_s: u64) {
         self.secret.forget(unix_s, self.options.ticket_period_s);
     }
 
-    /// Reads all files.
+    /// Loads all files.
     ///
     /// # Errors
-    /// The first thing that makes them unusable.
+    /// The first problem that makes them unusable.
     pub fn load(&self, unix_s: u64) -> Result<Loaded, LoadError> {
         let mut warnings = Vec::new();
         let mut all = Vec::new();
@@ -183,7 +183,7 @@ impl Certificates {
         config.alpn_protocols.push(HTTP1.to_vec());
         let period_s = self.options.ticket_period_s;
         config.ticketer = Arc::new(Tickets::new(&self.secret, period_s, &context));
-        // Sessions are resumed by ticket alone, so that any worker can and none remembers them.
+        // Sessions are resumed only by ticket, so any worker can do it and none stores sessions.
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         Ok(Loaded {
             config: Arc::new(config),
@@ -192,8 +192,8 @@ impl Certificates {
     }
 }
 
-/// The pairs of a folder, those named `default…` first and then by name. A certificate whose key is not there, because
-/// somebody is copying both, is left out for now with a word in `warnings`.
+/// Returns the pairs of a directory: those named `default…` first, then by name. Skips a certificate whose key is
+/// missing, because both may be being copied, and adds a warning.
 fn pairs_of(
     setting: &'static str,
     folder: &Path,
@@ -238,7 +238,7 @@ fn pairs_of(
         .partition(|(_, key)| key.try_exists().unwrap_or(true));
     warnings.extend(alone.iter().map(|(certificate, key)| {
         format!(
-            "{setting}: {} is left out: its key {} is not there; put it there, and have them read again",
+            "{setting}: skipped {}: its key {} does not exist; create it and reload the certificates",
             certificate.display(),
             key.display()
         )
@@ -251,7 +251,7 @@ fn pairs_of(
     }
 }
 
-/// The authorities of clients; `context` gets what tells them from others.
+/// Loads the authorities of clients. Appends data to `context` that distinguishes them from others.
 fn read_roots(
     clients: &ClientAuthority,
     context: &mut Vec<u8>,

@@ -1,8 +1,8 @@
-//! One connection's TLS state: records in and out of the kernel, plaintext to and from the owner.
+//! TLS state of one connection: records from and to the kernel, plaintext from and to the owner.
 //!
-//! rustls keeps no buffers here (its "unbuffered" interface), so a session at rest is its keys and
-//! three empty vectors. Reading follows the contract of `Driver::recv`: a short result means that the
-//! socket was emptied and the next byte raises an event.
+//! rustls keeps no buffers here (its "unbuffered" interface), so an idle session is its keys and three empty vectors.
+//! Reading follows the contract of `Driver::recv`: a short result means that the socket is empty and the next byte
+//! raises an event.
 
 use std::io;
 
@@ -14,41 +14,42 @@ use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{Error, HandshakeKind};
 
 use crate::handle::Failure;
+use crate::server::HTTP2;
 
-/// Ciphertext that one read takes at most.
+/// Maximum ciphertext per read.
 pub(crate) const READ_BYTES: usize = 64 * 1024;
 
-/// Plaintext that is encrypted before the kernel is asked to take it: what a client that takes
-/// nothing can make us keep.
+/// Maximum plaintext that is encrypted before the kernel accepts it: the memory that a client can occupy by not
+/// reading.
 pub(crate) const SEND_BYTES: usize = 64 * 1024;
 
-/// Room for [`SEND_BYTES`] as records, and for what rustls wants to say before them.
+/// Space for [`SEND_BYTES`] as records, and for messages of rustls before them.
 pub(crate) const SEND_BUFFER_BYTES: usize = SEND_BYTES + 16 * 1024;
 
-/// Answers to a client's key updates, tickets and alerts that may wait for the kernel besides data.
+/// Maximum unsent bytes of responses to key updates, tickets and alerts, in addition to data.
 const UNSENT_BYTES_MAX: usize = 2 * SEND_BUFFER_BYTES;
 
-/// Reads in a row that may give nothing for the owner before other clients get their turn.
+/// Maximum consecutive reads without plaintext for the owner, before other clients get their turn.
 const READS_MAX: usize = 16;
 
-/// What a browser that was sent to the wrong scheme reads.
+/// Response for a browser that connects with the wrong scheme.
 const PLAIN_HTTP_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     Content-Type: text/plain; charset=utf-8\r\nContent-Length: 59\r\nConnection: close\r\n\r\n\
     This port speaks TLS: the address begins with https or wss\n";
 
-/// A failure that the owner may want to log; it travels inside an `io::Error`.
+/// A failure that the owner may log; it is the inner error of an `io::Error`.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("TLS: {text}")]
 pub struct SessionError {
-    /// What went wrong in the handshake; `None` after it.
+    /// Reason of a failed handshake; `None` after the handshake.
     pub failure: Option<Failure>,
-    /// Whether another name might have had another end.
+    /// True if another server name might have succeeded.
     is_about_name: bool,
     text: String,
 }
 
 impl SessionError {
-    /// Why a handshake failed, when that is what `error` tells.
+    /// Returns the reason of a failed handshake, if `error` contains one.
     pub fn failure_in(error: &io::Error) -> Option<Failure> {
         error.get_ref()?.downcast_ref::<SessionError>()?.failure
     }
@@ -59,13 +60,13 @@ impl SessionError {
     }
 }
 
-/// Whether a connection to a server has failed because of the name that it was asked for: its certificate is for others,
-/// or it has refused the handshake, as servers do that have no certificate for a name.
+/// Returns true if a connection to a server failed because of the requested name. Either the certificate is for other
+/// names, or the server rejected the handshake, as servers without a certificate for the name do.
 pub fn is_about_name(error: &io::Error) -> bool {
     SessionError::is_about_name(error)
 }
 
-/// Of what rustls tells, the same.
+/// Returns true if the rustls error depends on the requested name.
 fn blames_name(error: &rustls::Error) -> bool {
     use rustls::{CertificateError, Error};
     matches!(
@@ -77,62 +78,72 @@ fn blames_name(error: &rustls::Error) -> bool {
     )
 }
 
-/// Which end we are. A server has thousands of the one and none of the other, whose larger state is
-/// therefore boxed.
+/// Side of the connection. Servers have thousands of sessions and hardly any clients, so the larger client state is
+/// boxed.
 #[expect(clippy::large_enum_variant)]
 enum Conn {
     Server(UnbufferedServerConnection),
     Client(Box<UnbufferedClientConnection>),
 }
 
-/// How far a session has come.
+/// Progress of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// A client has not sent anything.
+    /// The client has not sent anything.
     Fresh,
-    /// Keys are being agreed on.
+    /// The handshake is in progress.
     Handshaking,
-    /// Data flows.
+    /// The handshake is complete.
     Open,
-    /// It broke; the alert that says why may still be on its way.
+    /// The session failed; its alert may not be sent yet.
     Failed,
 }
+
+/// Start of every HTTP/2 connection (RFC 9113, section 3.4).
+const HTTP2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Header of an empty DATA frame on stream 0, which is invalid.
+const EMPTY_DATA_FRAME: [u8; 9] = [0; 9];
 
 /// One encrypted connection.
 pub(crate) struct Session {
     conn: Conn,
     pub phase: Phase,
-    /// The token its owner watches it with.
+    /// Token that the owner watches the connection with.
     pub token: Option<u64>,
-    /// The front of a record or handshake message whose rest has not arrived.
+    /// Start of an incomplete record or handshake message.
     incoming: Vec<u8>,
-    /// Plaintext that did not fit the owner's buffer.
+    /// Plaintext that did not fit into the owner's buffer.
     plain: Vec<u8>,
-    /// Ciphertext that the kernel has not taken, and how much of its front it has since.
+    /// Ciphertext that the kernel had not accepted, and the number of its bytes sent since.
     outgoing: Vec<u8>,
     outgoing_sent: usize,
-    /// The peer will send nothing more.
+    /// True if the peer will send nothing more.
     pub has_ended: bool,
-    /// Our last record has been produced: nothing more is encrypted.
+    /// True once the last record was produced: nothing more is encrypted.
     has_finished: bool,
-    /// End the kernel's sending side when everything has gone out.
+    /// True to close the kernel's sending side when everything is sent.
     shuts_down: bool,
-    /// What the next call has to report.
+    /// Error for the next call to return.
     error: Option<io::Error>,
-    /// The socket may hold more, and its owner is to come back without an event of the kernel.
+    /// True if the socket may hold more, so that the owner must read again without an event of the kernel.
     has_more: bool,
-    /// Listed to be reported once more, because the kernel does not know what we have.
+    /// True if listed for a report, because the kernel does not know the stored data.
     pub is_listed: bool,
+    /// Number of bytes of the HTTP/2 preface that the client has sent. `None`: no preface is expected, or it is complete.
+    preface: Option<u8>,
 }
 
 impl Session {
     pub fn server(conn: UnbufferedServerConnection) -> Session {
-        Session::new(Conn::Server(conn), Phase::Fresh)
+        let mut session = Session::new(Conn::Server(conn), Phase::Fresh);
+        session.preface = Some(0);
+        session
     }
 
     pub fn client(conn: UnbufferedClientConnection) -> Session {
         let mut session = Session::new(Conn::Client(Box::new(conn)), Phase::Handshaking);
-        // Its first flight depends on nothing that the server says.
+        // The first flight does not depend on the server.
         session.process(&mut Vec::new(), &mut Sink::none());
         session
     }
@@ -152,11 +163,58 @@ impl Session {
             error: None,
             has_more: false,
             is_listed: false,
+            preface: None,
         }
     }
 
     /// Reads and decrypts until the socket is empty or `buf` is full.
     pub fn recv<D: Driver>(
+        &mut self,
+        driver: &mut D,
+        fd: Fd,
+        buf: &mut [u8],
+        scratch: &mut Vec<u8>,
+    ) -> io::Result<Option<usize>> {
+        let received = self.decrypt(driver, fd, buf, scratch);
+        if let (Some(seen), &Ok(Some(read @ 1..))) = (self.preface, &received) {
+            return self.check_preface(usize::from(seen), buf, read);
+        }
+        received
+    }
+
+    /// Enforces the negotiated `h2`. Other bytes than the preface reach the owner as a preface followed by an invalid
+    /// frame. They therefore cause an HTTP/2 connection error (RFC 9113, section 3.4) and are never parsed as another
+    /// protocol.
+    #[cold]
+    fn check_preface(
+        &mut self,
+        seen: usize,
+        buf: &mut [u8],
+        read: usize,
+    ) -> io::Result<Option<usize>> {
+        if self.protocol() != Some(HTTP2) {
+            self.preface = None;
+            return Ok(Some(read));
+        }
+        let rest = &HTTP2_PREFACE[seen..];
+        let compared = rest.len().min(read);
+        if rest[..compared] == buf[..compared] {
+            let seen = seen + compared;
+            self.preface = (seen < HTTP2_PREFACE.len()).then_some(seen as u8);
+            return Ok(Some(read));
+        }
+        self.preface = None;
+        let instead = [rest, &EMPTY_DATA_FRAME].concat();
+        match buf.get_mut(..instead.len()) {
+            Some(room) => {
+                room.copy_from_slice(&instead);
+                Ok(Some(instead.len()))
+            }
+            None => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    fn decrypt<D: Driver>(
         &mut self,
         driver: &mut D,
         fd: Fd,
@@ -183,8 +241,8 @@ impl Session {
             }
             reads += 1;
             let emptied = self.read(driver, fd, &mut sink, scratch);
-            // An owner who gets nothing would not come back for an end of stream that was reported
-            // together with what we have used up, so it is looked for here.
+            // Look for an end of stream that was reported together with the processed bytes: an owner that gets no bytes
+            // would not read again.
             if emptied == Emptied::Wholly || (emptied == Emptied::ByShortRead && sink.filled > 0) {
                 break;
             }
@@ -202,11 +260,11 @@ impl Session {
         Ok(self.has_ended.then_some(0))
     }
 
-    /// Goes on with a handshake that its owner does not drive by reading.
+    /// Continues a client's handshake, which its owner does not drive by reading.
     pub fn advance<D: Driver>(&mut self, driver: &mut D, fd: Fd, scratch: &mut Vec<u8>) {
         let mut sink = Sink::none();
         if self.flush(driver, fd) {
-            // A server's flight is far smaller than so many reads.
+            // A server's flight needs far fewer reads.
             for _ in 0..READS_MAX {
                 if self.has_ended || self.error.is_some() {
                     break;
@@ -219,7 +277,7 @@ impl Session {
         self.plain.append(&mut sink.rest);
     }
 
-    /// One read of the socket and what follows from it.
+    /// Reads the socket once and processes the bytes.
     fn read<D: Driver>(
         &mut self,
         driver: &mut D,
@@ -234,8 +292,8 @@ impl Session {
         scratch[..kept].copy_from_slice(&self.incoming);
         let emptied = match driver.recv(fd, &mut scratch[kept..kept + READ_BYTES]) {
             Ok(Some(0)) => {
-                // Without a close_notify it may have been cut by somebody else. HTTP and WebSocket
-                // frame their messages, so what was cut is seen to be incomplete there.
+                // Without close_notify an attacker may have truncated the stream. HTTP and WebSocket frame their
+                // messages, so they detect the truncation.
                 self.has_ended = true;
                 return Emptied::Wholly;
             }
@@ -262,11 +320,11 @@ impl Session {
         emptied
     }
 
-    /// Takes in what has arrived and keeps what is incomplete.
+    /// Processes received records and stores an incomplete one.
     fn handle_records(&mut self, records: &mut [u8], sink: &mut Sink<'_>) {
         if self.phase == Phase::Fresh {
             self.phase = Phase::Handshaking;
-            // No TLS record begins with a letter, and every method of HTTP does.
+            // No TLS record starts with a letter, and every HTTP method does.
             if records.first().is_some_and(u8::is_ascii_uppercase) {
                 self.outgoing.extend_from_slice(PLAIN_HTTP_ANSWER);
                 self.fail_with(
@@ -294,7 +352,7 @@ impl Session {
         records.drain(..used);
     }
 
-    /// Lets rustls work until it needs more. Returns how many bytes it is done with.
+    /// Lets rustls process records until it needs more. Returns the number of bytes consumed.
     fn process_slice(&mut self, records: &mut [u8], sink: &mut Sink<'_>) -> usize {
         let mut used = 0;
         loop {
@@ -311,8 +369,8 @@ impl Session {
                         is_about_name: self.is_client() && failure.is_some() && blames_name(&error),
                         text: error.to_string(),
                     });
-                    // What rustls has to say before the alert that tells the peer why, and the alert. It still refers
-                    // to the same bytes, looks at them again when it has said all, and then fails again.
+                    // Collect pending messages and the alert with the reason. rustls still refers to the same bytes,
+                    // processes them again after its last message, and then fails again.
                     while let (discard, Ok(Step::Again)) =
                         self.step(&mut records[used..], &mut Sink::none(), Job::Read)
                     {
@@ -324,7 +382,7 @@ impl Session {
         }
     }
 
-    /// Encrypts `bytes` and gives them to the kernel. `None`: nothing was taken, an event comes.
+    /// Encrypts `bytes` and passes them to the kernel. Returns `None` if nothing was accepted; an event follows.
     pub fn send<D: Driver>(
         &mut self,
         driver: &mut D,
@@ -337,7 +395,7 @@ impl Session {
         }
         match self.phase {
             Phase::Open if !self.has_finished => {}
-            // The server waits until the client writes; a client, until it may write.
+            // A server's send fails before the handshake is complete; a client waits until it can write.
             Phase::Handshaking if matches!(self.conn, Conn::Client(_)) => return Ok(None),
             _ => return Err(io::ErrorKind::NotConnected.into()),
         }
@@ -356,15 +414,14 @@ impl Session {
         Ok(Some(taken))
     }
 
-    /// Gives fresh ciphertext to the kernel and keeps what it does not take. True: it took all.
+    /// Passes new ciphertext to the kernel and stores the bytes that it does not accept. Returns true if it accepted all.
     fn transmit<D: Driver>(&mut self, driver: &mut D, fd: Fd, bytes: &[u8]) -> io::Result<bool> {
         let sent = driver.send_one(fd, bytes)?.unwrap_or(0);
         self.outgoing.extend_from_slice(&bytes[sent..]);
         Ok(sent == bytes.len())
     }
 
-    /// Encrypts `piece`, or our goodbye when there is none, and before it whatever rustls wants to
-    /// say first.
+    /// Encrypts `piece`, or a close_notify if it is `None`, preceded by pending messages of rustls.
     fn encrypt(&mut self, piece: Option<&[u8]>, out: &mut [u8]) -> io::Result<usize> {
         debug_assert!(self.outgoing.is_empty());
         let mut incoming = std::mem::take(&mut self.incoming);
@@ -392,7 +449,7 @@ impl Session {
         self.incoming = incoming;
         self.plain.append(&mut sink.rest);
         let length = outcome?;
-        // Rare: rustls had something to say first.
+        // Rare: rustls had messages to send first.
         let first = std::mem::take(&mut self.outgoing);
         if first.is_empty() {
             return Ok(length);
@@ -405,7 +462,7 @@ impl Session {
         Ok(first.len() + length)
     }
 
-    /// Sends what waits. True when nothing is left, or nothing ever will go.
+    /// Sends stored ciphertext. Returns true if nothing is left, or the connection is broken.
     pub fn flush<D: Driver>(&mut self, driver: &mut D, fd: Fd) -> bool {
         while self.has_unsent() {
             match driver.send_one(fd, &self.outgoing[self.outgoing_sent..]) {
@@ -425,7 +482,7 @@ impl Session {
         true
     }
 
-    /// Says goodbye behind everything that was sent.
+    /// Appends close_notify after everything that was sent.
     pub fn finish(&mut self, scratch: &mut Vec<u8>) {
         if self.phase == Phase::Open && !self.has_finished {
             self.has_finished = true;
@@ -438,7 +495,7 @@ impl Session {
         }
     }
 
-    /// Says goodbye and ends the sending side behind it.
+    /// Sends close_notify and closes the sending side after it.
     pub fn shutdown_write<D: Driver>(&mut self, driver: &mut D, fd: Fd, scratch: &mut Vec<u8>) {
         self.finish(scratch);
         self.shuts_down = true;
@@ -449,18 +506,18 @@ impl Session {
         self.outgoing_sent < self.outgoing.len()
     }
 
-    /// What the kernel has not taken, for somebody who goes on without the session.
+    /// Returns the unsent bytes, to be sent without the session.
     pub fn into_unsent(mut self) -> Vec<u8> {
         self.outgoing.drain(..self.outgoing_sent);
         self.outgoing
     }
 
-    /// There is something to report that no event of the kernel will tell.
+    /// Returns true if there is something to report for which the kernel raises no event.
     pub fn has_news(&self) -> bool {
         !self.plain.is_empty() || self.has_ended || self.has_more || self.error.is_some()
     }
 
-    /// Nothing has arrived so far.
+    /// Returns true if nothing has arrived yet.
     pub fn is_fresh(&self) -> bool {
         self.phase == Phase::Fresh
     }
@@ -477,7 +534,7 @@ impl Session {
         matches!(self.phase, Phase::Fresh | Phase::Handshaking)
     }
 
-    /// True once: the handshake has just been completed.
+    /// Returns true once, when the handshake has completed.
     pub fn take_completion(&mut self) -> bool {
         let is_handshaking = match &self.conn {
             Conn::Server(conn) => conn.is_handshaking(),
@@ -498,7 +555,7 @@ impl Session {
         kind == Some(HandshakeKind::Resumed)
     }
 
-    /// The application protocol (ALPN) that both ends have agreed on.
+    /// Returns the negotiated application protocol (ALPN).
     pub fn protocol(&self) -> Option<&[u8]> {
         match &self.conn {
             Conn::Server(conn) => conn.alpn_protocol(),
@@ -552,40 +609,40 @@ impl Session {
     }
 }
 
-/// Whether a read has left nothing in the socket.
+/// State of the socket after a read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Emptied {
-    /// It has, or there will never be more.
+    /// Empty, and nothing more will arrive without an event.
     Wholly,
-    /// It has, but an end of stream may stand behind it.
+    /// Empty, but the end of the stream may follow without an event.
     ByShortRead,
-    /// There may be more.
+    /// Possibly not empty.
     Unknown,
 }
 
-/// What to do when rustls has nothing else to do.
+/// Work to do when rustls has no other.
 enum Job<'a> {
-    /// Nothing: this is about what has arrived.
+    /// None: only process received records.
     Read,
-    /// Encrypt these bytes to that place.
+    /// Encrypt these bytes into that buffer.
     Encrypt(&'a [u8], &'a mut [u8]),
-    /// Write our goodbye to that place.
+    /// Write close_notify into that buffer.
     Notify(&'a mut [u8]),
 }
 
-/// What rustls has done.
+/// Result of one step of rustls.
 enum Step {
-    /// Something; there may be more to do.
+    /// Progress; there may be more to do.
     Again,
-    /// It needs more from the peer.
+    /// More bytes from the peer are needed.
     Waits,
-    /// The job, which has produced so many bytes.
+    /// The job is done and produced this many bytes.
     Written(usize),
-    /// The peer has said goodbye.
+    /// The peer sent close_notify.
     PeerEnded,
 }
 
-/// Where plaintext goes: to the owner's buffer, and what does not fit to the session.
+/// Destination of plaintext: the owner's buffer, then the session.
 struct Sink<'a> {
     buf: &'a mut [u8],
     filled: usize,
@@ -593,7 +650,7 @@ struct Sink<'a> {
 }
 
 impl Sink<'_> {
-    /// Everything goes to the session.
+    /// Creates a sink that stores all plaintext in the session.
     fn none() -> Sink<'static> {
         Sink {
             buf: &mut [],
@@ -615,7 +672,7 @@ impl Sink<'_> {
     }
 }
 
-/// Does what rustls asks for. Returns the bytes at the front of the records that are done with.
+/// Performs the action that rustls requests. Returns the number of consumed bytes at the front of the records.
 fn act<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     sink: &mut Sink<'_>,
@@ -642,7 +699,7 @@ fn act<Data>(
         }
         ConnectionState::EncodeTlsData(mut message) => {
             let at = outgoing.len();
-            // The first attempt asks for the length.
+            // The first call returns the required length.
             if let Err(EncodeError::InsufficientSize(missing)) = message.encode(&mut []) {
                 outgoing.resize(at + missing.required_size, 0);
                 let written = message.encode(&mut outgoing[at..]).unwrap_or(0);
@@ -651,7 +708,7 @@ fn act<Data>(
             Step::Again
         }
         ConnectionState::TransmitTlsData(message) => {
-            // `outgoing` is sent in this order before anything else.
+            // `outgoing` is always sent first and in order.
             message.done();
             Step::Again
         }
@@ -667,7 +724,7 @@ fn act<Data>(
             }
         }
         ConnectionState::PeerClosed => Step::PeerEnded,
-        // `BlockedHandshake` and `Closed`; early data is switched off.
+        // `BlockedHandshake` and `Closed`; early data is disabled.
         _ => Step::Waits,
     };
     (discard, Ok(step))

@@ -1,8 +1,8 @@
-//! A connection that we open, of a process with a loop of its own and no [`fermata_io::Driver`]: plain, and encrypted from when it
-//! is told to.
+//! An outgoing connection for processes with their own event loop and no [`fermata_io::Driver`]: plain, and encrypted
+//! after [`Stream::secure`].
 //!
-//! The socket does not block. Reading gives all there is, since the kernel does not know what rustls has and raises no event
-//! for it.
+//! The socket is non-blocking. A read returns all available bytes, because the kernel raises no event for plaintext
+//! that rustls has buffered.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -15,30 +15,30 @@ use rustls::{AlertDescription, CertificateError, ClientConfig, ClientConnection,
 
 use crate::client::ClientOptions;
 
-/// Why a connection cannot speak TLS to a server.
+/// Reason why TLS cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum SecureError {
-    /// The setting's: the server's name is none.
-    #[error("{0} is no name that a certificate could be for")]
+    /// The configured server name is invalid.
+    #[error("{0} is not a valid server name for a certificate")]
     Name(String),
-    /// What rustls cannot do.
+    /// An error of rustls.
     #[error(transparent)]
     Session(#[from] Error),
 }
 
-/// See the module.
+/// A plain or encrypted connection; see the module.
 pub struct Stream {
     socket: TcpStream,
     session: Option<Box<ClientConnection>>,
-    /// The last read has left something that no event tells of.
+    /// True if the last read left data for which there is no event.
     has_more: bool,
 }
 
 impl Stream {
-    /// A connection in the clear.
+    /// Creates a plain connection.
     ///
     /// # Errors
-    /// The socket is none any more.
+    /// The socket is closed.
     pub fn new(socket: TcpStream) -> io::Result<Stream> {
         socket.set_nonblocking(true)?;
         Ok(Stream {
@@ -48,15 +48,15 @@ impl Stream {
         })
     }
 
-    /// Its descriptor, to be watched.
+    /// Returns the descriptor to watch.
     pub fn fd(&self) -> Fd {
         self.socket.as_raw_fd()
     }
 
-    /// Speaks TLS from here on, to the server called `host`, a name or an address; [`Stream::shake_hands`] does it.
+    /// Starts TLS with the server called `host`, a name or an address. [`Stream::shake_hands`] does the handshake.
     ///
     /// # Errors
-    /// No certificate can be for such a name.
+    /// The name is not valid in a certificate.
     pub fn secure(&mut self, config: Arc<ClientConfig>, host: &str) -> Result<(), SecureError> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| SecureError::Name(host.to_owned()))?;
@@ -65,10 +65,10 @@ impl Stream {
         Ok(())
     }
 
-    /// Goes on with the handshake, when there is something to read. Whether it is complete.
+    /// Continues the handshake when the socket is readable. Returns true if it is complete.
     ///
     /// # Errors
-    /// It has failed: [`explain`] says why.
+    /// The handshake failed: [`explain`] returns the reason.
     pub fn shake_hands(&mut self) -> io::Result<bool> {
         let Some(session) = &mut self.session else {
             return Ok(true);
@@ -79,12 +79,12 @@ impl Stream {
         }
     }
 
-    /// Whether to read once more without an event.
+    /// Returns true if the caller must read again without an event.
     pub fn has_more(&self) -> bool {
         self.has_more
     }
 
-    /// Whether something was written that the socket has not taken: [`Write::flush`] tries again.
+    /// Returns true if the socket has not accepted all written bytes: [`Write::flush`] tries again.
     pub fn has_unsent(&self) -> bool {
         self.session.as_ref().is_some_and(|it| it.wants_write())
     }
@@ -98,7 +98,7 @@ impl Read for Stream {
         };
         let mut stream = rustls::Stream::new(&mut **session, &mut self.socket);
         let mut filled = 0;
-        // Each read gives a record or so; `buf` bounds them.
+        // Each read returns about one record; `buf` limits their number.
         while let Some(space) = buf.get_mut(filled..).filter(|space| !space.is_empty()) {
             match stream.read(space) {
                 Ok(0) if filled > 0 => self.has_more = true,
@@ -109,9 +109,9 @@ impl Read for Stream {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                // It is told by the next read.
+                // The next read reports the error.
                 Err(error) if filled > 0 => self.has_more = error.kind() != ErrorKind::WouldBlock,
-                // Without a goodbye. What is spoken here frames its messages.
+                // The server closed without close_notify; the protocols used here frame their messages.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => {}
                 Err(error) => return Err(error),
             }
@@ -141,8 +141,8 @@ impl Write for Stream {
     }
 }
 
-/// Why a connection over TLS has failed, and what helps: as much of it as follows "TLS: ". `servers` is the setting that has the
-/// address, `host` the name there.
+/// Returns the reason of a failed TLS connection and a fix, to follow "TLS: ". `servers` is the setting that contains
+/// the address, `host` the name in it.
 #[must_use]
 pub fn explain(error: &io::Error, options: &ClientOptions, servers: &str, host: &str) -> String {
     let told = error.get_ref().and_then(|it| it.downcast_ref::<Error>());
@@ -162,17 +162,19 @@ pub fn explain(error: &io::Error, options: &ClientOptions, servers: &str, host: 
         Error::InvalidCertificate(cause) => explain_certificate(cause, options, servers, host),
         Error::AlertReceived(alert) if is_about_certificate(*alert) => match &options.certificate {
             None => format!(
-                "the server wants a certificate ({alert:?}); give {} and {}",
+                "the server requires a client certificate ({alert:?}); give {} and {}",
                 names.certificate, names.key
             ),
             Some((path, _)) => format!(
-                "the server does not accept the certificate {} ({alert:?}); give one in {} that is valid and of an authority \
-                 that it trusts",
+                "the server does not accept the certificate {} ({alert:?}); give one in {} that is valid and signed by an \
+                 authority that it trusts",
                 path.display(),
                 names.certificate
             ),
         },
-        Error::AlertReceived(alert) => format!("the server has ended it ({alert:?}); see its log"),
+        Error::AlertReceived(alert) => {
+            format!("the server ended the handshake ({alert:?}); see its log")
+        }
         error => error.to_string(),
     }
 }
@@ -198,13 +200,13 @@ fn explain_certificate(
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             match &options.authorities {
                 Some(path) => format!(
-                    "the certificate of the server is of no authority in {}; give the file of its authority in {}",
+                    "the certificate of the server is not signed by an authority in {}; give the file of its authority in {}",
                     path.display(),
                     names.authorities
                 ),
                 None => format!(
-                    "the certificate of the server is of no authority that this machine trusts; give the file of its authority \
-                     in {}",
+                    "the certificate of the server is not signed by an authority that this machine trusts; give the file of its \
+                     authority in {}",
                     names.authorities
                 ),
             }
@@ -224,7 +226,7 @@ fn other_name(presented: &str, servers: &str, host: &str) -> String {
     )
 }
 
-/// Of what a server may say of a certificate that a client has shown, or has not.
+/// Returns true if the server's alert concerns a client certificate or its absence.
 fn is_about_certificate(alert: AlertDescription) -> bool {
     matches!(
         alert,

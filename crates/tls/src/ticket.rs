@@ -1,9 +1,11 @@
-//! Session tickets: a client that comes back skips the costly half of the handshake.
+//! Session tickets: a returning client skips the expensive half of the handshake.
 //!
-//! The server keeps nothing; the ticket is its state, sealed. All workers are forked from one process
-//! and derive the same keys from its secret by the clock, so a ticket of one worker is good for all,
-//! and none has to tell the others. Each period's secret is a hash of the one before, which is then
-//! forgotten: who breaks into the server cannot open the tickets of earlier periods.
+//! The server stores nothing; the ticket is its encrypted state. All workers are forked from one process and derive the
+//! same keys from its secret and the clock. Every worker therefore accepts the tickets of the others without
+//! communication.
+//!
+//! Each period's secret is a hash of the previous one, which is then dropped. An attacker who breaks into the server
+//! therefore cannot open the tickets of earlier periods.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,14 +16,13 @@ use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::server::ProducesTickets;
 
-/// Periods that a clock set forward can make us count through; beyond them it was simply wrong.
+/// Maximum number of periods to advance after a clock change. A larger change means that the clock was wrong.
 const PERIODS_MAX: u64 = 100_000;
 
-/// Bytes that a ticket may have to be worth looking at. Ours are far smaller, client certificates
-/// included.
+/// Maximum size of an accepted ticket in bytes. Real ones are far smaller, even with client certificates.
 const TICKET_BYTES_MAX: usize = 64 * 1024;
 
-/// Seals and opens tickets.
+/// Encrypts and decrypts tickets.
 pub struct Tickets {
     period_s: u32,
     context: Vec<u8>,
@@ -29,12 +30,12 @@ pub struct Tickets {
     keys: Mutex<Keys>,
 }
 
-/// What the keys of all periods from now on follow from. Clones share it, so that none of them keeps
-/// what another one has forgotten.
+/// Secret from which the keys of all periods from now on are derived. Clones share it, so that none keeps what another
+/// one has dropped.
 #[derive(Clone)]
 pub struct Secret(Arc<Mutex<Chain>>);
 
-/// Stands one period behind the present, whose tickets are still opened.
+/// The secret of the previous period, whose tickets are still accepted.
 #[derive(Clone)]
 struct Chain {
     bytes: [u8; 32],
@@ -44,15 +45,15 @@ struct Chain {
 struct Keys {
     period: u64,
     current: LessSafeKey,
-    /// Opens what was sealed in the period before.
+    /// Key of the previous period.
     previous: LessSafeKey,
 }
 
 impl Secret {
-    /// A new one, unknown to anybody.
+    /// Creates a random secret.
     ///
     /// # Errors
-    /// The kernel gives no random numbers.
+    /// The kernel returns no random numbers.
     pub fn new(period_s: u32) -> Result<Secret, rustls::Error> {
         let mut bytes = [0; 32];
         SystemRandom::new()
@@ -62,7 +63,7 @@ impl Secret {
         Ok(Secret::of(Chain { bytes, period }))
     }
 
-    /// Forgets what is not needed any more at this time.
+    /// Drops secrets that are no longer needed at this time.
     pub fn forget(&self, unix_s: u64, period_s: u32) {
         self.advance(period_at(unix_s, period_s));
     }
@@ -71,7 +72,7 @@ impl Secret {
         Secret(Arc::new(Mutex::new(chain)))
     }
 
-    /// The chain one period before `period`, or as it is when it is past that.
+    /// Advances the chain to the period before `period`, unless it is already past it, and returns a copy.
     fn advance(&self, period: u64) -> Chain {
         let mut chain = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let behind = period.saturating_sub(1).saturating_sub(chain.period);
@@ -118,8 +119,8 @@ impl Chain {
 }
 
 impl Tickets {
-    /// Tickets whose keys change every `period_s` seconds. Those of another `context` are refused:
-    /// a ticket stands for a verified client certificate, so what it was verified by belongs there.
+    /// Creates tickets whose keys change every `period_s` seconds. Tickets with another `context` are rejected. A ticket
+    /// replaces the verification of a client certificate, so the context must identify the authorities.
     pub fn new(secret: &Secret, period_s: u32, context: &[u8]) -> Tickets {
         Tickets {
             period_s,
@@ -158,11 +159,11 @@ impl Tickets {
         })
     }
 
-    /// Brings the keys up to date and uses them.
+    /// Updates the keys and uses them.
     fn with_keys<T>(&self, unix_s: u64, use_keys: impl FnOnce(&Keys) -> Option<T>) -> Option<T> {
         let mut keys = self.keys.lock().ok()?;
         let period = period_at(unix_s, self.period_s);
-        // Never back: a clock that is set back does not bring back keys.
+        // Never go back: setting the clock back must not restore old keys.
         if period > keys.period {
             *keys = self.secret.keys(period, &self.context);
         }
@@ -204,7 +205,7 @@ fn period_at(unix_s: u64, period_s: u32) -> u64 {
     unix_s / u64::from(period_s.max(1))
 }
 
-/// The wall clock: workers agree on it, and tickets live for hours.
+/// Returns the wall clock, which is the same for all workers. Its precision suffices: tickets are valid for hours.
 fn unix_s() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -238,12 +239,12 @@ mod tests {
             Some(&b"state"[..])
         );
         assert_eq!(two.decrypt_at(&ticket, 1_200), None);
-        // The keys do not come back with the clock.
+        // Setting the clock back does not restore the keys.
         assert_eq!(two.decrypt_at(&ticket, 1_000), None);
     }
 
     #[test]
-    fn one_that_slept_through_many_periods_agrees_with_the_others() {
+    fn a_worker_that_missed_many_periods_derives_the_same_keys() {
         let awake = Tickets::new(&secret(0), PERIOD_S, b"");
         for unix_s in (0..10_000).step_by(50) {
             awake.decrypt_at(b"", unix_s);
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_share_a_secret_forget_together_and_still_agree() {
+    fn clones_of_a_secret_drop_old_periods_together() {
         let shared = secret(1_000);
         let before = Tickets::new(&shared, PERIOD_S, b"");
         shared.forget(1_550, PERIOD_S);
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_cut_or_made_for_others_is_refused() {
+    fn rejects_changed_truncated_and_foreign_tickets() {
         let tickets = Tickets::new(&secret(1_000), PERIOD_S, b"one");
         let ticket = tickets.encrypt_at(b"state", 1_000).expect("sealed");
         for at in 0..ticket.len() {

@@ -18,20 +18,20 @@ use Fermata\Server;
 use Fermata\Worker;
 
 /**
- * The chat's requests.
+ * Handles the chat's requests.
  *
- * A message takes this way: stored and committed, then published to the channel of everyone, or to those of its sender
- * and its recipient; the core writes it to every tab that listens there. What a tab missed it gets from the
- * channel's log by `Last-Event-ID`, and what the log no longer holds from the database.
+ * A message is committed to the database, then published to the channel of everyone, or to those of its sender and
+ * recipient. The core writes it to every tab held on the channel. A reconnecting tab receives missed messages from the
+ * channel's log by `Last-Event-ID`; older ones it fetches from the database.
  */
 final readonly class Application
 {
     public const COOKIE = 'chat_session';
-    /** What pages call everyone. */
+    /** Recipient name of messages to everyone. */
     public const EVERYONE = 'all';
-    /** What everyone hears. */
+    /** Channel of messages to everyone. */
     public const CHANNEL = Doors::PREFIX . 'all';
-    /** A page is told the names of so many people; a busy chat shows the number of the others. */
+    /** Maximum number of online users whose names a page receives; of the others it receives the number. */
     private const ONLINE_LISTED_MAX = 500;
     private const SIGNAL_KILL = 9;
 
@@ -139,7 +139,7 @@ final readonly class Application
         )]);
     }
 
-    /** For a tab that listens over another one's stream. */
+    /** Returns the online users, for a tab that uses another tab's stream. */
     private function showOnline(Request $request): Response
     {
         $this->signedIn($request);
@@ -147,7 +147,7 @@ final readonly class Application
         return Response::json($this->hello());
     }
 
-    /** PHP is done when this returns; from then on the core holds the client. */
+    /** Holds the client: the core sends it events after this handler returned, without PHP. */
     private function listen(Request $request): Hold
     {
         $session = $this->signedIn($request);
@@ -158,11 +158,11 @@ final readonly class Application
             ->since($request->lastEventId())
             ->keepAlive($this->configuration->keepAliveSeconds)
             ->with(Event::json($this->greeting(), 'hello'))
-            // Keeps nginx from collecting the stream before it passes it on.
+            // Prevents nginx from buffering the stream.
             ->withHeader('X-Accel-Buffering', 'no');
     }
 
-    /** The cookie that the hub of Mercure asks for, and which topics it is good for. */
+    /** Sets the cookie for the Mercure hub and returns the topics that it authorizes. */
     private function enterMercure(Request $request): Response
     {
         $user = $this->signedIn($request)->user;
@@ -173,7 +173,7 @@ final readonly class Application
     }
 
     /**
-     * What a page is told first by the worker that holds it.
+     * Returns the first event of a stream, with data of the worker that holds the client.
      *
      * @return array<string, mixed>
      */
@@ -191,7 +191,7 @@ final readonly class Application
     }
 
     /**
-     * Who is here.
+     * Returns the online users.
      *
      * @return array{online: list<array{id: int, name: string}>, onlineCount: int}
      */
@@ -219,7 +219,7 @@ final readonly class Application
         ]);
     }
 
-    /** What the workers and the processes of jobs have in memory that is their own; null where the kernel does not tell. */
+    /** Returns the private memory of the workers and job processes, in bytes; null if the kernel does not report it. */
     private static function memoryBytes(): ?int
     {
         $master = posix_getppid();
@@ -236,7 +236,7 @@ final readonly class Application
         return $bytes;
     }
 
-    /** So that people see what becomes of a page whose worker dies: nothing. */
+    /** Kills the page's worker, to show that its clients reconnect without loss. */
     private function killWorker(Server $server, Request $request): Response
     {
         $this->signedIn($request);
@@ -247,14 +247,14 @@ final readonly class Application
         if ($worker === self::workerId()) {
             $server->defer($this->die(...));
         } else {
-            // This request may have come to another server than the page's stream.
+            // This request may have reached a different server than the page's stream.
             Worker::broadcast(['die' => $worker]);
         }
 
         return Response::accepted();
     }
 
-    /** Of this worker among those of all servers; their numbers are each server's own. */
+    /** Returns an id of this worker that is unique among all servers; worker numbers are unique only within a server. */
     private static function workerId(): string
     {
         static $id = null;
@@ -274,7 +274,7 @@ final readonly class Application
         $recipient = $this->recipient($this->data($request)['to'] ?? null);
         if ($this->typing->admits($user)) {
             $event = Event::json(['from' => $user->toArray(), 'to' => $recipient?->toArray()], 'typing');
-            // Nobody needs to wait for the log of a cluster: when it is away, this is not told.
+            // Do not wait for the cluster's log: a typing notice may be lost while the log is unreachable.
             Channel::get($recipient?->channel() ?? self::CHANNEL)->publish($event, ack: Ack::Local);
         }
 
@@ -296,7 +296,7 @@ final readonly class Application
         if ($before !== null) {
             return $this->messagesResponse($messages, ['more' => $more]);
         }
-        // A page that starts: also what arrived for its user while nobody was there, however much was said since.
+        // First request of a page: add the private messages that arrived while the user was away, regardless of their age.
         $missed = $messages === [] ? [] : $this->messages->missed($user, $messages[0]->id);
 
         return $this->messagesResponse($messages, [
@@ -314,7 +314,7 @@ final readonly class Application
     }
 
     /**
-     * Stores a message and publishes it, however it has come.
+     * Stores and publishes a message, received by POST or WebSocket.
      *
      * @param array<string, mixed> $data
      */
@@ -350,8 +350,8 @@ final readonly class Application
     }
 
     /**
-     * Also runs for a message that was stored before: the worker may have died between storing and publishing, and
-     * pages drop an id they have shown already.
+     * Publishes a message, also if it was stored before: a worker may have crashed between storing and publishing. Pages
+     * ignore duplicate ids.
      */
     private function publish(Message $message): void
     {
@@ -394,7 +394,7 @@ final readonly class Application
             } catch (Problem $problem) {
                 $response = $this->problemResponse($problem);
             } catch (BackpressureException) {
-                // The channels are not there for a moment, as when a server of a cluster has just been started.
+                // The channels are temporarily unavailable, for example while a server of a cluster starts.
                 $response = $this->problemResponse(Problem::busy());
             } catch (BadRequestException $failure) {
                 $response = $this->problemResponse(new Problem(400, 'bad_request', $failure->getMessage()));
@@ -415,7 +415,7 @@ final readonly class Application
             $request->header('sec-fetch-site'),
             $request->header('host'),
         );
-        // Without a session there is nothing to forge; with one, the request must also have the page's token.
+        // CSRF needs a session. A request with a session must also have the page's token.
         $session = $this->session($request);
         if ($session !== null && !$session->isCsrfToken($request->header('x-csrf-token'))) {
             throw new Problem(403, 'session_changed', 'This browser signed in again in another tab. Please reload this one.');
@@ -472,7 +472,7 @@ final readonly class Application
 
     private function withSessionCookie(Response $response, string $token, int $maxAge): Response
     {
-        // SameSite Lax is the default: links from elsewhere arrive signed in, foreign POSTs do not.
+        // SameSite=Lax is the default: the browser sends the cookie with links from other sites, but not with their POSTs.
         return $response->withCookie(self::COOKIE, $token, maxAge: $maxAge, secure: $this->configuration->isSecure());
     }
 

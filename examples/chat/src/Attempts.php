@@ -5,9 +5,9 @@ declare(strict_types=1);
 namespace Chat;
 
 /**
- * Counts what must not be tried too often: wrong passwords and registrations.
+ * Limits the rate of failed sign-ins and of registrations.
  *
- * The counters are in the database, because the next attempt may reach another worker.
+ * The counters are stored in the database, because the next attempt may reach another worker.
  */
 final readonly class Attempts
 {
@@ -22,8 +22,8 @@ final readonly class Attempts
     }
 
     /**
-     * Admits a sign-in and counts it as failed; `signedIn` takes that back. Counting first means that attempts in
-     * parallel cannot all pass before the first has failed.
+     * Admits a sign-in and counts it as failed; `signedIn` reverts the count. Counting first prevents concurrent attempts
+     * from all passing before the first has failed.
      */
     public function beforeSignIn(string $name, string $address): void
     {
@@ -63,7 +63,7 @@ final readonly class Attempts
         }
     }
 
-    /** Hashed, so that neither addresses nor mistyped names are kept. */
+    /** Hashes the subject, so that neither addresses nor mistyped names are stored. */
     private function subject(string $subject): string
     {
         return hash('sha256', $subject);

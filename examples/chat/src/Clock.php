@@ -6,7 +6,7 @@ namespace Chat;
 
 final class Clock
 {
-    /** Milliseconds since 1970, the chat's unit of time everywhere. */
+    /** Returns the Unix time in milliseconds, the chat's unit of time. */
     public static function unixMs(): int
     {
         return (int) (microtime(true) * 1000);

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Chat;
 
-/** What the environment decides. The server's own settings (PORT, FERMATA_*) are read by the server. */
+/** Configuration from the environment. The server itself reads its settings (PORT, FERMATA_*). */
 final readonly class Configuration
 {
     public const KEEP_ALIVE_SECONDS = 15;
@@ -12,11 +12,11 @@ final readonly class Configuration
 
     /**
      * @param string  $database         path of the SQLite file, or a "pgsql:" DSN
-     * @param ?string $origin           public origin behind a proxy ("https://chat.example.org"), null = what the browser's Host says
-     * @param ?string $control          where `fermata top` finds the server, "unix:/path"
-     * @param bool    $isDemo           whether pages may kill the worker that holds them
-     * @param bool    $isCluster        whether other servers share the channels
-     * @param int     $keepAliveSeconds how often an idle stream carries a comment; the page gives up after 2.5 times that
+     * @param ?string $origin           public origin behind a proxy ("https://chat.example.org"), null = from the Host header
+     * @param ?string $control          control socket for `fermata top`, "unix:/path"
+     * @param bool    $isDemo           true if pages may kill the worker that holds them
+     * @param bool    $isCluster        true if other servers share the channels
+     * @param int     $keepAliveSeconds interval of comments on an idle stream; a page reconnects after 2.5 silent intervals
      */
     public function __construct(
         public string $database,
@@ -56,7 +56,7 @@ final readonly class Configuration
         );
     }
 
-    /** Beside the database, where that is a file: what a socket's path may be long is decided by the kernel. */
+    /** Returns a socket path next to the database file; null if the path exceeds the kernel's limit. */
     private static function control(string $database): ?string
     {
         $path = dirname($database) . '/control.sock';
@@ -64,7 +64,7 @@ final readonly class Configuration
         return str_starts_with($database, 'pgsql:') || strlen($path) > self::SOCKET_PATH_MAX ? null : "unix:$path";
     }
 
-    /** Cookies are marked Secure only when the public origin is known to be HTTPS; a plain http://127.0.0.1 would lose them. */
+    /** Returns true if cookies are marked Secure: only with an HTTPS origin, since plain HTTP would lose them. */
     public function isSecure(): bool
     {
         return $this->origin !== null && str_starts_with($this->origin, 'https://');

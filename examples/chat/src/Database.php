@@ -7,15 +7,15 @@ namespace Chat;
 use PDO;
 
 /**
- * SQLite by default, PostgreSQL when the setting is a "pgsql:" DSN.
+ * Database access: SQLite by default, PostgreSQL if the setting is a "pgsql:" DSN.
  *
- * Each worker opens its own connection on first use: a connection must never cross a fork.
+ * Each worker opens a separate connection on first use, because forked processes must not share a connection.
  */
 final class Database
 {
     private const BUSY_TIMEOUT_MS = 5000;
     private const PAGES_CACHED_KB = 8192;
-    /** Any constant does; it names the lock that lets PostgreSQL hand out message ids in the order of commits. */
+    /** Arbitrary key of the PostgreSQL advisory lock that makes message ids grow in the order of commits. */
     private const MESSAGES_LOCK = 0xFE24A7A;
     private const SCHEMA_LOCK = 0xFE24A7B;
 
@@ -33,14 +33,14 @@ final class Database
         return str_starts_with($this->location, 'pgsql:');
     }
 
-    /** Creates the file, its folder and the tables where they are missing. Run once before the workers exist. */
+    /** Creates the missing file, folder and tables. Call it once before the workers are forked. */
     public function create(): void
     {
         $directory = dirname($this->location);
         if (!$this->isPostgres() && !is_dir($directory) && !@mkdir($directory, 0o700, true) && !is_dir($directory)) {
             throw new \RuntimeException("Cannot create the folder $directory for the chat's database (CHAT_DB)");
         }
-        // Servers of a cluster may begin at the same moment, and neither database makes the same thing twice at once.
+        // Servers of a cluster may start concurrently, and neither database supports concurrent creation of the same table.
         $lock = $this->isPostgres() ? null : @fopen("$this->location.lock", 'c');
         if ($this->isPostgres()) {
             $this->pdo()->exec('SELECT pg_advisory_lock(' . self::SCHEMA_LOCK . ')');
@@ -53,7 +53,7 @@ final class Database
         $this->close();
     }
 
-    /** A secret that all servers of the chat share: made by the first that asks. Not after the workers exist. */
+    /** Returns a secret that all servers share; the first caller creates it. Call it before the workers are forked. */
     public function secret(string $name): string
     {
         $this->change(
@@ -104,8 +104,8 @@ final class Database
     }
 
     /**
-     * Runs the work as the only writer of messages, so that ids grow in the order in which messages become visible:
-     * a reader who has seen id N will never later find a smaller one that was not there before.
+     * Runs the work under an exclusive lock for writing messages. Ids thus grow in the order of commits: after a reader has
+     * seen id N, no new message with a smaller id appears.
      *
      * @template T
      * @param callable(): T $work
@@ -141,7 +141,7 @@ final class Database
             $statement = $this->statements[$sql] ??= $pdo->prepare($sql);
             $statement->execute($parameters);
         } catch (\PDOException $failure) {
-            // PostgreSQL was restarted, or the network broke: this request fails, the next one connects anew.
+            // PostgreSQL was restarted or the network failed: this request fails, the next one reconnects.
             if ($this->isPostgres() && preg_match('/^(08|57P|HY000)/', (string) $failure->getCode())) {
                 $this->close();
             }
@@ -171,13 +171,13 @@ final class Database
         if ($this->isPostgres()) {
             return new PDO($this->location, options: $options);
         }
-        // The file holds private messages and password hashes; its folder may be one that everybody can read.
+        // The file contains private messages and password hashes, and its folder may be readable by all users.
         $mask = umask(0o077);
         try {
             $pdo = new PDO("sqlite:$this->location", options: $options);
             $pdo->exec('PRAGMA busy_timeout = ' . self::BUSY_TIMEOUT_MS);
-            // Readers and the one writer do not block each other. NORMAL syncs at checkpoints: a killed process loses
-            // nothing, a power cut may lose the last moments, and no message waits for the disk.
+            // WAL: readers and the writer do not block each other. NORMAL syncs only at checkpoints, so no message waits for the
+            // disk. A killed process loses nothing; a power failure may lose the last messages.
             $pdo->exec('PRAGMA journal_mode = WAL');
             $pdo->exec('PRAGMA synchronous = NORMAL');
             $pdo->exec('PRAGMA foreign_keys = ON');

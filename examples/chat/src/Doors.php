@@ -10,27 +10,27 @@ use Fermata\Request;
 use Fermata\Server;
 
 /**
- * The chat for clients of two more protocols: Laravel Echo and pusher-js, and `EventSource` at a hub of Mercure.
+ * Serves the chat over two more protocols: Pusher for Laravel Echo and pusher-js, and a Mercure hub for `EventSource`.
  *
- * The names of the channels do it. What begins with `chat.` is shared, and what goes on with `private-` needs a right:
- * `chat.private-all` is `Echo.private('all')`, and the private updates of Mercure's topic `all`.
+ * Channel names select the access: names with the prefix `chat.` are shared with these protocols, and those with
+ * `chat.private-` require authorization. `chat.private-all` is `Echo.private('all')`, or the private updates of the topic `all`.
  */
 final readonly class Doors
 {
     public const PREFIX = self::SHARED . 'private-';
     public const HUB_PATH = '/.well-known/mercure';
     public const COOKIE = 'mercureAuthorization';
-    /** A stream ends with its token, and its page asks for another one. */
+    /** Lifetime of a token in seconds. The stream closes when its token expires, and the page requests a new token. */
     public const TOKEN_S = 600;
     private const SHARED = 'chat.';
     private const PRIVATE = 'private-';
 
-    /** @param string $secret what signs for clients. Nobody else publishes by these protocols, so nobody else has it. */
+    /** @param string $secret signs subscribers' tokens. It is not shared: no external publisher uses these protocols. */
     public function __construct(#[\SensitiveParameter] private string $secret)
     {
     }
 
-    /** @param \Closure(Request): ?Session $session who asks */
+    /** @param \Closure(Request): ?Session $session returns the session of a request */
     public function register(Server $server, \Closure $session): void
     {
         $server->pusher(new Pusher(
@@ -44,14 +44,14 @@ final readonly class Doors
                 return $user !== null && str_starts_with($channel, self::PRIVATE)
                     && in_array(substr($channel, strlen(self::PRIVATE)), self::namesFor($user), true);
             },
-            // What is said goes through the database, and not from page to page.
+            // Messages pass through the database, not directly between pages.
             clientEvents: false,
         ));
         $server->mercure(new Mercure(subscriberKey: $this->secret, cookieName: self::COOKIE, sharedPrefix: self::SHARED));
     }
 
     /**
-     * What a user may listen to, as these protocols call it.
+     * Returns the channels that a user may subscribe to, as named in these protocols.
      *
      * @return list<string>
      */
@@ -63,7 +63,7 @@ final readonly class Doors
         );
     }
 
-    /** A JSON web token that lets a user's pages subscribe. */
+    /** Returns a JSON Web Token that authorizes a user's pages to subscribe. */
     public function tokenFor(User $user): string
     {
         $encode = static fn (string $bytes): string => rtrim(strtr(base64_encode($bytes), '+/', '-_'), '=');

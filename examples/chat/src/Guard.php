@@ -5,10 +5,10 @@ declare(strict_types=1);
 namespace Chat;
 
 /**
- * Refuses changes another site asks for in the user's name (CSRF).
+ * Rejects cross-site request forgery (CSRF).
  *
- * Three independent checks, since each alone has had its holes: the content type (forms of other sites cannot send JSON
- * without a preflight), the origin the browser names, and for signed-in users the token of Session::csrfToken().
+ * Three independent checks, because each alone has been bypassed in the past: the content type (forms of other sites
+ * cannot send JSON without a preflight), the browser's Origin, and for signed-in users the token of Session::csrfToken().
  */
 final readonly class Guard
 {
@@ -16,7 +16,7 @@ final readonly class Guard
     {
     }
 
-    /** Every argument is a request header, null when it is missing. */
+    /** Each argument is the value of a request header; null: missing. */
     public function admit(?string $contentType, ?string $origin, ?string $fetchSite, ?string $host): void
     {
         $mediaType = strtolower(trim(explode(';', $contentType ?? '', 2)[0]));
@@ -26,7 +26,7 @@ final readonly class Guard
         if ($fetchSite !== null && $fetchSite !== 'same-origin') {
             throw Problem::forged('This request came from another site.');
         }
-        // Browsers name the origin with every POST; programs such as curl do not, and need no protection.
+        // Browsers send Origin with every POST. Clients such as curl do not, and need no protection.
         if ($origin !== null && !$this->isOwn($origin, $host)) {
             throw Problem::forged('This request came from another site.');
         }

@@ -4,27 +4,27 @@ declare(strict_types=1);
 
 namespace Chat;
 
-/** What people may type. Every method returns the accepted form or throws a Problem with a sentence for the field. */
+/** Validates user input. Every method returns the normalized value or throws a Problem with a message for the field. */
 final class Input
 {
     public const NAME_LENGTH_MAX = 32;
     public const PASSWORD_LENGTH_MIN = 8;
-    /** bcrypt ignores what follows; refusing is more honest than cutting. */
+    /** Maximum length of a password. bcrypt ignores further bytes, so longer passwords are rejected. */
     public const PASSWORD_BYTES_MAX = 72;
     public const TEXT_BYTES_MAX = 16384;
 
-    /** Recipients with a meaning of their own, so nobody may be called that. */
+    /** Names that no user may have, because they denote special recipients. */
     private const NAMES_RESERVED = ['all', 'everyone'];
     /**
-     * Letters and marks that are drawn as nothing: Unicode's Default_Ignorable_Code_Point without the variation selectors
-     * of emoji, and the empty Braille pattern. Spelled out because older PCRE does not know the property.
+     * Invisible letters and marks: Unicode's Default_Ignorable_Code_Point without the variation selectors of emoji, and the
+     * blank Braille pattern. Listed explicitly because older PCRE versions do not support the property.
      */
     private const NOT_SHOWN = '\x{034F}\x{115F}\x{1160}\x{17B4}\x{17B5}\x{180B}-\x{180F}\x{2065}\x{2800}\x{3164}\x{FFA0}'
         . '\x{FFF0}-\x{FFF8}\x{E0000}-\x{E0FFF}';
 
     /**
-     * Any script and any sign, `<script>` included: names are shown as text and never interpreted. Refused are only
-     * invisible characters, because with them two different names could look the same.
+     * Accepts all scripts and characters, including `<script>`: names are always shown as text. Only invisible characters are
+     * rejected, because with them two different names could look the same.
      */
     public static function name(mixed $value): string
     {
@@ -50,8 +50,8 @@ final class Input
     }
 
     /**
-     * Two names with the same key are the same name: Mary, mary and MARY, with or without the variation selectors that
-     * keyboards put behind an emoji and that change nothing behind a letter.
+     * Returns a key that is equal for equal names: Mary, mary and MARY, with or without the variation selectors that keyboards
+     * insert after an emoji.
      */
     public static function nameKey(string $name): string
     {
@@ -76,7 +76,7 @@ final class Input
         return $value;
     }
 
-    /** Line breaks and tabs stay, other control characters are dropped. */
+    /** Removes control characters except line breaks and tabs. */
     public static function text(mixed $value): string
     {
         if (!is_string($value) || !mb_check_encoding($value, 'UTF-8')) {
@@ -97,7 +97,7 @@ final class Input
         return $text;
     }
 
-    /** The page's own name for a message. Sent again with the message when the answer got lost, it prevents a double. */
+    /** Validates the key that a page assigns to a message. It detects duplicates when a message is sent again. */
     public static function key(mixed $value): string
     {
         if (!is_string($value) || !preg_match('/^[A-Za-z0-9-]{8,64}$/D', $value)) {
@@ -107,7 +107,7 @@ final class Input
         return $value;
     }
 
-    /** A message id from a query string; 0 stands for "from the beginning". */
+    /** Parses a message id from a query string; 0 means from the first message. */
     public static function id(?string $value): ?int
     {
         if ($value === null) {

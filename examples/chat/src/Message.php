@@ -8,7 +8,7 @@ final readonly class Message
 {
     /**
      * @param ?User $to      null = everyone
-     * @param bool  $offline the recipient had no tab open when it was sent
+     * @param bool  $offline true if the recipient had no tab open when the message was sent
      */
     public function __construct(
         public int $id,
@@ -22,9 +22,9 @@ final readonly class Message
     }
 
     /**
-     * What pages get.
+     * Returns the message in the format for pages.
      *
-     * @param ?int $previous id of the message before it in the same channel: a page that does not have it fetches it
+     * @param ?int $previous id of the preceding message in the same channel; a page that lacks it fetches it
      * @return array<string, mixed>
      */
     public function toArray(?int $previous = null): array

@@ -4,15 +4,15 @@ declare(strict_types=1);
 
 namespace Chat;
 
-/** All messages, in one order: that of their ids. */
+/** Stores and reads messages, ordered by id. */
 final readonly class Messages
 {
     public const PAGE_MAX = 200;
-    /** Private messages that arrived while the user was away and are older than the first page. */
+    /** Maximum number of private messages of a user's absence that are sent in addition to the first page. */
     public const MISSED_MAX = 500;
     public const PUBLIC_KEPT = 100_000;
     public const PRIVATE_KEPT_DAYS = 365;
-    /** Old messages are looked for once in so many. */
+    /** Number of messages after which old ones are deleted. */
     private const PRUNE_EVERY = 1000;
 
     private const COLUMNS = 'SELECT m.id, m.text, m.key, m.offline, m.created_ms, m.sender_id, s.name AS sender_name,
@@ -24,9 +24,9 @@ final readonly class Messages
     }
 
     /**
-     * Stores a message once: the same key of the same sender again returns what is stored already.
+     * Stores a message once. For a known key of the same sender it returns the stored message.
      *
-     * @param bool $offline whether the recipient is away
+     * @param bool $offline true if the recipient is away
      */
     public function add(User $from, ?User $to, string $text, string $key, bool $offline): Message
     {
@@ -52,7 +52,7 @@ final readonly class Messages
         });
     }
 
-    /** The id before this one in the channel `all`, 0 if it is the first. */
+    /** Returns the id of the preceding message to everyone; 0: none. */
     public function previousPublic(int $id): int
     {
         return (int) $this->database->row(
@@ -61,7 +61,7 @@ final readonly class Messages
         )['id'];
     }
 
-    /** The id before this one among the private messages from and to the user, 0 if it is the first. */
+    /** Returns the id of the preceding private message from or to the user; 0: none. */
     public function previousPrivate(User $user, int $id): int
     {
         $row = $this->database->row(
@@ -74,9 +74,9 @@ final readonly class Messages
     }
 
     /**
-     * Everything the user may read, newer than the id, oldest first.
+     * Returns the messages after the id that the user may read, oldest first.
      *
-     * @return list<Message> one more than PAGE_MAX means that there are more
+     * @return list<Message> PAGE_MAX + 1 messages if there are more than PAGE_MAX
      */
     public function after(User $user, int $id): array
     {
@@ -84,9 +84,9 @@ final readonly class Messages
     }
 
     /**
-     * The newest messages the user may read that are older than the id (null: the newest of all), oldest first.
+     * Returns the newest messages before the id (null: the newest of all) that the user may read, oldest first.
      *
-     * @return array{list<Message>, bool} the messages, and whether there are older ones
+     * @return array{list<Message>, bool} the messages, and true if there are older ones
      */
     public function before(User $user, ?int $id): array
     {
@@ -101,7 +101,7 @@ final readonly class Messages
     }
 
     /**
-     * Private messages to the user that no tab has shown yet and that are older than the id, oldest first.
+     * Returns the private messages to the user before the id that no tab has shown yet, oldest first.
      *
      * @return list<Message>
      */
@@ -116,7 +116,7 @@ final readonly class Messages
     }
 
     /**
-     * Public, received and sent are three ranges of three indexes; asked together with OR they would be a full scan.
+     * Combines public, received and sent messages, each read from its index. One query with OR would scan the table.
      */
     private function visible(string $range, string $order): string
     {

@@ -6,17 +6,17 @@ namespace Chat;
 
 use Fermata\Response;
 
-/** The HTML pages. Their assets live under a path with their hash, so no browser mixes an old script with a new page. */
+/** The HTML pages. The path of their assets contains a hash, so no browser combines an old script with a new page. */
 final readonly class Page
 {
     /**
-     * Only our own files, no inline script or style, nobody may frame the page; and the browser itself refuses any
-     * attempt to have text parsed as HTML (Trusted Types).
+     * Allows only files of this server, no inline scripts or styles and no framing. With Trusted Types the browser rejects
+     * every attempt to parse text as HTML.
      */
     private const CONTENT_SECURITY_POLICY = "default-src 'none'; script-src 'self'%s; style-src 'self'; img-src 'self'; "
         . "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
         . "require-trusted-types-for 'script'; trusted-types 'none'";
-    /** By their names: where their scripts may come from besides. What is loaded from there is checked by its hash. */
+    /** Additional script sources by page name. Scripts from there are verified by their hash. */
     private const PAGES = ['index' => '', 'echo' => ' https://cdn.jsdelivr.net', 'mercure' => ''];
 
     public string $assetsPrefix;

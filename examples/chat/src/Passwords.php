@@ -8,12 +8,12 @@ use Fermata\Exception\BackpressureException;
 use Fermata\Exception\TimeoutException;
 use Fermata\Jobs;
 
-/** Hashing passwords, which takes about 50 ms on purpose: in a job, so that the worker serves others meanwhile. */
+/** Hashes passwords in a job process. A hash takes about 50 ms by design, while the worker serves other requests. */
 final readonly class Passwords
 {
     private const BCRYPT_COST = 10;
 
-    /** @param ?Jobs $jobs null = right here, as in tests and scripts */
+    /** @param ?Jobs $jobs null = hash in the current process, as in tests and scripts */
     public function __construct(private ?Jobs $jobs = null)
     {
         $jobs?->add('password.hash', self::hashNow(...))->add('password.verify', password_verify(...));

@@ -4,10 +4,10 @@ declare(strict_types=1);
 
 namespace Chat;
 
-/** A refusal the user is told about: an HTTP status, a code for the page, a sentence for the human. */
+/** An error response: an HTTP status, a code for the page, and a message for the user. */
 final class Problem extends \RuntimeException
 {
-    /** @param ?string $field the form field the sentence is about */
+    /** @param ?string $field form field that the message refers to */
     public function __construct(
         public readonly int $status,
         public readonly string $reason,
@@ -53,7 +53,7 @@ final class Problem extends \RuntimeException
         return new self(403, 'forged', $message);
     }
 
-    /** The message is stored, but the live channel could not take it now; the page tries again with the same key. */
+    /** The message is stored but could not be published; the page retries with the same key. */
     public static function busy(): self
     {
         return new self(503, 'busy', 'The server is busy. Trying again shortly.', null, 1);

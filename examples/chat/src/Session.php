@@ -4,20 +4,20 @@ declare(strict_types=1);
 
 namespace Chat;
 
-/** A signed-in browser. */
+/** Session of a signed-in browser. */
 final readonly class Session
 {
     /**
-     * @param string $token 256 random bits in the cookie; the database keeps only its hash
-     * @param string $id    public name of the session: tells the tabs of one browser that they were signed out
+     * @param string $token 256 random bits in the cookie; the database stores only the hash
+     * @param string $id    public id of the session, by which the tabs of one browser recognize a sign-out
      */
     public function __construct(public string $token, public string $id, public User $user)
     {
     }
 
     /**
-     * What a page must send back to change anything. Other origins can make the browser send the cookie, but they can
-     * neither read this token nor compute it.
+     * Returns the token that a page must send with every change. Other origins can make the browser send the cookie, but can
+     * neither read nor compute this token.
      */
     public function csrfToken(): string
     {

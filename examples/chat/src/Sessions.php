@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Chat;
 
-/** Who is signed in. They outlive a restart of the server, so nobody has to sign in again after an update. */
+/** Stores sessions in the database, so that users stay signed in across a restart of the server. */
 final readonly class Sessions
 {
     public const LIFETIME_S = 30 * 86400;
@@ -59,7 +59,7 @@ final readonly class Sessions
         );
     }
 
-    /** The token has 256 random bits, so a plain fast hash cannot be guessed back. */
+    /** A fast hash suffices: a token of 256 random bits cannot be guessed. */
     private function hash(#[\SensitiveParameter] string $token): string
     {
         return hash('sha256', $token);

@@ -16,27 +16,27 @@ use Fermata\WebSocket\Upgrade;
 use Fermata\WebSocketHandler;
 
 /**
- * The chat by WebSocket: what `GET /events` and `POST /messages` do, over one connection.
+ * Serves the chat over WebSocket: one connection replaces `GET /events` and `POST /messages`.
  *
- * The same rules hold. Browsers connect from our own page only, with the session's cookie; the page then proves by the
- * session's token that it is this session's page, and says where it was (`since`). From then on the core writes the events
- * of the channels to it, and PHP runs for what the page sends.
+ * The same checks apply. Browsers connect only from this site's page, with the session's cookie. The page first sends the
+ * session's CSRF token and its last event id (`since`). From then on the core sends the channels' events, and PHP runs only for
+ * messages of the page.
  */
 final class Sockets extends WebSocketHandler
 {
     private const SESSION_ENDED = 4401;
     private const SESSION_CHANGED = 4403;
-    /** Every character of a message may need six as JSON. */
+    /** Maximum size of a frame: JSON may need six bytes for a character of a message. */
     private const MESSAGE_BYTES_MAX = 6 * Input::TEXT_BYTES_MAX + 1024;
-    /** A page asks a silent line sooner, but browsers wake tabs in the background only once a minute. */
+    /** Idle limit. Pages ping earlier, but browsers run timers of background tabs only once a minute. */
     private const IDLE_TIMEOUT_MS = 180_000;
     private const EVENT_ID_BYTES_MAX = 100;
 
-    /** @var array<string, array<string, WebSocket>> the open ones of this worker by session and id */
+    /** @var array<string, array<string, WebSocket>> open sockets of this worker by session and id */
     private array $open = [];
 
     /**
-     * @param \Closure(): array<string, mixed> $hello what a page is told first
+     * @param \Closure(): array<string, mixed> $hello returns the data of the first event
      * @param \Closure(User, array<string, mixed>): Message $post stores and publishes a message
      */
     public function __construct(private readonly Sessions $sessions, private readonly \Closure $hello, private readonly \Closure $post)
@@ -82,7 +82,7 @@ final class Sockets extends WebSocketHandler
         } catch (BadRequestException $nonsense) {
             $socket->close(CloseCode::InvalidPayload, $nonsense->getMessage());
         } catch (BackpressureException) {
-            // The channels are not there for a moment; the page comes again.
+            // The channels are temporarily unavailable; the page reconnects.
             $socket->close(CloseCode::TryAgainLater, 'Please try again.');
         }
     }
@@ -97,8 +97,8 @@ final class Sockets extends WebSocketHandler
     }
 
     /**
-     * Signed out. Pages leave by themselves when they hear it; the sockets of other workers are closed with the next
-     * thing they say.
+     * Closes this worker's sockets of a session after the sign-out. Pages disconnect when they receive the event; other
+     * workers close a socket at its next message.
      */
     public function end(Session $session): void
     {
@@ -149,7 +149,7 @@ final class Sockets extends WebSocketHandler
         $this->tell($socket, 'reply', $reply);
     }
 
-    /** In the form in which events of channels come, so that the page reads one kind of thing. */
+    /** Sends an event in the format of the channels' events, so that the page parses only one format. */
     private function tell(WebSocket $socket, string $event, array $data): void
     {
         $encode = static fn (array $value): string

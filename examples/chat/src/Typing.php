@@ -4,13 +4,13 @@ declare(strict_types=1);
 
 namespace Chat;
 
-/** How often this worker passes on that somebody types: each of these is an event that every page gets. */
+/** Limits the typing notices that this worker publishes, because every page receives each of them. */
 final class Typing
 {
     private const EVERY_MS = 2000;
     private const PEOPLE_MAX = 10_000;
 
-    /** @var array<int, int> when a person was last passed on, in Unix milliseconds */
+    /** @var array<int, int> time of the last notice by user id, in Unix milliseconds */
     private array $last = [];
 
     public function admits(User $user): bool

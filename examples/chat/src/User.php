@@ -6,12 +6,12 @@ namespace Chat;
 
 final readonly class User
 {
-    /** @param int $seenId newest message any of the user's tabs has shown; what is private and newer has yet to be delivered */
+    /** @param int $seenId id of the newest message that a tab of the user has shown; newer private messages are undelivered */
     public function __construct(public int $id, public string $name, public int $seenId = 0)
     {
     }
 
-    /** The channel only this user's tabs listen to. */
+    /** Returns the channel of this user's tabs. */
     public function channel(): string
     {
         return Doors::PREFIX . "user.$this->id";

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Chat;
 
-/** Who is registered, and their passwords. */
+/** Registered users and their passwords. */
 final readonly class Users
 {
     private const FOUND_MAX = 50;
@@ -31,7 +31,7 @@ final readonly class Users
             [Input::nameKey($name)],
         );
         if ($row === null) {
-            // Costs what a wrong password costs, so the time does not tell whether the name exists.
+            // Takes as long as checking a wrong password, so that the response time does not reveal which names exist.
             $this->passwords->hash($password);
             throw Problem::wrongPassword();
         }
@@ -53,7 +53,7 @@ final readonly class Users
     }
 
     /**
-     * Users whose name contains the words, by name; without words the newest. At most FOUND_MAX.
+     * Returns users whose names contain the text, sorted by name; for an empty text the newest users. At most FOUND_MAX.
      *
      * @return list<User>
      */
@@ -71,7 +71,7 @@ final readonly class Users
         return array_map($this->user(...), $rows);
     }
 
-    /** Remembers what the user's tabs have shown. It never goes back: an older tab may report later. */
+    /** Stores the newest message that the user's tabs have shown. The id never decreases, since an older tab may report later. */
     public function seen(User $user, int $messageId): void
     {
         if ($messageId > $user->seenId) {

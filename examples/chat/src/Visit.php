@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Chat;
 
-/** What belongs to one WebSocket: whose it is, and whether its page has said hello. */
+/** Data of one WebSocket: its session, and whether the page has sent `hello`. */
 final class Visit
 {
     public bool $isWelcome = false;

@@ -33,7 +33,7 @@ final class DatabaseTest extends DatabaseTestCase
         self::assertNotSame($secret, $this->database->secret('other'));
     }
 
-    /** SQLite refuses a second process that turns the same new file into one with a log of changes. */
+    /** SQLite fails if two processes switch the same new file to WAL mode. */
     public function testServersMayBeginTogether(): void
     {
         if ($this->database->isPostgres()) {

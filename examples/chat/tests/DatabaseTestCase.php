@@ -9,7 +9,7 @@ use Chat\User;
 use Chat\Users;
 use PHPUnit\Framework\TestCase;
 
-/** An empty database per test: SQLite, or the PostgreSQL that CHAT_TEST_DB names ("pgsql:host=…;dbname=…"). */
+/** Creates an empty database per test: SQLite, or the PostgreSQL of CHAT_TEST_DB ("pgsql:host=…;dbname=…"). */
 abstract class DatabaseTestCase extends TestCase
 {
     protected Database $database;
@@ -37,7 +37,7 @@ abstract class DatabaseTestCase extends TestCase
         return getenv('CHAT_TEST_DB') ?: "$this->directory/chat.sqlite";
     }
 
-    /** A user who cannot sign in: hashing a password for each would be most of the tests' time. */
+    /** Creates a user without a valid password, because hashing passwords would take most of the tests' time. */
     protected function user(string $name): User
     {
         $this->database->change(

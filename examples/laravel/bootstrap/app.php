@@ -3,7 +3,7 @@
 declare(strict_types=1);
 
 $application = new Illuminate\Foundation\Application(dirname(__DIR__));
-// Where the application writes: notes, sessions, compiled views.
+// Writable folder for notes, sessions and compiled views.
 $storage = getenv('APP_VAR') ?: dirname(__DIR__) . '/storage';
 foreach (['sessions', 'views', 'cache'] as $folder) {
     is_dir("$storage/$folder") || mkdir("$storage/$folder", 0700, true);

@@ -21,5 +21,5 @@ Route::post('/notes', static function (Request $request) {
     return redirect('/', 303);
 });
 
-// The client is held; broadcasts come to it while the application serves others.
+// Holds the client: it receives broadcasts while the application serves other requests.
 Route::get('/events', static fn(Fermata\Request $request) => new NativeResponse(Hold::sse('notes')->since($request->lastEventId())));

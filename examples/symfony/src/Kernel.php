@@ -37,7 +37,7 @@ final class Kernel extends Base
         return $this->getVarDir() . '/log';
     }
 
-    /** Where the application writes: notes, sessions, caches. */
+    /** Returns the writable folder for notes, sessions and caches. */
     private function getVarDir(): string
     {
         return $_SERVER['APP_VAR'] ?? $this->getProjectDir() . '/var';

@@ -4,10 +4,10 @@ declare(strict_types=1);
 
 namespace App;
 
-/** The notes, in a file. */
+/** Stores the notes in a file. */
 final readonly class Notes
 {
-    /** The oldest go. */
+    /** Maximum number of notes; the oldest are deleted. */
     private const MAX = 100;
 
     public function __construct(private string $file) {}

@@ -11,22 +11,23 @@ use Fermata\Internal\Headers;
 use function Fermata\async;
 
 /**
- * Has PHP-FPM, or another program that speaks FastCGI, answer requests: for the part of an application that stays as it is
- * while new routes are beside it. `Server::fastcgi()` does so without a Fiber and PHP of the server's; this is for paths with
- * middleware around them, such as one that signs in. It is a handler:
+ * Handler that forwards requests to PHP-FPM or another FastCGI server. Use it to keep an existing application running
+ * unchanged next to new routes. Prefer `Server::fastcgi()`, which runs neither a Fiber nor PHP code in the worker; use this
+ * class for paths that need middleware, such as authentication:
  *
  *     $server->static('/', '/var/www/html', fallback: new Application('/run/php/php8.2-fpm.sock', '/var/www/html'));
  *
- * The handler waits for PHP-FPM and the worker goes on meanwhile, which takes `Runtime::hook(Hook::Streams)`. Each request has a
- * connection of its own, as a kept one would occupy its child between two requests. Bodies are passed on in both directions as
- * they come; a client that leaves ends its request's connection. GRIP is the edge's: see docs/edge-php-fpm.md for holds by header.
+ * `Runtime::hook(Hook::Streams)` is required: the worker serves other requests while the handler waits for PHP-FPM. Each
+ * request uses a separate connection, because an idle persistent connection would occupy a PHP-FPM child. Bodies are streamed
+ * in both directions. If the client disconnects, the FastCGI connection is closed. To hold clients by GRIP response headers,
+ * use an edge: see docs/edge-php-fpm.md.
  */
 final class Application
 {
-    /** More than this of what the program writes to standard error is left out of the log, per request. */
+    /** Maximum number of bytes of a request's standard error output that are logged; the rest is dropped. */
     public const STDERR_BYTES_MAX = Internal\Exchange::STDERR_BYTES_MAX;
 
-    /** The largest head of a response. */
+    /** Maximum size of a response's header section, in bytes. */
     public const HEAD_BYTES_MAX = Internal\Exchange::HEAD_BYTES_MAX;
 
     private const PIECE_BYTES = 65_536;
@@ -36,12 +37,13 @@ final class Application
     private readonly string $root;
 
     /**
-     * @param string $socket where PHP-FPM listens: the path of its Unix socket, or HOST:PORT
-     * @param string $root the folder of the scripts, as PHP-FPM's machine has it
-     * @param string|null $script the one that answers everything, below the root; null: the path names the script
-     * @param string $prefix in front of paths and in SCRIPT_NAME, and not of the root: '/old' for the folder's '/index.php' at '/old/index.php'
-     * @param float $timeout seconds that PHP-FPM may be silent, or take none of a body, before the answer is 504
-     * @throws \ValueError for a socket, script or prefix that cannot be one
+     * @param string $socket address of PHP-FPM: the path of its Unix socket, or HOST:PORT
+     * @param string $root the scripts' folder, as a path on PHP-FPM's machine
+     * @param string|null $script the script below the root that handles every request; null: the request path names the script
+     * @param string $prefix path prefix that is part of SCRIPT_NAME but not of the file's path: with '/old', the request path
+     *        '/old/index.php' runs '/index.php' of the folder
+     * @param float $timeout seconds without a byte read from or written to PHP-FPM after which the response is 504
+     * @throws \ValueError if the socket, script, prefix or timeout is invalid
      */
     public function __construct(
         string $socket,
@@ -90,16 +92,16 @@ final class Application
             self::warn("FastCGI: $this->address: {$failed->getMessage()}");
             return Response::text("The application has failed to answer.\n", $failed->getCode());
         } catch (\Throwable $error) {
-            // The client has left, for example: PHP-FPM learns of it by the end of the connection.
+            // For example, the client disconnected. Closing the connection notifies PHP-FPM.
             fclose($stream);
             throw $error;
         }
     }
 
-    /** @return array{string, string}|int name and path info, or the status of a path that names no script */
+    /** @return array{string, string}|int script name and path info, or the response status if the path names no script */
     private function scriptOf(string $path): array|int
     {
-        // Of the raw path: a %2F is no slash.
+        // Check the raw path too: an encoded slash, backslash or NUL must not become part of a file name.
         $decoded = rawurldecode($path);
         if (preg_match('~%(2f|5c|00)~i', $path) || preg_match('~[\x00\\\\]|/\.\.?(/|$)~', $decoded) || !preg_match('//u', $decoded)) {
             return 400;
@@ -117,14 +119,14 @@ final class Application
         return preg_match('~^(/.*?[^/]\.php)(/.*)?$~s', $below, $parts) ? [$parts[1], $parts[2] ?? ''] : 404;
     }
 
-    /** @return array{resource|null, int|null} the body and how long it is */
+    /** @return array{resource|null, int|null} the body and its length in bytes */
     private static function bodyOf(Request $request): array
     {
         $length = $request->header('Content-Length');
         if ($length !== null) {
             return $length === '0' ? [null, 0] : [$request->bodyStream(), (int) $length];
         }
-        // CGI has the length before the body. Over HTTP/2 nothing in the head tells whether there is one.
+        // CGI requires CONTENT_LENGTH before the body, so buffer a body of unknown length (HTTP/2 or chunked).
         $body = fopen('php://temp/maxmemory:' . self::BODY_MEMORY_BYTES, 'w+');
         $bytes = (int) stream_copy_to_stream($request->bodyStream(), $body);
         if ($bytes === 0) {
@@ -143,11 +145,12 @@ final class Application
     private function ask($stream, array $variables, $body): Response
     {
         stream_set_timeout($stream, (int) $this->timeout, (int) (fmod($this->timeout, 1) * 1_000_000));
-        // Pieces of any size are to be read as they come, while others are written. The code that ends the wait closes the stream.
+        // Read pieces as they arrive, while the request body is still being written. On cancellation the caller closes the stream.
         stream_set_chunk_size($stream, self::PIECE_BYTES);
         Runtime::keepOnCancel($stream);
         self::write($stream, Internal\Exchange::begin($variables) . ($body === null ? Internal\Exchange::stdin('') : ''));
-        // A program may answer before it has read the body, and stops reading where nobody takes its answer.
+        // Write and read concurrently: the application may respond before it has read the body, and blocks while its
+        // output is not read.
         $writing = $body === null ? null : async(static function () use ($stream, $body): void {
             while (!feof($body)) {
                 $piece = (string) fread($body, self::PIECE_BYTES);
@@ -207,7 +210,7 @@ final class Application
             throw new Failed("silent for $this->timeout seconds (timeout)", 504);
         }
         if ($writing !== null && $writing->isDone()) {
-            // What went wrong there comes first.
+            // Throws the writer's error, which is the cause.
             $writing->await();
         }
         throw new Failed('the connection has ended before the response', 502);
@@ -220,7 +223,7 @@ final class Application
         }
     }
 
-    /** For the log, also where an error handler makes an exception of every warning. */
+    /** Logs a warning, even if an error handler turns warnings into exceptions. */
     private static function warn(string $message): void
     {
         try {

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Fermata\FastCgi;
 
 /**
- * Why a program has given no response; its code is the status that the client gets.
+ * Thrown if the FastCGI server returns no valid response. The exception code is the HTTP status for the client.
  *
  * @internal
  */

@@ -6,22 +6,21 @@ namespace Fermata\FrankenPhp;
 
 use Fermata\Mercure;
 
-/** The hub of Mercure that FrankenPHP would have by the environment, as its Caddyfile for Docker reads it. */
+/** Configures a Mercure hub from the environment variables that the Caddyfile of FrankenPHP's Docker image reads. */
 final class Hub
 {
     private const PUBLISHER = 'MERCURE_PUBLISHER_JWT_', SUBSCRIBER = 'MERCURE_SUBSCRIBER_JWT_', EXTRA = 'MERCURE_EXTRA_DIRECTIVES';
 
     private const KNOWN = ['anonymous', 'subscriptions', 'cors_origins', 'publish_origins', 'cookie_name'];
 
-    /** Those that change nothing here: where events are kept, and pages for trying it out. */
+    /** Directives without effect in Fermata: event storage, demo pages and caches. */
     private const IDLE = ['transport', 'transport_url', 'dispatch_timeout', 'demo', 'ui', 'playground', 'debugger', 'cache', 'topic_selector_cache',
         'topic_matcher_cache', 'subscriber_list_cache_size', 'protocol_version_compatibility', 'name'];
 
     /**
      * @param array<string, string> $environment
-     * @return Mercure|null null where there is no key: then there is no hub, and mercure_publish() publishes to the channels with
-     *         the names of the topics
-     * @throws \ValueError when a variable asks for something that cannot be had
+     * @return Mercure|null null without a key: no hub is opened, and mercure_publish() publishes to channels named like the topics
+     * @throws \ValueError if a variable requests an unsupported feature
      */
     public static function ofEnvironment(array $environment): ?Mercure
     {
@@ -55,10 +54,10 @@ final class Hub
     }
 
     /**
-     * As `fermata hub` reads the same variable (crates/gateway/src/mercure/settings.rs).
+     * Parses MERCURE_EXTRA_DIRECTIVES like `fermata hub` does (crates/gateway/src/mercure/settings.rs).
      *
      * @param array<string, string> $environment
-     * @return array<string, list<string>> the words behind each directive
+     * @return array<string, list<string>> the arguments of each directive
      */
     private static function directives(string $text, array $environment): array
     {
@@ -69,7 +68,7 @@ final class Hub
             $isInside = $depth > 0;
             $depth = max(0, $depth + match (end($words)) { '{' => 1, '}' => -1, default => 0 });
             $name = array_shift($words);
-            // Of those that have a block, none means anything here.
+            // Ignore the contents of blocks: no directive with a block has an effect here.
             if ($name === null || $isInside || $name === '}' || in_array($name, self::IDLE, true)) {
                 continue;
             }
@@ -83,7 +82,7 @@ final class Hub
     }
 
     /**
-     * The words of a line as Caddy reads it: quoted by " or `, with variables ({$NAME:default}, {env.NAME}), up to a comment.
+     * Splits a line into tokens like Caddy: quotes are " or `, variables are {$NAME:default} or {env.NAME}, # starts a comment.
      *
      * @param array<string, string> $environment
      * @return list<string>

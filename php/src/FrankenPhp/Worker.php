@@ -6,49 +6,51 @@ namespace Fermata\FrankenPhp;
 
 use Composer\Autoload\ClassLoader;
 use Fermata\Development\Tool;
-use Fermata\Internal\{FrontController, Headers};
-use Fermata\{Hold, Request, Response, Server};
+use Fermata\Internal\{Extension, FrontController, Headers};
+use Fermata\{Hold, Request, Response, Runtime, Server};
 
 /**
- * Runs a worker script of FrankenPHP as it is.
+ * Runs an unmodified FrankenPHP worker script.
  *
- * The script is a fiber: frankenphp_handle_request() suspends it until there is a request, calls the script's handler, and lets
- * the script go on when the answer has left. It runs as far as the first such call before the workers are forked, so what it
- * opens until then is shared by them. One request at a time in each worker; each finds its request in the superglobals.
+ * The script runs in a Fiber. frankenphp_handle_request() suspends the Fiber until a request arrives, then calls the script's
+ * handler. The script resumes after the response was sent. The master runs the script up to the first
+ * frankenphp_handle_request() and then forks the workers, so they share connections that the script opened before. Each worker
+ * handles one request at a time and puts it into the superglobals.
  */
 final class Worker
 {
-    /** What the script is resumed for. */
+    /** Values that resume the script's Fiber. */
     private const REQUEST = 'request', GO_ON = 'go on', STOP = 'stop';
 
     private static ?self $current = null;
 
     private \Fiber $script;
     private readonly string $file;
-    /** A request is being handled, and nothing of it has been answered. */
+    /** True while a request is being handled and has no response yet. */
     private bool $isAsked = false;
+    /** True if the worker stops: the script's loop is to end. */
     private bool $hasEnded = false;
-    /** By the handler, and not answered yet. */
+    /** Exception of the handler, until the response for it is made. */
     private ?\Throwable $thrown = null;
-    /** The handler has not returned. */
+    /** True while the script's handler runs. */
     private bool $isHandling = false;
     private ?Request $request = null;
-    /** Whether the script may be included once more: a function or class cannot be declared twice. */
+    /** True if the script can be included again, which fails for a script that declares functions or classes. */
     private bool $canBeginAgain = false;
-    /** @var array<string, mixed> $_SERVER as the script finds it when it begins */
+    /** @var array<string, mixed> $_SERVER at the start of the script */
     private array $serverAtStart = [];
 
     /**
      * @param string $file the worker script
-     * @param string|null $public the folder whose files are sent without the script; that of the script if nothing is said
-     * @param string|list<string>|null $listen addresses; null = as the settings say
-     * @param int|null $workers null = as the settings say
-     * @param int $requestsMax requests after which a worker is replaced; 0 for none
-     * @param Server|null $server the server to add the script to, for everything that its other routes do not take: it holds
-     *        clients beside the script. It needs Limits(handlers: 1). Default: one with the hub of Mercure that the environment
-     *        has keys for
-     * @throws \ValueError when there is no such file, when $listen or $workers is beside a $server, which has its own, and when
-     *         the environment asks for a hub that cannot be had
+     * @param string|null $public the folder whose files are sent without running the script; default: the script's folder
+     * @param string|list<string>|null $listen addresses; null = from the settings
+     * @param int|null $workers number of workers; null = from the settings
+     * @param int $requestsMax number of requests after which a worker is replaced; 0 = never
+     * @param Server|null $server the server that runs the script for every path without another route, for example to hold clients
+     *        on those routes. Requires Limits(handlers: 1). Default: a new server, with a Mercure hub if the environment has
+     *        keys for it
+     * @throws \ValueError if the file does not exist, if $listen or $workers is passed together with $server, or if the
+     *         environment requests an unsupported hub feature
      */
     public function __construct(
         string $file,
@@ -74,20 +76,24 @@ final class Worker
         if (self::$current !== null) {
             throw new \LogicException('a process runs one worker script');
         }
+        Extension::require();
         self::$current = $this;
+        Runtime::setSapiName('frankenphp');
         require_once __DIR__ . '/functions.php';
-        // What the script sets in a handler (open_basedir, its own autoloader) may keep it from being found there.
+        // Load it now: the script may later set open_basedir or an autoloader that prevents loading.
         class_exists(Headers::class);
         $_SERVER['FRANKENPHP_WORKER'] = '1';
-        // What dump() and dd() show is for pages, too.
+        // dump() and dd() write HTML, because their output goes to the client.
         $_SERVER['VAR_DUMPER_FORMAT'] ??= 'html';
         $_SERVER['argv'] = [];
         $_SERVER['argc'] = 0;
+        // Libraries treat a script with these variables as a command-line script.
+        unset($GLOBALS['argv'], $GLOBALS['argc']);
         $_ENV['APP_RUNNING_IN_CONSOLE'] ??= 'false';
         $_SERVER['SCRIPT_FILENAME'] = $this->file;
         $this->serverAtStart = $_SERVER;
         $before = self::declared();
-        // What it prints before the first request is for nobody's page.
+        // Output before the first request belongs to no response.
         $this->begin();
         $this->canBeginAgain = $this->areLoadedOnce(array_diff_key(self::declared(), $before));
         if ($this->script->isTerminated()) {
@@ -97,7 +103,7 @@ final class Worker
         (new FrontController($this->handle(...), $this->public ?? dirname($this->file), requestsMax: $this->requestsMax))->register($server);
         $main = getmypid();
         register_shutdown_function(function () use ($main): void {
-            // A worker ends: the script's loop does, too. The master has handled nothing.
+            // A worker is stopping: frankenphp_handle_request() returns false so that the script's loop ends. Not in the master.
             if (getmypid() !== $main && !$this->script->isTerminated() && !$this->script->isRunning()) {
                 $this->script->resume(self::STOP);
             }
@@ -113,14 +119,14 @@ final class Worker
         $this->script->start($this->file);
     }
 
-    /** The script has ended, and the worker still has requests that have come before the master learned of it. */
+    /** Starts the ended script again for requests that the worker accepted before the master replaces it. */
     private function beginAgain(): void
     {
         if (!$this->canBeginAgain) {
             return;
         }
         $this->hasEnded = $this->isHandling = false;
-        // A start has no request, and sends no headers.
+        // The script starts without a request, and its output and headers are discarded.
         $ofRequest = [$_GET, $_POST, $_COOKIE, $_FILES, $_REQUEST, $_SERVER];
         [$_GET, $_POST, $_COOKIE, $_FILES, $_REQUEST, $_SERVER] = [[], [], [], [], [], $this->serverAtStart];
         ob_start();
@@ -134,7 +140,7 @@ final class Worker
         }
     }
 
-    /** @return array<string, list<class-string>> the files that have declared something, each with its classes */
+    /** @return array<string, list<class-string>> files that declare functions or classes, each with its classes */
     private static function declared(): array
     {
         $declared = [];
@@ -143,7 +149,7 @@ final class Worker
         }
         foreach ([...get_declared_classes(), ...get_declared_interfaces(), ...get_declared_traits()] as $name) {
             $class = new \ReflectionClass($name);
-            // One without a name may be declared many times.
+            // Anonymous classes may be declared repeatedly.
             if ($class->isUserDefined() && !$class->isAnonymous()) {
                 $declared[(string) $class->getFileName()][] = $class->getName();
             }
@@ -152,8 +158,8 @@ final class Worker
     }
 
     /**
-     * Whether all of these files are Composer's to load, which loads each once. Of others it cannot be told whether the script
-     * includes them again, with `require`, or not, with `require_once`.
+     * Returns true if Composer loads all of these files, since Composer loads each file once. The script may include other files
+     * again with `require`.
      *
      * @param array<string, list<class-string>> $files with their classes
      */
@@ -212,29 +218,28 @@ final class Worker
             $this->beginAgain();
         }
         if ($this->script->isTerminated()) {
-            // Another worker takes its place.
+            // No other worker could take over the request: see Runtime::replaceWorker().
             return new Response(503, "The worker is being replaced.\n", ['Retry-After' => '1']);
         }
         $this->request = $request;
         $this->isAsked = true;
-        $_SERVER['FRANKENPHP_WORKER'] = '1';
         FrontController::afterwards($this->goOn(...));
         $this->script->resume(self::REQUEST);
         $answer = $this->answer();
         $thrown = $this->thrown;
         $this->thrown = null;
-        // `fermata dev` has a page for it.
+        // `fermata dev` shows an error page.
         return $thrown !== null && class_exists(Tool::class, false) ? Tool::answerTo($thrown, $request) ?? $answer : $answer;
     }
 
-    /** What the handler has printed, and set by header(). */
+    /** Returns the handler's output and its header() lines as a response. */
     private function answer(): Response
     {
         $this->isAsked = false;
-        return new Response((int) (http_response_code() ?: 200), FrontController::printed(), Headers::typed(Headers::withSent([])));
+        return Response::relayed(0, '', []);
     }
 
-    /** The answer has left: the rest of the script's loop, until it waits for the next request. */
+    /** After the response was sent: resumes the script until it waits for the next request. */
     private function goOn(): void
     {
         $this->request = null;
@@ -245,15 +250,16 @@ final class Worker
                 }
             }
         } finally {
-            // The script has ended, by its own count of requests, by exit() or by what nobody has caught: the master replaces the
-            // worker.
-            if ($this->script->isTerminated() || $this->hasEnded) {
+            // The script ended: by its request limit, exit() or an uncaught exception. The master replaces the worker.
+            if ($this->script->isTerminated() && !$this->canBeginAgain) {
+                Runtime::replaceWorker();
+            } elseif ($this->script->isTerminated() || $this->hasEnded) {
                 posix_kill(getmypid(), SIGTERM);
             }
         }
     }
 
-    /** frankenphp_handle_request() */
+    /** Implements frankenphp_handle_request(). */
     public static function handleRequest(callable $handler): bool
     {
         if (self::$current === null || \Fiber::getCurrent() !== self::$current->script) {
@@ -269,12 +275,12 @@ final class Worker
         $level = ob_get_level();
         try {
             $handler();
-            // The client's next request may reach another worker before this one has gone on, and would find the session as it was.
+            // Save the session before the response is sent: the client's next request may reach another worker immediately.
             if (self::$current->isAsked && function_exists('session_status') && session_status() === PHP_SESSION_ACTIVE) {
                 session_write_close();
             }
         } catch (\Throwable $error) {
-            // The script may catch it; the client has its answer before.
+            // The response is sent before the script can catch the exception.
             if (self::$current->isAsked && http_response_code() === 200) {
                 http_response_code(500);
             }
@@ -282,7 +288,7 @@ final class Worker
             throw $error;
         } finally {
             self::$current->isHandling = false;
-            // What the handler has left open.
+            // Flush output buffers that the handler left open.
             while (ob_get_level() > $level && ob_end_flush()) {
             }
             if (self::$current->isAsked) {
@@ -292,7 +298,7 @@ final class Worker
         return true;
     }
 
-    /** frankenphp_finish_request(): the client gets what there is, and the handler goes on. */
+    /** Implements frankenphp_finish_request(): sends the response, then the handler continues. */
     public static function finishRequest(): bool
     {
         if (self::$current === null || !self::$current->isAsked || \Fiber::getCurrent() !== self::$current->script) {
@@ -302,7 +308,7 @@ final class Worker
         return true;
     }
 
-    /** Lets handle() answer, until that has left. */
+    /** Suspends the script while handle() returns the response and the server sends it. */
     private static function pause(): void
     {
         if (\Fiber::suspend(self::GO_ON) === self::STOP) {

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// The functions that FrankenPHP has, for scripts that run under Fermata\FrankenPhp\Worker; mercure_publish() is the extension's.
+// FrankenPHP's functions, for scripts that run under Fermata\FrankenPhp\Worker. The extension defines mercure_publish().
 
 use Fermata\FrankenPhp\Worker;
 
@@ -44,7 +44,7 @@ if (!function_exists('frankenphp_handle_request')) {
             default => 'error',
         };
         $line = "$name: $message" . ($context === [] ? '' : ' ' . json_encode($context, JSON_PARTIAL_OUTPUT_ON_ERROR | JSON_UNESCAPED_SLASHES));
-        fwrite(STDERR, preg_replace('/[\x00-\x1f\x7f]+/', ' ', $line) . "\n");
+        file_put_contents('php://stderr', preg_replace('/[\x00-\x1f\x7f]+/', ' ', $line) . "\n");
     }
 }
 

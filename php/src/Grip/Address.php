@@ -5,29 +5,29 @@ declare(strict_types=1);
 namespace Fermata\Grip;
 
 /**
- * Where something is published, as libraries have it in `GRIP_URL`.
+ * Parsed address of a publish target, in the format of `GRIP_URL`.
  *
- * - `http://HOST:PORT/PATH` or `https://…`: the control port of an edge. A name and password stand before the host; `key` and
- *   `iss` in the query make a token, `verify-key` and `verify-iss` tell how requests are signed. Keys are as for
- *   Signature::key().
- * - `http+unix:/PATH`, with the same query: the control port of an edge that listens at a Unix socket.
+ * - `http://HOST:PORT/PATH` or `https://…`: the control port of an edge. User and password before the host are sent as Basic
+ *   authentication. The query parameters `key` and `iss` sign a Bearer token; `verify-key` and `verify-iss` verify the edge's
+ *   `Grip-Sig`. Signature::key() describes the format of keys.
+ * - `http+unix:/PATH`, with the same query: the control port of an edge that listens on a Unix socket.
  * - `tcp://HOST:PORT`, `ipc:///PATH`: the ZeroMQ PULL socket of an edge.
- * - `unix:/PATH`: the control socket of a server with the extension.
+ * - `unix:/PATH`: the control socket of a Fermata server.
  */
 final readonly class Address
 {
-    /** The address without secrets. */
+    /** Address without secrets, for messages. */
     public string $name;
     public bool $isTls;
     public ?string $host;
     public ?int $port;
-    /** The Unix socket of a control port. */
+    /** Path of the control port's Unix socket; null: TCP or no control port. */
     public ?string $socket;
-    /** What stands before `/publish/`. */
+    /** URL path before `/publish/`. */
     public string $path;
-    /** The ZeroMQ socket as PHP names it. */
+    /** ZeroMQ socket as an address for stream_socket_client(); null: no ZeroMQ socket. */
     public ?string $zmq;
-    /** The control socket of a server. */
+    /** Control socket of a Fermata server; null: the address names an edge. */
     public ?string $control;
     private ?string $user;
     private ?string $issuer;
@@ -35,7 +35,7 @@ final readonly class Address
     private ?string $verifyIssuer;
     private ?string $verifyKey;
 
-    /** @throws \ValueError which does not repeat the address, for it may hold a secret */
+    /** @throws \ValueError if the address is malformed; the message omits the address, which may contain a secret */
     public function __construct(#[\SensitiveParameter] string $text)
     {
         $scheme = strtolower((string) strstr($text, ':', true));
@@ -88,18 +88,18 @@ final readonly class Address
         return "$this->host:$this->port";
     }
 
-    /** Whether nobody else can listen on the way there. */
+    /** Returns true if the connection stays on this machine, where no other host can read it. */
     public function isLocal(): bool
     {
         $isIpv4 = filter_var($this->host, FILTER_VALIDATE_IP, FILTER_FLAG_IPV4) !== false;
         if ($this->socket !== null) {
             return true;
         }
-        // A name may begin like an address.
+        // Require an IP address: a host name may start with "127." too.
         return in_array($this->host, ['localhost', '[::1]'], true) || ($isIpv4 && str_starts_with($this->host, '127.'));
     }
 
-    /** The value of `Authorization` for the control port; null: it wants none. */
+    /** Returns the `Authorization` header for the control port; null: the address has no credentials. */
     public function authorization(): ?string
     {
         return match (true) {
@@ -109,10 +109,10 @@ final readonly class Address
         };
     }
 
-    /** Whether `Grip-Sig` was made by this edge; null: the address has no key to tell. */
+    /** Returns true if this edge signed the `Grip-Sig` token; null: the address has no key to verify it. */
     public function hasSigned(?string $token): ?bool
     {
-        // A secret is the same at both ends; of a private key the edge has another one.
+        // Both sides share a secret. A private key only signs requests to the edge; the edge signs with a different key.
         $key = $this->verifyKey ?? ($this->key !== null && Signature::isSecret($this->key) ? $this->key : null);
         return $key === null ? null : Signature::isValid($token, $key, $this->verifyIssuer);
     }

@@ -5,18 +5,18 @@ declare(strict_types=1);
 namespace Fermata\Grip;
 
 /**
- * What is published: one message, in the form of each transport that should get it.
+ * One message to publish, with its content for each transport.
  *
- * Held streams get `stream`, long polls are answered with `response`, WebSockets get `message`; what is null is not
- * sent to clients of that transport.
+ * `stream` is sent to held streams, `response` is the response to long polls, and `message` is sent to WebSockets. Clients of a
+ * transport whose content is null receive nothing.
  */
 final readonly class Item
 {
     /**
-     * @param array<string, string> $meta what filters know of the item: `sender`, `skip_users` and others
-     * @param array<string, string> $headers of the answer to long polls
-     * @param string|null $id names the item; an edge delivers each id of a channel once
-     * @param string|null $previousId the id of the item before it: an edge brings them into order
+     * @param array<string, string> $meta metadata for filters, such as `sender` and `skip_users`
+     * @param array<string, string> $headers headers of the response to long polls
+     * @param string|null $id id of the item; an edge delivers each id once per channel
+     * @param string|null $previousId id of the preceding item, by which an edge restores the order
      */
     public function __construct(
         public ?string $stream = null,
@@ -36,7 +36,7 @@ final readonly class Item
         }
     }
 
-    /** An event for browsers: an SSE event on streams, its data for the others. */
+    /** Returns an item for browsers: streams receive an SSE event, other transports its data. */
     public static function event(string $data, ?string $name = null, ?string $id = null, ?string $previousId = null): self
     {
         if ($name !== null && strpbrk($name, "\r\n\0") !== false) {
@@ -53,20 +53,20 @@ final readonly class Item
         return new self("$lines\n", $data, $data, $id, $previousId, eventData: $data, eventName: $name);
     }
 
-    /** The end of streams and WebSockets. */
+    /** Returns an item that closes streams and WebSockets. */
     public static function close(): self
     {
         return new self(close: true);
     }
 
-    /** Has clients ask their backend: streams their next link, long polls their request. */
+    /** Returns an item that makes the edge request new content from the backend: a stream's next link, or a long poll's URL. */
     public static function hint(): self
     {
         return new self(hint: true);
     }
 
     /**
-     * The item as control ports take it.
+     * Returns the item in the JSON format of control ports.
      *
      * @return array<string, mixed>
      */
@@ -104,7 +104,7 @@ final readonly class Item
         return $item;
     }
 
-    /** The item for workers of the extension, which write its form by themselves; null: it was no event. */
+    /** Returns the item as an event for a Fermata server, which encodes it itself; null: event() did not create the item. */
     public function toEvent(): ?\Fermata\Event
     {
         return $this->eventData === null ? null : new \Fermata\Event($this->eventData, $this->eventName);
@@ -113,7 +113,7 @@ final readonly class Item
     /** @return array<string, string> */
     private static function content(string $bytes, string $name): array
     {
-        // What is no text travels as base64, under a name of its own.
+        // Bytes that are not UTF-8 are sent as base64 in a separate field.
         return preg_match('//u', $bytes) === 1 ? [$name => $bytes] : ["$name-bin" => base64_encode($bytes)];
     }
 }

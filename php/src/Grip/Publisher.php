@@ -7,14 +7,15 @@ namespace Fermata\Grip;
 use Fermata\Grip\Internal\{Deadline, Failure, Http, Zmq};
 
 /**
- * Publishes to GRIP edges and to the workers of a local server alike.
+ * Publishes to GRIP edges and to the workers of a local server.
  *
- * Addresses are those of Address: control ports (also at Unix sockets) and ZeroMQ sockets of edges, and control sockets of servers (`unix:/run/app.sock`),
- * for which the extension is needed. Without any, `GRIP_URL` and `FERMATA_CONTROL` name them, several separated by blanks.
+ * Class Address describes the addresses: control ports and ZeroMQ sockets of edges, and control sockets of servers
+ * (`unix:/run/app.sock`), which require the extension. The default is the addresses in `GRIP_URL` and `FERMATA_CONTROL`,
+ * separated by spaces.
  */
 final class Publisher
 {
-    /** Seconds before the second try, doubled before each further one. */
+    /** Seconds before the second attempt; doubled before each further attempt. */
     private const PAUSE = 0.1;
 
     /** @var list<Address> */
@@ -22,10 +23,10 @@ final class Publisher
 
     /**
      * @param string|list<string> $addresses
-     * @param float $timeout seconds for one address, all tries together
-     * @param int $tries how often an address that cannot be reached or is overloaded is asked. What may have arrived is sent again
-     *        only when it has an id, by which edges know it.
-     * @throws \ValueError when an address is malformed, or there is none
+     * @param float $timeout seconds for all attempts at one address
+     * @param int $tries maximum number of attempts at an address that cannot be reached or is overloaded. An item that may have
+     *        arrived is sent again only if it has an id, so that edges can detect the duplicate.
+     * @throws \ValueError if an address is malformed, or no address is configured
      */
     public function __construct(
         #[\SensitiveParameter] string|array $addresses = [],
@@ -47,10 +48,10 @@ final class Publisher
     }
 
     /**
-     * Publishes an item, or a text as an event for browsers.
+     * Publishes an item, or a string as an event for browsers.
      *
-     * @throws PublishFailed when one of the addresses has not taken it; all of them were tried
-     * @throws \JsonException when a header or a meta is not UTF-8
+     * @throws PublishFailed if an address did not accept the item, after all addresses were tried
+     * @throws \JsonException if a header or a metadata value is not UTF-8
      */
     public function publish(string $channel, Item|string $item): void
     {
@@ -71,7 +72,7 @@ final class Publisher
     }
 
     /**
-     * Whether a request came through one of the edges: its `Grip-Sig` is signed with the key of an address.
+     * Returns true if a request came through one of the edges: the key of an address verifies its `Grip-Sig`.
      *
      * @param string|null $token the value of the header, such as `$_SERVER['HTTP_GRIP_SIG'] ?? null`
      */

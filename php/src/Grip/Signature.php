@@ -5,16 +5,17 @@ declare(strict_types=1);
 namespace Fermata\Grip;
 
 /**
- * `Grip-Sig`: a JSON web token by which a backend knows its edge, and an edge its publishers.
+ * Signs and verifies `Grip-Sig` JSON Web Tokens, which authenticate edges to backends and publishers to edges.
  *
- * The key decides the algorithm: a secret makes HS256; PEM of the curve P-256 makes ES256, and of RSA RS256, with PHP's openssl.
+ * The key determines the algorithm: HS256 for a secret, ES256 for a PEM key on curve P-256, RS256 for an RSA PEM key. PEM keys
+ * require PHP's openssl extension.
  */
 final class Signature
 {
-    /** Bytes of each of the two numbers of ES256. */
+    /** Length of each of the two integers of an ES256 signature. */
     private const NUMBER_BYTES = 32;
 
-    /** A key as in settings: a text, `base64:` and one, `file:` and the path of PEM or of a secret in hexadecimal, or PEM. */
+    /** Parses a key: literal text, `base64:TEXT`, `file:PATH` (PEM or a hexadecimal secret), or inline PEM. */
     public static function key(#[\SensitiveParameter] string $text): string
     {
         if (str_starts_with($text, 'base64:')) {
@@ -36,16 +37,16 @@ final class Signature
         return $isHex ? hex2bin($content) : throw new \ValueError('the key file holds neither PEM nor a secret in hexadecimal');
     }
 
-    /** Whether both ends have the same key. */
+    /** Returns true if the key is a shared secret, not PEM. */
     public static function isSecret(#[\SensitiveParameter] string $key): bool
     {
         return !str_starts_with($key, '-----BEGIN ');
     }
 
     /**
-     * Makes a token that is good for so long.
+     * Returns a token that expires after the given seconds.
      *
-     * @throws \ValueError when the key cannot sign
+     * @throws \ValueError if the key cannot sign
      */
     public static function sign(?string $issuer, #[\SensitiveParameter] string $key, int $seconds = 600): string
     {
@@ -63,7 +64,7 @@ final class Signature
         return $text . '.' . self::encode($algorithm === 'ES256' ? self::fromDer($signature) : $signature);
     }
 
-    /** Whether a request came through the edge that has this key: its signature is right, and it has not expired. */
+    /** Returns true if the token is signed with this key, is currently valid, and names the issuer if one is given. */
     public static function isValid(?string $token, #[\SensitiveParameter] string $key, ?string $issuer = null): bool
     {
         $parts = explode('.', $token ?? '');
@@ -71,7 +72,7 @@ final class Signature
             return false;
         }
         [$header, $claims] = array_map(self::decode(...), $parts);
-        // The key decides the algorithm; a token that names another one is not read any further.
+        // The key determines the algorithm. Reject a token that names another one.
         if (($header['alg'] ?? null) !== self::algorithm($key)) {
             return false;
         }
@@ -125,10 +126,10 @@ final class Signature
         return openssl_pkey_get_public($public) ?: null;
     }
 
-    /** Two numbers of the same length, as tokens have them. */
+    /** Converts a DER signature to the format of tokens: two integers of fixed length. */
     private static function fromDer(string $der): string
     {
-        // SEQUENCE, its length, and two INTEGERs; of P-256 none is longer than 127 bytes.
+        // SEQUENCE, its length, two INTEGERs. With P-256 every length is below 128 and fits into one byte.
         $first = ord($der[3]);
         $numbers = [substr($der, 4, $first), substr($der, 6 + $first, ord($der[5 + $first]))];
         return implode('', array_map(
@@ -137,12 +138,12 @@ final class Signature
         ));
     }
 
-    /** The same numbers as OpenSSL has them. */
+    /** Converts a token's signature to DER, which OpenSSL expects. */
     private static function toDer(string $signature): string
     {
         $integers = array_map(function (string $number): string {
             $number = ltrim($number, "\0");
-            // A first bit of one would make it negative.
+            // A leading zero byte keeps the integer positive.
             $number = $number === '' || ord($number[0]) > 127 ? "\0$number" : $number;
             return "\x02" . chr(strlen($number)) . $number;
         }, str_split($signature, self::NUMBER_BYTES));

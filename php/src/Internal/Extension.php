@@ -5,13 +5,13 @@ declare(strict_types=1);
 namespace Fermata\Internal;
 
 /**
- * The extension, which Composer cannot install with the library.
+ * Checks for the PHP extension, which Composer cannot install with the library.
  *
  * @internal
  */
 final class Extension
 {
-    /** @throws \RuntimeException when this PHP has not loaded it */
+    /** @throws \RuntimeException if the extension is not loaded */
     public static function require(): void
     {
         if (!extension_loaded('fermata')) {

@@ -9,47 +9,49 @@ use Fermata\{Hold, Limits, Poll, Request, Response, Server};
 use function Fermata\shield;
 
 /**
- * Puts one handler, that of a framework, in front of all paths, as a web server does with index.php.
+ * Routes all paths to the handler of a framework, as a web server does with index.php.
  *
- * What is a file of the public folder is sent without the framework. The handler is shielded: PHP-FPM does not end code whose
- * client has left either, and frameworks do not expect it.
+ * Files of the public folder are sent without the framework. The handler is shielded from cancellation: like under PHP-FPM, it
+ * runs to its end after the client disconnects, because frameworks do not expect to be interrupted.
  *
  * @internal
  */
 final class FrontController
 {
+    /** Maximum duration of the work after a response that counts as short, in nanoseconds. */
     private const SHORT_NS = 500_000;
+    /** Number of consecutive requests with short work after which responses may be sent after that work. */
     private const CAUTIOUS_REQUESTS = 100;
 
     private readonly ?string $public;
 
-    /** @var list<string> folders outside of it that links in it may lead to */
+    /** @var list<string> folders outside the public folder that its symbolic links may lead to */
     private readonly array $linked;
 
-    /** @var array<string, mixed> what each request's $_SERVER has besides */
+    /** @var array<string, mixed> variables that are added to each request's $_SERVER */
     private readonly array $server;
 
     private int $handled = 0;
 
-    /** Calls the handler with the next request: one closure for all of them. */
+    /** Calls the handler with `$next`; one closure serves all requests. */
     private readonly \Closure $shielded;
     private ?Request $next = null;
 
-    /** What PHP may keep of its requests until the worker is replaced; it is known when the first has been answered. */
+    /** Memory use in bytes above which the worker is replaced; -1 until the first request was handled. */
     private int $bytesMax = -1;
     private bool $hasBegun = false;
 
-    /** Requests whose answers leave before what follows them, because that took longer than it should, or is not known yet. */
+    /** Number of further requests whose response is sent before the work that follows it; reset when that work takes long. */
     private static int $cautious = self::CAUTIOUS_REQUESTS;
 
-    /** The request in the superglobals. */
+    /** Request in the superglobals. */
     private static ?Request $shown = null;
 
     /**
      * @param \Closure(Request): (Response|Hold) $handle
-     * @param bool $globals whether the handler finds its request in the superglobals
-     * @param list<string> $linked folders that links in the public folder may lead to
-     * @param int|null $uploadBytes a larger file is in $_FILES with UPLOAD_ERR_INI_SIZE
+     * @param bool $globals true to fill the superglobals for the handler
+     * @param list<string> $linked folders that symbolic links in the public folder may lead to
+     * @param int|null $uploadBytes maximum size of an uploaded file; a larger one is in $_FILES with UPLOAD_ERR_INI_SIZE
      */
     public function __construct(
         private readonly \Closure $handle,
@@ -72,7 +74,7 @@ final class FrontController
         $this->linked = array_values(array_filter(array_map(realpath(...), $linked), is_string(...)));
         $this->server = self::serverVariables($this->public);
         $this->shielded = function (): Response|Hold {
-            // Taken at once, before another handler may have its turn.
+            // Read it before the handler can wait, because another handler then sets it.
             $request = $this->next;
             $this->next = null;
             return ($this->handle)($request);
@@ -82,7 +84,7 @@ final class FrontController
         }
     }
 
-    /** A server for frameworks: one request at a time in each worker. */
+    /** Returns a server for frameworks, whose workers handle one request at a time. */
     public static function server(string|array|null $listen = null, ?int $workers = null): Server
     {
         Extension::require();
@@ -91,10 +93,14 @@ final class FrontController
 
     public function register(Server $server): void
     {
+        if ($this->globals) {
+            // Libraries treat a script with these variables as a command-line script.
+            unset($GLOBALS['argv'], $GLOBALS['argc']);
+        }
         $handler = $this->handle(...);
         $server->any('/{path...}', $handler, bodyBytes: $this->bodyBytes, streamBody: $this->streamBody);
         $server->options('/{path...}', $handler, bodyBytes: $this->bodyBytes, streamBody: $this->streamBody);
-        // Paths with %2F, which are no rest of a path.
+        // `{path...}` does not match paths with %2F.
         $server->notFound($handler);
     }
 
@@ -108,7 +114,7 @@ final class FrontController
             self::$shown = $request;
         }
         if (($this->requestsMax > 0 && ++$this->handled === $this->requestsMax) || (memory_get_usage(true) > $this->bytesMax && $this->hasOutgrown())) {
-            // The worker finishes what it has, and the master replaces it.
+            // The worker finishes its requests and exits; the master replaces it.
             posix_kill(getmypid(), SIGTERM);
         }
         if (!$this->globals) {
@@ -122,14 +128,14 @@ final class FrontController
         }
     }
 
-    /** Without superglobals there may be others, and nothing else keeps what the handler prints. */
+    /** Handles a request without superglobals: handlers may run concurrently, and a separate buffer captures each one's output. */
     private function handleBesideOthers(Request $request): Response|Hold
     {
         $turn = new Turn();
         ob_start();
         $level = ob_get_level();
         try {
-            // What was called before may have waited.
+            // Set it directly before the call: the statements above may wait, and another handler would overwrite it.
             $this->next = $request;
             return shield($this->shielded);
         } finally {
@@ -139,9 +145,9 @@ final class FrontController
     }
 
     /**
-     * Whether the requests before have left so much that one of the next would meet memory_limit, and its client a fatal error:
-     * three quarters of what there was room for when the first had been answered. Many applications are made by that, and what
-     * they are made of is left by no request; nor is what handlers under way use.
+     * Returns true if the memory left behind by requests may soon exceed memory_limit and cause a fatal error. The threshold is
+     * three quarters of the memory that was free after the first request, because many applications are built by that request.
+     * While handlers are running, their memory cannot be distinguished from leaked memory, so the check is skipped.
      */
     private function hasOutgrown(): bool
     {
@@ -166,8 +172,8 @@ final class FrontController
     }
 
     /**
-     * What the handler has printed so far, which is then its caller's to send: PHP-FPM puts it in front of the body. With
-     * superglobals Response::relayed() does that by itself.
+     * Removes and returns the handler's output so far. The caller sends it before the body, as PHP-FPM does. With superglobals
+     * Response::relayed() does this.
      */
     public static function printed(): string
     {
@@ -183,10 +189,10 @@ final class FrontController
     }
 
     /**
-     * headers_send(), which FrankenPHP has and Symfony calls for its early hints: the `Link` lines that header() has been given
-     * leave at once. Any other status is that of the answer, which leaves with its headers later.
+     * Implements FrankenPHP's headers_send(), which Symfony calls for early hints. With a 1xx status the `Link` headers set so far
+     * are sent immediately as an interim response. Any other status becomes the status of the response.
      *
-     * @return int 1 when they have left, 0 when nothing was to be sent, 3 when nothing could be
+     * @return int 1: early hints were sent; 0: there was nothing to send; 3: they could not be sent
      */
     public static function sendHeaders(int $status): int
     {
@@ -212,15 +218,15 @@ final class FrontController
         return $this->serverNow() ?? $request->serverParams($this->server);
     }
 
-    /** @return array<string, mixed>|null the superglobal; null where the handler has none */
+    /** @return array<string, mixed>|null $_SERVER; null if the handler has no superglobals */
     public function serverNow(): ?array
     {
         return $this->globals ? $_SERVER : null;
     }
 
     /**
-     * Calls this when the handler has ended, however: by an answer, an exception or exit(). The answer has left before, unless
-     * nothingFollows() was called, and the next handler waits for it. After a fatal error it is not called: the worker ends.
+     * Calls `$work` after the handler returned, threw or called exit(). The response was sent before, unless nothingFollows() was
+     * called. The next handler starts after `$work`. After a fatal error the worker exits without calling it.
      */
     public static function afterwards(\Closure $work): void
     {
@@ -238,8 +244,8 @@ final class FrontController
     }
 
     /**
-     * The application has nothing to do when the answer has left, and what the bridge does then has been short for a while: the
-     * answer leaves behind it, with those of other requests.
+     * Reports that the application has no work after its response. If the bridge's own work was short in recent requests, the
+     * response is sent after that work, in one write with those of other requests.
      */
     public static function nothingFollows(): void
     {
@@ -248,7 +254,7 @@ final class FrontController
         }
     }
 
-    /** A file of the public folder, or of one linked there; null when there is none of that name. */
+    /** Returns a file of the public folder or of a linked folder; null if there is no such file. */
     private function file(Request $request): ?Response
     {
         $method = $request->method();
@@ -257,14 +263,14 @@ final class FrontController
         }
         $path = $request->path();
         $dot = strrpos($path, '.');
-        // Names without a dot are pages, and programs are not sent.
+        // Paths without a file extension are the framework's, and PHP scripts are never sent.
         if ($dot === false || strpos($path, '/', $dot) !== false || stripos($path, '.php', $dot) !== false || str_contains($path, "\0")) {
             return null;
         }
         if (str_contains($path, '/.') || !is_file($this->public . $path)) {
             return null;
         }
-        // The server follows no link that is absolute or leads out of its root.
+        // Resolve links here: the server follows no link that is absolute or leaves its root.
         $real = (string) realpath($this->public . $path);
         foreach ([$this->public, ...$this->linked] as $root) {
             if (str_starts_with($real, "$root/")) {
@@ -277,10 +283,10 @@ final class FrontController
     /** @return array<string, mixed> */
     private static function serverVariables(?string $public): array
     {
-        // Those of the process, which have what the environment and .env files say; not those of the command line.
-        $own = ['argv', 'argc', 'PHP_SELF', 'PATH_TRANSLATED', 'SCRIPT_NAME', 'SCRIPT_FILENAME', 'DOCUMENT_ROOT'];
+        // Keep the variables of the environment and of .env files, not those of the command line.
+        $own = ['argv', 'argc', 'PHP_SELF', 'PATH_TRANSLATED', 'SCRIPT_NAME', 'SCRIPT_FILENAME', 'DOCUMENT_ROOT', 'DOCUMENT_URI'];
         $public ??= getcwd() ?: '/';
-        // Each request gets a copy and sets these in place, where adding them would enlarge it.
+        // Reserve these keys: setting them in each request's copy then does not enlarge the array.
         $later = ['GATEWAY_INTERFACE', 'SERVER_SOFTWARE', 'REQUEST_METHOD', 'REQUEST_URI', 'QUERY_STRING', 'REMOTE_ADDR', 'REMOTE_PORT',
             'SERVER_ADDR', 'SERVER_PORT', 'SERVER_PROTOCOL', 'SERVER_NAME', 'REQUEST_SCHEME', 'REQUEST_TIME', 'REQUEST_TIME_FLOAT'];
         return [
@@ -288,6 +294,7 @@ final class FrontController
             'SCRIPT_FILENAME' => "$public/index.php",
             'SCRIPT_NAME' => '/index.php',
             'PHP_SELF' => '/index.php',
+            'DOCUMENT_URI' => '/index.php',
         ] + array_fill_keys($later, '') + array_diff_key($_SERVER, array_flip($own));
     }
 }

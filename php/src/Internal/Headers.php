@@ -8,26 +8,26 @@ use Fermata\{Hold, Response};
 use Fermata\Exception\MisuseError;
 
 /**
- * Headers as frameworks give them, made such that a Response takes them.
+ * Converts headers of frameworks to those of a Response.
  *
  * @internal
  */
 final class Headers
 {
-    /** They frame the message, and are the server's to send. */
+    /** Headers that frame the message; only the server sends them. */
     private const FRAMING = ['connection' => 1, 'content-length' => 1, 'keep-alive' => 1, 'proxy-connection' => 1, 'te' => 1,
         'trailer' => 1, 'transfer-encoding' => 1, 'upgrade' => 1];
 
-    /** Phrases that are the server's own, of what is answered often. */
+    /** The server's default reason phrases of frequent statuses. */
     private const REASONS = [200 => 'OK', 201 => 'Created', 202 => 'Accepted', 204 => 'No Content', 301 => 'Moved Permanently',
         302 => 'Found', 303 => 'See Other', 304 => 'Not Modified', 307 => 'Temporary Redirect', 308 => 'Permanent Redirect',
         400 => 'Bad Request', 401 => 'Unauthorized', 403 => 'Forbidden', 404 => 'Not Found', 405 => 'Method Not Allowed',
         429 => 'Too Many Requests', 500 => 'Internal Server Error', 503 => 'Service Unavailable'];
 
     /**
-     * Leaves out what frames the message; a value may be a list, of numbers too. Of a Content-Type the last counts.
+     * Removes framing headers and converts values, which may be lists or numbers. Only the last Content-Type is kept.
      *
-     * @param iterable<string|int, mixed> $headers by name, in any case
+     * @param iterable<string|int, mixed> $headers values by name; names are case-insensitive
      * @return array<string, list<string>>
      */
     public static function of(iterable $headers): array
@@ -48,12 +48,12 @@ final class Headers
     }
 
     /**
-     * Sets headers of an answer, each with all its values. Cookies join those that it has; other headers replace its own.
+     * Sets headers of a response, each with all its values. Cookies are added; other headers replace existing ones.
      *
      * @template T of Response|Hold
      * @param T $answer
      * @param array<string, list<string>> $headers
-     * @param list<string> $except names that are the answer's own, in lower case
+     * @param list<string> $except lower-case names of headers to skip
      * @return T
      */
     public static function onto(Response|Hold $answer, array $headers, array $except = []): Response|Hold
@@ -72,8 +72,8 @@ final class Headers
     }
 
     /**
-     * Gives an answer the reason phrase that a framework's response has, where that is not the usual one. Frameworks take any
-     * text there; of one that cannot be sent the answer has the usual phrase, since no client may depend on it.
+     * Sets the reason phrase of a framework's response if it differs from the default. For a phrase that HTTP does not allow, a
+     * warning is raised and the default is sent, because no client may depend on the phrase.
      */
     public static function withReason(Response|Hold $answer, int $status, string $reason): Response|Hold
     {
@@ -90,9 +90,9 @@ final class Headers
     }
 
     /**
-     * What header(), setcookie() and a session have set in this handler, where the framework has not set the same.
+     * Adds the headers set by header(), setcookie() and sessions in this handler, except those that the framework sets too.
      *
-     * @param array<string, list<string>> $headers of the framework's response
+     * @param array<string, list<string>> $headers headers of the framework's response
      * @return array<string, list<string>>
      */
     public static function withSent(array $headers): array
@@ -117,7 +117,7 @@ final class Headers
     }
 
     /**
-     * A page of PHP is HTML if it does not say otherwise.
+     * Adds PHP's default Content-Type, HTML, if the headers contain none.
      *
      * @param array<string, list<string>> $headers
      * @return array<string, list<string>>

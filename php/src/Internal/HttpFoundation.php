@@ -13,7 +13,7 @@ use Symfony\Component\VarDumper\Dumper\HtmlDumper;
 use Symfony\Component\VarDumper\VarDumper;
 
 /**
- * Sends what Symfony and Laravel answer.
+ * Converts responses of Symfony and Laravel to those of the server.
  *
  * @internal
  */
@@ -22,8 +22,8 @@ final class HttpFoundation
     private const PIECE_BYTES = 65_536;
 
     /**
-     * dump() and dd() of symfony/var-dumper print into the page, unless VAR_DUMPER_FORMAT or a bundle says otherwise. They would
-     * print to the terminal, since PHP runs on a command line.
+     * Makes dump() and dd() of symfony/var-dumper write HTML to the page, unless VAR_DUMPER_FORMAT or a bundle selects another
+     * format. By default they write to the terminal under PHP's CLI.
      */
     public static function dumpToPages(): void
     {
@@ -37,18 +37,18 @@ final class HttpFoundation
             if ($label !== null) {
                 $data = $data->withContext(['label' => $label]);
             }
-            // Each begins with the styles and the script that it needs, as the one before may have been in another page.
+            // Use a new dumper for each dump, so that it writes its styles and script again: the previous dump may be on another page.
             (new HtmlDumper())->dump($data);
         });
     }
 
     /**
-     * Request::createFromGlobals() for GET and HEAD without a body, which looks for headers in all that $_SERVER has: in the whole
-     * environment of the process too.
+     * Faster Request::createFromGlobals() for GET and HEAD without a body. The original searches all of $_SERVER for headers,
+     * including the process environment.
      *
      * @template T of SymfonyRequest
      * @param class-string<T> $class
-     * @return T|null null where only createFromGlobals() makes it
+     * @return T|null null if only createFromGlobals() can create the request
      */
     public static function withoutBody(string $class): ?SymfonyRequest
     {
@@ -67,7 +67,7 @@ final class HttpFoundation
     public static function answer(Request $request, SymfonyResponse $response): Response|Hold
     {
         $status = $response->getStatusCode();
-        // Only the class itself tells its phrase.
+        // The reason phrase has no public getter.
         static $reasonOf = null;
         $reasonOf ??= \Closure::bind(static fn(SymfonyResponse $response): string => $response->statusText, null, SymfonyResponse::class);
         $answer = match (true) {
@@ -82,7 +82,7 @@ final class HttpFoundation
     /** @return array<string, list<string>> */
     private static function headers(SymfonyResponse $response): array
     {
-        // With the cookies, each made into a line once.
+        // Add the cookies, each encoded once.
         $headers = Headers::of($response->headers->allPreserveCase());
         if (isset($headers['set-cookie'])) {
             $headers['Set-Cookie'] = $headers['set-cookie'];
@@ -95,7 +95,7 @@ final class HttpFoundation
     {
         $printed = FrontController::printed();
         return Response::output(static function () use ($response, $printed): void {
-            // PHP-FPM has a buffer (output_buffering), which programs flush by ob_flush(). This one keeps nothing back.
+            // Applications call ob_flush() for PHP-FPM's output_buffering, so open a buffer. Size 1 flushes after every write.
             ob_start(null, 1);
             echo $printed;
             $response->sendContent();
@@ -114,20 +114,20 @@ final class HttpFoundation
     /** @param array<string, list<string>> $headers */
     private static function native(Hold|Response $answer, array $headers): Response|Hold
     {
-        // Dates and types are the server's own here.
+        // The server sets these two headers itself.
         return Headers::onto($answer, $headers, ['date', 'content-type']);
     }
 
     /**
-     * The kernel sends a whole file, and answers conditions and ranges by itself. What Symfony has decided otherwise is sent as
-     * it says.
+     * Sends a complete file with Response::file(), which also handles conditional and range requests. If Symfony chose another
+     * status, headers or a part of the file, the response follows Symfony.
      *
      * @param array<string, list<string>> $headers
      */
     private static function file(Request $request, BinaryFileResponse $response, int $status, array $headers): Response
     {
         $path = $response->getFile()->getPathname();
-        // Only the class itself knows its part of the file, and whether it is removed.
+        // The part of the file and its deletion have no public getters.
         [$offset, $length, $isRemoved] = (fn(): array => [$this->offset, $this->maxlen, $this->deleteFileAfterSend])->call($response);
         $own = array_intersect_key(array_change_key_case($headers), ['etag' => 1, 'content-encoding' => 1, 'content-range' => 1]);
         if ($status === 200 && !$isRemoved && $own === [] && in_array($request->method(), ['GET', 'HEAD'], true)) {

@@ -5,13 +5,13 @@ declare(strict_types=1);
 namespace Fermata\Internal;
 
 /**
- * Numbers that options of commands and configuration files give as text.
+ * Parses numbers in command-line options and configuration files.
  *
  * @internal
  */
 final class Number
 {
-    /** @throws \InvalidArgumentException for what a cast would take for 0, or for a part of what was meant */
+    /** @throws \InvalidArgumentException if the text is not a number; a cast would yield 0 or a part of it */
     public static function of(string $name, mixed $value): int
     {
         $text = is_int($value) ? (string) $value : $value;

@@ -7,18 +7,19 @@ namespace Fermata\Internal;
 use Fermata\Runtime;
 
 /**
- * A server that is run by a console's command, and what another command needs to have it start anew with new code.
+ * Restarts a server with new code: one console command runs the server, another one requests its restart.
  *
- * The application is loaded before the workers are forked, so new code takes a new program: the server ends in order, and its
- * master becomes, by exec(), the command that it was started with, under the same process id. A file names the master and when
- * it began, so that a process id that somebody else has by now is never signalled. A stop that comes meanwhile wins.
+ * The application is loaded before the workers are forked, so new code requires a new process image. The server shuts down
+ * gracefully, then its master executes its original command again with exec(), under the same process id. A file contains the
+ * master's process id and start time, so that a reused process id is never signalled. A stop during the shutdown prevents the
+ * restart.
  *
  * @internal
  */
 final class Reload
 {
     /**
-     * @param string|null $before what the file said of a server that runs: this one may not come to listen beside it
+     * @param string|null $before previous content of the file if it names a running server; restored if this server fails to listen
      * @param list<string> $command
      * @param array<string, string> $environment
      */
@@ -30,12 +31,12 @@ final class Reload
         private readonly array $environment,
     ) {}
 
-    /** Before the server runs, in the process that will be its master; null: it cannot be reloaded here. */
+    /** Writes the file. Call it in the future master, before the server runs. Null: a reload is not possible here. */
     public static function prepare(string $file): ?self
     {
         $pid = (int) getmypid();
         $began = self::began($pid);
-        // Frameworks put what .env has into the environment; the new program reads that file again.
+        // Read the original environment, without the .env variables that frameworks add: the restarted server reads .env again.
         $environment = @file_get_contents('/proc/self/environ');
         $command = @file_get_contents('/proc/self/cmdline');
         if ($began === null || $environment === false || $command === false || !function_exists('pcntl_exec') || getenv('LISTEN_PID') === (string) $pid) {
@@ -56,9 +57,9 @@ final class Reload
     }
 
     /**
-     * After the server has ended: does not return when it is to start anew.
+     * Call it after the server stopped. Does not return if a restart was requested.
      *
-     * @throws \RuntimeException when the command cannot be run again
+     * @throws \RuntimeException if the command cannot be executed again
      */
     public function finish(): void
     {
@@ -73,9 +74,9 @@ final class Reload
     }
 
     /**
-     * Asks the server that the file names to end and start anew.
+     * Requests a restart of the server that the file names.
      *
-     * @return int|null the process id of its master; null when none runs
+     * @return int|null process id of the server's master; null if no server runs
      */
     public static function ask(string $file): ?int
     {
@@ -86,11 +87,11 @@ final class Reload
         return posix_kill($pid, SIGUSR2) ? $pid : null;
     }
 
-    /** When a process began, in ticks since the machine did; null: there is none. */
+    /** Returns the start time of a process in clock ticks since boot; null: no such process. */
     private static function began(int $pid): ?string
     {
         $stat = @file_get_contents("/proc/$pid/stat");
-        // The name of the program is in parentheses, and may have spaces.
+        // Skip the process name, which is in parentheses and may contain spaces.
         return $stat === false ? null : explode(' ', substr($stat, (int) strrpos($stat, ')') + 2))[19] ?? null;
     }
 

@@ -5,22 +5,22 @@ declare(strict_types=1);
 namespace Fermata\Internal;
 
 /**
- * What an application answers behind the front controller, for `fermata dev` and `fermata routes`.
+ * Routes of the application behind the front controller, for `fermata dev` and `fermata routes`.
  *
  * @internal
  */
 final class Routes
 {
-    /** @var (\Closure(): list<array{kind: string, method: string, path: string, handler: string}>)|null lists the application's own */
+    /** @var (\Closure(): list<array{kind: string, method: string, path: string, handler: string}>)|null lists the application's routes */
     public static ?\Closure $list = null;
 
-    /** @var (\Closure(string): void)|null is told which of them a request was for; null outside of development */
+    /** @var (\Closure(string): void)|null receives the matched route of each request; null outside of development */
     public static ?\Closure $told = null;
 
     /**
-     * The application's own, in place of the one route that leads to it.
+     * Replaces the front controller's route with the application's routes.
      *
-     * @param list<array{kind: string, method: string, path: string, handler: string}> $routes of the server
+     * @param list<array{kind: string, method: string, path: string, handler: string}> $routes routes of the server
      * @return list<array{kind: string, method: string, path: string, handler: string}>
      */
     public static function with(array $routes): array
@@ -36,12 +36,12 @@ final class Routes
     }
 
     /**
-     * @param list<string> $methods none: all
+     * @param list<string> $methods empty: all methods
      * @return list<array{kind: string, method: string, path: string, handler: string}>
      */
     public static function of(array $methods, string $path, string $handler): array
     {
-        // As the server lists its own.
+        // Like the server's list, omit HEAD where there is GET.
         $methods = in_array('GET', $methods, true) ? array_diff($methods, ['HEAD']) : $methods;
         return array_map(
             static fn(string $method): array => ['kind' => 'application', 'method' => $method, 'path' => $path, 'handler' => $handler],

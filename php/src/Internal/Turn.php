@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Fermata\Internal;
 
 /**
- * A handler of a framework that is under way. It goes with the handler, which exit() leaves without a `finally`.
+ * Counts running framework handlers. The destructor decrements the count, because exit() skips `finally` blocks.
  *
  * @internal
  */
@@ -23,7 +23,7 @@ final class Turn
         }
     }
 
-    /** How many there are, of handlers that do not have the superglobals. */
+    /** Returns the number of running handlers without superglobals. */
     public static function underWay(): int
     {
         return self::$underWay;

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// What programs that run behind FrankenPHP look for.
+// Applications that run under FrankenPHP check for this function.
 
 if (!function_exists('headers_send')) {
     function headers_send(int $status = 200): int

@@ -7,10 +7,10 @@ namespace Fermata\Laravel;
 use Fermata\Internal\Reload;
 use Illuminate\Console\Command;
 
-/** Has the server of fermata:start start anew with new code: php artisan fermata:reload */
+/** Restarts the server of fermata:start with new code: php artisan fermata:reload */
 final class ReloadCommand extends Command
 {
-    /** In the storage folder, which server runs the application. */
+    /** File in the storage folder that names the application's running server. */
     public const FILE = 'framework/fermata.pid';
 
     protected $signature = 'fermata:reload';

@@ -21,14 +21,15 @@ use Illuminate\View\Factory;
 use Symfony\Component\HttpFoundation\Response;
 
 /**
- * One request's copy of the application, as laravel/octane makes it: what the request resolves is in the copy and goes with
- * it; what was resolved when the application was booted is given the copy, and forgets the request before.
+ * A copy of the application for one request, as in laravel/octane. Services that the request resolves belong to the copy and are
+ * released with it. Services resolved at boot are shared: they get the copy as their container and drop the state of the
+ * previous request.
  *
  * @internal
  */
 final class Sandbox
 {
-    /** Services that resolve others, by what tells them where from. */
+    /** Services that hold a reference to the container. */
     private const HOLDERS = [
         'router', 'view', 'validator', 'auth', 'db', 'cache', 'queue', 'mail.manager', 'filesystem', 'session', 'log',
         Gate::class, Hub::class, \Illuminate\Broadcasting\BroadcastManager::class, \Illuminate\Notifications\ChannelManager::class,
@@ -36,29 +37,29 @@ final class Sandbox
 
     private readonly Application $copy;
 
-    /** What the application made while it booted, and the copy has with it, by name. @var array<string, mixed> */
+    /** Services of the copy that were resolved at boot, by name. @var array<string, mixed> */
     private array $made = [];
 
     private ?Kernel $kernel = null;
 
-    /** What the application does after the answer, where that is known. */
+    /** Work after the response; null: not determined yet. */
     private ?Termination $termination = null;
 
-    /** What the application had before the request. */
+    /** Request of the base application before this request; restored at the end. */
     private ?Request $idle = null;
 
-    /** Carbon's providers, by the application that has them. @var \WeakMap<Application, list<object>>|null */
+    /** Carbon's service providers by application. @var \WeakMap<Application, list<object>>|null */
     private static ?\WeakMap $carbon = null;
 
-    /** Whether it sets the request of the addresses, by who waits for one. @var \WeakMap<\Closure, bool>|null */
+    /** True for rebinding callbacks that set the URL generator's request. @var \WeakMap<\Closure, bool>|null */
     private static ?\WeakMap $ofAddresses = null;
 
-    /** Which method of a holder is told the container, by class; '' where there is none. @var array<class-string, string> */
+    /** Name of the method that sets a service's container, by class; '' if the class has none. @var array<class-string, string> */
     private static array $setters = [];
 
     private ?Request $request = null;
 
-    /** @param Application|null $copy one that was made already, by laravel/octane */
+    /** @param Application|null $copy existing copy, made by laravel/octane; null: make one */
     public function __construct(private readonly Application $base, ?Application $copy = null)
     {
         $this->copy = $copy ?? clone $base;
@@ -70,11 +71,11 @@ final class Sandbox
         if (!$this->kernel instanceof HttpKernel) {
             self::put($this->copy, 'request', $request);
         }
-        // Laravel's own puts the request in the copy first of all.
+        // Laravel's own kernel binds the request in handle().
         return $this->kernel->handle($request);
     }
 
-    /** Makes it the copy of this request. */
+    /** Prepares the copy for a request that laravel/octane handles. */
     public function prepare(Request $request): void
     {
         $this->adopt($request);
@@ -86,13 +87,13 @@ final class Sandbox
         $this->request = $request;
         self::makeCurrent($this->copy);
         if (method_exists($this->copy, 'forgetScopedInstances')) {
-            // Those that were resolved at the boot are not of this request.
+            // Scoped instances resolved at boot do not belong to this request.
             $this->copy->forgetScopedInstances();
         }
         $this->made = self::instances($this->copy);
         $this->set('config', clone $this->made['config']);
         if (isset($this->made['view'])) {
-            // What is shared with views in this request goes with it.
+            // Clone the factory, so that data shared with views in this request is released with the copy.
             $view = clone $this->made['view'];
             $view->share('__env', $view);
             $this->set('view', $view);
@@ -115,7 +116,7 @@ final class Sandbox
         $this->giveRequest($request);
     }
 
-    /** Whether the application may have something to do after the answer. */
+    /** Returns true if the application may have work after the response. */
     public function hasTermination(Request $request): bool
     {
         if ($this->kernel === null) {
@@ -125,7 +126,7 @@ final class Sandbox
         return !$this->termination->isEmpty($this->copy);
     }
 
-    /** After the answer. */
+    /** Terminates the request after the response was sent. */
     public function terminate(Request $request, Response $response): void
     {
         if ($this->kernel !== null) {
@@ -134,7 +135,7 @@ final class Sandbox
         }
     }
 
-    /** The end of it, however the request has ended. */
+    /** Cleans up after the request returned, threw or called exit(). */
     public function close(): void
     {
         try {
@@ -146,7 +147,7 @@ final class Sandbox
         }
     }
 
-    /** What refers to itself stays until PHP looks for cycles, and with it all that the request had. */
+    /** Breaks reference cycles, which would retain the request's objects until PHP's next cycle collection. */
     private function release(): void
     {
         static $unshare = null;
@@ -174,6 +175,7 @@ final class Sandbox
         self::makeCurrent($this->base);
     }
 
+    /** Makes an application the global container, which facades and pagination use. */
     public static function makeCurrent(Application $application): void
     {
         self::put($application, 'app', $application);
@@ -186,22 +188,22 @@ final class Sandbox
         }
     }
 
-    /** Services of the application that ask it for the request, or for addresses, get those of this one too. */
+    /** Binds the request in the base application, whose shared services resolve it, and gives the copy its own URL generator. */
     private function giveRequest(Request $request): void
     {
         $this->idle = self::instances($this->base)['request'] ?? null;
         self::put($this->base, 'request', $request);
-        // What this request sets, such as the root of its addresses, goes with it.
+        // Clone the URL generator, so that changes such as forceRootUrl() are released with the copy.
         $copy = $this->copy;
         $url = clone ($this->made['url'] ?? $copy->make('url'));
         $url->setSessionResolver(static fn() => $copy->bound('session') ? $copy->make('session') : null);
         $this->set('url', $url);
-        // They have the one it was copied from.
+        // These services refer to the original URL generator; resolve them again.
         $copy->forgetInstance('redirect');
         $copy->forgetInstance(ResponseFactory::class);
     }
 
-    /** Routes live as long as the worker, and keep the controller that they have made. */
+    /** Drops the route's controller, which Laravel caches in the route for the life of the worker. */
     private function forgetRoute(): void
     {
         $router = self::instances($this->base)['router'] ?? $this->base->make('router');
@@ -219,10 +221,10 @@ final class Sandbox
         $forget($router);
     }
 
-    /** A transaction that the request has left open would keep its locks, and take in the next request. */
+    /** Rolls back a transaction that the request left open. It would retain its locks and include the next request's queries. */
     private function rollBack(): void
     {
-        // What only the copy has resolved is gone when octane has emptied it.
+        // Fall back to the base application: Octane may have flushed the copy already.
         $databases = self::instances($this->copy)['db'] ?? self::instances($this->base)['db'] ?? null;
         foreach ($databases?->getConnections() ?? [] as $connection) {
             try {
@@ -249,7 +251,7 @@ final class Sandbox
         }
     }
 
-    /** Gives the copy a service of its own. */
+    /** Replaces a service in the copy only. */
     private function set(string $service, object $instance): void
     {
         self::put($this->copy, $service, $instance);
@@ -257,7 +259,8 @@ final class Sandbox
     }
 
     /**
-     * What a container keeps, by name. To ask it for one of them costs as much as to build a small service.
+     * Returns the resolved instances of a container by name. Reading the array avoids make(), which costs as much as building a
+     * small service.
      *
      * @return array<string, mixed>
      */
@@ -268,7 +271,7 @@ final class Sandbox
         return $instances($container);
     }
 
-    /** As instance() of the container, which asks itself for the service before it tells those who wait for another of it. */
+    /** Faster Container::instance(): the original resolves the service again before it calls the rebinding callbacks. */
     private static function put(Container $container, string $service, object $instance): void
     {
         static $put = null;
@@ -287,7 +290,7 @@ final class Sandbox
         }
     }
 
-    /** Whether it is Laravel's own, which asks the container for `url` and sets its request. */
+    /** Returns true for Laravel's own rebinding callback, which only sets the request of `url`. */
     private static function isOfAddresses(mixed $waiting): bool
     {
         self::$ofAddresses ??= new \WeakMap();
@@ -314,7 +317,7 @@ final class Sandbox
         }
         if (isset($made['view'])) {
             $made['view']->flushState();
-            // Errors of the session before, which the middleware shares anew.
+            // Drop the previous session's errors; the middleware shares the current ones.
             $made['view']->share('errors', new ViewErrorBag());
         }
         if (isset($made['translator'])) {
@@ -325,7 +328,7 @@ final class Sandbox
                 $translator->flushParsedKeys();
             }
         }
-        // Carbon's own provider would follow the locale of the application that was booted.
+        // By default Carbon's provider reads the locale of the base application.
         self::$carbon ??= new \WeakMap();
         foreach (self::$carbon[$this->base] ??= array_values($this->base->getProviders(\Carbon\Laravel\ServiceProvider::class)) as $provider) {
             if (method_exists($provider, 'setAppGetter')) {
@@ -333,7 +336,7 @@ final class Sandbox
             }
             $provider->updateLocale();
         }
-        // Callables of the server's own routes may have left a transaction too.
+        // Handlers of the server's own routes may have left a transaction open too.
         $this->rollBack();
         if (isset($made['db'])) {
             foreach ($made['db']->getConnections() as $connection) {

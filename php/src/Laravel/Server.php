@@ -4,8 +4,8 @@ declare(strict_types=1);
 
 namespace Fermata\Laravel;
 
-use Fermata\Internal\{FrontController, HttpFoundation, Routes};
-use Fermata\{Hold, Request, Response};
+use Fermata\Internal\{Extension, FrontController, HttpFoundation, Routes};
+use Fermata\{Hold, Request, Response, Runtime};
 use Illuminate\Contracts\Http\Kernel;
 use Illuminate\Foundation\Application;
 use Illuminate\Foundation\Bootstrap\{RegisterProviders, SetRequestForConsole};
@@ -13,28 +13,29 @@ use Illuminate\Http\Request as LaravelRequest;
 use Symfony\Component\HttpFoundation\Request as SymfonyRequest;
 
 /**
- * Serves a Laravel application: it is booted once, before the workers are forked, and each request gets a copy of it.
+ * Serves a Laravel application. It is booted once, before the workers are forked, and each request gets a copy of it.
  *
- * `php artisan fermata:start` does this with a ServiceProvider; a program of its own is
+ * Start it with `php artisan fermata:start`, which ServiceProvider registers, or from a script:
  * `(new Fermata\Laravel\Server(__DIR__))->run();`
  */
 final class Server
 {
     private readonly Application $application;
 
-    /** Octane's worker, where laravel/octane is installed. */
+    /** Octane's worker; null: laravel/octane is not installed. */
     private readonly ?Octane\Worker $octane;
 
     /** @var list<\Closure(\Fermata\Server): void> */
     private array $routes = [];
 
     /**
-     * @param string $basePath the application's folder, with bootstrap/app.php
+     * @param string $basePath the application's folder, which contains bootstrap/app.php
      * @param string|list<string>|null $listen
-     * @param int $requestsMax after so many requests a worker is replaced; 0 = never
-     * @param int $taskWorkers with laravel/octane: processes that Octane::concurrently() runs its tasks in; 0 = the worker itself
-     * @param int|null $uploadBytes a larger file has the error UPLOAD_ERR_INI_SIZE, in place of a refusal of the request
-     * @throws \RuntimeException when there is no application
+     * @param int $requestsMax number of requests after which a worker is replaced; 0 = never
+     * @param int $taskWorkers with laravel/octane: number of processes for the tasks of Octane::concurrently(); 0 = run them in
+     *        the request's worker
+     * @param int|null $uploadBytes maximum size of an uploaded file; a larger file gets the error UPLOAD_ERR_INI_SIZE
+     * @throws \RuntimeException if the folder contains no application
      */
     public function __construct(
         private readonly string $basePath,
@@ -45,10 +46,12 @@ final class Server
         private readonly int $taskWorkers = 0,
         private readonly ?int $uploadBytes = null,
     ) {
-        // It serves, although PHP runs on a command line.
+        Extension::require();
+        // Not "cli": Laravel and other libraries would assume a console.
+        Runtime::setSapiName('frankenphp');
         $_ENV['APP_RUNNING_IN_CONSOLE'] = $_SERVER['APP_RUNNING_IN_CONSOLE'] = 'false';
         HttpFoundation::dumpToPages();
-        // Laravel, which has chosen the terminal for its console already, leaves that as it is.
+        // Selects HTML for Laravel's own dump handler too, which would otherwise write for a terminal.
         $_SERVER['VAR_DUMPER_FORMAT'] ??= 'html';
         $this->octane = class_exists(\Laravel\Octane\Worker::class) ? new Octane\Worker($basePath) : null;
         $this->application = $this->octane?->application() ?? $this->boot();
@@ -56,7 +59,7 @@ final class Server
     }
 
     /**
-     * Adds routes of the server's own, such as WebSockets, before it runs.
+     * Adds routes that the server handles without Laravel, such as WebSockets. Call it before run().
      *
      * @param \Closure(\Fermata\Server): void $routes
      */
@@ -70,6 +73,7 @@ final class Server
     {
         $server = FrontController::server($this->listen, $this->workers);
         $this->octane?->addTasks($server, $this->taskWorkers);
+        $this->addEcho($server);
         foreach ($this->routes as $routes) {
             $routes($server);
         }
@@ -88,7 +92,18 @@ final class Server
         $server->run();
     }
 
-    /** @return array<string, string> the folders that `artisan storage:link` links into public/, by link */
+    /** Serves Laravel Echo if a connection of config/broadcasting.php has the driver `fermata` and a key. */
+    private function addEcho(\Fermata\Server $server): void
+    {
+        foreach ($this->application->make('config')->get('broadcasting.connections') ?? [] as $connection) {
+            $pusher = ($connection['driver'] ?? null) === 'fermata' ? Broadcaster::pusher($connection) : null;
+            if ($pusher !== null) {
+                $server->pusher($pusher);
+            }
+        }
+    }
+
+    /** @return array<string, string> target folders of the links in public/ that `artisan storage:link` creates, by link */
     private function links(): array
     {
         $default = [$this->basePath . '/public/storage' => $this->application->storagePath() . '/app/public'];
@@ -112,14 +127,15 @@ final class Server
         if (!$application instanceof Application) {
             throw new \RuntimeException("there is no application of Laravel in $file");
         }
+        FatalErrors::adopt($application);
         $kernel = $application->make(Kernel::class);
         $bootstrappers = (fn(): array => $this->bootstrappers())->call($kernel);
-        // Providers may ask for the request before there is one.
+        // Bind a request first, because providers may resolve it.
         $at = array_search(RegisterProviders::class, $bootstrappers, true);
         array_splice($bootstrappers, $at === false ? count($bootstrappers) : $at, 0, [SetRequestForConsole::class]);
         $application->bootstrapWith($bootstrappers);
         $application->loadDeferredProviders();
-        // Each request gets a copy of these two, which costs less than to build them.
+        // Resolve both now: cloning them for each request costs less than building them.
         foreach (['url', 'view'] as $service) {
             if ($application->bound($service)) {
                 $application->make($service);
@@ -128,7 +144,7 @@ final class Server
         return $application;
     }
 
-    /** What providers have opened while they booted would be one connection, shared by all workers. */
+    /** Closes connections opened during boot; workers must not share them. */
     private function disconnect(): void
     {
         if ($this->application->resolved('db')) {
@@ -169,13 +185,13 @@ final class Server
         return $answer;
     }
 
-    /** LaravelRequest::capture(), which makes a request of Symfony's first, and of that its own in two steps. */
+    /** Faster LaravelRequest::capture(): the original builds a Symfony request and converts it in two steps. */
     private static function capture(): LaravelRequest
     {
         static $isQueryInput = null;
         if ($isQueryInput === null) {
             $probe = LaravelRequest::createFromBase(SymfonyRequest::create('/?a=1'));
-            // In some versions the input of GET is its query.
+            // In some Laravel versions a GET request's input bag is its query bag.
             $isQueryInput = $probe->request === $probe->query;
         }
         $request = HttpFoundation::withoutBody(LaravelRequest::class);

@@ -9,7 +9,8 @@ use Illuminate\Broadcasting\BroadcastManager;
 use Illuminate\Support\ServiceProvider as Base;
 
 /**
- * The commands fermata:start and fermata:reload, the broadcasting driver `fermata`, Fermata\Channels, and in controllers the Fermata\Request.
+ * Registers the commands fermata:start and fermata:reload, the broadcasting driver `fermata`, the service Fermata\Channels, and
+ * injects Fermata\Request into controllers.
  */
 final class ServiceProvider extends Base
 {
@@ -22,7 +23,7 @@ final class ServiceProvider extends Base
     public function boot(): void
     {
         if ($this->app->bound(BroadcastManager::class)) {
-            $this->app->make(BroadcastManager::class)->extend('fermata', static fn($app): Broadcaster => new Broadcaster($app->make(Channels::class)));
+            $this->app->make(BroadcastManager::class)->extend('fermata', static fn($app, array $config): Broadcaster => new Broadcaster($app->make(Channels::class), $config));
         }
         $this->commands([StartCommand::class, ReloadCommand::class]);
     }

@@ -29,7 +29,7 @@ final class StartCommand extends Command
         try {
             return $this->start();
         } catch (ConfigurationException | \InvalidArgumentException $error) {
-            // Laravel would print the line together with its trace.
+            // Print the message only; Laravel would add a stack trace.
             $this->error($error->getMessage());
             return 1;
         }
@@ -49,7 +49,7 @@ final class StartCommand extends Command
             $this->error(Extension::missing());
             return 1;
         }
-        // An application of its own: that of the console runs in the console.
+        // The server boots a second application, because the current one is configured for the console.
         $server = new Server(
             $this->laravel->basePath(),
             $listen,
@@ -66,14 +66,14 @@ final class StartCommand extends Command
         return 0;
     }
 
-    /** Null: auto. */
+    /** Returns the number in an option; null: auto. */
     private function count(string $option): ?int
     {
         $count = $this->option($option);
         return $count === 'auto' ? null : Number::of("--$option, if not auto,", $count);
     }
 
-    /** Becomes `fermata dev`, which runs this command without --watch. */
+    /** Replaces this process with `fermata dev`, which runs this command without --watch. */
     private function watch(string $listen): int
     {
         $command = (new ExecutableFinder())->find('fermata');

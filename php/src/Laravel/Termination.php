@@ -12,26 +12,30 @@ use Illuminate\Routing\{Route, Router};
 use Symfony\Component\HttpFoundation\Response;
 
 /**
- * Kernel::terminate() of Laravel 8 to 10, without the middleware that has nothing to do: Laravel finds that of the route once more
- * and builds each, only to see that few have a method terminate().
+ * Faster Kernel::terminate() of Laravel 8 to 10. The original resolves the route's middleware again and builds each object, only
+ * to find that few have a method terminate(). This class builds only those that may have the method.
  *
  * @internal
  */
 final class Termination
 {
-    /** What is known of routes is forgotten when they are more. */
+    /** Maximum number of cached routes; the cache is then cleared. */
     private const ROUTES_MAX = 1000;
 
-    /** Whether kernels do this as Laravel does, by class. @var array<class-string, bool> */
+    /** True for kernel classes that do not override Laravel's termination. @var array<class-string, bool> */
     private static array $isLaravels = [];
 
-    /** Classes in order, each with whether it has the method, by the names that a route has. @var array<string, list<array{string, bool}>> */
+    /**
+     * Middleware classes in order, each with true if it may have terminate(), by the route's middleware names.
+     *
+     * @var array<string, list<array{string, bool}>>
+     */
     private static array $routes = [];
 
-    /** What those were found with: the router and its settings, and the kernel's own middleware. @var list<mixed> */
+    /** Router, its settings and the kernel's middleware for which `$routes` is valid. @var list<mixed> */
     private static array $settings = [];
 
-    /** @param list<string>|null $classes middleware that may have a method terminate(); null where only Laravel can tell */
+    /** @param list<string>|null $classes middleware that may have terminate(); null: call Laravel's own termination */
     private function __construct(private readonly ?array $classes) {}
 
     public static function of(object $kernel, Application $application, Request $request): self
@@ -41,7 +45,7 @@ final class Termination
         return new self($middleware === null ? null : self::toMake($application, $middleware));
     }
 
-    /** Whether nothing is known that the application does for the request when its answer has left. */
+    /** Returns true if the application has no work after the response. */
     public function isEmpty(Application $application): bool
     {
         static $hasCallbacks = null;
@@ -73,7 +77,7 @@ final class Termination
 
     private static function isLaravels(object $kernel): bool
     {
-        // Since 11 an event comes first.
+        // Laravel 11 dispatches the event Terminating first.
         if (!$kernel instanceof Kernel || class_exists(Terminating::class) || !property_exists(Application::class, 'terminatingCallbacks')) {
             return false;
         }
@@ -85,7 +89,7 @@ final class Termination
         return true;
     }
 
-    /** @return list<array{string, bool}>|null null where only Laravel can tell */
+    /** @return list<array{string, bool}>|null null if the middleware cannot be determined without Laravel */
     private static function middleware(Kernel $kernel, Request $request): ?array
     {
         static $read = null;
@@ -121,7 +125,7 @@ final class Termination
         foreach ($middleware as $name) {
             if (is_string($name)) {
                 $class = explode(':', $name, 2)[0];
-                // What is no class is the application's to make, or to refuse.
+                // A name that is no class may be a container binding, so let the application resolve it.
                 $found[] = [$class, !class_exists($class) || method_exists($class, 'terminate')];
             }
         }
@@ -129,8 +133,8 @@ final class Termination
     }
 
     /**
-     * Those that have the method, and those that the application makes in a way of its own: of them only the instance tells, where
-     * there is none yet.
+     * Returns the classes with the method, and those that the container builds from a binding: only their instance shows whether
+     * it has the method.
      *
      * @param list<array{string, bool}> $middleware
      * @return list<string>

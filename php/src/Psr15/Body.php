@@ -9,11 +9,11 @@ use Fermata\{Hold, Response};
 use Psr\Http\Message\StreamInterface;
 
 /**
- * A body that the server makes, for a response of PSR-7: a held client, server-sent events, a file, what is printed.
+ * PSR-7 body that the server generates: a held client, server-sent events, a file, or printed output.
  *
- * `$response->withBody(Body::hold(Hold::sse('news')))` passes through middleware like any response; its headers go with the
- * answer, and where it has no Content-Type, that of the body. A hold and a file have statuses of their own.
- * To PHP it is empty: only the server can send it.
+ * `$response->withBody(Body::hold(Hold::sse('news')))` passes through middleware like any response. The response's headers are
+ * sent; a missing Content-Type is set for the body. Holds and files determine the status themselves.
+ * PHP code reads an empty body: only the server can send the content.
  */
 final class Body implements StreamInterface
 {
@@ -24,14 +24,14 @@ final class Body implements StreamInterface
         public readonly ?\Closure $make = null,
     ) {}
 
-    /** The client is held, and gets what is published. */
+    /** Holds the client and sends it published events. */
     public static function hold(Hold $hold): self
     {
         return new self(hold: $hold);
     }
 
     /**
-     * Events that the callable makes while it runs; see Response::events().
+     * Sends events that the callable emits while it runs; see Response::events().
      *
      * @param callable(\Fermata\EventSink): void $events
      */
@@ -41,7 +41,7 @@ final class Body implements StreamInterface
     }
 
     /**
-     * What the callable prints; see Response::output().
+     * Sends the callable's output while it prints; see Response::output().
      *
      * @param callable(): void $output
      */
@@ -50,7 +50,7 @@ final class Body implements StreamInterface
         return new self(make: static fn(int $status, array $headers): Response => Response::output($output, $status, $headers));
     }
 
-    /** A file, sent by the kernel; see Response::file(). */
+    /** Sends a file; see Response::file(). */
     public static function file(string $path, ?string $root = null, ?string $download = null): self
     {
         return new self(make: static function (int $status, array $headers) use ($path, $root, $download): Response {

@@ -6,7 +6,7 @@ namespace Fermata\Psr15;
 
 use Psr\Http\Message\{ServerRequestFactoryInterface, StreamFactoryInterface, UriFactoryInterface};
 
-/** The factories of PSR-17 that requests are made with: given, or those of a library that is installed. */
+/** PSR-17 factories that create requests: passed explicitly, or those of an installed library. */
 final readonly class Factories
 {
     public function __construct(
@@ -16,14 +16,14 @@ final readonly class Factories
     ) {}
 
     /**
-     * Those of nyholm/psr7, guzzlehttp/psr7, laminas/laminas-diactoros, slim/psr7 or httpsoft/http-message, the first that is
-     * installed.
+     * Returns the factories of the first installed library of nyholm/psr7, guzzlehttp/psr7, laminas/laminas-diactoros, slim/psr7
+     * and httpsoft/http-message.
      *
-     * @throws \RuntimeException when none is
+     * @throws \RuntimeException if none is installed
      */
     public static function find(): self
     {
-        // One class for all three, or one for each.
+        // One class that implements all three factories, or one class each.
         $known = [
             [\Nyholm\Psr7\Factory\Psr17Factory::class],
             [\GuzzleHttp\Psr7\HttpFactory::class],

@@ -4,22 +4,22 @@ declare(strict_types=1);
 
 namespace Fermata\Psr15;
 
-use Fermata\Internal\{FrontController, Headers};
-use Fermata\{Hold, Request, Response};
+use Fermata\Internal\{Extension, FrontController, Headers};
+use Fermata\{Hold, Request, Response, Runtime};
 use Nyholm\Psr7\Stream;
 use Psr\Http\Message\{MessageInterface, RequestInterface, ResponseInterface, ServerRequestInterface, StreamInterface};
 use Psr\Http\Server\RequestHandlerInterface;
 
 /**
- * Serves a handler of PSR-15.
+ * Serves a PSR-15 handler.
  *
- * One request at a time runs in each worker, with its superglobals, unless `$server` is given and allows more; held clients
- * and files go on beside it, and events and bodies that a handler makes or prints are part of its turn. The native request is
- * the attribute `Fermata\Request`.
+ * By default each worker handles one request at a time and fills the superglobals; a `$server` with a higher handler limit
+ * handles more. Held clients and files do not count. A handler that is still emitting events or output does. The request
+ * attribute `Fermata\Request` contains the server's request.
  */
 final class Server
 {
-    /** A body of more bytes is sent in pieces. */
+    /** Maximum size of a body that is read into memory; larger bodies are sent in pieces. */
     private const WHOLE_BYTES_MAX = 262_144;
     private const PIECE_BYTES = 65_536;
 
@@ -28,23 +28,24 @@ final class Server
     private readonly Internal\Requests $requests;
     private readonly FrontController $front;
 
-    /** What a stream of nyholm/psr7 has; null where it keeps that elsewhere than is known. */
+    /** Reads the content of a nyholm/psr7 stream; null: this version has other properties. */
     private readonly ?\Closure $contentOf;
 
     /**
      * @param RequestHandlerInterface|callable(ServerRequestInterface): ResponseInterface $handler
-     * @param Factories|null $factories make the requests. Default: those of the PSR-7 library that is installed make the bodies, and
-     *        the request when the handler changes more of it than its attributes; until then it is of a class of Fermata's
-     * @param \Fermata\Server|null $server the server to add the handler to, for everything that its other routes do not take.
-     *        Default: one by the settings, with one request at a time
-     * @param string|null $public a folder whose files are sent without the handler
-     * @param bool $globals whether the handler finds its request in $_SERVER, $_GET and so on, and may use PHP's sessions and
-     *        header(). Needs Limits(handlers: 1)
-     * @param int|null $bodyBytes how large a body may be; null = as the settings say
-     * @param int|null $uploadBytes a larger file has the error UPLOAD_ERR_INI_SIZE, in place of a refusal of the request
-     * @param bool $streamBody call the handler before the body has come. It reads it while it arrives, and forms are not taken apart
-     * @param int $requestsMax after so many requests a worker is replaced; 0 = never
-     * @throws \ValueError when there is no such folder
+     * @param Factories|null $factories create the requests. Default: the request is an object of Fermata and its body one of the
+     *        installed PSR-7 library. If the handler changes more than attributes, the library creates the request too
+     * @param \Fermata\Server|null $server the server whose requests without another route the handler receives. Default: a server
+     *        configured by the settings, with one request at a time per worker
+     * @param string|null $public a folder whose files are sent without calling the handler
+     * @param bool $globals true to fill $_SERVER, $_GET and the other superglobals and to support PHP's sessions and header().
+     *        Requires Limits(handlers: 1)
+     * @param int|null $bodyBytes maximum size of a request body; null = from the settings
+     * @param int|null $uploadBytes maximum size of an uploaded file; a larger file gets the error UPLOAD_ERR_INI_SIZE
+     * @param bool $streamBody true to call the handler before the body has arrived. The handler reads the body as it arrives; forms
+     *        are not parsed
+     * @param int $requestsMax number of requests after which a worker is replaced; 0 = never
+     * @throws \ValueError if the public folder does not exist
      */
     public function __construct(
         RequestHandlerInterface|callable $handler,
@@ -68,6 +69,8 @@ final class Server
     /** Runs the server; see Fermata\Server::run(). */
     public function run(): void
     {
+        Extension::require();
+        Runtime::setSapiName('frankenphp');
         $server = $this->server ?? FrontController::server();
         $this->front->register($server);
         $server->run();
@@ -80,7 +83,7 @@ final class Server
         return Headers::withReason($this->answer($request, $response, $status), $status, $response->getReasonPhrase());
     }
 
-    /** Whether a handler takes every request of PSR-7, and not only those of one library. */
+    /** Returns true if the handler accepts every PSR-7 request, not only those of one library. */
     private static function takesAny(\Closure $handler): bool
     {
         $type = ((new \ReflectionFunction($handler))->getParameters()[0] ?? null)?->getType();
@@ -126,7 +129,7 @@ final class Server
         }
         $headers = self::headers($response);
         if ($size === null) {
-            // The program makes the pieces, so they are made in its turn.
+            // Reading the body runs code of the application, so read it while its handler counts as running.
             $printed = FrontController::printed();
             return Response::output(static function () use ($body, $printed): void {
                 echo $printed;
@@ -138,7 +141,7 @@ final class Server
         }
         $path = $status === 200 && in_array($request->method(), ['GET', 'HEAD'], true) ? self::path($body, $size, $headers) : null;
         if ($path !== null) {
-            // The file may go with its stream, so that stays until the request is over.
+            // Keep the stream until the end of the request: closing it may delete the file.
             $request->withAttribute(self::class, $body);
             return Headers::onto(Response::file($path), $headers);
         }
@@ -146,8 +149,8 @@ final class Server
     }
 
     /**
-     * Reads a stream of nyholm/psr7 whole, or tells its size where that is large; null where it is to be asked. Its own methods
-     * are many, and its getSize() asks the file system about what is in memory, too: that took longer than making the body.
+     * Returns a function that reads a small nyholm/psr7 stream completely and returns the size of a large one. The function returns
+     * null if the stream's own methods are needed. Those are slower: getSize() calls fstat() even for a stream in memory.
      */
     private static function contentOfNyholm(): ?\Closure
     {
@@ -179,7 +182,7 @@ final class Server
     private function whole(Request $request, int $status, string $text, ResponseInterface $response): Response
     {
         if ($text === '' && $request->method() === 'HEAD') {
-            // For HEAD the program says what GET would have sent.
+            // For HEAD the application may set the Content-Length of the GET response.
             $length = $response->getHeaderLine('Content-Length');
             if (ctype_digit($length)) {
                 return Response::stream([], $status, self::headers($response), (int) $length);
@@ -198,7 +201,8 @@ final class Server
     }
 
     /**
-     * Of a plain file that is to be sent whole, and of which the program has not said more than the server would.
+     * Returns the path of a plain file that Response::file() can send; null for part of a file, or if the application set headers
+     * that Response::file() would set.
      *
      * @param array<string, list<string>> $headers
      */

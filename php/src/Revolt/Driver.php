@@ -26,40 +26,42 @@ use function Fermata\delay;
 use function Fermata\shield;
 
 /**
- * Revolt's event loop inside of Fermata's: AMPHP and other libraries built on Revolt run in a worker, beside the server.
+ * Runs Revolt's event loop in a worker, so that handlers can use AMPHP and other libraries built on Revolt.
  *
- * `EventLoop::setDriver(new Fermata\Revolt\Driver())` before `Server::run()`. In a worker the loop is a task of its own, which
- * begins when somebody needs it and ends when nothing is left to do. It waits as all tasks do, so requests go on meanwhile; and
- * a handler that suspends in a Suspension waits as in `Fermata\delay()`. Outside of a server it is a driver like any other.
+ * Call `EventLoop::setDriver(new Fermata\Revolt\Driver())` before `Server::run()`. In a worker the loop is a separate task. It
+ * starts with the first callback and ends when no referenced callback is left. While the loop waits, the worker serves requests.
+ * A handler that suspends in a Suspension waits as in `Fermata\delay()`. Outside a server this is an ordinary Revolt driver.
  */
 final class Driver extends AbstractDriver
 {
-    /** Keeps the loop alive while a handler is suspended, though nothing else may be referenced. */
+    /** Interval of the timer that keeps the loop running while a handler is suspended and no callback is referenced. */
     private const KEEP_ALIVE_SECONDS = 86_400.0;
 
-    /** Before the loop is begun again when it could not wait, and none of its callbacks is to blame. */
+    /** Delay before the loop is restarted after an error that no callback caused. */
     private const RETRY_SECONDS = 1.0;
 
     private readonly Poll $poll;
     private readonly TimerQueue $timers;
     private readonly float $started;
 
-    /** @var array<int, array<string, StreamCallback>> by number of the stream */
+    /** @var array<int, array<string, StreamCallback>> by resource id of the stream, then callback id */
     private array $readable = [];
 
-    /** @var array<int, array<string, StreamCallback>> by number of the stream */
+    /** @var array<int, array<string, StreamCallback>> by resource id of the stream, then callback id */
     private array $writable = [];
 
-    /** @var array<int, array<string, SignalCallback>> by number of the signal */
+    /** @var array<int, array<string, SignalCallback>> by signal number, then callback id */
     private array $signals = [];
 
-    /** The task of the loop, in a worker. */
+    /** Task that runs the loop in a worker; null: the loop is not running. */
     private ?Future $task = null;
 
-    /** The loop is in dispatch(), and has to be told of what is new. */
+    /** True while the loop blocks in dispatch() and must be woken for changes. */
     private bool $waits = false;
 
+    /** Number of suspended handlers. */
     private int $suspended = 0;
+    /** Callback id of the timer that keeps the loop running; null: not created yet. */
     private ?string $keepAlive = null;
 
     public static function isSupported(): bool
@@ -76,7 +78,7 @@ final class Driver extends AbstractDriver
     }
 
     /**
-     * Runs the loop until nothing is left to do. In a handler of a server it waits for that, while others go on.
+     * Runs the loop until no referenced callback is left. In a handler it waits for that while other handlers run.
      */
     #[\Override]
     public function run(): void
@@ -151,7 +153,7 @@ final class Driver extends AbstractDriver
     #[\Override]
     public function disable(string $callbackId): string
     {
-        // The loop may have nothing left to wait for.
+        // Wake the loop: it ends if no callback is left.
         return $this->told(parent::disable($callbackId));
     }
 
@@ -192,7 +194,7 @@ final class Driver extends AbstractDriver
             try {
                 $this->activateOne($callback);
             } catch (\Throwable $unfit) {
-                // It would be tried again for ever, and keep all others from their turn.
+                // Cancel the callback: Revolt would retry the activation forever and never activate the others.
                 if ($callback instanceof StreamCallback) {
                     $this->deactivate($callback);
                 }
@@ -213,7 +215,7 @@ final class Driver extends AbstractDriver
             if (\is_resource($callback->stream)) {
                 $this->watch($callback->stream);
             } else {
-                // Closed before: others that are still there for it are not told anything either.
+                // The stream was closed; unwatch it for all its callbacks.
                 $this->poll->watch($callback->stream, false, false);
             }
         } elseif ($callback instanceof SignalCallback) {
@@ -273,7 +275,7 @@ final class Driver extends AbstractDriver
         }
     }
 
-    /** Seconds to the next timer; null when there is none. */
+    /** Returns the seconds until the next timer; null: no timer. */
     private function untilTimer(): ?float
     {
         $due = $this->timers->peek();
@@ -295,7 +297,7 @@ final class Driver extends AbstractDriver
         $this->poll->watch($stream, $reads, $writes);
     }
 
-    /** Called by a handler or task of a server, outside of Fibers: the callbacks of the loop run in such. */
+    /** Returns true in a handler or task of a server. The loop's own callbacks run in PHP Fibers and are excluded. */
     private function isServed(): bool
     {
         return Poll::inHandler() && \Fiber::getCurrent() === null;
@@ -308,7 +310,7 @@ final class Driver extends AbstractDriver
         return $result;
     }
 
-    /** There is something new for the loop. */
+    /** Wakes or starts the loop after a change. */
     private function tell(): void
     {
         if ($this->waits) {
@@ -320,11 +322,11 @@ final class Driver extends AbstractDriver
 
     private function begin(): void
     {
-        // It works for all handlers, so that the client of this one leaves it alone.
+        // Shield the loop: it serves all handlers and must survive the disconnect of this handler's client.
         $this->task ??= async(fn () => shield($this->serve(...)));
     }
 
-    /** The loop in a worker, until nothing is left to do. */
+    /** Runs the loop in a worker until no referenced callback is left. */
     private function serve(): void
     {
         try {
@@ -335,14 +337,14 @@ final class Driver extends AbstractDriver
             } catch (CancelledException $ended) {
                 throw $ended;
             } catch (\Throwable $uncaught) {
-                // Outside of a server it would end the script. Here the log has it, as that of every task nobody awaits.
+                // Outside a server the exception would end the script. Here a task that is not awaited logs it.
                 async(static fn () => throw $uncaught);
             }
             if (!$uncaught instanceof UncaughtThrowable) {
                 delay(self::RETRY_SECONDS);
             }
         } catch (CancelledException) {
-            // The worker ends.
+            // The worker is stopping.
             $this->task = null;
             return;
         }
@@ -350,7 +352,7 @@ final class Driver extends AbstractDriver
         $this->begin();
     }
 
-    /** A handler begins (or ends) to be suspended, and only the loop may be able to wake it. */
+    /** Keeps the loop running while any handler is suspended, since a loop callback may have to resume the handler. */
     private function hold(bool $begins): void
     {
         $this->suspended += $begins ? 1 : -1;

@@ -10,9 +10,9 @@ use Symfony\Component\DependencyInjection\{ContainerBuilder, Reference};
 use Symfony\Component\HttpKernel\Bundle\Bundle;
 
 /**
- * What an application gets injected: Fermata\Channels to publish with, a hub of Mercure that does so too, and in controllers
- * the Fermata\Request. Services that implement RoutesInterface add routes of the server's own; the console has fermata:serve,
- * fermata:reload and fermata:routes.
+ * Registers Fermata\Channels for publishing, a Mercure hub that publishes to the same channels, and the console commands
+ * fermata:serve, fermata:reload and fermata:routes. Injects Fermata\Request into controllers. Services that implement
+ * RoutesInterface add routes that the server handles without Symfony's kernel.
  */
 final class FermataBundle extends Bundle
 {

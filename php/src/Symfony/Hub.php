@@ -10,14 +10,14 @@ use Symfony\Component\Mercure\Jwt\{StaticTokenProvider, TokenFactoryInterface, T
 use Symfony\Component\Mercure\Update;
 
 /**
- * Code that publishes to a hub of Mercure publishes to the server's channels: an update goes to the channel of each of its topics.
+ * Mercure hub that publishes to the server's channels: an update goes to the channel of each of its topics.
  *
- * Who may listen is decided by the route that holds a client on them, so private updates are as others, and nobody needs a token.
- * Ids are the server's own.
+ * The route that holds a client authorizes it, so private updates are sent like public ones and no token is needed. The server
+ * assigns its own event ids.
  */
 final class Hub implements HubInterface
 {
-    /** @param string $url where clients are held, for templates that ask */
+    /** @param string $url URL of the route that holds clients, for templates */
     public function __construct(private readonly Channels $channels, private readonly string $url = '/.well-known/mercure') {}
 
     public function getUrl(): string

@@ -10,7 +10,7 @@ use Symfony\Component\DependencyInjection\{ContainerBuilder, Reference};
 use Symfony\Component\Mercure\HubInterface;
 
 /**
- * Gives Hub to whoever asks for a hub of Mercure, where the application has configured none.
+ * Registers Hub as the Mercure hub service if the application has configured none.
  *
  * @internal
  */

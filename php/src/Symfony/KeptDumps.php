@@ -8,13 +8,15 @@ use Symfony\Component\DependencyInjection\ContainerInterface;
 use Symfony\Component\HttpKernel\DataCollector\DumpDataCollector;
 
 /**
- * Prints what dd() has shown with DebugBundle: that keeps it for the toolbar, and prints it when its process ends, which is no
- * end of a request here. exit() destroys this in a handler without a `finally`, and answers with what was printed.
+ * Prints the dumps of dd() with DebugBundle. DebugBundle collects dumps for the toolbar and prints them at the end of the
+ * process, but a worker handles further requests. exit() in a handler skips `finally` but calls this destructor, and the output
+ * becomes the response.
  *
  * @internal
  */
 final class KeptDumps
 {
+    /** True if the kernel returned or threw; the destructor then prints nothing. False after exit(). */
     public bool $hasReturned = false;
 
     public function __construct(private readonly ContainerInterface $container) {}
@@ -26,7 +28,7 @@ final class KeptDumps
             return;
         }
         if (!$this->container->hasParameter('kernel.runtime_mode.web') && !headers_sent()) {
-            // It goes by PHP's SAPI, and writes for a terminal.
+            // The collector selects its format by PHP's SAPI and writes plain text.
             header('Content-Type: text/plain; charset=UTF-8');
         }
         $collector->__destruct();

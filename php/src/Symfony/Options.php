@@ -6,14 +6,14 @@ namespace Fermata\Symfony;
 
 use Fermata\Internal\Number;
 
-/** How a Symfony application is served. Addresses and workers that are left out are as the settings of the server say. */
+/** Options for serving a Symfony application. The server's settings are the default for addresses and workers. */
 final readonly class Options
 {
     /**
      * @param string|list<string>|null $listen
-     * @param string|null $public the folder of public files
-     * @param int $requestsMax after so many requests a worker is replaced; 0 = never
-     * @param int|null $uploadBytes a larger file has the error UPLOAD_ERR_INI_SIZE, in place of a refusal of the request
+     * @param string|null $public folder of public files
+     * @param int $requestsMax number of requests after which a worker is replaced; 0 = never
+     * @param int|null $uploadBytes maximum size of an uploaded file; a larger file gets the error UPLOAD_ERR_INI_SIZE
      */
     public function __construct(
         public string|array|null $listen = null,
@@ -25,10 +25,10 @@ final readonly class Options
     ) {}
 
     /**
-     * From APP_RUNTIME_OPTIONS: `worker_loop_max`, and under `fermata` what the constructor takes.
+     * Parses APP_RUNTIME_OPTIONS: `worker_loop_max`, and the constructor's arguments under `fermata`.
      *
      * @param array<string, mixed> $options
-     * @throws \InvalidArgumentException for an unknown one, and for what is no number
+     * @throws \InvalidArgumentException for an unknown option or an invalid number
      */
     public static function of(array $options): self
     {

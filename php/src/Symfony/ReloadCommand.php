@@ -11,13 +11,13 @@ use Symfony\Component\Console\Input\InputInterface;
 use Symfony\Component\Console\Output\OutputInterface;
 use Symfony\Component\HttpKernel\KernelInterface;
 
-/** Has the server of fermata:serve start anew with new code: bin/console fermata:reload */
+/** Restarts the server of fermata:serve with new code: bin/console fermata:reload */
 final class ReloadCommand extends Command
 {
     protected static $defaultName = 'fermata:reload';
     protected static $defaultDescription = 'Starts the server anew, with new code';
 
-    /** Which server runs an environment of an application. */
+    /** Returns the path of the file that names the running server of the application's environment. */
     public static function file(KernelInterface $kernel): string
     {
         return $kernel->getLogDir() . "/fermata-{$kernel->getEnvironment()}.pid";

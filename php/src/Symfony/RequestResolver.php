@@ -9,9 +9,9 @@ use Symfony\Component\HttpFoundation\Request as SymfonyRequest;
 use Symfony\Component\HttpKernel\Controller\{ArgumentValueResolverInterface, ValueResolverInterface};
 use Symfony\Component\HttpKernel\ControllerMetadata\ArgumentMetadata;
 
-// Symfony 6.2 has a simpler interface for the same, and 7 only that.
+// Symfony 6.2 added a simpler interface; Symfony 7 removed the old one.
 if (interface_exists(ValueResolverInterface::class)) {
-    /** Gives controllers the server's own request where they ask for it. */
+    /** Injects Fermata\Request into controllers. */
     final class RequestResolver implements ValueResolverInterface
     {
         /** @return list<Request> */
@@ -22,7 +22,7 @@ if (interface_exists(ValueResolverInterface::class)) {
         }
     }
 } else {
-    /** Gives controllers the server's own request where they ask for it. */
+    /** Injects Fermata\Request into controllers. */
     final class RequestResolver implements ArgumentValueResolverInterface
     {
         public function supports(SymfonyRequest $request, ArgumentMetadata $argument): bool

@@ -10,7 +10,7 @@ use Symfony\Component\Console\Helper\Table;
 use Symfony\Component\Console\Input\{InputInterface, InputOption};
 use Symfony\Component\Console\Output\OutputInterface;
 
-/** Lists the server's own routes, which are asked before those of the application: bin/console fermata:routes */
+/** Lists the server's own routes, which take precedence over those of the application: bin/console fermata:routes */
 final class RoutesCommand extends Command
 {
     protected static $defaultName = 'fermata:routes';

@@ -7,10 +7,10 @@ namespace Fermata\Symfony;
 use Fermata\Server;
 
 /**
- * A service with routes of the server's own beside the application: WebSockets, held clients, timers.
+ * A service that adds routes to the server alongside the application: WebSockets, held clients, timers.
  *
- * With FermataBundle a service that implements it is called before the server runs. Its handlers run one at a time with those
- * of the application.
+ * FermataBundle calls each service that implements this interface before the server runs. In each worker only one handler runs
+ * at a time, of these routes or the application.
  */
 interface RoutesInterface
 {

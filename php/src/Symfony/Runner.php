@@ -4,10 +4,11 @@ declare(strict_types=1);
 
 namespace Fermata\Symfony;
 
-use Fermata\Exception\ConfigurationException;
-use Fermata\Internal\{FrontController, HttpFoundation, Routes};
+use Fermata\Exception\{ConfigurationException, FermataException};
+use Fermata\Internal\{Extension, FrontController, HttpFoundation, Routes};
 use Fermata\{Hold, Request, Response};
 use Symfony\Component\DependencyInjection\ContainerInterface;
+use Symfony\Component\ErrorHandler\ErrorRenderer\HtmlErrorRenderer;
 use Symfony\Component\ErrorHandler\{BufferingLogger, ErrorHandler};
 use Symfony\Component\EventDispatcher\EventDispatcherInterface;
 use Symfony\Component\HttpFoundation\{Request as SymfonyRequest, Response as SymfonyResponse};
@@ -17,22 +18,22 @@ use Symfony\Component\Routing\RouterInterface;
 use Symfony\Component\Runtime\RunnerInterface;
 
 /**
- * Serves a kernel of Symfony until the server is stopped; Runtime makes it.
+ * Serves a Symfony kernel until the server is stopped. Runtime creates it.
  *
- * The kernel is booted once, before the workers are forked. Each request is handled, sent, and then terminated; the services
- * are reset before the next begins.
+ * The kernel is booted once, before the workers are forked. For each request the kernel handles it, the server sends the
+ * response, and the kernel terminates the request. Services are reset before the next request.
  */
 final class Runner implements RunnerInterface
 {
     private HttpKernelInterface $kernel;
 
-    /** Whose listeners have been prepared. */
+    /** Container for which prepare() ran; null: none yet. */
     private ?ContainerInterface $container = null;
 
-    /** Whose listeners are all that the kernel calls when it terminates; null where it may do something else. */
+    /** Dispatcher of the kernel's terminate event; null: terminate() may do more than dispatch it. */
     private ?EventDispatcherInterface $terminating = null;
 
-    /** Symfony's, where the application runs with it. */
+    /** Symfony's error handler; null: not installed. */
     private ?ErrorHandler $errors = null;
 
     public function __construct(
@@ -44,7 +45,9 @@ final class Runner implements RunnerInterface
 
     public function run(): int
     {
-        // A page is made of what Symfony would otherwise show to a terminal, since PHP runs on a command line.
+        Extension::require();
+        // Not "cli": libraries would write for a terminal instead of a page.
+        \Fermata\Runtime::setSapiName('frankenphp');
         $_SERVER['APP_RUNTIME_MODE'] ??= $_ENV['APP_RUNTIME_MODE'] ?? 'web=1&worker=1';
         HttpFoundation::dumpToPages();
         if ($this->kernel instanceof KernelInterface) {
@@ -54,8 +57,8 @@ final class Runner implements RunnerInterface
         try {
             $this->serve();
         } catch (ConfigurationException $error) {
-            // Symfony would show its trace, and two of them in development.
-            fwrite(STDERR, "fermata: {$error->getMessage()}\n");
+            // Print the message only; Symfony would add one stack trace, or two in development.
+            file_put_contents('php://stderr', "fermata: {$error->getMessage()}\n");
             return 1;
         }
         return 0;
@@ -112,10 +115,11 @@ final class Runner implements RunnerInterface
             $this->finish($request, $response);
         });
         $dumps = $this->container !== null && $this->kernel->isDebug() ? new KeptDumps($this->container) : null;
+        $hasEscaped = false;
         try {
             $handled = $this->kernel->handle($request);
-        } catch (\Error $error) {
-            $handled = $this->pageOf($error, $request);
+        } catch (\Throwable $error) {
+            [$handled, $hasEscaped] = $this->pageOf($error, $request);
         } finally {
             if ($dumps !== null) {
                 $dumps->hasReturned = true;
@@ -125,6 +129,9 @@ final class Runner implements RunnerInterface
             (Routes::$told)((string) $request->attributes->get('_route'));
         }
         $answer = HttpFoundation::answer($native, $handled);
+        if ($hasEscaped) {
+            return $answer;
+        }
         $response = $handled;
         if ($this->terminating !== null && !$this->terminating->hasListeners(KernelEvents::TERMINATE)) {
             FrontController::nothingFollows();
@@ -133,14 +140,45 @@ final class Runner implements RunnerInterface
     }
 
     /**
-     * Before Symfony 7, and unless `handle_all_throwables` is set, a kernel leaves errors such as a TypeError to the handler of
-     * uncaught ones, which shows their page. Here that is the server, which does not know it.
+     * Returns the error page for an exception that the kernel threw, because no listener set a response. Under PHP-FPM Symfony's
+     * handler of uncaught exceptions sends this page.
+     *
+     * Before Symfony 7, unless `handle_all_throwables` is set, the kernel does not catch an Error such as TypeError. Symfony's
+     * handler then passes it to the kernel's listeners, which have already seen every Exception.
+     *
+     * @return array{SymfonyResponse, bool} the page; true if the exception ended the kernel's handling of the request
      */
-    private function pageOf(\Error $error, SymfonyRequest $request): SymfonyResponse
+    private function pageOf(\Throwable $error, SymfonyRequest $request): array
+    {
+        if ($error instanceof FermataException) {
+            // The client disconnected, or its request is malformed.
+            throw $error;
+        }
+        if ($error instanceof \Error) {
+            try {
+                $page = $this->handledBy($error, $request);
+                if ($page !== null) {
+                    return [$page, false];
+                }
+            } catch (\Throwable $error) {
+                // Continue with the exception that a listener threw, or the same error.
+            }
+        }
+        if (!class_exists(HtmlErrorRenderer::class)) {
+            throw $error;
+        }
+        error_log('Uncaught ' . $error);
+        $isDebug = $this->kernel instanceof KernelInterface && $this->kernel->isDebug();
+        $page = (new HtmlErrorRenderer($isDebug))->render($error);
+        return [new SymfonyResponse($page->getAsString(), $page->getStatusCode(), $page->getHeaders()), true];
+    }
+
+    /** Returns the response of the kernel's listeners; null if the kernel is not Symfony's HttpKernel. */
+    private function handledBy(\Error $error, SymfonyRequest $request): ?SymfonyResponse
     {
         $inner = $this->kernel instanceof KernelInterface ? $this->kernel->getContainer()->get('http_kernel') : null;
         if (!$inner instanceof HttpKernel || !method_exists(HttpKernel::class, 'handleThrowable')) {
-            throw $error;
+            return null;
         }
         $handle = \Closure::bind(static function (HttpKernel $kernel) use ($error, $request): SymfonyResponse {
             $kernel->requestStack->push($request);
@@ -164,7 +202,7 @@ final class Runner implements RunnerInterface
         $isSymfonys = $kernel instanceof Kernel && (new \ReflectionMethod($kernel, 'terminate'))->class === Kernel::class
             && !$container->has('http_cache') && $container->get('http_kernel')::class === HttpKernel::class;
         $this->terminating = $isSymfonys && $dispatcher instanceof EventDispatcherInterface ? $dispatcher : null;
-        // Before 6.1 Symfony prints a streamed response itself, before its end has come through.
+        // Before 6.1 this listener prints a streamed response itself, before handle() returns.
         if (!$dispatcher instanceof EventDispatcherInterface || !class_exists(StreamedResponseListener::class)) {
             return;
         }
@@ -180,7 +218,7 @@ final class Runner implements RunnerInterface
         $this->writeKeptLogs();
         if ($response === null) {
             $this->rollBack();
-            // exit(), or an exception: the kernel still counts the request, and would never reset its services.
+            // After exit() or an exception the kernel still counts the request as active and would never reset its services.
             if ($this->kernel instanceof KernelInterface) {
                 $this->kernel = clone $this->kernel;
             }
@@ -194,12 +232,12 @@ final class Runner implements RunnerInterface
             $this->rollBack();
         }
         if ($this->kernel instanceof KernelInterface) {
-            // Resets the services, so that nothing of this request is there while none runs.
+            // Reset the services now, so that an idle worker retains no state of this request.
             $this->kernel->boot();
         }
     }
 
-    /** Of Doctrine: a transaction that the request has left open would take in the next one, whose commit is none then. */
+    /** Rolls back Doctrine transactions that the request left open. In the next request a commit would only end a nested level. */
     private function rollBack(): void
     {
         $services = $this->container?->hasParameter('doctrine.connections') ? $this->container->getParameter('doctrine.connections') : [];
@@ -209,7 +247,7 @@ final class Runner implements RunnerInterface
                 continue;
             }
             if (!$connection->isAutoCommit()) {
-                // With `auto_commit: false` one is always open, and the end of another begins the next.
+                // With `auto_commit: false` a transaction is always open: ending one starts the next.
                 $connection->close();
                 continue;
             }
@@ -226,14 +264,14 @@ final class Runner implements RunnerInterface
     }
 
     /**
-     * Writes what no logger has taken, such as deprecations in production, to PHP's log: Symfony keeps it with its trace until the
-     * process ends, which it takes for the end of the request.
+     * Writes messages without a logger, such as deprecations in production, to PHP's log. Symfony buffers them with their traces
+     * until the process ends.
      */
     private function writeKeptLogs(): void
     {
         $logger = $this->errors === null ? null : self::keptBy($this->errors);
         if ($logger !== null && ($kept = $logger->cleanLogs()) !== []) {
-            // It writes them when it goes.
+            // BufferingLogger writes the messages in its destructor.
             $writer = new BufferingLogger();
             foreach ($kept as $log) {
                 $writer->log(...$log);
@@ -241,7 +279,7 @@ final class Runner implements RunnerInterface
         }
     }
 
-    /** To find it once is to set another and to put it back once. */
+    /** Returns Symfony's error handler. PHP only returns the current handler when another one is set, so set and restore it. */
     private static function errorHandler(): ?ErrorHandler
     {
         $handler = set_error_handler(null);
@@ -249,7 +287,7 @@ final class Runner implements RunnerInterface
         return is_array($handler) && $handler[0] instanceof ErrorHandler ? $handler[0] : null;
     }
 
-    /** Its logger until it has been given one; it tells it only with those of all levels, which are many. */
+    /** Returns the logger that buffers messages without a logger; null: none. Reads the property, as the public way is slow. */
     private static function keptBy(ErrorHandler $errors): ?BufferingLogger
     {
         static $read = null;

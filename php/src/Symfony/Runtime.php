@@ -9,9 +9,9 @@ use Symfony\Component\HttpKernel\HttpKernelInterface;
 use Symfony\Component\Runtime\{RunnerInterface, SymfonyRuntime};
 
 /**
- * Serves a Symfony application without a change of its code: APP_RUNTIME='Fermata\Symfony\Runtime' php public/index.php
+ * Serves an unmodified Symfony application: APP_RUNTIME='Fermata\Symfony\Runtime' php public/index.php
  *
- * Where PHP runs in a web server, and for console applications, it is Symfony's own runtime.
+ * In a web server's PHP and for console applications it behaves like Symfony's own runtime.
  */
 class Runtime extends SymfonyRuntime
 {
@@ -30,8 +30,8 @@ class Runtime extends SymfonyRuntime
             if (extension_loaded('fermata')) {
                 return new Runner($application, $this->serverOptions);
             }
-            // One page of it would be printed without a word.
-            fwrite(STDERR, 'fermata: nothing is served: ' . Extension::missing() . PHP_EOL);
+            // Without this message Symfony's runtime would only print one page.
+            file_put_contents('php://stderr', 'fermata: nothing is served: ' . Extension::missing() . PHP_EOL);
         }
         return parent::getRunner($application);
     }

@@ -7,7 +7,7 @@ namespace Fermata\Symfony;
 use Fermata\Server;
 
 /**
- * All services that have routes of the server's own.
+ * Collects all services that add routes to the server.
  *
  * @internal
  */

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Fermata\Testing;
 
-/** What a server has answered to a test. */
+/** A server's response to a test request. */
 final readonly class Answer
 {
     /** @param array<string, list<string>> $headers by lower-case name */
@@ -14,20 +14,20 @@ final readonly class Answer
         public string $body,
     ) {}
 
-    /** The first line of that name, in any case. */
+    /** Returns the first value of a header, whose name is case-insensitive; null: no such header. */
     public function header(string $name): ?string
     {
         return $this->headers[strtolower($name)][0] ?? null;
     }
 
-    /** @throws \JsonException when the body is no JSON */
+    /** @throws \JsonException if the body is not JSON */
     public function json(): mixed
     {
         return json_decode($this->body, true, flags: JSON_THROW_ON_ERROR);
     }
 
     /**
-     * The cookies that were set, as a client sends them back.
+     * Returns the values of the cookies that the response set, by name.
      *
      * @return array<string, string>
      */

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Fermata\Testing;
 
-/** One request of a test on a connection of its own, whose answer is read whole or as it comes. */
+/** A test request on a separate connection. The response can be read completely or while it arrives. */
 final class Exchange
 {
     /** @var resource|null */
@@ -21,10 +21,10 @@ final class Exchange
     public readonly array $headers;
 
     /**
-     * @param resource $stream on which the request was sent
-     * @param (\Closure(): mixed)|null $run runs the server, where it is in the process of the test; the stream does not block then
+     * @param resource $stream connection on which the request was sent
+     * @param (\Closure(): mixed)|null $run runs a server in the test's process; the stream is then non-blocking
      * @param array{channels: list<string>, since: ?string, user: ?string, info: ?string, announces: bool, keepAlive: ?int, closesOnGap: bool}|null $hold
-     * @param string $inbox what was read of the answer already
+     * @param string $inbox response bytes that were already read
      * @internal see TestServer and TestApplication
      */
     public function __construct(
@@ -45,7 +45,7 @@ final class Exchange
         return new Answer($this->status, $this->headers, $this->body);
     }
 
-    /** Reads until the body, as far as it has come, contains this. */
+    /** Reads until the received part of the body contains the text. */
     public function waitFor(string $text): string
     {
         while (!str_contains($this->body, $text)) {
@@ -56,15 +56,13 @@ final class Exchange
         return $this->body;
     }
 
-    /** The data of the next server-sent event; null when the stream has ended. */
+    /** Returns the data of the next server-sent event; null if the stream has ended. */
     public function event(): ?string
     {
         return $this->nextEvent()['data'] ?? null;
     }
 
-    /**
-     * What has come of the answer and was not taken as an event, as the client has got it: comments, for one.
-     */
+    /** Returns the received bytes that were not returned as events, such as comments. */
     public function received(): string
     {
         while ($this->hasMore(0.0) && $this->readMore()) {
@@ -73,7 +71,7 @@ final class Exchange
     }
 
     /**
-     * The next server-sent event; null when the stream has ended.
+     * Returns the next server-sent event; null if the stream has ended.
      *
      * @return array{id: ?string, event: string, data: string}|null
      */
@@ -87,14 +85,14 @@ final class Exchange
         return $event;
     }
 
-    /** What a browser that comes back would send as its Last-Event-ID; null when the stream has said none. */
+    /** Returns the Last-Event-ID that a reconnecting browser would send; null if the stream contained no id. */
     public function lastEventId(): ?string
     {
         return $this->lastId;
     }
 
     /**
-     * The next server-sent event, if it comes within that time.
+     * Returns the next server-sent event; null if none arrives within the given time.
      *
      * @return array{id: ?string, event: string, data: string}|null
      */
@@ -107,7 +105,7 @@ final class Exchange
         return $event;
     }
 
-    /** Whether more may come: the answer has not ended, as far as is known without waiting. */
+    /** Returns true if the response has not ended yet. Never blocks. */
     public function isOpen(): bool
     {
         while ($this->hasMore(0.0)) {
@@ -118,7 +116,7 @@ final class Exchange
         return $this->stream !== null && $this->left !== 0 && !$this->hasEnded;
     }
 
-    /** @return array{id: ?string, event: string, data: string}|null null: none has come whole */
+    /** @return array{id: ?string, event: string, data: string}|null null: no complete event was received */
     private function takeEvent(): ?array
     {
         while (($end = strpos($this->body, "\n\n")) !== false) {
@@ -135,7 +133,7 @@ final class Exchange
         return null;
     }
 
-    /** Whether something can be read, of the answer or its end. */
+    /** Returns true if bytes or the end of the response can be read within the given time. */
     private function hasMore(float $seconds): bool
     {
         if ($this->stream === null || $this->left === 0 || $this->hasEnded) {
@@ -150,7 +148,7 @@ final class Exchange
         return $this->inbox !== '' || stream_select($read, $none, $none, 0, (int) ($seconds * 1e6)) > 0;
     }
 
-    /** Leaves without having read everything. */
+    /** Closes the connection without reading the rest. */
     public function close(): void
     {
         if ($this->stream !== null) {
@@ -177,7 +175,7 @@ final class Exchange
         $this->isChunked = $this->isChunked && !$isEmpty;
     }
 
-    /** False at the end. */
+    /** Returns false at the end of the response. */
     private function readMore(): bool
     {
         if ($this->isChunked) {

@@ -4,16 +4,16 @@ declare(strict_types=1);
 
 namespace Fermata\Testing;
 
-/** A request of a test that was sent on a connection of its own, and whose answer is read later. */
+/** A test request that was sent on a separate connection and whose response is read later. */
 final class Pending
 {
     /** @var resource|null */
     private $stream;
 
     /**
-     * @param resource $stream a connection
-     * @param (\Closure(): mixed)|null $run runs the server, where it is in the process of the test
-     * @param (\Closure(): (array{channels: list<string>, since: ?string, user: ?string, info: ?string, announces: bool, keepAlive: ?int, closesOnGap: bool}|null))|null $hold tells how the client was held
+     * @param resource $stream connection on which the request was sent
+     * @param (\Closure(): mixed)|null $run runs a server in the test's process
+     * @param (\Closure(): (array{channels: list<string>, since: ?string, user: ?string, info: ?string, announces: bool, keepAlive: ?int, closesOnGap: bool}|null))|null $hold returns the parameters of the client's hold
      * @internal see TestServer and TestApplication
      */
     public function __construct(
@@ -26,9 +26,9 @@ final class Pending
     }
 
     /**
-     * @param string $address as stream_socket_client() takes it
+     * @param string $address address for stream_socket_client()
      * @param array<string, string|int|list<string>> $headers
-     * @param float $timeout seconds that any single read may take
+     * @param float $timeout maximum seconds of a single read
      * @internal see TestServer
      */
     public static function to(string $address, string $method, string $target, array $headers, string $body, float $timeout): self
@@ -43,7 +43,7 @@ final class Pending
     }
 
     /**
-     * A request as it is sent.
+     * Encodes a request.
      *
      * @param array<string, string|int|list<string>> $headers
      * @internal see TestServer and TestApplication
@@ -63,7 +63,7 @@ final class Pending
         return "$head\r\n$body";
     }
 
-    /** Whether the answer has begun to come, or the server has closed the connection. */
+    /** Returns true if the response has started to arrive, or the server has closed the connection. */
     public function isAnswered(): bool
     {
         if ($this->stream === null) {
@@ -77,7 +77,7 @@ final class Pending
         return stream_select($read, $none, $none, 0) === 1;
     }
 
-    /** Waits for the head of the answer; what comes after it is read from the exchange. */
+    /** Waits for the response's header section; the rest is read from the returned exchange. */
     public function open(): Exchange
     {
         if ($this->stream === null) {
@@ -91,13 +91,13 @@ final class Pending
         return new Exchange($stream, $this->method, $this->run, $this->hold === null ? null : ($this->hold)());
     }
 
-    /** Waits for the whole answer. */
+    /** Waits for the complete response. */
     public function answer(): Answer
     {
         return $this->open()->answer();
     }
 
-    /** Leaves without an answer. */
+    /** Closes the connection without reading a response. */
     public function close(): void
     {
         if ($this->stream !== null) {

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Fermata\Testing;
 
-/** A server has refused a WebSocket of a test. */
+/** Thrown if the server refuses a test's WebSocket handshake. */
 final class Refused extends \RuntimeException
 {
     public function __construct(public readonly Answer $answer)

@@ -7,7 +7,7 @@ namespace Fermata\Testing;
 use Fermata\Server;
 
 /**
- * For a test case of PHPUnit: real servers on free ports, which end with each test, and assertions about held clients.
+ * Adds servers and assertions about held clients to a PHPUnit test case. Servers listen on free ports and stop after each test.
  *
  *     final class ChatTest extends TestCase
  *     {
@@ -29,7 +29,7 @@ trait StartsServers
     private ?TestApplication $testedApplication = null;
 
     /**
-     * Starts a program, or a server whose routes a function adds; see TestServer. The log of one whose test fails is shown.
+     * Starts a script, or a server whose routes a function adds; see TestServer. If the test fails, the server's log is printed.
      *
      * @param string|\Closure(Server): mixed $program
      * @param array<string, string> $environment
@@ -42,9 +42,9 @@ trait StartsServers
     }
 
     /**
-     * A server in the process of the test, without a port; see TestApplication. The one that the test had before is stopped.
+     * Starts a server in the test's process, without a port; see TestApplication. Stops the test's previous one.
      *
-     * @param Server|\Closure(Server): mixed $server with its routes and not run, or what adds routes to one
+     * @param Server|\Closure(Server): mixed $server a server with routes that was not run, or a function that adds routes to one
      */
     protected function testApplication(Server|\Closure $server): TestApplication
     {
@@ -68,7 +68,7 @@ trait StartsServers
     }
 
     /**
-     * That a request is answered with events and its client stays; the client is returned.
+     * Asserts that the response is an event stream whose client is held, and returns the client.
      *
      * @param array<string, string|int|list<string>> $headers such as ['Last-Event-ID' => $id]
      */
@@ -82,11 +82,12 @@ trait StartsServers
     }
 
     /**
-     * That a client is held in these channels and no others, as this user and after this event; null = by nobody, after none.
+     * Asserts that a client is held on exactly these channels, with this user and resuming after this event; null = without a user,
+     * without resuming.
      *
-     * @param Exchange $client of a TestApplication; what other servers do with a client cannot be seen from outside
+     * @param Exchange $client client of a TestApplication; holds of servers in other processes cannot be inspected
      * @param string|list<string> $channels in any order
-     * @param ?int $keepAlive seconds that the handler has asked for; null = it has left them to the settings
+     * @param ?int $keepAlive seconds that the handler set; null = from the settings
      */
     protected function assertHeld(Exchange $client, string|array $channels, ?string $user = null, ?string $since = null, ?int $keepAlive = null): void
     {
@@ -98,7 +99,7 @@ trait StartsServers
         static::assertTrue($client->isOpen(), 'the client is held');
     }
 
-    /** That a request is answered, and its client not held. */
+    /** Asserts that the client receives a complete response and is not held. */
     protected function assertDoesNotHold(TestServer|TestApplication $server, string $target, int $status = 200): Answer
     {
         $client = $server->open('GET', $target);
@@ -107,7 +108,7 @@ trait StartsServers
         return $client->answer();
     }
 
-    /** That the next event of a held client has this data, and this name where one is given. */
+    /** Asserts that the next event of a held client has this data, and this name if one is given. */
     protected function assertNextEvent(string $data, Exchange $client, ?string $name = null): void
     {
         $event = $client->nextEvent();
@@ -118,7 +119,7 @@ trait StartsServers
         }
     }
 
-    /** That a held client is sent nothing for a while; what waits for a time of the program's has to wait longer than that. */
+    /** Asserts that a held client receives no event within the given time, which must exceed the application's own delays. */
     protected function assertNoEvent(Exchange $client, float $seconds = 0.2): void
     {
         $data = $client->eventWithin($seconds);

@@ -7,24 +7,24 @@ namespace Fermata\Testing;
 use Fermata\{Channel, Event, Server};
 
 /**
- * A server in the process of the test: no port, no other process, no waiting.
+ * A server in the test's process: no port, no other process, no waiting.
  *
- * Requests go through what serves them in production, and answers, events and frames are read from the bytes that a client
- * would get. Handlers run while the test asks for something, with the objects of the test: a double can be asked afterwards
- * what was done to it. The clock stands still until advance() sets it forward.
+ * Requests pass through the production code, and responses, events and frames are parsed from the bytes that a client would
+ * receive. Handlers run during calls of this object's methods and use the test's objects, so a test double can be inspected
+ * afterwards. The clock only advances with advance().
  *
  *     $app = TestApplication::of(function (Server $server): void {
  *         $server->get('/', fn (): Response => Response::text('Hello'));
  *     });
  *     assert($app->get('/')->body === 'Hello');
  *
- * There is one at a time in a process; stop() makes room for the next. It is the only worker, number 0: messages to it and to
- * all come to Server::onMessage(). Jobs run in the process of the test; one that is to crash, exit or take too long needs a
- * process of its own: see TestServer.
+ * A process can have one at a time; call stop() before creating the next. It is worker 0 and the only worker: messages to worker
+ * 0 or to all workers reach Server::onMessage(). Jobs run in the test's process. To test a job that crashes, exits or times out,
+ * use TestServer.
  */
 final class TestApplication
 {
-    /** Bytes that a client sends at once before the server has read them. */
+    /** Maximum number of bytes that a client sends before the server reads them. */
     private const PIECE_BYTES = 65536;
 
     private readonly Engine $engine;
@@ -35,9 +35,9 @@ final class TestApplication
     }
 
     /**
-     * @param Server|\Closure(Server): mixed $server with its routes and not run, or what adds routes to one
-     * @param string $address from which clients come, for Request::ip() and the like
-     * @param float $waitSeconds how long handlers may wait for what is outside of this process, such as a database
+     * @param Server|\Closure(Server): mixed $server a server with routes that was not run, or a function that adds routes to one
+     * @param string $address client address, as in Request::ip()
+     * @param float $waitSeconds maximum time that handlers wait for something outside this process, such as a database
      */
     public static function of(Server|\Closure $server, string $address = '127.0.0.1', float $waitSeconds = 10.0): self
     {
@@ -50,10 +50,10 @@ final class TestApplication
     }
 
     /**
-     * Sends a request and reads its answer.
+     * Sends a request and returns the response.
      *
      * @param array<string, string|int|list<string>> $headers
-     * @param mixed $json what is sent as JSON in place of a body; null = nothing
+     * @param mixed $json value that is sent as JSON instead of `$body`; null = none
      */
     public function request(string $method, string $target, array $headers = [], string $body = '', mixed $json = null): Answer
     {
@@ -104,7 +104,7 @@ final class TestApplication
     }
 
     /**
-     * Sends a request and reads the head of its answer: for held clients, streams, and clients that leave early.
+     * Sends a request and reads the response's header section: for held clients, streams, and clients that disconnect early.
      *
      * @param array<string, string|int|list<string>> $headers
      */
@@ -114,7 +114,7 @@ final class TestApplication
     }
 
     /**
-     * Sends a request and lets its handler run until it waits: for handlers that wait for a time, which advance() sets forward.
+     * Sends a request and runs its handler until the handler waits; call advance() to end a wait for time.
      *
      * @param array<string, string|int|list<string>> $headers
      */
@@ -137,7 +137,7 @@ final class TestApplication
      *
      * @param array<string, string|int|list<string>> $headers such as ['Origin' => 'http://localhost']
      * @param list<string> $protocols
-     * @throws Refused when the server refuses it; the exception has the answer
+     * @throws Refused if the server refuses it; the exception contains the response
      */
     public function webSocket(string $target, array $headers = [], array $protocols = []): TestSocket
     {
@@ -154,7 +154,7 @@ final class TestApplication
     }
 
     /**
-     * Publishes to a channel, as a handler does.
+     * Publishes to a channel like a handler.
      *
      * @return string the id of the event
      */
@@ -165,15 +165,15 @@ final class TestApplication
         return $id;
     }
 
-    /** Runs the server until nothing is left to do at this time. Everything else here does so as well. */
+    /** Runs the server until it has no work left at the current time. All other methods do so too. */
     public function run(): void
     {
         $this->engine->run();
     }
 
     /**
-     * Sets the clock forward: what waits for a time (sleep, timeouts, timers, comments for held clients, limits of connections)
-     * goes on as if that time had passed, each when it is due and as often as it is. PHP's own time() and microtime() do not.
+     * Advances the clock. Sleeps, timeouts, timers, comments for held clients and connection limits expire in order as if the time
+     * had passed, repeating ones repeatedly. PHP's time() and microtime() do not change.
      *
      * @param float $seconds 0 or more
      */
@@ -188,25 +188,25 @@ final class TestApplication
         $this->engine->run();
     }
 
-    /** What a handler has thrown since the last request was sent, for which its client was answered; null: nothing. */
+    /** Returns the exception that a handler threw since the last request was sent; null: none. */
     public function takeException(): ?\Throwable
     {
         return $this->engine->takeException();
     }
 
-    /** What the server has logged so far. */
+    /** Returns the server's log. */
     public function log(): string
     {
         return $this->engine->log();
     }
 
-    /** Ends handlers that wait and all connections. The log can still be read. */
+    /** Cancels waiting handlers and closes all connections. The log remains readable. */
     public function stop(): void
     {
         $this->engine->stop();
     }
 
-    /** @return resource the client's end of a connection, which does not block */
+    /** @return resource the client's end of a connection, non-blocking */
     private function connect()
     {
         $pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
@@ -227,7 +227,7 @@ final class TestApplication
                 $this->run();
                 $taken = (int) @fwrite($stream, substr($bytes, $sent, self::PIECE_BYTES));
                 if ($taken === 0) {
-                    // The server does not read on: it has answered, or its handler reads the body when it wants to.
+                    // The server stopped reading: it has responded, or its handler reads the body later.
                     return;
                 }
             }

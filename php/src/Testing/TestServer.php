@@ -7,36 +7,36 @@ namespace Fermata\Testing;
 use Fermata\{Event, Publisher, Server};
 
 /**
- * A server of an application in a process of its own, for tests: on a free port, with one worker, stopped with the object.
+ * Runs an application's server in a separate process for tests: on a free port, with one worker, stopped by the destructor.
  *
- * The script is the program that runs the server; FERMATA_LISTEN in its environment has it listen on a free port, so its
- * addresses need no change. In place of a script a function may add routes: its process is a fork of the test's, so handlers
- * use the objects of the test as they were at the start. What they change there stays in the server.
+ * A script runs the server; FERMATA_LISTEN in its environment overrides the script's addresses with a free port. Instead of a
+ * script, a function may add routes to a server in a fork of the test's process. Its handlers use copies of the test's objects;
+ * changes to them are not visible to the test.
  */
 final class TestServer
 {
-    /** Where it answers: http://127.0.0.1:PORT */
+    /** Base URL of the server: http://127.0.0.1:PORT */
     public readonly string $url;
 
     /** @var resource|null */
     private $process;
 
-    /** The process of a server that a function describes; null: there is none, or it has ended. */
+    /** Process id of a forked server; null: a script runs the server, or the fork was stopped. */
     private ?int $fork = null;
 
-    /** The process that stops the server: forks of it have copies of this object. */
+    /** Id of the process that created this object. Copies in forks must not stop the server. */
     private readonly int $owner;
     private ?Publisher $publisher = null;
     private readonly string $folder;
     private readonly string $address;
 
     /**
-     * @param string|\Closure(Server): mixed $program path of the script, or what adds routes to a server that is then run
-     * @param array<string, string> $environment besides that of the test
-     * @param list<string> $arguments of the script
-     * @param list<string> $options of the php command of the script, such as "-dmemory_limit=64M"
-     * @param float $timeout seconds until it has to listen, and that any read of an answer may take
-     * @throws \RuntimeException when it does not listen in time; the message has its log
+     * @param string|\Closure(Server): mixed $program path of the script, or a function that adds routes to the server
+     * @param array<string, string> $environment variables in addition to the test's environment
+     * @param list<string> $arguments arguments of the script
+     * @param list<string> $options options of the php command, such as "-dmemory_limit=64M"
+     * @param float $timeout maximum seconds until the server listens, and of each read of a response
+     * @throws \RuntimeException if the server does not listen in time; the message contains its log
      */
     public function __construct(
         string|\Closure $program,
@@ -74,7 +74,7 @@ final class TestServer
     }
 
     /**
-     * Sends a request and reads its answer.
+     * Sends a request and returns the response.
      *
      * @param array<string, string|int|list<string>> $headers
      */
@@ -101,7 +101,7 @@ final class TestServer
     }
 
     /**
-     * Sends a request and reads the head of its answer: for streams, and clients that leave early.
+     * Sends a request and reads the response's header section: for streams, and clients that disconnect early.
      *
      * @param array<string, string|int|list<string>> $headers
      */
@@ -111,7 +111,7 @@ final class TestServer
     }
 
     /**
-     * Sends a request and reads nothing: for handlers that wait, while the test does something else.
+     * Sends a request without reading the response, for handlers that wait.
      *
      * @param array<string, string|int|list<string>> $headers
      */
@@ -121,14 +121,14 @@ final class TestServer
     }
 
     /**
-     * Sets the server's clock forward: what waits for a time (sleep, timeouts, timers, pings of held clients, limits of
-     * connections) goes on as if that time had passed. PHP's own time() and microtime(), and waits for others, do not.
+     * Advances the server's clock. Sleeps, timeouts, timers, pings of held clients and connection limits expire as if the time had
+     * passed. PHP's time() and microtime() do not change, and waits for other servers do not end.
      *
-     * It goes in steps, so that what repeats does so as often as it would; each is a turn of the server's loop.
+     * The clock advances in steps of one loop iteration each, so that repeating timers run as often as they would.
      *
      * @param float $seconds 0 or more
-     * @param float $step seconds, from 0.001 to 60; for hours take larger ones
-     * @throws \RuntimeException when the server has no such clock: it needs one worker (FERMATA_WORKERS=1)
+     * @param float $step seconds per step, from 0.001 to 60; use large steps to advance by hours
+     * @throws \RuntimeException if the server's clock cannot be advanced: it must have one worker (FERMATA_WORKERS=1)
      */
     public function advance(float $seconds, float $step = 0.1): void
     {
@@ -142,7 +142,7 @@ final class TestServer
         for ($left = (int) round($seconds * 1000); $left > 0; $left -= $step) {
             $this->setClockForward(min($left, $step));
         }
-        // What the last step has woken runs in a turn of its own, and may have woken more.
+        // Run two more iterations, for the handlers that the last step resumed and those that they resumed.
         $this->setClockForward(0);
         $this->setClockForward(0);
     }
@@ -158,9 +158,9 @@ final class TestServer
     }
 
     /**
-     * Publishes to a channel, from outside of the server; the test itself needs the extension for that.
+     * Publishes to a channel from the test's process, which needs the extension.
      *
-     * @param Event|string $event the data stands for an event without a name
+     * @param Event|string $event an event, or the data of an event without a name
      * @return string the id of the event
      */
     public function publish(string $channel, Event|string $event): string
@@ -169,25 +169,25 @@ final class TestServer
         return $this->publisher->publish($channel, is_string($event) ? new Event($event) : $event);
     }
 
-    /** What the server has logged so far. */
+    /** Returns the server's log. */
     public function log(): string
     {
         return (string) file_get_contents("$this->folder/log");
     }
 
-    /** What the application has printed so far. */
+    /** Returns the application's output. */
     public function output(): string
     {
         return (string) file_get_contents("$this->folder/output");
     }
 
-    /** The process id of its master. */
+    /** Returns the process id of the server's master; 0: stopped. */
     public function pid(): int
     {
         return $this->fork ?? ($this->process === null ? 0 : proc_get_status($this->process)['pid']);
     }
 
-    /** Ends it in order. */
+    /** Stops the server gracefully. */
     public function stop(): void
     {
         if (getmypid() !== $this->owner || ($this->process === null && $this->fork === null)) {
@@ -266,7 +266,7 @@ final class TestServer
         if ($pid > 0) {
             return $pid;
         }
-        // What the test has buffered and not printed yet is the test's to print.
+        // Discard the copies of the test's output buffers; the test prints them itself.
         while (ob_get_level() > 0 && ob_end_clean()) {
         }
         try {
@@ -280,15 +280,16 @@ final class TestServer
         } catch (\Throwable $error) {
             file_put_contents("$this->folder/log", "$error\n", FILE_APPEND);
         }
-        // The shutdown functions and destructors of the test run in its own process alone.
+        // Kill this fork: the test's shutdown functions and destructors must run in the test's process only.
         posix_kill((int) getmypid(), SIGKILL);
         exit(1);
     }
 
     /**
-     * Has descriptors 1 and 2 be the files of output and log. A file that is opened takes the lowest descriptor that is free.
+     * Redirects descriptors 1 and 2 to the output and log files. A new file gets the lowest free descriptor. So each standard
+     * stream is closed directly before its file is opened, and a closed descriptor 0 is opened first.
      *
-     * @return list<resource> kept open, or the descriptors were closed again
+     * @return list<resource> the caller must retain these streams; freeing them closes the descriptors
      */
     private function redirect(): array
     {
@@ -337,7 +338,7 @@ final class TestServer
     }
 
     /**
-     * The test may have been started with the extension named on its command line.
+     * Returns the php options that load the extension of FERMATA_EXTENSION, which the php.ini of the test may not load.
      *
      * @return list<string>
      */

@@ -6,25 +6,25 @@ namespace Fermata\Testing;
 
 use Fermata\WebSocket\{CloseCode, Codec, Frame, Opcode};
 
-/** The client's end of a WebSocket whose server is in the process of the test: see TestApplication::webSocket(). */
+/** The client's end of a WebSocket to a server in the test's process: see TestApplication::webSocket(). */
 final class TestSocket
 {
     private string $inbox = '';
 
-    /** @var list<Frame> that have come and were not taken */
+    /** @var list<Frame> received frames that were not returned yet */
     private array $frames = [];
     private ?Frame $close = null;
     private bool $hasEnded = false;
     private bool $isEstablished = false;
 
-    /** The protocol that the server has chosen; null: none. */
+    /** Subprotocol that the server selected; null: none. */
     public readonly ?string $protocol;
 
     /** @var resource|null */
     private $stream;
 
     /**
-     * @param resource $stream on which the handshake was sent
+     * @param resource $stream connection on which the handshake was sent
      * @param \Closure(): mixed $run runs the server
      * @throws Refused
      * @internal see TestApplication
@@ -51,7 +51,7 @@ final class TestSocket
         $this->isEstablished = true;
     }
 
-    /** Sends a text, and lets its handler run. */
+    /** Sends a text message and runs its handler. */
     public function send(string $text): void
     {
         $this->sendFrame(Codec::encode($text, Opcode::Text, masked: true));
@@ -62,7 +62,7 @@ final class TestSocket
         $this->sendFrame(Codec::encode($data, Opcode::Binary, masked: true));
     }
 
-    /** Sends bytes as they are, for what a client may do wrong. */
+    /** Sends raw bytes, to test violations of the protocol. */
     public function sendFrame(string $bytes): void
     {
         if ($this->stream === null) {
@@ -77,7 +77,7 @@ final class TestSocket
         }
     }
 
-    /** The next text or binary message that has come; null: none has. */
+    /** Returns the next received text or binary message; null: none. */
     public function receive(): ?string
     {
         for ($message = null; ($frame = $this->nextFrame()) !== null;) {
@@ -91,14 +91,14 @@ final class TestSocket
         return null;
     }
 
-    /** The next frame that has come, of whatever kind but a close; null: none has. */
+    /** Returns the next received frame of any type except Close; null: none. */
     public function nextFrame(): ?Frame
     {
         $this->read();
         return array_shift($this->frames);
     }
 
-    /** Closes as a client does, and lets the handler of the end run. */
+    /** Sends a Close frame and runs the close handler. */
     public function close(CloseCode|int $code = CloseCode::Normal, string $reason = ''): void
     {
         if ($this->isOpen()) {
@@ -108,7 +108,7 @@ final class TestSocket
         $this->leave();
     }
 
-    /** Ends the connection without a word, as a network that fails. */
+    /** Closes the connection without a Close frame, like a network failure. */
     public function leave(): void
     {
         if ($this->stream !== null) {
@@ -124,7 +124,7 @@ final class TestSocket
         return $this->stream !== null && !$this->hasEnded && $this->close === null;
     }
 
-    /** What the server has closed with: 1005 when it gave no code, 1006 when the connection has ended without; null while open. */
+    /** Returns the server's close code: 1005 if it sent none, 1006 if the connection closed without a Close frame; null: open. */
     public function closeCode(): ?int
     {
         $this->read();
@@ -137,7 +137,7 @@ final class TestSocket
         return $this->close->closeReason ?? '';
     }
 
-    /** Takes what the server has sent. */
+    /** Reads the frames that the server has sent. */
     private function read(): void
     {
         if ($this->stream === null) {

@@ -10,7 +10,7 @@ use Fermata\Testing\{StartsServers, TestServer};
 use Fermata\Tests\Http2;
 use PHPUnit\Framework\TestCase;
 
-/** In front of a real PHP-FPM. */
+/** Tests the handler with a real PHP-FPM. */
 final class ApplicationTest extends TestCase
 {
     use StartsServers;
@@ -90,7 +90,7 @@ final class ApplicationTest extends TestCase
     {
         $arguments += ['socket' => self::$folder . '/fpm.sock', 'root' => self::$folder . '/root'];
         return $this->startServer(static function (Server $server) use ($arguments, $isHooked): void {
-            // PHPUnit's makes exceptions of warnings.
+            // PHPUnit's error handler turns warnings into exceptions.
             set_error_handler(null);
             if ($isHooked) {
                 Runtime::hook(Hook::Streams);
@@ -140,7 +140,7 @@ final class ApplicationTest extends TestCase
         $echo = $server->request('POST', '/raw/echo.php', [], $body)->body;
         self::assertSame([strlen($body), md5($body)], [strlen($echo), md5($echo)]);
         self::assertSame('', $server->request('POST', '/raw/echo.php')->body);
-        // Four megabytes come before the program has read anything of what it is sent.
+        // The application sends four megabytes before it reads any of the request body.
         $answer = $server->request('POST', '/raw/ignores.php', [], str_repeat('z', 1_000_000));
         self::assertSame(64 * 65_536, strlen($answer->body));
     }
@@ -196,7 +196,7 @@ final class ApplicationTest extends TestCase
         $server = $this->server(['timeout' => 0.5]);
         self::assertSame(504, $server->request('GET', '/raw/never.php')->status);
         try {
-            // The head has left: the client is to see that the rest is missing.
+            // The header section was sent, so the client must be able to detect the truncated body.
             $broken = strlen($server->request('GET', '/raw/dies.php')->body);
             self::assertLessThan(100_000, $broken);
         } catch (\RuntimeException $error) {
@@ -222,7 +222,7 @@ final class ApplicationTest extends TestCase
         fread($connection, 8192);
         fclose($connection);
         self::assertSame('begun', file_get_contents(self::$folder . '/root/stays'));
-        // All children are free: each answers, and the one that was left is among them.
+        // All children respond, including the one whose client disconnected, so none is blocked.
         foreach (array_map(fn() => $server->send('GET', '/raw/slow.php'), range(1, self::CHILDREN)) as $pending) {
             self::assertSame('slow', $pending->answer()->body);
         }

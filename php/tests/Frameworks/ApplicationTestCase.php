@@ -8,7 +8,7 @@ use Fermata\Testing\TestServer;
 use Fermata\Tests\Php;
 use PHPUnit\Framework\TestCase;
 
-/** Tests that serve the application of each framework, with a folder for what it writes, to clients that are processes of their own. */
+/** Base class of tests that serve an application of each framework to clients in separate processes. The folder is writable. */
 abstract class ApplicationTestCase extends TestCase
 {
     protected string $folder;
@@ -29,7 +29,7 @@ abstract class ApplicationTestCase extends TestCase
 
     /**
      * @param array<string, string> $environment
-     * @param list<string> $options of PHP
+     * @param list<string> $options options of PHP
      */
     protected function start(string $program, array $environment, array $options = []): TestServer
     {
@@ -40,10 +40,10 @@ abstract class ApplicationTestCase extends TestCase
     }
 
     /**
-     * A client of its own. What the callable returns, or the message of what it throws, is left in this file of the folder.
+     * Starts a client process. The callable's return value, or the message of its exception, is written to the report file.
      *
      * @param callable(): string $use
-     * @return int its process
+     * @return int process id
      */
     protected function fork(string $report, callable $use): int
     {
@@ -57,12 +57,12 @@ abstract class ApplicationTestCase extends TestCase
             $said = $error->getMessage();
         }
         file_put_contents("$this->folder/$report", $said);
-        // Neither PHPUnit nor the server's owner is to end here.
+        // Kill the fork: PHPUnit and the destructor that stops the server must run in the parent only.
         posix_kill(getmypid(), SIGKILL);
         exit;
     }
 
-    /** What a client that has ended has left. */
+    /** Returns the report of a client that has exited. */
     protected function report(string $report): string
     {
         return is_file("$this->folder/$report") ? (string) file_get_contents("$this->folder/$report") : 'the client has died';

@@ -16,10 +16,10 @@ final class HttpFoundationTest extends TestCase
         require_once 'Symfony/Component/HttpFoundation/autoload.php';
     }
 
-    /** @return iterable<string, array{array<string, mixed>}> what $_SERVER has besides */
+    /** @return iterable<string, array{array<string, mixed>}> additional variables of $_SERVER */
     public static function withoutBody(): iterable
     {
-        // The names of the first are known from then on.
+        // withoutBody() caches the variable names of the first case for the later ones.
         yield 'all' => [['HTTP_COOKIE' => 'c=3', 'CONTENT_LENGTH' => '0', 'CONTENT_MD5' => 'x', 'PHP_AUTH_USER' => 'eve', 'PHP_AUTH_PW' => '', 'REDIRECT_HTTP_AUTHORIZATION' => 'x']];
         yield 'a page' => [['HTTP_HOST' => 'shop.example', 'HTTP_COOKIE' => 'c=3']];
         yield 'the head of a page' => [['REQUEST_METHOD' => 'HEAD', 'HTTP_ACCEPT' => 'text/html', 'HTTP_CACHE_CONTROL' => 'max-age=0']];
@@ -59,7 +59,7 @@ final class HttpFoundationTest extends TestCase
         self::assertNull(HttpFoundation::withoutBody(Request::class));
     }
 
-    /** What a program makes requests with counts. */
+    /** Requests of an application with its own request factory come from that factory. */
     public function testAFactoryIsAsked(): void
     {
         $this->show([]);

@@ -7,12 +7,12 @@ namespace Fermata\Tests\Frameworks;
 use Fermata\Testing\TestServer;
 
 /**
- * Nothing of one user is visible to the next: random requests of several users at once, with sessions, exceptions, exit(),
- * streams, and clients that leave at any time, over two workers.
+ * Tests that no user sees another user's data. Several users send random requests concurrently to two workers, with sessions,
+ * exceptions, exit(), streams, and clients that disconnect at any time.
  *
- * FERMATA_ISOLATION_REQUESTS says how many requests each application gets; a failure names the seed, for FERMATA_TEST_SEED.
- * From MEASURED on the workers' memory is looked at, too: in the second half of the requests it stays. Before, caches fill up to
- * their bounds, and the heap grows to what PHP's collector of cycles leaves uncollected at most.
+ * FERMATA_ISOLATION_REQUESTS is the number of requests per application. A failure prints the seed for FERMATA_TEST_SEED.
+ * With MEASURED or more requests the workers' memory is measured too: it must not grow in the second half of the requests. In
+ * the first half caches fill, and the heap grows up to the threshold of PHP's cycle collector.
  */
 final class IsolationTest extends ApplicationTestCase
 {
@@ -20,13 +20,13 @@ final class IsolationTest extends ApplicationTestCase
     private const USERS = 4;
     private const MEASURED = 20_000;
     private const PARTS = 10;
-    /** Requests until each of two workers has had one. */
+    /** Maximum number of requests until both workers have handled one. */
     private const ASKED_MAX = 1000;
-    /** How much a worker's memory may grow: of 100,000 requests, a leak of 10 bytes in each is more. */
+    /** Maximum relative growth of a worker's memory. A leak of 10 bytes per request exceeds it in 100,000 requests. */
     private const GROWTH_MAX = 0.01;
 
     /**
-     * The last says whether the session is locked: Laravel's is not, so of two requests at once one may be forgotten.
+     * The last value is true if sessions are locked. Laravel does not lock them, so one of two concurrent updates may be lost.
      *
      * @return iterable<string, array{string, string, bool}>
      */
@@ -62,7 +62,7 @@ final class IsolationTest extends ApplicationTestCase
         }
     }
 
-    /** @param list<array<int, array{int, int}>> $memory after each part of the requests */
+    /** @param list<array<int, array{int, int}>> $memory memory of each worker after each part of the requests */
     private static function assertStays(array $memory, TestServer $server): void
     {
         $half = $memory[intdiv(self::PARTS, 2) - 1];
@@ -74,7 +74,7 @@ final class IsolationTest extends ApplicationTestCase
         }
     }
 
-    /** @return list<string> what went wrong for each of the clients */
+    /** @return list<string> the failure of each client; empty: none */
     private function useAtOnce(TestServer $server, string $cookie, bool $isLocked, int $requests, int $seed, string $part): array
     {
         $clients = [];
@@ -99,10 +99,10 @@ final class IsolationTest extends ApplicationTestCase
     }
 
     /**
-     * What each worker has: PHP's values without those that its collector would free, and its memory that is in no file, in bytes.
+     * Returns the memory of each worker in bytes: PHP's values after a cycle collection, and its anonymous memory.
      *
-     * The pages that it still shares with the master count as well: each becomes its own when it is first written to, at any
-     * time, so that what a worker has for itself grows without anything being allocated.
+     * Pages shared with the master count too. Each becomes private at the first write, so private memory alone would grow without
+     * an allocation.
      *
      * @return array<int, array{int, int}>
      */
@@ -123,7 +123,7 @@ final class IsolationTest extends ApplicationTestCase
     private function use(TestServer $server, string $cookie, bool $isLocked, int $requests, int $seed, string $client): void
     {
         mt_srand($seed);
-        // What each user's session may have counted: a client that leaves does not learn whether it was heard.
+        // Range of each user's session counter: a client that disconnects cannot determine whether its request was handled.
         $users = array_fill(0, self::USERS, ['id' => null, 'least' => 0, 'most' => 0]);
         for ($i = 0; $i < $requests; $i++) {
             $number = mt_rand(0, self::USERS - 1);
@@ -181,7 +181,7 @@ final class IsolationTest extends ApplicationTestCase
         foreach ($headers as $name => $value) {
             $head .= "$name: $value\r\n";
         }
-        // Sometimes in the middle of its request.
+        // In one of four cases disconnect in the middle of the request.
         fwrite($stream, mt_rand(0, 3) === 0 ? substr($head, 0, mt_rand(1, strlen($head))) : "$head\r\n");
         if (mt_rand(0, 1) === 0) {
             usleep(mt_rand(0, 3000));

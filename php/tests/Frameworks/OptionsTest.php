@@ -8,7 +8,7 @@ use Fermata\Symfony\Options;
 use Fermata\Tests\Php;
 use PHPUnit\Framework\TestCase;
 
-/** Numbers that are none: a cast would make "50M" 50, and "never" 0. */
+/** Tests invalid numbers: a cast would turn "50M" into 50 and "never" into 0. */
 final class OptionsTest extends TestCase
 {
     /** @return iterable<string, array{array<string, mixed>, string}> */
@@ -44,7 +44,7 @@ final class OptionsTest extends TestCase
         self::assertSame([500, 2, 50], [$options->requestsMax, $options->workers, $options->bodyBytes]);
     }
 
-    /** @return iterable<string, array{string, string}> an option of artisan fermata:start, and what is said of it */
+    /** @return iterable<string, array{string, string}> an option of artisan fermata:start, and the error message */
     public static function wrongOfLaravel(): iterable
     {
         yield 'requests' => ['--max-requests=-5', "--max-requests is a number from 0 on, not '-5'"];

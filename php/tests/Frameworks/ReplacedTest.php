@@ -7,8 +7,9 @@ namespace Fermata\Tests\Frameworks;
 use Fermata\Testing\{Exchange, TestServer};
 
 /**
- * Workers that are replaced after so many requests, under load, or when the application keeps too much: every request is answered, on connections that stay until an
- * answer says that it is the last, and a held client that comes back by its id has missed nothing.
+ * Tests the replacement of workers after a number of requests under load, or when the application retains too much memory. Every
+ * request gets a response, on connections that stay open until a response announces the close. A held client that reconnects with
+ * its event id misses no event.
  */
 final class ReplacedTest extends ApplicationTestCase
 {
@@ -17,7 +18,7 @@ final class ReplacedTest extends ApplicationTestCase
     private const REQUESTS = 100;
     private const MEMORY_MIB = 64;
 
-    /** @return iterable<string, array{string, string, array<string, string>}> a program, its route that holds, and how it is told its bound */
+    /** @return iterable<string, array{string, string, array<string, string>}> script, path of its hold, environment */
     public static function applications(): iterable
     {
         $bound = ['TEST_REQUESTS_MAX' => (string) self::REQUESTS_MAX];
@@ -55,7 +56,7 @@ final class ReplacedTest extends ApplicationTestCase
                 }
             }
             if ($event === null && !$exchange->isOpen()) {
-                // A browser keeps what it had when a stream says no other.
+                // Like a browser, keep the previous id if the stream contained none.
                 $id = $exchange->lastEventId() ?? $id;
                 $exchange = $server->open('GET', $held, $id === null ? [] : ['Last-Event-ID' => $id]);
             } elseif ($event === null && $clients === []) {
@@ -117,7 +118,7 @@ final class ReplacedTest extends ApplicationTestCase
         self::assertCount(1, $workers, $server->log());
     }
 
-    /** @return array<int, true> the workers */
+    /** @return array<int, true> the workers that responded, by process id */
     private static function ask(TestServer $server): array
     {
         $workers = [];

@@ -6,7 +6,7 @@ namespace Fermata\Tests\Frameworks;
 
 use PHPUnit\Framework\TestCase;
 
-/** What `fermata routes` and the start of `fermata dev` list of an application is its own. */
+/** Tests that `fermata routes` and `fermata dev` list the application's own routes. */
 final class RoutesTest extends TestCase
 {
     private const NOTES = [['GET', '/'], ['POST', '/notes'], ['GET', '/events']];

@@ -6,7 +6,7 @@ namespace Fermata\Tests\Frameworks;
 
 use PHPUnit\Framework\TestCase;
 
-/** What is said where the library is installed and the extension is not: each example, started as its page says. */
+/** Tests the error message without the extension: each example is started as its documentation describes. */
 final class WithoutExtensionTest extends TestCase
 {
     /** @return iterable<string, array{string, list<string>, array<string, string>}> */
@@ -31,7 +31,7 @@ final class WithoutExtensionTest extends TestCase
             'PATH' => (string) getenv('PATH'), 'APP_VAR' => $place, ...$environment,
         ]);
         self::assertIsResource($process);
-        // Consoles wrap what they print.
+        // Console commands wrap their output.
         $output = preg_replace('/\s+/', ' ', stream_get_contents($pipes[1]) . stream_get_contents($pipes[2]));
         proc_close($process);
         exec('rm -rf ' . escapeshellarg($place));

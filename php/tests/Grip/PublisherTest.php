@@ -140,7 +140,7 @@ final class PublisherTest extends TestCase
 
     public function testNobodyIsWaitedForWithoutBound(): void
     {
-        // It takes connections, and says nothing.
+        // Accepts connections and sends nothing.
         $silent = stream_socket_server('tcp://127.0.0.1:0');
         $name = stream_socket_get_name($silent, false);
         foreach (["http://$name", "tcp://$name"] as $url) {
@@ -156,7 +156,7 @@ final class PublisherTest extends TestCase
     public function testWhatMayHaveArrivedIsSentAgainOnlyWithAnId(): void
     {
         foreach ([[Item::event('hello'), 1], [Item::event('hello', id: '7'), 3]] as [$item, $expected]) {
-            // Reads a request, and closes without an answer.
+            // Reads a request and closes without a response.
             $code = '$l = stream_socket_server("tcp://127.0.0.1:0"); echo stream_socket_get_name($l, false), "\n";'
                 . ' for ($n = 0; $socket = @stream_socket_accept($l, 1);) {'
                 . ' for ($text = ""; !str_ends_with($text, "}"); $text .= fread($socket, 4096)) {} fclose($socket); echo ++$n; }';
@@ -198,7 +198,7 @@ final class PublisherTest extends TestCase
             "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
         ];
         foreach ($answers as $answer) {
-            // Answers, and waits until the client closes.
+            // Responds and waits until the client closes.
             $code = '$l = stream_socket_server("tcp://127.0.0.1:0"); echo stream_socket_get_name($l, false), "\n";'
                 . ' $socket = stream_socket_accept($l, 60); stream_set_timeout($socket, 60);'
                 . ' for ($text = ""; !str_ends_with($text, "}"); $text .= fread($socket, 4096)) {}'

@@ -26,7 +26,7 @@ final class SignatureTest extends TestCase
         $folder = __DIR__ . '/../../../crates/grip/tests/keys';
         $keys = [Signature::key("file:$folder/$private"), Signature::key("file:$folder/$public")];
         self::assertFalse(Signature::isSecret($keys[0]));
-        // Numbers of ES256 that begin with zeros come now and then.
+        // Sign repeatedly: only some ES256 signatures contain integers with leading zeros.
         for ($count = 0; $count < 50; ++$count) {
             $own = Signature::sign('edge', $keys[0]);
             self::assertTrue(Signature::isValid($own, $keys[1], 'edge'));

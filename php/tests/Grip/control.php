@@ -1,6 +1,6 @@
 <?php
 
-// A control port for tests, run by `php -S`: it answers by path and repeats what it was sent.
+// A control port for tests, run by `php -S`. The path selects the response; requests are recorded.
 
 declare(strict_types=1);
 

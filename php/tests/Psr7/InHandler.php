@@ -10,15 +10,15 @@ use PHPUnit\Framework\{SkippedTest, SkippedTestError};
 use Psr\Http\Message\{ResponseInterface, ServerRequestInterface};
 
 /**
- * Runs each test inside a handler of the bridge, with the request that it was given: superglobals, body and files are those of the
- * request only as long as its handler runs.
+ * Runs each test inside a handler of the bridge with the handler's request. Superglobals, body and files belong to the request
+ * only while its handler runs.
  */
 trait InHandler
 {
-    /** The request that the test is about. */
+    /** The tested request. */
     private ServerRequestInterface $given;
 
-    /** @return array{string, string, array<string, string>, string} method, target, headers and body that a client sends */
+    /** @return array{string, string, array<string, string>, string} method, target, headers and body of the client's request */
     abstract protected static function asked(): array;
 
     public function runBare(): void
@@ -58,7 +58,7 @@ trait InHandler
         }
     }
 
-    /** The same request as the library makes it, to tell its failures from the bridge's; null: there is no such thing. */
+    /** Returns the same request as an object of the library, to distinguish its failures from the bridge's; null: none. */
     protected function own(): ?ServerRequestInterface
     {
         return null;

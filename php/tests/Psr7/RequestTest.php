@@ -8,7 +8,7 @@ use Fermata\Psr15\Factories;
 use Http\Psr7Test\ServerRequestIntegrationTest;
 use Psr\Http\Message\ServerRequestInterface;
 
-/** A request without a body, which the bridge has the library make when more than its attributes is changed. */
+/** A request without a body. The library creates it only if a test changes more than attributes. */
 class RequestTest extends ServerRequestIntegrationTest
 {
     use InHandler;
@@ -25,7 +25,7 @@ class RequestTest extends ServerRequestIntegrationTest
 
     public function createSubject()
     {
-        // The tests compare copies by what they keep, which differs when one has been asked for its parts and the other has not.
+        // The tests compare copies by their properties, which change when a part is created on first use. Create the parts now.
         $this->given->getUri();
         $this->given->getBody();
         return $this->given;

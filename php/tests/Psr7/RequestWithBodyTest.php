@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Fermata\Tests\Psr7;
 
-/** A request with a body, and a form in it. */
+/** A request whose body is a form. */
 final class RequestWithBodyTest extends RequestTest
 {
     protected static function asked(): array

@@ -6,7 +6,7 @@ namespace Fermata\Tests\Psr7;
 
 use Http\Psr7Test\UploadedFileIntegrationTest;
 
-/** Files of a form, each a new one: the tests move one after the other. */
+/** Uploaded files of a form. Each test moves a new file. */
 final class UploadTest extends UploadedFileIntegrationTest
 {
     use InHandler;

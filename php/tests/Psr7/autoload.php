@@ -2,8 +2,8 @@
 
 declare(strict_types=1);
 
-// Finds the tests of php-http/psr7-integration-tests in the checkout that FERMATA_PSR7_TESTS names, and the PSR-7 library that TEST_PSR7
-// names: Debian's, or laminas in the checkout of laminas/laminas-diactoros that FERMATA_LAMINAS names.
+// Loads the tests of php-http/psr7-integration-tests from the checkout FERMATA_PSR7_TESTS. Loads the PSR-7 library TEST_PSR7 from
+// Debian's packages, or laminas from the checkout of laminas/laminas-diactoros FERMATA_LAMINAS.
 
 require dirname(__DIR__) . '/autoload.php';
 define('LIBRARY', (string) getenv('TEST_PSR7'));
@@ -28,7 +28,7 @@ if (LIBRARY === 'laminas') {
 } else {
     require ['nyholm' => 'Nyholm/Psr7', 'guzzle' => 'GuzzleHttp/Psr7', 'slim' => 'Slim/Psr7'][LIBRARY] . '/autoload.php';
 }
-// The tests look for a library's own classes where no factory is named.
+// The tests use a library's classes directly unless factories are named.
 [$uri, $stream, $file] = match (LIBRARY) {
     'nyholm' => array_fill(0, 3, Nyholm\Psr7\Factory\Psr17Factory::class),
     'guzzle' => array_fill(0, 3, GuzzleHttp\Psr7\HttpFactory::class),

@@ -5,13 +5,13 @@
  *
  *   php php/tests/Requests/run.php [--show] [PHP-SRC [TEST…]]
  *
- * PHP-SRC is a tree of PHP's source (php-8.2.32 …), of the PHP that runs this; FERMATA_PHP_SOURCE names it, too, and without
- * either the one that scripts/source-php.sh has downloaded is taken. Where there is none, that is said, and nothing is run.
- * TEST is a part of a test's path. --show prints what came and what was expected.
+ * PHP-SRC is the source tree of the running PHP's version (php-8.2.32 …). The default is FERMATA_PHP_SOURCE, then the download of
+ * scripts/source-php.sh. Without a source tree a message is printed and no test runs. TEST is a part of a test's path. --show
+ * prints the actual and the expected output.
  *
- * Each test has a server with its --INI--, and is one request with its --GET--, --COOKIE--, --POST-- or --POST_RAW--. The answer is
- * compared as run-tests.php compares. expected-failures.txt has one line for each that is known to come out differently, with
- * the reason: the run fails when another does, and when one of those passes.
+ * Each test runs in a separate server with its --INI--, as one request with its --GET--, --COOKIE--, --POST-- or --POST_RAW--. The
+ * response is compared like in run-tests.php. expected-failures.txt lists the known failures, each with its reason. The run fails
+ * if any other test fails, or if a listed test passes.
  */
 
 declare(strict_types=1);
@@ -21,18 +21,18 @@ use Fermata\Testing\TestServer;
 require dirname(__DIR__) . '/autoload.php';
 
 const FOLDERS = ['ext/session/tests', 'tests/basic'];
-/** The PHP whose tests expected-failures.txt is about. */
+/** PHP version whose tests expected-failures.txt lists. */
 const LISTED = '8.2';
-/** A test takes milliseconds; this is for one that hangs. */
+/** Time limit in seconds for a test that hangs; a normal one takes milliseconds. */
 const SECONDS_MAX = 20.0;
-/** Those of run-tests.php. */
+/** Settings of run-tests.php. */
 const SETTINGS = [
     'output_handler=', 'open_basedir=', 'disable_functions=', 'output_buffering=Off', 'error_reporting=32767', 'display_errors=1',
     'display_startup_errors=1', 'log_errors=0', 'html_errors=0', 'report_memleaks=1', 'docref_root=', 'docref_ext=.html',
     'error_prepend_string=', 'error_append_string=', 'auto_prepend_file=', 'auto_append_file=', 'ignore_repeated_errors=0',
     'precision=14', 'serialize_precision=-1', 'memory_limit=128M', 'zend.assertions=1', 'zend.exception_ignore_args=0',
     'zend.exception_string_param_max_len=15', 'short_open_tag=0',
-    // Debian has another.
+    // Debian's default differs.
     'session.save_path=',
 ];
 
@@ -58,7 +58,7 @@ function sections(string $path): array
     return $sections;
 }
 
-/** What --EXPECTF-- stands for, as in run-tests.php. */
+/** Converts --EXPECTF-- to a regular expression, like run-tests.php. */
 function pattern(string $expected): string
 {
     $parts = explode('%r', $expected);
@@ -75,7 +75,7 @@ function pattern(string $expected): string
 /** @param array<string, string> $sections */
 function matches(array $sections, string $output): bool
 {
-    // The library has objects of its own, so those of a test have other numbers.
+    // Objects of the library shift the object numbers, so ignore them.
     $lines = static fn(string $text): string => preg_replace('/\)#(\d+|%d) \(/', ')#N (', str_replace("\r\n", "\n", trim($text)));
     $output = $lines($output);
     if (isset($sections['EXPECT'])) {
@@ -87,7 +87,7 @@ function matches(array $sections, string $output): bool
 }
 
 /**
- * The settings of a test and the shared extensions it needs, as options of php.
+ * Returns php options for the settings and shared extensions of a test.
  *
  * @param array<string, string> $sections
  * @return list<string>
@@ -123,7 +123,7 @@ function script(string $code, string $file, array $options, array $environment):
 }
 
 /**
- * Method, target, headers and body, as run-tests.php gives them to php-cgi.
+ * Returns method, target, headers and body, as run-tests.php passes them to php-cgi.
  *
  * @param array<string, string> $sections
  * @return array{string, string, array<string, string>, string}
@@ -146,7 +146,7 @@ function request(array $sections): array
                 $lines[] = $line;
             }
         }
-        // The files have lines of Unix, which PHP reads; clients send CRLF, and the server takes nothing else.
+        // The files contain LF line ends, which PHP accepts. Clients send CRLF, and the server accepts only that.
         $isForm = stripos($headers['Content-Type'] ?? '', 'multipart/') === 0;
         $body = $isForm ? preg_replace('/\r?\n/', "\r\n", implode("\n", $lines)) : implode("\n", $lines);
     } elseif (isset($sections['POST'])) {
@@ -156,7 +156,7 @@ function request(array $sections): array
     return [$method, '/' . ($query === '' ? '' : "?$query"), $headers, $body];
 }
 
-/** @return array{string, string} PASS, FAIL or SKIP, and what there is to say */
+/** @return array{string, string} PASS, FAIL or SKIP, and details */
 function run(string $path): array
 {
     $sections = sections($path);
@@ -173,7 +173,7 @@ function run(string $path): array
     @mkdir($temporary);
     $environment = ['TMPDIR' => $temporary, 'FERMATA_TEST_FILE' => "$base.php", 'TEST_PHP_EXECUTABLE' => PHP_BINARY, 'SKIP_SLOW_TESTS' => '1'];
     $options = options($sections, dirname($path), $temporary);
-    // Most of them ask for what is there.
+    // Skip the common include, which only checks for the extension.
     $skip = trim($sections['SKIPIF'] ?? '');
     if ($skip !== '' && !preg_match('/^<\?php include\(\'skipif\.inc\'\); (\?>)?$/', $skip)) {
         $printed = ltrim(script($skip, "$base.skip.php", $options, $environment));
@@ -193,7 +193,7 @@ function run(string $path): array
             script($sections['CLEAN'], "$base.clean.php", $options, $environment);
         }
     }
-    // The frames of the worker's loop end a trace; of a program there is none.
+    // Remove the worker loop's frames from a trace, because a plain script has none.
     $frames = '~#(\d+) ' . preg_quote(__DIR__, '~') . '/worker\.php\(\d+\): include\(.*\)\n(?:#\d+ .*\n)*?#\d+ \{main\}~';
     $body = preg_replace($frames, '#$1 {main}', $answer->body);
     if (!matches($sections, $body)) {
@@ -244,7 +244,7 @@ if (!getenv('FERMATA_EXTENSION')) {
     putenv('FERMATA_EXTENSION=' . dirname(__DIR__, 3) . '/build/fermata.so');
 }
 
-// Beside the tests, so they run in a copy.
+// Tests write files to their folder, so run a copy.
 $work = (getenv('BUILD') ?: dirname(__DIR__, 3) . '/build') . '/requests';
 exec('rm -rf ' . escapeshellarg($work));
 $paths = [];
@@ -253,7 +253,7 @@ foreach (FOLDERS as $folder) {
     exec('cp -r ' . escapeshellarg("$source/$folder/.") . ' ' . escapeshellarg("$work/$folder"));
     foreach (glob("$work/$folder/*.phpt") as $path) {
         $name = substr($path, strlen($work) + 1);
-        // Of tests/basic those that are about a request.
+        // In tests/basic, select only tests with a request.
         $isAsked = $folder !== 'tests/basic' || preg_match('/^--(GET|POST|POST_RAW|COOKIE|EXPECTHEADERS)--/m', (string) file_get_contents($path));
         $filters = array_slice($arguments, 1);
         if ($isAsked && ($filters === [] || array_filter($filters, fn(string $part): bool => str_contains($name, $part)))) {
@@ -265,7 +265,7 @@ $work = realpath($work);
 mkdir("$work/tmp");
 putenv("TMPDIR=$work/tmp");
 
-// Each child takes the next one in turn and writes a line of JSON for it.
+// Each child runs every Nth test and writes a line of JSON per test.
 $begin = microtime(true);
 $jobs = max(2, 2 * (int) shell_exec('nproc'));
 $children = [];

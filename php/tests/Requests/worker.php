@@ -1,15 +1,15 @@
 <?php
 
-// The worker script, as one for FrankenPHP is: each request runs the program of one of PHP's tests, whose file the environment names.
+// FrankenPHP worker script: each request runs the script of one of PHP's tests, whose path is in the environment.
 
 declare(strict_types=1);
 
 $run = static function (): void {
     $file = getenv('FERMATA_TEST_FILE');
     chdir(dirname($file));
-    // As after the start of a program that PHP-FPM runs.
+    // PHP-FPM starts a script without a previous error.
     error_clear_last();
-    // A server writes messages of PHP to its log; the tests expect them in the page, as with display_errors of PHP-FPM.
+    // The server logs PHP's messages; the tests expect them in the page, as with PHP-FPM's display_errors.
     set_error_handler(static function (int $level, string $message, string $file, int $line): bool {
         $name = match ($level) {
             E_WARNING, E_USER_WARNING => 'Warning',
@@ -24,7 +24,7 @@ $run = static function (): void {
     });
     try {
         (static function () use ($file): void {
-            // Variables of the outermost level are global, at least those that functions ask for.
+            // The test runs inside a function: make the variables global that its functions use with `global` or $GLOBALS.
             foreach ([$file, ...glob(dirname($file) . '/*.inc')] as $source) {
                 preg_match_all('/\bglobal\s+([^;]+);|\$GLOBALS\[["\']?(\w+)/', file_get_contents($source), $all);
                 preg_match_all('/\w+/', implode(' ', [...$all[1], ...$all[2]]), $names);
@@ -38,7 +38,7 @@ $run = static function (): void {
             include getenv('FERMATA_TEST_FILE');
         })();
     } catch (Throwable $error) {
-        // Not the worker's to throw, or it would be replaced, and PHP would print it nowhere.
+        // Do not throw: the worker would be replaced and the message would not be printed.
         echo PHP_EOL, 'Fatal error: Uncaught ', $error, PHP_EOL, '  thrown in ', $error->getFile(), ' on line ', $error->getLine(), PHP_EOL;
     }
 };

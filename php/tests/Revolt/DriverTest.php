@@ -8,7 +8,7 @@ use Fermata\Poll;
 use Fermata\Revolt\Driver;
 use Revolt\EventLoop\Driver\DriverTest as Contract;
 
-/** The tests that Revolt has for its own drivers; scripts/revolt.sh runs them. */
+/** Revolt's tests for its own drivers. scripts/revolt.sh runs them. */
 final class DriverTest extends Contract
 {
     public function getFactory(): callable

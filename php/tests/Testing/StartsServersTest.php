@@ -11,7 +11,7 @@ use PHPUnit\Framework\{AssertionFailedError, TestCase};
 
 use function Fermata\{delay, timeout};
 
-/** What users' tests use, in a test of theirs. */
+/** Uses the trait like a user's test. */
 final class StartsServersTest extends TestCase
 {
     use StartsServers;
@@ -29,7 +29,7 @@ final class StartsServersTest extends TestCase
         $this->assertNextEvent("two\nlines", $client, 'named');
         $this->assertNextEvent('third', $client, 'posted');
         $this->assertNoEvent($client);
-        // Who comes back with an id gets what came after it.
+        // A client that reconnects with an id receives the later events.
         $resumed = $this->assertHolds($server, '/events', ['Last-Event-ID' => $id]);
         $this->assertNextEvent("two\nlines", $resumed);
         self::assertTrue($client->isOpen());
@@ -116,7 +116,7 @@ final class StartsServersTest extends TestCase
         });
         $began = microtime(true);
         $ticks = $this->assertHolds($server, '/ticks');
-        // The clock goes on by itself meanwhile, for seconds on a busy machine.
+        // The clock also runs in real time, for seconds on a busy machine.
         $server->advance(30.0);
         $this->assertNoEvent($ticks, 0.05);
         $server->advance(211.0);
@@ -129,7 +129,7 @@ final class StartsServersTest extends TestCase
         self::assertLessThan(600.0, microtime(true) - $began, 'time passed by the clock of the machine');
     }
 
-    /** The answer of a handler that waits for a time of the program's. */
+    /** Returns the response of a handler that waits for the given time. */
     private function answerAfter(TestServer $server, string $target, float $seconds): Answer
     {
         $request = $server->send('GET', $target);
@@ -155,7 +155,7 @@ final class StartsServersTest extends TestCase
         }
     }
 
-    /** PHP opens what comes next in the place of what was closed. */
+    /** A file that PHP opens later gets the closed stream's descriptor. */
     public function testAFunctionDescribesAServerWhateverStandardStreamsAreClosed(): void
     {
         $file = (string) tempnam(sys_get_temp_dir(), 'fermata-test');

@@ -12,7 +12,7 @@ use PHPUnit\Framework\{AssertionFailedError, TestCase};
 
 use function Fermata\{async, delay, timeout};
 
-/** A server in the process of the test: what a test sees are the bytes of the engine, and time passes when it says so. */
+/** Tests the server in the test's process: tests read the engine's bytes and control the clock. */
 final class TestApplicationTest extends TestCase
 {
     use StartsServers;
@@ -146,13 +146,13 @@ final class TestApplicationTest extends TestCase
         $this->assertNextEvent('third', $client, 'posted');
         $app->publish('room.8', 'of another');
         $this->assertNoEvent($client);
-        // Who comes back with an id gets what came after it.
+        // A client that reconnects with an id receives the later events.
         $resumed = $this->assertHolds($app, '/rooms/7', ['Last-Event-ID' => $id]);
         $this->assertHeld($resumed, ['all', 'room.7'], user: 'ada', since: $id, keepAlive: 20);
         $this->assertNextEvent("two\nlines", $resumed);
         $this->assertNextEvent('third', $resumed);
         self::assertSame(2, Channel::get('room.7')->members()[0]->connections);
-        // Silence is broken by a comment, and the one that leaves is present no more.
+        // An idle stream receives a comment, and a disconnected client is removed from the presence list.
         $before = $resumed->received();
         $app->advance(21.0);
         self::assertStringStartsWith(':', substr($resumed->received(), strlen($before)));
@@ -308,6 +308,7 @@ final class TestApplicationTest extends TestCase
         mt_srand(7);
         $drawn = [mt_rand()];
         $_GET = ['of' => 'the test'];
+        self::assertSame('of', strtok('of the test', ' '));
         ob_start();
         echo 'of the test';
         $app = $this->testApplication(static function (Server $server): void {
@@ -329,6 +330,7 @@ final class TestApplicationTest extends TestCase
         self::assertSame('of the handler', $answer[1]);
         self::assertSame([['of' => 'the test'], $zone, $precision], [$_GET, date_default_timezone_get(), ini_get('precision')]);
         self::assertSame('of the test', ob_get_clean());
+        self::assertSame('the', strtok(' '), 'handlers leave the rest of the tokens');
         $drawn[] = mt_rand();
         self::assertSame($expected, $drawn);
         $app->stop();
@@ -366,6 +368,22 @@ final class TestApplicationTest extends TestCase
         self::assertSame(500, $app->post('/fail')->status);
         self::assertStringContainsString('there is no worker 1', (string) $app->takeException()?->getMessage());
         self::assertStringContainsString('a message that fails', $app->log());
+    }
+
+    public function testAWaitThatHoldsTheWorkerTakesItsTimeThoughTheClockStandsStill(): void
+    {
+        $app = $this->testApplication(static function (Server $server): void {
+            $server->get('/', static function (): Response {
+                $values = new \ArrayObject([2, 1]);
+                $values->uasort(static function (int $a, int $b): int {
+                    delay(0.01);
+                    return $a <=> $b;
+                });
+                return Response::json(array_values($values->getArrayCopy()));
+            });
+        });
+        self::assertSame([1, 2], $app->get('/')->json());
+        self::assertStringContainsString('ArrayObject::uasort()', $app->log());
     }
 
     public function testJobsRunInTheProcessOfTheTest(): void

@@ -1,7 +1,7 @@
 //! Writes `ext/fermata_core.h`, the C side of the ABI, from `crates/ffi`.
 //!
-//! `fermata-header` rewrites the file; `fermata-header --check` only compares and fails on a
-//! difference, which is how CI notices an ABI that changed without its header.
+//! `fermata-header` rewrites the file. `fermata-header --check` only compares and fails on a
+//! difference, so CI detects a changed ABI whose header was not regenerated.
 
 #![forbid(unsafe_code)]
 
@@ -40,7 +40,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The text of the header for the crate in this folder.
+/// Returns the text of the header for the crate in this folder.
 fn header(crate_path: &Path) -> Result<String, Box<dyn Error>> {
     let mut config = Config {
         language: Language::C,
@@ -55,7 +55,7 @@ fn header(crate_path: &Path) -> Result<String, Box<dyn Error>> {
         line_length: 100,
         ..Config::default()
     };
-    // The constants are preprocessor macros, so C can use them in #if and case labels.
+    // Constants become preprocessor macros, so that C can use them in #if and case labels.
     config.constant.allow_static_const = false;
     let bindings = Builder::new()
         .with_crate(crate_path)

@@ -1,4 +1,4 @@
-// An application of Debian's under `fermata serve FOLDER`, unchanged, with a page of a browser open.
+// An unmodified application from Debian's packages under `fermata serve FOLDER`, with a browser page.
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
@@ -14,7 +14,7 @@ const ROOT = resolve(dirname(fileURLToPath(import.meta.url)), "../../..");
 const NOT_TO_BE_HAD = 3;
 const FOLDERS = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"];
 
-/** A picture of one pixel. */
+/** An image of one pixel. */
 export const PICTURE = Buffer.from(
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
 
@@ -29,8 +29,8 @@ export class Application {
   #log = "";
 
   /**
-   * @param {string[]} programs what has to be installed besides PHP-FPM
-   * @param {string} [switchedBy] the variable of the environment without which it is not run
+   * @param {string[]} programs names of required programs besides PHP-FPM
+   * @param {string} [switchedBy] environment variable that must be 1; otherwise the test is skipped
    */
   constructor(name, programs = [], switchedBy) {
     if (switchedBy !== undefined && process.env[switchedBy] !== "1") {
@@ -42,7 +42,7 @@ export class Application {
     this.folder = join(this.place, "site");
     this.#made = spawnSync(join(ROOT, "scripts/applications.sh"), [name, this.folder], { encoding: "utf8" });
     const missing = ["php-fpm", ...programs].find((program) => !isInstalled(program));
-    /** Why it cannot be run here, if it cannot. */
+    /** Reason why it cannot run here, if any. */
     this.skip = this.#made.status === NOT_TO_BE_HAD ? this.#made.stderr : missing !== undefined && `${missing} is not installed`;
     if (this.skip) {
       console.log(`not run: ${this.skip}`);
@@ -64,12 +64,12 @@ export class Application {
     await until("the server answers", () => fetch(this.url, { redirect: "manual" }).then(() => true, () => false));
     this.#browser = await launch();
     const context = await this.#browser.newContext();
-    // An installation is many pages' worth of PHP.
+    // An installation takes as long as many pages.
     context.setDefaultTimeout(4 * PATIENCE_MS);
     this.page = await context.newPage();
   }
 
-  /** @param {() => Promise<void>} [endOthers] ends what else writes below `place` */
+  /** @param {() => Promise<void>} [endOthers] stops other processes that write to the folder `place` */
   async stop(endOthers) {
     try {
       await this.#browser?.close();

@@ -1,4 +1,4 @@
-// One chat in one browser: server, relay and pages, in the words of the tests.
+// One chat in one browser: server, relay and pages, with the actions of the tests.
 
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
@@ -8,7 +8,7 @@ import { Proxy } from "./proxy.js";
 import { Server } from "./server.js";
 
 export const PASSWORD = "correct horse battery";
-/** Generous: two busy cores run the server, three pages and other tests at once. */
+/** Generous: two busy cores run the server, three pages and other tests concurrently. */
 export const PATIENCE_MS = 30_000;
 
 const EXECUTABLES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
@@ -17,12 +17,12 @@ const ARGUMENTS = [
   "--disable-background-networking", "--disable-component-update", "--disable-sync", "--force-color-profile=srgb",
 ];
 
-/** Describes what pages do whichever way they are connected: the same tests run over both. */
+/** Describes the behaviour of pages for each transport: the same tests run over both. */
 export function describeByEach(name, body) {
   ["sse", "websocket"].forEach((transport) => describe(`${name}, by ${transport}`, () => body(transport)));
 }
 
-/** Firefox as Debian has it. Playwright speaks WebDriver BiDi with it by this channel. */
+/** Starts Debian's Firefox. Playwright controls it over WebDriver BiDi with this channel. */
 export function launchFirefox() {
   return firefox.launch({ executablePath: process.env.FERMATA_FIREFOX ?? "/usr/bin/firefox-esr", channel: "moz-firefox" });
 }
@@ -35,12 +35,12 @@ export class Chat {
   #browser;
   #transport;
   #problems = [];
-  /** What pages wrote to their console as errors although the test did not break anything on purpose. */
+  /** True while errors on the pages' consoles are expected, because a test causes failures. */
   expectsProblems = false;
 
   /**
-   * @param {"sse" | "websocket"} transport how pages are connected
-   * @param {Server} server what serves the chat
+   * @param {"sse" | "websocket"} transport the transport of the pages
+   * @param {Server} server serves the chat
    */
   static async start(transport, environment = {}, server = new Server(environment)) {
     const chat = new Chat();
@@ -62,7 +62,7 @@ export class Chat {
     return `${this.url}/?transport=${this.#transport}`;
   }
 
-  /** Ends everything. Call it from `after`, so that it also runs when a test failed. */
+  /** Stops everything. Call it from `after`, so that it also runs after a failed test. */
   async stop() {
     await this.#browser.close();
     await this.proxy.stop();
@@ -70,13 +70,13 @@ export class Chat {
     const { log } = this.server;
     await this.server.remove();
     assert.equal(code, 0, `the server should end cleanly:\n${log}`);
-    // On a busy machine any handler may hold its worker for longer than it should.
+    // On a busy machine any handler may hold its worker too long.
     const complaints = log.replace(/^.* held the loop for .*$/gm, "");
     assert.doesNotMatch(complaints, /\.php:\d+|PHP (Fatal|Warning|Notice|Deprecated)|panick/, "no handler should fail");
     assert.deepEqual(this.#problems, [], "pages should not report errors");
   }
 
-  /** A browser of its own: its tabs share cookies with each other and with nobody else. */
+  /** A new browser context: its tabs share cookies only with each other. */
   async profile(options = {}) {
     const context = await this.#browser.newContext({ locale: "en-GB", timezoneId: "Europe/Berlin", ...options });
     context.setDefaultTimeout(PATIENCE_MS);
@@ -90,7 +90,7 @@ export class Chat {
     return context;
   }
 
-  /** A tab with the page open, wherever that leads. */
+  /** Opens the page in a new tab, wherever it redirects to. */
   async page(context) {
     const page = await context.newPage();
     await page.goto(this.pageUrl);
@@ -98,7 +98,7 @@ export class Chat {
     return page;
   }
 
-  /** Opens the page again in a tab that may still be busy showing that the server was gone. */
+  /** Opens the page again in a tab that may still be showing the lost connection. */
   async reopen(page) {
     await until("the page is open again", () => page.goto(this.pageUrl).then(() => true, String));
   }
@@ -112,7 +112,7 @@ export class Chat {
     return { name, context, page };
   }
 
-  /** Refuses the next messages of a page in the server's place. */
+  /** Rejects the next messages of a page, as the server would. */
   async refuseMessages(page, times, refusal) {
     if (this.#transport === "sse") {
       await page.route("**/messages", (route) => route.fulfill({ status: 422, json: refusal }), { times });
@@ -134,7 +134,7 @@ export class Chat {
     }, [times, refusal]);
   }
 
-  /** One more tab of somebody who is signed in. */
+  /** Opens another tab of a signed-in user. */
   async tab(user) {
     const page = await this.page(user.context);
     await isLive(page);
@@ -160,7 +160,7 @@ export async function fillDoor(page, name, password) {
   await page.keyboard.press("Enter");
 }
 
-/** The stream is open and the first messages are there, whichever conversation is shown. */
+/** Waits until the stream is open and the first messages are shown, in whichever conversation. */
 export async function isLive(page) {
   await page.locator("#status[data-state=live]").waitFor();
   await page.locator(".notice", { hasText: "Welcome" }).waitFor({ state: "attached" });
@@ -177,11 +177,12 @@ export async function writeTo(page, to) {
 
 export async function say(page, text) {
   await page.getByLabel("Message", { exact: true }).fill(text);
-  // What Enter does; a click would wait for animation frames, of which a tab in the background gets few.
+  // Submits like Enter; a click would wait for animation frames, which are rare in a background
+  // tab.
   await page.locator("#composer").evaluate((form) => form.requestSubmit());
 }
 
-/** The row of one message, by its whole text. */
+/** Returns the row of a message, by its complete text. */
 export function message(page, text) {
   return page.locator("#messages .message").filter({ has: page.locator(".text").getByText(text, { exact: true }) });
 }
@@ -190,7 +191,7 @@ export async function hears(page, text) {
   await message(page, text).waitFor({ state: "attached" });
 }
 
-/** All messages as the page shows them, in order. */
+/** Returns all messages as the page shows them, in order. */
 export function transcript(page) {
   return page.locator("#messages .message").evaluateAll((nodes) => nodes.map((node) => ({
     id: Number(node.dataset.id),
@@ -198,7 +199,7 @@ export function transcript(page) {
   })));
 }
 
-/** Waits until the condition over the page's transcript holds. */
+/** Waits until the condition holds. */
 export async function until(describe, condition, timeoutMs = PATIENCE_MS) {
   const endMs = Date.now() + timeoutMs;
   let last;

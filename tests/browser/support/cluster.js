@@ -12,7 +12,7 @@ const NODES = [1, 2, 3];
 const FOLDERS = ["/usr/sbin", "/usr/local/sbin", "/usr/bin", "/usr/local/bin"];
 const PROGRAMS = { nats: "nats-server", redis: "redis-server" };
 
-/** What is missing for it, if something is. */
+/** Returns the missing program, if any. */
 export function missing(log) {
   return ["nginx", PROGRAMS[log]].find((program) => !FOLDERS.some((folder) => existsSync(`${folder}/${program}`)));
 }
@@ -40,12 +40,12 @@ export class Cluster extends Server {
     this.port = this.proxyPort;
   }
 
-  /** Until a server and the log know each other. */
+  /** Waits until a server and the log are connected. */
   connected(node, from = 0) {
     return this.waitForLine(new RegExp(`^${node} \\| .*connected to the log`), START_TIMEOUT_MS, from);
   }
 
-  /** The server that a process is of. */
+  /** Returns the server that a process belongs to. */
   nodeOf(pid) {
     const line = this.lines.find((text) => text.includes(` started pid=${pid}`));
 

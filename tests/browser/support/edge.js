@@ -1,4 +1,4 @@
-// `fermata edge` in front of a server, over https with a certificate of its own.
+// `fermata edge` in front of a server, over https with its own certificate.
 
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -12,7 +12,7 @@ export class Edge {
   #server;
   #prometheus;
 
-  /** Starts it before the server of that port. */
+  /** Starts the edge before the server of that port. */
   async start(port) {
     const certificate = ["-keyout", join(this.#folder, "default.key"), "-out", join(this.#folder, "default.crt")];
     const subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"];
@@ -27,7 +27,7 @@ export class Edge {
     await this.#server.start();
   }
 
-  /** Of its https. */
+  /** The port of its https listener. */
   get port() {
     return Number(/https:\/\/127\.0\.0\.1:(\d+)/.exec(this.#server.log)[1]);
   }
@@ -36,7 +36,7 @@ export class Edge {
     return this.#server.log;
   }
 
-  /** What it has counted under that name, over all labels. */
+  /** Returns the sum of a metric over all labels. */
   async counted(name) {
     const text = await (await fetch(`http://127.0.0.1:${this.#prometheus}/metrics`)).text();
     const found = [...text.matchAll(new RegExp(`^${name}(?:\\{.*?\\})? (\\d+)$`, "gm"))];
@@ -47,7 +47,7 @@ export class Edge {
     return found.reduce((sum, [, value]) => sum + Number(value), 0);
   }
 
-  /** Ends it; resolves to the exit code. */
+  /** Stops it; resolves to the exit code. */
   async stop() {
     const code = await this.#server.stop();
     await this.#server.remove();

@@ -1,9 +1,9 @@
-// Ports for servers that have to be told one.
+// Free ports for servers that need a fixed one.
 
 import { once } from "node:events";
 import { createServer } from "node:net";
 
-/** A port of 127.0.0.1 that nobody listens on. */
+/** Returns a free port of 127.0.0.1. */
 export async function freePort() {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");

@@ -1,10 +1,12 @@
-// A TCP relay between browser and server: its port stays while servers come and go, and it can break in ways a
-// server cannot, such as a line that is open but silent.
+// A TCP relay between browser and server. Its port stays open while servers restart, and it can
+// simulate network faults, such as an open but silent connection.
 
 import { connect, createServer } from "node:net";
 
-/** A side that has ended still hears the other one, as over a direct line. Without this, whoever ends first cuts off what
- *  is still being sent to it, and the sender sees a reset instead of the answer. */
+/**
+ * A closed sending side still receives, as over a direct connection. Otherwise the first close cuts
+ * off bytes in the other direction, and their sender sees a reset instead of the response.
+ */
 const HALF_OPEN = { allowHalfOpen: true };
 
 export class Proxy {
@@ -13,7 +15,7 @@ export class Proxy {
   #isStalled = false;
   #isDown = false;
 
-  /** @param {() => number} target the server's present port */
+  /** @param {() => number} target returns the server's current port */
   constructor(target) {
     this.#server = createServer(HALF_OPEN, (client) => this.#relay(client, target()));
   }
@@ -26,13 +28,13 @@ export class Proxy {
     return new Promise((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
   }
 
-  /** Cuts every connection, and refuses new ones until `restore`. */
+  /** Closes every connection, and refuses new ones until `restore`. */
   down() {
     this.#isDown = true;
     this.#cut();
   }
 
-  /** Nothing is passed on any more, and nobody is told: a lost Wi-Fi. */
+  /** Forwards no more bytes, and closes nothing: a lost Wi-Fi connection. */
   stall() {
     this.#isStalled = true;
     this.#pairs.forEach(([client, server]) => {
@@ -45,7 +47,7 @@ export class Proxy {
     this.#isDown = false;
     if (this.#isStalled) {
       this.#isStalled = false;
-      // After such a loss the old connections are gone for good.
+      // After such a loss the old connections stay closed.
       this.#cut();
     }
   }

@@ -1,4 +1,5 @@
-// The chat's own server, or an example's, in a child process: free port, temporary folder, everything it logs kept for the report.
+// The chat's own server, or an example's, in a child process: free port, temporary folder, and its
+// log for the report.
 
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -13,7 +14,7 @@ const START_TIMEOUT_MS = 20_000;
 const STOP_TIMEOUT_MS = 60_000;
 const LOG_LINES_MAX = 400;
 
-/** Every server a test left running when it failed; ended with the process. */
+/** Servers that a failed test left running; killed when the process exits. */
 const running = new Set();
 process.on("exit", () => running.forEach((child) => child.kill("SIGKILL")));
 
@@ -28,9 +29,9 @@ export class Server {
   #waiting = new Set();
 
   /**
-   * @param {string[] | null} program what runs in place of the chat: a script of PHP or COMMAND, by its path in the repository or
-   *   absolute, and its arguments
-   * @param {"ignore" | "pipe"} stdin whether something is typed to it
+   * @param {string[] | null} program runs instead of the chat: a PHP script or COMMAND, as an absolute path or a path in the
+   *   repository, and its arguments
+   * @param {"ignore" | "pipe"} stdin "pipe" if the test types lines
    */
   constructor(environment = {}, program = null, stdin = "ignore") {
     this.#program = program;
@@ -51,12 +52,12 @@ export class Server {
     return this.#lines.join("\n");
   }
 
-  /** Sets a variable of its environment, before it starts. */
+  /** Sets an environment variable, before it starts. */
   set(name, value) {
     this.#environment = { ...this.#environment, [name]: value };
   }
 
-  /** Process ids of the workers that run now, oldest first. */
+  /** Process ids of the running workers, the oldest first. */
   get workers() {
     return this.#lines
       .map((line) => /worker (\d+) started.*?pid=(\d+)/.exec(line))
@@ -67,10 +68,10 @@ export class Server {
 
   async start() {
     const extension = process.env.FERMATA_EXTENSION ?? join(ROOT, "build/fermata.so");
-    // FERMATA_CHAT_COMMAND lets the page be tested against another server: a command line without quotes.
+    // FERMATA_CHAT_COMMAND tests the page against another server: a command line without quotes.
     const [script, ...rest] = this.#program ?? ["examples/chat/server.php"];
     const chat = this.#program === null ? process.env.FERMATA_CHAT_COMMAND?.split(" ") : undefined;
-    // All else is PHP's, whatever its name: artisan has no ending.
+    // Everything else is a PHP script, whatever its name: artisan has no extension.
     const php = script === COMMAND ? [] : ["php", "-d", `extension=${extension}`];
     const [command, ...args] = chat ?? [...php, resolve(ROOT, script), ...rest];
     const from = this.#lines.length;
@@ -99,7 +100,7 @@ export class Server {
     this.port = Number(match[1]);
   }
 
-  /** Ends it the way an operator does; resolves to the exit code. */
+  /** Stops it with a signal; resolves to the exit code. */
   async stop() {
     if (!running.has(this.#child)) {
       return this.#exited;
@@ -117,7 +118,7 @@ export class Server {
     rmSync(this.#directory, { recursive: true, force: true });
   }
 
-  /** Resolves to the match of the first line, from line number `from` on. */
+  /** Resolves to the match of the first matching line, from line number `from` on. */
   waitForLine(pattern, timeoutMs, from = 0) {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
@@ -137,7 +138,7 @@ export class Server {
     });
   }
 
-  /** Types a line; gives the number of the first line that is logged from now on. */
+  /** Types a line; returns the number of the next log line. */
   enter(text) {
     this.#child.stdin.write(`${text}\n`);
 

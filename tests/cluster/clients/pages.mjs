@@ -1,7 +1,8 @@
-// Pages of two servers that share their channels: pusher-js and `eventsource`, unmodified. Two stay with the second server, and
-// two come through a proxy that is told by a line of the input where to lead: `cut`, or the number of a server.
-// Arguments: the folders with node_modules of both, and the ports of the servers.
-// Each thing that happens is a line: the page, what it is, and of events their data and id, where the client tells it.
+// Pages of two servers that share their channels: pusher-js and `eventsource`, unmodified. Two stay
+// with the second server. Two connect through a proxy, whose target each line of the input sets:
+// `cut`, or the number of a server. Arguments: the folders with node_modules of both, and the ports
+// of the servers. Prints a line per event: the page, the kind, and, where the client provides them,
+// the data and the id.
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
 import net from 'node:net';

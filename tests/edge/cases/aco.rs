@@ -92,7 +92,7 @@ fn headers_of_the_backend_are_kept(bench: &Bench) {
     );
 }
 
-/// What a page's function would be called with.
+/// Returns the argument of the JSON-P call in a body.
 fn called(body: &str) -> Value {
     let rest = body
         .strip_prefix("/**/cb(")
@@ -178,17 +178,20 @@ fn a_long_poll_is_wrapped(bench: &Bench) {
 }
 
 fn what_cannot_be_a_script_is_an_error(bench: &Bench) {
-    // What Pushpin does with these is not written down anywhere.
+    // Pushpin's behaviour here is undocumented.
     if bench.kind() == Kind::Pushpin {
         return;
     }
     let channel = bench.channel("c");
-    bench.origin(move |request| match request.target.ends_with("/stream") {
-        true => ok(
-            &[("Grip-Hold", "stream"), ("Grip-Channel", &channel)],
-            "opened",
-        ),
-        false => text(&"x".repeat(200_000)),
+    bench.origin(move |request| {
+        if request.target.ends_with("/stream") {
+            ok(
+                &[("Grip-Hold", "stream"), ("Grip-Channel", &channel)],
+                "opened",
+            )
+        } else {
+            text(&"x".repeat(200_000))
+        }
     });
     for path in ["/stream", "/large"] {
         let answer = bench.get("aco.test", &format!("{path}?callback=cb"));

@@ -1,7 +1,8 @@
-//! Libraries that people use, unmodified: they hold a stream, publish to it, and check who asked.
+//! Client libraries, unmodified: each holds a stream, publishes to it, and verifies the signature
+//! of the request.
 //!
-//! They are installed from their registries into `target/`, once. One whose tools are not on this machine is skipped,
-//! and says so.
+//! They are installed from their registries into `target/`, once. Libraries whose tools are missing
+//! on this machine are skipped with a message.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,14 +18,14 @@ use crate::subject::SIG_KEY;
 
 cases!(python_gripcontrol, node_fanoutio_grip);
 
-/// Package versions, pinned so that a failure is ours.
+/// Package versions, pinned so that a new release cannot break the test.
 const PYTHON_PACKAGES: [&str; 2] = ["gripcontrol==4.4.0", "pubcontrol==3.5.0"];
 
 fn scripts() -> PathBuf {
     workspace_root().join("tests/edge/clients")
 }
 
-/// What a script prints.
+/// Returns the output of a script.
 fn run(mut command: Command, arguments: &[&str]) -> String {
     let output = command
         .args(arguments)
@@ -34,7 +35,7 @@ fn run(mut command: Command, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// Holds a stream as `hold` says, lets `publish` send to it, and reads up to `end`.
+/// Holds a stream with `hold`, publishes with `publish`, and reads up to `end`.
 fn check(
     bench: &Bench,
     hold: impl Fn(&str) -> Reply + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Backends that die, hang or talk nonsense, clients that do, and instructions that are too much.
+//! Backends and clients that crash, hang or violate protocols, and oversized instructions.
 
 use std::time::Duration;
 
@@ -45,15 +45,16 @@ fn garbage_is_an_error(bench: &Bench) {
 
 fn a_body_that_ends_early_is_not_whole(bench: &Bench) {
     bench.origin(|request| {
-        Reply::Close(match request.target.ends_with("/length") {
-            true => b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf".to_vec(),
-            false => b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n".to_vec(),
+        Reply::Close(if request.target.ends_with("/length") {
+            b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf".to_vec()
+        } else {
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n".to_vec()
         })
     });
     for rest in ["/length", "/chunks"] {
         let mut client = bench.client("plain.test");
         client.send("GET", &bench.path(rest), &[], b"");
-        // Pushpin leaves the client waiting, or ends the answer as if it were whole.
+        // Pushpin leaves the client waiting, or ends the incomplete response as if it was complete.
         let patience = match bench.kind() {
             Kind::Pushpin => Duration::from_secs(2),
             Kind::Fermata => deadline(),
@@ -171,9 +172,10 @@ fn a_malformed_request_is_refused(bench: &Bench) {
     let outcome = |bytes: &[u8]| {
         let mut client = bench.client("plain.test");
         client.raw(bytes);
-        match client.is_closed() {
-            true => 0,
-            false => client.read_head().status,
+        if client.is_closed() {
+            0
+        } else {
+            client.read_head().status
         }
     };
     bench.differs(outcome(b"nonsense\r\n\r\n"), 0, 400);
@@ -185,9 +187,12 @@ fn a_malformed_request_is_refused(bench: &Bench) {
 }
 
 fn a_client_that_leaves_early_disturbs_nobody(bench: &Bench) {
-    bench.origin(|request| match request.target.ends_with("/large") {
-        true => text(&"x".repeat(2_000_000)),
-        false => text("fine"),
+    bench.origin(|request| {
+        if request.target.ends_with("/large") {
+            text(&"x".repeat(2_000_000))
+        } else {
+            text("fine")
+        }
     });
     for _ in 0..5 {
         let mut client = bench.client("plain.test");

@@ -1,4 +1,4 @@
-//! Filters: who gets a message, and what of it.
+//! Filters: which clients receive a message, and how they change it.
 
 use serde_json::{Value, json};
 
@@ -97,7 +97,7 @@ fn variables_are_put_into_messages(bench: &Bench) {
         item(bench, "%(unknown)s", json!({})),
         item(bench, "end", json!({}))
     ]));
-    // What lacks a variable is nothing to send; whether that ends the stream is another question.
+    // An item that lacks a variable is not sent; whether it also closes the stream differs.
     bench.differs(
         client.read_until_or_end("end"),
         "me is at a b 100%;".to_owned(),

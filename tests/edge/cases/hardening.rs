@@ -1,4 +1,5 @@
-//! What a backend or client must not bring about. Run against Fermata alone: what Pushpin does there nobody states.
+//! Harmful effects that no backend or client may cause. Runs against Fermata alone, because
+//! Pushpin's behaviour is undocumented.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -68,9 +69,12 @@ fn events_are_not_said_twice(bench: &Bench) {
     if is_elsewhere(bench) {
         return;
     }
-    bench.origin(|request| match request.body == b"OPEN\r\n" {
-        true => ok(&[("Content-Type", EVENTS)], "OPEN\r\n"),
-        false => Reply::Close(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf".to_vec()),
+    bench.origin(|request| {
+        if request.body == b"OPEN\r\n" {
+            ok(&[("Content-Type", EVENTS)], "OPEN\r\n")
+        } else {
+            Reply::Close(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf".to_vec())
+        }
     });
     let mut socket = open(bench.client("over.test"), &bench.path("/ws"));
     socket.text("order");
@@ -96,7 +100,7 @@ fn an_origin_that_accepts_nothing_is_left_alone(bench: &Bench) {
     });
     let mut socket = open(bench.client("over.test"), &bench.path("/ws"));
     socket.text("hello");
-    // It comes all the same, when the backend takes it.
+    // The message arrives when the backend reads it.
     assert_eq!(socket.next_text(), "hello");
 }
 
@@ -109,10 +113,7 @@ fn an_instruction_does_not_frame_its_response(bench: &Bench) {
         let headers = json!({"Content-Length": "5", "Transfer-Encoding": "gzip", "Connection": "close", "X-Own": "1"});
         let response = json!({"headers": headers, "body": "opened\n"});
         let hold = json!({"mode": "stream", "channels": [{"name": channel}]});
-        let instruct = match request.target.ends_with("/held") {
-            true => json!({"hold": hold, "response": response}),
-            false => json!({"response": response}),
-        };
+        let instruct = if request.target.ends_with("/held") { json!({"hold": hold, "response": response}) } else { json!({"response": response}) };
         ok(&[("Content-Type", "application/grip-instruct")], instruct.to_string())
     });
     let mut client = bench.client("plain.test");
@@ -136,9 +137,10 @@ fn a_response_without_body_is_not_held(bench: &Bench) {
             ("Grip-Hold", "stream".to_owned()),
             ("Grip-Channel", channel.clone()),
         ];
-        match request.target.ends_with("/next") {
-            true => text("next"),
-            false => Reply::Answer(304, headers, Vec::new()),
+        if request.target.ends_with("/next") {
+            text("next")
+        } else {
+            Reply::Answer(304, headers, Vec::new())
         }
     });
     let mut client = bench.client("plain.test");
@@ -155,12 +157,15 @@ fn an_interim_status_is_no_answer(bench: &Bench) {
     if is_elsewhere(bench) {
         return;
     }
-    bench.origin(|request| match request.target.ends_with("/json") {
-        true => ok(
-            &[("Content-Type", "application/grip-instruct")],
-            r#"{"response": {"code": 100}}"#,
-        ),
-        false => ok(&[("Grip-Status", "103")], "x"),
+    bench.origin(|request| {
+        if request.target.ends_with("/json") {
+            ok(
+                &[("Content-Type", "application/grip-instruct")],
+                r#"{"response": {"code": 100}}"#,
+            )
+        } else {
+            ok(&[("Grip-Status", "103")], "x")
+        }
     });
     for rest in ["/json", "/header"] {
         assert_eq!(bench.get("plain.test", rest).status, 502, "{rest}");
@@ -197,7 +202,7 @@ fn a_large_control_request_is_refused(bench: &Bench) {
     }
 }
 
-/// Publishes an item without id behind one with id, and holds with an older one.
+/// Publishes an item without id after one with id, and holds with an older id.
 fn a_hint_hides_no_id(bench: &Bench) {
     if is_elsewhere(bench) {
         return;
@@ -227,7 +232,7 @@ fn what_a_link_has_missed_is_asked_for(bench: &Bench) {
     }
     let (channel, path, count) = (bench.channel("c"), bench.path(""), AtomicUsize::new(1));
     bench.publish(json!([{"channel": channel, "id": "3", "http-stream": {"content": "3"}}]));
-    // The first two answers know less than was published.
+    // The first two responses are older than the published items.
     bench.origin(move |_| {
         let id = count.fetch_add(1, Ordering::Relaxed).min(3);
         ok(
@@ -272,7 +277,7 @@ fn an_item_for_others_is_no_gap(bench: &Bench) {
     client.read_head();
     client.read_until("opened\n");
     let item = |id: &str, prev_id: &str, sender: &str| json!({"channel": channel, "id": id, "prev-id": prev_id, "meta": {"sender": sender}, "http-stream": {"content": id}});
-    // The client has 1 already, and 2 is its own.
+    // The client has item 1 already, and sent item 2 itself.
     bench.publish(json!([
         item("1", "0", "you"),
         item("2", "1", "me"),

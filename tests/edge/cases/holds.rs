@@ -1,4 +1,5 @@
-//! Long polls: held by headers, answered by a publish, a time-out, or the backend once more.
+//! Long polls: held by headers, completed by a publish, a time-out or another request to the
+//! backend.
 
 use std::io::Write;
 
@@ -187,20 +188,21 @@ fn a_long_poll_ignores_close(bench: &Bench) {
 fn a_hint_asks_the_backend_again(bench: &Bench) {
     let channel = bench.channel("c");
     let first = std::sync::atomic::AtomicBool::new(true);
-    bench.origin(
-        move |request| match first.swap(false, std::sync::atomic::Ordering::Relaxed) {
-            true => ok(
+    bench.origin(move |request| {
+        if first.swap(false, std::sync::atomic::Ordering::Relaxed) {
+            ok(
                 &[HOLD, ("Grip-Channel", &format!("{channel}; prev-id=7"))],
                 "",
-            ),
-            false => text(&format!(
+            )
+        } else {
+            text(&format!(
                 "{} {} {:?}",
                 request.method,
                 request.text(),
                 request.header("grip-last")
-            )),
-        },
-    );
+            ))
+        }
+    });
     let mut client = bench.client("plain.test");
     client.send("POST", &bench.path("/x"), &[("X-Own", "1")], b"body");
     let hint = response(bench, json!({"action": "hint"}));
@@ -212,9 +214,12 @@ fn a_hint_asks_the_backend_again(bench: &Bench) {
 
 fn the_connection_of_a_long_poll_serves_on(bench: &Bench) {
     let channel = bench.channel("c");
-    bench.origin(move |request| match request.target.ends_with("/held") {
-        true => ok(&[HOLD, ("Grip-Channel", &channel)], ""),
-        false => text("plain"),
+    bench.origin(move |request| {
+        if request.target.ends_with("/held") {
+            ok(&[HOLD, ("Grip-Channel", &channel)], "")
+        } else {
+            text("plain")
+        }
     });
     let mut client = bench.client("plain.test");
     client.send("GET", &bench.path("/held"), &[], b"");
@@ -224,9 +229,12 @@ fn the_connection_of_a_long_poll_serves_on(bench: &Bench) {
 }
 
 fn a_status_is_shown_in_place_of_200(bench: &Bench) {
-    bench.origin(|request| match request.target.ends_with("/reason") {
-        true => ok(&[("Grip-Status", "404 Gone For Good")], "x"),
-        false => ok(&[("Grip-Status", "404")], "x"),
+    bench.origin(|request| {
+        if request.target.ends_with("/reason") {
+            ok(&[("Grip-Status", "404 Gone For Good")], "x")
+        } else {
+            ok(&[("Grip-Status", "404")], "x")
+        }
     });
     let answer = bench.get("plain.test", "/reason");
     assert_eq!(
@@ -271,9 +279,12 @@ fn exposing_in_a_publish_hides_nothing(bench: &Bench) {
 }
 
 fn headers_without_hold_answer_at_once(bench: &Bench) {
-    bench.origin(|request| match request.target.ends_with("/channel") {
-        true => ok(&[("Grip-Channel", "c")], "channel"),
-        false => Reply::Answer(404, vec![("Grip-Set-Meta", "a=b".into())], b"meta".to_vec()),
+    bench.origin(|request| {
+        if request.target.ends_with("/channel") {
+            ok(&[("Grip-Channel", "c")], "channel")
+        } else {
+            Reply::Answer(404, vec![("Grip-Set-Meta", "a=b".into())], b"meta".to_vec())
+        }
     });
     assert_eq!(bench.get("plain.test", "/channel").text(), "channel");
     let answer = bench.get("plain.test", "/meta");
@@ -281,7 +292,7 @@ fn headers_without_hold_answer_at_once(bench: &Bench) {
     assert_eq!(answer.header("grip-set-meta"), None);
 }
 
-/// What an origin answers that compresses everything.
+/// The header of an origin that compresses every response.
 const GZIP: (&str, &str) = ("Content-Encoding", "gzip");
 
 fn gzip(text: &str) -> Vec<u8> {

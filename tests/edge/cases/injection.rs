@@ -1,4 +1,4 @@
-//! Bytes where they do not belong: in names of channels, in headers, in reasons.
+//! Unexpected bytes in channel names, headers and reasons.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ cases!(
     a_request_cannot_smuggle_another,
 );
 
-/// As JSON: header syntax has its own rules for commas, semicolons and quotes.
+/// Uses JSON, because header syntax has its own rules for commas, semicolons and quotes.
 fn odd_channel_names_are_just_names(bench: &Bench) {
     for (at, odd) in [
         "a, b",
@@ -59,7 +59,7 @@ fn hold(bench: &Bench) {
     });
 }
 
-/// Whether the control port refuses an item.
+/// Returns true if the control port rejects an item.
 fn is_refused(bench: &Bench, response: serde_json::Value) -> bool {
     hold(bench);
     let mut client = bench.client("plain.test");
@@ -68,7 +68,7 @@ fn is_refused(bench: &Bench, response: serde_json::Value) -> bool {
     let answer = bench.control("/publish/", &json!({"items": [item]}).to_string());
     if answer.status == 200 {
         let answer = bench.publish_until_answered(&mut client, item);
-        // That is how Debian's Pushpin answers: with a header more.
+        // Debian's Pushpin sends the injected header.
         assert_eq!(
             answer.header("injected").is_some(),
             bench.kind() == Kind::Pushpin

@@ -53,7 +53,7 @@ fn json_without_hold_is_a_response(bench: &Bench) {
     let answer = bench.get("plain.test", "/list");
     assert_eq!((answer.status, answer.text()), (200, "text"));
     assert_eq!(answer.header("x-own").as_deref(), Some("1"));
-    // An instruction needs no body, but Pushpin's does.
+    // An instruction needs no body, but Pushpin requires one.
     let answer = bench.get("plain.test", "/code");
     bench.differs(answer.status, 502, 404);
     let answer = bench.get("plain.test", "/empty");

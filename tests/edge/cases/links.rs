@@ -1,4 +1,4 @@
-//! Next links: a stream that goes on with what another address has.
+//! Next links: streams that continue with the response of another address.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -70,7 +70,7 @@ fn a_hint_asks_the_link(bench: &Bench) {
     let mut client = bench.client("plain.test");
     client.send("GET", &bench.path("/first"), &[], b"");
     client.read_head();
-    // No probe: an item without id would be one that the stream has missed something before.
+    // No probe is published here: an item without id would start a request for missed items.
     client.read_until("opened\n");
     let hint = json!({"channel": bench.channel("c"), "http-stream": {"action": "hint"}});
     bench.publish(json!([hint]));

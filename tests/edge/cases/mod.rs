@@ -33,14 +33,15 @@ macro_rules! cases {
 }
 pub(crate) use cases;
 
-/// Cases that have every client of the edge ask its origin again, those of other cases too: they run when no other does.
+/// Cases that make every client of the edge poll its origin, including clients of other cases. They
+/// run while no other case does.
 pub const ALONE: &[&str] = &[
     "control_answers_have_known_words",
     "recovering_asks_links",
     "rep_answers_commands",
 ];
 
-/// Every case. Those that wait longest come first, so that the last of the others is not waited for.
+/// Returns every case, those with the longest waits first, so that they overlap with the others.
 pub fn all() -> impl Iterator<Item = Case> {
     [
         clients::CASES,

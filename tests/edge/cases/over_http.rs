@@ -1,4 +1,4 @@
-//! WebSockets over HTTP: the backend gets requests with events.
+//! WebSockets over HTTP: the backend receives requests with events.
 
 use fermata_testkit::websocket::BINARY;
 use fermata_testkit::{deadline, wait_until};
@@ -37,9 +37,12 @@ fn is_opening(request: &Request) -> bool {
 }
 
 fn events_carry_messages_both_ways(bench: &Bench) {
-    bench.origin(|request| match is_opening(request) {
-        true => answer(&[], "OPEN\r\n"),
-        false => ok(&[("Content-Type", EVENTS)], &request.body),
+    bench.origin(|request| {
+        if is_opening(request) {
+            answer(&[], "OPEN\r\n")
+        } else {
+            ok(&[("Content-Type", EVENTS)], &request.body)
+        }
     });
     let mut socket = open(bench.client("over.test"), &bench.path("/ws"));
     socket.text("hello");
@@ -92,7 +95,7 @@ fn events_subscribe_and_close(bench: &Bench) {
         }
     });
     let mut socket = open(bench.client("over.test"), &bench.path("/ws"));
-    // The client speaks first: what comes is then behind the handshake.
+    // The client sends first, so that later messages follow the handshake.
     socket.text("go");
     assert_eq!(socket.next_text(), "ready");
     let end = std::time::Instant::now() + deadline();
@@ -140,9 +143,12 @@ fn meta_comes_back(bench: &Bench) {
 }
 
 fn a_client_that_vanishes_is_reported(bench: &Bench) {
-    bench.origin(|request| match is_opening(request) {
-        true => answer(&[], "OPEN\r\n"),
-        false => answer(&[], ""),
+    bench.origin(|request| {
+        if is_opening(request) {
+            answer(&[], "OPEN\r\n")
+        } else {
+            answer(&[], "")
+        }
     });
     let mut socket = open(bench.client("over.test"), &bench.path("/ws"));
     socket.text("x");
@@ -226,9 +232,12 @@ fn a_socket_is_checked_and_refreshed_by_its_id(bench: &Bench) {
 }
 
 fn an_error_later_ends_the_socket(bench: &Bench) {
-    bench.origin(|request| match is_opening(request) {
-        true => answer(&[], "OPEN\r\n"),
-        false => Reply::Answer(404, Vec::new(), Vec::new()),
+    bench.origin(|request| {
+        if is_opening(request) {
+            answer(&[], "OPEN\r\n")
+        } else {
+            Reply::Answer(404, Vec::new(), Vec::new())
+        }
     });
     let mut socket = open(bench.client("over.test"), &bench.path("/ws"));
     socket.text("x");

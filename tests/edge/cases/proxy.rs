@@ -1,4 +1,4 @@
-//! Requests and responses without GRIP go through, cleaned of what belongs to one connection.
+//! Requests and responses without GRIP are forwarded without hop-by-hop headers.
 
 use std::thread;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::origin::{Reply, ok, text};
 use crate::subject::Kind;
 
-/// How long a backend takes.
+/// Response time of the slow backend.
 const SLOW: Duration = Duration::from_millis(400);
 
 cases!(
@@ -213,7 +213,7 @@ fn forwarded_proto_of_clients_is_dropped(bench: &Bench) {
     assert_eq!(bench.requests()[0].header("x-forwarded-proto"), None);
 }
 
-/// Sends these headers, and says which of them the backend has got.
+/// Sends these headers and returns those that the backend received.
 fn passed(bench: &Bench, host: &str, names: &[&'static str]) -> Vec<&'static str> {
     echo(bench);
     let headers: Vec<_> = names.iter().map(|name| (*name, "forged")).collect();
@@ -262,12 +262,9 @@ fn large_bodies_stream_both_ways(bench: &Bench) {
 }
 
 fn a_response_without_length_passes(bench: &Bench) {
-    bench.origin(|request| match request.target.ends_with("chunks") {
-        true => Reply::Close(
+    bench.origin(|request| if request.target.ends_with("chunks") { Reply::Close(
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n".to_vec(),
-        ),
-        false => Reply::Close(b"HTTP/1.0 200 OK\r\nX-Own: 1\r\n\r\nuntil the end".to_vec()),
-    });
+        ) } else { Reply::Close(b"HTTP/1.0 200 OK\r\nX-Own: 1\r\n\r\nuntil the end".to_vec()) });
     for (path, body) in [("/chunks", "abcdef"), ("/close", "until the end")] {
         let answer = bench.get("plain.test", path);
         assert_eq!(
@@ -353,7 +350,7 @@ fn features_are_announced(bench: &Bench) {
     let new = old.replace("link:next", "link:next, link:gone")
         + ", filter:http-check, filter:http-modify";
     match bench.kind() {
-        // Newer ones than 1.36 announce what follows it.
+        // Versions after 1.36 announce the new features.
         Kind::Fermata if features == old => {}
         _ => bench.differs(features, old.to_owned(), new),
     }

@@ -1,4 +1,4 @@
-//! Ids: order, duplicates, and what a client does that has missed something.
+//! Ids: order, duplicates, and recovery of a client that missed items.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::bench::Bench;
 use crate::client::Client;
 use crate::origin::{ok, text};
 
-/// How long a long poll has to be held, in one try after the other.
+/// How long a long poll must be held, per attempt.
 const SETTLE: [Duration; 3] = [
     Duration::from_millis(700),
     Duration::from_secs(3),
@@ -28,7 +28,8 @@ cases!(
     recovering_asks_links,
 );
 
-/// A stream past its first body. No probes: an item without id would be one that it has missed something before.
+/// Returns a stream after its first body. Without probes: an item without id would look like a
+/// missed item.
 fn opened(bench: &Bench) -> Client {
     let mut client = bench.client("plain.test");
     client.send("GET", &bench.path("/first"), &[], b"");
@@ -106,9 +107,10 @@ fn a_missed_item_asks_the_link(bench: &Bench) {
                 body,
             )
         };
-        match request.target.ends_with("/first") {
-            true => hold("1", "opened\n"),
-            false => match request.header("grip-last") {
+        if request.target.ends_with("/first") {
+            hold("1", "opened\n")
+        } else {
+            match request.header("grip-last") {
                 Some(last)
                     if last.ends_with("last-id=1")
                         && count.fetch_add(1, Ordering::Relaxed) == 0 =>
@@ -116,11 +118,11 @@ fn a_missed_item_asks_the_link(bench: &Bench) {
                     hold("3", "2,3,")
                 }
                 last => hold("3", &format!("{last:?}")),
-            },
+            }
         }
     });
     let mut client = opened(bench);
-    // 2 has got lost: nobody has published it here.
+    // Item 2 is lost: the test never publishes it.
     bench.publish(json!([item(bench, "3,", Some("2,"))]));
     let text = client.read_until("2,3,");
     assert!(text.ends_with("2,3,"), "{text}");
@@ -165,8 +167,8 @@ fn a_long_poll_up_to_date_is_held(bench: &Bench) {
             ),
         }
     });
-    // Nothing shows that a long poll is held. One that is not yet when its item comes is rightly asked again; the next
-    // one, whose predecessor is that item, gets more time.
+    // A held long poll sends no sign of it. If an item arrives before the hold, the edge correctly
+    // polls again; the next poll, which follows that item, then gets more time.
     for (newest, settle) in SETTLE.into_iter().enumerate() {
         let path = format!("/poll/{}", newest + 1);
         let mut poll = bench.client("plain.test");

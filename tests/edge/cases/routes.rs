@@ -1,4 +1,4 @@
-//! Which rule a request takes, and what rules and targets change in it.
+//! The route that a request matches, and how routes and targets change the request.
 
 use super::cases;
 use crate::bench::Bench;

@@ -1,4 +1,4 @@
-//! `Grip-Sig`: what backends know the edge by.
+//! `Grip-Sig`, with which backends authenticate the edge.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

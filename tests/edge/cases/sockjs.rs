@@ -24,7 +24,7 @@ cases!(
     sockjs_wraps_messages_of_sockets,
 );
 
-/// Messages that a client may bring at once have fewer bytes.
+/// Maximum size of the messages of one client request, exclusive.
 const BODY_BYTES_MAX: usize = 100_000;
 
 fn echo(request: &Request) -> Reply {
@@ -35,7 +35,7 @@ fn echo(request: &Request) -> Reply {
     })
 }
 
-/// One case for all transports: they share the only path the route has for its backend.
+/// One case for all transports, because they share the route's only path to its backend.
 fn sockjs_speaks_to_its_backend(bench: &Bench) {
     bench.origin(echo);
     let answer = bench.client("sockjs.test").get("/sockjs/info");
@@ -102,7 +102,7 @@ fn sockjs_speaks_to_its_backend(bench: &Bench) {
     assert_eq!(missing.status, 404);
 }
 
-/// A POST, as clients poll and send.
+/// Sends a POST, as polling clients do for both directions.
 #[track_caller]
 fn post(bench: &Bench, host: &str, path: &str, body: &str) -> Answer {
     bench
@@ -110,7 +110,7 @@ fn post(bench: &Bench, host: &str, path: &str, body: &str) -> Answer {
         .request("POST", path, &[], body.as_bytes())
 }
 
-/// Opens a polling session and gives the path in front of its transports.
+/// Opens a polling session and returns its path without the transport.
 #[track_caller]
 fn session(bench: &Bench, host: &str, base: &str) -> String {
     let path = format!("{base}/000/{}", bench.channel("s"));
@@ -121,9 +121,12 @@ fn session(bench: &Bench, host: &str, base: &str) -> String {
 
 fn sockjs_reaches_backends_over_http(bench: &Bench) {
     let events = [("Content-Type", "application/websocket-events")];
-    bench.origin(move |request| match request.body == b"OPEN\r\n" {
-        true => ok(&events, "OPEN\r\n"),
-        false => ok(&events, &request.body),
+    bench.origin(move |request| {
+        if request.body == b"OPEN\r\n" {
+            ok(&events, "OPEN\r\n")
+        } else {
+            ok(&events, &request.body)
+        }
     });
     let path = session(bench, "sockjs-over.test", &bench.path(""));
     let sent = post(
@@ -138,7 +141,7 @@ fn sockjs_reaches_backends_over_http(bench: &Bench) {
 }
 
 fn sockjs_gets_what_is_published(bench: &Bench) {
-    // A control message of a backend ends the Pushpin of Debian.
+    // A backend's control message crashes Debian's Pushpin.
     if bench.kind() == Kind::Pushpin {
         return;
     }
@@ -174,14 +177,14 @@ fn sockjs_gets_what_is_published(bench: &Bench) {
         "{}",
         answer.text()
     );
-    // The backend's path is below that of SockJS.
+    // The backend's path is below the SockJS path.
     let seen = bench.requests();
     let ours = bench.path("/websocket");
     assert_eq!(seen[0].target, ours);
 }
 
 fn sockjs_ends_as_its_backend_says(bench: &Bench) {
-    // Pushpin loses what a backend says right before its close, and may end by it.
+    // Pushpin loses messages that a backend sends right before its close, and may crash.
     if bench.kind() == Kind::Pushpin {
         return;
     }
@@ -213,7 +216,7 @@ fn sockjs_ends_as_its_backend_says(bench: &Bench) {
 }
 
 fn sockjs_tells_that_its_client_has_left(bench: &Bench) {
-    // Backends of Pushpin do not hear of it.
+    // Pushpin does not notify its backends.
     if bench.kind() == Kind::Pushpin {
         return;
     }
@@ -253,7 +256,7 @@ fn sockjs_passes_a_refusal_on(bench: &Bench) {
         answer.header("access-control-allow-origin").as_deref(),
         Some("*")
     );
-    // It is no session.
+    // The session does not exist.
     let sent = post(
         bench,
         "sockjs-own.test",
@@ -308,7 +311,7 @@ fn sockjs_refuses_what_it_is_not(bench: &Bench) {
 }
 
 fn sockjs_is_for_pages_of_other_hosts(bench: &Bench) {
-    // Pushpin does not end its answer to OPTIONS.
+    // Pushpin does not complete its response to OPTIONS.
     if bench.kind() == Kind::Pushpin {
         return;
     }
@@ -358,7 +361,7 @@ fn sockjs_wraps_messages_of_sockets(bench: &Bench) {
         socket.has_news(Duration::from_millis(100)).then_some(())
     });
     assert_eq!(socket.next_text(), "a[\"one\"]");
-    // What is no array of texts ends it.
+    // Anything but an array of texts closes the session.
     socket.text("[1]");
     while let Some(frame) = socket.next() {
         if let Some((code, _)) = frame.close() {

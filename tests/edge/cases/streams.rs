@@ -1,4 +1,4 @@
-//! Streams: held by headers, fed by publishes, kept alive, ended.
+//! Streams: held by headers, with published items, keep-alives and closes.
 
 use serde_json::json;
 
@@ -95,7 +95,7 @@ fn a_stream_gets_what_is_published_until_closed(bench: &Bench) {
     assert_eq!(client.read_end(), (String::new(), true));
 }
 
-/// What the seed's `stream.php` answers, held as it says.
+/// Uses the response of the seed's `stream.php`.
 fn the_stream_of_seed_001(bench: &Bench) {
     let channel = bench.channel("group-7");
     bench.origin(move |_| {
@@ -125,7 +125,7 @@ fn the_stream_of_seed_001(bench: &Bench) {
 fn a_stream_gets_bytes_as_they_are(bench: &Bench) {
     hold(bench, &[]);
     let mut client = bench.stream("plain.test", "/x", "c", "opened\n");
-    // "\0\r\nü" and what would end a chunk.
+    // "\0\r\nü" and the bytes that end a chunk.
     let formats = json!({"http-stream": {"content-bin": "AA0Kw7w=", "content": "not this"}});
     bench.publish(json!([{"channel": bench.channel("c"), "formats": formats}]));
     bench.publish_stream("c", "0\r\n\r\nend");
@@ -166,7 +166,7 @@ fn a_prefix_is_put_before_channels(bench: &Bench) {
     client.send("GET", &bench.path("/x"), &[], b"");
     client.read_head();
     client.read_until("opened\n");
-    // The channel's name as publishers know it.
+    // The channel's name for publishers.
     let prefixed = format!("pre-{}", bench.channel("c"));
     let end = std::time::Instant::now() + fermata_testkit::deadline();
     while !client.has_probe(std::time::Duration::from_millis(100)) {

@@ -1,4 +1,4 @@
-//! WebSockets to a backend that speaks them, with and without control messages.
+//! WebSockets to a backend that supports them, with and without control messages.
 
 use std::time::{Duration, Instant};
 
@@ -43,12 +43,13 @@ fn echo(request: &Request) -> Reply {
     })
 }
 
-/// A backend that sends these control messages first, then answers every message with `m:` and itself.
+/// Starts a backend that first sends these control messages, then returns every message with the
+/// prefix `m:`.
 fn control(bench: &Bench, messages: Vec<Value>) {
     bench.origin(move |request| {
         let messages = messages.clone();
         accept(request, GRIP, move |mut socket| {
-            // The client speaks first: what comes is then behind the handshake.
+            // The client sends first, so that later messages follow the handshake.
             socket.next();
             for message in messages {
                 socket.text(&format!("c:{message}"));
@@ -66,14 +67,14 @@ fn subscribe(bench: &Bench, channel: &str) -> Value {
     json!({"type": "subscribe", "channel": bench.channel(channel)})
 }
 
-/// A socket of a backend made by [`control`].
+/// Opens a socket to a backend of [`control`].
 fn begun(bench: &Bench) -> Socket {
     let mut socket = open(bench.client("plain.test"), &bench.path("/ws"));
     socket.text("go");
     socket
 }
 
-/// The same, known to be subscribed.
+/// Opens a socket that is known to be subscribed.
 fn subscribed(bench: &Bench) -> Socket {
     let mut socket = begun(bench);
     assert_eq!(socket.next_text(), "ready");
@@ -148,7 +149,7 @@ fn a_socket_passes_pings(bench: &Bench) {
     assert_eq!(ping.first, PING);
     let content = b"from the backend".to_vec();
     bench.differs(ping.payload.clone(), Vec::new(), content);
-    // Only the answer to it passes.
+    // Only the PONG for this PING passes.
     socket.send(PONG, "nobody asked");
     socket.send(PONG, &ping.payload[..]);
     let (pushpin, ours) = ("pong ".to_owned(), "pong from the backend".to_owned());
@@ -300,7 +301,7 @@ fn a_detached_socket_lives_on(bench: &Bench) {
     socket.text("to nobody");
     publish(bench, json!({"content": "one"}));
     let text = socket.next_text();
-    // What the backend sent before it was detached may arrive.
+    // A message that the backend sent before the detach may arrive.
     if text == "ready" {
         assert_eq!(socket.next_text(), "one");
     } else {

@@ -1,4 +1,5 @@
-//! Backends that have sessions by ZeroMQ: streams both ways, credit, WebSockets, and how sessions end.
+//! Backends with sessions over ZeroMQ: streams in both directions, credit, WebSockets, and the end
+//! of sessions.
 
 use std::thread;
 
@@ -18,9 +19,9 @@ cases!(
     a_session_that_goes_wrong_is_an_error,
 );
 
-/// More than is sent without further credit.
+/// Larger than the initial credit.
 const LARGE_BYTES: usize = 700_000;
-/// What a backend has room for at a time.
+/// Credit that the backend grants at a time.
 const CREDITS: usize = 150_000;
 
 fn a_session_holds_a_stream(bench: &Bench) {
@@ -238,7 +239,7 @@ fn a_session_that_goes_wrong_is_an_error(bench: &Bench) {
     backend.say(&mut session, [("code", Value::Integer(200)), more()]);
     failed(client);
 
-    // Within the body only the end of the connection tells.
+    // Within the body, only the close of the connection signals the error.
     let mut client = bench.client("wrong.zhttp.test");
     client.send("GET", "/within", &[], b"");
     let mut session = backend.next();

@@ -1,4 +1,4 @@
-//! ZeroMQ: items by PULL and SUB, commands by REP, figures by PUB.
+//! ZeroMQ: items over PULL and SUB, commands over REP, stats over PUB.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ fn net(bytes: &str) -> String {
     format!("{}:{bytes},", bytes.len())
 }
 
-/// An item for a stream as a tnetstring.
+/// Encodes a stream item as a tnetstring.
 fn item(channel: Option<&str>, content: &str) -> String {
     let wrap = |inner: String| format!("{}:{inner}}}", inner.len());
     let stream = wrap(net("content") + &net(content));
@@ -39,7 +39,7 @@ fn item(channel: Option<&str>, content: &str) -> String {
     wrap(channel + &net("formats") + &formats)
 }
 
-/// A header of a request or response.
+/// Builds a header of a request or response.
 fn header(name: &str, value: &str) -> Packed {
     Packed::List(vec![name.into(), value.into()])
 }
@@ -97,7 +97,7 @@ fn pull_takes_each_notation(bench: &Bench) {
     let json = json!({"channel": channel, "http-stream": {"content": "json,"}});
     push.send(&[item(Some(&channel), "bare,").as_bytes()]);
     push.send(&[format!("T{}", item(Some(&channel), "letter,")).as_bytes()]);
-    // Either ends the Pushpin of Debian, with all its clients.
+    // Either message crashes Debian's Pushpin and disconnects all its clients.
     if bench.kind() == Kind::Fermata {
         push.send(&[b"garbage"]);
         push.send(&[b"T1:x"]);
@@ -118,7 +118,7 @@ fn sub_takes_items_of_its_channels(bench: &Bench) {
         Event::Subscribed(Vec::new()),
     );
     publisher.send(&[channel.as_bytes(), item(None, "one,").as_bytes()]);
-    // The first part wins over the item's own.
+    // The topic takes precedence over the item's channel.
     publisher.send(&[channel.as_bytes(), item(Some("other"), "two,").as_bytes()]);
     let longer = format!("{channel}-longer");
     publisher.send(&[
@@ -129,7 +129,7 @@ fn sub_takes_items_of_its_channels(bench: &Bench) {
     assert_eq!(client.read_until("end"), "one,two,end");
 }
 
-/// Sends a command to the REP socket; its reply.
+/// Sends a command to the REP socket and returns its reply.
 #[track_caller]
 pub fn command(bench: &Bench, method: &str, args: Value) -> Value {
     if method == "recover" {
@@ -154,7 +154,7 @@ fn rep_answers_commands(bench: &Bench) {
     let refused = |condition: &str| json!({"success": false, "condition": condition});
     let said = |method: &str, args: Value| {
         let mut reply = command(bench, method, args);
-        // A text for people may be beside the condition.
+        // The reply may contain a text next to the error condition.
         if let Some(reply) = reply
             .as_object_mut()
             .filter(|reply| reply["success"] == false)
@@ -198,7 +198,7 @@ fn rep_publishes(bench: &Bench) {
     assert_eq!(client.read_until("one"), "one");
 }
 
-/// The next packet of a type that `wanted` accepts.
+/// Returns the next packet of a type that `wanted` accepts.
 fn packet(stats: &mut Zmq, kind: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     loop {
         let parts = stats.receive();
@@ -239,7 +239,7 @@ fn stats_report_connections(bench: &Bench) {
     let mut stats = Zmq::unix(&bench.subject().stats(), Socket::Sub);
     stats.subscribe(b"");
     let client = bench.opened_stream();
-    // Others' connections are told of as well, and may be gone by now.
+    // Packets also report connections of other cases, which may be closed by now.
     packet(&mut stats, "conn", |fields| {
         let is_one = fields["type"] == "http" && fields["id"].is_string() && fields["ttl"].is_u64();
         let ids = json!([fields["id"]]);
@@ -284,7 +284,7 @@ fn stats_report_what_a_route_has_had(bench: &Bench) {
     let mut client = bench.client("report.test");
     let answer = client.request("POST", &path, &[("X-Asked", "words")], BODY);
     assert_eq!(answer.body.len(), 2_000);
-    // Words alone: what is between them is not counted.
+    // Counts names and values only, without separators.
     let bytes = |words: &[&str]| words.iter().map(|it| it.len() as u64).sum::<u64>();
     let host = bytes(&["Host", "report.test"]);
     let asked = bytes(&["POST", &path, "Content-Length", "1000", "X-Asked", "words"]) + host;
@@ -320,7 +320,7 @@ fn stats_report_what_a_route_has_had(bench: &Bench) {
         ("server-content-bytes-sent", 1_000),
         ("server-header-bytes-received", answered),
     ]);
-    // With a signature and more.
+    // Includes a signature and other headers.
     assert!(sums["server-header-bytes-sent"] > asked, "{sums:?}");
     assert_eq!(sums["client-messages-sent"], 0, "{sums:?}");
     let mut socket = open(bench.client("report.test"), &path);

@@ -36,7 +36,7 @@ def send(request):
 
 
 def store(request):
-    """An event whose publish got lost."""
+    """Stores an event without publishing it, as if its publish was lost."""
     get_storage().append_event("news", "message", json.dumps({"text": request.GET["text"]}))
     return HttpResponse("stored")
 

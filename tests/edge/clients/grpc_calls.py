@@ -1,7 +1,8 @@
-"""A server of gRPC without a schema, and a client that makes every kind of call through an edge.
+"""A gRPC server without a schema, and a client that makes every kind of call through an edge.
 
     python3 grpc_calls.py serve          prints its port
     python3 grpc_calls.py call HOST:PORT
+    python3 grpc_calls.py loop HOST:PORT  thousands of calls without pauses
 """
 
 import queue
@@ -11,7 +12,7 @@ from concurrent import futures
 import grpc
 
 SERVICE = "fermata.Test"
-# Longer than any call takes on a machine that has much else to do.
+# Longer than any call takes on a busy machine.
 CALL_S = 120
 LARGE = bytes(range(256)) * 4096
 
@@ -85,8 +86,26 @@ def call(address):
     print("all calls are as they should be")
 
 
+def loop(address):
+    """Causes the control frames of a fast network: a WINDOW_UPDATE per message, a PING per round trip."""
+    with grpc.insecure_channel(address) as channel:
+        unary_call = channel.unary_unary(f"/{SERVICE}/Unary")
+        for number in range(2_000):
+            assert unary_call(b"%d" % number, timeout=CALL_S) == b"re: %d" % number
+        calls = [unary_call.future(b"x" * 1_000, timeout=CALL_S) for _ in range(2_000)]
+        assert all(len(future.result()) == 1_004 for future in calls)
+        many = channel.unary_stream(f"/{SERVICE}/Count")
+        assert sum(1 for _ in many(b"10000", timeout=CALL_S)) == 10_000
+        for _ in range(1_500):
+            answers = many(b"100", timeout=CALL_S)
+            assert next(answers) == b"0"
+            answers.cancel()
+        assert unary_call(b"end", timeout=CALL_S) == b"re: end"
+    print("no call was lost")
+
+
 def talk(channel):
-    """Each message is sent when the last has come back."""
+    """Sends each message after the previous one was echoed."""
     said = queue.SimpleQueue()
     answers = channel.stream_stream(f"/{SERVICE}/Echo")(iter(said.get, None), timeout=CALL_S)
     for number in range(50):
@@ -98,7 +117,7 @@ def talk(channel):
 
 
 def leave(channel):
-    """A client that has seen enough."""
+    """Cancels a call after its first response message."""
     said = queue.SimpleQueue()
     answers = channel.stream_stream(f"/{SERVICE}/Echo")(iter(said.get, None), timeout=CALL_S)
     said.put(b"one")
@@ -107,4 +126,10 @@ def leave(channel):
     said.put(None)
 
 
-serve() if sys.argv[1] == "serve" else call(sys.argv[2])
+match sys.argv[1]:
+    case "serve":
+        serve()
+    case "loop":
+        loop(sys.argv[2])
+    case _:
+        call(sys.argv[2])

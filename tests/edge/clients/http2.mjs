@@ -1,14 +1,15 @@
-// A backend and a client of HTTP/2, as Node speaks it.
+// An HTTP/2 backend and an HTTP/2 client, with Node's implementation.
 //
-//   node http2.mjs serve [KEY CERTIFICATE]   prints its port; over TLS it takes HTTP/1.1 as well, MAX_STREAMS at a time
-//   node http2.mjs talk ORIGIN PATH          sends four pieces, each when the last has come back, and prints the trailers
+//   node http2.mjs serve [KEY CERTIFICATE]   prints its port and allows MAX_STREAMS concurrent streams; over TLS it also
+//                                            accepts HTTP/1.1 unless HTTP2_ONLY is set
+//   node http2.mjs talk ORIGIN PATH          sends four pieces, each after the previous one was echoed, and prints the result
 import http2 from 'node:http2';
 import { readFileSync } from 'node:fs';
 
 const [what, ...rest] = process.argv.slice(2);
 
 function serve(key, certificate) {
-    // Many large answers may wait for slow clients, which Node counts by the session: in MB.
+    // Large responses may queue up for slow clients. Node limits the memory of a session, by default to 10 MB.
     const settings = { maxConcurrentStreams: Number(process.env.MAX_STREAMS ?? 100) };
     const server = key
         ? http2.createSecureServer({
@@ -77,7 +78,7 @@ function serve(key, certificate) {
                 stream.respond({ ':status': 200, 'content-length': '10' });
                 return stream.end('four');
             case '/leave':
-                // What is under way is finished; what comes after goes elsewhere.
+                // Open streams complete. The client has to send new requests over another connection.
                 stream.session.goaway();
                 return setTimeout(() => response.end('left'), 100);
             case '/die':

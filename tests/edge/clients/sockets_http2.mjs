@@ -1,9 +1,9 @@
-// WebSockets over HTTP/2 (RFC 8441) as Node carries them: a client and a backend.
+// WebSockets over HTTP/2 (RFC 8441) with Node's HTTP/2 implementation: a client and a backend.
 //
-//   node sockets_http2.mjs ask HOST:PORT PATH COUNT TEXT...   opens COUNT on one connection, says each TEXT, closes, prints JSON
-//   node sockets_http2.mjs serve offers|refuses|http1         prints its port: a backend that says back what it is told
+//   node sockets_http2.mjs ask HOST:PORT PATH COUNT TEXT...   opens COUNT on one connection, sends each TEXT, closes, prints JSON
+//   node sockets_http2.mjs serve offers|refuses|http1         prints its port: a backend that echoes messages
 //
-// A TEXT of `*N` stands for N bytes.
+// A TEXT `*N` is a message of N bytes.
 import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
 import http2 from 'node:http2';
@@ -17,11 +17,11 @@ function frame(opcode, payload, masked) {
     const head = length < 126 ? [length] : length < 65536 ? [126, length >> 8, length & 255]
         : [127, 0, 0, 0, 0, length >>> 24, (length >> 16) & 255, (length >> 8) & 255, length & 255];
     head[0] |= masked ? 128 : 0;
-    // A mask of zeros is one, too.
+    // The mask of a client may be zero, which leaves the payload unchanged.
     return Buffer.concat([Buffer.from([128 | opcode, ...head]), Buffer.alloc(masked ? 4 : 0), payload]);
 }
 
-// Calls `on(opcode, payload)` for each frame that is whole.
+// Calls `on(opcode, payload)` for each complete frame.
 function reader(on) {
     let kept = Buffer.alloc(0);
     return (piece) => {
@@ -130,7 +130,7 @@ function serve(kind) {
             `Sec-WebSocket-Accept: ${accept.digest('base64')}`, 'Sec-WebSocket-Protocol: echo', '', ''].join('\r\n'));
         speak(socket, request.headers);
     });
-    // Both on one port, as servers have it that take HTTP/2 by prior knowledge.
+    // HTTP/1.1 and HTTP/2 on one port, like servers that accept HTTP/2 by prior knowledge.
     over1.listen(0, '127.0.0.1', () => over2.listen(0, '127.0.0.1', () => door.listen(0, '127.0.0.1',
         () => console.log(door.address().port))));
     const door = net.createServer((socket) => socket.once('data', (first) => {

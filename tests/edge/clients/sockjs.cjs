@@ -1,4 +1,4 @@
-// `sockjs-client`: sockjs.cjs MODULE URL TRANSPORT. Says so when every message has come back in its order.
+// `sockjs-client`: sockjs.cjs MODULE URL TRANSPORT. Prints a line if all messages are echoed in order.
 const [library, url, transport] = process.argv.slice(2);
 const SockJS = require(library);
 

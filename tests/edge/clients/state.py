@@ -1,4 +1,4 @@
-"""A service that keeps sessions, by pyzmq: state.py ENDPOINT. Prints every request as a line of JSON."""
+"""A service with pyzmq that stores sessions: state.py ENDPOINT. Prints every request as a line of JSON."""
 
 import json
 import sys

@@ -1,6 +1,6 @@
-// Sends every message back on /echo, and to everybody on /broadcast. Pings each client once.
-// Arguments: "damage" and the third message of each connection comes back changed; "deaf" and the fifth is
-// lost; "tls" and it speaks wss; "subprotocol" and it chooses one, whatever is offered.
+// Echoes every message on /echo, and broadcasts it on /broadcast. Pings each client once.
+// Arguments: with "damage" the third message of each connection is changed; with "deaf" the fifth
+// is lost; "tls" enables wss; with "subprotocol" it selects one, whatever the client offers.
 
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';

@@ -1,4 +1,5 @@
-// Listens by `eventsource` until three updates have come, and prints each: type, data and id.
+// Subscribes with `eventsource` until three updates have arrived, and prints type, data and id of
+// each.
 import { createRequire } from 'node:module';
 
 const [folder, url, token] = process.argv.slice(2);

@@ -1,6 +1,6 @@
 <?php
 
-// Publishes by symfony/mercure, and prints the ids that the hub gives.
+// Publishes with symfony/mercure, and prints the ids returned by the hub.
 declare(strict_types=1);
 
 use Symfony\Component\HttpClient\HttpClient;

@@ -1,4 +1,4 @@
-"""Mercure's clients from PyPI, unmodified, talk through the hub. Arguments: the hub's URL, its secret."""
+"""Unmodified Mercure clients from PyPI publish to the hub and subscribe. Arguments: the hub's URL, its secret."""
 
 import queue
 import sys
@@ -15,14 +15,14 @@ TOPIC = "https://example.com/books/1"
 
 heard = queue.Queue()
 consumer = Consumer(url, [TOPIC, "https://example.com/authors/{id}"], heard.put)
-# The test is over when this thread is: it reads a stream that does not end.
+# The test ends with this thread, which reads an endless stream.
 consumer.daemon = True
 consumer.start_consumption()
 
 
 def expect(id, data, type):
     event = heard.get(timeout=PATIENCE_S)
-    # A subscriber is first sent its position, which this library takes for an event without data.
+    # A subscriber first receives its position, which this library treats as an event without data.
     while not event.data:
         event = heard.get(timeout=PATIENCE_S)
     assert (event.message_id, event.data, event.event_type) == (id, data, type), vars(event)
@@ -36,7 +36,7 @@ expect(publisher.publish(Message([TOPIC], "given", message_id="urn:1", event_typ
 config = MercureConfig(hub_url=url, publisher_jwt_key=secret, publish_topics=["https://example.com/authors/{id}"])
 with MercurePublisher(config) as other:
     topic = "https://example.com/authors/7"
-    # Nobody without a token hears what is private.
+    # Clients without a token never receive private updates.
     other.publish(topic, "private", private=True)
     expect(other.publish(topic, {"name": "Ada"}, type="changed"), '{"name": "Ada"}', "changed")
     try:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Reads a post of spans by the messages of OpenTelemetry: read.py PACKAGES FILE http/json|http/protobuf.
+"""Decodes a POST of spans with OpenTelemetry's message types: read.py PACKAGES FILE http/json|http/protobuf.
 
-Unknown fields and wrong types fail. Prints a line for each span: what of it is the same in each run.
+Fails on unknown fields and wrong types. Prints a line for each span, without fields that differ between runs.
 """
 
 import base64
@@ -15,12 +15,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status  # noqa: E402
 
 LENGTHS = {"traceId": 16, "spanId": 8, "parentSpanId": 8}
-# Attributes that differ from run to run.
+# Attributes that differ between runs.
 CHANGING = {"messaging.message.id", "network.peer.port", "server.port", "fermata.hold.bytes", "http.response.body.size"}
 
 
 def as_protobuf_has_it(span):
-    """OTLP writes ids in hexadecimal, where JSON of protobuf has base64."""
+    """Converts ids from hexadecimal, as OTLP encodes them, to base64, as JSON of protobuf requires."""
     for name, length in LENGTHS.items():
         if name in span:
             value = bytes.fromhex(span[name])

@@ -1,7 +1,6 @@
-// pusher-js, unmodified, where it asks for SockJS: alone, because a WebSocket takes longer than it likes to wait, and because
-// WebSockets do not get through.
-// Arguments: the folder with node_modules, the port, the application as ID:KEY:SECRET, and whether SockJS is `served` or
-// `refused`.
+// pusher-js, unmodified, in the cases where it uses SockJS: alone, because a WebSocket takes too
+// long to open, and because WebSockets are blocked. Arguments: the folder with node_modules, the
+// port, the application as ID:KEY:SECRET, and whether SockJS is `served` or `refused`.
 import { createRequire } from 'node:module';
 import assert from 'node:assert/strict';
 import net from 'node:net';
@@ -12,7 +11,7 @@ const require = createRequire(`${folder}/`);
 const Client = require('pusher-js');
 
 const PATIENCE_MS = 30_000;
-/** Over plain HTTP pusher-js begins with SockJS beside a WebSocket after 5 s. */
+/** Over plain HTTP, pusher-js starts SockJS next to a WebSocket after 5 s. */
 const SLOW_MS = 6_500;
 const BLOCKED = Infinity;
 
@@ -34,7 +33,7 @@ function becomes(client, state) {
     });
 }
 
-/** Lets connections through to the hub when they are so old, and tells what each begins with. */
+/** Delays connections to the hub, and records how each starts. */
 async function slowly(delayMs, begins) {
     const server = net.createServer(client => {
         client.once('data', data => {

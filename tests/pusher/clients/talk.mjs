@@ -1,6 +1,6 @@
-// pusher-js and Laravel Echo, unmodified, talk through the hub, and the library of backends publishes to it.
-// Arguments: the folder with node_modules, the port, the application as ID:KEY:SECRET, and the transport: ws, xhr_streaming
-// or xhr_polling.
+// pusher-js and Laravel Echo, unmodified, exchange events through the hub, and the server library
+// publishes to it. Arguments: the folder with node_modules, the port, the application as
+// ID:KEY:SECRET, and the transport: ws, xhr_streaming or xhr_polling.
 import { createRequire } from 'node:module';
 import assert from 'node:assert/strict';
 
@@ -14,13 +14,13 @@ const { default: Echo } = await import(`${folder}/node_modules/laravel-echo/dist
 const PATIENCE_MS = 30_000;
 const backend = new Backend({ appId, key, secret, host: '127.0.0.1', port, useTLS: false });
 const clients = [];
-/** Where the hub is, and how it is spoken to. */
+/** The hub's address and transport. */
 const reached = {
     cluster: 'none', wsHost: '127.0.0.1', wsPort: Number(port), httpHost: '127.0.0.1', httpPort: Number(port), forceTLS: false,
     enabledTransports: [transport], disableStats: true,
 };
 
-/** What comes next of something that calls back: `take()` waits for it. */
+/** A queue of callback values; `take()` waits for the next one. */
 function queue() {
     const come = [];
     const waiting = [];
@@ -45,7 +45,7 @@ function queue() {
     };
 }
 
-/** A client of this user; its backend's two endpoints are called without a network. */
+/** Creates a client of this user; its backend's two endpoints are called without a network. */
 function connect(user, info = { name: user }) {
     const client = new Client(key, {
         ...reached,
@@ -128,7 +128,7 @@ async function privateChannels() {
     annRoom.trigger('client-typing', { key: 'a' });
     assert.deepEqual(await toBob.take('typing'), { key: 'a' });
     bobRoom.trigger('client-typing', { key: 'b' });
-    // Ann has heard nothing of what she said herself.
+    // Ann does not receive her own event.
     assert.deepEqual(await toAnn.take('typing'), { key: 'b' });
     const errors = queue();
     const stranger = new Client(key, {
@@ -149,7 +149,7 @@ async function presence() {
     room.bind('pusher:member_added', member => news.push(['added', member.id, member.info]));
     room.bind('pusher:member_removed', member => news.push(['removed', member.id]));
     room.bind('client-wave', (data, metadata) => news.push(['wave', metadata.user_id]));
-    // Bob has two tabs, and is one member.
+    // Bob has two tabs and counts as one member.
     const [first, second] = [connect('bob', { name: 'Bob' }), connect('bob', { name: 'Bob' })];
     const [bobRoom, seen] = await subscribed(first, 'presence-room');
     assert.deepEqual(Object.keys(seen.members).sort(), ['ann', 'bob']);

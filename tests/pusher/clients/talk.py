@@ -1,5 +1,5 @@
-# Pusher's library for backends in Python, unmodified, against the hub.
-# Arguments: the folder it is installed in, the port, and the application as ID:KEY:SECRET. It prints what it hears and says.
+# Pusher's Python server library, unmodified, against the hub. Arguments: the folder it is installed
+# in, the port, and the application as ID:KEY:SECRET. Prints the events received and sent.
 import hashlib
 import hmac
 import sys
@@ -26,7 +26,7 @@ print("published", flush=True)
 
 
 def expect(ask, expected):
-    """Workers tell each other their counts a moment later."""
+    """Repeats a request until its result is `expected`: workers exchange their counts with a delay."""
     end = time.monotonic() + PATIENCE_S
     while (found := ask()) != expected:
         assert time.monotonic() < end, found

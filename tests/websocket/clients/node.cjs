@@ -1,4 +1,4 @@
-// The client that most of Node uses, and the one built into it: node.cjs URL ws|builtin FOLDER_OF_WS
+// Node's most common WebSocket client (the package ws) and its built-in one: node.cjs URL ws|builtin FOLDER_OF_WS
 const [url, which, folder] = process.argv.slice(2);
 const { createRequire } = require('node:module');
 const Client = which === 'ws' ? createRequire(`${folder}/package.json`)('ws') : globalThis.WebSocket;

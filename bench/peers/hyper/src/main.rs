@@ -1,4 +1,4 @@
-//! `hyper PORT CERTIFICATE KEY`: small JSON by hyper's own server, over HTTP/2 and TLS, on one thread.
+//! `hyper PORT CERTIFICATE KEY`: serves a small JSON response with hyper over HTTP/2 and TLS, on one thread.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ async fn serve(port: u16, certificate: &str, key: &str) -> Result<(), Failure> {
             if let Ok(secure) = acceptor.accept(connection).await {
                 let mut builder = Builder::new(TokioExecutor::new());
                 builder.http2().max_concurrent_streams(100);
-                // A connection that its client has ended is no failure of the server.
+                // A connection closed by its client is no error of the server.
                 drop(builder.serve_connection(TokioIo::new(secure), service_fn(answer)).await);
             }
         });

@@ -1,5 +1,5 @@
 <?php
-// The script of seed 002: mod_php and PHP-FPM run it in the folder it lies in.
+// Script of seed 002, which mod_php and PHP-FPM run in its own folder.
 do {
     $fname = rand(1, 99999) . '.txt';
 } while (file_exists($fname));

@@ -1,5 +1,5 @@
 <?php
-// The same without the loop that makes the text.
+// Script of seed 002 without the loop that generates the text.
 do {
     $fname = rand(1, 99999) . '.txt';
 } while (file_exists($fname));

@@ -1,5 +1,5 @@
 <?php
-// A request that waits 50 ms for nothing.
+// Sleeps 50 ms.
 header('Content-Type: text/plain');
 usleep(50000);
 echo "OK\n";

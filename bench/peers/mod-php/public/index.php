@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// Small JSON, a run of the script per request: mod_php and PHP-FPM serve this file.
+// A small JSON response, with one run of the script per request, for mod_php and PHP-FPM.
 
 header('Content-Type: application/json');
 $body = json_encode(['status' => 'OK']);

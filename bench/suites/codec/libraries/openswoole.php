@@ -6,8 +6,8 @@ use OpenSwoole\WebSocket\Server;
 
 function measure(string $function, string $input, string $payload, int $calls): int
 {
-    // unpack() unmasks in the string it is given, and so masks it again the next time: check a copy. The number of
-    // calls is even, which leaves the input as it was.
+    // unpack() unmasks its input in place, so the next call masks it again. Check a copy. The number of calls is even, which
+    // restores the input.
     $copy = strrev(strrev($input));
     if (!str_ends_with(Server::pack($payload), $payload) || $function === 'decode' && Server::unpack($copy)->data !== $payload) {
         throw new UnexpectedValueException('a wrong result');

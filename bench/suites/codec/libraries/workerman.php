@@ -9,7 +9,7 @@ require getenv('BENCH_AUTOLOAD');
 
 function measure(string $function, string $input, string $payload, int $calls): int
 {
-    // A connection after its handshake, without the socket that neither call looks at.
+    // A connection after its handshake. It has no socket, because neither function uses one.
     $connection = (new ReflectionClass(TcpConnection::class))->newInstanceWithoutConstructor();
     $connection->context = new stdClass();
     $connection->context->websocketHandshake = true;

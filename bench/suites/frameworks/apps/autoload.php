@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// The library of this checkout; frameworks are Debian's packages.
+// Autoloads this checkout's library, and frameworks from Debian's packages.
 
 set_include_path('/usr/share/php');
 spl_autoload_register(static function (string $class): void {

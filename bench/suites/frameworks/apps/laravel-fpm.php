@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// The front controller of examples/laravel for PHP-FPM.
+// Front controller of examples/laravel for PHP-FPM.
 
 $root = dirname(__DIR__, 4) . '/examples/laravel';
 require "$root/autoload.php";

@@ -2,8 +2,8 @@
 
 declare(strict_types=1);
 
-// The application of examples/laravel without a server: booted once, and given one request after another, with nothing reset
-// between two. What a request costs here is the framework's own, which no server can go below. The argument is how many.
+// Runs the application of examples/laravel without a server: boots it once and handles requests in sequence without resetting
+// state. The cost per request is the framework's own and the lower bound for every server. The argument is the number of requests.
 
 $requests = (int) ($argv[1] ?? 1);
 $root = dirname(__DIR__, 4) . '/examples/laravel';

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// The same as a route of the server's own.
+// A route of Fermata's own router with the response of the other applications.
 
 use Fermata\{Response, Server};
 

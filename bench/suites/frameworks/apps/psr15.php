@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// A handler that does nothing; with BENCH_GLOBALS=0 without superglobals.
+// A PSR-15 handler with a constant response. BENCH_GLOBALS=0 disables superglobals.
 
 use Nyholm\Psr7\Response;
 use Psr\Http\Message\{ResponseInterface, ServerRequestInterface};

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// A route with a parameter that answers JSON.
+// A route with a parameter and a JSON response.
 
 use Psr\Http\Message\{ResponseInterface, ServerRequestInterface};
 

@@ -2,8 +2,8 @@
 
 declare(strict_types=1);
 
-// The application of slim.php without a server: given one request after another, with nothing reset between two. The argument is
-// how many.
+// Runs the application of slim.php without a server: handles requests in sequence without resetting state. The argument is the
+// number of requests.
 
 use Nyholm\Psr7\{Response, ServerRequest};
 

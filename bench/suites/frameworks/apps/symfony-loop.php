@@ -2,8 +2,8 @@
 
 declare(strict_types=1);
 
-// The kernel of symfony.php without a server: booted once, and given one request after another, with nothing reset between two.
-// The argument is how many.
+// Runs the kernel of symfony.php without a server: boots it once and handles requests in sequence without resetting services.
+// The argument is the number of requests.
 
 use Symfony\Component\HttpFoundation\Request;
 use Symfony\Component\Runtime\SymfonyRuntime;
@@ -11,7 +11,7 @@ use Symfony\Component\Runtime\SymfonyRuntime;
 require __DIR__ . '/symfony-kernel.php';
 
 $requests = (int) ($argv[1] ?? 1);
-// Its error handler is called for deprecations of Debian's packages, as in a server.
+// The runtime installs the error handler that receives deprecations of Debian's packages, as in a server.
 new SymfonyRuntime(['project_dir' => getenv('BENCH_FOLDER') ?: $_SERVER['BENCH_FOLDER'], 'disable_dotenv' => true, 'env' => 'prod', 'debug' => false]);
 $kernel = new BenchKernel('prod', false);
 $kernel->boot();

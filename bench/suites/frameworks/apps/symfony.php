@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// The same program for PHP-FPM and Fermata.
+// One script for both PHP-FPM and Fermata.
 
 use Fermata\Symfony\Runtime;
 

@@ -1,6 +1,6 @@
 <?php
 
-/** The end of both loops: what they took, since `$start` and `$before`. */
+/** Common end of both client loops: reports the elapsed and processor time since `$start` and `$before`. */
 
 declare(strict_types=1);
 

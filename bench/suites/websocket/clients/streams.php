@@ -1,7 +1,7 @@
 <?php
 
 /**
- * `php streams.php ws://127.0.0.1:PORT/ COUNT [SUBPROTOCOL]`: what a program without a library does, as seed 003's loop.
+ * `php streams.php ws://127.0.0.1:PORT/ COUNT [SUBPROTOCOL]`: a client without a library, like the loop of seed 003.
  */
 
 declare(strict_types=1);
@@ -32,7 +32,7 @@ for ($i = 0; $i < (int) $count; $i++) {
     if ($subprotocol !== '' && !preg_match("/^sec-websocket-protocol:\\s*$subprotocol\\s*$/im", $head)) {
         exit("another subprotocol: $head");
     }
-    // A masked Close frame with 1000, and the server's answer.
+    // Send a masked Close frame with code 1000 and read the server's Close frame.
     $mask = random_bytes(4);
     fwrite($stream, "\x88\x82" . $mask . ("\x03\xe8" ^ substr($mask, 0, 2)));
     $answer = '';

@@ -1,15 +1,15 @@
 <?php
 
 /**
- * A TLS terminator in PHP, as the one that seed 003 puts before every server: `php proxy.php PORT BACKEND CERTIFICATE KEY`.
+ * A TLS terminator in PHP, like the one in front of every server of seed 003: `php proxy.php PORT BACKEND CERTIFICATE KEY`.
  *
- * stream_select() takes descriptors up to 1023, so it serves some 500 clients.
+ * stream_select() supports descriptors up to 1023, so it serves about 500 clients.
  */
 
 declare(strict_types=1);
 
 const READ_BYTES = 65_536;
-/** No more is read for a side that has this much waiting. */
+/** Maximum bytes queued for a side. Beyond it, the other side is not read. */
 const QUEUE_BYTES_MAX = 1 << 20;
 
 [, $port, $backend, $certificate, $key] = $argv;
@@ -25,7 +25,7 @@ if ($listener === false) {
 }
 stream_set_blocking($listener, false);
 
-/** One direction's end: what waits to be written to it, and the other side. */
+/** One side of a connection: its output queue, and the other side. */
 final class Side
 {
     public string $queue = '';
@@ -115,7 +115,7 @@ while (true) {
             $sides[(int) $upstream] = $side->other = new Side($upstream, false);
             $side->other->other = $side;
         }
-        // What OpenSSL has decrypted does not wake select, so read until nothing is left.
+        // stream_select() ignores bytes that OpenSSL has already decrypted, so read until no bytes are left.
         do {
             $bytes = @fread($stream, READ_BYTES);
             if ($bytes === false || $bytes === '') {

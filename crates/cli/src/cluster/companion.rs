@@ -1,4 +1,4 @@
-//! A program beside the servers, the log or the proxy: started, killed, and started again.
+//! Auxiliary process of the cluster, a log server or the proxy, that can be killed and started again.
 
 use std::io::{PipeReader, Read as _};
 use std::process::{Command, Stdio};
@@ -12,18 +12,18 @@ use fermata_io::signal::{SIGKILL, SIGTERM};
 use crate::child::{self, Child, Signals};
 use crate::error::Error;
 
-/// How long servers and what is beside them may take to end until they are killed.
+/// Time after which servers and auxiliary processes are killed on shutdown.
 pub const END_MAX: Duration = Duration::from_secs(10);
 
-/// Most that is shown of the last line of one that has ended.
+/// Maximum length shown of the last output line of an exited process.
 const LINE_BYTES_MAX: usize = 512;
-/// How long the rest of it is waited for: what it has started may outlive it.
+/// Maximum wait for the rest of the output: descendants may still hold the pipe open.
 const REST_MAX: Duration = Duration::from_millis(500);
-/// Between two looks whether it is there.
+/// Interval at which the end of the output is polled.
 const REST_LOOK: Duration = Duration::from_millis(5);
 
 pub struct Companion {
-    /// What it is called: `log`, `log 2` or `proxy`.
+    /// Name in messages: `log`, `log 2` or `proxy`.
     name: String,
     child: Option<Child>,
     output: Option<Output>,
@@ -38,14 +38,16 @@ impl Companion {
         }
     }
 
+    /// Starts the process and reads its output.
+    ///
     /// # Errors
-    /// One sentence for the user.
+    /// Fails with a message for the user if the process already runs or cannot be started.
     pub fn start(&mut self, command: &Command) -> Result<(), Error> {
         if self.child.is_some() {
             return Err(Error::Misuse(format!("the {} runs", self.name)));
         }
         let (pipe, child) = child::start_piped(command)?;
-        // Anew each time, so that it has what this process says alone.
+        // A new buffer, so that it holds only the output of this process.
         self.output = Some(Output::read(pipe));
         self.child = Some(child);
         Ok(())
@@ -57,7 +59,7 @@ impl Companion {
         }
     }
 
-    /// Says once that it has ended, and what it has said last.
+    /// Prints once that the process exited, with its last output line.
     pub fn notice_end(&mut self) {
         let Some(exit) = self.child.as_mut().and_then(Child::exit) else {
             return;
@@ -65,7 +67,7 @@ impl Companion {
         self.child = None;
         let line = match exit {
             Exit::Code(_) => self.output.as_ref().and_then(Output::last_line),
-            // One that was killed has said nothing of it.
+            // The last line of a killed process does not explain its exit.
             Exit::Signal(_) => None,
         };
         let said = line.map_or_else(String::new, |line| format!(": {line}"));
@@ -92,7 +94,7 @@ impl Companion {
     }
 }
 
-/// Whether a program can be started by this name.
+/// Returns true if `program` runs successfully with `argument`, such as `--version`.
 pub fn is_installed(program: &str, argument: &str) -> bool {
     let mut command = Command::new(program);
     let outcome = command
@@ -104,7 +106,7 @@ pub fn is_installed(program: &str, argument: &str) -> bool {
     outcome.is_ok_and(|status| status.success())
 }
 
-/// What a process writes: all of it is read, and no more is kept than is shown.
+/// Output of a process. A thread reads all of it and retains the last [`LINE_BYTES_MAX`] bytes.
 struct Output {
     tail: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,
@@ -128,7 +130,7 @@ impl Output {
         Self { tail, reader }
     }
 
-    /// The last line of a process that has ended, in at most [`LINE_BYTES_MAX`] bytes.
+    /// Returns the last nonempty line of an exited process, at most [`LINE_BYTES_MAX`] bytes.
     fn last_line(&self) -> Option<String> {
         let end = Instant::now() + REST_MAX;
         while !self.reader.is_finished() && Instant::now() < end {

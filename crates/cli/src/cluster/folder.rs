@@ -1,4 +1,4 @@
-//! The folder of `fermata cluster up`: what the log keeps, sockets of the servers, the configuration of the proxy.
+//! Temporary folder of `fermata cluster up`: data of the log, sockets of the servers, configuration of the proxy.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -10,12 +10,14 @@ use crate::error::{Error, at};
 
 const PREFIX: &str = "fermata-cluster-";
 
-/// A folder of its own, removed in the end.
+/// Temporary folder, removed on drop.
 pub struct Folder(PathBuf);
 
 impl Folder {
+    /// Creates the folder and removes those of killed processes.
+    ///
     /// # Errors
-    /// One sentence for the user.
+    /// Fails with a message for the user if the folder cannot be created.
     pub fn new() -> Result<Self, Error> {
         let parent = std::env::temp_dir();
         remove_left_behind(&parent);
@@ -28,10 +30,10 @@ impl Folder {
         &self.0
     }
 
-    /// A folder in it.
+    /// Creates a subfolder.
     ///
     /// # Errors
-    /// One sentence for the user.
+    /// Fails with a message for the user if the subfolder cannot be created.
     pub fn inner(&self, name: &str) -> Result<PathBuf, Error> {
         let path = self.0.join(name);
         make(&path)?;
@@ -50,7 +52,7 @@ fn make(path: &Path) -> Result<(), Error> {
     builder.mode(0o700).create(path).map_err(at(path.display()))
 }
 
-/// Removes folders of processes that were killed before they could.
+/// Removes the folders of processes that were killed.
 fn remove_left_behind(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -58,8 +60,8 @@ fn remove_left_behind(parent: &Path) {
         let Some(pid) = digits.and_then(|digits| digits.parse::<Pid>().ok()) else {
             continue;
         };
-        // One with our own id is of a process that had it before. What a link names is not ours to remove: `metadata` is the
-        // link's own.
+        // A folder with this process's id belongs to an earlier process with the same id. `metadata` does not follow a symbolic
+        // link, so a link's target is never removed.
         let is_left = pid == process::pid() || !is_running(pid);
         let is_own = entry
             .metadata()
@@ -70,7 +72,7 @@ fn remove_left_behind(parent: &Path) {
     }
 }
 
-/// One that has ended and that nobody has asked how has no command line any more.
+/// Returns true if the process runs. A zombie has an empty command line.
 fn is_running(pid: Pid) -> bool {
     fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty())
 }

@@ -1,15 +1,15 @@
-//! Which of several servers of NATS leads a stream: one of them is asked.
+//! Queries a NATS server for the leader of a stream.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// How long the answer is waited for: there is none while nobody leads.
+/// Timeout of the query; without a leader no response arrives.
 const ANSWER_MAX: Duration = Duration::from_millis(500);
-/// Longest answer.
+/// Maximum size of the response.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// The name of the server that leads the stream of the application with this prefix.
+/// Returns the name of the server that leads the stream with this prefix, or `None` without a leader.
 pub fn leader(port: u16, prefix: &str) -> Option<String> {
     let end = Instant::now() + ANSWER_MAX;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -39,7 +39,7 @@ pub fn leader(port: u16, prefix: &str) -> Option<String> {
     None
 }
 
-/// The content of the first message, when it is all there.
+/// Returns the content of the first message, or `None` while it is incomplete.
 fn body(input: &[u8]) -> Option<&[u8]> {
     const MESSAGE: &[u8] = b"\r\nMSG ";
     let start = input.windows(MESSAGE.len()).position(|it| it == MESSAGE)? + MESSAGE.len();

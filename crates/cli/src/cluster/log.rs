@@ -1,4 +1,4 @@
-//! The log that `fermata cluster up` starts.
+//! Log servers of `fermata cluster up`: NATS or Redis.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
@@ -10,15 +10,15 @@ use super::leader::leader;
 use crate::child::Signals;
 use crate::error::{Error, at};
 
-/// How many servers of NATS have the log where one of them may be killed.
+/// Number of NATS servers of a replicated log, which survives the loss of one.
 const SERVERS: usize = 3;
 
-/// What keeps the log.
+/// Software that stores the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kind {
     /// nats-server with JetStream
     Nats,
-    /// three of them, of which any one may be killed
+    /// three NATS servers, one of which may fail
     Nats3,
     /// redis-server
     Redis,
@@ -37,26 +37,26 @@ impl Kind {
     }
 }
 
-/// A server of the log, and the folder where it keeps what it has.
+/// Log server and its data folder.
 struct Server {
     port: u16,
-    /// Where the others of three reach it.
+    /// Port for connections from the other NATS servers.
     route_port: u16,
     folder: PathBuf,
     process: Companion,
 }
 
-/// The servers of the log.
+/// All servers of the log.
 pub struct Log {
     kind: Kind,
     servers: Vec<Server>,
 }
 
 impl Log {
-    /// Starts what was asked for, or what is installed.
+    /// Starts the requested kind of log, or one that is installed.
     ///
     /// # Errors
-    /// One sentence for the user.
+    /// Fails with a message for the user if the software is not installed or cannot be started.
     pub fn start(kind: Option<Kind>, port: Option<u16>, folder: &Folder) -> Result<Self, Error> {
         let kind = match kind {
             Some(kind) if !kind.is_installed() => {
@@ -70,7 +70,7 @@ impl Log {
                     "neither nats-server nor redis-server is installed; install one, or name a log that runs by --cluster",
                 )?,
         };
-        // All are bound until each has its own.
+        // Keep all ports bound until each server has one, so that none is assigned twice.
         let mut ports = Vec::new();
         let mut servers = Vec::new();
         for number in 1..=if kind == Kind::Nats3 { SERVERS } else { 1 } {
@@ -106,10 +106,10 @@ impl Log {
         Ok(log)
     }
 
-    /// Starts a server of it, with what it had.
+    /// Starts a server with its existing data.
     ///
     /// # Errors
-    /// One sentence for the user.
+    /// Fails with a message for the user if the server cannot be started.
     pub fn begin(&mut self, at: usize) -> Result<(), Error> {
         let mut command = Command::new(self.kind.program());
         let port = self.servers[at].port.to_string();
@@ -142,10 +142,10 @@ impl Log {
         server.process.start(&command)
     }
 
-    /// The server of this number; all of them without one.
+    /// Returns the index of the server with this number, counted from 1, or all indices without a number.
     ///
     /// # Errors
-    /// There is none of this number.
+    /// Fails if no server has this number.
     pub fn numbered(&self, number: Option<&str>) -> Result<Vec<usize>, Error> {
         let Some(number) = number else {
             return Ok((0..self.servers.len()).collect());
@@ -180,12 +180,12 @@ impl Log {
         }
     }
 
-    /// On how many servers it keeps an event.
+    /// Returns the number of replicas of an event.
     pub fn copies(&self) -> usize {
         self.servers.len()
     }
 
-    /// Where it is, as the setting `cluster` has it; each server of the program begins with another one.
+    /// Returns the addresses in the format of the setting `cluster`, starting with server `first` to distribute connections.
     pub fn url(&self, first: usize) -> String {
         let len = self.servers.len();
         let servers = (0..len).map(|at| self.url_of((first + at) % len));
@@ -200,7 +200,7 @@ impl Log {
         }
     }
 
-    /// What runs, and of three who leads the stream of an application: a line for each.
+    /// Returns a status line per server; with three servers also the leader of the stream.
     pub fn status(&self, prefix: &str) -> Vec<String> {
         let mut running = self.servers.iter().filter(|it| it.process.is_running());
         let leader = match self.kind {
@@ -212,9 +212,10 @@ impl Log {
                 Kind::Nats3 => format!("log {}   ", at + 1),
                 Kind::Nats | Kind::Redis => "log     ".to_owned(),
             };
-            let leads = match leader.as_deref() == Some(&name(at)[..]) {
-                true => ", leads",
-                false => "",
+            let leads = if leader.as_deref() == Some(&name(at)[..]) {
+                ", leads"
+            } else {
+                ""
             };
             let (url, state) = (self.url_of(at), server.process.state());
             format!("{number}  {url}  {}, {state}{leads}", self.kind.program())
@@ -223,7 +224,7 @@ impl Log {
     }
 }
 
-/// What a server of three is called among them.
+/// Returns the NATS name of a server.
 fn name(at: usize) -> String {
     format!("log-{}", at + 1)
 }

@@ -1,5 +1,7 @@
-//! `fermata cluster up`: several servers of one program on this machine, with a log between them, to see what happens when
-//! some of it is killed.
+//! `fermata cluster up`: runs several servers of one script with a shared log on this machine, to test failures.
+//!
+//! One thread per server forwards its output; the main loop prints the output, executes commands from standard input and
+//! reports exits. All processes exit with this command.
 
 mod companion;
 mod folder;
@@ -25,17 +27,17 @@ use folder::Folder;
 use log::Log;
 use proxy::Proxy;
 
-/// How often lines of the servers are looked for.
+/// Interval at which output of servers and typed commands are polled.
 const LOOK: Duration = Duration::from_millis(50);
-/// Most lines that wait to be shown; a server that writes more waits.
+/// Maximum number of lines queued for output; further writes of servers block.
 const LINES_MAX: usize = 1024;
-/// What the log of NATS may have, unless the environment says more: NATS reserves it.
+/// Default maximum size of the log. Small, because NATS reserves it in advance.
 const LOG_BYTES_MAX: &str = "64m";
-/// How long publishers wait for a log of three servers, which takes up to nine seconds to elect another leader.
+/// Default publish timeout with three log servers, which need up to 9 s to elect a new leader.
 const ELECTION_MS_MAX: &str = "15000";
-/// What an application is called in the log unless it says so.
+/// Default prefix of an application in the log.
 const PREFIX: &str = "fermata";
-/// Longest path of a socket, with room below the kernel's 107 bytes.
+/// Maximum path length of a socket; leaves room below the kernel's limit of 107 bytes.
 const SOCKET_PATH_MAX: usize = 100;
 
 const HELP: &str = "\
@@ -48,7 +50,7 @@ kill proxy      kill the proxy
 start 2, start log, start log 2, start proxy
 quit            end everything; Ctrl+C does the same";
 
-/// Try a program on several servers that share their channels.
+/// Try a script on several servers that share their channels.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -60,42 +62,42 @@ enum Verb {
     Up(Box<Up>),
 }
 
-/// Run several servers of a program on this machine, with a log between them, for development.
+/// Run several servers of a script on this machine, with a shared log, for development.
 ///
-/// The log is a nats-server or redis-server of its own in a folder that is removed in the end, or one that runs and is named
-/// by --cluster. What the servers log is shown with their number. Type `help` to see what can be killed and started again;
-/// Ctrl+C ends everything.
+/// The log is a new nats-server or redis-server, whose folder is removed at the end, or a running one given by --cluster. Log
+/// lines of the servers are shown with the server's number. Type `help` for the commands that kill and start processes;
+/// Ctrl+C stops everything.
 #[derive(clap::Args)]
 struct Up {
     #[command(flatten)]
     php: php::Arguments,
-    /// Ports of 127.0.0.1 to listen at, one for each server
+    /// Ports of 127.0.0.1 to listen at, one per server
     #[arg(long, value_name = "PORT,…", value_delimiter = ',', default_values_t = [8080, 8081, 8082])]
     ports: Vec<u16>,
-    /// Port of 127.0.0.1 for an nginx that spreads clients over the servers. Default: none
+    /// Port of 127.0.0.1 for an nginx in front of the servers [default: no nginx]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     proxy: Option<u16>,
-    /// Worker processes of each server
+    /// Number of worker processes of each server
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     workers: u32,
-    /// The log to start. Default: NATS where nats-server is installed, else Redis
+    /// Log to start [default: NATS if nats-server is installed, else Redis]
     #[arg(long, value_enum)]
     log: Option<log::Kind>,
-    /// Port of 127.0.0.1 for the log. Default: one that is free
+    /// Port of 127.0.0.1 for the log [default: a free port]
     #[arg(long, value_name = "PORT")]
     log_port: Option<u16>,
-    /// A log that runs already, such as nats://HOST or redis://HOST
+    /// Address of a running log, such as nats://HOST or redis://HOST
     #[arg(long, env = "FERMATA_CLUSTER", hide_env_values = true, value_name = "URL", conflicts_with_all = ["log", "log_port"])]
     cluster: Option<String>,
-    /// The PHP program that makes the server and calls run()
+    /// PHP script that creates the server and calls run()
     program: PathBuf,
 }
 
-/// Something that happens while all wait.
+/// Input of the main loop.
 enum News {
-    /// A server has logged a line.
+    /// Log line of the server with this index.
     Line(usize, String),
-    /// A line was typed.
+    /// Line from standard input.
     Typed(String),
 }
 
@@ -103,9 +105,9 @@ struct Node {
     port: u16,
     child: Option<Child>,
     bridge: Option<Pid>,
-    /// The worker that was started last.
+    /// Most recently started worker.
     worker: Option<Pid>,
-    /// The server of the log that it is connected to.
+    /// Log server that this server is connected to.
     connected_to: Option<String>,
 }
 
@@ -116,12 +118,14 @@ struct Cluster<'a> {
     proxy: Option<Proxy>,
     nodes: Vec<Node>,
     sender: mpsc::SyncSender<News>,
-    /// Behind all that have files in it, so that it is removed when they have ended.
+    /// Last field: dropped, and thus removed, after the processes that use it.
     folder: Folder,
 }
 
+/// Runs the cluster until a signal or `quit`.
+///
 /// # Errors
-/// One sentence for the user.
+/// Fails with a message for the user if the options are invalid or a process cannot be started.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let Verb::Up(up) = &arguments.command;
     let php = up.php.find()?;
@@ -143,7 +147,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
             "--proxy and --ports both name {port}; the proxy has its own"
         )));
     }
-    // Made before the first thread, so that all of them leave these signals to this one.
+    // Installed before the first child starts, so that no signal is missed.
     let signals = Signals::install(&[SIGINT, SIGTERM, SIGQUIT, SIGHUP])?;
     let folder = Folder::new()?;
     let log = match &up.cluster {
@@ -188,7 +192,7 @@ impl Cluster<'_> {
             if signals.wait(Instant::now() + LOOK).is_some_and(is_end) {
                 return;
             }
-            // No more than may wait, so that signals are heard while a server writes and writes.
+            // Bounded, so that signals are handled while servers keep writing.
             for news in news.try_iter().take(LINES_MAX) {
                 match news {
                     News::Line(at, line) => self.take_line(at, &line),
@@ -204,7 +208,7 @@ impl Cluster<'_> {
         }
     }
 
-    /// Does what was typed.
+    /// Executes a command line.
     fn obey(&mut self, line: &str) -> Result<(), Error> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
@@ -219,7 +223,7 @@ impl Cluster<'_> {
             ["start", "log", ref number @ ..] if number.len() < 2 => {
                 let log = self.log()?;
                 let mut servers = log.numbered(number.first().copied())?;
-                // Of several the ones that are missing.
+                // Start only the stopped servers; if all run, begin() reports the error.
                 if servers.iter().any(|at| !log.is_running(*at)) {
                     servers.retain(|at| !log.is_running(*at));
                 }
@@ -270,7 +274,7 @@ impl Cluster<'_> {
             .ok_or_else(|| Error::Misuse("there is no proxy; give it a port by --proxy".to_owned()))
     }
 
-    /// The place of a server that was named by its number.
+    /// Converts a server's number, counted from 1, to its index.
     fn number(&self, text: &str) -> Result<usize, Error> {
         let at = text.parse().ok().and_then(|it: usize| it.checked_sub(1));
         at.filter(|at| *at < self.nodes.len())
@@ -287,18 +291,21 @@ impl Cluster<'_> {
             .arg(&self.up.program)
             .env("FERMATA_CLUSTER", url)
             .env("FERMATA_WORKERS", self.up.workers.to_string())
-            // Each has its own address, and no other that all would have.
+            // A separate address per server overrides any common one.
             .env(
                 "FERMATA_LISTEN",
                 format!("http://127.0.0.1:{}", self.nodes[at].port),
             )
-            // Also where the program names one: it would do so in all of them.
+            // Overrides the script's control socket, which all servers would share.
             .env("FERMATA_CONTROL", self.control(at))
             .env_remove("FERMATA_METRICS_LISTEN");
         if self.proxy.is_some() && std::env::var_os("FERMATA_TRUSTED_PROXIES").is_none() {
             command.env("FERMATA_TRUSTED_PROXIES", "127.0.0.1");
         }
-        let mut defaults = vec![("FERMATA_CLUSTER_BYTES_MAX", LOG_BYTES_MAX.to_owned())];
+        let mut defaults = vec![
+            ("FERMATA_CLUSTER_BYTES_MAX", LOG_BYTES_MAX.to_owned()),
+            ("FERMATA_ALLOWED_HOSTS", "localhost".to_owned()),
+        ];
         if let Some(copies) = self.log.as_ref().map(Log::copies).filter(|it| *it > 1) {
             defaults.push(("FERMATA_CLUSTER_REPLICAS", copies.to_string()));
             defaults.push(("FERMATA_PUBLISH_WAIT_MS_MAX", ELECTION_MS_MAX.to_owned()));
@@ -312,7 +319,7 @@ impl Cluster<'_> {
         let sender = self.sender.clone();
         thread::spawn(move || {
             for line in BufReader::new(reader).lines().map_while(Result::ok) {
-                // In the end nobody shows it; it is read all the same, or the server could not write.
+                // On shutdown the receiver is gone; keep reading, or the server would block on its output.
                 let _ = sender.send(News::Line(at, line));
             }
         });
@@ -320,7 +327,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Where `fermata top` and `fermata stats` find a server: nowhere if the kernel does not take so long a path.
+    /// Returns the control socket of a server for `fermata top` and `fermata stats`; empty if its path would be too long.
     fn control(&self, at: usize) -> String {
         let path = self.folder.path().join(format!("server-{}.sock", at + 1));
         if path.as_os_str().len() > SOCKET_PATH_MAX {
@@ -335,7 +342,7 @@ impl Cluster<'_> {
         if let Some((_, server)) = line.split_once("connected to the log of the cluster at ") {
             let server = server.split([' ', '"']).next();
             node.connected_to = server.map(str::to_owned);
-        } else if line.contains("the log of the cluster is not there") {
+        } else if line.contains("the log of the cluster is unreachable") {
             node.connected_to = None;
         } else if line.contains("bridge started pid=") {
             node.bridge = pid_of(line);
@@ -386,9 +393,9 @@ impl Cluster<'_> {
         }
     }
 
-    /// Ends the proxy, so that nobody comes any more, then the servers and their log.
+    /// Stops the proxy first, so that no new clients arrive, then the servers and their log.
     fn end(mut self, signals: &Signals, news: Receiver<News>) {
-        // Lines that wait are not shown any more, and nothing waits for room.
+        // Discards queued lines and unblocks the threads that wait for room in the queue.
         drop(news);
         if let Some(proxy) = &mut self.proxy {
             proxy.process.end(signals);
@@ -411,14 +418,14 @@ fn is_end(signal: i32) -> bool {
     matches!(signal, SIGINT | SIGTERM | SIGQUIT | SIGHUP)
 }
 
-/// The process that a line of a server's log names.
+/// Returns the process id in a line of a server's log.
 fn pid_of(line: &str) -> Option<Pid> {
     let (_, rest) = line.split_once("pid=")?;
     let digits = rest.split(|it: char| !it.is_ascii_digit()).next();
     digits.and_then(|digits| digits.parse().ok())
 }
 
-/// Reads what is typed until the end of the input, after which only signals are obeyed.
+/// Forwards lines from standard input until its end; then only signals control the cluster.
 fn read_commands(sender: mpsc::SyncSender<News>) {
     thread::spawn(move || {
         for line in std::io::stdin().lines().map_while(Result::ok) {

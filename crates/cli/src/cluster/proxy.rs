@@ -1,4 +1,4 @@
-//! nginx in front of the servers that `fermata cluster up` starts: one address for all of them.
+//! nginx as a load balancer in front of the servers of `fermata cluster up`.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use super::companion::{Companion, is_installed};
 use super::folder::Folder;
 use crate::error::{Error, at};
 
-/// By its name where the path has it; Debian keeps it where only root's path looks.
+/// Names of the executable; on Debian its folder is only in root's PATH.
 const PROGRAMS: [&str; 2] = ["nginx", "/usr/sbin/nginx"];
 const CONFIGURATION: &str = include_str!("nginx.conf");
 
@@ -20,8 +20,10 @@ pub struct Proxy {
 }
 
 impl Proxy {
+    /// Writes the configuration and starts nginx.
+    ///
     /// # Errors
-    /// One sentence for the user.
+    /// Fails with a message for the user if nginx is not installed or cannot be started.
     pub fn start(port: u16, nodes: &[u16], folder: &Folder) -> Result<Self, Error> {
         let program = PROGRAMS
             .into_iter()
@@ -43,8 +45,10 @@ impl Proxy {
         Ok(proxy)
     }
 
+    /// Starts nginx, also again after it was killed.
+    ///
     /// # Errors
-    /// One sentence for the user.
+    /// Fails with a message for the user if nginx already runs or cannot be started.
     pub fn begin(&mut self) -> Result<(), Error> {
         let mut command = Command::new(self.program);
         command.args(["-e", "stderr", "-p"]).arg(&self.folder);

@@ -1,4 +1,4 @@
-//! The options of `fermata dev`.
+//! Options of `fermata dev`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,32 +6,32 @@ use std::path::PathBuf;
 use crate::php;
 use crate::serve::FolderArguments;
 
-/// Run a server while it is written: changed files take effect by themselves, and pages reload.
+/// Run a server for development: restart it when files change, and reload pages.
 ///
-/// A program with a mistake is shown with its source, here and in the browser, while the one before it goes on answering.
-/// Handlers that throw answer with a page that has the trace, the request and what dump() was given. Only for development.
+/// An error in the script is shown with its source, here and in the browser, while the previous version keeps serving. If a
+/// handler throws, the page has the trace, the request and the values passed to dump(). Not for production.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     pub php: php::Arguments,
-    /// Address to listen at, in place of what the program says
+    /// Address to listen at, instead of the script's
     #[arg(long, value_name = "http://HOST:PORT")]
     pub listen: Option<String>,
-    /// Worker processes; one starts fastest
+    /// Number of worker processes; one starts fastest
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub workers: u32,
-    /// Folder to watch, in place of the project's; may be given more than once
+    /// Folder to watch, instead of the project's; repeatable
     #[arg(long, value_name = "FOLDER")]
     pub watch: Vec<PathBuf>,
-    /// Look at all files again and again, where the kernel does not tell of changes: mounted folders of containers
+    /// Poll all files, for mounted folders of containers, where the kernel reports no changes
     #[arg(long)]
     pub poll: bool,
     #[command(flatten)]
     pub folder: FolderArguments,
-    /// The PHP program that makes the server and calls run(), or leads to it: public/index.php of Symfony, artisan. Or the
+    /// PHP script that creates the server and calls run(), or leads to it: public/index.php of Symfony, artisan. Or the
     /// folder of an application, which PHP-FPM runs as with `fermata serve`
     pub program: PathBuf,
-    /// What the program gets as its arguments
+    /// Arguments of the script
     #[arg(last = true)]
     pub arguments: Vec<OsString>,
 }

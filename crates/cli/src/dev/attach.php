@@ -8,9 +8,9 @@ use Fermata\Internal\Routes;
 use Fermata\{Channel, Context, Event, Hold, Poll, Request, Response, Server};
 
 /**
- * What `fermata dev` adds to a server: pages that reload, pages for errors, a line for every request.
+ * Development features of `fermata dev`: pages that reload, error pages, and a line per request.
  *
- * Server::run() loads this file where FERMATA_DEVELOPMENT names it, and calls what it returns, before it binds.
+ * If FERMATA_DEVELOPMENT is the path of this file, Server::run() loads it and calls the returned function before it binds.
  */
 final class Tool
 {
@@ -18,13 +18,13 @@ final class Tool
     private const EVENTS = '/.fermata/reload';
     private const DUMP_BYTES_MAX = 20_000;
     private const DUMPS_MAX = 50;
-    /** How often the state is looked at, in seconds. */
+    /** Interval in seconds at which the state file is polled. */
     private const LOOK = 0.1;
 
-    /** What the handler and its tasks have dumped is in their Context, under this name. */
+    /** Context key of the values that a handler and its tasks passed to dump(). */
     private const DUMPS = 'fermata.development.dumps';
 
-    /** What a framework tells of the request, in the same place. */
+    /** Context key of the details that a framework reports about the request. */
     private const NOTES = 'fermata.development.notes';
 
     private string $state = '';
@@ -40,7 +40,7 @@ final class Tool
         $this->generation = (string) getenv('FERMATA_DEVELOPMENT_GENERATION');
     }
 
-    /** Tells the command that the program has been read, and waits until the one before it has ended. */
+    /** Reports to the command that the script is loaded, and waits until the previous process has exited. */
     public function waitForTurn(): void
     {
         self::checkChanged();
@@ -52,7 +52,7 @@ final class Tool
         $report = [
             'routes' => $this->shownRoutes(),
             'files' => get_included_files(),
-            // Of workers, who have to read what the command writes for them.
+            // User and group of workers, to which the command grants access to its files.
             'user' => self::setting('user'),
             'group' => self::setting('group'),
         ];
@@ -70,7 +70,7 @@ final class Tool
     }
 
     /**
-     * With those of a framework, where they are to be shown: to find them takes it a while.
+     * Returns the routes; includes a framework's routes only on request, because finding them is slow.
      *
      * @return list<array{kind: string, method: string, path: string, handler: string}>
      */
@@ -80,7 +80,7 @@ final class Tool
         return $isShown ? Routes::with($this->routes) : $this->routes;
     }
 
-    /** A class that only a request loads would fail there, when the program before this one is gone. */
+    /** Checks the syntax of changed files that are not loaded yet; they would otherwise fail later, during a request. */
     private static function checkChanged(): void
     {
         $read = array_flip(get_included_files());
@@ -99,7 +99,7 @@ final class Tool
 
     private static ?self $attached = null;
 
-    /** For whoever answers for a handler that has thrown before the server does, as for worker scripts. */
+    /** Returns the error page for code that handles exceptions before the server does, such as worker scripts. */
     public static function answerTo(\Throwable $error, Request $request): ?Response
     {
         return self::$attached?->page($error, $request);
@@ -127,11 +127,11 @@ final class Tool
         try {
             $server->error($this->page(...));
         } catch (\Fermata\Exception\MisuseError) {
-            // The program has pages of its own.
+            // The script has its own error pages.
         }
     }
 
-    /** In one worker: passes on what the command has written. */
+    /** Publishes changes of the state file to pages; runs in one worker. */
     private function look(): void
     {
         $state = $this->readState();
@@ -160,7 +160,7 @@ final class Tool
         $notes = new \ArrayObject();
         Context::set(self::NOTES, $notes);
         $answer = null;
-        // Whatever ends the handler: an answer, an exception, exit().
+        // Runs after a response, an exception and exit().
         register_shutdown_function(function () use ($request, $begun, $notes, &$answer): void {
             $this->writeLine($request, $answer, (hrtime(true) - $begun) / 1e6, $notes['route'] ?? $this->routeOf($request));
         });
@@ -194,7 +194,7 @@ final class Tool
         return new Response($answer->status(), $markup, $headers + ($types === [] ? ['Content-Type' => 'text/html; charset=utf-8'] : []));
     }
 
-    /** The whole page, if the answer is one. */
+    /** Returns the complete HTML page, or null if the response is not a page. */
     private function markup(Request $request, Response $answer): ?string
     {
         $type = (string) $answer->header('Content-Type');
@@ -204,7 +204,7 @@ final class Tool
         if ($answer->body() !== '') {
             return stripos($type, 'text/html') === 0 ? $answer->body() : null;
         }
-        // A page of static() has no bytes here.
+        // The response of static() has no body here; read the file.
         $isPage = $answer->status() === 200 && $request->method() === 'GET' && ($type === '' || stripos($type, 'text/html') === 0);
         $file = $isPage ? $this->staticPage($request->path()) : null;
         return $file === null ? null : (string) file_get_contents($file);
@@ -249,7 +249,7 @@ final class Tool
             $isMethod = $route['method'] === '' || $route['method'] === $request->method()
                 || ($route['method'] === 'GET' && $request->method() === 'HEAD');
             if ($isMethod && preg_match(self::pattern($route), $request->path())) {
-                // A literal segment beats {name}, which beats {name...}.
+                // A literal segment precedes {name}, which precedes {name...}.
                 $rank = strtr(preg_replace(['/\{[^}]*\.\.\.\}/', '/\{[^}]*\}/'], ["\x02", "\x01"], $route['path']), ['/' => "\0"]);
                 $best = $best === null || strcmp($rank, $best[0]) < 0 || $best[2] === 'static' ? [$rank, $route['path'], $route['kind']] : $best;
             }
@@ -265,7 +265,7 @@ final class Tool
         return $route['kind'] === 'static' ? '~^' . rtrim($text, '/') . '(/|$)~D' : "~^$text$~D";
     }
 
-    /** Answers for a handler that has thrown. */
+    /** Returns the response for an exception of a handler. */
     private function page(\Throwable $error, Request $request): Response
     {
         $status = $error instanceof \Fermata\Exception\BadRequestException ? 400 : 500;
@@ -280,11 +280,7 @@ final class Tool
 
     public static function dump(mixed $value, string $place): void
     {
-        $shown = print_r($value, true);
-        if (is_scalar($value) || $value === null) {
-            $shown = var_export($value, true);
-        }
-        $shown = $place . ': ' . rtrim(substr($shown, 0, self::DUMP_BYTES_MAX));
+        $shown = $place . ': ' . Dump::of($value, self::DUMP_BYTES_MAX);
         $dumps = Poll::inHandler() ? Context::get(self::DUMPS) : null;
         if ($dumps !== null && count($dumps) < self::DUMPS_MAX) {
             $dumps[] = $shown;
@@ -294,6 +290,7 @@ final class Tool
 }
 
 require __DIR__ . '/page.php';
+require __DIR__ . '/value.php';
 
 return static function (Server $server): void {
     $tool = new Tool($server->routes());

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-/** Shows values in the terminal, and below the page or on the page of an error. */
+/** Shows values in the terminal, and in the browser below the page or on the error page. */
 function dump(mixed ...$values): mixed
 {
     $caller = debug_backtrace(DEBUG_BACKTRACE_IGNORE_ARGS, 1)[0] ?? [];

@@ -1,4 +1,4 @@
-//! Why a program cannot be served: what PHP says, and the lines of source that it speaks of.
+//! Extracts message, file and line from the output of a PHP script that failed, and reads the source around that line.
 
 use std::fs;
 use std::io::Read as _;
@@ -6,22 +6,22 @@ use std::path::Path;
 
 use serde::Serialize;
 
-/// Lines of source before and behind the one that PHP names.
+/// Lines of source shown before and after the line of the error.
 const AROUND: usize = 6;
-/// The longest source that is looked into, and the longest line that is shown.
+/// Maximum size of a source file that is read, and maximum length of a shown line.
 const SOURCE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 const LINE_CHARS_MAX: usize = 300;
 
-/// What a program may tell of its exceptions.
+/// Maximum size of a script's exception file.
 const THROWN_BYTES_MAX: u64 = 1024 * 1024;
 
-/// A shorter message may be anywhere by chance.
+/// Minimum length of a message that identifies an exception by itself; a shorter message may occur in the output by chance.
 const MESSAGE_CHARS_MIN: usize = 16;
 
-/// How much of a message is looked for in what was printed, which may be cut.
+/// Length of the part of a message that is searched in the output, which may be truncated.
 const MESSAGE_BYTES: usize = 200;
 
-/// An exception that a program has thrown before it was served, whoever has caught it.
+/// Exception that the script threw before run(), caught or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thrown {
     class: String,
@@ -31,7 +31,7 @@ pub struct Thrown {
 }
 
 impl Thrown {
-    /// Those that the extension has written into the file, the last one first.
+    /// Reads the exceptions that the extension wrote to the file, most recent first.
     pub fn read(path: &Path) -> Vec<Self> {
         let mut bytes = Vec::new();
         if let Ok(file) = fs::File::open(path) {
@@ -53,7 +53,7 @@ impl Thrown {
         parts.chunks(4).filter_map(of).collect()
     }
 
-    /// Whether its message is in the text, which has no blanks; a short one with its class or place.
+    /// Returns true if `text`, stripped of whitespace, contains the message. A short message also requires its class or location.
     fn is_in(&self, text: &str) -> bool {
         let message: String = without_blanks(&self.message).take(MESSAGE_BYTES).collect();
         if message.is_empty() || !text.contains(&message) {
@@ -74,21 +74,21 @@ fn without_blanks(text: &str) -> impl Iterator<Item = char> {
     text.chars().filter(|it| !it.is_whitespace())
 }
 
-/// A mistake in a program.
+/// Error in a PHP script.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Failure {
-    /// One sentence, PHP's own.
+    /// PHP's message.
     pub message: String,
     pub file: Option<String>,
     pub line: Option<usize>,
-    /// Numbers and lines around that.
+    /// Line numbers and lines around the error.
     pub source: Vec<(usize, String)>,
-    /// Everything that was said.
+    /// Complete output.
     pub text: String,
 }
 
 impl Failure {
-    /// The same of a program whose exceptions are known: frameworks print them without their place.
+    /// Parses the output of a script and adds the location from the recorded exceptions, which frameworks print without one.
     pub fn of(text: &str, thrown: &[Thrown]) -> Self {
         let failure = Self::of_text(text);
         if failure.file.is_some() {
@@ -107,7 +107,7 @@ impl Failure {
         }
     }
 
-    /// From what a program has printed before it ended.
+    /// Parses the output that a script printed before it exited.
     pub fn of_text(text: &str) -> Self {
         let is_failure = |line: &&str| line.contains("error:") || line.contains("Exception:");
         let first = text.lines().find(is_failure);
@@ -134,19 +134,20 @@ impl Failure {
         }
     }
 
-    /// A server that ran has ended.
+    /// Describes the exit of a running server.
     pub fn ended(exit: &str, said: &str, thrown: &[Thrown]) -> Self {
-        match said.trim().is_empty() {
-            true => Self::of_text(&format!("the server has ended: {exit}")),
-            false => Self::of(said, thrown),
+        if said.trim().is_empty() {
+            Self::of_text(&format!("the server has ended: {exit}"))
+        } else {
+            Self::of(said, thrown)
         }
     }
 }
 
-/// What stands before the place, the file and the line: `… in FILE on line 3` or `… in FILE:3`.
+/// Splits `… in FILE on line 3` or `… in FILE:3` into message, file and line.
 fn place_of(text: &str) -> Option<(&str, &str, usize)> {
     let (before, place) = text.rsplit_once(" in /")?;
-    // The slash belongs to the name.
+    // Restore the slash, which is part of the path.
     let place = &text[text.len() - place.len() - 1..];
     let (file, line) = place
         .rsplit_once(" on line ")
@@ -188,7 +189,7 @@ mod tests {
             thrown("syntax error, unexpected end", 2),
             thrown("of before", 3),
         ];
-        // As the consoles of Symfony and Laravel do.
+        // Console output of Symfony and Laravel.
         let said = "\nIn app.php line 2:\n\n  syntax error,   \n  unexpected end  \n";
         let failure = Failure::of(said, &all);
         assert_eq!(failure.message, "ParseError: syntax error, unexpected end");
@@ -198,7 +199,7 @@ mod tests {
             Failure::of("nothing of it", &all),
             Failure::of_text("nothing of it")
         );
-        // A short one may be there by chance, unless it is told of what or where it is.
+        // A short message matches only together with its class or location.
         let all = [thrown("app", 4)];
         for (said, line) in [
             ("In b.php line 4:\n\n  another app  \n", None),
@@ -207,7 +208,7 @@ mod tests {
         ] {
             assert_eq!(Failure::of(said, &all).line, line, "{said}");
         }
-        // What PHP says by itself is exact.
+        // PHP's own message with a location takes precedence over recorded exceptions.
         let all = [thrown("of before", 3)];
         let said = "PHP Fatal error:  of before in /srv/b.php on line 7";
         assert_eq!(Failure::of(said, &all), Failure::of_text(said));

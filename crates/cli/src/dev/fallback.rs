@@ -1,4 +1,4 @@
-//! A page that says what is wrong, where there is no server yet that could say it.
+//! Serves the error page while no PHP server runs.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use super::failure::Failure;
 
-/// Where a server listens when nothing is said.
+/// Default address of a server.
 const LISTEN: &str = "127.0.0.1:8080";
 
-/// Bytes of a request that are read, and how long it may take.
+/// Maximum size of a request, and timeout for reading it.
 const REQUEST_BYTES_MAX: usize = 16 * 1024;
 const REQUEST_MAX: Duration = Duration::from_secs(1);
 
-/// How often is looked for clients, and whether it is over.
+/// Interval at which the thread polls for clients and for the stop flag.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Answers every request with the failure, until it is dropped.
+/// Responds to every request with the error page until dropped.
 #[derive(Debug)]
 pub struct Fallback {
     is_over: Arc<AtomicBool>,
@@ -27,7 +27,8 @@ pub struct Fallback {
 }
 
 impl Fallback {
-    /// `None`: the address cannot be bound, so the terminal alone shows what is wrong.
+    /// Binds the address and starts the thread. Returns `None` if the address cannot be bound; the error is then shown only in the
+    /// terminal.
     pub fn start(addresses: Option<&str>, failure: &Failure) -> Option<Self> {
         let listener = TcpListener::bind(address(addresses)).ok()?;
         listener.set_nonblocking(true).ok()?;
@@ -58,7 +59,7 @@ impl Drop for Fallback {
     }
 }
 
-/// The first address of plain HTTP, as a server would take it from the same words.
+/// Returns the first plain HTTP address, parsed as a server would parse the setting.
 fn address(addresses: Option<&str>) -> String {
     let words = addresses.unwrap_or_default().split([',', ' ']);
     let first = words
@@ -68,7 +69,7 @@ fn address(addresses: Option<&str>) -> String {
     first.unwrap_or(LISTEN).to_owned()
 }
 
-/// What cannot be sent concerns nobody but that client.
+/// Reads a request and sends the response; ignores errors, which affect only this client.
 fn serve(mut stream: TcpStream, answer: &str) {
     let _ = stream.set_nonblocking(false);
     let _ = stream.set_read_timeout(Some(REQUEST_MAX));
@@ -81,28 +82,58 @@ fn serve(mut stream: TcpStream, answer: &str) {
             _ => return,
         }
     }
+    let answer = if is_for_this_machine(&request) {
+        answer
+    } else {
+        REFUSAL
+    };
     let _ = stream.write_all(answer.as_bytes());
+}
+
+/// Response to other hosts: the error page contains source code, which DNS rebinding would expose to other sites.
+const REFUSAL: &str = "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 65\r\n\
+    Connection: close\r\n\r\nAsk for this page at localhost or at the address of the machine.\n";
+
+/// Returns true if the Host header is localhost, a subdomain of it, or an IP address.
+fn is_for_this_machine(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request);
+    let mut hosts = text.lines().filter_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("host").then_some(value.trim())
+    });
+    let Some(host) = hosts.next() else {
+        return true;
+    };
+    let name = match host.strip_prefix('[') {
+        Some(address) => address.split(']').next(),
+        None => host.split(':').next(),
+    };
+    let name = name.unwrap_or_default().to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost") || name.parse::<std::net::IpAddr>().is_ok()
 }
 
 fn answer(failure: &Failure) -> String {
     let mut source = String::new();
     for (number, text) in &failure.source {
         let line = format!("{number:5}  {}\n", escaped(text));
-        source += &match failure.line == Some(*number) {
-            true => format!("<b>{line}</b>"),
-            false => line,
+        source += &if failure.line == Some(*number) {
+            format!("<b>{line}</b>")
+        } else {
+            line
         };
     }
     let place = match (&failure.file, failure.line) {
         (Some(file), Some(line)) => format!("<p>{} : {line}</p>", escaped(file)),
         _ => String::new(),
     };
-    // What is there instead when the page asks for the first time may be the program already.
+    // Identifies this page: on its first poll, the server may already have replaced it, and the page must reload.
     let mark = format!("{:016x}", fermata_io::random::u64());
     let body = format!(
         "<!doctype html><meta charset=\"utf-8\"><title>Not started</title>\
-        <style>body{{font:15px sans-serif;max-width:70em;margin:2em auto}}h1{{font-size:1.3em;color:#b00}}\
-        pre{{background:#f4f4f4;padding:1em;overflow:auto}}pre b{{background:#fdd}}</style>\
+        <style>:root{{color-scheme:light dark;--strong:#b00;--code:#f4f4f4;--line:#fdd}}\
+        @media(prefers-color-scheme:dark){{:root{{--strong:#ff8a80;--code:#242424;--line:#5c2626}}}}\
+        body{{font:15px sans-serif;max-width:70em;margin:2em auto;padding:0 1em}}h1{{font-size:1.3em;color:var(--strong)}}\
+        pre{{background:var(--code);padding:1em;overflow:auto}}pre b{{background:var(--line)}}</style>\
         <h1>{}</h1>{place}<pre>{source}</pre><details><summary>Everything that was said</summary><pre>{}</pre></details>\
         <script>setInterval(async()=>{{try{{const text=await(await fetch(location,{{cache:'no-store'}})).text();\
         if(!text.includes('{mark}'))location.reload()}}catch{{}}}},200)</script>",
@@ -125,6 +156,32 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shows_nothing_to_a_page_of_another_site() {
+        let is_for = |host: &str| {
+            let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            is_for_this_machine(request.as_bytes())
+        };
+        for host in [
+            "localhost:8080",
+            "a.localhost",
+            "127.0.0.1:1",
+            "[::1]:8080",
+            "LOCALHOST",
+        ] {
+            assert!(is_for(host), "{host}");
+        }
+        for host in [
+            "evil.example:8080",
+            "localhost.evil.example",
+            "notlocalhost",
+        ] {
+            assert!(!is_for(host), "{host}");
+        }
+        let (head, body) = REFUSAL.split_once("\r\n\r\n").expect("a head");
+        assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())));
+    }
 
     #[test]
     fn addresses_are_found_where_they_are_plain() {

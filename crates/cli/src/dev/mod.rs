@@ -1,8 +1,8 @@
-//! `fermata dev`: a server that is started anew when its files change, and pages that follow.
+//! `fermata dev`: restarts a server when its files change, and reloads open pages.
 //!
-//! A changed program is read by a new process while the old one goes on answering. When it has come as far as run(), the
-//! old process is ended and the new one is told to bind; when it has not, the failure is shown and nothing else happens.
-//! The file `attach.php` is the part of this inside of the server.
+//! After a change, a new process loads the script while the old process keeps serving. When the new process reaches run(),
+//! the old process is stopped and the new one binds the address. If the new process fails before run(), the error is shown
+//! and the old process keeps serving. `attach.php` is the counterpart inside the server.
 
 mod arguments;
 mod failure;
@@ -34,23 +34,23 @@ use watch::{Changes, Watcher};
 pub use arguments::Arguments;
 pub use routes::{Arguments as RoutesArguments, run as routes};
 
-/// Silence after a change until it is acted on: editors write a file in several steps, and save many at once.
+/// Quiet time after a change before a restart: editors write a file in several steps and save several files together.
 const QUIET: Duration = Duration::from_millis(30);
-/// A burst of changes is acted on after this time, however it goes on.
+/// Maximum delay of a restart while changes continue.
 const BURST_MAX: Duration = Duration::from_millis(500);
 
-/// How long a program may take until run().
+/// Maximum time from the start of a script to run().
 const READ_MAX: Duration = Duration::from_secs(60);
 
-/// From here on a program that is read gives way to one that has been changed.
+/// Load time after which a new change aborts the load and starts again.
 const READ_LONG: Duration = Duration::from_secs(2);
 
-/// How often changes are looked for meanwhile.
+/// Interval at which changes are polled while a script loads.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long the old process may take to end until it is killed: `DRAIN_MS` and what comes after it.
+/// Time after which the old process is killed: `DRAIN_MS` plus shutdown.
 const END_MAX: Duration = Duration::from_secs(10);
 
-/// What is running, and what is wrong.
+/// State of the development server.
 struct Dev<'a> {
     program: Program<'a>,
     signals: Signals,
@@ -58,25 +58,25 @@ struct Dev<'a> {
     place: &'a Path,
     running: Option<Child>,
     failure: Option<Failure>,
-    /// Answers while nothing runs.
+    /// Error page while no server runs.
     fallback: Option<Fallback>,
-    /// Where the server listens, or is to.
+    /// Address of the server, or the configured one before the first start.
     addresses: Option<String>,
-    /// Counts changes that concern pages alone.
+    /// Number of changes that affected only pages.
     pages: u64,
     has_shown_routes: bool,
-    /// Files of PHP that were changed since the program that runs was read. A class is loaded when a request needs it, so
-    /// the next program may come as far as run() although one of them is no PHP.
+    /// PHP files changed since the running script was loaded. The new process compiles each of them: classes load on demand, so
+    /// a script can reach run() despite a syntax error in one of these files.
     unread: BTreeSet<PathBuf>,
     is_coloured: bool,
-    /// A signal has come while a program was read.
+    /// True if a signal to stop arrived while a script was loading.
     is_over: bool,
 }
 
-/// Runs until a signal ends it.
+/// Runs until a signal stops it.
 ///
 /// # Errors
-/// One sentence for the user.
+/// Fails with a message for the user if the environment cannot be set up.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
     if arguments.program.is_dir() {
         return run_folder(arguments);
@@ -90,7 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
         )));
     }
     crate::serve::check_options(arguments.listen.as_deref(), None)?;
-    // Made before the first thread, so that all of them leave these signals to this one.
+    // Installed before the first child starts, so that no signal is missed.
     let signals = Signals::install(&[SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGWINCH])?;
     let place = Place::new()?;
     let roots = match &arguments.watch[..] {
@@ -128,7 +128,7 @@ fn is_coloured() -> bool {
     io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
-/// An application that PHP-FPM runs, which reads its files for each request.
+/// Runs an application under PHP-FPM, which reads changed files on each request; no restart is needed.
 fn run_folder(arguments: &Arguments) -> Result<(), Error> {
     let folder = &arguments.program;
     let roots = match &arguments.watch[..] {
@@ -139,7 +139,7 @@ fn run_folder(arguments: &Arguments) -> Result<(), Error> {
         folder,
         listen: arguments.listen.as_deref(),
         workers: Some(arguments.workers),
-        // PHP does, with what the edge cannot know.
+        // PHP prints the requests, with details that the edge lacks.
         shows_requests: false,
         dry_run: false,
     };
@@ -152,7 +152,7 @@ fn run_folder(arguments: &Arguments) -> Result<(), Error> {
 }
 
 impl Dev<'_> {
-    /// Acts on changes until a signal ends everything.
+    /// Handles changes until a signal arrives.
     fn serve(&mut self) {
         while !self.is_over {
             match self.wait_for_change() {
@@ -201,7 +201,7 @@ impl Dev<'_> {
         }
     }
 
-    /// Starts the program, and again whenever files change while it is read.
+    /// Starts the script; starts again if files change while it loads.
     fn start_for(&mut self, changes: Changes) {
         let mut reason = Some(changes);
         while let Some(changes) = reason {
@@ -209,9 +209,9 @@ impl Dev<'_> {
         }
     }
 
-    /// Reads the program in a new process, which takes the old one's place where that goes well.
+    /// Loads the script in a new process, which replaces the old one on success.
     ///
-    /// Some changes: while one that takes long was read, files were changed, so it was given up.
+    /// Returns the new changes if files changed during a long load, which was then aborted.
     fn start(&mut self, changes: Option<&Changes>) -> Option<Changes> {
         let begun = Instant::now();
         match changes {
@@ -242,7 +242,7 @@ impl Dev<'_> {
                 }
                 Read::Nothing => {}
             }
-            // One that writes files of its own while it is read must come to its end.
+            // Do not abort short loads: a script that writes files while it loads would restart forever.
             let is_long = begun.elapsed() >= READ_LONG;
             if is_long && self.watcher.read(&mut later) && !later.is_of_pages_alone() {
                 return Some(later);
@@ -256,7 +256,7 @@ impl Dev<'_> {
                 return None;
             }
         };
-        // Of pages alone, or it would have been started anew.
+        // Later changes affect only pages; otherwise the load would have been aborted.
         self.pages += u64::from(later.is_any());
         self.unread.clear();
         self.watcher.add_files(&report.files);
@@ -278,7 +278,7 @@ impl Dev<'_> {
         let addresses = self.program.wait_for_addresses(&mut next);
         self.running = Some(next);
         let Some(addresses) = addresses else {
-            // It has ended, which is seen next, or says something else.
+            // The process exited, which the next wait detects, or its log line has another format.
             return None;
         };
         self.program.show();
@@ -293,7 +293,7 @@ impl Dev<'_> {
         None
     }
 
-    /// Shows what is wrong, here and in the browser.
+    /// Shows the error in the terminal and in the browser.
     fn fail(&mut self, failure: Failure) {
         notices::failure(&failure, self.running.is_some(), self.is_coloured);
         if self.running.is_none() {
@@ -304,11 +304,11 @@ impl Dev<'_> {
         self.tell();
     }
 
-    /// Writes what pages are to know, which the server looks at.
+    /// Writes the state file, from which the server notifies pages.
     fn tell(&self) {
         let state = serde_json::json!({ "pages": self.pages, "failure": self.failure });
         let (new, path) = (self.place.join("state.new"), self.place.join("state.json"));
-        // It is read by whoever may enter the folder, whatever the umask is.
+        // Workers may run as another user: make the file readable regardless of the umask. The folder restricts access.
         let written = fs::write(&new, state.to_string())
             .and_then(|()| fs::set_permissions(&new, fs::Permissions::from_mode(0o644)))
             .and_then(|()| fs::rename(&new, &path));
@@ -318,15 +318,15 @@ impl Dev<'_> {
     }
 }
 
-/// What happens next.
+/// Event that the main loop handles.
 enum Turn {
     End,
-    /// The server has ended by itself.
+    /// The server exited on its own.
     Ended(String),
     Changed(Changes),
 }
 
-/// Where the program is told to listen, if it is.
+/// Returns the address from the options or the environment, if set.
 fn addresses(arguments: &Arguments) -> Option<String> {
     let variable = |name: &str| std::env::var(name).ok();
     let port = || variable("PORT").map(|port| format!("http://127.0.0.1:{port}"));
@@ -334,13 +334,13 @@ fn addresses(arguments: &Arguments) -> Option<String> {
     listen.or_else(|| variable("FERMATA_LISTEN")).or_else(port)
 }
 
-/// The folder of a program, or the one around it that has a composer.json.
+/// Returns the project of a script; see [`project_around`].
 fn project_of(program: &Path) -> PathBuf {
     let program = fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
     project_around(program.parent().unwrap_or(Path::new("/")))
 }
 
-/// The folder, or the one around it that has a composer.json.
+/// Returns the nearest folder with a composer.json, at most two levels up, or else `folder`.
 fn project_around(folder: &Path) -> PathBuf {
     let own = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let project = own

@@ -1,15 +1,15 @@
-//! What `fermata dev` says at the terminal.
+//! Terminal output of `fermata dev`.
 
 use super::failure::Failure;
 use crate::format::harmless;
 
-/// The program is served.
+/// Prints that the server is ready.
 pub fn ready(addresses: &str, took_ms: u128, why: &str, is_coloured: bool) {
     let (begin, end) = colours("32", is_coloured);
     eprintln!("{begin}ready{end} at {addresses} in {took_ms} ms{why}");
 }
 
-/// The program cannot be served.
+/// Prints the error of a script that could not be served.
 pub fn failure(failure: &Failure, has_old: bool, is_coloured: bool) {
     let (begin, end) = colours("31", is_coloured);
     eprintln!("{begin}{}{end}", harmless(&failure.message));
@@ -18,9 +18,10 @@ pub fn failure(failure: &Failure, has_old: bool, is_coloured: bool) {
     }
     for (number, text) in &failure.source {
         let is_it = failure.line == Some(*number);
-        let (mark, (begin, end)) = match is_it {
-            true => (">", colours("31", is_coloured)),
-            false => (" ", ("", "")),
+        let (mark, (begin, end)) = if is_it {
+            (">", colours("31", is_coloured))
+        } else {
+            (" ", ("", ""))
         };
         eprintln!(
             "{begin}{mark}{number:5}  {}{end}",
@@ -36,9 +37,10 @@ pub fn failure(failure: &Failure, has_old: bool, is_coloured: bool) {
     }
     eprintln!(
         "{}; waiting for a change",
-        match has_old {
-            true => "the program before this one goes on answering",
-            false => "nothing is served",
+        if has_old {
+            "the program before this one goes on answering"
+        } else {
+            "nothing is served"
         }
     );
 }

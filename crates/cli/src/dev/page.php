@@ -4,14 +4,19 @@ declare(strict_types=1);
 
 namespace Fermata\Development;
 
-/** The page of an error, and what else is told of a request by both ways to serve: attach.php and prepend.php. */
+/** Error page, request lines and dumps; shared by attach.php (scripts) and prepend.php (folders). */
 final class Page
 {
     public const SCRIPT = '/.fermata/reload.js';
-    /** Lines of source around the one that is shown. */
+    /** Lines of source shown before and after the line of the error. */
     private const AROUND = 6;
-    private const STYLE = '<style>body{margin:0;font:15px sans-serif}main{max-width:70em;margin:2em auto;padding:0 1em}'
-        . 'h1{font-size:1.3em;color:#b00}h1 small{color:#666}pre{background:#f4f4f4;color:#222;padding:1em;overflow:auto}pre b{background:#fdd}</style>';
+    private const STYLE = '<style>:root{color-scheme:light dark;--strong:#b00;--soft:#666;--code:#f4f4f4;--text:#222;--line:#fdd}'
+        . '@media(prefers-color-scheme:dark){:root{--strong:#ff8a80;--soft:#aaa;--code:#242424;--text:#e6e6e6;--line:#5c2626}}'
+        . 'body{margin:0;font:15px sans-serif}main{max-width:70em;margin:2em auto;padding:0 1em}h1{font-size:1.3em;color:var(--strong)}'
+        . 'h1 small{color:var(--soft)}pre{background:var(--code);color:var(--text);padding:1em;overflow:auto}pre b{background:var(--line)}</style>';
+
+    /** Headers with credentials; hidden, because other people may see the page, for example on a shared screen. */
+    private const SECRET = ['cookie', 'authorization', 'proxy-authorization', 'x-csrf-token', 'x-xsrf-token', 'x-api-key', 'php-auth-pw'];
 
     /**
      * @param int $status that the page has
@@ -32,14 +37,15 @@ final class Page
         }
         $body .= '<h2>Request</h2><pre>' . $text("$request\n");
         foreach ($headers as $name => $values) {
-            $body .= $text("$name: " . implode(', ', (array) $values) . "\n");
+            $value = in_array(strtolower((string) $name), self::SECRET, true) ? '[not shown]' : implode(', ', (array) $values);
+            $body .= $text("$name: $value\n");
         }
         return '<!doctype html><meta charset="utf-8"><title>Error ' . $status . '</title>' . self::STYLE
             . '<body><main id="fermata-error">' . $body . '</pre></main>' . self::script($headers) . '</body>';
     }
 
     /**
-     * The tag of the script, where the answer is a page: what a script asks for becomes a part of one, which has it.
+     * Returns the script tag for documents and frames, or an empty string for fetch(), whose page already contains the tag.
      *
      * @param array<string, string|list<string>> $headers of the request
      */
@@ -49,7 +55,7 @@ final class Page
         return in_array($use, ['document', 'iframe'], true) ? '<script src="' . self::SCRIPT . '" async></script>' : '';
     }
 
-    /** The line of a request on the terminal. */
+    /** Formats the terminal line of a request. */
     public static function line(bool $isColoured, int $status, string $method, string $target, float $ms, string $of): string
     {
         $colour = [1 => '35', 2 => '32', 3 => '36', 4 => '33'][intdiv($status, 100)] ?? '31';

@@ -1,4 +1,4 @@
-//! Where the command and the server meet: a folder with the parts that run inside of the server.
+//! Temporary folder through which the command and the server communicate; also holds the PHP files that the server loads.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
@@ -8,20 +8,21 @@ use crate::error::{Error, at};
 use fermata_io::process;
 use fermata_io::users::{self, GROUPS, USERS};
 
-/// The parts that run inside of the server.
+/// Files that the server loads or serves.
 const FILES: &[(&str, &str)] = &[
     ("attach.php", include_str!("attach.php")),
     ("dump.php", include_str!("dump.php")),
     ("page.php", include_str!("page.php")),
     ("reload.js", include_str!("reload.js")),
+    ("value.php", include_str!("value.php")),
 ];
 
-/// The folder with what this and the server tell each other, removed in the end.
+/// Temporary folder, removed on drop.
 pub struct Place(PathBuf);
 
 impl Place {
     pub fn new() -> Result<Self, Error> {
-        // Hidden, as folders are that nobody watches: it may lie in the project.
+        // A hidden folder is not watched, even if the temporary directory is inside the project.
         let name = format!(
             ".fermata-{}-{:x}",
             process::pid(),
@@ -45,11 +46,12 @@ impl Place {
     }
 }
 
-/// Lets workers that run as another user reach what is in the folder, as a group, and nobody else. They own nothing there:
-/// root runs the programs in it.
+/// Grants the workers' group access to the folder if they run as another user.
+///
+/// Workers own nothing in the folder, because root executes the PHP files in it.
 ///
 /// # Errors
-/// One sentence for the user.
+/// Fails with a message for the user if owner or permissions cannot be changed.
 pub fn share(folder: &Path, user: &str, group: &str) -> Result<(), Error> {
     if user.is_empty() || process::user() != process::ROOT {
         return Ok(());
@@ -58,7 +60,7 @@ pub fn share(folder: &Path, user: &str, group: &str) -> Result<(), Error> {
         "" => users::account(user, Path::new(USERS), Path::new(GROUPS)).map(|it| it.group),
         name => users::number(name, Path::new(GROUPS)).map(Some),
     };
-    // The server says what is wrong with a user or group that is not known.
+    // The server itself reports an unknown user or group.
     let Ok(Some(group)) = group else {
         return Ok(());
     };

@@ -1,4 +1,4 @@
-//! One process of a program after the other, as far as run(), and what it prints meanwhile.
+//! Starts processes of a script one after another, up to run(), and collects their output.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
@@ -20,55 +20,55 @@ use crate::child::{self, Child};
 use crate::error::{Error, at};
 use crate::php::Php;
 
-/// How long a process that is ended may go on with what is under way.
+/// Time that a stopped process has to finish running requests.
 const DRAIN_MS: u64 = 1_000;
-/// What is kept of the output of a program that has not come to run() yet; more is shown at once.
+/// Maximum output retained before run(); further output is printed immediately.
 const SAID_BYTES_MAX: usize = 256 * 1024;
-/// Lines that are remembered so as to be shown once.
+/// Maximum number of distinct startup lines remembered to print each only once.
 const KNOWN_MAX: usize = 1_000;
-/// The longest line of it.
+/// Maximum length of an output line; longer lines are split.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
-/// What a program may report: routes and the names of its files.
+/// Maximum size of a script's report: routes and names of loaded files.
 const REPORT_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// Changed files that are looked at, of many that are saved at once.
+/// Maximum number of changed files that the new process checks.
 const CHANGED_MAX: usize = 20;
-/// How long it may take to say so.
+/// Timeout for reading the report.
 const REPORT_MAX: Duration = Duration::from_secs(10);
-/// How long the master takes to bind at most, until nobody waits for its address any more.
+/// Timeout for the master to bind and log its address.
 const BIND_MAX: Duration = Duration::from_secs(10);
-/// How often is looked for its address.
+/// Interval at which the address is polled.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// What the server says in a line of its log when it listens.
+/// Text before the address in the server's log line.
 const LISTENING: &str = "listening on ";
 
-/// How a program is started.
+/// Launcher for processes of one script.
 pub struct Program<'a> {
     php: &'a Php,
     program: &'a Path,
     arguments: &'a [OsString],
     environment: Vec<(&'static str, OsString)>,
-    /// Where programs report.
+    /// Socket for the reports of scripts.
     listener: UnixListener,
-    /// Has OPcache keep what it compiles from one start to the next.
+    /// PHP options for the persistent OPcache file cache.
     cache: Vec<String>,
-    /// Where they leave what they have thrown.
+    /// File to which the extension writes thrown exceptions.
     thrown: PathBuf,
     generation: u64,
     output: Arc<Mutex<Output>>,
 }
 
-/// What a program has told when it came to run().
+/// Report that a script sends in run().
 #[derive(Debug, Deserialize)]
 pub struct Report {
     pub routes: Vec<Route>,
     pub files: Vec<PathBuf>,
-    /// The settings of these names; empty where they are not set.
+    /// Settings `user` and `group`; empty if unset.
     pub user: String,
     pub group: String,
 }
 
-/// A program that waits in run() until it may go on.
+/// Connection of a script that waits in run() for permission to continue.
 #[derive(Debug)]
 pub struct Waiting(UnixStream);
 
@@ -78,28 +78,28 @@ impl Waiting {
     }
 }
 
-/// How far a program is.
+/// Progress of a starting script.
 pub enum Read {
     Nothing,
     Report(Report, Waiting),
-    /// It has ended, and has said this.
+    /// The process exited with this output.
     Ended(String),
 }
 
-/// Output of the process that was started last.
+/// Output of the most recent process.
 #[derive(Debug, Default)]
 struct Output {
     generation: u64,
     said: Vec<u8>,
-    /// Nothing is kept any more: it runs.
+    /// True once the server runs; output is then printed directly.
     is_shown: bool,
-    /// Warnings of programs before this one, which need not be shown each time.
+    /// Startup lines already printed, which are not repeated on each restart.
     known: HashSet<Vec<u8>>,
     addresses: Option<String>,
     open: usize,
 }
 
-/// As a variable of the environment, which has a bound.
+/// Joins paths for an environment variable, whose size is limited; at most [`CHANGED_MAX`].
 fn lines(files: &BTreeSet<PathBuf>) -> OsString {
     let mut lines = OsString::new();
     for file in files.iter().take(CHANGED_MAX) {
@@ -109,9 +109,9 @@ fn lines(files: &BTreeSet<PathBuf>) -> OsString {
     lines
 }
 
-/// Options that have OPcache keep what it compiles from one start to the next, which is most of what a framework's start takes.
+/// Returns options that make OPcache retain compiled scripts across restarts; compilation dominates the startup of frameworks.
 ///
-/// Of a file it knows the second of its last change alone, so none is kept that is younger than two.
+/// OPcache compares modification times in whole seconds, so it must not cache files changed within the last two seconds.
 fn cache(php: &Php, place: &Path) -> Vec<String> {
     let folder = place.join("opcache");
     if !php.facts.has_opcache || std::fs::create_dir(&folder).is_err() {
@@ -129,8 +129,10 @@ fn cache(php: &Php, place: &Path) -> Vec<String> {
 }
 
 impl<'a> Program<'a> {
+    /// Prepares the environment of the script and the report socket.
+    ///
     /// # Errors
-    /// One sentence for the user.
+    /// Fails with a message for the user if the socket cannot be created.
     pub fn new(
         php: &'a Php,
         arguments: &'a Arguments,
@@ -154,7 +156,7 @@ impl<'a> Program<'a> {
             environment.push(("FERMATA_LISTEN", listen.into()));
         }
         if std::env::var_os("FERMATA_HISTORY_PATH").is_none() {
-            // Ids of events stay valid, so clients go on where they were.
+            // A persistent history keeps event ids valid, so clients resume after a restart.
             environment.push(("FERMATA_HISTORY_PATH", place.join("history").into()));
         }
         Ok(Self {
@@ -170,15 +172,17 @@ impl<'a> Program<'a> {
         })
     }
 
-    /// Starts the program anew. Of what was `changed` it also looks at what it does not read by itself; where `has_routes`, it
-    /// reports those of a framework, too.
+    /// Starts a new process of the script.
+    ///
+    /// The process also checks the syntax of `changed` files that it does not load. With `has_routes`, its report includes a
+    /// framework's routes.
     ///
     /// # Errors
-    /// One sentence for the user.
+    /// Fails with a message for the user if the process cannot be started.
     pub fn start(&mut self, changed: &BTreeSet<PathBuf>, has_routes: bool) -> Result<Child, Error> {
         self.generation += 1;
         let mut command = self.php.command(false);
-        // What is wrong with a program is to be found on standard error, and there once.
+        // Send each PHP error to standard error exactly once.
         command
             .args([
                 "-d",
@@ -189,6 +193,8 @@ impl<'a> Program<'a> {
                 "error_log=",
             ])
             .args(["-d", "html_errors=0"])
+            // Prevents other sites from reading error pages through DNS rebinding; script and environment can allow more hosts.
+            .args(["-d", "fermata.allowed_hosts=localhost"])
             .args(&self.cache)
             .arg(self.program)
             .args(self.arguments)
@@ -213,11 +219,11 @@ impl<'a> Program<'a> {
             known,
             ..Output::default()
         };
-        // One of a program before this one, which has been given up.
+        // Discard connections of an earlier process whose start was aborted.
         while self.listener.accept().is_ok() {}
         let _ = std::fs::remove_file(&self.thrown);
         let started = Child::start(&mut command);
-        // Its ends of the pipes, without which they never end.
+        // Close the write ends of the pipes, so that the readers see the end of file.
         drop(command);
         for output in outputs {
             let (into, generation) = (Arc::clone(&self.output), self.generation);
@@ -230,21 +236,22 @@ impl<'a> Program<'a> {
         let mut outputs = Vec::new();
         for is_error in [false, true] {
             let (reader, writer) = std::io::pipe().map_err(at("pipe"))?;
-            match is_error {
-                true => command.stderr(Stdio::from(writer)),
-                false => command.stdout(Stdio::from(writer)),
+            if is_error {
+                command.stderr(Stdio::from(writer))
+            } else {
+                command.stdout(Stdio::from(writer))
             };
             outputs.push(reader);
         }
         Ok(outputs)
     }
 
-    /// Can be read from when a program reports.
+    /// Returns the descriptor that becomes readable when a script reports.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
 
-    /// How far the program is that was started last.
+    /// Returns the progress of the most recent process.
     pub fn read(&self, child: &mut Child) -> Read {
         if let Ok((stream, _)) = self.listener.accept()
             && let Some(report) = report(&stream)
@@ -255,15 +262,16 @@ impl<'a> Program<'a> {
             None => Read::Nothing,
             Some(exit) => {
                 let said = self.said();
-                Read::Ended(match said.trim().is_empty() {
-                    true => format!("the program has ended without calling run() ({exit})"),
-                    false => said,
+                Read::Ended(if said.trim().is_empty() {
+                    format!("the program has ended without calling run() ({exit})")
+                } else {
+                    said
                 })
             }
         }
     }
 
-    /// What the program has said, when nothing more comes; once it runs that was shown.
+    /// Returns the retained output after the pipes close, or after one second. Output of a running server was printed already.
     pub fn said(&self) -> String {
         let due = Instant::now() + Duration::from_secs(1);
         while self.lock().open > 0 && Instant::now() < due {
@@ -272,12 +280,12 @@ impl<'a> Program<'a> {
         String::from_utf8_lossy(&self.lock().said).into_owned()
     }
 
-    /// What the program has thrown that was started last, when it has ended.
+    /// Returns the exceptions that the most recent process recorded.
     pub fn thrown(&self) -> Vec<Thrown> {
         Thrown::read(&self.thrown)
     }
 
-    /// Waits until the program says where it listens; `None` when it ends instead.
+    /// Waits for the addresses in the log; returns `None` if the process exits or after [`BIND_MAX`].
     pub fn wait_for_addresses(&self, child: &mut Child) -> Option<String> {
         let due = Instant::now() + BIND_MAX;
         loop {
@@ -291,13 +299,13 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// The program runs: nothing of what it prints is kept any more.
+    /// Prints the retained output and switches to direct output.
     pub fn show(&self) {
         let mut output = self.lock();
         output.is_shown = true;
         let said = std::mem::take(&mut output.said);
         for line in said.split_inclusive(|byte| *byte == b'\n') {
-            // Behind the time.
+            // Compare lines without their timestamp.
             let text = line.iter().skip_while(|byte| **byte != b' ');
             if output.known.len() == KNOWN_MAX || output.known.insert(text.copied().collect()) {
                 let _ = std::io::stderr().write_all(line);
@@ -310,7 +318,7 @@ impl<'a> Program<'a> {
     }
 }
 
-/// Reads what a program reports; `None` when it has gone.
+/// Reads a script's report; returns `None` if the connection failed or the report is invalid.
 fn report(stream: &UnixStream) -> Option<Report> {
     stream.set_nonblocking(false).ok()?;
     stream.set_read_timeout(Some(REPORT_MAX)).ok()?;
@@ -320,7 +328,7 @@ fn report(stream: &UnixStream) -> Option<Report> {
     serde_json::from_slice(&line).ok()
 }
 
-/// Takes lines of a process until it and its workers have ended.
+/// Reads the output of a process and its workers line by line until all of them have exited.
 fn pass_on(output: std::io::PipeReader, into: &Mutex<Output>, generation: u64) {
     let mut reader = BufReader::new(output);
     let mut line = Vec::new();
@@ -343,17 +351,16 @@ fn pass_on(output: std::io::PipeReader, into: &Mutex<Output>, generation: u64) {
         if is_routine(&line) {
             continue;
         }
-        match is_current && !state.is_shown && state.said.len() < SAID_BYTES_MAX {
-            true => state.said.extend_from_slice(&line),
-            false => {
-                drop(state);
-                let _ = std::io::stderr().write_all(&line);
-            }
+        if is_current && !state.is_shown && state.said.len() < SAID_BYTES_MAX {
+            state.said.extend_from_slice(&line)
+        } else {
+            drop(state);
+            let _ = std::io::stderr().write_all(&line);
         }
     }
 }
 
-/// Whether a line of the server's log only says that it does as it should: `TIME info [master] …`.
+/// Returns true for an informational line of the server's log: `TIME info [master] …`.
 fn is_routine(line: &[u8]) -> bool {
     let mut words = line.split(|byte| *byte == b' ').filter(|it| !it.is_empty());
     let is_time = words

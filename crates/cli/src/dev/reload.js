@@ -1,6 +1,6 @@
-// Has a page follow the program that it comes from: `fermata dev`.
+// Reloads the page when its server restarts or its files change, and shows errors of the script (`fermata dev`).
 (() => {
-    // Parts that a script fetches and puts into a page may bring it again, and browsers allow few streams.
+    // A fetched fragment may contain this script again; browsers limit concurrent streams, so run it only once.
     if (window.fermataReload) {
         return;
     }
@@ -42,7 +42,7 @@
             show(state.failure);
         });
         events.addEventListener('error', () => {
-            // Browsers give up some failures; the server is back soon.
+            // Browsers do not retry after some errors, so reconnect here; the server restarts soon.
             events.close();
             setTimeout(listen, pause);
             pause = Math.min(pause * 1.2, RETRY_MS_MAX);

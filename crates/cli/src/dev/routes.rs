@@ -1,4 +1,4 @@
-//! `fermata routes`: what a program answers, without serving it.
+//! `fermata routes`: lists the routes of a script without serving it.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -13,32 +13,32 @@ use crate::error::{Error, at};
 use crate::format::{self, harmless};
 use crate::php;
 
-/// Loaded by the program in place of being served.
+/// PHP file that makes run() write the routes instead of serving.
 const LIST: &str = include_str!("routes.php");
 
-/// Routes that are shown when a server starts; `fermata routes` shows all.
+/// Maximum number of routes shown at a server start; `fermata routes` shows all.
 const SHOWN_MAX: usize = 40;
 
-/// List the routes of a program: it is run as far as run(), and nothing is served.
+/// List the routes of a script. The script runs up to run(), and nothing is served.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     php: php::Arguments,
-    /// Print them as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
-    /// The PHP program that makes the server and calls run()
+    /// PHP script that creates the server and calls run()
     program: PathBuf,
-    /// What the program gets as its arguments
+    /// Arguments of the script
     #[arg(last = true)]
     arguments: Vec<OsString>,
 }
 
-/// As Server::routes() tells.
+/// Route as returned by Server::routes().
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Route {
     pub kind: String,
-    /// Empty: all.
+    /// HTTP method; empty for all methods.
     pub method: String,
     pub path: String,
     pub handler: String,
@@ -47,7 +47,7 @@ pub struct Route {
 /// Prints the routes.
 ///
 /// # Errors
-/// One sentence for the user: the program does not come to run().
+/// Fails with a message for the user if the script does not reach run().
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let php = arguments.php.find()?;
     crate::serve::check(&php)?;
@@ -80,13 +80,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
         }));
     };
     let routes: Vec<Route> = serde_json::from_str(&json)?;
-    match arguments.json {
-        true => format::print(&(json + "\n")),
-        false => format::print(&table(&routes)),
+    if arguments.json {
+        format::print(&(json + "\n"))
+    } else {
+        format::print(&table(&routes))
     }
 }
 
-/// For the start of a server: not too many.
+/// Formats at most [`SHOWN_MAX`] routes, for the start of a server.
 pub fn shown(routes: &[Route]) -> String {
     let mut text = table(&routes[..routes.len().min(SHOWN_MAX)]);
     if routes.len() > SHOWN_MAX {

@@ -1,4 +1,4 @@
-//! Which files of a project have changed: told by the kernel, or seen by looking at all of them.
+//! Detects changed files of a project, with inotify or by polling.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -11,16 +11,16 @@ use crate::error::{Error, at};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 
-/// Folders that are watched, and files that are looked at, at most.
+/// Maximum number of watched folders and of polled files.
 const FOLDERS_MAX: usize = 10_000;
 const FILES_MAX: usize = 50_000;
-/// How deep below a root.
+/// Maximum depth below a root.
 const DEPTH_MAX: usize = 24;
 
-/// How often all files are looked at.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Folders of what is fetched, made or written while the program runs. Name one by --watch to have it watched.
+/// Folders of dependencies and generated files, which are skipped unless given by --watch.
 const LEFT_OUT: &[&str] = &[
     "vendor",
     "node_modules",
@@ -32,25 +32,25 @@ const LEFT_OUT: &[&str] = &[
     "logs",
 ];
 
-/// Files that the program is read from, by what stands behind the last dot.
+/// Extensions of files that the script loads; a change restarts the server.
 const PROGRAMS: &[&str] = &[
     "php", "phtml", "inc", "twig", "tpl", "latte", "mustache", "html", "htm", "env", "yaml", "yml",
     "xml", "json", "neon", "ini", "toml", "mo", "po", "sql", "md",
 ];
-/// Files of pages: no program need be read again.
+/// Extensions of files of pages; a change only reloads pages.
 const PAGES: &[&str] = &[
     "css", "js", "mjs", "map", "svg", "png", "jpg", "jpeg", "gif", "webp", "avif", "ico", "woff",
     "woff2",
 ];
 
-/// What a change is of.
+/// Kind of a changed file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Program,
     Page,
 }
 
-/// Files that have changed.
+/// Set of changed files.
 #[derive(Debug, Default)]
 pub struct Changes {
     names: BTreeSet<PathBuf>,
@@ -59,7 +59,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// The program is to be reloaded.
+    /// Requests a reload without a changed file.
     pub fn asked() -> Self {
         Self {
             is_asked: true,
@@ -79,7 +79,7 @@ impl Changes {
         self.is_asked
     }
 
-    /// Those that are PHP's.
+    /// Returns the changed PHP files.
     pub fn programs(&self) -> impl Iterator<Item = &PathBuf> {
         let is_php = |path: &&PathBuf| path.extension().is_some_and(|end| end == "php");
         self.names.iter().filter(is_php)
@@ -116,7 +116,7 @@ impl fmt::Display for Changes {
     }
 }
 
-/// `None`: what nobody reads, such as what editors put aside.
+/// Returns the kind of a file, or `None` for files that do not matter, such as editors' backup files.
 fn kind_of(path: &Path) -> Option<Kind> {
     let name = path.file_name()?.to_str()?;
     if name == ".env"
@@ -141,20 +141,20 @@ fn is_left_out(folder: &Path) -> bool {
     name.is_none_or(|name| name.starts_with('.') || LEFT_OUT.contains(&name))
 }
 
-/// Looks after some folders.
+/// Watcher of folders and files.
 #[derive(Debug)]
 pub struct Watcher {
     roots: Vec<PathBuf>,
-    /// Folders of files outside of the roots, of which only those files count.
+    /// Loaded files outside of the roots; other files in their folders are ignored.
     others: HashSet<PathBuf>,
     eyes: Eyes,
 }
 
 #[derive(Debug)]
 enum Eyes {
-    /// The kernel's: a folder by its number.
+    /// inotify, with the folder of each watch descriptor.
     Kernel(OwnedFd, HashMap<i32, PathBuf>),
-    /// Ours: when each file was changed, and how long it is.
+    /// Polling, with modification time and size of each file.
     Own {
         seen: HashMap<PathBuf, Seen>,
         due: Instant,
@@ -164,28 +164,27 @@ enum Eyes {
 type Seen = (Option<SystemTime>, u64);
 
 impl Watcher {
+    /// Watches `roots`; polls instead of using inotify if `polls`.
+    ///
     /// # Errors
-    /// One sentence for the user.
+    /// Fails with a message for the user if a root does not exist or inotify is unavailable.
     pub fn new(roots: &[PathBuf], polls: bool) -> Result<Self, Error> {
         let mut found = Vec::new();
         for root in roots {
             let path = fs::canonicalize(root).map_err(at(root.display()))?;
             found.push(path);
         }
-        let eyes = match polls {
-            true => Eyes::Own {
+        let eyes = if polls {
+            Eyes::Own {
                 seen: HashMap::new(),
                 due: Instant::now() + LOOK,
-            },
-            false => {
-                let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
-                let fd = inotify::init(flags).map_err(|error| {
-                    format!(
-                        "the kernel cannot tell of changes (inotify): {error}; --poll does without"
-                    )
-                })?;
-                Eyes::Kernel(fd, HashMap::new())
             }
+        } else {
+            let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
+            let fd = inotify::init(flags).map_err(|error| {
+                format!("the kernel cannot tell of changes (inotify): {error}; --poll does without")
+            })?;
+            Eyes::Kernel(fd, HashMap::new())
         };
         let mut watcher = Self {
             roots: found,
@@ -205,7 +204,7 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// Watches files that the program has read, wherever they are.
+    /// Also watches files that the script loaded from outside of the roots, except below `vendor`.
     pub fn add_files(&mut self, files: &[PathBuf]) {
         for file in files {
             let is_known = self.roots.iter().any(|root| file.starts_with(root));
@@ -225,7 +224,7 @@ impl Watcher {
         }
     }
 
-    /// What to wait for beside [`Self::due`].
+    /// Returns the descriptor to poll in addition to [`Self::due`]; `None` in polling mode.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.eyes {
             Eyes::Kernel(fd, _) => Some(fd.as_fd()),
@@ -233,7 +232,7 @@ impl Watcher {
         }
     }
 
-    /// When to read again even if nothing is told.
+    /// Returns the time of the next read if the descriptor stays silent.
     pub fn due(&self) -> Instant {
         match &self.eyes {
             Eyes::Kernel(..) => Instant::now() + Duration::from_secs(60),
@@ -241,7 +240,7 @@ impl Watcher {
         }
     }
 
-    /// Adds what has changed since the last call; false when nothing has.
+    /// Adds the changes since the last call; returns false if nothing changed.
     pub fn read(&mut self, changes: &mut Changes) -> bool {
         match &self.eyes {
             Eyes::Kernel(..) => self.read_kernel(changes),
@@ -264,7 +263,7 @@ impl Watcher {
             }
             let name = event.file_name().and_then(|name| name.to_str().ok());
             let is_folder = event.events().contains(ReadFlags::ISDIR);
-            // A file that was only made has yet to be written.
+            // A created file is still empty; CLOSE_WRITE follows.
             let is_empty = event.events().contains(ReadFlags::CREATE) && !is_folder;
             if let (Some(folder), Some(name), false) = (folders.get(&event.wd()), name, is_empty) {
                 paths.push((folder.join(name), is_folder));
@@ -275,7 +274,7 @@ impl Watcher {
         }
         let mut has_changed = false;
         if is_lost {
-            // More has changed than the kernel keeps, new folders perhaps among it.
+            // The event queue overflowed, so new folders may be unwatched: scan again and reload.
             changes.is_asked = true;
             has_changed = true;
             for root in self.roots.clone() {
@@ -284,7 +283,7 @@ impl Watcher {
         }
         for (path, is_folder) in paths {
             if is_folder && !is_left_out(&path) && self.is_in_roots(&path) {
-                // Files in it may have been written before it was watched.
+                // Files may have been written before the folder was watched.
                 for file in self.add_folders(&path) {
                     has_changed |= changes.add(&file);
                 }
@@ -320,7 +319,7 @@ impl Watcher {
         self.roots.iter().any(|root| path.starts_with(root))
     }
 
-    /// Of folders outside of the roots only what the program has read.
+    /// Returns true for files in the roots and for loaded files outside of them.
     fn counts(&self, path: &Path) -> bool {
         self.is_in_roots(path) || self.others.contains(path)
     }
@@ -336,7 +335,8 @@ impl Watcher {
             .collect()
     }
 
-    /// The files that are there. Each folder is watched before it is read, so that what is made meanwhile is seen as well.
+    /// Watches the folders below `root` and returns their files. Each folder is watched before it is read, so that no file created
+    /// in between is missed.
     fn add_folders(&mut self, root: &Path) -> Vec<PathBuf> {
         match self.eyes {
             Eyes::Kernel(..) => walk(root, |folder| self.add_folder(folder)),
@@ -351,7 +351,7 @@ impl Watcher {
         if folders.len() >= FOLDERS_MAX {
             return;
         }
-        // Not MODIFY: a file that is being written is not read yet.
+        // CLOSE_WRITE instead of MODIFY: wait until the file is complete.
         let flags = WatchFlags::CLOSE_WRITE
             | WatchFlags::MOVED_TO
             | WatchFlags::MOVED_FROM
@@ -366,7 +366,7 @@ impl Watcher {
                 "fermata dev: {}: the kernel watches no more folders; raise fs.inotify.max_user_watches, or use --poll",
                 folder.display()
             ),
-            // It may be gone again.
+            // The folder may already have been removed.
             Err(_) => {}
         }
     }
@@ -380,7 +380,7 @@ fn files_below(root: &Path) -> Vec<PathBuf> {
     walk(root, |_| ())
 }
 
-/// The files below a folder. `enter` is called with each folder before it is read.
+/// Returns the files below a folder; calls `enter` with each folder before reading it.
 fn walk(root: &Path, mut enter: impl FnMut(&Path)) -> Vec<PathBuf> {
     let (mut files, mut entered) = (Vec::new(), 0);
     let mut open = vec![(root.to_owned(), 0)];
@@ -392,7 +392,7 @@ fn walk(root: &Path, mut enter: impl FnMut(&Path)) -> Vec<PathBuf> {
         }
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let path = entry.path();
-            // Links to folders are not followed: they may lead anywhere, and in circles.
+            // Symbolic links to folders are not followed, because they may form loops.
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
             if !is_folder {
                 if files.len() < FILES_MAX {
@@ -436,7 +436,7 @@ mod tests {
         let root = std::env::temp_dir().join(format!("fermata-watch-{}", std::process::id()));
         fs::create_dir_all(root.join("a")).expect("a folder");
         let mut entered = Vec::new();
-        // As another program would, between the watch and the reading.
+        // Simulates another process that writes between watching and reading.
         let files = walk(&root, |folder| {
             entered.push(folder.to_owned());
             if folder.ends_with("a") {

@@ -1,4 +1,4 @@
-//! The checks, each a function of what it looks at.
+//! Checks of the machine, one function each.
 
 use std::env;
 use std::fs;
@@ -14,47 +14,47 @@ use serde::Serialize;
 
 use crate::php::{self, Php};
 
-/// Descriptors that a worker needs beside those of its clients.
+/// Descriptors that a worker needs in addition to those of its clients.
 const DESCRIPTORS_BESIDE: u64 = 300;
-/// The oldest kernel the server runs on, and the oldest with the io_uring operations it uses.
+/// Minimum kernel version of the server, and of the io_uring operations that it uses.
 const KERNEL_MIN: (u32, u32) = (5, 6);
 const KERNEL_URING_MIN: (u32, u32) = (6, 1);
-/// What a listening socket of the server asks for.
+/// Backlog that the server requests for a listening socket.
 const BACKLOG: u64 = 4_096;
-/// Clients from which on the sysctls of many clients matter.
+/// Number of clients from which the sysctls for many clients are checked.
 const MANY_CLIENTS: u64 = 20_000;
-/// Less free memory in /dev/shm than the ring of a default server has no room.
+/// Minimum free memory in /dev/shm for the ring of a server with default settings.
 const SHARED_BYTES_MIN: u64 = 128 * 1024 * 1024;
-/// A clock before this was never set: 2025-01-01.
+/// An earlier clock was never set: 2025-01-01.
 const CLOCK_MIN_S: u64 = 1_735_689_600;
-/// The default of tls_ticket_period_ms: loading certificates asks for one.
+/// Default of tls_ticket_period_ms in seconds, required to load certificates.
 const TICKET_PERIOD_S: u32 = 21_600;
-/// How a file with the history of channels begins.
+/// Magic bytes of a channel history file.
 const HISTORY_MAGIC: &[u8; 8] = b"fermata\x01";
 
-/// What a check has found.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     Good,
-    /// A server works, but not as well as it could.
+    /// The server works, but with reduced performance or features.
     Warning,
-    /// A server does not start, or fails under load.
+    /// The server cannot start, or fails under load.
     Bad,
 }
 
-/// One check.
+/// One check and its result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
     pub name: &'static str,
     pub verdict: Verdict,
-    /// What is there.
+    /// Observed state.
     pub found: String,
-    /// What to type or change; empty where nothing is to be done.
+    /// Command to run or change to make; empty if none is needed.
     pub advice: String,
 }
 
-/// All of them, in the order a server meets them.
+/// Runs all checks in the order in which a server depends on them.
 pub fn all(php: &php::Arguments, listen: &str, clients: u64) -> Vec<Check> {
     let mut checks = vec![kernel(), io_uring()];
     match php.find() {
@@ -80,7 +80,7 @@ pub fn all(php: &php::Arguments, listen: &str, clients: u64) -> Vec<Check> {
     checks
 }
 
-/// Variables that begin as settings do.
+/// Checks the environment variables with the prefix of settings.
 fn environment() -> Check {
     let variables = match fermata_engine::environment() {
         Ok(variables) => variables,
@@ -89,13 +89,14 @@ fn environment() -> Check {
     let variables = variables.iter();
     let variables = variables.map(|(name, value)| (name.as_str(), value.as_str()));
     let sentences = unknown_variables(variables);
-    match sentences.is_empty() {
-        true => good("environment", "each variable FERMATA_… is a setting"),
-        false => warning(
+    if sentences.is_empty() {
+        good("environment", "each variable FERMATA_… is a setting")
+    } else {
+        warning(
             "environment",
             "variables FERMATA_… that are no settings",
             sentences.join("\n"),
-        ),
+        )
     }
 }
 
@@ -139,9 +140,10 @@ fn kernel_version() -> (String, (u32, u32)) {
 fn kernel() -> Check {
     let (release, version) = kernel_version();
     let found = format!("Linux {release}");
-    match version >= KERNEL_MIN {
-        true => good("kernel", found),
-        false => bad("kernel", found, "Fermata needs Linux 5.6 or later"),
+    if version >= KERNEL_MIN {
+        good("kernel", found)
+    } else {
+        bad("kernel", found, "Fermata needs Linux 5.6 or later")
     }
 }
 
@@ -152,7 +154,7 @@ fn io_uring() -> Check {
         (_, false) => good("io_uring", "the kernel is too old for it; epoll serves"),
         (Some(0), true) => good("io_uring", "there is; epoll is the default"),
         (None, true) => good("io_uring", "the kernel does not say; epoll is the default"),
-        // Nothing to mend: epoll is as good for nearly everybody.
+        // No advice: epoll is equally good for nearly all loads.
         (Some(_), true) => good(
             "io_uring",
             "forbidden by kernel.io_uring_disabled; epoll serves",
@@ -266,14 +268,15 @@ fn descriptors(clients: u64) -> Check {
         shown(soft),
         shown(hard)
     );
-    // The server raises its own limit as far as it may.
-    match hard.is_none_or(|it| it >= needed) {
-        true => good("descriptors", found),
-        false => warning(
+    // The server raises its soft limit to the hard limit.
+    if hard.is_none_or(|it| it >= needed) {
+        good("descriptors", found)
+    } else {
+        warning(
             "descriptors",
             found,
             format!("LimitNOFILE={needed} in the systemd unit, or ulimit -n {needed} in the shell"),
-        ),
+        )
     }
 }
 
@@ -290,7 +293,7 @@ fn backlog() -> Check {
     }
 }
 
-/// Only for those who are to hold many: elsewhere the defaults are right.
+/// Checks sysctls for many clients; for fewer, the defaults suffice.
 fn many_clients(clients: u64) -> Vec<Check> {
     if clients < MANY_CLIENTS {
         return Vec::new();
@@ -300,13 +303,14 @@ fn many_clients(clients: u64) -> Vec<Check> {
         let Some(value) = read_number(path) else {
             return;
         };
-        checks.push(match value >= needed {
-            true => good(name, value.to_string()),
-            false => warning(
+        checks.push(if value >= needed {
+            good(name, value.to_string())
+        } else {
+            warning(
                 name,
                 format!("{value}, and {needed} are needed"),
                 format!("sysctl -w {key}={needed}"),
-            ),
+            )
         });
     };
     at_least(
@@ -338,18 +342,19 @@ fn many_clients(clients: u64) -> Vec<Check> {
 }
 
 fn shared_memory() -> Check {
-    // The ring lies in memory that belongs to no file system, but containers bound it by the same figure.
+    // The ring is in anonymous shared memory, but containers apply the limit of /dev/shm to it too.
     match rustix::fs::statvfs("/dev/shm") {
         Ok(it) => {
             let free = it.f_bavail * it.f_frsize;
             let found = format!("{} free in /dev/shm", crate::format::bytes(free));
-            match free >= SHARED_BYTES_MIN {
-                true => good("memory", found),
-                false => warning(
+            if free >= SHARED_BYTES_MIN {
+                good("memory", found)
+            } else {
+                warning(
                     "memory",
                     found,
                     "a container with little shared memory: docker run --shm-size=256m, or a smaller history_bytes_max",
-                ),
+                )
             }
         }
         Err(error) => warning(
@@ -469,15 +474,16 @@ fn history() -> Option<Check> {
     })
 }
 
-/// Event ids and certificates go by the clock.
+/// Checks the clock, on which event ids and certificates depend.
 fn clock() -> Check {
-    match now_s() >= CLOCK_MIN_S {
-        true => good("clock", "set"),
-        false => bad(
+    if now_s() >= CLOCK_MIN_S {
+        good("clock", "set")
+    } else {
+        bad(
             "clock",
             "it stands before 2025",
             "set it, and keep it right: apt install chrony",
-        ),
+        )
     }
 }
 

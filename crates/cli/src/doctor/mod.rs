@@ -1,4 +1,4 @@
-//! `fermata doctor`: what of this machine keeps a server from starting or from being fast, and what to type.
+//! `fermata doctor`: checks whether this machine can run a server well, and prints fixes.
 
 mod checks;
 
@@ -9,15 +9,15 @@ use crate::format;
 use crate::php;
 use checks::{Check, Verdict};
 
-/// Look at kernel, limits, PHP, certificates and ports, and say what to type.
+/// Check kernel, limits, PHP, certificates and ports, and print the commands that fix problems.
 ///
-/// Ends with 1 when something keeps a server from starting. It reads the same environment variables as the server, so run
-/// it as the server's user and with its environment.
+/// Exits with 1 if a server cannot start. The command reads the same environment variables as the server, so run it as the
+/// server's user and with its environment.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     php: php::Arguments,
-    /// The server's first address, to see whether its port is free
+    /// The server's first address, whose port is checked
     #[arg(
         long,
         env = "FERMATA_LISTEN",
@@ -25,7 +25,7 @@ pub struct Arguments {
         default_value = "http://127.0.0.1:8080"
     )]
     listen: String,
-    /// The clients a worker is to hold, to judge limits by
+    /// Number of clients per worker that the limits must allow
     #[arg(long, value_name = "COUNT", default_value_t = 10_000)]
     clients: u64,
     /// Print JSON: a list of checks
@@ -33,15 +33,16 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Runs the command. False: something is bad.
+/// Runs the checks; returns false if a check has the verdict [`Bad`](checks::Verdict::Bad).
 ///
 /// # Errors
-/// One sentence for the user.
+/// Fails with a message for the user if the output fails.
 pub fn run(arguments: &Arguments) -> Result<bool, Error> {
     let found = checks::all(&arguments.php, &arguments.listen, arguments.clients);
-    let text = match arguments.json {
-        true => serde_json::to_string_pretty(&found)? + "\n",
-        false => shown(&found),
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&found)? + "\n"
+    } else {
+        shown(&found)
     };
     format::print(&mask_secrets(&text))?;
     Ok(found.iter().all(|it| it.verdict != Verdict::Bad))

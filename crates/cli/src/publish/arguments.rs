@@ -1,11 +1,11 @@
-//! The options of `fermata publish`.
+//! Options of `fermata publish`.
 
 use crate::error::Error;
 
-/// A name and a value.
+/// Name and value.
 pub type Pair = (String, String);
 
-/// Reads `NAME: VALUE`.
+/// Parses `NAME: VALUE`.
 pub fn header(text: &str) -> Result<Pair, Error> {
     match text.split_once(':') {
         Some((name, value)) if !name.trim().is_empty() => {
@@ -15,7 +15,7 @@ pub fn header(text: &str) -> Result<Pair, Error> {
     }
 }
 
-/// Reads `NAME=VALUE`.
+/// Parses `NAME=VALUE`.
 pub fn meta(text: &str) -> Result<Pair, Error> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -38,11 +38,11 @@ pub struct Arguments {
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,
 
-    /// Id of the channel's message before it
+    /// Id of the channel's previous message
     #[arg(long, value_name = "ID")]
     pub prev_id: Option<String>,
 
-    /// User that sent it, whom the filter skip-self leaves out
+    /// User that sent the message; the filter skip-self skips this user
     #[arg(long, value_name = "USER")]
     pub sender: Option<String>,
 
@@ -50,15 +50,15 @@ pub struct Arguments {
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u16).range(..=999))]
     pub code: u16,
 
-    /// Header for long polls; may be repeated
+    /// Header for long polls; repeatable
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub headers: Vec<Pair>,
 
-    /// What filters know of the message; may be repeated
+    /// Metadata for filters; repeatable
     #[arg(short = 'M', long = "meta", value_name = "NAME=VALUE", value_parser = meta)]
     pub meta: Vec<Pair>,
 
-    /// Tell clients to ask their origin, instead of sending content
+    /// Make clients request the content from their origin
     #[arg(long, conflicts_with = "close")]
     pub hint: bool,
 
@@ -66,7 +66,7 @@ pub struct Arguments {
     #[arg(long)]
     pub close: bool,
 
-    /// The content is a JSON patch of the body that long polls were held with
+    /// Send the content as a JSON patch of the body of long polls
     #[arg(long, conflicts_with_all = ["hint", "close"])]
     pub patch: bool,
 
@@ -78,7 +78,7 @@ pub struct Arguments {
     #[arg(long)]
     pub no_eol: bool,
 
-    /// Where to: the URL of an HTTP control port, as GRIP_URL has it, its Unix socket, or a ZeroMQ PULL socket
+    /// Address: URL of an HTTP control port (as in GRIP_URL), its Unix socket, or a ZeroMQ PULL socket
     #[arg(
         long,
         env = "GRIP_URL",
@@ -88,8 +88,8 @@ pub struct Arguments {
     )]
     pub spec: String,
 
-    /// Key of the control port (control_key of an edge), of which a token is made: a text, base64:… or file:PATH. Other
-    /// users of this machine see a text in the list of processes, so name a file or set the variable
+    /// Key of the control port (control_key of an edge), from which a token is made: text, base64:… or file:PATH. Other
+    /// users of this machine can read arguments, so use a file or the environment variable
     #[arg(
         long,
         env = "FERMATA_PUBLISH_KEY",

@@ -1,4 +1,4 @@
-//! The item that the options describe.
+//! Builds the GRIP item from the command-line options.
 
 use fermata_grip::item::{
     Body, Format, Item, MessageAction, MessageKind, Response, ResponseAction, StreamAction,
@@ -7,10 +7,10 @@ use fermata_grip::item::{
 use super::arguments::Arguments;
 use crate::error::{Error, at};
 
-/// The largest content: what control ports take at most.
+/// Maximum size of the content; the limit of control ports.
 const CONTENT_BYTES_MAX: u64 = 1 << 20;
 
-/// The item, in every format that the action is for.
+/// Builds the item with every format that the action applies to.
 pub fn build(arguments: &Arguments) -> Result<Item, Error> {
     let mut item = Item {
         channel: arguments.channel.clone().into(),
@@ -83,7 +83,7 @@ fn response(arguments: &Arguments, body: Body) -> Format<ResponseAction> {
     }))
 }
 
-/// The content, and whether it is a file's.
+/// Returns the content, and true if it was read from a file.
 fn content(arguments: &Arguments) -> Result<(Vec<u8>, bool), Error> {
     let Some(content) = &arguments.content else {
         return Err(Error::Misuse(
@@ -125,7 +125,7 @@ mod tests {
         Ok(item.to_value(Notation::Json).to_json())
     }
 
-    /// What `pushpin-publish` 1.36 sends for the same words, but for `type`, which it leaves to the reader.
+    /// Expected items are those that `pushpin-publish` 1.36 sends for the same arguments, plus `type`, which it omits.
     #[test]
     fn items_are_those_of_pushpin_publish() {
         for (words, expected) in [

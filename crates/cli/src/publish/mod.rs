@@ -1,4 +1,4 @@
-//! `fermata publish`: one item to an edge's or Pushpin's port, with the options of `pushpin-publish`.
+//! `fermata publish`: publishes one item to an edge or Pushpin, with the options of `pushpin-publish`.
 
 mod arguments;
 mod item;
@@ -11,10 +11,10 @@ use fermata_origin::{Address, Client, PublishError, Transport};
 pub use arguments::Arguments;
 use zmq::TIMEOUT;
 
-/// Publishes, and says so.
+/// Publishes the item and prints a confirmation.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let item = item::build(arguments)?;
-    // No server's control socket is meant here, as libraries would mean it.
+    // Libraries treat `unix:` as the control socket of a server; here it is an HTTP control port on a Unix socket.
     let spec = match arguments.spec.strip_prefix("unix:") {
         Some(rest) => format!("http+unix:{rest}"),
         None => arguments.spec.clone(),

@@ -1,4 +1,4 @@
-//! Publishing to a ZeroMQ PULL socket, as a PUSH socket does.
+//! Publishes to a ZeroMQ PULL socket as a PUSH socket.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -12,10 +12,10 @@ use fermata_origin::post::connect as connect_tcp;
 
 use crate::error::Error;
 
-/// How long publishing may take.
+/// Timeout for publishing.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Sends the item, and waits until the other end has read it.
+/// Sends the item and waits until the peer has read it.
 pub fn publish(endpoint: &Endpoint, item: &Item) -> Result<(), Error> {
     let mut payload = Vec::new();
     packet::encode(&mut payload, &item.to_value(Notation::Json), Notation::Json);
@@ -39,7 +39,7 @@ fn connect(path: &str) -> io::Result<UnixStream> {
     Ok(socket)
 }
 
-/// A PUSH socket's part. PULL answers nothing, but it closes when it has read to our end.
+/// Sends `payload` as a PUSH socket. A PULL socket sends no acknowledgment, but closes the connection after reading everything.
 fn push<S>(socket: S, finish: impl FnOnce() -> io::Result<()>, payload: &[u8]) -> io::Result<()>
 where
     S: Read + Write + Copy,
@@ -66,7 +66,7 @@ where
     Ok(())
 }
 
-/// What went wrong with an address, in one sentence.
+/// Builds the error for an address.
 fn failed(what: &str, address: &str, error: impl std::fmt::Display) -> Error {
     Error::Misuse(format!(
         "cannot {what} {address}: {error}; is an edge or Pushpin listening there? --spec names another"
@@ -91,7 +91,7 @@ mod tests {
         }
     }
 
-    /// What a PULL socket here gets, with its type pretended to be another.
+    /// Returns the result of publishing to a local socket that announces the type `kind`, and the events it receives.
     fn against(kind: Socket) -> (Result<(), Error>, Vec<Event>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("bound").port();

@@ -1,4 +1,4 @@
-//! `fermata new`: a small project that runs.
+//! `fermata new`: creates a small project that runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,31 +6,31 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 use crate::format;
 
-/// A file of a project: its path in it and its content.
+/// File of a project: relative path and content.
 type File = (&'static str, &'static str);
 
-/// What every project has.
+/// Files of every project.
 const COMMON: &[File] = &[
     ("composer.json", include_str!("common/composer.json")),
     (".gitignore", include_str!("common/gitignore")),
 ];
 
-/// Make a small project that runs: `fermata new chat DIR`, then `fermata serve DIR/server.php`.
+/// Create a small project that runs: `fermata new chat DIR`, then `fermata serve DIR/server.php`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What to begin with
+    /// Kind of project
     kind: Kind,
-    /// The folder, which is made; it must be empty where it exists
+    /// New or empty folder
     folder: PathBuf,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Kind {
-    /// A page whose tabs talk: Server-Sent Events, history, who is here
+    /// A page whose tabs exchange messages: Server-Sent Events, history, presence
     Chat,
     /// JSON over HTTP with routes, errors and a test
     Api,
-    /// A dashboard: a task publishes, pages show it live
+    /// A dashboard: a task publishes, and pages show the values live
     Live,
 }
 
@@ -56,7 +56,7 @@ impl Kind {
 /// Writes the project.
 ///
 /// # Errors
-/// One sentence for the user: the folder is not empty, or cannot be written.
+/// Fails with a message for the user if the folder is not empty or not writable.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let folder = &arguments.folder;
     let failed = |path: &Path, error: std::io::Error| {

@@ -1,4 +1,4 @@
-//! The control socket of a server that names none, so that `fermata top` finds it.
+//! Default control socket of a server without one, so that `fermata top` finds the server.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -10,23 +10,23 @@ use fermata_io::process;
 
 use crate::php::Php;
 
-/// Around the process id in a socket's name; `fermata top` looks for such.
+/// Prefix and suffix of a socket's name around the process id; `fermata top` searches for such names.
 const PREFIX: &str = "fermata-";
 const SUFFIX: &str = ".control";
 
-/// Sockets of servers that were killed are looked for among so many.
+/// Maximum number of folder entries checked for sockets of killed servers.
 const LOOKS_MAX: usize = 1_000;
 
-/// The mode of a folder of ours: its owner's alone.
+/// Mode of the folder: accessible only by its owner.
 const MODE: u32 = 0o700;
 
-/// Whether the environment or an ini file says where the socket is, or that there is none.
+/// Returns true if the environment or an ini file sets `control`, even to an empty value.
 pub fn is_chosen(php: &Php) -> bool {
     std::env::var_os("FERMATA_CONTROL").is_some() || php.facts.control.is_some()
 }
 
-/// The setting `control` of this process, which becomes the server. `None`: there is no folder for a socket, or its path is too
-/// long for one, and the server does without.
+/// Returns the setting `control` for this process, which will execute the server. Returns `None` if no safe folder exists or
+/// the path is too long for a socket; the server then starts without one.
 pub fn own() -> Option<String> {
     let folder = folder()?;
     remove_stale(&folder);
@@ -36,7 +36,7 @@ pub fn own() -> Option<String> {
     Some(control)
 }
 
-/// A folder that nobody else can write to or put in its place.
+/// Returns a folder that no other user can write to or replace.
 fn folder() -> Option<PathBuf> {
     let user = process::user();
     let path = match std::env::var_os("XDG_RUNTIME_DIR") {
@@ -44,18 +44,18 @@ fn folder() -> Option<PathBuf> {
         _ if user == process::ROOT => PathBuf::from("/run"),
         _ => {
             let own = std::env::temp_dir().join(format!("{PREFIX}{user}"));
-            // One that is there may be somebody else's, who waits for this in /tmp.
+            // An existing folder in /tmp may belong to an attacker; checked below.
             let _ = DirBuilder::new().mode(MODE).create(&own);
             own
         }
     };
-    // A link is not followed.
+    // symlink_metadata() does not follow a symbolic link.
     let found = fs::symlink_metadata(&path).ok()?;
     let is_own = found.is_dir() && found.uid() == user && found.mode() & 0o022 == 0;
     is_own.then_some(path)
 }
 
-/// Removes the sockets of servers that could not do so themselves.
+/// Removes the sockets of servers that were killed.
 fn remove_stale(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
@@ -69,7 +69,7 @@ fn remove_stale(folder: &Path) {
             .and_then(|pid| pid.parse().ok())
             .filter(|pid| *pid > 0)
             .is_some_and(|pid| !process::is_alive(pid));
-        // A server that has replaced the one of that name may listen there.
+        // A successor of that server may still listen at the socket.
         if has_ended && UnixStream::connect(entry.path()).is_err() {
             let _ = fs::remove_file(entry.path());
         }

@@ -1,19 +1,19 @@
-//! Folders that an application refuses to everybody by a `.htaccess`, as DokuWiki and MediaWiki do with their data.
+//! Finds folders to which a `.htaccess` denies all access, as DokuWiki and MediaWiki do for their data.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders that are looked at, and how deep: past these an application has other worries.
+/// Maximum number and depth of searched folders.
 const FOLDERS_MAX: usize = 20_000;
 const DEPTH_MAX: usize = 24;
 
-/// Refused folders that are kept; each costs a comparison per request.
+/// Maximum number of denied folders; each costs one comparison per request.
 const DENIED_MAX: usize = 256;
 
-/// The longest file that is read.
+/// Maximum size of a `.htaccess`.
 const BYTES_MAX: u64 = 256 * 1024;
 
-/// Paths below `root`, each with a slash before it; not those below another one of them.
+/// Returns the denied folders as paths relative to `root` with a leading slash; omits folders below a denied folder.
 pub fn folders(root: &Path) -> Vec<String> {
     let mut denied = Vec::new();
     let mut open: Vec<(PathBuf, String, usize)> = vec![(root.to_owned(), String::new(), 0)];
@@ -36,7 +36,7 @@ pub fn folders(root: &Path) -> Vec<String> {
         };
         for entry in entries.flatten() {
             let (place, name) = (entry.path(), entry.file_name());
-            // Hidden ones are not served anyway. Links are followed, as PHP-FPM does.
+            // Hidden folders are never served. Symbolic links are followed, as in PHP-FPM.
             let Some(name) = name.to_str().filter(|it| !it.starts_with('.')) else {
                 continue;
             };
@@ -54,8 +54,8 @@ fn refuses(file: &Path) -> bool {
     is_short && fs::read(file).is_ok_and(|text| refuses_all(&String::from_utf8_lossy(&text)))
 }
 
-/// Whether a `.htaccess` refuses everything: `Require all denied`, or `Deny from all` as older ones have it, outside of
-/// sections for some files only. Which modules a section asks for does not matter.
+/// Returns true if a `.htaccess` denies all access: `Require all denied` or the older `Deny from all`, outside of sections for
+/// specific files. Conditions on Apache modules or versions count as true.
 fn refuses_all(text: &str) -> bool {
     let mut sections: Vec<bool> = Vec::new();
     for line in text.lines() {

@@ -1,6 +1,6 @@
-//! What `fermata dev FOLDER` adds to an application that PHP-FPM runs: pages that reload, and a page for errors.
+//! Development mode of `fermata dev FOLDER` for applications under PHP-FPM: pages that reload, and an error page.
 //!
-//! PHP reads its files anew for each request, so nothing is started again: pages are told that files have changed.
+//! PHP-FPM reads changed files on each request, so no restart is needed; open pages are only notified of changes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::dev::watch::{Changes, Watcher};
 use crate::error::{Error, at};
 
-/// What PHP and pages read.
+/// Files that PHP loads and pages request.
 const FILES: &[(&str, &str)] = &[
     ("prepend.php", include_str!("prepend.php")),
     ("reload.php", include_str!("reload.php")),
@@ -22,30 +22,30 @@ const FILES: &[(&str, &str)] = &[
     ("reload.js", include_str!("../dev/reload.js")),
 ];
 
-/// Where pages listen; reload.php says so to the edge.
+/// Channel to which reload.php subscribes pages.
 const CHANNEL: &str = "fermata.development";
 
-/// Silence after a change until pages are told, and how long it is waited for.
+/// Debounce: quiet time after a change before pages reload, and its upper bound.
 const QUIET: Duration = Duration::from_millis(30);
 const BURST_MAX: Duration = Duration::from_millis(500);
 
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What is watched, and what pages are to know.
+/// File watcher and state of pages.
 pub struct Development {
     watcher: Watcher,
     changes: Changes,
-    /// When the changes are told, and when at the latest.
+    /// Time at which pages are notified unless further changes arrive, and the latest time.
     due: Option<(Instant, Instant)>,
     pages: u64,
     place: PathBuf,
 }
 
 impl Development {
-    /// Writes what runs inside of PHP into the folder of the command, and begins to watch.
+    /// Writes the PHP files into `place` and starts watching `roots`.
     ///
     /// # Errors
-    /// One sentence for the user.
+    /// Fails with a message for the user if a folder cannot be watched or a file cannot be written.
     pub fn new(roots: &[PathBuf], polls: bool, place: &Path) -> Result<Self, Error> {
         let development = Self {
             watcher: Watcher::new(roots, polls)?,
@@ -61,7 +61,7 @@ impl Development {
         Ok(development)
     }
 
-    /// Settings of PHP: changed programs count at once, and what is wrong with them is shown.
+    /// Returns PHP settings that apply changed files immediately and show errors.
     pub fn settings(place: &Path) -> Vec<(&'static str, String)> {
         let prepend = place.join("prepend.php").display().to_string();
         vec![
@@ -76,14 +76,14 @@ impl Development {
         self.watcher.fd()
     }
 
-    /// When to look again, even if nothing is told.
+    /// Returns the time of the next [`Self::look`] if the descriptor stays silent.
     pub fn due(&self) -> Instant {
         let due = self.watcher.due();
         self.due
             .map_or(due, |(quiet, latest)| due.min(quiet).min(latest))
     }
 
-    /// Reads what has changed, and tells pages when nothing more does.
+    /// Reads changes, and notifies pages after the quiet time.
     pub fn look(&mut self, grip_url: &str) {
         let now = Instant::now();
         if self.watcher.read(&mut self.changes) {
@@ -113,7 +113,7 @@ impl Development {
         json!({ "generation": "folder", "pages": self.pages, "failure": null }).to_string()
     }
 
-    /// As a whole, and such that PHP may read it, whoever it runs as.
+    /// Writes a file atomically and readable by PHP under any user.
     fn write(&self, name: &str, text: &str) -> Result<(), Error> {
         let (new, path) = (self.place.join("new"), self.place.join(name));
         fs::write(&new, text)

@@ -1,4 +1,7 @@
-//! `fermata serve FOLDER`: an application that PHP-FPM runs, and the edge in front of it, as one command.
+//! `fermata serve FOLDER`: runs an application under PHP-FPM behind the edge.
+//!
+//! This process supervises both. PHP-FPM is restarted after a crash, with an increasing pause; when the edge exits, the command
+//! exits. On shutdown the edge stops first, because its running requests need PHP.
 
 use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -17,67 +20,67 @@ use crate::child::{self, Child, Signals};
 use crate::error::{Error, at};
 use crate::format;
 
-/// What answers for a folder.
+/// Index files of a folder.
 const INDEXES: [&str; 2] = ["index.php", "index.html"];
 
-/// What frameworks and hosts call the folder that a web server serves.
+/// Usual names of the document root in frameworks and at hosters.
 const PUBLIC_FOLDERS: [&str; 5] = ["public", "web", "www", "htdocs", "public_html"];
 
-/// Where it listens when nothing is said, as a server does.
+/// Default address, like that of a server.
 const LISTEN: &str = "127.0.0.1:8080";
 
-/// How long PHP has to listen after its start.
+/// Maximum time from the start of PHP until it accepts connections.
 const START_MAX: Duration = Duration::from_secs(20);
 
-/// How long what is under way may take when everything is ended: longer than the edge's own bound of that.
+/// Time to finish running requests on shutdown. The edge's timeout exceeds its own drain timeout.
 const EDGE_END_MAX: Duration = Duration::from_secs(40);
 const FPM_END_MAX: Duration = Duration::from_secs(10);
 
-/// Pause before PHP is started again after it has ended early; doubled each time, up to the maximum.
+/// Pause before PHP is restarted after an early exit; doubles each time up to the maximum.
 const PAUSE: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// One that has run for so long ended by something else than its start.
+/// Uptime from which an exit does not count as a failed start.
 const RAN_WELL: Duration = Duration::from_secs(10);
 
-/// Options that only a folder takes.
+/// Options that only apply to a folder.
 #[derive(clap::Args)]
-// Its name would be that of the command it is part of.
+// The default group name would collide with that of the command.
 #[group(id = "folder")]
 pub struct Arguments {
-    /// For a folder: PHP-FPM, or php-cgi. Default: the newest that is installed
+    /// For a folder: PHP-FPM, or php-cgi [default: the newest installed]
     #[arg(long, env = "FERMATA_FPM", value_name = "PROGRAM")]
     fpm: Option<PathBuf>,
-    /// For a folder: requests that PHP runs at the same time, which is processes of PHP-FPM
+    /// For a folder: number of concurrent PHP requests, one process of PHP-FPM each
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=4096))]
     children: Option<u32>,
-    /// For a folder: user that PHP and the edge run as, when started as root. Default: www-data
+    /// For a folder: user that PHP and the edge run as if started as root [default: www-data]
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// For a folder: address of the control port, in place of a Unix socket that only the application knows
+    /// For a folder: address of the control port, instead of a private Unix socket
     #[arg(long, value_name = "HOST:PORT")]
     control: Option<String>,
 }
 
-/// What is said for a program as well.
+/// Options shared with scripts.
 pub struct Common<'a> {
     pub folder: &'a Path,
     pub listen: Option<&'a str>,
     pub workers: Option<u32>,
-    /// Lines of requests are shown.
+    /// True to print a line per request.
     pub shows_requests: bool,
     pub dry_run: bool,
 }
 
-/// What `fermata dev` is to look at.
+/// Options of `fermata dev`.
 pub struct Watched {
     pub roots: Vec<PathBuf>,
     pub polls: bool,
-    /// Lines of requests are.
+    /// True to print request lines in color.
     pub is_coloured: bool,
 }
 
-/// Everything that the two processes are started from.
+/// Configuration of both processes.
 struct Plan {
     root: PathBuf,
     listen: String,
@@ -87,22 +90,22 @@ struct Plan {
     denied: usize,
 }
 
-/// The folder with sockets and configuration, which is removed with it.
+/// Temporary folder with sockets and configuration, removed on drop.
 struct Place(PathBuf);
 
 impl Place {
-    /// `is_shared`: the application runs as another user, who has to reach the sockets made for it.
+    /// Creates the folder. `is_shared` means that the application runs as another user, who must be able to connect to its sockets.
     fn new(is_shared: bool) -> Result<Self, Error> {
         let bytes = fermata_io::random::u64();
         let name = format!("fermata-{}-{bytes:x}", process::pid());
         let path = std::env::temp_dir().join(name);
         let mut builder = fs::DirBuilder::new();
-        // php-cgi lets everybody use its socket, and whoever does runs PHP as its user: nobody else gets here. Where another
-        // user has to, it is PHP-FPM, whose socket is that user's; others see no names.
+        // Anyone who can connect to php-cgi's socket runs PHP code as its user, so only this user may enter the folder. A shared
+        // folder is used only with PHP-FPM, which restricts its socket to the user; mode 711 hides the names from others.
         let mode = if is_shared { 0o711 } else { 0o700 };
         let made = builder.mode(mode).create(&path);
         made.map_err(at(path.display()))?;
-        // Whatever the umask is.
+        // The umask may have removed bits.
         let _ = fs::set_permissions(&path, fs::Permissions::from_mode(mode));
         Ok(Self(path))
     }
@@ -114,10 +117,10 @@ impl Drop for Place {
     }
 }
 
-/// Serves the folder until a signal ends it, or the edge ends.
+/// Serves the folder until a signal arrives or the edge exits.
 ///
 /// # Errors
-/// One sentence for the user.
+/// Fails with a message for the user if PHP or the edge cannot start, or if the edge fails.
 pub fn run(
     common: &Common<'_>,
     arguments: &Arguments,
@@ -138,6 +141,10 @@ pub fn run(
     }
     let mut edge = Command::new(std::env::current_exe()?);
     edge.arg("edge").args(&plan.edge);
+    if let Some(socket) = std::env::var_os("NOTIFY_SOCKET") {
+        // Only the edge notifies systemd of readiness.
+        edge.env("NOTIFY_SOCKET", socket);
+    }
     if common.dry_run {
         let config = fs::read_to_string(&plan.fpm.config).unwrap_or_default();
         let shown = format::command(&plan.fpm.command()) + &format::command(&edge);
@@ -173,13 +180,13 @@ pub fn run(
         (&mut php, &mut edge),
         development.as_mut(),
     );
-    // What the edge still answers, PHP has to be there for.
+    // The edge stops first: its running requests need PHP.
     child::end(&mut edge, SIGTERM, &signals, EDGE_END_MAX);
     child::end(&mut php, plan.fpm.end_signal(), &signals, FPM_END_MAX);
     outcome
 }
 
-/// Starts PHP again when it ends, until the edge ends or everything is to.
+/// Restarts PHP when it exits, until the edge exits or a signal to stop arrives.
 fn supervise(
     plan: &Plan,
     signals: &Signals,
@@ -219,7 +226,7 @@ fn supervise(
             Some(SIGINT | SIGTERM | SIGQUIT) => return Ok(()),
             Some(SIGHUP) => {
                 edge.signal(SIGHUP);
-                // It reads its settings and programs anew, when what is under way has ended.
+                // SIGUSR2 makes PHP-FPM reload settings and scripts after its running requests.
                 plan.fpm.reloads().then(|| php.signal(SIGUSR2));
             }
             Some(SIGUSR1) => edge.signal(SIGUSR1),
@@ -250,9 +257,10 @@ fn plan(
         let cores = u32::try_from(process::usable_cores()).unwrap_or(1);
         (4 * cores).max(8)
     });
-    let settings = match is_development {
-        true => Development::settings(place),
-        false => Vec::new(),
+    let settings = if is_development {
+        Development::settings(place)
+    } else {
+        Vec::new()
     };
     let fpm = fpm::Fpm::configure(program, place, children, user.as_deref(), settings)?;
     let denied = denied::folders(&root);
@@ -267,7 +275,7 @@ fn plan(
         quoted(&place.display().to_string())
     );
     let route = format!(
-        "* file/{root_quoted}{deny} fastcgi/{socket},root={root_quoted},script=/index.php,front{deny}"
+        "* file/{root_quoted},links{deny} fastcgi/{socket},root={root_quoted},script=/index.php,front{deny}"
     );
     let socket = place.join("control").display().to_string();
     let (control, grip_url) = match (&arguments.control, &user) {
@@ -294,6 +302,12 @@ fn plan(
     let mut add = |name: &str, value: String| edge.extend([name.to_owned(), value]);
     if is_development {
         add("--route", reload);
+        // Error pages contain source code; reject other hosts to prevent DNS rebinding.
+        let allowed = std::env::var("FERMATA_ALLOWED_HOSTS");
+        add(
+            "--allowed-hosts",
+            allowed.unwrap_or_else(|_| "localhost".to_owned()),
+        );
     }
     if let Some(workers) = common.workers {
         add("--workers", workers.to_string());
@@ -314,7 +328,7 @@ fn plan(
     })
 }
 
-/// A folder that no application would be served from, such as a project's own.
+/// Returns a warning if the folder has no index file, such as the root of a project.
 fn without_index(root: &Path) -> Option<String> {
     let has_index = |folder: &Path| INDEXES.iter().any(|name| folder.join(name).is_file());
     if has_index(root) {
@@ -348,7 +362,7 @@ fn banner(plan: &Plan) -> String {
     )
 }
 
-/// `http://HOST:PORT` or `HOST:PORT`.
+/// Parses `http://HOST:PORT` or `HOST:PORT`.
 fn listen(given: Option<&str>) -> Result<String, Error> {
     let text = given.unwrap_or(LISTEN);
     let address = text.strip_prefix("http://").unwrap_or(text);
@@ -366,7 +380,7 @@ fn listen(given: Option<&str>) -> Result<String, Error> {
     }
 }
 
-/// The user that PHP runs as; `None`: the one that started this command.
+/// Returns the user that PHP runs as, or `None` for the current user.
 fn user(arguments: &Arguments) -> Result<Option<String>, Error> {
     let is_root = process::user() == 0;
     match (&arguments.user, is_root) {
@@ -388,7 +402,7 @@ fn user(arguments: &Arguments) -> Result<Option<String>, Error> {
     }
 }
 
-/// As the routes have it.
+/// Quotes a text for the edge's route syntax.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -1,4 +1,4 @@
-//! PHP-FPM, or php-cgi, for one application: found, configured and asked whether it is there.
+//! Finds, configures and probes PHP-FPM or php-cgi for one application.
 
 use std::fs;
 use std::os::unix::net::UnixStream;
@@ -9,7 +9,7 @@ use crate::error::{Error, at};
 use fermata_io::process;
 use fermata_io::signal::{SIGQUIT, SIGTERM};
 
-/// Names that it is known by, those with the newest PHP first.
+/// Names of the executable, newest PHP first.
 const NAMES: &[&str] = &[
     "php-fpm",
     "php-fpm8.5",
@@ -22,25 +22,25 @@ const NAMES: &[&str] = &[
     "php-cgi",
 ];
 
-/// Where distributions put servers, besides the shell's path.
+/// Folders searched in addition to PATH, which may lack those for servers.
 const FOLDERS: &[&str] = &["/usr/sbin", "/usr/local/sbin", "/usr/bin", "/usr/local/bin"];
 
-/// A PHP that answers FastCGI at a socket of ours.
+/// PHP that serves FastCGI at a Unix socket in `place`.
 #[derive(Debug)]
 pub struct Fpm {
     pub program: PathBuf,
     pub socket: PathBuf,
     pub config: PathBuf,
     children: u32,
-    /// PHP's own, which a program may change.
+    /// PHP settings, which scripts can override.
     settings: Vec<(&'static str, String)>,
     runs_as_root: bool,
 }
 
-/// The program to run.
+/// Returns the executable.
 ///
 /// # Errors
-/// There is none.
+/// Fails with a message for the user if no executable exists.
 pub fn find(named: Option<&Path>) -> Result<PathBuf, Error> {
     if let Some(program) = named {
         return match program.components().count() {
@@ -71,10 +71,10 @@ fn in_path(name: &Path) -> Option<PathBuf> {
 }
 
 impl Fpm {
-    /// Writes its settings into a folder, with more of them for what it runs.
+    /// Writes the configuration into `place`; `settings` are additional PHP settings.
     ///
     /// # Errors
-    /// One sentence for the user.
+    /// Fails with a message for the user if php-cgi would have to change its user or the file cannot be written.
     pub fn configure(
         program: PathBuf,
         place: &Path,
@@ -136,7 +136,7 @@ impl Fpm {
         Ok(fpm)
     }
 
-    /// Runs it in the foreground, its log on standard error.
+    /// Returns the command that runs PHP in the foreground with its log on standard error.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         if self.is_cgi() {
@@ -163,12 +163,12 @@ impl Fpm {
         UnixStream::connect(&self.socket).is_ok()
     }
 
-    /// The signal on which it finishes what is under way and ends.
+    /// Returns the signal for a graceful shutdown.
     pub fn end_signal(&self) -> i32 {
         if self.is_cgi() { SIGTERM } else { SIGQUIT }
     }
 
-    /// Whether it starts anew in place on SIGUSR2.
+    /// Returns true if SIGUSR2 reloads the process.
     pub fn reloads(&self) -> bool {
         !self.is_cgi()
     }

@@ -1,4 +1,4 @@
-//! Lines of the access log for a person at a terminal.
+//! Formats access log lines for a terminal.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -9,15 +9,15 @@ use crate::error::{Error, at};
 use crate::format;
 use crate::top::columns;
 
-/// Longest line that is taken apart; the server's own are far shorter. What is longer passes as it is.
+/// Maximum length of a parsed line; the server's own lines are far shorter. Longer lines pass unchanged.
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// Width of the request, so that what stands behind it makes a column; less in a narrow terminal.
+/// Width of the request column, and its minimum in a narrow terminal.
 const TARGET_WIDTH: usize = 40;
 const TARGET_WIDTH_MIN: usize = 8;
-/// Width of all the rest, with the number of a worker below 100.
+/// Width of all other columns, for worker numbers below 100.
 const REST_WIDTH: usize = 51;
 
-/// A line of the access log as JSON; others are what the program prints.
+/// Access log line in JSON; other lines are output of the script.
 #[derive(Deserialize)]
 struct Request {
     time: String,
@@ -29,12 +29,12 @@ struct Request {
     worker: u32,
 }
 
-/// Shows what comes on standard input until it ends: with the last process of the server.
+/// Copies standard input to the terminal until the last process of the server closes the pipe.
 ///
 /// # Errors
-/// One sentence for the user.
+/// Fails with a message for the user if the input cannot be read.
 pub fn run() -> Result<(), Error> {
-    // Ctrl+C is for the server, whose last lines are still to come.
+    // Survive Ctrl+C: the server still writes lines while it stops.
     let _pipe = Pipe::install(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT]).map_err(at("signals"))?;
     let is_coloured = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let mut input = io::stdin().lock();
@@ -51,14 +51,14 @@ pub fn run() -> Result<(), Error> {
         }
         let written = match serde_json::from_slice::<Request>(&line) {
             Ok(request) => {
-                // Asked for each line, because a window changes its size.
+                // Queried for each line, because the window can be resized.
                 let line = request.shown(is_coloured, target_width(columns()));
                 output.write_all(line.as_bytes())
             }
             Err(_) => output.write_all(&line),
         };
         if written.and_then(|()| output.flush()).is_err() {
-            // The terminal is gone; the server goes on without it.
+            // The terminal was closed; the server keeps running.
             return Ok(());
         }
     }
@@ -66,7 +66,7 @@ pub fn run() -> Result<(), Error> {
 
 impl Request {
     fn shown(&self, is_coloured: bool, target_width: usize) -> String {
-        // "2026-11-22T07:12:02.123Z": the time of day.
+        // Time of day in "2026-11-22T07:12:02.123Z".
         let time = self.time.get(11..19).unwrap_or(&self.time);
         let colour = match self.status {
             101 => "35",
@@ -75,9 +75,10 @@ impl Request {
             400..500 => "33",
             _ => "31",
         };
-        let (begin, end, dim) = match is_coloured {
-            true => (format!("\x1b[{colour}m"), "\x1b[0m", "\x1b[2m"),
-            false => (String::new(), "", ""),
+        let (begin, end, dim) = if is_coloured {
+            (format!("\x1b[{colour}m"), "\x1b[0m", "\x1b[2m")
+        } else {
+            (String::new(), "", "")
         };
         format!(
             "{dim}{time}{end} {begin}{}{end} {:7} {:target_width$} {:>9} {:>9} {dim}worker {}{end}\n",

@@ -1,4 +1,4 @@
-//! `fermata serve`: a server's program, or the folder of an application, run as it should be run.
+//! `fermata serve`: runs a server's script or an application folder with the recommended options.
 
 mod control;
 mod denied;
@@ -21,46 +21,48 @@ use crate::php::{self, Php};
 pub use folder::{Arguments as FolderArguments, Common, Watched, run as serve_folder};
 pub use lines::run as show_lines;
 
-/// The command that shows the lines of a server's access log; not for people.
-pub const LINES_COMMAND: &str = "serve-lines";
+/// Internal command that prints a server's access log. clap suggests hidden commands too, so the name resembles nothing that
+/// a user would type.
+pub const LINES_COMMAND: &str = ".access-lines";
 
-/// Run a server: `php` with the extension, OPcache and its JIT; or, of a folder, an application under PHP-FPM.
+/// Run a server: `php` with the extension, OPcache and its JIT; or, for a folder, an application under PHP-FPM.
 ///
-/// On a terminal every request has a line. A program's process becomes PHP, so signals, exit code and pid are the
-/// server's. It has a control socket for `fermata top` and `fermata stats`, also where none is set. A folder is served by the edge, in front of PHP-FPM, which is started as well: files are sent, programs are
-/// run, and index.php answers everything else. Ctrl+C stops both.
+/// On a terminal, every request has a line. With a script, the process becomes PHP, so signals, exit code and pid are the
+/// server's. If no control socket is set, one is created for `fermata top` and `fermata stats`. For a folder, PHP-FPM and an
+/// edge in front of it are started: files are sent, scripts are run, and index.php handles all other paths. Ctrl+C stops
+/// both.
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     php: php::Arguments,
-    /// Address to listen at, in place of what the program says
+    /// Address to listen at, instead of the script's
     #[arg(long, value_name = "http://HOST:PORT")]
     listen: Option<String>,
-    /// Worker processes, in place of what the program says
+    /// Number of worker processes, instead of the script's
     #[arg(long, value_name = "COUNT")]
     workers: Option<u32>,
-    /// Do not switch the JIT on
+    /// Do not turn on the JIT
     #[arg(long)]
     no_jit: bool,
-    /// No line per request, also on a terminal
+    /// Print no line per request, also on a terminal
     #[arg(long)]
     quiet: bool,
-    /// Print the command and do not run it
+    /// Print the command without running it
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     folder: folder::Arguments,
-    /// The PHP program that makes the server and calls run(), or the folder of an application
+    /// PHP script that creates the server and calls run(), or the folder of an application
     program: PathBuf,
-    /// What the program gets as its arguments
+    /// Arguments of the script
     #[arg(last = true)]
     arguments: Vec<OsString>,
 }
 
-/// Becomes the server; returns only when that fails.
+/// Executes PHP in place of this process for a script; serves a folder with child processes.
 ///
 /// # Errors
-/// One sentence for the user.
+/// Fails with a message for the user if the server cannot start.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let program = &arguments.program;
     if program.is_dir() {
@@ -82,7 +84,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let php = arguments.php.find()?;
     check(&php)?;
     let mut command = php.command(!arguments.no_jit);
-    // An option, because a program's own `control` wins over it, as it does not over the environment.
+    // As an ini option, the script's own `control` overrides it; it would not override the environment.
     if !control::is_chosen(&php)
         && !arguments.dry_run
         && let Some(control) = control::own()
@@ -108,7 +110,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
     Err(Error::Misuse(format!("{}: {error}", php.program.display())))
 }
 
-/// That a server can take them; it would say so as an exception of PHP's that names a variable nobody has set.
+/// Checks the options here, because the server's error would refer to an environment variable that the user did not set.
 pub fn check_options(listen: Option<&str>, workers: Option<u32>) -> Result<(), Error> {
     let workers = workers.map(|workers| workers.to_string());
     for (option, setting, value) in [
@@ -122,7 +124,7 @@ pub fn check_options(listen: Option<&str>, workers: Option<u32>) -> Result<(), E
     Ok(())
 }
 
-/// That PHP can run a server at all.
+/// Checks version and extension of PHP.
 pub fn check(php: &Php) -> Result<(), Error> {
     let facts = &php.facts;
     if !php::VERSIONS.contains(&facts.id) {
@@ -139,11 +141,11 @@ pub fn check(php: &Php) -> Result<(), Error> {
             facts.extension_dir
         )));
     }
-    // A wrong one would only be a warning of PHP's, followed by a class that does not exist.
+    // Otherwise PHP would only warn about an incompatible extension and later fail with an unknown class.
     php.loaded_version().map(|_| ())
 }
 
-/// Has the server write its access log into a process that shows it; that ends when the server and its workers have.
+/// Starts a process that prints the server's access log from a pipe; it exits after the server and its workers.
 fn show_requests(command: &mut Command) -> Result<(), Error> {
     let failed = |error: io::Error| format!("cannot show requests: {error}; --quiet does without");
     let (reader, writer) = io::pipe().map_err(failed)?;

@@ -5,17 +5,17 @@ declare(strict_types=1);
 namespace Fermata\Development;
 
 /*
- * What `fermata dev FOLDER` has PHP run before each program: pages that reload, a page for what nobody has caught, and a line
- * for each request.
+ * Runs before each script under `fermata dev FOLDER` (auto_prepend_file): pages that reload, a page for uncaught errors, and a
+ * line per request.
  *
- * A program that sets a handler for exceptions, or ends all output buffers, has its own way.
+ * A script that sets its own exception handler or closes all output buffers overrides these features.
  */
 (static function (): void {
     $target = (string) ($_SERVER['REQUEST_URI'] ?? '');
     if (str_starts_with($target, '/.fermata/')) {
         return;
     }
-    // What no handler is given, such as a syntax error of the program itself.
+    // Fatal errors that no exception handler receives, such as a syntax error of the script itself.
     $fatal = static function (): ?array {
         $last = error_get_last();
         $ending = E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR;
@@ -72,7 +72,7 @@ namespace Fermata\Development;
             http_response_code(500);
             header('Content-Type: ' . ($isPage ? 'text/html' : 'text/plain') . '; charset=utf-8');
         }
-        // The page brings the script that reloads it.
+        // The error page includes the reload script.
         echo $isPage ? Page::of($error, 500, [], $line, $headers()) : "$error\n";
     });
 })();

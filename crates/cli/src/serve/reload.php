@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-/* What pages listen to: the edge holds them, and the command publishes. */
+/* Event stream for pages: the edge holds the clients, and the command publishes changes. */
 header('Cache-Control: no-store');
 if (str_starts_with($_SERVER['REQUEST_URI'], '/.fermata/reload.js')) {
     header('Content-Type: text/javascript; charset=utf-8');

@@ -1,4 +1,4 @@
-//! One frame: two snapshots in, lines of text out. Knows no terminal, so tests can read it.
+//! Formats one frame of `fermata top` from two snapshots. Independent of the terminal, so that tests can check the text.
 
 use fermata_engine::ClusterFigures;
 use fermata_engine::stats::{
@@ -7,14 +7,14 @@ use fermata_engine::stats::{
 
 use crate::format::{bytes, count, duration, harmless};
 
-/// Columns and rows there are.
+/// Size of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     pub columns: usize,
     pub rows: usize,
 }
 
-/// How a line looks.
+/// Style of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     Plain,
@@ -22,14 +22,14 @@ pub enum Style {
     Reverse,
 }
 
-/// A line of a frame, without its end.
+/// Line of a frame, without line terminator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub text: String,
     pub style: Style,
 }
 
-/// The workers' columns, their widths, and whether a narrow screen has them: 80 together, and 56.
+/// Columns of the worker table: title, width, and whether a narrow screen shows it. Total width: 80, or 56 when narrow.
 const WORKER_COLUMNS: [(&str, usize, bool); 12] = [
     ("W", 2, true),
     ("PID", 8, true),
@@ -45,25 +45,25 @@ const WORKER_COLUMNS: [(&str, usize, bool); 12] = [
     ("MEMORY", 8, true),
 ];
 
-/// Stands behind the title where it fits.
+/// Hint after the title, if it fits.
 const HELP: &str = "  q quits";
 
-/// From here on a screen has all of them.
+/// Minimum width for all worker columns.
 const WIDE_COLUMNS: usize = 80;
 
-/// What the head's lines begin with, and so the indent of what does not fit into them.
+/// Width of the labels in the head, and indentation of continued lines.
 const LABEL_COLUMNS: usize = 10;
 
-/// Blank line and title of a section.
+/// Rows for a section's blank line and title.
 const SECTION_ROWS: usize = 2;
 
-/// A section, before it is known how much of it there is room for.
+/// Section before it is cut to the available rows.
 struct Section {
     title: String,
     rows: Vec<String>,
 }
 
-/// Draws the server as it is `now`, with rates since `before`; at most as large as `size`.
+/// Draws the snapshot `now` with rates since `before`, within `size`.
 pub fn draw(
     before: Option<&Snapshot>,
     now: &Snapshot,
@@ -175,14 +175,16 @@ fn head(before: Option<&Snapshot>, now: &Snapshot, columns: usize) -> Vec<Line> 
     }
     let titles = titles.into_iter().map(|text| line(Style::Bold, text));
     let cluster = now.cluster.map(|it| cluster(before, now, &it));
-    let texts = texts.into_iter().chain(cluster);
+    let trouble = now.cluster_trouble.as_ref();
+    let trouble = trouble.map(|cause| format!("          {cause}"));
+    let texts = texts.into_iter().chain(cluster).chain(trouble);
     let texts = texts.flat_map(|text| wrapped(&text, columns));
     titles
         .chain(texts.map(|text| line(Style::Plain, text)))
         .collect()
 }
 
-/// How a server in a cluster and its log get on.
+/// Formats the state of the cluster log.
 fn cluster(before: Option<&Snapshot>, now: &Snapshot, it: &ClusterFigures) -> String {
     let elapsed_ms = elapsed_ms(before, now);
     let before = before.and_then(|before| before.cluster);
@@ -192,9 +194,10 @@ fn cluster(before: Option<&Snapshot>, now: &Snapshot, it: &ClusterFigures) -> St
     };
     format!(
         "cluster   log {}  out {}  in {}  rejected {}  lost {}  gaps {}",
-        match it.is_ready {
-            true => "there",
-            false => "AWAY",
+        match (it.is_ready, &now.cluster_trouble) {
+            (true, None) => "there",
+            (true, Some(_)) => "STANDS",
+            (false, _) => "AWAY",
         },
         rate(|it| it.published),
         rate(|it| it.received),
@@ -204,7 +207,7 @@ fn cluster(before: Option<&Snapshot>, now: &Snapshot, it: &ClusterFigures) -> St
     )
 }
 
-/// A line of the head, broken between two of its figures where it is too long.
+/// Wraps a line of the head between two values.
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut rest = text.to_owned();
@@ -216,7 +219,7 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
             .last();
         let Some(at) = fits else { break };
         let more = format!("{:LABEL_COLUMNS$}{}", "", rest[at..].trim_start());
-        // Nothing is gained when the label alone was cut off.
+        // Stop if a break would only separate the label.
         if more.len() >= rest.len() {
             break;
         }
@@ -257,7 +260,7 @@ fn worker_row(
         elapsed_ms,
     };
     let gauge = |gauge| now.figures.gauge(gauge);
-    // Processor time begins anew with a replacement, whose first second is not known then.
+    // A replaced worker's CPU time starts at zero, so no rate is known for its first second.
     let cpu_before = before
         .filter(|before| before.pid == now.pid && before.processes == now.processes)
         .map(|before| before.figures.gauge(Gauge::CpuMs));
@@ -318,7 +321,7 @@ fn line(style: Style, text: String) -> Line {
     Line { text, style }
 }
 
-/// The rows that fit, with a word about those that do not.
+/// Returns the rows that fit; if some do not, the last row counts them.
 fn fitting(mut rows: Vec<String>, rows_max: usize) -> impl Iterator<Item = String> {
     let left_out = rows.len().saturating_sub(rows_max);
     if left_out > 0 && rows_max > 1 {
@@ -331,9 +334,9 @@ fn fitting(mut rows: Vec<String>, rows_max: usize) -> impl Iterator<Item = Strin
     rows.into_iter()
 }
 
-/// Rows for each section: all get some, and what one does not need the others may use.
+/// Distributes rows over the sections; rows that a section does not need go to the others.
 fn share(room: usize, wanted: [usize; 3]) -> [usize; 3] {
-    // An empty section has a row that says so.
+    // An empty section shows one row that says it is empty.
     let wanted = wanted.map(|rows| rows.max(1));
     let mut given = [0; 3];
     let mut left = room;
@@ -348,7 +351,7 @@ fn share(room: usize, wanted: [usize; 3]) -> [usize; 3] {
     given
 }
 
-/// What counters have gained per second.
+/// Rates of counters per second.
 struct Rates<'a> {
     before: Option<&'a Figures>,
     now: &'a Figures,
@@ -374,7 +377,7 @@ impl Rates<'_> {
         self.plain(counter) + "/s"
     }
 
-    /// All counters of one name together.
+    /// Formats the rate of the sum of all counters with this name.
     fn counts(&self, key: &str) -> String {
         let rate = self.of(|figures| figures.sum(key));
         rate.map_or_else(unknown, count) + "/s"
@@ -411,7 +414,7 @@ mod tests {
         rows: 24,
     };
 
-    /// A server with so many workers, each of which has answered `requests`.
+    /// Builds a snapshot of a server whose `workers` have each handled `requests`.
     fn snapshot(monotonic_ms: u64, workers: u16, requests: u64) -> Snapshot {
         let workers: Vec<_> = (0..workers)
             .map(|worker| {
@@ -474,6 +477,10 @@ mod tests {
         now.cluster = Some(ClusterFigures::default());
         let frame = text(&draw(Some(&before), &now, None, SIZE));
         assert!(frame.contains("cluster   log AWAY"), "{frame}");
+        now.cluster_trouble = Some("nats://a:4222: Connection refused".to_owned());
+        let frame = text(&draw(Some(&before), &now, None, SIZE));
+        let line = "\n          nats://a:4222: Connection refused\n";
+        assert!(frame.contains(line), "{frame}");
     }
 
     #[test]

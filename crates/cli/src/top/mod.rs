@@ -1,4 +1,4 @@
-//! `fermata top`: a running server on one screen, once a second.
+//! `fermata top`: shows a running server on one screen, refreshed every second.
 
 mod frame;
 mod terminal;
@@ -15,10 +15,10 @@ use crate::format;
 use frame::Size;
 use terminal::{Key, Terminal};
 
-/// How often the screen is new.
+/// Refresh interval.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// What `--once` draws on unless its output is a terminal: the screen of old, but high enough for all.
+/// Size of a `--once` frame if the output is not a terminal: 80 columns, and enough rows for all sections.
 const ONCE_SIZE: Size = Size {
     columns: 80,
     rows: 120,
@@ -31,12 +31,12 @@ const ONCE_SIZE: Size = Size {
 pub struct Arguments {
     #[command(flatten)]
     control: Control,
-    /// Print one frame as plain text after watching for a second, and end
+    /// Observe for a second, print one frame as plain text and exit
     #[arg(long)]
     once: bool,
 }
 
-/// How wide the terminal is that standard output goes to; `None` when it goes to none.
+/// Returns the width of the terminal on standard output, or `None` if it is not a terminal.
 pub fn columns() -> Option<usize> {
     terminal::size().map(|it| it.columns)
 }
@@ -44,13 +44,13 @@ pub fn columns() -> Option<usize> {
 /// Runs the command.
 ///
 /// # Errors
-/// One sentence for the user.
+/// Fails with a message for the user if no server responds or the terminal fails.
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let server = arguments.control.server()?;
     let snapshot = || server.snapshot().map_err(Error::from);
     let first = snapshot()?;
     if arguments.once {
-        // What is sampled becomes known with the second look.
+        // The first query starts the server's sampling; the second one returns the samples.
         thread::sleep(REFRESH.mul_f32(1.2));
         let size = terminal::size().unwrap_or(ONCE_SIZE);
         let rows = size.rows.max(ONCE_SIZE.rows);
@@ -82,13 +82,13 @@ fn watch(first: Snapshot, snapshot: &dyn Fn() -> Result<Snapshot, Error>) -> io:
         let left = due.saturating_duration_since(Instant::now());
         match terminal.wait(left.as_millis() as u64)? {
             Key::Quit => return Ok(()),
-            // The size has changed, or another key was pressed: the same again, in its new size.
+            // The window was resized or another key was pressed: redraw without a new query.
             Key::Other => continue,
             Key::None => due = Instant::now() + REFRESH,
         }
         match snapshot() {
             Ok(next) => {
-                // Another server may have taken the place of this one: its counters are its own.
+                // After a restart the counters start at zero, so rates between the two snapshots would be wrong.
                 let is_same = next.started_unix_ms == now.started_unix_ms && next.pid == now.pid;
                 before = is_same.then_some(std::mem::replace(&mut now, next));
                 failure = None;

@@ -1,4 +1,4 @@
-//! The terminal: taken over while `Terminal` lives, given back however the program ends.
+//! Raw-mode access to the terminal, restored when `Terminal` is dropped.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -13,29 +13,29 @@ use super::frame::{Line, Size, Style};
 const TOKEN_KEYS: u64 = 0;
 const TOKEN_SIGNALS: u64 = 1;
 
-/// The other screen, no cursor, and no wrapping: a line that is too long (wide characters) is cut.
+/// Alternate screen, hidden cursor, no wrapping: lines that are too long (wide characters) are cut.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-/// What the user did.
+/// Input of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// Nothing.
     None,
-    /// Wants to end: `q`, Ctrl-C, Ctrl-D, or a signal.
+    /// `q`, Ctrl-C, Ctrl-D, or a signal to stop.
     Quit,
-    /// Resized the terminal, or pressed what has no meaning.
+    /// Resized window, or a key without a function.
     Other,
 }
 
-/// A terminal in raw mode that shows the other screen.
+/// Terminal in raw mode on the alternate screen.
 pub struct Terminal {
     before: Termios,
     signals: Pipe,
     driver: Epoll,
 }
 
-/// The size of the terminal; `None` when there is none.
+/// Returns the size of the terminal on standard output, or `None` if it is not a terminal.
 pub fn size() -> Option<Size> {
     let size = termios::tcgetwinsize(io::stdout()).ok()?;
     let is_known = size.ws_col > 0 && size.ws_row > 0;
@@ -46,7 +46,7 @@ pub fn size() -> Option<Size> {
 }
 
 impl Terminal {
-    /// Takes the terminal over.
+    /// Switches the terminal to raw mode and the alternate screen.
     pub fn enter() -> io::Result<Terminal> {
         let signals = Pipe::install(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH])?;
         let mut driver = Epoll::new()?;
@@ -55,7 +55,7 @@ impl Terminal {
         let before = termios::tcgetattr(io::stdin())?;
         let mut raw = before.clone();
         raw.make_raw();
-        // A read returns what there is.
+        // VMIN = VTIME = 0: read() returns available bytes without blocking.
         raw.special_codes[SpecialCodeIndex::VMIN] = 0;
         raw.special_codes[SpecialCodeIndex::VTIME] = 0;
         termios::tcsetattr(io::stdin(), OptionalActions::Flush, &raw)?;
@@ -68,9 +68,9 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Draws a frame over the last one.
+    /// Draws a frame over the previous one.
     pub fn show(&mut self, lines: &[Line], size: Size) -> io::Result<()> {
-        // Synchronized, where the terminal can: it shows the frame as a whole.
+        // Synchronized output (mode 2026), if supported, shows the frame without flicker.
         let mut out = String::from("\x1b[?2026h\x1b[H");
         for (at, line) in lines.iter().enumerate() {
             if at > 0 {
@@ -81,21 +81,21 @@ impl Terminal {
                 Style::Bold => "\x1b[1m",
                 Style::Reverse => "\x1b[7m",
             };
-            // Erased first: behind a line as long as the terminal is wide, its last column would go.
+            // Erase before the text: after a full-width line, erasing would remove the last column.
             out += "\x1b[2K";
             out += style;
             out += &line.text;
             out += "\x1b[0m";
         }
         if lines.len() < size.rows {
-            // Nothing of a longer frame stays below.
+            // Erase the rest of a longer previous frame.
             out += "\r\n\x1b[J";
         }
         out += "\x1b[?2026l";
         write(&out)
     }
 
-    /// Waits for the user.
+    /// Waits for input, a signal or the timeout.
     pub fn wait(&mut self, timeout_ms: u64) -> io::Result<Key> {
         let mut events = Vec::new();
         self.driver.wait(&mut events, Some(timeout_ms))?;
@@ -109,7 +109,7 @@ impl Terminal {
         if events.iter().any(|event| event.token == TOKEN_KEYS) {
             let mut pressed = [0; 64];
             let length = rustix::io::read(io::stdin(), &mut pressed[..])?;
-            // Nothing to read although there is something: the terminal is gone.
+            // Readable but at the end of file: the terminal was closed.
             if length == 0
                 || pressed[..length]
                     .iter()
@@ -125,7 +125,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // The terminal may be gone; there is nobody to tell.
+        // Ignore errors: the terminal may have been closed.
         let _ = write(LEAVE);
         let _ = termios::tcsetattr(io::stdin(), OptionalActions::Flush, &self.before);
     }

@@ -1,6 +1,7 @@
-//! The connection: what the server says of itself, and what it is told of us.
+//! The handshake: the server's INFO, our CONNECT, and the server's errors.
 
-use super::{Nats, Step, updated};
+use super::session::Step;
+use super::{Nats, Question, ServerInfo, deleted, updated};
 use crate::exchange::Event;
 use crate::jetstream::{Info, api};
 use crate::wire;
@@ -14,26 +15,34 @@ impl Nats {
             self.events.push_back(Event::Notice(notice.to_owned()));
             return Ok(());
         }
+        if text.contains(&deleted(&self.stream)) {
+            let notice = "this user of NATS may not learn that the stream was deleted ($JS.EVENT.ADVISORY.STREAM.DELETED): when it \
+                          is made anew, ids of its events may be those of other events for some seconds";
+            self.events.push_back(Event::Notice(notice.to_owned()));
+            return Ok(());
+        }
         if text.contains("DIRECT.GET") {
-            // The other way is slower.
-            self.end_batches(now_ms);
+            // Single messages take one request each.
+            let (past, mut desk) = self.past();
+            past.end_batches(&mut desk, now_ms);
             return Ok(());
         }
         if text.contains("STREAM.MSG.GET") {
-            self.forbid_past();
+            let (past, mut desk) = self.past();
+            past.forbid(&mut desk);
             return Ok(());
         }
         if text.to_ascii_lowercase().contains("auth") {
-            let hint = self.login.hint(&self.options.servers[self.server]);
+            let hint = self.login.hint(self.server());
             return Err(format!("the server refuses us: {text}; {hint}"));
         }
-        self.is_epoch_fixed |= self.step() == Some(Step::NewEpoch);
+        self.log.is_epoch_fixed |= matches!(self.link.step(), Some(Step::NewEpoch));
         Err(format!("the server says {text}"))
     }
 
     pub(super) fn on_info(&mut self, json: &[u8], now_ms: u64) -> Result<(), String> {
         let info: Info = serde_json::from_slice(json).map_err(|error| format!("INFO: {error}"))?;
-        let is_tls = self.options.servers[self.server].is_tls;
+        let is_tls = self.server().is_tls;
         if info.tls_required && !is_tls {
             return Err("the server wants TLS; write tls:// in cluster".to_owned());
         }
@@ -49,16 +58,28 @@ impl Nats {
                 "the server (NATS {version}) has no JetStream; start it with -js"
             ));
         }
-        let server = &self.options.servers[self.server];
+        let server = self.server();
         if self.login.of(server).credentials.is_some() && info.nonce.is_empty() {
             return Err(
                 "the server knows no users by their keys; set them up there, or leave cluster_credentials out"
                     .to_owned(),
             );
         }
-        self.has_batched_gets = info.has_batched_gets();
-        self.nonce = info.nonce;
-        self.payload_max = info.max_payload;
+        let is_alone = self.options.servers.len() > 1 && info.cluster.is_empty();
+        if is_alone && !std::mem::replace(&mut self.is_standalone_reported, true) {
+            let server = self.server();
+            let notice = format!(
+                "cluster has {} addresses, but {server} is in no NATS cluster: each such server is a separate log, \
+                 whose clients do not get what is published to another; name one of them, or make them a cluster",
+                self.options.servers.len()
+            );
+            self.events.push_back(Event::Notice(notice));
+        }
+        self.server_info = ServerInfo {
+            has_batched_gets: info.has_batched_gets(),
+            nonce: info.nonce,
+            payload_max: info.max_payload,
+        };
         if is_tls {
             self.events.push_back(Event::Secure);
             self.go_to(Step::Secure, now_ms);
@@ -68,9 +89,19 @@ impl Nats {
         Ok(())
     }
 
-    /// Says who this is, and asks for the stream.
+    /// Handles a later INFO: the server stops, or its cluster has changed.
+    pub(super) fn on_news(&mut self, json: &[u8]) -> Result<(), String> {
+        let info: Info = serde_json::from_slice(json).map_err(|error| format!("INFO: {error}"))?;
+        // Without another address the connection stays until the server closes it.
+        match info.ldm && self.options.servers.len() > 1 {
+            true => Err("the server is about to stop (lame-duck mode)".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// Sends CONNECT with the credentials, and requests the stream.
     pub(super) fn introduce(&mut self, now_ms: u64) {
-        let login = self.login.of(&self.options.servers[self.server]);
+        let login = self.login.of(self.server());
         let mut options = json!({
             "verbose": false,
             "pedantic": false,
@@ -82,8 +113,11 @@ impl Nats {
             "no_responders": true,
         });
         if let Some(credentials) = &login.credentials {
-            // Of any 32 bytes a key can be made.
-            let (public, signature) = credentials.key.sign(&self.nonce).unwrap_or_default();
+            // Signing cannot fail: any 32 bytes are a seed.
+            let (public, signature) = credentials
+                .key
+                .sign(&self.server_info.nonce)
+                .unwrap_or_default();
             match credentials.jwt.is_empty() {
                 true => options["nkey"] = public.into(),
                 false => options["jwt"] = credentials.jwt.as_str().into(),
@@ -96,9 +130,10 @@ impl Nats {
             options["auth_token"] = login.password.into();
         }
         let connect = format!(
-            "CONNECT {options}\r\nSUB {}.r.> 1\r\nSUB {} 3\r\n",
+            "CONNECT {options}\r\nSUB {}.r.> 1\r\nSUB {} 3\r\nSUB {} 4\r\n",
             self.options.inbox,
-            updated(&self.stream)
+            updated(&self.stream),
+            deleted(&self.stream)
         );
         self.output.extend_from_slice(connect.as_bytes());
         self.go_to(Step::Stream, now_ms);
@@ -106,24 +141,20 @@ impl Nats {
     }
 
     pub(super) fn ask_for_stream(&mut self) {
-        self.ask(&api("STREAM.INFO", &self.stream), "s", b"");
+        self.ask("STREAM.INFO", Question::Stream, b"");
     }
 
-    /// Asks where the log ends by a message without content: a leader that has just been elected may describe the log before it
-    /// has everything, and acknowledges nothing until then.
-    pub(super) fn ask_for_end(&mut self) {
-        let reply = format!("{}.r.e.{}", self.options.inbox, self.question);
-        self.probe(&reply);
+    /// Sends a request about the stream.
+    pub(super) fn ask(&mut self, verb: &str, question: Question, body: &[u8]) {
+        let reply = self.reply_to(question);
+        let subject = api(verb, &self.stream);
+        let reply = Some(reply.as_bytes());
+        wire::publish(&mut self.output, subject.as_bytes(), reply, [], body);
     }
 
-    pub(super) fn ask(&mut self, subject: &str, what: &str, body: &[u8]) {
-        let reply = format!("{}.r.{what}.{}", self.options.inbox, self.question);
-        wire::publish(
-            &mut self.output,
-            subject.as_bytes(),
-            Some(reply.as_bytes()),
-            [],
-            body,
-        );
+    /// Returns the reply subject of a request. Its number changes with each step, so late responses are ignored.
+    pub(super) fn reply_to(&self, question: Question) -> String {
+        let (inbox, token) = (&self.options.inbox, question.token());
+        format!("{inbox}.r.{token}.{}", self.question)
     }
 }

@@ -1,51 +1,45 @@
-//! Whether the server that a consumer lives on has the same messages as the one that leads the stream.
+//! Compares the copy that a consumer reads with the messages of the stream's leader.
 //!
-//! NATS 2.9 was seen to leave a server that had been cut off with a copy that lacks acknowledged messages and numbers those
-//! behind them anew, for ever. Nothing in what such a consumer gives says so: its sequences are without a hole. But the leader
-//! says when it has stored its last message, to the nanosecond, and all whole copies have the same time at that place.
+//! With NATS 2.9, servers that were cut off had copies that lack acknowledged messages and renumber the later ones. The
+//! consumer's deliveries do not show this, because their sequences have no hole. But the leader reports when it stored its last
+//! message, to the nanosecond, and every complete copy has the same time at that position.
 
 use std::collections::VecDeque;
 
-/// How many messages are remembered that came before the leader has said what its last one is.
+/// Maximum number of recent deliveries that are retained for comparison.
 const RECENT_MAX: usize = 1024;
 
-/// A message: its place in the stream, and when the leader has stored it.
+/// Identity of a message: its sequence, and when the leader stored it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub seq: u64,
     pub unix_ns: u64,
 }
 
-/// What a comparison has shown.
+/// Result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The message of the place is the leader's.
+    /// The leader has the same message at this position.
     Same,
-    /// It is another one.
+    /// The leader has another message there.
     Different,
 }
 
-/// The copy that a consumer gives.
+/// The copy that a consumer reads.
 #[derive(Default)]
 pub(super) struct Copy {
-    /// The last ones that were given, ascending.
+    /// Recent deliveries, ascending; at most [`RECENT_MAX`].
     recent: VecDeque<Mark>,
-    /// What the leader has and the copy has not given yet, and since when it is awaited.
+    /// A message of the leader that was not delivered yet, and the time since which it is awaited.
     awaited: Option<(Mark, u64)>,
 }
 
 impl Copy {
-    /// Another consumer begins, perhaps on another server.
-    pub fn clear(&mut self) {
-        self.recent.clear();
-        self.awaited = None;
-    }
-
-    /// What the leader says its last message is. What was not given yet is compared when it is; a place that is remembered no
-    /// more shows nothing.
+    /// Takes the leader's last message. If it was not delivered yet, it is compared on delivery. `None` also if its position is
+    /// no longer retained.
     pub fn expect(&mut self, mark: Mark, now_ms: u64) -> Option<Verdict> {
         if self.recent.back().is_none_or(|last| last.seq < mark.seq) {
-            // The older one stays, or a copy that has stopped would never be late.
+            // Keep an older awaited message. Otherwise a copy that has stopped would never be late.
             self.awaited.get_or_insert((mark, now_ms));
             return None;
         }
@@ -53,7 +47,7 @@ impl Copy {
         at.ok().map(|at| compare(self.recent[at], mark))
     }
 
-    /// The copy gives a message.
+    /// Takes a delivery.
     pub fn give(&mut self, given: Mark) -> Option<Verdict> {
         if self.recent.len() == RECENT_MAX {
             self.recent.pop_front();
@@ -61,11 +55,11 @@ impl Copy {
         self.recent.push_back(given);
         let (awaited, _) = self.awaited.filter(|(it, _)| it.seq <= given.seq)?;
         self.awaited = None;
-        // Behind it: that one is gone by now.
+        // After a later delivery, the leader has removed the awaited message.
         (awaited.seq == given.seq).then(|| compare(given, awaited))
     }
 
-    /// Since when a message of the leader is awaited.
+    /// Returns the time since which a message of the leader is awaited, if any.
     pub fn awaited_ms(&self) -> Option<u64> {
         self.awaited.map(|(_, since_ms)| since_ms)
     }
@@ -90,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_compared_whichever_comes_first() {
+    fn compares_messages_in_either_order() {
         let other = Mark {
             seq: 5,
             unix_ns: 99,
@@ -102,24 +96,24 @@ mod tests {
         assert_eq!(copy.awaited_ms(), None);
         assert_eq!(copy.expect(mark(4), 20), Some(Verdict::Same));
         assert_eq!(copy.expect(other, 20), Some(Verdict::Different));
-        copy.clear();
+        let mut copy = Copy::default();
         assert_eq!(copy.expect(other, 30), None);
         assert_eq!(copy.give(mark(5)), Some(Verdict::Different));
     }
 
     #[test]
-    fn a_copy_that_gives_nothing_is_late_since_the_first_time() {
+    fn stopped_copy_is_late_since_the_first_expectation() {
         let mut copy = Copy::default();
         copy.give(mark(1));
         assert_eq!(copy.expect(mark(2), 10), None);
         assert_eq!(copy.expect(mark(9), 20), None);
         assert_eq!(copy.awaited_ms(), Some(10));
-        // It was removed meanwhile.
+        // The awaited message was removed.
         assert_eq!((copy.give(mark(3)), copy.awaited_ms()), (None, None));
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn recent_deliveries_are_bounded() {
         let mut copy = Copy::default();
         for seq in 1..=3 * RECENT_MAX as u64 {
             copy.give(mark(seq));

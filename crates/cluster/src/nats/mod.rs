@@ -1,243 +1,182 @@
-//! NATS JetStream as the log: a stream for all channels of an application, published to by messages with an id, and read by an
-//! ordered consumer.
+//! NATS JetStream as the log: one stream for all channels of an application. Records are published with an id, and an ordered
+//! consumer reads them.
 //!
-//! A stream may refuse messages and give those that it has: it is full and discards none, or has no quorum. The connection stays
-//! then and is read from, and the log counts as there again when it has taken a message without content, which is tried until it
-//! is taken.
+//! A stream may refuse messages and still deliver: it is full and discards none, or it has no quorum. The connection stays
+//! open and is read. The log counts as unreachable until it has stored a probe, a message without content.
 //!
-//! Of a stream on several servers the consumer reads a copy. It is compared with the leader's before anything of it is passed on,
-//! and once a second from then on: see [`copy`].
+//! On a replicated stream the consumer reads one copy. Nothing of it is passed on before it matches the leader's last
+//! message, and it is compared once a second from then on: see [`copy`].
+//!
+//! # States
+//!
+//! [`Link`] owns the connection. [`Step`] names the response that an open connection waits for, up to [`Step::Reading`], which
+//! owns the [`consumer`]. [`writer`] and [`log`] own the state that outlives a connection. All deadlines are in one table in
+//! [`deadlines`].
 
 mod connecting;
+mod consumer;
 mod copy;
+mod deadlines;
+mod headers;
+mod log;
 mod past;
+mod publishing;
 mod reading;
+mod session;
 mod stream;
-mod writing;
+mod writer;
 
 use std::collections::VecDeque;
 
-use self::copy::Copy;
+use self::log::Log;
+use self::past::{Desk, Pasts};
+use self::session::{Link, Liveness, Session, Step};
+use self::writer::{Write, Writer};
+use crate::address::Address;
 use crate::exchange::{
-    ANSWER_MS_MAX, Event, IN_FLIGHT_MAX, Login, Options, PING_MS, Place, SILENCE_MS_MAX,
-    UNSENT_BYTES_MAX, answer_due_ms, retry_ms,
+    ANSWER_MS_MAX, Event, IN_FLIGHT_MAX, Login, Options, PastRequest, Place, UNSENT_BYTES_MAX,
+    retry_ms,
 };
-use crate::flight::Flight;
-use crate::jetstream::api;
 use crate::link::ReportedCauses;
-use crate::past::Collector;
 use crate::wire::{self, Message, Operation};
 
-/// The log's own sign of life on a consumer, and how long there may be none: a consumer ends with its stream or server, while
-/// the connection lives.
+/// Interval of the consumer's heartbeats, and the silence after which it counts as lost. A consumer ends with its stream or its
+/// server, while the connection stays.
 const HEARTBEAT_NS: u64 = 1_000_000_000;
 const CONSUMER_SILENCE_MS_MAX: u64 = 4_000;
-/// How often the leader of a stream on several servers is asked whether it leads most of them, and how long it may not: the
-/// consumer lives on any one of them, and does not know.
-const LEADER_LOOK_MS: u64 = 1_000;
+/// Interval at which the leader of a replicated stream is polled for its majority, and the maximum of its silence. The consumer
+/// reads any copy, which also delivers without a majority.
+const LEADER_POLL_MS: u64 = 1_000;
 const LEADER_SILENCE_MS_MAX: u64 = 3_000;
-/// How long a copy may give nothing while the leader has more.
+/// Maximum time in which a copy delivers nothing while the leader has newer messages.
 const COPY_SILENCE_MS_MAX: u64 = 5_000;
-/// How long a record may be on its way before no more are sent after it. What is sent to a leader that has gone is lost, and the
-/// next one would take what comes later first; its election takes three seconds at least.
+/// Age of an unacknowledged record at which sending stops. Records sent to a leader that has disconnected are lost, and its
+/// successor would store later records first. An election takes at least three seconds.
 const ORDER_MS_MAX: u64 = 2_000;
-/// How long a server is waited for that has not said what the log is, when there are others.
+/// Time for a server to describe the log, if there are others.
 const OTHERS_MS: u64 = 3_000;
-/// How long a log of several servers that seems to have lost its end may refuse to be asked for it, before it counts as lost.
+/// Maximum time in which a replicated log that seems to have lost its end refuses probes, before it counts as lost.
 const LOSS_DOUBT_MS_MAX: u64 = 30_000;
-/// NATS forgets a question that comes while nobody leads, which is some seconds long after a server has gone: it is asked again
-/// so often. A consumer that was asked for in vain is left and another one made, which is not to happen on a slow connection.
+/// Interval at which a request is repeated. NATS drops requests while the stream has no leader, for some seconds after a server
+/// has failed. A late consumer is replaced by another one, so its request is repeated less often: the connection may be slow.
 const ASK_AGAIN_MS: u64 = 500;
 const ASK_AGAIN_FOR_CONSUMER_MS: u64 = 1_500;
-/// By what the server names the subscription of the first consumer; each has the next number.
+/// Number before the subscription number of the first consumer.
 const CONSUMER_SID: u64 = 10;
-/// How long the log knows a record that it has had.
+/// Time for which the log recognizes a record by its id.
 const DUPLICATES_NS: u64 = 120_000_000_000;
-/// Before the stream's name: where NATS says that it was changed.
+/// Subject prefix of the advisory that a stream was updated.
 const UPDATED: &[u8] = b"$JS.EVENT.ADVISORY.STREAM.UPDATED.";
+/// Subject prefix of the advisory that a stream was deleted.
+const DELETED: &[u8] = b"$JS.EVENT.ADVISORY.STREAM.DELETED.";
 
-const HEADER_NAME: &str = "Fermata-Name";
-const HEADER_CONTENT: &str = "Fermata-Content";
-const HEADER_EXCEPT: &str = "Fermata-Except";
-const HEADER_ID: &str = "Nats-Msg-Id";
-
-/// In the place of the content: none, its sender wanted to see whether the log takes something.
-const PROBE: &[u8] = b"probe";
-
-/// The connection.
-enum Link {
-    /// None; tried again at this time.
-    Down { retry_ms: u64 },
-    /// The caller opens it.
-    Opening { until_ms: u64 },
-    /// It is open. What the step needs to know was asked for last at `asked_ms`.
-    Up {
-        step: Step,
-        since_ms: u64,
-        asked_ms: u64,
-    },
-}
-
-/// What the log is asked for, one after the other.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
-    Info,
-    /// The caller makes it speak TLS.
-    Secure,
-    Stream,
-    NewStream,
-    NewEpoch,
-    /// Whether the log has lost its end, or its leader does not know it yet.
-    End,
-    Consumer,
-    /// Whether the log that the consumer reads is the one that was described before.
-    SameStream,
-    /// Whether the copy that the consumer reads has what the leader has.
-    SameCopy,
-    /// Live, from this place of the log on.
-    Live,
-}
-
-/// Whether the log takes messages.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Write {
-    /// As far as is known.
-    Taken,
-    /// It has refused one; it is asked again at this time, or at once on a new connection.
-    Refused { retry_ms: u64 },
-    /// A request to write is on its way.
-    Probing { sent_ms: u64 },
-}
-
-/// A log may be deleted and made anew after it was described and before the consumer begins, which then reads the new one. What
-/// comes until that is ruled out waits here; NATS sends no more than it may without an answer to its flow control.
-struct Early {
-    /// Where the reader stood before.
-    reached: Option<Place>,
-    reached_ms: Option<u64>,
-    events: Vec<Event>,
-    /// The reply subject of the flow control that is owed an answer.
-    stalled: Option<Vec<u8>>,
-}
-
-/// Requests for the past that are on their way.
-#[derive(Default)]
-struct Pasts {
-    open: Vec<OpenPast>,
-    /// Questions so far: an answer to an earlier one is ignored.
-    questions: u64,
-    /// This user may not ask.
-    is_forbidden: bool,
-    /// The server gives many messages for one question, and the stream lets it.
-    has_batches: bool,
-}
-
-/// One that the log answers.
-struct OpenPast {
-    collector: Collector,
-    question: u64,
-    asked_ms: u64,
-    /// The `PING`, by its number, that was sent when there was no answer in time.
-    ping: Option<u64>,
-    /// It was asked more than once: messages may come that were given before.
-    is_repeated: bool,
-    /// The question is for many messages, and for how many the next such question will be.
-    is_batched: bool,
-    batch: u64,
-    /// The copy that gives many at once has no more of this channel: the leader is asked for what it may lack.
-    is_at_end: bool,
-    /// All channels were gone through: what the stream has removed meanwhile is left to know.
-    is_ending: bool,
-}
-
-/// See the module.
+/// A client of NATS.
 pub(crate) struct Nats {
     options: Options,
+    /// Name of the stream.
     stream: String,
+    login: Login,
     link: Link,
+    liveness: Liveness,
+    server_info: ServerInfo,
+    /// Index of the server in [`Options::servers`].
     server: usize,
+    /// Connections that ended since the log was last live.
     failures: u32,
     reported: ReportedCauses,
-    login: Login,
-    /// What the server has given to be signed.
-    nonce: String,
-    /// Its version has them.
-    has_batched_gets: bool,
-    /// Everything up to here was given to the caller.
-    reached: Option<Place>,
-    /// When the log has stored the message of that place: no other message has both. `None` when that is not known.
-    reached_ms: Option<u64>,
-    /// What the consumer gives before the log is known to be the one that was described.
-    early: Option<Early>,
-    /// The message of that place is asked for once more, to see that it is the same.
-    is_checking: bool,
-    /// It is another one: either this copy is not the log's, or what was read is not what the log has now.
-    is_doubted: bool,
-    /// What was read up to there is not what the log has now.
-    has_lost: bool,
-    /// What the consumer gives, compared with what the leader has.
-    copy: Copy,
-    /// Nothing had been read before this consumer, and its copy was not found to be the leader's yet.
-    is_first: bool,
-    /// When the consumer gave a message the last time.
-    given_ms: u64,
-    /// The log ends before what was read, as far as it says, since this time.
-    doubted_ms: Option<u64>,
-    /// What it says is so.
-    is_end_sure: bool,
-    /// Several servers have the log.
-    is_replicated: bool,
-    /// When its leader was last asked whether it leads most of them, and when it last did.
-    looked_ms: u64,
-    leader_heard_ms: u64,
-    /// Messages may be missing at the log's end.
-    may_have_holes: bool,
-    /// The log's end when the connection began: what is before it is the past.
-    past_until: u64,
-    /// The log itself has said that nothing is left to give: its newest messages may have been deleted.
-    is_drained: bool,
-    is_ready: bool,
-    epoch: u64,
-    /// The log does not take a new epoch.
-    is_epoch_fixed: bool,
-    payload_max: u64,
-    /// Stands in where an answer is to go: one to a question of an earlier step is ignored, it may tell of what was before.
+    /// True if the notice about servers outside of a cluster was reported.
+    is_standalone_reported: bool,
+    log: Log,
+    writer: Writer,
+    past: Pasts,
+    /// Number in the reply subjects of the step. Responses with another number are ignored: they may describe an earlier state.
     question: u64,
-    /// Which consumer is listened to; what an older one still sends is ignored.
-    consumer: u64,
-    consumer_seq: u64,
-    /// From where it was asked for messages.
-    consumer_from: u64,
-    /// Records are not acknowledged: none are sent after them.
-    is_unanswered: bool,
-    /// Lasts over connections.
-    write: Write,
-    /// Refusals since a record was taken.
-    refusals: u32,
-    /// Messages without content that the log has taken.
-    probes: u64,
-    flight: Flight,
-    pasts: Pasts,
-    /// Of the record that is being written, reused.
-    subject: Vec<u8>,
-    reply: Vec<u8>,
-    id: Vec<u8>,
+    /// Number of the present consumer.
+    consumers: u64,
     input: Vec<u8>,
     output: Vec<u8>,
     events: VecDeque<Event>,
-    heard_ms: u64,
-    /// When bytes came the last time of a message that had begun before.
-    arrived_ms: u64,
-    consumer_heard_ms: u64,
-    asked_ms: u64,
-    /// How many `PING`s were sent on this connection, and how many of them were answered.
-    pings: u64,
-    pongs: u64,
+}
+
+/// Fields of the server's INFO.
+#[derive(Default)]
+struct ServerInfo {
+    /// Text to sign.
+    nonce: String,
+    /// True if its version returns many stored messages per request.
+    has_batched_gets: bool,
+    /// Maximum bytes of a message, with headers.
+    payload_max: u64,
+}
+
+/// A request whose response belongs to the current step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    Stream,
+    Consumer,
+    End,
+    Leader,
+}
+
+impl Question {
+    const ALL: [Question; 4] = [
+        Question::Stream,
+        Question::Consumer,
+        Question::End,
+        Question::Leader,
+    ];
+
+    /// Token in the reply subject.
+    fn token(self) -> char {
+        match self {
+            Question::Stream => 's',
+            Question::Consumer => 'k',
+            Question::End => 'e',
+            Question::Leader => 'l',
+        }
+    }
+}
+
+/// Destination of a message in our inbox, by the tokens behind it.
+enum Inbox<'a> {
+    /// `r.KIND.NUMBER`
+    Step(Question, &'a [u8]),
+    /// `r.h.NUMBER`
+    Past(&'a [u8]),
+    /// `r.w`
+    Probe,
+    /// `r.p.OUTBOX`
+    Record(&'a [u8]),
+    /// `cNUMBER`, the consumer's subject. Its messages have the subjects that they were published to.
+    Control,
+}
+
+impl<'a> Inbox<'a> {
+    fn read(tokens: &'a [u8]) -> Option<Inbox<'a>> {
+        if tokens.starts_with(b"c") {
+            return Some(Inbox::Control);
+        }
+        if tokens == b"r.w" {
+            return Some(Inbox::Probe);
+        }
+        let (kind, rest) = match tokens.strip_prefix(b"r.")? {
+            [kind, b'.', rest @ ..] => (char::from(*kind), rest),
+            _ => return None,
+        };
+        match kind {
+            'h' => Some(Inbox::Past(rest)),
+            'p' => Some(Inbox::Record(rest)),
+            _ => {
+                let question = Question::ALL.into_iter().find(|it| it.token() == kind)?;
+                Some(Inbox::Step(question, rest))
+            }
+        }
+    }
 }
 
 impl Nats {
-    /// A bridge that has given everything up to `reached`; it connects at once. `reached_ms` is what [`Received::unix_ms`] was
-    /// there, if that is known.
+    /// Creates a bridge that has passed on everything up to `reached` and connects immediately.
+    /// `reached_ms` is the [`Received::unix_ms`](crate::Received::unix_ms) of the record there, if known.
     pub fn new(
         options: Options,
         reached: Option<Place>,
@@ -247,56 +186,22 @@ impl Nats {
         Nats {
             stream: format!("FERMATA_{}", options.prefix),
             options,
+            login: Login::default(),
             link: Link::Down { retry_ms: now_ms },
+            liveness: Liveness::new(now_ms),
+            server_info: ServerInfo::default(),
             server: 0,
             failures: 0,
             reported: ReportedCauses::default(),
-            login: Login::default(),
-            nonce: String::new(),
-            has_batched_gets: false,
-            reached,
-            reached_ms,
-            early: None,
-            is_checking: false,
-            is_doubted: false,
-            has_lost: false,
-            copy: Copy::default(),
-            is_first: false,
-            given_ms: now_ms,
-            doubted_ms: None,
-            is_end_sure: false,
-            is_replicated: false,
-            looked_ms: now_ms,
-            leader_heard_ms: now_ms,
-            may_have_holes: true,
-            past_until: 0,
-            is_drained: false,
-            is_ready: false,
-            epoch: 0,
-            is_epoch_fixed: false,
-            payload_max: 0,
+            is_standalone_reported: false,
+            log: Log::new(reached, reached_ms),
+            writer: Writer::new(),
+            past: Pasts::default(),
             question: 0,
-            consumer: 0,
-            consumer_seq: 0,
-            consumer_from: 0,
-            is_unanswered: false,
-            write: Write::Taken,
-            refusals: 0,
-            probes: 0,
-            flight: Flight::default(),
-            pasts: Pasts::default(),
-            subject: Vec::new(),
-            reply: Vec::new(),
-            id: Vec::new(),
+            consumers: 0,
             input: Vec::new(),
             output: Vec::new(),
             events: VecDeque::new(),
-            heard_ms: now_ms,
-            arrived_ms: now_ms,
-            consumer_heard_ms: now_ms,
-            asked_ms: now_ms,
-            pings: 0,
-            pongs: 0,
         }
     }
 
@@ -307,458 +212,284 @@ impl Nats {
     /// The connection is open.
     pub fn handle_connected(&mut self, now_ms: u64) {
         self.go_to(Step::Info, now_ms);
-        self.heard_ms = now_ms;
-        self.arrived_ms = now_ms;
-        self.asked_ms = now_ms;
-        (self.pings, self.pongs) = (0, 0);
+        self.liveness = Liveness::new(now_ms);
     }
 
-    /// The connection speaks TLS.
+    /// The TLS handshake has finished.
     pub fn handle_secured(&mut self, now_ms: u64) {
-        if self.step() == Some(Step::Secure) {
-            (self.heard_ms, self.arrived_ms, self.asked_ms) = (now_ms, now_ms, now_ms);
+        if self.is_securing() {
+            self.liveness.restart(now_ms);
             self.introduce(now_ms);
         }
     }
 
-    /// The connection could not be opened, or the other side has closed it.
+    /// The connection failed to open, or the server has closed it.
     pub fn handle_closed(&mut self, cause: &str, now_ms: u64) {
         self.end(cause, now_ms);
     }
 
-    /// Bytes have come.
+    /// Processes received bytes.
     pub fn handle_input(&mut self, bytes: &[u8], now_ms: u64) {
-        self.heard_ms = now_ms;
+        self.liveness.hear(now_ms);
         let mut input = std::mem::take(&mut self.input);
         let has_begun = !input.is_empty();
         input.extend_from_slice(bytes);
-        let mut taken = 0;
-        let mut failure = None;
-        while matches!(self.link, Link::Up { .. }) {
-            match wire::parse(&input[taken..]) {
-                Ok(None) => break,
-                Ok(Some((operation, len))) => {
-                    taken += len;
-                    if let Err(cause) = self.on_operation(operation, now_ms) {
-                        failure = Some(cause);
-                        break;
-                    }
-                    // Anything between us and the server could have put it there.
-                    if self.step() == Some(Step::Secure) && taken < input.len() {
-                        failure = Some("there is something in the clear before TLS".to_owned());
-                        break;
-                    }
-                }
-                Err(error) => {
-                    failure = Some(error.to_string());
-                    break;
-                }
-            }
-        }
-        match failure {
-            Some(cause) => self.fail(&cause, now_ms),
-            None if matches!(self.link, Link::Up { .. }) => {
+        match self.process(&input, now_ms) {
+            Err(cause) => self.fail(&cause, now_ms),
+            Ok(taken) if self.link.is_up() => {
                 if has_begun {
-                    self.arrived_ms = now_ms;
+                    self.liveness.note_arrival(now_ms);
                 }
                 input.drain(..taken);
                 self.input = input;
             }
-            None => {}
+            Ok(_) => {}
         }
     }
 
-    /// Time has passed: call it when [`Nats::due_ms`] says.
+    /// Handles all complete operations of `input`. Returns their length in bytes, or the reason why the connection must end.
+    fn process(&mut self, input: &[u8], now_ms: u64) -> Result<usize, String> {
+        let mut taken = 0;
+        while self.link.is_up() {
+            match wire::parse(&input[taken..]) {
+                Ok(None) => break,
+                Ok(Some((operation, len))) => {
+                    taken += len;
+                    self.on_operation(operation, now_ms)?;
+                    // An attacker between this node and the server could have inserted these bytes.
+                    if self.is_securing() && taken < input.len() {
+                        return Err("the server sent data in the clear before TLS".to_owned());
+                    }
+                }
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Handles the time: call it at [`Nats::due_ms`] at the latest.
     pub fn handle_time(&mut self, now_ms: u64) {
         match self.link {
             Link::Down { retry_ms } if retry_ms <= now_ms => {
                 self.link = Link::Opening {
                     until_ms: now_ms + ANSWER_MS_MAX,
                 };
-                let server = self.options.servers[self.server].clone();
+                let server = self.server().clone();
                 self.events.push_back(Event::Connect(Box::new(server)));
             }
             Link::Opening { until_ms } if until_ms <= now_ms => {
                 self.fail("the connection was not opened in time", now_ms);
             }
-            Link::Up { .. } => self.look_at_answers(now_ms),
-            _ => {}
+            Link::Up(_) => self.handle_deadlines(now_ms),
+            Link::Down { .. } | Link::Opening { .. } => {}
         }
     }
 
-    fn look_at_answers(&mut self, now_ms: u64) {
-        if now_ms.saturating_sub(self.heard_ms) >= SILENCE_MS_MAX {
-            self.fail("the connection is silent", now_ms);
-        } else if now_ms >= self.step_due_ms() {
-            let server = &self.options.servers[self.server];
-            let cause = match self.step() {
-                Some(Step::Info) if server.is_tls => {
-                    "no answer in time; if its handshake_first is true, set it to auto or false"
-                }
-                Some(Step::Info) => {
-                    "no answer in time; if it speaks TLS at this port, write tls:// in cluster"
-                }
-                Some(Step::SameCopy) => LAGS,
-                _ => "no answer in time",
-            };
-            self.fail(cause, now_ms);
-        } else if now_ms >= self.ask_again_ms() {
-            self.ask_again(now_ms);
-        } else if now_ms >= self.consumer_due_ms() {
-            self.fail("the consumer is silent", now_ms);
-        } else if now_ms >= self.copy_due_ms() {
-            self.fail(LAGS, now_ms);
-        } else if now_ms >= self.leader_due_ms() {
-            self.fail("no leader of the log has most of its servers", now_ms);
-        } else if now_ms >= self.look_due_ms() {
-            self.looked_ms = now_ms;
-            self.ask(&api("STREAM.INFO", &self.stream), "l", b"");
-        } else if now_ms >= self.order_due_ms() {
-            self.is_unanswered = true;
-            self.is_ready = false;
-            let server = &self.options.servers[self.server];
-            self.tell_away(format!("{server}: the log does not acknowledge records"));
-        } else if now_ms >= self.record_due_ms() {
-            // It may answer everything else.
-            self.write = Write::Refused { retry_ms: now_ms };
-            self.fail("a record was not acknowledged in time", now_ms);
-        } else if self.is_live()
-            && matches!(self.write, Write::Refused { retry_ms } if retry_ms <= now_ms)
-        {
-            self.ask_to_write(now_ms);
-        } else if now_ms >= self.past_due_ms() {
-            self.doubt_pasts(now_ms);
-        } else if now_ms.saturating_sub(self.asked_ms) >= PING_MS {
-            // Not in the clear, and the handshake has a time of its own.
-            match self.step() {
-                Some(Step::Secure) => self.asked_ms = now_ms,
-                _ => self.ping(now_ms),
-            }
-        }
-    }
-
-    fn ping(&mut self, now_ms: u64) {
-        self.asked_ms = now_ms;
-        self.pings += 1;
-        self.output.extend_from_slice(b"PING\r\n");
-    }
-
-    /// When `handle_time` is to be called at the latest.
+    /// When `handle_time` has something to do.
     pub fn due_ms(&self) -> u64 {
-        match self.link {
-            Link::Down { retry_ms } => retry_ms,
-            Link::Opening { until_ms } => until_ms,
-            Link::Up { .. } => {
-                let next_write = match self.write {
-                    Write::Refused { retry_ms } if self.is_live() => retry_ms,
-                    _ => u64::MAX,
-                };
-                (self.heard_ms + SILENCE_MS_MAX)
-                    .min(self.step_due_ms())
-                    .min(self.ask_again_ms())
-                    .min(self.consumer_due_ms())
-                    .min(self.copy_due_ms())
-                    .min(self.leader_due_ms())
-                    .min(self.look_due_ms())
-                    .min(self.order_due_ms())
-                    .min(self.record_due_ms())
-                    .min(next_write)
-                    .min(self.past_due_ms())
-                    .min(self.asked_ms + PING_MS)
-            }
+        match &self.link {
+            Link::Down { retry_ms } => *retry_ms,
+            Link::Opening { until_ms } => *until_ms,
+            Link::Up(session) => self.session_due_ms(session),
         }
     }
 
-    /// Whether another record of the outbox may be handed over.
+    /// Returns true if another record of the outbox may be passed to `send`.
     pub fn can_send(&self) -> bool {
-        self.is_live()
-            && self.write == Write::Taken
-            && !self.is_unanswered
-            && self.flight.len() < IN_FLIGHT_MAX
+        self.link.is_live()
+            && self.writer.state == Write::Accepting
+            && self.writer.in_flight.len() < IN_FLIGHT_MAX
             && self.output.len() < UNSENT_BYTES_MAX
     }
 
-    /// Takes a record of the outbox that is not to be sent any more.
-    pub fn discard(&mut self, outbox: u64, now_ms: u64) {
-        self.flight.push(outbox, now_ms, true);
-        self.flight.settle(outbox);
+    /// Returns true if another part of the past may be requested.
+    pub fn can_ask_past(&self) -> bool {
+        self.link.is_live() && self.past.has_room()
     }
 
-    /// What comes next; call it until there is nothing, after every other call.
+    /// Requests a part of the past.
+    pub fn ask_past(&mut self, request: PastRequest, now_ms: u64) {
+        let (past, mut desk) = self.past();
+        past.ask(request, &mut desk, now_ms);
+    }
+
+    /// Releases a record of the outbox without sending it.
+    pub fn discard(&mut self, outbox: u64, now_ms: u64) {
+        self.writer.in_flight.push(outbox, now_ms, true, 0);
+        self.writer.in_flight.settle(outbox);
+    }
+
+    /// Returns the next event. Call it after every other method until it returns `None`.
     pub fn poll_event(&mut self) -> Option<Event> {
         let event = self.events.pop_front();
-        event.or_else(|| self.flight.released().map(Event::Released))
+        event.or_else(|| self.writer.in_flight.released().map(Event::Released))
     }
 
-    /// Bytes for the connection: what was sent is taken off their front.
+    /// Bytes for the connection. The caller removes those that it has written from the front.
     pub fn transmit(&mut self) -> &mut Vec<u8> {
         &mut self.output
     }
 
-    /// When the consumer must have spoken.
-    fn consumer_due_ms(&self) -> u64 {
-        match self.is_live() {
-            true => answer_due_ms(
-                self.consumer_heard_ms,
-                CONSUMER_SILENCE_MS_MAX,
-                self.arrived_ms,
-            ),
-            false => u64::MAX,
-        }
-    }
-
-    /// When the consumer must have given what the leader has.
-    fn copy_due_ms(&self) -> u64 {
-        match self.copy.awaited_ms() {
-            Some(since_ms) if self.is_live() => answer_due_ms(
-                since_ms.max(self.given_ms),
-                COPY_SILENCE_MS_MAX,
-                self.arrived_ms,
-            ),
-            _ => u64::MAX,
-        }
-    }
-
-    /// When the log's leader must have had most of its servers.
-    fn leader_due_ms(&self) -> u64 {
-        match self.is_live() && self.is_replicated {
-            true => answer_due_ms(self.leader_heard_ms, LEADER_SILENCE_MS_MAX, self.arrived_ms),
-            false => u64::MAX,
-        }
-    }
-
-    /// When it is asked.
-    fn look_due_ms(&self) -> u64 {
-        match self.is_live() && self.is_replicated {
-            true => self.looked_ms + LEADER_LOOK_MS,
-            false => u64::MAX,
-        }
-    }
-
-    /// When nothing more is sent before what was sent is acknowledged.
-    fn order_due_ms(&self) -> u64 {
-        match self.flight.oldest_sent_ms() {
-            Some(sent_ms) if self.is_live() && !self.is_unanswered => {
-                answer_due_ms(sent_ms, ORDER_MS_MAX, self.arrived_ms)
-            }
-            _ => u64::MAX,
-        }
-    }
-
-    /// When the log must have said what it was asked for.
-    fn step_due_ms(&self) -> u64 {
-        let Link::Up { step, since_ms, .. } = self.link else {
-            return u64::MAX;
+    /// Returns the requests for the past, and the parts of the bridge that they use.
+    fn past(&mut self) -> (&mut Pasts, Desk<'_>) {
+        let desk = Desk {
+            options: &self.options,
+            stream: &self.stream,
+            epoch: self.log.epoch,
+            output: &mut self.output,
+            events: &mut self.events,
         };
-        let silence_ms = match step {
-            Step::Live => return u64::MAX,
-            Step::Info | Step::Stream if self.options.servers.len() > 1 => OTHERS_MS,
-            _ => ANSWER_MS_MAX,
-        };
-        answer_due_ms(since_ms, silence_ms, self.arrived_ms)
+        (&mut self.past, desk)
     }
 
-    /// When a question counts as forgotten: one that may be asked twice.
-    fn ask_again_ms(&self) -> u64 {
-        let Link::Up { step, asked_ms, .. } = self.link else {
-            return u64::MAX;
-        };
-        let silence_ms = match step {
-            Step::Stream | Step::SameStream | Step::End => ASK_AGAIN_MS,
-            Step::Consumer => ASK_AGAIN_FOR_CONSUMER_MS,
-            _ => return u64::MAX,
-        };
-        answer_due_ms(asked_ms, silence_ms, self.arrived_ms)
+    fn server(&self) -> &Address {
+        &self.options.servers[self.server]
     }
 
-    fn ask_again(&mut self, now_ms: u64) {
-        // It may have been made all the same: another one is, and this one is not listened to.
-        if self.step() == Some(Step::Consumer) {
-            self.leave_consumer();
-            self.step_back();
-        }
-        if let Link::Up { asked_ms, .. } = &mut self.link {
-            *asked_ms = now_ms;
-        }
-        match self.step() {
-            Some(Step::End) => self.ask_for_end(),
-            _ => self.ask_for_stream(),
-        }
-    }
-
-    /// When the log must have said what became of a record, or whether it takes any.
-    fn record_due_ms(&self) -> u64 {
-        let sent_ms = match self.write {
-            Write::Probing { sent_ms } => Some(sent_ms),
-            _ => self.flight.oldest_sent_ms(),
-        };
-        sent_ms.map_or(u64::MAX, |sent_ms| {
-            answer_due_ms(sent_ms, ANSWER_MS_MAX, self.arrived_ms)
-        })
-    }
-
-    fn is_live(&self) -> bool {
-        matches!(
-            self.link,
-            Link::Up {
-                step: Step::Live,
-                ..
-            }
-        )
+    fn is_securing(&self) -> bool {
+        matches!(self.link.step(), Some(Step::Secure))
     }
 
     fn on_operation(&mut self, operation: Operation<'_>, now_ms: u64) -> Result<(), String> {
         match operation {
             Operation::Ping => self.output.extend_from_slice(b"PONG\r\n"),
             Operation::Pong => {
-                self.pongs += 1;
-                self.ask_pasts_again(now_ms);
+                self.liveness.pongs += 1;
+                let pongs = self.liveness.pongs;
+                let (past, mut desk) = self.past();
+                past.ask_again(pongs, &mut desk, now_ms);
             }
             Operation::Ok => {}
             Operation::Error(text) => self.on_error(&String::from_utf8_lossy(text), now_ms)?,
-            Operation::Info(json) if self.step() == Some(Step::Info) => {
+            Operation::Info(json) if matches!(self.link.step(), Some(Step::Info)) => {
                 self.on_info(json, now_ms)?;
             }
-            // It tells of other servers from time to time.
-            Operation::Info(_) => {}
+            Operation::Info(json) => self.on_news(json)?,
             Operation::Message(message) => self.on_message(message, now_ms)?,
         }
         Ok(())
     }
 
-    fn step(&self) -> Option<Step> {
-        match self.link {
-            Link::Up { step, .. } => Some(step),
-            _ => None,
-        }
-    }
-
-    /// What is asked after this, is asked for this step.
+    /// Enters a step. Responses to earlier requests are ignored from now on.
     fn go_to(&mut self, step: Step, now_ms: u64) {
         self.question += 1;
-        self.link = Link::Up {
+        self.link = Link::Up(Session {
             step,
             since_ms: now_ms,
             asked_ms: now_ms,
-        };
-    }
-
-    /// Back to asking for the stream, in the time that the step has left.
-    fn step_back(&mut self) {
-        self.question += 1;
-        if let Link::Up { step, .. } = &mut self.link {
-            *step = Step::Stream;
-        }
-    }
-
-    /// The number of the question that a message answers, if it is the one that is open.
-    fn answers(&self, number: &[u8]) -> bool {
-        number == self.question.to_string().as_bytes()
+        });
     }
 
     fn on_message(&mut self, message: Message<'_>, now_ms: u64) -> Result<(), String> {
+        if message.sid > CONSUMER_SID && message.sid != self.consumer_sid() {
+            return Ok(());
+        }
         let inbox = self.options.inbox.as_bytes();
         let own = message
             .subject
             .strip_prefix(inbox)
             .and_then(|rest| rest.strip_prefix(b"."));
-        if message.sid > CONSUMER_SID && message.sid != self.consumer_sid() {
-            return Ok(());
-        }
-        match own {
-            Some(own) if own.starts_with(b"r.s.") => match self.answers(&own[4..]) {
-                true => self.on_stream(message, now_ms),
-                false => Ok(()),
-            },
-            Some(own) if own.starts_with(b"r.k.") => match self.answers(&own[4..]) {
-                true => self.on_consumer(message, now_ms),
-                false => Ok(()),
-            },
-            Some(own) if own.starts_with(b"r.e.") => match self.answers(&own[4..]) {
-                true => self.on_end(message, now_ms),
-                false => Ok(()),
-            },
-            Some(own) if own.starts_with(b"r.l.") => match self.answers(&own[4..]) {
-                true => self.on_leader(message, now_ms),
-                false => Ok(()),
-            },
-            Some(own) if own.starts_with(b"r.h.") => self.on_past(&own[4..], message, now_ms),
-            Some(b"r.w") => self.on_asked_to_write(message, now_ms),
-            Some(own) if own.starts_with(b"r.p.") => {
-                let outbox = std::str::from_utf8(&own[4..])
+        match own.and_then(Inbox::read) {
+            Some(Inbox::Step(question, number)) => {
+                if number != self.question.to_string().as_bytes() {
+                    return Ok(());
+                }
+                match question {
+                    Question::Stream => self.on_stream(message, now_ms),
+                    Question::Consumer => self.on_consumer(message, now_ms),
+                    Question::End => self.on_end(message, now_ms),
+                    Question::Leader => self.on_leader(message, now_ms),
+                }
+            }
+            Some(Inbox::Past(number)) => {
+                let (past, mut desk) = self.past();
+                past.on_answer(number, message, &mut desk, now_ms)
+            }
+            Some(Inbox::Probe) => self.on_probed(message, now_ms),
+            Some(Inbox::Record(outbox)) => {
+                let outbox = std::str::from_utf8(outbox)
                     .ok()
                     .and_then(|text| text.parse().ok());
                 self.on_published(
-                    outbox.ok_or("an answer to nothing that was published")?,
+                    outbox.ok_or("response to an unknown record")?,
                     message,
                     now_ms,
                 )
             }
-            Some(own) if own.starts_with(b"c") => {
-                self.consumer_heard_ms = now_ms;
+            Some(Inbox::Control) => {
+                self.hear_consumer(now_ms);
                 self.on_control(message, now_ms)
             }
-            _ if message.subject.starts_with(UPDATED) => match self.step() {
+            None if message.subject.starts_with(UPDATED) => match self.link.step() {
                 Some(Step::NewEpoch) => Ok(()),
-                // Its epoch may be another one now.
+                // Its epoch may have changed.
                 _ => Err("the stream was changed".to_owned()),
             },
-            // A delivered message has the subject that it was published to.
-            _ => {
-                self.consumer_heard_ms = now_ms;
+            None if message.subject.starts_with(DELETED) => {
+                Err("the stream was deleted".to_owned())
+            }
+            None => {
+                self.hear_consumer(now_ms);
                 self.on_delivery(message, now_ms)
             }
         }
     }
 
-    /// This side has had enough of the connection.
+    fn hear_consumer(&mut self, now_ms: u64) {
+        if let Some(consumer) = self.link.consumer_mut() {
+            consumer.heard_ms = now_ms;
+        }
+    }
+
+    /// Closes the connection from this side.
     fn fail(&mut self, cause: &str, now_ms: u64) {
         self.events.push_back(Event::Disconnect);
         self.end(cause, now_ms);
     }
 
+    /// Handles the end of the connection. The next server is tried after a delay that grows with each round.
     fn end(&mut self, cause: &str, now_ms: u64) {
         if matches!(self.link, Link::Down { .. }) {
             return;
         }
-        let server = &self.options.servers[self.server];
-        let text = format!("{server}: {cause}");
-        self.server = (self.server + 1) % self.options.servers.len();
-        // Each server has its try before any is waited for longer.
-        let rounds = self.failures / self.options.servers.len() as u32;
+        let text = format!("{}: {cause}", self.server());
+        let count = self.options.servers.len();
+        self.server = (self.server + 1) % count;
+        // All servers of a round have the same delay.
+        let rounds = self.failures / count as u32;
         let retry_ms = now_ms + retry_ms(rounds);
         self.failures = self.failures.saturating_add(1);
-        self.link = Link::Down { retry_ms };
-        self.is_end_sure = false;
-        self.is_unanswered = false;
-        self.copy.clear();
-        if let Write::Probing { .. } = self.write {
-            self.write = Write::Refused { retry_ms };
-        }
-        self.is_ready = false;
         self.leave_consumer();
-        self.drop_pasts();
+        self.link = Link::Down { retry_ms };
+        self.log.loss.set_confirmed(false);
+        self.writer.end(retry_ms);
+        self.past.drop_all(&mut self.events);
         self.input = Vec::new();
         self.output.clear();
-        self.events.extend(self.flight.clear().map(Event::Released));
-        self.events.push_back(Event::Rewind);
-        self.tell_away(text);
+        self.rewind();
+        self.report(text);
     }
 }
 
-/// Said of a log that has another message where one was read.
+/// Cause of an end: the log has another message where one was read.
 const OTHER_MESSAGE: &str = "the log has another message where it was read";
-/// Said of a copy that does not come to what the leader has.
+/// Cause of an end: the copy does not reach the leader's last message.
 const LAGS: &str = "its copy of the log lacks messages that the leader has";
 
-/// Where NATS says that a stream was changed.
+/// Subject of the advisory that a stream was updated.
 fn updated(stream: &str) -> String {
     format!("{}{stream}", String::from_utf8_lossy(UPDATED))
 }
 
+/// Subject of the advisory that a stream was deleted.
+fn deleted(stream: &str) -> String {
+    format!("{}{stream}", String::from_utf8_lossy(DELETED))
+}
+
+/// Returns an error if the server reports that no one serves the request's subject (status 503).
 fn no_responders(message: &Message<'_>) -> Result<(), String> {
     match message.status() {
-        Some((503, _)) => Err("there is no stream, or nobody leads it at the moment".to_owned()),
+        Some((503, _)) => Err("the stream does not exist or has no leader".to_owned()),
         _ => Ok(()),
     }
 }

@@ -1,16 +1,20 @@
-//! Older messages, for clients that come back after more than their node has.
+//! Older messages, for clients that missed more than their node retains.
 //!
-//! The stream's leader alone surely has them all, and gives one for each question. From 2.11 on any copy gives many. One that lags
-//! behind lacks the newest, and says that there are no more: so the leader is asked for what follows. What a copy has given is
-//! taken: those that were seen to lack something in the middle are of older versions.
+//! Channels are searched one after another. Up to version 2.10, each question goes to the stream's leader and returns one
+//! message. From 2.11 on, any copy returns many messages per question. A lagging copy lacks the newest messages and reports
+//! its end early, so the leader is queried for the messages after that. The messages of a copy are accepted as complete: copies
+//! that lack messages in the middle were seen only with older versions.
+
+use std::collections::VecDeque;
 
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{HEADER_CONTENT, HEADER_EXCEPT, HEADER_NAME, Nats, OpenPast, PROBE};
+use super::headers::{HEADER_APPLICATION, HEADER_CONTENT, HEADER_EXCEPT, HEADER_NAME, PROBE};
+use super::session::Liveness;
 use crate::decimal;
 use crate::exchange::{
-    Content, Event, PAST_REQUESTS_MAX, PastRequest, Place, Received, read_except,
+    Content, Event, Options, PAST_REQUESTS_MAX, PastRequest, Place, Received, read_except,
 };
 use crate::jetstream::{ApiError, StreamAnswer, api};
 use crate::past::Collector;
@@ -18,130 +22,348 @@ use crate::rfc3339;
 use crate::subject::escape;
 use crate::wire::{self, Message};
 
-/// A question that has no answer after this time may be forgotten, since nobody leads, or the answer stands behind much else on a
-/// slow connection: it is asked again when a `PING` that is sent then is answered first. To ask by the clock alone would put more
-/// before each answer than arrives meanwhile.
+/// Time after which a question may be lost, because the stream has no leader, or its response is delayed on a slow
+/// connection. A PING is sent then, and the question is repeated if the PONG arrives before the response. Repetition by a
+/// timer only could queue responses faster than they arrive.
 const ASK_AGAIN_MS: u64 = 1_000;
-/// Messages that are asked for at once: few at first, since all behind `up_to` are given in vain, and twice as many each time.
+/// Messages per question. The number starts low, because messages behind `up_to` are discarded, and doubles each time.
 const BATCH_FIRST: u64 = 16;
 const BATCH_MAX: u64 = 256;
 /// Bytes after which a batch ends.
 const BATCH_BYTES_MAX: u64 = 1 << 20;
 
-impl Nats {
-    /// Whether another part of the past may be asked for.
-    pub fn can_ask_past(&self) -> bool {
-        self.is_live() && self.pasts.open.len() < PAST_REQUESTS_MAX
+/// Requests for the past that wait for the log. At most [`PAST_REQUESTS_MAX`].
+#[derive(Default)]
+pub(super) struct Pasts {
+    open: Vec<OpenPast>,
+    /// Number of the last question. Responses to earlier questions are ignored.
+    questions: u64,
+    /// True if this user has no permission to request messages.
+    is_forbidden: bool,
+    /// True if the server and the stream allow many messages per question.
+    has_batches: bool,
+}
+
+/// A request for the past.
+struct OpenPast {
+    collector: Collector,
+    source: Source,
+    question: Question,
+}
+
+/// Source of the remaining messages of a request.
+#[derive(Clone, Copy)]
+enum Source {
+    /// Any copy. `batch` is the number of messages in the next question, or one if the stream allows no batches.
+    Copy { batch: u64 },
+    /// The leader: the copy has reported the end of this channel.
+    Leader,
+    /// All messages were received. The description of the stream shows which messages were removed in the meantime.
+    Description,
+}
+
+/// The question that was sent last.
+struct Question {
+    number: u64,
+    form: Form,
+    asked_ms: u64,
+    /// Number of the PING that was sent because the response is late.
+    ping: Option<u64>,
+    /// True if it was sent more than once: earlier messages may arrive again.
+    is_repeated: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Single,
+    Batch { messages: u64 },
+    Description,
+}
+
+/// Parts of the bridge that [`Pasts`] uses.
+pub(super) struct Desk<'a> {
+    pub options: &'a Options,
+    pub stream: &'a str,
+    pub epoch: u64,
+    pub output: &'a mut Vec<u8>,
+    pub events: &'a mut VecDeque<Event>,
+}
+
+/// A stored message.
+struct Older<'a> {
+    seq: u64,
+    unix_ms: u64,
+    message: Message<'a>,
+}
+
+impl Pasts {
+    /// Sets whether the described stream allows batches.
+    pub fn allow_batches(&mut self, has_batches: bool) {
+        self.has_batches = has_batches;
     }
 
-    /// Asks for a part of the past.
-    pub fn ask_past(&mut self, request: PastRequest, now_ms: u64) {
+    /// Returns true if another request may be made.
+    pub fn has_room(&self) -> bool {
+        self.open.len() < PAST_REQUESTS_MAX
+    }
+
+    /// Makes a request.
+    pub fn ask(&mut self, request: PastRequest, desk: &mut Desk<'_>, now_ms: u64) {
         let collector = Collector::new(request);
-        if collector.request.epoch != self.epoch || self.pasts.is_forbidden {
+        if collector.request.epoch != desk.epoch || self.is_forbidden {
             let (id, entries) = collector.fail();
-            return self.events.push_back(Event::Past { id, entries });
+            return desk.events.push_back(Event::Past { id, entries });
         }
-        self.pasts.open.push(OpenPast {
+        self.open.push(OpenPast {
             collector,
-            question: 0,
+            source: Source::Copy { batch: BATCH_FIRST },
+            question: Question {
+                number: 0,
+                form: Form::Single,
+                asked_ms: now_ms,
+                ping: None,
+                is_repeated: false,
+            },
+        });
+        self.ask_next(self.open.len() - 1, desk, now_ms);
+    }
+
+    fn ask_next(&mut self, at: usize, desk: &mut Desk<'_>, now_ms: u64) {
+        self.questions += 1;
+        let open = &mut self.open[at];
+        open.question = Question {
+            number: self.questions,
+            form: match open.source {
+                Source::Copy { batch } if self.has_batches => Form::Batch { messages: batch },
+                Source::Copy { .. } | Source::Leader => Form::Single,
+                Source::Description => Form::Description,
+            },
             asked_ms: now_ms,
             ping: None,
             is_repeated: false,
-            is_batched: false,
-            batch: BATCH_FIRST,
-            is_at_end: false,
-            is_ending: false,
-        });
-        self.ask_next(self.pasts.open.len() - 1, now_ms);
-    }
-
-    fn ask_next(&mut self, at: usize, now_ms: u64) {
-        self.pasts.questions += 1;
-        let has_batches = self.pasts.has_batches;
-        let open = &mut self.pasts.open[at];
-        (open.question, open.is_repeated) = (self.pasts.questions, false);
-        open.is_batched = has_batches && !open.is_at_end && !open.is_ending;
-        self.put_question(at, now_ms);
-    }
-
-    fn put_question(&mut self, at: usize, now_ms: u64) {
-        let open = &mut self.pasts.open[at];
-        (open.asked_ms, open.ping) = (now_ms, None);
-        let reply = format!("{}.r.h.{}", self.options.inbox, open.question);
-        let (subject, body) = match open.is_ending {
-            true => (api("STREAM.INFO", &self.stream), Vec::new()),
-            false => {
-                let mut subject = format!("{}.", self.options.prefix).into_bytes();
-                escape(
-                    &open.collector.request.channels[open.collector.channel],
-                    &mut subject,
-                );
-                let subject = String::from_utf8_lossy(&subject);
-                let mut body = json!({ "seq": open.collector.at + 1, "next_by_subj": subject });
-                let verb = match open.is_batched {
-                    true => {
-                        body["batch"] = open.batch.into();
-                        body["max_bytes"] = BATCH_BYTES_MAX.into();
-                        "DIRECT.GET"
-                    }
-                    false => "STREAM.MSG.GET",
-                };
-                (api(verb, &self.stream), body.to_string().into_bytes())
-            }
         };
-        let reply = Some(reply.as_bytes());
-        wire::publish(&mut self.output, subject.as_bytes(), reply, [], &body);
+        open.put_question(desk);
     }
 
-    pub(super) fn on_past(
+    /// Handles a response to the question `number`.
+    pub fn on_answer(
         &mut self,
-        question: &[u8],
+        number: &[u8],
         message: Message<'_>,
+        desk: &mut Desk<'_>,
         now_ms: u64,
     ) -> Result<(), String> {
-        let number = std::str::from_utf8(question)
+        let number = std::str::from_utf8(number)
             .ok()
             .and_then(|text| text.parse::<u64>().ok());
-        let Some(at) = self
-            .pasts
-            .open
-            .iter()
-            .position(|open| Some(open.question) == number)
-        else {
+        let numbers = self.open.iter().map(|open| Some(open.question.number));
+        let Some(at) = numbers.into_iter().position(|it| it == number) else {
             return Ok(());
         };
-        let goes_on = match self.pasts.open[at].is_ending {
-            true => return self.end_past(at, message),
-            false if self.pasts.open[at].is_batched => self.on_batched(at, message)?,
-            false => self.on_past_message(at, message)?,
+        let next = match self.open[at].question.form {
+            Form::Description => {
+                self.finish(at, message, desk);
+                return Ok(());
+            }
+            Form::Batch { messages } => self.on_batched(at, messages, message, desk.options)?,
+            Form::Single => self.open[at].on_single(message, desk.options)?,
         };
-        match goes_on {
+        let open = &mut self.open[at];
+        match next {
             Next::Message => {}
             Next::Given => {
-                let open = &mut self.pasts.open[at];
-                (open.asked_ms, open.ping) = (now_ms, None);
+                (open.question.asked_ms, open.question.ping) = (now_ms, None);
                 return Ok(());
             }
             Next::Channel => {
-                let open = &mut self.pasts.open[at];
-                open.is_ending = !open.collector.next_channel();
-                (open.is_at_end, open.batch) = (false, BATCH_FIRST);
+                open.source = match open.collector.next_channel() {
+                    true => Source::Copy { batch: BATCH_FIRST },
+                    false => Source::Description,
+                };
             }
             Next::Nothing => {
-                self.fail_past(at);
+                self.fail(at, desk);
                 return Ok(());
             }
         }
-        self.ask_next(at, now_ms);
+        self.ask_next(at, desk, now_ms);
         Ok(())
     }
 
-    fn on_past_message(&mut self, at: usize, message: Message<'_>) -> Result<Next, String> {
+    /// Handles a message of a batch of up to `messages`, or its end.
+    fn on_batched(
+        &mut self,
+        at: usize,
+        messages: u64,
+        message: Message<'_>,
+        options: &Options,
+    ) -> Result<Next, String> {
+        let [seq, time, pending] = message.headers([HEADER_SEQ, HEADER_TIME, HEADER_PENDING]);
+        let open = &mut self.open[at];
+        match message.status() {
+            None => {}
+            Some((204, _)) if pending != Some(b"0") => {
+                let batch = (messages * 2).min(BATCH_MAX);
+                open.source = Source::Copy { batch };
+                return Ok(Next::Message);
+            }
+            Some((204 | 404, _)) => {
+                open.source = Source::Leader;
+                return Ok(Next::Message);
+            }
+            // The stream refuses batches, although the server's version supports them.
+            Some(_) => {
+                self.has_batches = false;
+                return Ok(Next::Message);
+            }
+        }
+        let seq = seq.and_then(decimal::read);
+        let unix_ns = time.and_then(|time| rfc3339::unix_ns(std::str::from_utf8(time).ok()?));
+        let (Some(seq), Some(unix_ns)) = (seq, unix_ns) else {
+            return Err(NOT_AS_GIVEN.to_owned());
+        };
+        if open.question.is_repeated && seq <= open.collector.at {
+            return Ok(Next::Given);
+        }
+        let older = Older {
+            seq,
+            unix_ms: unix_ns / 1_000_000,
+            message,
+        };
+        Ok(match open.take(&older, options)? {
+            // A message without the header is from an older server of the stream, which sends one message and no end.
+            Next::Message if pending.is_some() => Next::Given,
+            next => next,
+        })
+    }
+
+    /// Handles the description of the stream after the last message: checks that the stream is the same, and which messages it
+    /// has removed.
+    fn finish(&mut self, at: usize, message: Message<'_>, desk: &mut Desk<'_>) {
+        let answer: Option<StreamAnswer> = serde_json::from_slice(message.payload).ok();
+        let answer = answer.filter(|answer| {
+            answer.error.is_none()
+                && answer.epoch() == Some(desk.epoch)
+                && answer.state.num_deleted == 0
+        });
+        let Some(answer) = answer else {
+            return self.fail(at, desk);
+        };
+        let mut open = self.open.swap_remove(at);
+        open.collector
+            .miss(answer.state.first_seq.saturating_sub(1));
+        let (id, entries) = open.collector.finish();
+        desk.events.push_back(Event::Past { id, entries });
+    }
+
+    /// Reports everything that a request covers as missing.
+    fn fail(&mut self, at: usize, desk: &mut Desk<'_>) {
+        let (id, entries) = self.open.swap_remove(at).collector.fail();
+        desk.events.push_back(Event::Past { id, entries });
+    }
+
+    /// Handles a user without permission for batches: messages are requested one by one.
+    pub fn end_batches(&mut self, desk: &mut Desk<'_>, now_ms: u64) {
+        self.has_batches = false;
+        for at in 0..self.open.len() {
+            if matches!(self.open[at].question.form, Form::Batch { .. }) {
+                self.ask_next(at, desk, now_ms);
+            }
+        }
+    }
+
+    /// Handles a user without permission to request messages: all requests fail until the connection ends.
+    pub fn forbid(&mut self, desk: &mut Desk<'_>) {
+        self.is_forbidden = true;
+        let notice = "this user of NATS may not ask for stored messages ($JS.API.STREAM.MSG.GET): clients that come back after \
+                      more than history_bytes_max has are told that messages may be missing";
+        desk.events.push_back(Event::Notice(notice.to_owned()));
+        while !self.open.is_empty() {
+            self.fail(0, desk);
+        }
+    }
+
+    /// Drops all requests at the end of a connection. The caller may repeat them on the next one.
+    pub fn drop_all(&mut self, events: &mut VecDeque<Event>) {
+        let open = std::mem::take(&mut self.open);
+        let lost = open
+            .into_iter()
+            .map(|open| Event::PastLost(open.collector.request.id));
+        events.extend(lost);
+        self.is_forbidden = false;
+    }
+
+    /// Returns the time at which the oldest question may be lost.
+    pub fn due_ms(&self) -> u64 {
+        let questions = self.open.iter().map(|open| &open.question);
+        let asked_ms = questions
+            .filter(|it| it.ping.is_none())
+            .map(|it| it.asked_ms);
+        asked_ms
+            .min()
+            .map_or(u64::MAX, |asked_ms| asked_ms + ASK_AGAIN_MS)
+    }
+
+    /// Sends a PING after late questions. Their responses arrive before its PONG, unless they are lost.
+    pub fn doubt(&mut self, liveness: &mut Liveness, output: &mut Vec<u8>, now_ms: u64) {
+        liveness.ping(output, now_ms);
+        for open in &mut self.open {
+            let question = &mut open.question;
+            if question.ping.is_none() && question.asked_ms + ASK_AGAIN_MS <= now_ms {
+                question.ping = Some(liveness.pings);
+            }
+        }
+    }
+
+    /// Repeats the questions that were sent before the answered PING. They keep their numbers, so a late response of a slow
+    /// server still counts.
+    pub fn ask_again(&mut self, pongs: u64, desk: &mut Desk<'_>, now_ms: u64) {
+        for open in &mut self.open {
+            let question = &mut open.question;
+            if question.ping.is_some_and(|ping| ping <= pongs) {
+                question.is_repeated = true;
+                (question.asked_ms, question.ping) = (now_ms, None);
+                open.put_question(desk);
+            }
+        }
+    }
+}
+
+impl OpenPast {
+    fn put_question(&self, desk: &mut Desk<'_>) {
+        let reply = format!("{}.r.h.{}", desk.options.inbox, self.question.number);
+        let (verb, body) = match self.question.form {
+            Form::Description => ("STREAM.INFO", Vec::new()),
+            Form::Single => ("STREAM.MSG.GET", self.next_message(desk).to_string().into()),
+            Form::Batch { messages } => {
+                let mut body = self.next_message(desk);
+                body["batch"] = messages.into();
+                body["max_bytes"] = BATCH_BYTES_MAX.into();
+                ("DIRECT.GET", body.to_string().into())
+            }
+        };
+        let subject = api(verb, desk.stream);
+        let reply = Some(reply.as_bytes());
+        wire::publish(desk.output, subject.as_bytes(), reply, [], &body);
+    }
+
+    /// Returns the body of a question for the next message of the channel.
+    fn next_message(&self, desk: &Desk<'_>) -> serde_json::Value {
+        let Collector {
+            request, channel, ..
+        } = &self.collector;
+        let mut subject = format!("{}.", desk.options.prefix).into_bytes();
+        escape(&request.channels[*channel], &mut subject);
+        let subject = String::from_utf8_lossy(&subject);
+        json!({ "seq": self.collector.at + 1, "next_by_subj": subject })
+    }
+
+    fn on_single(&mut self, message: Message<'_>, options: &Options) -> Result<Next, String> {
         if message.status().is_some_and(|(code, _)| code == 503) {
             return Ok(Next::Nothing);
         }
         let answer: StoredAnswer = serde_json::from_slice(message.payload)
-            .map_err(|error| format!("the answer about an older message: {error}"))?;
+            .map_err(|error| format!("cannot parse an older message: {error}"))?;
         let stored = match (answer.message, answer.error) {
             (Some(stored), _) => stored,
             (None, Some(error)) if error.code == 404 => return Ok(Next::Channel),
@@ -157,55 +379,18 @@ impl Nats {
             head: &head,
             payload: &payload,
         };
-        self.take_older(at, (stored.seq, unix_ms), message)
-    }
-
-    /// A message of many, or the end of them.
-    fn on_batched(&mut self, at: usize, message: Message<'_>) -> Result<Next, String> {
-        let [seq, time, pending] = message.headers([HEADER_SEQ, HEADER_TIME, HEADER_PENDING]);
-        let open = &mut self.pasts.open[at];
-        match message.status() {
-            None => {}
-            Some((204, _)) if pending != Some(b"0") => {
-                open.batch = (open.batch * 2).min(BATCH_MAX);
-                return Ok(Next::Message);
-            }
-            Some((204 | 404, _)) => {
-                open.is_at_end = true;
-                return Ok(Next::Message);
-            }
-            // The stream gives none in this way, whatever the version promises.
-            Some(_) => {
-                self.pasts.has_batches = false;
-                return Ok(Next::Message);
-            }
-        }
-        let seq = seq.and_then(decimal::read);
-        let unix_ns = time.and_then(|time| rfc3339::unix_ns(std::str::from_utf8(time).ok()?));
-        let (Some(seq), Some(unix_ns)) = (seq, unix_ns) else {
-            return Err(NOT_AS_GIVEN.to_owned());
+        let older = Older {
+            seq: stored.seq,
+            unix_ms,
+            message,
         };
-        let open = &self.pasts.open[at];
-        if open.is_repeated && seq <= open.collector.at {
-            return Ok(Next::Given);
-        }
-        Ok(
-            match self.take_older(at, (seq, unix_ns / 1_000_000), message)? {
-                // An older server among those that have the stream: it gives one, and does not say that there are no more.
-                Next::Message if pending.is_some() => Next::Given,
-                next => next,
-            },
-        )
+        self.take(&older, options)
     }
 
-    /// Looks at a message that stands at a place and was stored at a time.
-    fn take_older(
-        &mut self,
-        at: usize,
-        (seq, unix_ms): (u64, u64),
-        message: Message<'_>,
-    ) -> Result<Next, String> {
-        let collector = &mut self.pasts.open[at].collector;
+    /// Collects a message.
+    fn take(&mut self, older: &Older<'_>, options: &Options) -> Result<Next, String> {
+        let (seq, message) = (older.seq, &older.message);
+        let collector = &mut self.collector;
         if seq > collector.request.up_to {
             return Ok(Next::Channel);
         }
@@ -214,9 +399,10 @@ impl Nats {
         }
         collector.at = seq;
         let content = message.header(HEADER_CONTENT);
-        let content = match content == Some(PROBE) {
-            true => None,
-            false => Content::read(content),
+        let is_own = options.is_own(message.header(HEADER_APPLICATION));
+        let content = match is_own && content != Some(PROBE) {
+            true => Content::read(content),
+            false => None,
         };
         let place = Place {
             epoch: collector.request.epoch,
@@ -230,7 +416,7 @@ impl Nats {
             name: message.header(HEADER_NAME).map(<[u8]>::to_vec),
             data: message.payload.to_vec(),
             except: message.header(HEADER_EXCEPT).and_then(read_except),
-            unix_ms,
+            unix_ms: older.unix_ms,
         });
         Ok(match goes_on {
             true if seq < collector.request.up_to => Next::Message,
@@ -238,106 +424,25 @@ impl Nats {
             false => Next::Nothing,
         })
     }
-
-    /// Is the stream still the same, and does it still have what was asked for?
-    fn end_past(&mut self, at: usize, message: Message<'_>) -> Result<(), String> {
-        let answer: Option<StreamAnswer> = serde_json::from_slice(message.payload).ok();
-        let answer = answer.filter(|answer| {
-            answer.error.is_none() && answer.epoch() == self.epoch && answer.state.num_deleted == 0
-        });
-        let Some(answer) = answer else {
-            self.fail_past(at);
-            return Ok(());
-        };
-        let mut open = self.pasts.open.swap_remove(at);
-        open.collector
-            .miss(answer.state.first_seq.saturating_sub(1));
-        let (id, entries) = open.collector.finish();
-        self.events.push_back(Event::Past { id, entries });
-        Ok(())
-    }
-
-    fn fail_past(&mut self, at: usize) {
-        let (id, entries) = self.pasts.open.swap_remove(at).collector.fail();
-        self.events.push_back(Event::Past { id, entries });
-    }
-
-    /// The user may not ask for many messages at once: one after the other is asked for.
-    pub(super) fn end_batches(&mut self, now_ms: u64) {
-        self.pasts.has_batches = false;
-        for at in 0..self.pasts.open.len() {
-            if self.pasts.open[at].is_batched {
-                self.ask_next(at, now_ms);
-            }
-        }
-    }
-
-    /// The user may not ask for messages: nothing older is to be had.
-    pub(super) fn forbid_past(&mut self) {
-        self.pasts.is_forbidden = true;
-        let notice = "this user of NATS may not ask for stored messages ($JS.API.STREAM.MSG.GET): clients that come back after \
-                      more than history_bytes_max has are told that messages may be missing";
-        self.events.push_back(Event::Notice(notice.to_owned()));
-        while !self.pasts.open.is_empty() {
-            self.fail_past(0);
-        }
-    }
-
-    /// The connection has ended: they may be asked again on the next one.
-    pub(super) fn drop_pasts(&mut self) {
-        let open = std::mem::take(&mut self.pasts.open);
-        let lost = open
-            .into_iter()
-            .map(|open| Event::PastLost(open.collector.request.id));
-        self.events.extend(lost);
-        self.pasts.is_forbidden = false;
-    }
-
-    /// When a question counts as one that may be forgotten.
-    pub(super) fn past_due_ms(&self) -> u64 {
-        let asked = self.pasts.open.iter().filter(|open| open.ping.is_none());
-        let oldest = asked.map(|open| open.asked_ms).min();
-        oldest.map_or(u64::MAX, |asked_ms| asked_ms + ASK_AGAIN_MS)
-    }
-
-    /// Asks whether answers are on their way: they stand before that to this `PING`.
-    pub(super) fn doubt_pasts(&mut self, now_ms: u64) {
-        self.ping(now_ms);
-        for open in &mut self.pasts.open {
-            if open.ping.is_none() && open.asked_ms + ASK_AGAIN_MS <= now_ms {
-                open.ping = Some(self.pings);
-            }
-        }
-    }
-
-    /// What was asked well before a `PING` that is answered now is asked again. It stays the same question: an answer that comes
-    /// all the same, from a server that takes its time, counts.
-    pub(super) fn ask_pasts_again(&mut self, now_ms: u64) {
-        for at in 0..self.pasts.open.len() {
-            let open = &mut self.pasts.open[at];
-            if open.ping.is_some_and(|ping| ping <= self.pongs) {
-                open.is_repeated = true;
-                self.put_question(at, now_ms);
-            }
-        }
-    }
 }
 
-/// What is asked for next.
+/// The next question of a request.
 enum Next {
+    /// For the channel's next message.
     Message,
-    /// Nothing: more is on its way.
+    /// No question: the batch continues.
     Given,
+    /// For the next channel.
     Channel,
-    /// It is not to be had.
+    /// No question: the request fails.
     Nothing,
 }
 
-/// What a message of many is given with.
+/// Headers of a message of a batch.
 const HEADER_SEQ: &str = "Nats-Sequence";
 const HEADER_TIME: &str = "Nats-Time-Stamp";
 const HEADER_PENDING: &str = "Nats-Num-Pending";
-const NOT_AS_GIVEN: &str = "an older message is not as NATS gives it";
+const NOT_AS_GIVEN: &str = "malformed older message";
 
 #[derive(Deserialize)]
 struct StoredAnswer {
@@ -345,7 +450,7 @@ struct StoredAnswer {
     message: Option<Stored>,
 }
 
-/// A message as NATS gives it from its store.
+/// A stored message in the response to STREAM.MSG.GET.
 #[derive(Deserialize)]
 struct Stored {
     #[serde(default)]
@@ -359,7 +464,7 @@ struct Stored {
 }
 
 impl Stored {
-    /// Headers, content, and when it was stored.
+    /// Returns headers, content, and Unix time in milliseconds.
     fn parts(&self) -> Option<(Vec<u8>, Vec<u8>, u64)> {
         let unix_ns = rfc3339::unix_ns(&self.time)?;
         Some((
@@ -370,7 +475,7 @@ impl Stored {
     }
 }
 
-/// RFC 4648, 4, with padding.
+/// Decodes base64 (RFC 4648, section 4); padding is optional.
 fn base64(text: &str) -> Option<Vec<u8>> {
     let digits = text.trim_end_matches('=').as_bytes();
     let mut bytes = Vec::with_capacity(digits.len() * 3 / 4);
@@ -403,7 +508,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stored_messages_are_read_as_go_writes_them() {
+    fn decodes_base64_of_go() {
         for (text, bytes) in [
             ("", &b""[..]),
             ("TQ==", b"M"),

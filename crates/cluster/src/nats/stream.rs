@@ -1,292 +1,317 @@
-//! The stream and the consumer that reads it: found or made, and whether they are those of before.
+//! Finds or creates the stream and its consumer, and checks them against the messages that were read before.
 
-use super::copy::{Mark, Verdict};
-use super::writing::Published;
+use super::consumer::{Consumer, Held, Past, Proof, Stage, Trust, last_of};
+use super::copy::{Copy, Verdict};
+use super::session::{Link, Session, Step};
+use super::writer::{Published, Write};
 use super::{
-    CONSUMER_SID, DUPLICATES_NS, Early, HEARTBEAT_NS, LOSS_DOUBT_MS_MAX, Nats, OTHER_MESSAGE, Step,
-    Write, no_responders,
+    CONSUMER_SID, DUPLICATES_NS, HEARTBEAT_NS, LOSS_DOUBT_MS_MAX, Nats, OTHER_MESSAGE, Question,
+    no_responders,
 };
+use crate::epoch::epoch_after;
 use crate::exchange::{Event, Place};
-use crate::jetstream::{ConsumerAnswer, NewStream, StreamAnswer, api, ordered_consumer};
+use crate::jetstream::{ConsumerAnswer, NewStream, StreamAnswer, ordered_consumer};
 use crate::rfc3339;
 use crate::wire::{self, Message};
 
-/// Said of a leader that is cut off and does not know it yet.
-const NO_MAJORITY: &str = "the leader of the log does not reach most of its servers";
+/// Number of times that a new epoch is requested. A server that never grants one must not keep the log unread.
+const EPOCH_REQUESTS_MAX: u32 = 5;
+
+/// Cause of an end: the leader is cut off and has not noticed.
+const NO_MAJORITY: &str = "the leader of the log does not reach a majority of its servers";
 
 impl Nats {
+    /// Handles the description of the stream, or the response to its creation or update.
     pub(super) fn on_stream(&mut self, message: Message<'_>, now_ms: u64) -> Result<(), String> {
         no_responders(&message)?;
-        let answer: StreamAnswer = serde_json::from_slice(message.payload)
-            .map_err(|error| format!("the answer about stream {}: {error}", self.stream))?;
-        match (&answer.error, self.step()) {
-            (Some(error), Some(Step::Stream)) if error.code == 404 => {
-                let new = NewStream {
-                    name: &self.stream,
-                    subjects: &format!("{}.>", self.options.prefix),
-                    age_ns_max: (self.options.age_ms_max * 1_000_000).max(DUPLICATES_NS),
-                    bytes_max: self.options.bytes_max,
-                    replicas: self.options.replicas,
-                    duplicates_ns: DUPLICATES_NS,
-                };
-                let new = new.to_json();
-                self.go_to(Step::NewStream, now_ms);
-                self.ask(&api("STREAM.CREATE", &self.stream), "s", &new);
-                return Ok(());
+        let answer: StreamAnswer = serde_json::from_slice(message.payload).map_err(|error| {
+            format!(
+                "cannot parse the description of stream {}: {error}",
+                self.stream
+            )
+        })?;
+        if let Some(error) = &answer.error {
+            match self.link.step() {
+                Some(Step::Stream) if error.code == 404 => {
+                    self.create_stream(now_ms);
+                    return Ok(());
+                }
+                Some(Step::NewEpoch) => self.log.is_epoch_fixed |= error.code < 500,
+                _ => {}
             }
-            (Some(error), step) => {
-                self.is_epoch_fixed |= step == Some(Step::NewEpoch) && error.code < 500;
-                return Err(format!("stream {}: {}", self.stream, error.description));
-            }
-            (None, Some(Step::SameStream)) => return self.go_live(&answer, now_ms),
-            (None, Some(Step::NewStream)) => {
-                // Another node may have made it at the same time, and each is told of its own.
+            return Err(format!("stream {}: {}", self.stream, error.description));
+        }
+        match self.link.step() {
+            Some(Step::Stream | Step::NewEpoch) => self.on_description(&answer, now_ms),
+            Some(Step::NewStream) => {
+                // Another node may have created it at the same time: each response describes the request of its node.
                 self.go_to(Step::Stream, now_ms);
                 self.ask_for_stream();
-                return Ok(());
+                Ok(())
             }
-            (None, Some(Step::Stream | Step::NewEpoch)) => {}
-            (None, _) => return Ok(()),
+            _ if self.link.proof() == Some(Proof::Stream) => self.on_same_stream(&answer, now_ms),
+            _ => Ok(()),
         }
-        if answer.created.is_empty() {
+    }
+
+    fn create_stream(&mut self, now_ms: u64) {
+        let new = NewStream {
+            name: &self.stream,
+            subjects: &format!("{}.>", self.options.prefix),
+            age_ns_max: (self.options.age_ms_max * 1_000_000).max(DUPLICATES_NS),
+            bytes_max: self.options.bytes_max,
+            replicas: self.options.replicas,
+            duplicates_ns: DUPLICATES_NS,
+        };
+        let new = new.to_json();
+        self.go_to(Step::NewStream, now_ms);
+        self.ask("STREAM.CREATE", Question::Stream, &new);
+    }
+
+    /// Compares the stream with the messages that were read, and creates a consumer.
+    fn on_description(&mut self, answer: &StreamAnswer, now_ms: u64) -> Result<(), String> {
+        let Some(epoch) = answer.epoch() else {
             return Err(format!(
-                "stream {}: the answer does not say when it was made",
+                "stream {}: the response has no creation time",
                 self.stream
             ));
-        }
+        };
         if !answer.has_majority() {
             return Err(NO_MAJORITY.to_owned());
         }
-        self.epoch = answer.epoch();
-        self.is_replicated = answer.is_replicated();
-        self.pasts.has_batches = self.has_batched_gets && answer.allows_direct();
+        self.log.epoch = epoch;
+        self.log.is_replicated = answer.is_replicated();
+        self.past
+            .allow_batches(self.server_info.has_batched_gets && answer.allows_direct());
         let last = answer.state.last_seq;
-        let lost = self
-            .reached
-            .filter(|place| place.epoch == self.epoch && (place.seq > last || self.has_lost));
+        let lost = self.log.later().or_else(|| self.log.lost(last));
+        let is_sure = self.log.loss.is_confirmed() || self.log.is_replaced;
         if lost.is_none() {
-            self.doubted_ms = None;
-        } else if self.is_replicated && !self.is_end_sure && !self.has_lost {
-            self.doubted_ms.get_or_insert(now_ms);
+            self.log.loss.clear();
+            self.log.epochs_requested = 0;
+        } else if self.log.is_replicated && !is_sure {
+            self.log.loss.suspect(now_ms);
             self.go_to(Step::End, now_ms);
-            self.ask_for_end();
+            self.probe_end();
             return Ok(());
         }
         if let Some(place) = lost
-            && !self.is_epoch_fixed
-            && self.step() != Some(Step::NewEpoch)
-            && let Some(config) = answer.config_of_next_epoch()
+            && !self.log.is_epoch_fixed
+            && self.log.epochs_requested < EPOCH_REQUESTS_MAX
+            && !matches!(self.link.step(), Some(Step::NewEpoch))
+            && let unix_ms = self.options.zero_unix_ms + now_ms
+            && let epoch = epoch_after([place.epoch, epoch], unix_ms, self.consumers)
+            && let Some(config) = answer.config_of_epoch(epoch)
         {
-            // Places behind `last` are given out again: what has them is to be known as of another log, on every node.
-            let notice = format!(
-                "the log has lost messages that it had acknowledged ({last} is its last one now, {} was read): it gets a new \
-                 epoch, and clients are told that messages may be missing",
-                place.seq
-            );
-            self.events.push_back(Event::Notice(notice));
-            self.go_to(Step::NewEpoch, now_ms);
-            self.ask(&api("STREAM.UPDATE", &self.stream), "s", &config);
+            self.begin_epoch(place, last, &config, now_ms);
             return Ok(());
         }
-        self.begin_consumer(&answer, now_ms);
+        self.begin_consumer(answer, now_ms);
         Ok(())
     }
 
-    /// Has a consumer made that gives what is not known yet.
+    /// Updates a stream that has lost messages. It assigns the positions behind `last` again, so every node must see
+    /// them under another epoch.
+    fn begin_epoch(&mut self, lost: Place, last: u64, config: &[u8], now_ms: u64) {
+        let cause = match lost.epoch == self.log.epoch {
+            true => format!("{last} is its last one now, {} was read", lost.seq),
+            false => "it is an older copy of the log that was read".to_owned(),
+        };
+        let notice = format!(
+            "the log has lost messages that it had acknowledged ({cause}): it gets a new epoch, and clients are told that \
+             messages may be missing",
+        );
+        self.events.push_back(Event::Notice(notice));
+        self.log.epochs_requested += 1;
+        self.go_to(Step::NewEpoch, now_ms);
+        self.ask("STREAM.UPDATE", Question::Stream, config);
+    }
+
+    /// Creates a consumer that continues where reading has stopped.
     fn begin_consumer(&mut self, answer: &StreamAnswer, now_ms: u64) {
         let (first, last) = (answer.state.first_seq.max(1), answer.state.last_seq);
-        self.is_first = self.reached.is_none();
-        self.early = Some(Early {
-            reached: self.reached,
-            reached_ms: self.reached_ms,
-            events: Vec::new(),
-            stalled: None,
-        });
-        let mut from = self.begin_at(first, last);
-        self.has_lost = false;
-        // What was lost may have been replaced by as many others meanwhile.
-        self.is_checking = self.reached_ms.is_some() && from > first;
-        from -= u64::from(self.is_checking);
-        self.consumer_from = from;
-        self.may_have_holes = !self.is_replicated || answer.state.num_deleted > 0;
-        self.past_until = last;
-        self.is_drained = false;
-        self.is_doubted = false;
-        self.copy.clear();
-        if let Some(mark) = self.last_of(answer) {
-            self.copy.expect(mark, now_ms);
+        let before = self.log.reached;
+        let stored_ms = rfc3339::unix_ns(&answer.state.last_ts).map(|ns| ns / 1_000_000);
+        let place = self.log.place(last);
+        let mut events = vec![Event::LogEnd { place, stored_ms }];
+        let past_max = self.options.past_max;
+        let mut from = self.log.start(first, last, past_max, &mut events);
+        self.log.is_replaced = false;
+        // The same number of other messages may have replaced lost ones, so the last message is compared.
+        let is_known = self.log.reached.is_some_and(|it| it.stored_ms.is_some());
+        let trust = match before {
+            None => Trust::Unproven,
+            Some(_) if is_known && from > first => Trust::Checking,
+            Some(_) => Trust::Settled,
+        };
+        from -= u64::from(trust == Trust::Checking);
+        let mut copy = Copy::default();
+        if let Some(mark) = last_of(answer, &self.log, from) {
+            copy.expect(mark, now_ms);
         }
-        self.consumer += 1;
-        self.consumer_seq = 0;
-        let deliver_to = format!("{}.c{}", self.options.inbox, self.consumer);
-        // By its own name: nats-server 2.9 sees no interest in a consumer's subject by a wildcard.
+        let consumer = Consumer {
+            from,
+            seq: 0,
+            heard_ms: now_ms,
+            given_ms: now_ms,
+            trust,
+            copy,
+            past: Past {
+                until: last,
+                may_have_holes: !self.log.is_replicated || answer.state.num_deleted > 0,
+                is_drained: false,
+            },
+            stage: Stage::Proving {
+                proof: Proof::Creation,
+                held: Held {
+                    before,
+                    events,
+                    stalled: None,
+                },
+            },
+        };
+        self.consumers += 1;
+        let deliver_to = format!("{}.c{}", self.options.inbox, self.consumers);
+        // Subscribe by the exact name: nats-server 2.9 does not count a wildcard as interest in a consumer's subject.
         let subscribe = format!("SUB {deliver_to} {}\r\n", self.consumer_sid());
         self.output.extend_from_slice(subscribe.as_bytes());
         let body = ordered_consumer(&self.stream, &deliver_to, from, HEARTBEAT_NS);
-        self.go_to(Step::Consumer, now_ms);
-        self.ask(&api("CONSUMER.CREATE", &self.stream), "k", &body);
+        self.go_to(Step::Reading(Box::new(consumer)), now_ms);
+        self.ask("CONSUMER.CREATE", Question::Consumer, &body);
     }
 
-    /// By what the server names the subscription of the consumer that is listened to.
+    /// Returns the subscription number of the present consumer. Each consumer has a new one, so late messages of its
+    /// predecessors are recognized.
     pub(super) fn consumer_sid(&self) -> u64 {
-        CONSUMER_SID + self.consumer
+        CONSUMER_SID + self.consumers
     }
 
-    /// The consumer that begins is not waited for: what it has given was not passed on.
+    /// Abandons a consumer that is not proven: its messages were not passed on. The caller changes the step.
     pub(super) fn leave_consumer(&mut self) {
-        if let Some(early) = self.early.take() {
-            (self.reached, self.reached_ms) = (early.reached, early.reached_ms);
-            let end = format!("UNSUB {}\r\n", self.consumer_sid());
-            self.output.extend_from_slice(end.as_bytes());
-            // What it still sends is nobody's.
-            self.consumer += 1;
+        let Some(held) = self.link.held_mut() else {
+            return;
+        };
+        self.log.reached = held.before;
+        let end = format!("UNSUB {}\r\n", self.consumer_sid());
+        self.output.extend_from_slice(end.as_bytes());
+        // No consumer has this number, so late messages are ignored.
+        self.consumers += 1;
+    }
+
+    /// Abandons the consumer that is being created, and requests the stream again. The step's deadline does not change.
+    pub(super) fn retry_consumer(&mut self) {
+        self.leave_consumer();
+        self.question += 1;
+        if let Link::Up(session) = &mut self.link {
+            session.step = Step::Stream;
         }
     }
 
-    /// From where the log is read that has messages `first..=last`.
-    pub(super) fn begin_at(&mut self, first: u64, last: u64) -> u64 {
-        let epoch = self.epoch;
-        let oldest = first - 1;
-        let floor = match self.reached {
-            None => last.saturating_sub(self.options.past_max).max(oldest),
-            Some(place) if place.epoch != epoch => {
-                let notice = "the log was made anew or has lost messages: clients are told that messages may be missing";
-                self.give(Event::Notice(notice.to_owned()));
-                last.saturating_sub(self.options.past_max).max(oldest)
-            }
-            Some(place) if place.seq > last || self.has_lost => {
-                let notice = format!(
-                    "the log has lost messages that it had acknowledged ({last} is its last one, {} was read) and takes no new \
-                     epoch: connected clients are told that messages may be missing; clients that are away may not be",
-                    place.seq
-                );
-                self.give(Event::Notice(notice));
-                last.min(place.seq)
-            }
-            Some(place) if place.seq < oldest => {
-                let notice = format!(
-                    "the log has removed messages that were not read, {} of them: clients are told that messages may be \
-                     missing",
-                    oldest - place.seq
-                );
-                self.give(Event::Notice(notice));
-                oldest
-            }
-            Some(place) => return place.seq + 1,
-        };
-        self.begin(floor);
-        floor + 1
+    /// Enters the next stage of a consumer.
+    fn advance(&mut self, next: Proof, now_ms: u64) {
+        if let Link::Up(session) = &mut self.link
+            && let Step::Reading(consumer) = &mut session.step
+            && let Stage::Proving { proof, .. } = &mut consumer.stage
+        {
+            *proof = next;
+        }
+        self.restart_step(now_ms);
     }
 
-    pub(super) fn begin(&mut self, floor: u64) {
-        let place = Place {
-            epoch: self.epoch,
-            seq: floor,
-        };
-        self.reached = Some(place);
-        self.reached_ms = None;
-        self.give(Event::Begin(place));
-    }
-
-    /// Tells of something that was read.
-    pub(super) fn give(&mut self, event: Event) {
-        match &mut self.early {
-            Some(early) => early.events.push(event),
-            None => self.events.push_back(event),
+    /// Starts the step's time. Responses to earlier requests are ignored from now on.
+    fn restart_step(&mut self, now_ms: u64) {
+        self.question += 1;
+        if let Link::Up(Session {
+            since_ms, asked_ms, ..
+        }) = &mut self.link
+        {
+            (*since_ms, *asked_ms) = (now_ms, now_ms);
         }
     }
 
     pub(super) fn on_consumer(&mut self, message: Message<'_>, now_ms: u64) -> Result<(), String> {
         no_responders(&message)?;
         let answer: ConsumerAnswer = serde_json::from_slice(message.payload)
-            .map_err(|error| format!("the answer about a consumer: {error}"))?;
+            .map_err(|error| format!("cannot parse the response about a consumer: {error}"))?;
         if let Some(error) = answer.error {
             return Err(format!(
-                "a consumer of stream {}: {}",
+                "cannot create a consumer of stream {}: {}",
                 self.stream, error.description
             ));
         }
-        if self.step() != Some(Step::Consumer) {
+        if self.link.proof() != Some(Proof::Creation) {
             return Ok(());
         }
-        // Messages may have come before this answer; those that it has given since are not among the pending ones.
-        self.is_drained |= self.may_have_holes
-            && answer.num_pending == Some(0)
-            && answer.delivered.consumer_seq <= self.consumer_seq;
-        self.go_to(Step::SameStream, now_ms);
+        if let Some(consumer) = self.link.consumer_mut() {
+            // Messages may arrive before this response. Those that were delivered after it was written are not counted
+            // as pending.
+            let is_current = answer.delivered.consumer_seq <= consumer.seq;
+            let is_drained = answer.num_pending == Some(0) && is_current;
+            consumer.past.note_drained(is_drained);
+        }
+        self.advance(Proof::Stream, now_ms);
         self.ask_for_stream();
         Ok(())
     }
 
-    pub(super) fn go_live(&mut self, answer: &StreamAnswer, now_ms: u64) -> Result<(), String> {
-        if answer.epoch() != self.epoch {
+    /// Handles the second description of the stream.
+    fn on_same_stream(&mut self, answer: &StreamAnswer, now_ms: u64) -> Result<(), String> {
+        if answer.epoch() != Some(self.log.epoch) {
             return Err("the log was made anew or changed while its consumer was made".to_owned());
         }
-        self.note_expired(answer);
-        let is_compared = self.copy.awaited_ms().is_none();
-        let has_stalled = self.early.as_ref().is_some_and(|it| it.stalled.is_some());
-        match is_compared || has_stalled {
-            true => self.begin_live(now_ms),
-            false => {
-                self.go_to(Step::SameCopy, now_ms);
-                Ok(())
-            }
+        let Some(consumer) = self.link.consumer_mut() else {
+            return Ok(());
+        };
+        consumer.past.note_expired(answer);
+        // A stalled consumer delivers no more messages until it is live. The rest is compared later.
+        if consumer.copy.awaited_ms().is_none() || consumer.has_stalled() {
+            return self.go_live(now_ms);
         }
+        self.advance(Proof::Copy, now_ms);
+        Ok(())
     }
 
-    /// What the consumer has given so far is passed on, and what it gives from now on.
-    pub(super) fn begin_live(&mut self, now_ms: u64) -> Result<(), String> {
-        if std::mem::take(&mut self.is_doubted) {
-            self.has_lost = true;
+    /// Passes on the messages that were held, and all that follow.
+    pub(super) fn go_live(&mut self, now_ms: u64) -> Result<(), String> {
+        let Some(consumer) = self.link.consumer_mut() else {
+            return Ok(());
+        };
+        if consumer.resolve_doubt() {
+            self.log.is_replaced = true;
             return Err(OTHER_MESSAGE.to_owned());
         }
-        if let Some(early) = self.early.take() {
-            self.events.extend(early.events);
-            if let Some(reply) = early.stalled {
+        if let Some(held) = consumer.go_live(now_ms) {
+            self.events.extend(held.events);
+            if let Some(reply) = held.stalled {
                 wire::publish(&mut self.output, &reply, None, [], b"");
             }
         }
-        self.go_to(Step::Live, now_ms);
-        self.consumer_heard_ms = now_ms;
-        (self.looked_ms, self.leader_heard_ms) = (now_ms, now_ms);
-        self.is_end_sure = false;
-        match self.write {
-            Write::Taken => self.failures = 0,
-            _ => self.ask_to_write(now_ms),
+        self.restart_step(now_ms);
+        self.log.loss.set_confirmed(false);
+        match self.writer.state {
+            Write::Accepting | Write::Stalled => self.failures = 0,
+            Write::Refused { .. } | Write::Probing { .. } => self.probe_write(now_ms),
         }
         self.note_ready();
         Ok(())
     }
 
-    /// The last message of the leader, if the consumer has to give it.
-    fn last_of(&self, answer: &StreamAnswer) -> Option<Mark> {
-        let state = &answer.state;
-        let is_there = state.last_seq >= state.first_seq && state.num_deleted == 0;
-        if !self.is_replicated || !is_there || state.last_seq < self.consumer_from {
-            return None;
-        }
-        let unix_ns = rfc3339::unix_ns(&state.last_ts)?;
-        let seq = state.last_seq;
-        Some(Mark { seq, unix_ns })
-    }
-
-    /// What the log does not have any more is not waited for.
-    fn note_expired(&mut self, answer: &StreamAnswer) {
-        self.is_drained |= answer.state.first_seq > self.past_until;
-    }
-
-    /// Where the log ends: what its leader has acknowledged is behind everything that it had.
+    /// Handles the response to a probe for the log's end. The leader stores the probe after all messages that it has.
     pub(super) fn on_end(&mut self, message: Message<'_>, now_ms: u64) -> Result<(), String> {
-        let is_tired = self
-            .doubted_ms
-            .is_some_and(|since_ms| now_ms.saturating_sub(since_ms) >= LOSS_DOUBT_MS_MAX);
+        let since_ms = self.log.loss.since_ms();
+        let has_expired = since_ms.is_some_and(|it| now_ms.saturating_sub(it) >= LOSS_DOUBT_MS_MAX);
         match self.read_answer(&message, now_ms)? {
-            Published::Stored(seq) => {
-                self.probes += 1;
-                self.is_end_sure = self.reached.is_some_and(|place| seq <= place.seq);
+            Published::Stored { seq, .. } => {
+                self.writer.probes += 1;
+                let is_shorter = seq <= self.log.floor();
+                self.log
+                    .loss
+                    .set_confirmed(is_shorter || self.log.later().is_some());
             }
-            Published::Later(_) | Published::Never(_) if is_tired => self.is_end_sure = true,
-            // It is asked again.
+            Published::Later(_) | Published::Never(_) if has_expired => {
+                self.log.loss.set_confirmed(true);
+            }
+            // The probe is repeated.
             Published::Later(_) | Published::Never(_) => return Ok(()),
         }
         self.go_to(Step::Stream, now_ms);
@@ -294,35 +319,43 @@ impl Nats {
         Ok(())
     }
 
-    /// The leader of a log on several servers.
+    /// Handles the leader's description, which is requested every [`LEADER_POLL_MS`](super::LEADER_POLL_MS).
     pub(super) fn on_leader(&mut self, message: Message<'_>, now_ms: u64) -> Result<(), String> {
-        // While nobody leads there is no answer, or one that is none.
+        // Without a leader there is no description.
         let answer: Option<StreamAnswer> = serde_json::from_slice(message.payload).ok();
         let Some(answer) = answer.filter(|it| it.error.is_none() && it.has_majority()) else {
             return Ok(());
         };
-        if answer.epoch() != self.epoch {
+        if answer.epoch() != Some(self.log.epoch) {
             return Err("the stream was changed".to_owned());
         }
-        self.leader_heard_ms = now_ms;
-        if let Some(mark) = self.last_of(&answer)
-            && self.copy.expect(mark, now_ms) == Some(Verdict::Different)
+        let Some(consumer) = self.link.consumer_mut() else {
+            return Ok(());
+        };
+        if let Stage::Live(live) = &mut consumer.stage {
+            live.leader.heard_ms = now_ms;
+        }
+        if let Some(mark) = last_of(&answer, &self.log, consumer.from)
+            && consumer.copy.expect(mark, now_ms) == Some(Verdict::Different)
         {
             return Err(self.on_other_copy(mark.seq));
         }
-        self.note_expired(&answer);
+        consumer.past.note_expired(&answer);
         self.note_ready();
         Ok(())
     }
 
-    /// The log is there when it has given what it had as the connection began.
+    /// Reports [`Event::Ready`] once the log accepts records and the past was delivered.
     pub(super) fn note_ready(&mut self) {
-        let is_past_given = self
-            .reached
-            .is_some_and(|place| place.seq >= self.past_until);
-        let is_there = self.is_live() && self.write == Write::Taken && !self.is_unanswered;
-        if is_there && (is_past_given || self.is_drained) && !self.is_ready {
-            self.is_ready = true;
+        let reached = self.log.reached;
+        let Some(consumer) = self.link.consumer_mut() else {
+            return;
+        };
+        let is_there = self.writer.state == Write::Accepting && consumer.past.is_given(reached);
+        if is_there
+            && let Stage::Live(live) = &mut consumer.stage
+            && !std::mem::replace(&mut live.is_ready, true)
+        {
             self.reported.clear();
             self.events.push_back(Event::Ready);
         }

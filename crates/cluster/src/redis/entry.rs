@@ -1,9 +1,9 @@
-//! An event as it stands in the stream.
+//! Entries of the stream.
 
 use crate::exchange::{Content, Place, Received, read_except};
 use crate::resp::Value;
 
-/// An event as it stands in the stream.
+/// An entry of the stream. Missing fields are `None`.
 pub(super) struct Entry<'a> {
     pub seq: u64,
     pub stored: Option<u64>,
@@ -12,6 +12,7 @@ pub(super) struct Entry<'a> {
     pub data: Option<&'a [u8]>,
     pub except: Option<(u64, u64)>,
     pub content: Option<Content>,
+    pub application: Option<&'a [u8]>,
 }
 
 impl<'a> Entry<'a> {
@@ -28,6 +29,7 @@ impl<'a> Entry<'a> {
             data: None,
             except: None,
             content: Some(Content::Event),
+            application: None,
         };
         for pair in fields.as_array()?.chunks_exact(2) {
             let text = pair[1].as_text();
@@ -40,6 +42,7 @@ impl<'a> Entry<'a> {
                 Some(b"n") => read.name = text,
                 Some(b"d") => read.data = text,
                 Some(b"x") => read.except = text.and_then(read_except),
+                Some(b"a") => read.application = text,
                 Some(b"k") => read.content = Content::read(text),
                 _ => {}
             }

@@ -1,19 +1,18 @@
-//! Redis as the log: one stream for all channels of an application, written and read by scripts, so that each step is whole.
+//! Redis as the log: one stream for all channels of an application. Scripts write and read it, so that each step is atomic.
 //!
-//! Keys are `{PREFIX}:log` (the stream), `{PREFIX}:meta` (epoch and last place) and `{PREFIX}:sent:OUTBOX` (which records of an
-//! outbox the log has, as long as they may be sent again). Each append publishes its last place on the channel `{PREFIX}:new`.
+//! Keys are `{PREFIX}:log` (the stream), `{PREFIX}:meta` (epoch and last sequence) and `{PREFIX}:sent:OUTBOX` (records of an outbox
+//! that the log has, while they may be sent again). Each append publishes its last sequence on the channel `{PREFIX}:new`.
 //!
-//! That channel may drop messages, so a bridge that has heard nothing reads all the same every two seconds ([`PING_MS`]). A
-//! fail-over may lose what was acknowledged: the epoch changes as soon as a bridge connects that has read more than the log has,
-//! or another message at its place, or had more acknowledged than it has read. A bridge that stays connected looks for the same
-//! with each read.
+//! That channel may drop messages, so a bridge also reads every two seconds ([`PING_MS`]). A fail-over may lose acknowledged
+//! records. A bridge that connects compares the log with the last record that it has read or that was acknowledged to it. If the
+//! log lacks this record or has another one there, the epoch changes. A connected bridge checks the same with each read.
 //!
-//! A server may refuse to write and answer reads all the same: its memory is full, it cannot save, too few replicas. Therefore
-//! the log counts as there when it has taken something, at first an append of no records. After a refusal the connection stays
-//! and is read from; the append of no records is tried again until it is taken.
+//! A server may refuse writes and still answer reads: its memory is full, it cannot save, or it has too few replicas. The log
+//! counts as reachable once it has accepted an append, at first one without records. After a refusal the connection stays open and
+//! is read, and the append without records is repeated until it is accepted.
 //!
-//! A Sentinel is asked who the master is, with each new connection, and a server of a Redis Cluster that has not the log says who
-//! has it: the connection is left for that server.
+//! For each new connection, a Sentinel names the master, and a server of a Redis Cluster without the log names the server that
+//! has it. The bridge connects to that server instead.
 
 mod entry;
 mod past;
@@ -33,61 +32,61 @@ use self::servers::{check_greeting, master, moved};
 use crate::exchange::{
     ANSWER_MS_MAX, Event, Login, Options, PING_MS, Place, SILENCE_MS_MAX, answer_due_ms,
 };
-use crate::flight::Flight;
+use crate::in_flight::InFlightQueue;
 use crate::link::{Link, ReportedCauses};
 use crate::resp::{self, RespError, Value};
 
-/// Longest reply: what one script gives, the event with which it passed its bound, and what is around them.
+/// Maximum length of a reply: the result bound of a script, the event that exceeds it, and their framing.
 const REPLY_BYTES_MAX: usize = 64 << 20;
 
-/// See the module.
+/// A client of Redis.
 pub(crate) struct Redis {
     options: Options,
     keys: Keys,
     link: Link,
     reached: Option<Place>,
     reached_ms: Option<u64>,
-    /// The last place that the log has acknowledged, and when it stored the record, where it has said so.
+    /// Last position that the log has acknowledged, and when it stored the record, if known.
     acknowledged: Option<(Place, Option<u64>)>,
     epoch: u64,
-    /// Connections so far: no two make the same epoch.
+    /// Connections so far. Part of the epoch, so that no two create the same one.
     connections: u64,
-    /// The log's end as far as it is known, and when the connection began.
+    /// Known end of the log: now (`last`), and at the start of the connection (`past_until`).
     last: u64,
     past_until: u64,
     is_live: bool,
     is_reading: bool,
     write: Write,
-    /// Refusals since a record was taken.
+    /// Refusals since the last accepted record.
     refusals: u32,
-    /// The last one, for a server that is left because of it.
+    /// Cause of the last refusal.
     refusal: String,
     reported: ReportedCauses,
     login: Login,
     scripts: [Vec<u8>; 4],
     pending: VecDeque<(Pending, u64)>,
-    flight: Flight,
-    /// Records for the next script: arguments as they are sent, and their places in the outbox.
+    flight: InFlightQueue,
+    /// Records for the next append: encoded arguments, and positions in the outbox.
     batch: Vec<u8>,
     batched: Vec<u64>,
     input: Vec<u8>,
     output: Vec<u8>,
     events: VecDeque<Event>,
     heard_ms: u64,
-    /// When the last answer was complete, and when bytes of one came that is not.
+    /// When the last reply was complete, and when bytes of an incomplete one arrived.
     answered_ms: u64,
     arrived_ms: u64,
     read_ms: u64,
     now_ms: u64,
 }
 
-/// Whether the server takes records.
+/// Whether the server accepts records.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Write {
-    /// It was asked, or is to be asked.
+    /// The first append has no result yet.
     Unknown,
     Taken,
-    /// It does not; it is asked again at this time.
+    /// The server has refused records since `since_ms`. The next attempt is due at `retry_ms`, or in progress (`u64::MAX`).
     Refused {
         since_ms: u64,
         retry_ms: u64,
@@ -136,7 +135,7 @@ impl Redis {
             login: Login::default(),
             scripts: Default::default(),
             pending: VecDeque::new(),
-            flight: Flight::default(),
+            flight: InFlightQueue::default(),
             batch: Vec::new(),
             batched: Vec::new(),
             input: Vec::new(),
@@ -186,14 +185,14 @@ impl Redis {
             resp::command(&mut self.output, &[b"SCRIPT", b"LOAD", script]);
             self.pending.push_back((Pending::Load(at), now_ms));
         }
-        // Its answer is a pushed message.
+        // The reply is a pushed message.
         resp::command(&mut self.output, &[b"SUBSCRIBE", &self.keys.news]);
     }
 
     pub fn handle_closed(&mut self, cause: &str, now_ms: u64) {
         self.now_ms = now_ms;
         match self.pending.front() {
-            // A server with TLS does that to what is in the clear.
+            // A server with TLS closes connections without TLS.
             Some((Pending::Hello, _)) if self.link.is_up() && !self.link.server().is_tls => {
                 let scheme = tls_scheme(self.link.server());
                 self.end(&format!(
@@ -264,7 +263,7 @@ impl Redis {
         } else if let Write::Refused { since_ms, retry_ms } = self.write
             && retry_ms <= now_ms
         {
-            // Another server may take records by now.
+            // Another server may accept records by now.
             if self.link.has_others() && since_ms + ANSWER_MS_MAX <= now_ms {
                 return self.fail(&self.refusal.clone());
             }
@@ -274,7 +273,7 @@ impl Redis {
             };
             self.ask_to_write();
         } else if self.is_live && !self.is_reading && now_ms >= self.read_ms + PING_MS {
-            // What was told may have been missed, and the server must show that it lives.
+            // A pushed message may have been dropped, and the server must prove that it responds.
             self.read();
         }
     }
@@ -297,7 +296,7 @@ impl Redis {
             .min(next_read)
     }
 
-    /// When the next answer must be there.
+    /// Returns the time at which the next reply is overdue.
     fn answer_due_ms(&self) -> u64 {
         self.pending.front().map_or(u64::MAX, |(_, sent_ms)| {
             let since_ms = self.answered_ms.max(*sent_ms);
@@ -325,7 +324,7 @@ impl Redis {
             return Ok(());
         }
         let Some((pending, _)) = self.pending.pop_front() else {
-            return Err("an answer that was not asked for".into());
+            return Err("unexpected response".into());
         };
         self.answered_ms = self.now_ms;
         if let Value::Error(text) = value {
@@ -336,7 +335,7 @@ impl Redis {
             Pending::Master => return Err(master(&value, self.link.server())),
             Pending::Select => {}
             Pending::Load(at) => {
-                let sha = value.as_text().ok_or("a script has no name")?;
+                let sha = value.as_text().ok_or("SCRIPT LOAD: malformed response")?;
                 self.scripts[at] = sha.to_vec();
                 if at == SCRIPTS.len() - 1 {
                     self.open();
@@ -344,16 +343,16 @@ impl Redis {
             }
             Pending::Open => self
                 .on_open(&value)
-                .ok_or("where the log stands is not said")?,
+                .ok_or("malformed response to the request for the log's state")?,
             Pending::Append(records) => self
                 .on_appended(&records, &value)
-                .ok_or("what became of records is not said")?,
+                .ok_or("malformed response to an append")?,
             Pending::Past(collector) => self
                 .on_past(collector, &value)
-                .ok_or("an older event is none")?,
+                .ok_or("malformed older event")?,
             Pending::Read => {
                 self.is_reading = false;
-                self.on_read(&value).ok_or("what was read is no event")?;
+                self.on_read(&value).ok_or("malformed event")?;
             }
         }
         Ok(())
@@ -412,7 +411,7 @@ impl Redis {
         }
     }
 
-    /// Goes on at the server that this one has named.
+    /// Connects to the server that the present server has named.
     fn refer(&mut self, host: &str, port: u16) {
         if !self.link.can_be_referred() {
             return self.fail("servers name one another, and none has the log");
@@ -427,7 +426,7 @@ impl Redis {
         }
     }
 
-    /// What was asked for has to be asked again.
+    /// Drops the state of the connection. Requests and records must be sent again.
     fn forget_connection(&mut self) {
         (self.is_live, self.is_reading) = (false, false);
         self.write = Write::Unknown;

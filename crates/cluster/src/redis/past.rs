@@ -1,4 +1,4 @@
-//! Older messages, for clients that come back after more than their node has.
+//! Older messages, for clients that missed more than their node retains.
 
 use super::Redis;
 use super::entry::Entry;
@@ -9,7 +9,7 @@ use crate::past::Collector;
 use crate::resp::{self, Value};
 
 impl Redis {
-    /// Whether a part of the past may be asked for.
+    /// Returns true if another part of the past may be requested.
     pub fn can_ask_past(&self) -> bool {
         let is_past = |pending: &&(Pending, u64)| matches!(pending.0, Pending::Past(_));
         self.is_live && self.pending.iter().filter(is_past).count() < PAST_REQUESTS_MAX
@@ -59,7 +59,7 @@ impl Redis {
         };
         let (from, up_to) = (collector.at + 1, collector.request.up_to);
         match first.as_number() {
-            // Places are given out without holes.
+            // Sequences are assigned without holes.
             Some(first) if first > from => collector.miss(first - 1),
             Some(_) => {}
             None => collector.miss(up_to),
@@ -67,7 +67,9 @@ impl Redis {
         let mut goes_on = true;
         for entry in entries.as_array()? {
             let entry = Entry::read(entry)?;
+            let is_own = self.options.is_own(entry.application);
             let content = entry.channel.and(entry.data).and(entry.content);
+            let content = content.filter(|_| is_own);
             let place = Place {
                 epoch: self.epoch,
                 seq: entry.seq,

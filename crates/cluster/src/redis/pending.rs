@@ -1,25 +1,25 @@
-//! What was asked of the server and is not answered.
+//! Requests that await a reply.
 
 use crate::past::Collector;
 
 /// A request that awaits its reply; the server replies in order.
 pub(super) enum Pending {
     Hello,
-    /// Where the master is, as a Sentinel knows it.
+    /// The address of the master, from a Sentinel.
     Master,
     Select,
     Load(usize),
     Open,
-    /// These records, by their places in the outbox.
+    /// An append of these records, by position in the outbox.
     Append(Vec<u64>),
     Read,
     Past(Box<Collector>),
 }
 
-/// Why a connection is of no more use.
+/// Reason for the end of a connection.
 pub(super) enum End {
     Failure(String),
-    /// This server is the one, as the server says.
+    /// The server has named another one.
     Referral {
         host: String,
         port: u16,

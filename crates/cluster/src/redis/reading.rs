@@ -1,18 +1,20 @@
-//! Where the log stands, and what follows.
+//! Opens the log, and reads the messages after the last known one.
 
 use super::Redis;
 use super::entry::Entry;
 use super::pending::Pending;
 use super::scripts::{READ_BYTES_MAX, READ_MAX, SCRIPT_OPEN, SCRIPT_READ};
-use crate::epoch::epoch_of;
+use crate::epoch::epoch_after;
 use crate::exchange::{Event, Place};
 use crate::resp::{self, Value};
 
 impl Redis {
     pub(super) fn open(&mut self) {
-        let candidate = epoch_of(&format!("{} {}", self.options.inbox, self.connections));
-        let candidate = candidate.to_string();
         let (place, stored_ms) = self.newest_known();
+        let known = [self.epoch, place.map_or(0, |place| place.epoch)];
+        let unix_ms = self.options.zero_unix_ms + self.now_ms;
+        let candidate = epoch_after(known, unix_ms, self.connections);
+        let candidate = candidate.to_string();
         let stored = stored(stored_ms);
         let (epoch, seq) = match place {
             Some(place) => (place.epoch.to_string(), place.seq.to_string()),
@@ -33,13 +35,10 @@ impl Redis {
         self.pending.push_back((Pending::Open, self.now_ms));
     }
 
-    /// The last place that the log is known to have had, and when it stored what is there. What it has acknowledged may not have
-    /// been read before it was lost.
+    /// Returns the newest position that was read or acknowledged, and when the log stored the message there. A record may be
+    /// acknowledged, and lost before it was read.
     pub(super) fn newest_known(&self) -> (Option<Place>, Option<u64>) {
-        let is_newer = |place: Place| {
-            self.reached
-                .is_none_or(|it| it.epoch == place.epoch && it.seq < place.seq)
-        };
+        let is_newer = |place: Place| self.reached.is_none_or(|it| it < place);
         match self.acknowledged {
             Some((place, stored_ms)) if is_newer(place) => (Some(place), stored_ms),
             _ => (self.reached, self.reached_ms),
@@ -47,7 +46,7 @@ impl Redis {
     }
 
     pub(super) fn on_open(&mut self, value: &Value<'_>) -> Option<()> {
-        let [epoch, last, oldest, lost] = value.as_array()? else {
+        let [epoch, last, oldest, lost, stored_ms] = value.as_array()? else {
             return None;
         };
         (self.epoch, self.last) = (epoch.as_number()?, last.as_number()?);
@@ -55,6 +54,12 @@ impl Redis {
             0 => self.last,
             oldest => oldest - 1,
         };
+        let place = Place {
+            epoch: self.epoch,
+            seq: self.last,
+        };
+        let stored_ms = stored_ms.as_number();
+        self.events.push_back(Event::LogEnd { place, stored_ms });
         let newest = self.last.saturating_sub(self.options.past_max);
         match self.reached {
             Some(place) if place.epoch == self.epoch && place.seq >= oldest => {}
@@ -82,7 +87,7 @@ impl Redis {
         Some(())
     }
 
-    /// Asks for what follows.
+    /// Requests the next messages.
     pub(super) fn read(&mut self) {
         let Some(reached) = self.reached else { return };
         let (epoch, from) = (self.epoch.to_string(), (reached.seq + 1).to_string());
@@ -149,13 +154,20 @@ impl Redis {
         };
         self.reached = Some(place);
         self.reached_ms = stored;
+        if !self.options.is_own(entry.application) {
+            self.events
+                .push_back(self.options.intruder(entry.application));
+            self.events.push_back(Event::Passed(place));
+            return Some(());
+        }
         match (entry.channel, entry.data, entry.content) {
             (Some(_), Some(_), Some(_)) => {
                 self.events.push_back(Event::Record(entry.received(place)));
             }
-            _ => self.notice(
-                "a message is left out: it has no channel or no data, or its content is not known",
-            ),
+            _ => {
+                self.notice("skipped a log entry: no channel, no data or unknown content");
+                self.events.push_back(Event::Passed(place));
+            }
         }
         Some(())
     }
@@ -177,7 +189,7 @@ impl Redis {
     }
 }
 
-/// When the log has stored a record, as scripts have it.
+/// Stored time of a record as an argument of a script.
 fn stored(ms: Option<u64>) -> String {
     ms.map_or(String::new(), |ms| ms.to_string())
 }

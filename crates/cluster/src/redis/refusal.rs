@@ -1,14 +1,14 @@
-//! What a server says when it refuses something, in words for whoever runs it.
+//! Explains errors of the server to operators.
 
 use super::pending::Pending;
 use super::servers::REPLICA;
 use crate::address::Address;
 
-/// How a record of TLS begins that says what went wrong (RFC 8446, 5.1).
+/// First bytes of a TLS alert (RFC 8446, section 5.1).
 pub(super) const TLS_ALERT: u8 = 21;
 pub(super) const TLS_MAJOR: u8 = 3;
 
-/// How a server is written in `cluster` that is spoken to over TLS.
+/// Scheme of `cluster` for a server with TLS.
 pub(super) fn tls_scheme(server: &Address) -> &'static str {
     match server.sentinel.is_some() {
         true => "rediss+sentinel://",
@@ -16,11 +16,11 @@ pub(super) fn tls_scheme(server: &Address) -> &'static str {
     }
 }
 
-/// Errors of a server that answers reads and does not write, for a while. `ORDER` is of our script.
+/// Errors of a server that answers reads but refuses writes for now. `ORDER` is from our script.
 const REFUSALS: [&str; 4] = ["OOM", "MISCONF", "NOREPLICAS", "ORDER"];
 
-/// The server's words, when it does not write for a while. Redis 6 has a script's error behind words about the script, and
-/// Redis 7 before them.
+/// Returns the text of a refusal to write. Redis 6 puts the error of a script behind a description of the script, Redis 7 before
+/// it.
 pub(super) fn words_of_refusal(text: &str) -> Option<&str> {
     let code = |code: &&str| {
         let at = text.find(&format!("{code} "))?;
@@ -32,7 +32,7 @@ pub(super) fn words_of_refusal(text: &str) -> Option<&str> {
     Some(words[..end].trim_end_matches(['.', ',']))
 }
 
-/// What an error means, in which a command may be that has the password.
+/// Explains an error. Omits the error's text if it may quote a command with the password.
 pub(super) fn refusal(pending: &Pending, text: &str) -> String {
     if let Some(words) = words_of_refusal(text) {
         return format!("the server refuses to write: {words}");
@@ -44,10 +44,10 @@ pub(super) fn refusal(pending: &Pending, text: &str) -> String {
         }
         (_, "READONLY") => REPLICA.to_owned(),
         (_, "MOVED") => {
-            "another server of this Redis Cluster has the log, and its address is not said".to_owned()
+            "another server of this Redis Cluster has the log; its MOVED names no address".to_owned()
         }
         (_, "ASK" | "TRYAGAIN") => {
-            "the log is on its way to another server of this Redis Cluster".to_owned()
+            "the log is migrating to another server of this Redis Cluster".to_owned()
         }
         (_, "CLUSTERDOWN") => format!("the Redis Cluster is not whole: {text}"),
         (Pending::Select, "ERR") => {

@@ -1,25 +1,30 @@
-//! What Redis runs, so that each step is whole: opening the log, appending, reading, and looking for older messages.
+//! Lua scripts, which make each step atomic: opening the log, appending, reading, and searching older messages.
 
-/// Most records that one script appends.
+/// Maximum number of records per append.
 pub(super) const APPEND_MAX: usize = 64;
-/// Most events that one script gives, and after how many bytes of data it gives no more: Redis closes a connection that has
-/// subscribed when too much waits for it (`client-output-buffer-limit`).
+/// Maximum number of events per read, and the bytes after which it stops. Redis closes a subscribed connection with too much
+/// pending output (`client-output-buffer-limit`).
 pub(super) const READ_MAX: &[u8] = b"512";
 pub(super) const READ_BYTES_MAX: &[u8] = b"2097152";
-/// How many records of an outbox the log knows that it has, all that may be sent again among them ([`IN_FLIGHT_MAX`]), and how
-/// long.
+/// Rank of the newest record to drop per outbox, and seconds to retain the others. The log recognizes the retained ones, which
+/// include all that may be sent again (at most [`IN_FLIGHT_MAX`]).
 pub(super) const SENT_RANK: &[u8] = b"-4097";
 pub(super) const SENT_SECONDS: &[u8] = b"600";
 /// Arguments per appended record.
 pub(super) const RECORD_ARGUMENTS: usize = 5;
 
-/// Says where the log stands, and gives it an epoch when it has none, or has lost what a node knows that it had. Keys: meta, log.
-/// Arguments: an epoch that nobody has, the node's epoch, the last place that it knows of, when the message there was stored.
+/// Returns the state of the log. Sets a new epoch if the log has none, is an older copy of the one that the node knows, or has
+/// lost messages that it knows. Keys: meta, log. Arguments: a new epoch, the node's epoch, its last known sequence, and when the
+/// message there was stored.
 const OPEN: &[u8] = br"
 local epoch = redis.call('HGET', KEYS[1], 'epoch')
 local last = redis.call('HGET', KEYS[1], 'last') or '0'
 local newest = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)[1]
+local stored = ''
 if newest then
+  for i = 1, #newest[2], 2 do
+    if newest[2][i] == 't' then stored = newest[2][i + 1] end
+  end
   local id = string.match(newest[1], '^%d+')
   if tonumber(id) > tonumber(last) then
     last = id
@@ -27,7 +32,9 @@ if newest then
   end
 end
 local lost = 0
-if epoch and epoch == ARGV[2] then
+if epoch and ARGV[2] ~= '' and tonumber(epoch) < tonumber(ARGV[2]) then
+  lost = 1
+elseif epoch and epoch == ARGV[2] then
   if tonumber(ARGV[3]) > tonumber(last) then
     lost = 1
   elseif ARGV[4] ~= '' then
@@ -42,14 +49,17 @@ if not epoch or lost == 1 then
   redis.call('HSET', KEYS[1], 'epoch', epoch)
 end
 local oldest = redis.call('XRANGE', KEYS[2], '-', '+', 'COUNT', 1)[1]
-return {epoch, last, oldest and string.match(oldest[1], '^%d+') or '0', lost}
+return {epoch, last, oldest and string.match(oldest[1], '^%d+') or '0', lost, stored}
 ";
 
-/// Appends records, each once; none to see whether it would. Keys: meta, log, sent. Arguments: epoch, most events of the log,
-/// channel for news, rank of the newest record to forget, seconds to remember the others, the record that the log must have
-/// because it was sent just before (none of it when that one was refused); per record its
-/// number, channel, '+' and its name or '-' or '=' and what it is instead of an event, data, who does not get it. Gives when the
-/// last one was stored, empty where it was there before (so were all the others then), and their places.
+/// Appends records, each once. Without records it tests whether the server accepts writes.
+///
+/// Keys: meta, log, sent. Arguments: epoch; maximum number of events of the log; channel for notifications; rank of the newest
+/// record to drop from `sent`; seconds to retain the others; the record that was sent before these and must be in the log, or
+/// nothing is appended; the application's fingerprint, or an empty string. Per record: its number; channel; `+` and its name, `-`
+/// for no name, or `=` and its kind; data; the socket to skip.
+///
+/// Returns when the last record was stored, and all sequences. The time is empty if no record was new.
 const APPEND: &[u8] = br"
 if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
   return redis.error_reply('EPOCH the log was made anew')
@@ -57,11 +67,11 @@ end
 if ARGV[6] ~= '' and not redis.call('ZRANGEBYSCORE', KEYS[3], ARGV[6], ARGV[6])[1] then
   return redis.error_reply('ORDER what comes before was refused')
 end
-if #ARGV == 6 then redis.call('HINCRBY', KEYS[1], 'last', 0) end
+if #ARGV == 7 then redis.call('HINCRBY', KEYS[1], 'last', 0) end
 local time = redis.call('TIME')
 local ms = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 local places, seq = {}, nil
-for i = 7, #ARGV, 5 do
+for i = 8, #ARGV, 5 do
   local number = ARGV[i]
   local known = redis.call('ZRANGEBYSCORE', KEYS[3], number, number)[1]
   if known then
@@ -80,6 +90,10 @@ for i = 7, #ARGV, 5 do
       add[#add + 1] = 'x'
       add[#add + 1] = ARGV[i + 4]
     end
+    if ARGV[7] ~= '' then
+      add[#add + 1] = 'a'
+      add[#add + 1] = ARGV[7]
+    end
     redis.call(unpack(add))
     redis.call('ZADD', KEYS[3], number, number .. ' ' .. seq)
     places[#places + 1] = seq
@@ -91,8 +105,8 @@ if seq then redis.call('PUBLISH', ARGV[3], seq) end
 return {seq and ms or '', places}
 ";
 
-/// Reads what follows a place. Keys: meta, log. Arguments: epoch, first place, most events, most bytes, the place before, when
-/// the message there was stored.
+/// Reads messages from a sequence on. Keys: meta, log. Arguments: epoch, first sequence, maximum number of events, maximum bytes,
+/// the previous sequence, and the time at which its message was stored.
 const READ: &[u8] = br"
 if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
   return redis.error_reply('EPOCH the log was made anew')
@@ -121,9 +135,9 @@ until #entries < 16 or #given >= tonumber(ARGV[3]) or bytes >= tonumber(ARGV[4])
 return {last, given}
 ";
 
-/// Looks for events of some channels between two places. Keys: meta, log. Arguments: epoch, first place, last place, most events
-/// that are looked at, most bytes of them, then the channels. Gives where the log begins in this part, up to where it was looked
-/// at, and what was found.
+/// Searches events of some channels between two sequences. Keys: meta, log. Arguments: epoch, first and last sequence, maximum
+/// number of events examined, maximum bytes of the result, then the channels. Returns the first sequence in this part of the log,
+/// the last one examined, and the events.
 const PAST: &[u8] = br"
 if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
   return {'', ARGV[3], {}}
@@ -159,6 +173,5 @@ pub(super) const SCRIPT_OPEN: usize = 0;
 pub(super) const SCRIPT_APPEND: usize = 1;
 pub(super) const SCRIPT_READ: usize = 2;
 pub(super) const SCRIPT_PAST: usize = 3;
-/// Most events that one script looks at for clients that have missed more than their node has: a millisecond or two, in which Redis
-/// serves nobody else.
+/// Maximum number of events that one search examines. It takes a millisecond or two, in which Redis serves no other client.
 pub(super) const PAST_LOOKS_MAX: &[u8] = b"1024";

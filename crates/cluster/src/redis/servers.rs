@@ -1,10 +1,10 @@
-//! Which server has the log: what servers say of themselves and of others.
+//! Finds the server with the log: checks greetings, and reads the master from a Sentinel's reply and MOVED of a Redis Cluster.
 
 use super::pending::End;
 use crate::address::Address;
 use crate::resp::Value;
 
-pub(super) const REPLICA: &str = "the server is a replica, which takes no events";
+pub(super) const REPLICA: &str = "the server is a replica, which accepts no events";
 
 const SENTINEL: &str = "the server is a Sentinel, which has no events; write redis+sentinel://HOST:PORT/NAME in cluster, with \
                         the name of the master";
@@ -12,7 +12,7 @@ const SENTINEL: &str = "the server is a Sentinel, which has no events; write red
 const NO_SENTINEL: &str =
     "the server is no Sentinel; write redis:// in cluster for a server of Redis";
 
-/// Whether the server that has greeted us is what was looked for. A Sentinel may name one that is no master any more.
+/// Checks the greeting for the kind and role of server that the setting requires. A Sentinel may name a former master.
 pub(super) fn check_greeting(greeting: &Value<'_>, server: &Address) -> Result<(), End> {
     let is = |name: &str, value: &str| {
         let pairs = greeting.as_array().unwrap_or_default().chunks_exact(2);
@@ -22,13 +22,13 @@ pub(super) fn check_greeting(greeting: &Value<'_>, server: &Address) -> Result<(
     match (server.sentinel.is_some(), is("mode", "sentinel")) {
         (true, false) => Err(NO_SENTINEL.into()),
         (false, true) => Err(SENTINEL.into()),
-        // It would do until the first publish. One of a Redis Cluster names its master then.
+        // A replica refuses the first publish. In a Redis Cluster its refusal names the master.
         (false, false) if is("role", "replica") && !is("mode", "cluster") => Err(REPLICA.into()),
         _ => Ok(()),
     }
 }
 
-/// Where a Sentinel says that the master is.
+/// Reads the address of the master from the reply of a Sentinel.
 pub(super) fn master(answer: &Value<'_>, sentinel: &Address) -> End {
     let [host, port] = answer.as_array().unwrap_or_default() else {
         let name = sentinel.sentinel.as_ref().map(|it| &it.master[..]);
@@ -51,13 +51,13 @@ pub(super) fn master(answer: &Value<'_>, sentinel: &Address) -> End {
     }
 }
 
-/// Where a server of a Redis Cluster says that the log is: `MOVED SLOT HOST:PORT`, without a host where it is its own.
+/// Parses `MOVED SLOT HOST:PORT` of a Redis Cluster. An empty host means the server itself.
 pub(super) fn moved(error: &str, server: &Address) -> Option<End> {
     let (_, place) = error.strip_prefix("MOVED ")?.split_once(' ')?;
     let (host, port) = place.trim().rsplit_once(':')?;
     let host = match host {
         "" => &server.host,
-        // It does not know its own name.
+        // An unknown host.
         "?" => return None,
         host => host,
     };
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_of_a_cluster_names_another_one() {
+    fn parses_moved() {
         let server = server("redis://a:1");
         for (error, expected) in [
             ("MOVED 12 10.0.0.1:6380", "10.0.0.1 6380"),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentinel_names_the_master_or_does_not_know_it() {
+    fn parses_master_of_a_sentinel() {
         let sentinel = server("redis+sentinel://a/main");
         let known = Value::Array(vec![Value::Text(b"10.0.0.1"), Value::Text(b"6379")]);
         assert_eq!(told(Some(master(&known, &sentinel))), "10.0.0.1 6379");

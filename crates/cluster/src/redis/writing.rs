@@ -1,4 +1,4 @@
-//! Appending records, and what Redis says to it.
+//! Appends records, and handles the replies.
 
 use super::pending::Pending;
 use super::scripts::{APPEND_MAX, RECORD_ARGUMENTS, SCRIPT_APPEND, SENT_RANK, SENT_SECONDS};
@@ -16,7 +16,8 @@ impl Redis {
 
     pub fn send(&mut self, record: &Outgoing<'_>, now_ms: u64) {
         self.now_ms = now_ms;
-        self.flight.push(record.outbox, now_ms, false);
+        // No floor is needed, because the script itself checks the epoch.
+        self.flight.push(record.outbox, now_ms, false, 0);
         resp::argument(&mut self.batch, record.outbox.to_string().as_bytes());
         resp::argument(&mut self.batch, record.channel);
         let (mark, text) = match (record.content.text(), record.name) {
@@ -39,22 +40,22 @@ impl Redis {
     }
 
     pub fn discard(&mut self, outbox: u64, now_ms: u64) {
-        self.flight.push(outbox, now_ms, true);
+        self.flight.push(outbox, now_ms, true, 0);
         self.flight.settle(outbox);
     }
 
-    /// Sends the records that were handed over.
+    /// Sends the batched records.
     pub(super) fn append(&mut self) {
         if !self.batched.is_empty() {
             self.ask_to_write();
         }
     }
 
-    /// The same, also when there are none.
+    /// Sends the batched records, or an append without any.
     pub(super) fn ask_to_write(&mut self) {
         let records = std::mem::take(&mut self.batched);
         let epoch = self.epoch.to_string();
-        // What has an answer by now is in the log, or nothing is sent.
+        // The record before these, if it has no reply yet. Records with a reply are in the log, or nothing is sent.
         let before = self
             .pending
             .iter()
@@ -67,7 +68,8 @@ impl Redis {
             true => String::new(),
             false => before.map_or(String::new(), u64::to_string),
         };
-        let head: [&[u8]; 12] = [
+        let application = self.options.application.as_deref().unwrap_or_default();
+        let head: [&[u8]; 13] = [
             b"EVALSHA",
             &self.scripts[SCRIPT_APPEND],
             b"3",
@@ -80,6 +82,7 @@ impl Redis {
             SENT_RANK,
             SENT_SECONDS,
             before.as_bytes(),
+            application.as_bytes(),
         ];
         let count = head.len() + records.len() * RECORD_ARGUMENTS;
         resp::begin(&mut self.output, count);
@@ -91,11 +94,11 @@ impl Redis {
             .push_back((Pending::Append(records), self.now_ms));
     }
 
-    /// The server does not write. What was sent has its refusal as well, since it would come out of order, or has one to come:
-    /// the caller begins again when the server writes.
+    /// Handles a temporary refusal. Records sent after the refused ones are refused, too, since they would be stored out of order.
+    /// The caller sends all of them again once the server accepts writes.
     pub(super) fn on_refused(&mut self, words: &str) {
         let since_ms = match self.write {
-            // One that was sent before the first refusal was known.
+            // An append that was sent before the first refusal arrived.
             Write::Refused { retry_ms, .. } if retry_ms != u64::MAX => return,
             Write::Refused { since_ms, .. } => since_ms,
             _ => self.now_ms,
@@ -131,7 +134,7 @@ impl Redis {
                 seq: seq.as_number()?,
             };
             self.last = self.last.max(place.seq);
-            // Acknowledged in the order of the outbox, which is that of the log: the last one stays.
+            // Acknowledgements arrive in the order of the log, so the last one is the newest.
             self.acknowledged = Some((place, stored_ms));
             self.events.push_back(Event::Accepted { outbox, place });
             self.flight.settle(outbox);

@@ -1,4 +1,4 @@
-//! What holds whichever log it is.
+//! Tests for each kind of log.
 
 use fermata_cluster::{PastEntry, PastRequest, Place};
 use fermata_testkit::{LogServer, over_each_log};
@@ -6,16 +6,17 @@ use fermata_testkit::{LogServer, over_each_log};
 use crate::node::{Node, run};
 
 over_each_log!(
-    all_nodes_have_one_order_though_the_log_is_killed,
-    a_log_that_has_lost_its_end_gets_another_epoch_on_all_nodes,
-    what_was_sent_before_the_log_was_killed_is_not_doubled,
-    large_records_pass_among_small_ones,
-    the_past_of_a_channel_is_given_in_its_order_within_bounds,
+    nodes_have_one_order_after_crashes_of_the_log,
+    lost_end_starts_an_epoch_on_all_nodes,
+    older_copy_starts_an_epoch_that_no_log_had,
+    records_sent_before_a_crash_are_not_duplicated,
+    delivers_large_records_among_small_ones,
+    past_of_a_channel_is_ordered_and_bounded,
 );
 
 const CHANNEL: &str = "räume > 1.*";
 
-fn the_past_of_a_channel_is_given_in_its_order_within_bounds(log: LogServer) {
+fn past_of_a_channel_is_ordered_and_bounded(log: LogServer) {
     let mut node = Node::new("a", &log.url());
     for number in 0..3_000 {
         node.publish(&number.to_string());
@@ -60,7 +61,7 @@ fn the_past_of_a_channel_is_given_in_its_order_within_bounds(log: LogServer) {
     let epoch = told[0].0.epoch;
     let given: Vec<_> = ask(10_000, CHANNEL, epoch).iter().map(event).collect();
     assert_eq!(given, told[100..2_900]);
-    // The newest, and one gap for all others.
+    // The newest events, and one gap for all others.
     let given = ask(10, CHANNEL, epoch);
     assert_eq!(given[0], PastEntry::Gap(told[2_889].0.seq));
     let rest: Vec<_> = given[1..].iter().map(event).collect();
@@ -73,7 +74,7 @@ fn the_past_of_a_channel_is_given_in_its_order_within_bounds(log: LogServer) {
     assert_eq!(ask(10, "nobody's", epoch), [], "it has no events");
 }
 
-fn all_nodes_have_one_order_though_the_log_is_killed(mut log: LogServer) {
+fn nodes_have_one_order_after_crashes_of_the_log(mut log: LogServer) {
     let url = log.url();
     let (mut a, mut b) = (Node::new("a", &url), Node::new("b", &url));
     run("both are ready", &mut [&mut a, &mut b], |nodes| {
@@ -83,7 +84,7 @@ fn all_nodes_have_one_order_though_the_log_is_killed(mut log: LogServer) {
         a.publish(&format!("a{number}"));
         b.publish(&format!("b{number}"));
     }
-    // In the middle of it.
+    // Kill the log while both publish.
     run("some are told", &mut [&mut a, &mut b], |nodes| {
         nodes[0].told.len() > 20
     });
@@ -116,7 +117,7 @@ fn all_nodes_have_one_order_though_the_log_is_killed(mut log: LogServer) {
             assert!(node.told.contains(&(*place, data.clone())));
         }
     }
-    // One that comes later has the past, under the same places.
+    // A later node reads the past, at the same positions.
     let mut late = Node::new("late", &url);
     run("the third has the past", &mut [&mut late], |nodes| {
         nodes[0].is_ready && nodes[0].told.len() == 500
@@ -124,7 +125,7 @@ fn all_nodes_have_one_order_though_the_log_is_killed(mut log: LogServer) {
     assert_eq!(late.told, a.told);
 }
 
-fn a_log_that_has_lost_its_end_gets_another_epoch_on_all_nodes(log: LogServer) {
+fn lost_end_starts_an_epoch_on_all_nodes(log: LogServer) {
     let url = log.url();
     let mut first = Node::new("a", &url);
     first.publish("1");
@@ -132,7 +133,7 @@ fn a_log_that_has_lost_its_end_gets_another_epoch_on_all_nodes(log: LogServer) {
         nodes[0].told.len() == 1
     });
     let epoch = first.told[0].0.epoch;
-    // As if 2 to 9 had been read before they were lost.
+    // The second node starts as if messages 2 to 9 had been read and then lost.
     let lost = Place { epoch, seq: 9 };
     let mut second = Node::behind("b", &url, Some(lost));
     run("both are ready", &mut [&mut first, &mut second], |nodes| {
@@ -155,8 +156,38 @@ fn a_log_that_has_lost_its_end_gets_another_epoch_on_all_nodes(log: LogServer) {
     assert_ne!(first.told.last().map(|it| it.0.epoch), Some(epoch));
 }
 
-/// The records of an outbox that are handed over once more, as a bridge does that has been killed.
-fn what_was_sent_before_the_log_was_killed_is_not_doubled(mut log: LogServer) {
+fn older_copy_starts_an_epoch_that_no_log_had(log: LogServer) {
+    let url = log.url();
+    let mut first = Node::new("a", &url);
+    first.publish("1");
+    run("it is in the log", &mut [&mut first], |nodes| {
+        nodes[0].told.len() == 1
+    });
+    // The node starts as if the log had begun a later epoch, and an older copy had been restored.
+    let before = first.told[0].0;
+    let later = Place {
+        epoch: before.epoch + (1 << 40),
+        seq: 1,
+    };
+    let mut second = Node::behind("b", &url, Some(later));
+    run("both are ready", &mut [&mut first, &mut second], |nodes| {
+        nodes.iter().all(|node| {
+            let gap = node.gaps.last();
+            node.is_ready && gap.is_some_and(|gap| gap.epoch > later.epoch)
+        })
+    });
+    assert_eq!(first.gaps.last(), second.gaps.last());
+    first.publish("2");
+    run("both are told", &mut [&mut first, &mut second], |nodes| {
+        nodes
+            .iter()
+            .all(|node| node.told.last().is_some_and(|it| it.1 == "2"))
+    });
+    assert_eq!(first.told.last(), second.told.last());
+}
+
+/// The records of an outbox are sent again, as after a crash of the bridge.
+fn records_sent_before_a_crash_are_not_duplicated(mut log: LogServer) {
     let url = log.url();
     let mut first = Node::new("a", &url);
     for number in 0..100 {
@@ -182,11 +213,11 @@ fn what_was_sent_before_the_log_was_killed_is_not_doubled(mut log: LogServer) {
     }
 }
 
-fn large_records_pass_among_small_ones(log: LogServer) {
+fn delivers_large_records_among_small_ones(log: LogServer) {
     let url = log.url();
     let mut node = Node::new("a", &url);
     for number in 0..300 {
-        // 18 MB, of which a reader is given parts.
+        // 18 MB, which a reader receives in parts.
         let len = if number % 5 == 0 { 300_000 } else { 10 };
         node.publish(&format!("{number}:{}", "x".repeat(len)));
     }

@@ -1,4 +1,4 @@
-//! Bridges and a real server of the log, which is killed and comes back: nothing is lost, doubled or out of order.
+//! Bridges and real servers, which are killed and restarted: no record is lost, duplicated or out of order.
 
 #![allow(clippy::unwrap_used)]
 

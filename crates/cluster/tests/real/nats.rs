@@ -1,4 +1,4 @@
-//! What is of NATS alone.
+//! Tests for NATS only.
 
 use std::io::Read;
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ fn url(nats: &Nats) -> String {
 }
 
 #[test]
-fn a_log_whose_newest_messages_are_deleted_is_ready() {
+fn log_without_its_newest_messages_is_ready() {
     let Some(nats) = Nats::start() else { return };
     let mut first = Node::new("a", &url(&nats));
     for data in ["1", "2", "3"] {
@@ -30,7 +30,7 @@ fn a_log_whose_newest_messages_are_deleted_is_ready() {
         "{\"seq\":3}",
     );
     assert!(answer.contains("\"success\":true"), "{answer}");
-    // With something left to give, and without.
+    // Test with and without messages left to deliver.
     let mut late = Node::new("b", &url(&nats));
     run("it is ready", &mut [&mut late], |nodes| nodes[0].is_ready);
     assert_eq!(late.told, first.told[..2]);
@@ -40,7 +40,7 @@ fn a_log_whose_newest_messages_are_deleted_is_ready() {
 }
 
 #[test]
-fn what_is_too_large_is_refused_and_holds_up_nothing() {
+fn rejects_too_large_records_without_delay_for_others() {
     let Some(nats) = Nats::start() else { return };
     let mut node = Node::new("a", &url(&nats));
     node.publish("before");
@@ -53,7 +53,7 @@ fn what_is_too_large_is_refused_and_holds_up_nothing() {
 }
 
 #[test]
-fn a_stream_that_is_full_is_read_from_and_away_until_there_is_room() {
+fn full_stream_is_read_and_away_until_it_has_room() {
     let Some(nats) = Nats::start() else { return };
     let stream = "{\"name\":\"FERMATA_test\",\"subjects\":[\"test.>\"],\"retention\":\"limits\",\"storage\":\"file\",\
                   \"discard\":\"new\",\"max_msgs\":10,\"num_replicas\":1,\"duplicate_window\":120000000000}";
@@ -75,12 +75,12 @@ fn a_stream_that_is_full_is_read_from_and_away_until_there_is_room() {
         .filter(|cause| cause.contains("maximum messages exceeded"))
         .collect();
     assert_eq!(causes.len(), 1, "{:?}", node.causes);
-    // One that comes now reads.
+    // A new node can still read.
     let mut late = Node::new("b", &url(&nats));
     run("it has the past", &mut [&mut late], |nodes| {
         nodes[0].told.len() == 10
     });
-    // Room for the rest, and for what is asked whether there is some.
+    // Make room for the other records and for a probe.
     for seq in 1..9 {
         let subject = "$JS.API.STREAM.MSG.DELETE.FERMATA_test";
         let answer = ask_nats(nats.port(), subject, &format!("{{\"seq\":{seq}}}"));
@@ -97,7 +97,7 @@ fn a_stream_that_is_full_is_read_from_and_away_until_there_is_room() {
 }
 
 #[test]
-fn a_server_without_jetstream_is_named() {
+fn reports_a_server_without_jetstream() {
     if !Nats::is_there() {
         return;
     }
@@ -130,7 +130,7 @@ fn a_server_without_jetstream_is_named() {
                         is_seen = true;
                         bridge.bridge.handle_connected(now_ms);
                     }
-                    // As long as it does not listen nothing else is to be learned.
+                    // Until the server listens, connections fail.
                     Err(_) => {
                         std::thread::sleep(Duration::from_millis(5));
                         bridge = Node::new("a", &format!("nats://127.0.0.1:{port}"));

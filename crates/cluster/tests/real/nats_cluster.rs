@@ -1,4 +1,4 @@
-//! A log on three servers of NATS, of which one fails while nodes publish. NATS takes up to nine seconds to elect a leader.
+//! A log on three NATS servers, of which one fails while nodes publish. An election takes up to nine seconds.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,19 +7,19 @@ use fermata_testkit::{NatsCluster, deadline};
 
 use crate::node::Node;
 
-/// Between two records of a node.
+/// Interval between two records of a node.
 const PACE: Duration = Duration::from_millis(10);
-/// How many times as long as usual something is waited for: votes of a busy machine have to be repeated.
+/// Factor on timeouts: on a busy machine, votes must be repeated.
 const PATIENCE: u32 = 4;
-/// For the servers to have the same messages when they reach each other again and nobody publishes.
+/// Timeout for the copies to become equal after the servers have reconnected, without publishers.
 const COPIES_PATIENCE: Duration = Duration::from_secs(60);
-/// Nodes that publish; one more may only read.
+/// Number of nodes that publish; one more only reads.
 const PUBLISHERS: usize = 3;
 const STREAM: &str = "FERMATA_test";
-/// How many records of each node are told before something fails, and after it is over.
+/// Records of each node before a failure, and after it.
 const SOME: usize = 50;
 
-/// Three nodes, each at another server first, that publish all the time.
+/// Three nodes, each connected to another server at first, that publish continuously.
 struct Run {
     nats: NatsCluster,
     nodes: Vec<Node>,
@@ -27,7 +27,7 @@ struct Run {
 }
 
 impl Run {
-    /// `None` where nats-server is not installed.
+    /// Returns `None` if nats-server is not installed.
     fn start() -> Option<Run> {
         let nats = NatsCluster::start()?;
         let node = |at: usize| Node::on_three(&format!("n{at}"), &nats.url(at));
@@ -62,7 +62,7 @@ impl Run {
         }
     }
 
-    /// Publishes until some more records of each node were told everywhere.
+    /// Publishes until every node has received [`SOME`] more records of each node.
     fn go_on(&mut self) {
         let told = |nodes: &[Node]| nodes.iter().map(|node| node.told.len()).max();
         let enough = told(&self.nodes).unwrap_or(0) + SOME * self.nodes.len();
@@ -73,9 +73,10 @@ impl Run {
         });
     }
 
-    /// Each record once, in the order of its node and in one order for all, and nobody was told of a gap since the beginning: but
-    /// where NATS has left a copy that differs. NATS 2.9.10 was seen to leave one without messages that the two others have, after
-    /// its server was cut off, and to number those behind them anew. Who has told of it gives a gap, and all is told behind that.
+    /// Checks that every node has received each record once, in the order of its publisher and in one order for all, without gaps.
+    ///
+    /// Gaps are allowed if NATS has a wrong copy. After a server was cut off, NATS 2.9.10 had a copy that lacks messages and
+    /// renumbers the later ones. A node that has read this copy reports a gap, and then all messages after it.
     fn check(&mut self) {
         for at in 0..PUBLISHERS {
             let published = self.nodes[at].outbox.len();
@@ -120,14 +121,14 @@ impl Run {
         for node in &self.nodes {
             for (outbox, place) in &node.accepted {
                 let data = &node.outbox[*outbox as usize - 1];
-                // Its epoch may be the one of before.
+                // Its epoch may be the earlier one.
                 let at = node.whole().binary_search_by_key(&place.seq, |it| it.0.seq);
                 assert!(at.is_ok_and(|at| node.whole()[at].1 == *data));
             }
         }
     }
 
-    /// Whether the files of the servers differ for good.
+    /// Returns true if the copies of the servers stay different.
     fn has_bad_copy(&mut self) -> bool {
         self.nats.mend();
         let end = Instant::now() + COPIES_PATIENCE;
@@ -159,20 +160,20 @@ fn a_leader_fails(
     run.go_on();
     mend(&mut run.nats, leader);
     run.go_on();
-    // What was sent to the old leader arrives there late.
+    // Records for the old leader arrive there late.
     let settled = Instant::now() + Duration::from_secs(2);
     run.until("it has settled", |_| Instant::now() > settled);
     run.check();
 }
 
 #[test]
-fn a_leader_is_killed() {
+fn survives_a_killed_leader() {
     let Some(mut run) = Run::start() else { return };
     a_leader_fails(&mut run, NatsCluster::kill, NatsCluster::restart);
 }
 
 #[test]
-fn a_leader_stands_still() {
+fn survives_a_stopped_leader() {
     let Some(mut run) = Run::start() else { return };
     a_leader_fails(
         &mut run,
@@ -182,7 +183,7 @@ fn a_leader_stands_still() {
 }
 
 #[test]
-fn a_leader_is_cut_off_and_does_not_know_it() {
+fn survives_a_leader_that_is_cut_off() {
     let Some(mut run) = Run::start() else { return };
     a_leader_fails(
         &mut run,
@@ -191,9 +192,9 @@ fn a_leader_is_cut_off_and_does_not_know_it() {
     );
 }
 
-/// Its server has a copy of the stream and answers it, while the others go on without both.
+/// The server that is cut off has a copy of the stream and responds. The other servers continue without it.
 #[test]
-fn a_node_whose_server_is_cut_off_is_not_ready_and_has_everything_afterwards() {
+fn node_of_a_server_that_is_cut_off_catches_up() {
     let Some(mut run) = Run::start() else { return };
     let away = (run.nats.leader(STREAM) + 1) % 3;
     let mut quiet = Node::on_three("quiet", &run.nats.url_of(away));

@@ -1,30 +1,30 @@
-//! A bridge with its socket, whose outbox is a list.
+//! A bridge with a socket, and a list as its outbox.
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use fermata_cluster::{Address, Bridge, Content, Event, Options, Outgoing, PastEntry, Place};
 use fermata_testkit::wait_until;
 
-/// A bridge with its socket, whose outbox is a list.
+/// A bridge with a socket, and a list as its outbox.
 pub struct Node {
     pub bridge: Bridge,
     pub began: Instant,
     pub stream: Option<TcpStream>,
     pub outbox: Vec<String>,
-    /// How many records were handed over, and how many are not needed any more.
+    /// Number of records that were sent, and that are released.
     handed: usize,
     pub released: usize,
     pub accepted: HashMap<u64, Place>,
     pub rejected: Vec<u64>,
     pub told: Vec<(Place, String)>,
     pub gaps: Vec<Place>,
-    /// How many records it was told before the last gap.
+    /// Number of records received before the last gap.
     before_gap: usize,
     pub is_ready: bool,
-    /// What was asked for of the past.
+    /// Result of the request for the past.
     pub past: Option<Vec<PastEntry>>,
     pub causes: Vec<String>,
 }
@@ -34,12 +34,12 @@ impl Node {
         Node::behind(name, log, None)
     }
 
-    /// One that has read everything up to `reached`.
+    /// A node that has read everything up to `reached`.
     pub fn behind(name: &str, log: &str, reached: Option<Place>) -> Node {
         Node::with(name, log, reached, 1)
     }
 
-    /// One whose log is made on three servers.
+    /// A node that creates its log with three copies.
     pub fn on_three(name: &str, log: &str) -> Node {
         Node::with(name, log, None, 3)
     }
@@ -50,11 +50,13 @@ impl Node {
             prefix: "test".to_owned(),
             inbox: format!("_INBOX.{name}"),
             outbox: name.to_owned(),
+            zero_unix_ms: UNIX_EPOCH.elapsed().unwrap().as_millis() as u64,
             age_ms_max: 600_000,
             bytes_max: 64 << 20,
             replicas,
             events_max: 100_000,
             past_max: 10_000,
+            application: None,
         };
         Node {
             bridge: Bridge::new(options, reached, None, 0),
@@ -74,7 +76,7 @@ impl Node {
         }
     }
 
-    /// What a failed test shows of it, and the first record of the node of this number that it was not told of.
+    /// State for the message of a failed test, with the first record of node `of` that is missing.
     pub fn state(&self, of: usize) -> String {
         let mut next = 0;
         let prefix = format!("{of} ");
@@ -94,7 +96,7 @@ impl Node {
         )
     }
 
-    /// Around the first record that it was told of otherwise than another node.
+    /// Records around the first difference to another node.
     pub fn difference(&self, other: &Node) -> String {
         let mut both = self.told.iter().zip(&other.told);
         let Some(at) = both.position(|(own, other)| own != other) else {
@@ -109,7 +111,7 @@ impl Node {
         format!("    {}\n    {}\n", around(self), around(other))
     }
 
-    /// What it was told behind the last gap.
+    /// Records behind the last gap.
     pub fn whole(&self) -> &[(Place, String)] {
         &self.told[self.before_gap..]
     }
@@ -118,7 +120,7 @@ impl Node {
         self.outbox.push(data.to_owned());
     }
 
-    /// Sends and reads once what can be.
+    /// Sends and reads once, without waiting.
     pub fn turn(&mut self) {
         let now_ms = self.began.elapsed().as_millis() as u64;
         if self.bridge.due_ms() <= now_ms {
@@ -202,13 +204,14 @@ impl Node {
                     self.causes.push(cause);
                     self.is_ready = false;
                 }
-                Event::Notice(text) => println!("{text}"),
+                Event::LogEnd { .. } | Event::Passed(_) => {}
+                Event::Notice(text) | Event::Intruder(text) => println!("{text}"),
             }
         }
     }
 }
 
-/// Lets all of them go on until a condition holds.
+/// Runs all nodes until a condition holds.
 pub fn run(what: &str, nodes: &mut [&mut Node], mut condition: impl FnMut(&[&mut Node]) -> bool) {
     wait_until(what, || {
         for _ in 0..20 {

@@ -1,4 +1,4 @@
-//! What is of Redis alone.
+//! Tests for Redis only.
 
 use fermata_testkit::{Redis, Sentinel, wait_until};
 
@@ -9,7 +9,7 @@ fn url(redis: &Redis) -> String {
 }
 
 #[test]
-fn a_log_that_was_deleted_begins_anew() {
+fn deleted_log_starts_again() {
     let Some(redis) = Redis::start() else { return };
     let mut node = Node::new("a", &url(&redis));
     node.publish("1");
@@ -29,9 +29,9 @@ fn a_log_that_was_deleted_begins_anew() {
     assert_eq!(node.gaps.len(), 2);
 }
 
-/// It answered `ERR unknown command` to a script, and nobody could know why.
+/// Regression test: the error was `ERR unknown command`, without an explanation.
 #[test]
-fn a_sentinel_is_told_from_a_log_and_passed_over() {
+fn skips_a_sentinel_in_a_list_of_logs() {
     let (Some(redis), Some(replica)) = (Redis::start(), Redis::start()) else {
         return;
     };
@@ -51,7 +51,7 @@ fn a_sentinel_is_told_from_a_log_and_passed_over() {
 }
 
 #[test]
-fn what_the_log_has_removed_before_it_was_read_is_a_gap() {
+fn messages_removed_before_reading_are_a_gap() {
     let Some(redis) = Redis::start() else { return };
     let mut first = Node::new("a", &url(&redis));
     for number in 0..10 {
@@ -71,7 +71,7 @@ fn what_the_log_has_removed_before_it_was_read_is_a_gap() {
 }
 
 #[test]
-fn a_replica_is_passed_over() {
+fn skips_a_replica() {
     let (Some(main), Some(replica)) = (Redis::start(), Redis::start()) else {
         return;
     };
@@ -88,7 +88,7 @@ fn a_replica_is_passed_over() {
     assert!(main.ask("XLEN {test}:log").starts_with(":1"));
 }
 
-/// Publishes ten events by the first node, until all nodes are told of them and the replica has them.
+/// Publishes ten events from the first node. Returns once all nodes and the replica have them.
 fn publish_ten(nodes: &mut [&mut Node], replica: &Redis) {
     for number in 0..10 {
         nodes[0].publish(&number.to_string());
@@ -102,7 +102,7 @@ fn publish_ten(nodes: &mut [&mut Node], replica: &Redis) {
     });
 }
 
-/// Runs until the event "after" is the last that each node was told of.
+/// Runs until "after" is the last event of each node.
 fn run_until_after(nodes: &mut [&mut Node]) {
     run("the next one is told", nodes, |nodes| {
         nodes
@@ -111,9 +111,9 @@ fn run_until_after(nodes: &mut [&mut Node]) {
     });
 }
 
-/// The replica takes over and has less than was acknowledged.
+/// The replica takes over and lacks acknowledged events.
 #[test]
-fn after_a_fail_over_that_loses_events_all_nodes_have_a_gap_and_one_order() {
+fn lossy_fail_over_is_a_gap_with_one_order() {
     let (Some(mut main), Some(replica)) = (Redis::start(), Redis::start()) else {
         return;
     };
@@ -121,7 +121,7 @@ fn after_a_fail_over_that_loses_events_all_nodes_have_a_gap_and_one_order() {
     let both = format!("{},{}", url(&main), url(&replica));
     let (mut a, mut b) = (Node::new("a", &both), Node::new("b", &both));
     publish_ten(&mut [&mut a, &mut b], &replica);
-    // From here on the replica is told nothing.
+    // Disconnect the replica from the master.
     replica.ask("REPLICAOF 127.0.0.1 1");
     a.publish("lost");
     let all = &mut [&mut a, &mut b];
@@ -142,9 +142,9 @@ fn after_a_fail_over_that_loses_events_all_nodes_have_a_gap_and_one_order() {
     }
 }
 
-/// The replica takes over and has less than was acknowledged, which nobody has read yet.
+/// The replica takes over and lacks acknowledged events that no node has read.
 #[test]
-fn a_fail_over_that_loses_what_nobody_has_read_is_a_gap() {
+fn lossy_fail_over_of_unread_events_is_a_gap() {
     for others in [0, 3] {
         let (Some(mut main), Some(replica)) = (Redis::start(), Redis::start()) else {
             return;
@@ -161,7 +161,7 @@ fn a_fail_over_that_loses_what_nobody_has_read_is_a_gap() {
         });
         main.kill();
         replica.ask("REPLICAOF NO ONE");
-        // Others' events may have come to its place before the node looks.
+        // Events of other nodes may take the position of the lost event before the node reads.
         let mut b = Node::new("b", &url(&replica));
         for number in 0..others {
             b.publish(&format!("other {number}"));
@@ -178,9 +178,9 @@ fn a_fail_over_that_loses_what_nobody_has_read_is_a_gap() {
     }
 }
 
-/// A server that is made a replica keeps its connections, and gets another's data.
+/// A server that becomes a replica keeps its connections, and loads the data of another one.
 #[test]
-fn a_server_that_becomes_a_replica_of_one_with_less_is_a_gap() {
+fn demotion_to_a_replica_with_fewer_events_is_a_gap() {
     let (Some(main), Some(other)) = (Redis::start(), Redis::start()) else {
         return;
     };
@@ -212,7 +212,7 @@ fn a_server_that_becomes_a_replica_of_one_with_less_is_a_gap() {
 }
 
 #[test]
-fn a_server_that_refuses_to_write_is_read_from_and_away_until_it_writes() {
+fn refusing_server_is_read_and_away_until_it_writes() {
     let cases = [
         ("maxmemory 1", "maxmemory 0", "OOM"),
         (
@@ -245,7 +245,7 @@ fn a_server_that_refuses_to_write_is_read_from_and_away_until_it_writes() {
             cause.contains(code) && !cause.contains("script"),
             "{cause:?}"
         );
-        // One that comes now reads, and is not ready.
+        // A new node can read, but is not ready.
         let mut late = Node::new("b", &url(&redis));
         run("it has the past", &mut [&mut late], |nodes| {
             nodes[0].told.len() == 1 && !nodes[0].causes.is_empty()
@@ -264,7 +264,7 @@ fn a_server_that_refuses_to_write_is_read_from_and_away_until_it_writes() {
 }
 
 #[test]
-fn after_a_fail_over_by_sentinel_nodes_go_on_without_a_gap() {
+fn fail_over_by_sentinel_has_no_gap() {
     let (Some(mut main), Some(replica)) = (Redis::start(), Redis::start()) else {
         return;
     };
@@ -280,7 +280,7 @@ fn after_a_fail_over_by_sentinel_nodes_go_on_without_a_gap() {
     run("all are told", all, |nodes| {
         nodes.iter().all(|node| node.told.len() == 200)
     });
-    // Or it would be lost.
+    // Wait for the replica. Otherwise the fail-over would lose events.
     wait_until("the replica has them", || {
         let text = replica.ask("XLEN {test}:log");
         text.starts_with(":200\r").then_some(())
@@ -301,7 +301,7 @@ fn after_a_fail_over_by_sentinel_nodes_go_on_without_a_gap() {
         own.map(|it| &it.1).collect::<Vec<_>>(),
         a.outbox.iter().collect::<Vec<_>>()
     );
-    // The old one comes back, as a replica.
+    // The former master restarts as a replica.
     main.restart();
     wait_until("it is a replica", || {
         main.ask("INFO replication")
@@ -317,7 +317,7 @@ fn after_a_fail_over_by_sentinel_nodes_go_on_without_a_gap() {
 }
 
 #[test]
-fn a_password_is_needed_and_not_shown() {
+fn requires_a_password_and_does_not_log_it() {
     let Some(redis) = Redis::start() else { return };
     redis.ask("CONFIG SET requirepass right");
     let port = redis.port();
@@ -336,7 +336,7 @@ fn a_password_is_needed_and_not_shown() {
 }
 
 #[test]
-fn a_user_needs_no_more_rights_than_documented() {
+fn documented_permissions_suffice() {
     let Some(redis) = Redis::start() else { return };
     let commands = "+hello +select +script|load +evalsha +subscribe +hget +hset +hincrby +xadd +xrange +xrevrange +zadd \
                     +zrangebyscore +zremrangebyrank +expire +time +publish";

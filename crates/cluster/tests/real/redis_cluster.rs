@@ -1,4 +1,4 @@
-//! A Redis Cluster: one of its servers has the log, and the others say which.
+//! A Redis Cluster: one server has the log, and the others name that server.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ fn publish(nodes: &mut [&mut Node], count: usize) {
 }
 
 #[test]
-fn any_server_of_a_redis_cluster_leads_to_the_log() {
+fn any_server_of_a_redis_cluster_names_the_log() {
     let Some(cluster) = RedisCluster::start() else {
         return;
     };
@@ -57,14 +57,14 @@ fn any_server_of_a_redis_cluster_leads_to_the_log() {
 }
 
 #[test]
-fn another_owner_of_the_log_in_a_redis_cluster_is_followed() {
+fn follows_a_new_owner_in_a_redis_cluster() {
     let Some(mut cluster) = RedisCluster::start() else {
         return;
     };
     let all = url(cluster.servers());
     let (mut a, mut b) = (Node::new("a", &all), Node::new("b", &all));
     publish(&mut [&mut a, &mut b], 100);
-    // On command nothing is lost: the master waits for its replica.
+    // A manual fail-over loses nothing: the master waits for its replica.
     let owner = cluster.owner(LOG).expect("it is there");
     let replica = cluster.replica(owner);
     assert_eq!(
@@ -82,7 +82,7 @@ fn another_owner_of_the_log_in_a_redis_cluster_is_followed() {
     assert_eq!((a.gaps.len(), b.gaps.len()), (1, 1));
     assert_eq!(a.told, b.told);
     cluster.wait_whole();
-    // A killed one loses what its replica had not got: all of it is there.
+    // A crash loses what the replica lacks: wait until it has everything.
     wait_until("the replica has all", || {
         let [old, new] = [owner, replica].map(|at| {
             let text = cluster.servers()[at].ask("INFO replication");
@@ -102,9 +102,9 @@ fn another_owner_of_the_log_in_a_redis_cluster_is_followed() {
     cluster.restart(replica);
 }
 
-/// While keys are on their way nobody may write to those that are left.
+/// During a migration, writes to the remaining keys are refused.
 #[test]
-fn a_log_that_moves_to_another_server_of_a_redis_cluster_is_followed() {
+fn follows_a_migrated_log_in_a_redis_cluster() {
     let Some(cluster) = RedisCluster::start() else {
         return;
     };
@@ -127,14 +127,14 @@ fn a_log_that_moves_to_another_server_of_a_redis_cluster_is_followed() {
         let command = format!("MIGRATE 127.0.0.1 {} \"\" 0 5000 KEYS {keys}", to.port());
         ok(from, &command);
     };
-    // Half of it, then the rest.
+    // Migrate the first key, then the others.
     migrate("{test}:meta");
     a.publish("100");
     b.publish("100");
     run("it is noticed", &mut [&mut a, &mut b], |nodes| {
         nodes.iter().all(|node| !node.is_ready)
     });
-    assert!(a.causes[0].contains("on its way"), "{:?}", a.causes);
+    assert!(a.causes[0].contains("is migrating"), "{:?}", a.causes);
     migrate("{test}:log {test}:sent:a {test}:sent:b");
     ok(to, &format!("CLUSTER SETSLOT {slot} NODE {to_id}"));
     ok(from, &format!("CLUSTER SETSLOT {slot} NODE {to_id}"));

@@ -1,4 +1,4 @@
-//! Sentinels are asked who the master is, and who it is now.
+//! Sentinels name the master, also after a fail-over.
 
 use std::time::{Duration, Instant};
 
@@ -6,8 +6,8 @@ use fermata_testkit::{Redis, Sentinel, wait_until};
 
 use crate::node::{Node, run};
 
-/// Until publishing goes on after the master was lost: Sentinel takes a second to notice and some to agree, and a bridge asks again
-/// at the latest two seconds after that.
+/// Timeout for publishing to continue after a loss of the master. The Sentinels need a second to detect it and some seconds to
+/// agree. A bridge queries them again at most two seconds later.
 const FAIL_OVER_MAX: Duration = Duration::from_secs(20);
 
 fn url<'a>(sentinels: impl IntoIterator<Item = &'a Sentinel>) -> String {
@@ -30,7 +30,7 @@ fn pair() -> Option<[Redis; 2]> {
     Some(pair)
 }
 
-/// Publishes numbered events by both nodes until all are told.
+/// Publishes numbered events from both nodes until all have arrived.
 fn publish(nodes: &mut [&mut Node], count: usize) {
     for _ in 0..count {
         for (at, node) in nodes.iter_mut().enumerate() {
@@ -49,7 +49,7 @@ fn run_until_told(nodes: &mut [&mut Node]) {
     });
 }
 
-/// Each event of each node once and in its order, but for those before a gap; and behind the last one what was acknowledged.
+/// Checks that each event arrived once and in the order of its node, except before a gap, and that all acknowledged events did.
 fn check_order(nodes: &[&Node]) {
     for node in nodes {
         let whole = node.whole();
@@ -71,7 +71,7 @@ fn check_order(nodes: &[&Node]) {
 }
 
 #[test]
-fn the_master_is_asked_for_and_followed_when_it_is_changed_or_killed() {
+fn follows_the_master_of_sentinels() {
     let Some([mut first, second]) = pair() else {
         return;
     };
@@ -81,7 +81,7 @@ fn the_master_is_asked_for_and_followed_when_it_is_changed_or_killed() {
     publish(&mut [&mut a, &mut b], 100);
     run_until_told(&mut [&mut a, &mut b]);
     assert!(a.causes.is_empty(), "{:?}", a.causes);
-    // On command, with publishers that go on.
+    // A manual fail-over, while nodes publish.
     let answer = sentinels[1].ask("SENTINEL FAILOVER main");
     assert_eq!(answer.as_deref(), Some("+OK\r\n"));
     let began = Instant::now();
@@ -107,7 +107,7 @@ fn the_master_is_asked_for_and_followed_when_it_is_changed_or_killed() {
     };
     let what = "the old one is a replica that has all";
     run(what, &mut [&mut a, &mut b], is_synced);
-    // The new one is killed, and the old one leads again.
+    // The new master is killed, and the old one takes over again.
     let mut second = second;
     second.kill();
     let began = Instant::now();
@@ -122,7 +122,7 @@ fn the_master_is_asked_for_and_followed_when_it_is_changed_or_killed() {
 }
 
 #[test]
-fn a_sentinel_that_is_gone_or_does_not_know_is_passed_over() {
+fn skips_sentinels_without_the_master() {
     let Some([first, second]) = pair() else {
         return;
     };
@@ -135,7 +135,7 @@ fn a_sentinel_that_is_gone_or_does_not_know_is_passed_over() {
         nodes[0].told.len() == 1
     });
     assert_eq!(node.causes.len(), 1, "{:?}", node.causes);
-    // A server that is no Sentinel, and one that knows no such master.
+    // One of the servers is not a Sentinel, and the Sentinel has no master of this name.
     let text = format!(
         "redis+sentinel://127.0.0.1:{},127.0.0.1:{}/other",
         first.port(),
@@ -151,7 +151,7 @@ fn a_sentinel_that_is_gone_or_does_not_know_is_passed_over() {
         "{:?}",
         node.causes
     );
-    // One that names a master which is a replica by now.
+    // A Sentinel that names a former master.
     assert_eq!(
         stale.ask("SENTINEL REMOVE main").as_deref(),
         Some("+OK\r\n")
@@ -174,7 +174,7 @@ fn a_sentinel_that_is_gone_or_does_not_know_is_passed_over() {
 }
 
 #[test]
-fn passwords_of_sentinel_and_of_redis_are_apart() {
+fn sentinel_and_redis_have_separate_passwords() {
     let Some([first, second]) = pair() else {
         return;
     };

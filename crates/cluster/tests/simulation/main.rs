@@ -1,6 +1,8 @@
-//! Bridges of several nodes and a log that speaks NATS, in one thread and under a seed: connections are cut at any byte, bridges
-//! die, the log restarts, forgets old messages, is made anew, and has a copy that lacks messages. Meanwhile nodes ask for older
-//! messages, which the log gives one by one or many at once, from a copy that lags behind, and sometimes not at all.
+//! Simulates bridges of several nodes and a log with the protocol of NATS, in one thread and from a seed.
+//!
+//! Connections are cut at any byte, and bridges crash. The log restarts, removes old messages, is recreated, and has a copy that
+//! lacks messages. At the same time nodes request older messages. The log returns them one by one or in batches, from a lagging
+//! copy, and sometimes drops the request.
 //!
 //! Repeat a run with `FERMATA_TEST_SEED`.
 
@@ -25,26 +27,26 @@ fn below(random: &mut Random, end: u64) -> u64 {
     random.within(0..end as usize) as u64
 }
 
-/// What may go wrong besides connections and bridges.
+/// Fault of the log, besides those of connections and bridges.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Log {
     Keeps,
     Forgets,
     LosesItsEnd,
     IsMadeAnew,
-    /// It gives what it has, and takes nothing for a while.
+    /// The log delivers, but refuses messages for a while.
     Refuses,
-    /// Three servers have it, of which one lacks messages for ever and numbers those behind them anew: NATS 2.9.10.
+    /// One of three servers lacks messages for ever and renumbers the later ones, as NATS 2.9.10 does.
     HasBadCopy,
 }
 
-/// How many questions about older messages had an answer with some.
+/// Runs one simulation. Returns the number of requests for older messages that returned some.
 fn simulate(seed: u64, log: Log) -> u64 {
     let mut random = Random::new(seed);
     let mut server = Server {
         first: 1,
         is_replicated: log == Log::HasBadCopy,
-        // The copies of newer versions have all.
+        // Copies of newer versions are complete.
         has_batches: log != Log::HasBadCopy && below(&mut random, 2) == 0,
         is_forgetful: true,
         ..Server::default()
@@ -53,7 +55,7 @@ fn simulate(seed: u64, log: Log) -> u64 {
     let mut now_ms = 0;
     let mut is_reachable = true;
     let steps = 4_000;
-    // The long quiet at the end lets everything arrive.
+    // Without faults at the end, everything arrives.
     for step in 0..steps + 20_000 {
         let has_faults = step < steps;
         if !has_faults {
@@ -133,8 +135,8 @@ fn simulate(seed: u64, log: Log) -> u64 {
     nodes.iter().map(|node| node.answers).sum()
 }
 
-/// Whether every node has sent all it has and reads the end of the log that there is now: one that has not noticed yet that its
-/// log is gone is still where that one ended.
+/// Returns true if every node has sent all its records and has read the present log to the end. A node that has not detected
+/// the replacement of its log is still at the end of the former one.
 fn is_at_rest(server: &Server, nodes: &[Node]) -> bool {
     let epoch = |node: &Node| node.reached().map(|place| place.epoch);
     nodes.iter().enumerate().all(|(at, node)| {
@@ -169,7 +171,7 @@ fn check(server: &Server, nodes: &[Node], log: Log) {
             node.written,
             "node {at}: every record is accepted"
         );
-        // One order without holes, except behind a gap.
+        // Events are in one order, without holes except after a gap.
         for pair in node.delivered.windows(2) {
             let (Delivered::Gap(before) | Delivered::Event(before, _)) = &pair[0];
             if let Delivered::Event(place, _) = &pair[1] {
@@ -182,7 +184,7 @@ fn check(server: &Server, nodes: &[Node], log: Log) {
                 );
             }
         }
-        // A place is of one event for ever; what a bad copy has given is followed by a gap.
+        // A position belongs to one event for ever. A gap follows the messages of a bad copy.
         let mut data_of = HashMap::new();
         for event in &node.delivered {
             if let Delivered::Event(place, data) = event {
@@ -201,7 +203,7 @@ fn check(server: &Server, nodes: &[Node], log: Log) {
         if matches!(log, Log::Keeps | Log::Refuses) {
             assert_eq!(gaps, 1, "node {at}: only the beginning");
         }
-        // What it has told of the present log is what the log has.
+        // The delivered events of the present log equal the log's content.
         let end = node
             .delivered
             .iter()
@@ -217,7 +219,7 @@ fn check(server: &Server, nodes: &[Node], log: Log) {
                 );
             }
         }
-        // Each record is in the log once, where its publisher was told that it is.
+        // Each record is in the log at the acknowledged position.
         if matches!(log, Log::Keeps | Log::Refuses) {
             for (outbox, place) in &node.accepted {
                 let stored = &server.stored[(place.seq - server.first) as usize];
@@ -255,37 +257,37 @@ fn run(log: Log) {
 }
 
 #[test]
-fn a_log_that_keeps_everything_is_the_same_everywhere() {
+fn complete_log_is_the_same_on_every_node() {
     run(Log::Keeps);
 }
 
 #[test]
-fn a_log_that_refuses_messages_for_a_while_has_each_once_in_the_end() {
+fn refusing_log_has_each_record_once() {
     run(Log::Refuses);
 }
 
-/// A node on the bad copy went on without what it lacks.
+/// Regression test: a node that read the bad copy continued without the missing messages.
 #[test]
-fn a_copy_that_lacks_messages_is_left_or_told_as_a_gap() {
+fn incomplete_copy_is_left_or_followed_by_a_gap() {
     run(Log::HasBadCopy);
 }
 
 #[test]
-fn what_the_log_has_forgotten_is_a_gap() {
+fn removed_messages_are_a_gap() {
     run(Log::Forgets);
 }
 
 #[test]
-fn what_is_published_in_the_place_of_lost_messages_has_other_places() {
+fn replacements_of_lost_messages_have_other_positions() {
     run(Log::LosesItsEnd);
 }
 
 #[test]
-fn a_log_that_was_made_anew_is_a_gap() {
+fn recreated_log_is_a_gap() {
     run(Log::IsMadeAnew);
 }
 
-/// Everything that a node and the log have for each other, until `stops` of what the node sends.
+/// Exchanges bytes between a node and the log until both are idle, or `stops` returns true for the bytes of the node.
 fn converse(
     node: &mut Node,
     at: usize,
@@ -314,7 +316,7 @@ fn converse(
 }
 
 #[test]
-fn a_log_that_is_made_anew_while_a_consumer_is_made_is_another_one() {
+fn log_recreated_before_its_consumer_is_another_log() {
     let mut server = Server {
         first: 1,
         ..Server::default()
@@ -323,12 +325,12 @@ fn a_log_that_is_made_anew_while_a_consumer_is_made_is_another_one() {
     nodes[0].publish(0);
     converse(&mut nodes[0], 0, &mut server, 0, |_| false);
     assert_eq!(server.last(), 1);
-    // The second one has asked what the log is, and what it sends next makes its consumer.
+    // The second node has requested the description of the log. Its next request creates a consumer.
     let asks = |sent: &[u8]| String::from_utf8_lossy(sent).contains("STREAM.INFO");
     converse(&mut nodes[1], 1, &mut server, 0, asks);
     let connection = server.connections.get_mut(&1).unwrap();
     let described = std::mem::take(&mut connection.output);
-    // Meanwhile somebody deletes the log, and the first node makes it anew and publishes to it.
+    // Now the log is deleted, and the first node recreates it and publishes.
     server.delete();
     server.connections.remove(&0);
     nodes[0].bridge.handle_closed("cut", 0);
@@ -360,9 +362,9 @@ fn a_log_that_is_made_anew_while_a_consumer_is_made_is_another_one() {
     );
 }
 
-/// The places are the same, the messages are others.
+/// The recreated log has the same positions with other messages.
 #[test]
-fn older_messages_of_a_log_that_was_made_anew_meanwhile_are_a_gap() {
+fn older_messages_of_a_recreated_log_are_a_gap() {
     let mut server = Server {
         first: 1,
         ..Server::default()
@@ -387,7 +389,7 @@ fn older_messages_of_a_log_that_was_made_anew_meanwhile_are_a_gap() {
     };
     node.asked.insert(0, request.clone());
     node.bridge.ask_past(request, 0);
-    // Before the question comes there.
+    // The log is recreated before the request arrives.
     let mut other = Node::new(1, Log::IsMadeAnew);
     server.delete();
     for _ in 0..5 {

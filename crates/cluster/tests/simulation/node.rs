@@ -1,4 +1,4 @@
-//! A node: a bridge, and what its clients know.
+//! A node: a bridge, and the events of its clients.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,7 +8,7 @@ use fermata_testkit::Random;
 use super::server::Server;
 use super::{Log, below, options};
 
-/// What a node delivered to its clients, in order.
+/// An item that a node delivered to its clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Delivered {
     Gap(Place),
@@ -18,30 +18,30 @@ pub(super) enum Delivered {
 pub(super) struct Node {
     pub(super) bridge: Bridge,
     pub(super) lives: u32,
-    /// Records that are not released yet, the newest last, and how many of them were handed over.
+    /// Records that are not released, the newest last, and the number that was sent.
     pub(super) outbox: VecDeque<(u64, Vec<u8>)>,
     pub(super) handed: usize,
     pub(super) written: u64,
     pub(super) accepted: HashMap<u64, Place>,
     pub(super) delivered: Vec<Delivered>,
-    /// When the last of them was stored.
+    /// Stored time of the last one.
     pub(super) reached_ms: Option<u64>,
     pub(super) is_ready: bool,
-    /// What was asked for of the past and is not answered, and how many were and had something.
+    /// Requests for the past without a result, the number of all requests, and of results with events.
     pub(super) asked: HashMap<u64, PastRequest>,
     pub(super) questions: u64,
     pub(super) answers: u64,
     pub(super) log: Log,
 }
 
-/// Records of an outbox are of these in turn.
+/// Channels of the records, in turn.
 pub(super) const CHANNELS: [&[u8]; 2] = [b"a room.of *", b"another"];
 
 pub(super) fn channel_of(outbox: u64) -> &'static [u8] {
     CHANNELS[(outbox % 2) as usize]
 }
 
-/// The same of an event's data.
+/// Channel of an event with this data.
 pub(super) fn channel_of_data(data: &[u8]) -> &'static [u8] {
     let text = std::str::from_utf8(data).unwrap();
     let (_, outbox) = text.split_once(':').unwrap();
@@ -82,7 +82,7 @@ impl Node {
         })
     }
 
-    /// The process is killed and started again: only what is in shared memory is left.
+    /// Kills and restarts the process: only shared memory remains.
     pub(super) fn kill(&mut self, node: usize, now_ms: u64) {
         self.bridge = Bridge::new(
             options(node, self.lives),
@@ -96,7 +96,7 @@ impl Node {
         self.asked.clear();
     }
 
-    /// Asks for a part of what it was told.
+    /// Requests a part of the events that were delivered before.
     pub(super) fn ask_past(&mut self, random: &mut Random, now_ms: u64) {
         let Some(reached) = self.reached().filter(|_| self.bridge.can_ask_past()) else {
             return;
@@ -105,7 +105,7 @@ impl Node {
         let request = PastRequest {
             id: self.questions,
             epoch: reached.epoch ^ u64::from(below(random, 20) == 0),
-            // Few enough that they are given in time, one by one.
+            // The range is small enough for messages to be returned one by one in time.
             after: up_to - below(random, up_to.min(200) + 1),
             up_to,
             oldest_ms: 0,
@@ -122,7 +122,7 @@ impl Node {
         self.bridge.ask_past(request, now_ms);
     }
 
-    /// What was told and is asked for is there, or is said to be missing.
+    /// Checks a result: each requested event is in it, or in a gap.
     pub(super) fn check_past(&mut self, id: u64, entries: &[PastEntry]) {
         let request = self.asked.remove(&id).expect("it was asked for");
         let (mut at, mut gap, mut events) = (request.after, 0, HashMap::new());
@@ -161,7 +161,7 @@ impl Node {
                 continue;
             }
             count += 1;
-            // Another message may stand there: a bad copy has told this one.
+            // The log may have another message at this position if this one is from a bad copy.
             let given = events.get(&seq);
             assert!(
                 given.is_none_or(|given| *given == data) || self.log == Log::HasBadCopy,
@@ -172,7 +172,7 @@ impl Node {
                 "{seq} is left out in silence: {request:?}: {entries:?}"
             );
         }
-        // Nothing is missing that the log has.
+        // The log has all of them, so there is no gap.
         let is_of_this_log = self.reached().is_some_and(|it| it.epoch == request.epoch);
         if matches!(self.log, Log::Keeps | Log::Refuses)
             && is_of_this_log
@@ -253,7 +253,11 @@ impl Node {
                 Event::PastLost(id) => {
                     self.asked.remove(&id).expect("it was asked for");
                 }
-                Event::Secure | Event::Notice(_) => {}
+                Event::Secure
+                | Event::LogEnd { .. }
+                | Event::Passed(_)
+                | Event::Intruder(_)
+                | Event::Notice(_) => {}
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The log's server, as far as a bridge can tell.
+//! A fake NATS server with one stream.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ pub(super) struct Stored {
     pub(super) data: Vec<u8>,
 }
 
-/// The log's server, as far as a bridge can tell.
+/// A fake NATS server with one stream.
 #[derive(Default)]
 pub(super) struct Server {
     pub(super) life: u64,
@@ -18,21 +18,21 @@ pub(super) struct Server {
     pub(super) now_ns: u64,
     pub(super) exists: bool,
     pub(super) is_full: bool,
-    /// Places, of any life, of messages by which a bridge has found out whether the log takes some.
+    /// Sequences of probes, in any incarnation of the stream.
     pub(super) probes: HashSet<u64>,
     pub(super) first: u64,
     pub(super) stored: Vec<Stored>,
-    /// Several servers have it.
+    /// True if several servers have the stream.
     pub(super) is_replicated: bool,
-    /// Messages that the bad copy lacks: the place of the first, and how many.
+    /// First sequence and number of messages that the bad copy lacks.
     pub(super) lacks: Option<(u64, u64)>,
-    /// What decides on which server a consumer lives.
+    /// Number of consumers, which determines the copy that a consumer reads.
     pub(super) consumers: u64,
     pub(super) known: HashMap<Vec<u8>, u64>,
     pub(super) connections: HashMap<usize, Connection>,
-    /// It gives many older messages at once, of a copy that lags behind.
+    /// True if it returns batches of older messages, from a lagging copy.
     pub(super) has_batches: bool,
-    /// Questions about older messages, of which one in a few has no answer while there are faults.
+    /// Requests for older messages. Some have no response while there are faults.
     pub(super) questions: u64,
     pub(super) is_forgetful: bool,
 }
@@ -41,9 +41,9 @@ pub(super) struct Server {
 pub(super) struct Connection {
     pub(super) input: Vec<u8>,
     pub(super) output: Vec<u8>,
-    /// Where the consumer delivers to, its next message, and how many it was given.
+    /// Delivery subject, next message, and number of deliveries.
     pub(super) consumer: Option<(Vec<u8>, u64, u64)>,
-    /// It reads the bad copy.
+    /// True if the consumer reads the bad copy.
     pub(super) is_bad: bool,
 }
 
@@ -52,7 +52,7 @@ impl Server {
         self.first + self.stored.len() as u64 - 1
     }
 
-    /// The place of the last record.
+    /// Sequence of the last record.
     pub(super) fn last_record(&self) -> u64 {
         let is_record = |stored: &Stored| !stored.data.is_empty();
         let count = self.stored.iter().rposition(is_record);
@@ -74,7 +74,7 @@ impl Server {
         }
     }
 
-    /// Newest messages are gone that were acknowledged, as after a loss of power.
+    /// Loses the newest acknowledged messages, as after a power failure.
     pub(super) fn lose_end(&mut self, count: u64) {
         self.stored.truncate(self.stored.len() - count as usize);
         let last = self.last();
@@ -145,8 +145,9 @@ impl Server {
             false => (String::new(), ""),
         };
         let text = format!(
-            "{{\"created\":\"life {}\",\"config\":{{\"description\":\"{}\",\"allow_direct\":true}},\"state\":{{\"first_seq\":{},\"last_seq\":{}{time}}}{copies}}}",
-            self.life,
+            "{{\"created\":\"2026-11-22T{:02}:{:02}:00Z\",\"config\":{{\"description\":\"{}\",\"allow_direct\":true}},\"state\":{{\"first_seq\":{},\"last_seq\":{}{time}}}{copies}}}",
+            self.life / 60 % 24,
+            self.life % 60,
             self.description,
             self.first,
             self.last()
@@ -165,7 +166,7 @@ impl Server {
                 ),
             }
         } else if subject.starts_with("$JS.API.STREAM.CREATE.") {
-            // The second one finds it there.
+            // After the first request, the stream exists.
             if !std::mem::replace(&mut self.exists, true) {
                 self.life += 1;
                 self.first = 1;
@@ -208,7 +209,7 @@ impl Server {
         }
     }
 
-    /// What it has of a subject from a place on: the first, or as many as are asked for.
+    /// Stored messages of a subject from a sequence on: the first one, or a batch.
     pub(super) fn give_older(
         &mut self,
         node: usize,
@@ -321,7 +322,7 @@ impl Server {
         self.answer(node, reply, &text);
     }
 
-    /// The consumer says that it lives, and what it has given.
+    /// Sends a heartbeat with the number of deliveries.
     pub(super) fn beat(&mut self, node: usize) {
         let Some(connection) = self.connections.get_mut(&node) else {
             return;
@@ -375,14 +376,14 @@ impl Server {
     }
 }
 
-/// A number or word of a flat JSON object.
+/// Value of a field of a flat JSON object.
 pub(super) fn value(text: &str, key: &str) -> String {
     let rest = text.split(&format!("\"{key}\":")).nth(1).unwrap();
     let value = rest.split([',', '}']).next().unwrap();
     value.trim_matches('"').to_owned()
 }
 
-/// RFC 4648, 4.
+/// Encodes base64 (RFC 4648, section 4).
 pub(super) fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
@@ -400,7 +401,7 @@ pub(super) fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// RFC 3339, for the first day of 1970.
+/// Formats a time of 1970-01-01 (RFC 3339).
 pub(super) fn time_text(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     format!(
@@ -412,7 +413,7 @@ pub(super) fn time_text(ns: u64) -> String {
     )
 }
 
-/// The end of the first line, and where its content lies.
+/// End of the first line, and range of its content.
 pub(super) fn next_operation(input: &[u8]) -> Option<(usize, std::ops::Range<usize>)> {
     let end = input.windows(2).position(|two| two == b"\r\n")?;
     let line = std::str::from_utf8(&input[..end]).unwrap();

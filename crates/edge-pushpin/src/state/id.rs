@@ -1,26 +1,26 @@
-//! The id of a session. It gets into the heads of requests, so there is one only where it can stand there.
+//! Session ids. They become part of request heads, so only ids that are valid in a header exist.
 
 use std::rc::Rc;
 
 use fermata_proto::response::valid_value;
 
-/// The longest that is taken.
+/// Maximum length in bytes.
 const BYTES_MAX: usize = 1_000;
 
-/// What an outside service knows a session by.
+/// Id of a session at an external service.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SessionId(Rc<str>);
 
 impl SessionId {
-    /// `None`: it is empty or too long, or cannot stand in a header, or is no UTF-8: the service would hear of one id and the
-    /// origin of another.
+    /// Creates an id. `None`: it is empty, too long, invalid in a header, or not UTF-8. Otherwise service and origin
+    /// would see different ids.
     pub fn new(id: &[u8]) -> Option<Self> {
         let is_right = (1..=BYTES_MAX).contains(&id.len()) && valid_value(id);
         let text = std::str::from_utf8(id).ok().filter(|_| is_right)?;
         Some(Self(text.into()))
     }
 
-    /// The id itself.
+    /// Returns the id.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_can_stand_in_a_header() {
+    fn rejects_ids_that_are_invalid_in_a_header() {
         let longest = "x".repeat(BYTES_MAX);
         for id in ["s", "a b", "\u{fc}\t", &longest] {
             assert_eq!(

@@ -1,4 +1,4 @@
-//! Sessions of an outside service.
+//! Sessions of an external service.
 
 pub mod id;
 pub mod rules;
@@ -9,14 +9,14 @@ use fermata_grip::value::Value;
 
 use crate::state::id::SessionId;
 
-/// How much of that goes in one message, of which a connection takes 1 MiB, and what is around a value at most.
+/// Maximum size of updates in one message, of which a connection accepts 1 MiB; and maximum overhead per value.
 const MESSAGE_BYTES: usize = 256 * 1024;
 const VALUE_BYTES: usize = 12;
 
-/// The last id that a session has had of each channel.
+/// The last id that a session has received of each channel.
 pub type Ids = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What the service is told of sessions, in pieces that fit into a message each.
+/// Splits the updates of sessions into messages of bounded size.
 pub fn messages(updates: &HashMap<SessionId, Ids>) -> Vec<Vec<(Vec<u8>, Value)>> {
     let mut messages = Vec::new();
     let mut message = Vec::new();
@@ -41,7 +41,7 @@ pub fn messages(updates: &HashMap<SessionId, Ids>) -> Vec<Vec<(Vec<u8>, Value)>>
     messages
 }
 
-/// Ids as packets have them.
+/// Converts ids to a packet's value.
 pub fn ids(ids: &Ids) -> Value {
     let entries = ids.iter();
     Value::Map(
@@ -51,7 +51,7 @@ pub fn ids(ids: &Ids) -> Value {
     )
 }
 
-/// Bytes as packets have them.
+/// Converts bytes to a packet's value.
 pub fn bytes(text: &[u8]) -> Value {
     Value::Bytes(text.to_vec())
 }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn however_many_sessions_there_are_each_message_can_be_sent() {
+    fn splits_many_sessions_into_bounded_messages() {
         const SESSIONS: usize = 30_000;
         let updates: HashMap<SessionId, Ids> = (0..SESSIONS)
             .map(|number| {

@@ -1,4 +1,4 @@
-//! Rules for finding a session's id in a request: a JSON pointer into its body, or into a field of a form.
+//! Rules that find a session's id in a request: a JSON pointer into its body, or into a field of a form.
 
 use fermata_grip::instruct::SessionDetect;
 use fermata_grip::value::{Value, map};
@@ -6,7 +6,7 @@ use fermata_grip::value::{Value, map};
 use crate::form::pairs;
 use crate::state::id::SessionId;
 
-/// A rule as the service has it.
+/// Encodes a rule for the service.
 pub fn write(domain: &str, rule: &SessionDetect) -> Value {
     let text = |text: &[u8]| Value::Bytes(text.to_vec());
     let mut written = map([
@@ -20,7 +20,7 @@ pub fn write(domain: &str, rule: &SessionDetect) -> Value {
     written
 }
 
-/// Those of the service's answer that make sense.
+/// Decodes the valid rules in the service's response.
 pub fn read(value: &Value) -> Vec<SessionDetect> {
     let Value::List(rules) = value else {
         return Vec::new();
@@ -36,7 +36,7 @@ pub fn read(value: &Value) -> Vec<SessionDetect> {
     rules.iter().filter_map(rule).collect()
 }
 
-/// The id in a body. One that cannot stand in a header is none.
+/// Finds the id in a body. An id that is invalid in a header is ignored.
 pub fn find(rule: &SessionDetect, body: &[u8]) -> Option<SessionId> {
     let json = match &rule.json_param {
         None => body.to_vec(),
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_where_the_rule_points() {
+    fn finds_the_id_at_the_pointer() {
         for (pointer, param, body, expected) in [
             ("/a/b", None, r#"{"a":{"b":"x"}}"#, Some("x")),
             ("/0/sid", None, r#"[{"sid":"x"}]"#, Some("x")),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn rules_round_trip() {
         let rules = [rule("/a", None), rule("/b", Some("p"))];
         let written = rules.iter().map(|rule| write("host", rule)).collect();
         assert_eq!(read(&Value::List(written)), rules);

@@ -1,11 +1,11 @@
-//! How many clients each channel has, over all workers.
+//! Number of clients of each channel, over all workers.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use crate::stats::mode::Mode;
 
-/// Entries that count no longer which may wait among those of the channels that there are.
+/// Maximum number of outdated entries in the queue, in addition to those of present channels.
 const PAST_DUE_MAX: usize = 1_024;
 
 /// A channel, for one kind of clients.
@@ -17,7 +17,7 @@ pub type Part = (u64, Vec<u8>);
 /// A report on a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// It has so many clients, none for a while yet where it lingers.
+    /// It has this number of clients; zero while it lingers.
     There(Key, u64),
     /// It has no clients left.
     Gone(Key),
@@ -26,7 +26,7 @@ pub enum News {
 #[derive(Debug, Default)]
 struct Entry {
     parts: HashMap<Part, u64>,
-    /// When it is told of again, or that it is gone; what the queue has for another time counts no longer.
+    /// Time of the next report; queue entries with another time are outdated.
     due_ms: u64,
 }
 
@@ -41,14 +41,15 @@ impl Entry {
 pub struct ChannelCounts {
     channels: HashMap<Key, Entry>,
     due: BinaryHeap<Reverse<(u64, Key)>>,
-    /// How often a channel is told of.
+    /// Interval between reports of a channel.
     again_ms: u64,
-    /// How long one stays whose long polls are between two requests.
+    /// Time for which a channel of long polls remains between two requests.
     linger_ms: u64,
 }
 
 impl ChannelCounts {
-    /// No channels yet; each is told of every `again_ms`, and stays for `linger_ms` after its last long poll.
+    /// Creates it without channels. Each is reported every `again_ms`, and remains for `linger_ms` after its last long
+    /// poll.
     pub fn new(again_ms: u64, linger_ms: u64) -> Self {
         Self {
             channels: HashMap::new(),
@@ -58,13 +59,13 @@ impl ChannelCounts {
         }
     }
 
-    /// The clients of a channel.
+    /// Returns the clients of a channel.
     pub fn count(&self, mode: Mode, channel: &[u8]) -> u64 {
         let key = (mode, channel.to_vec());
         self.channels.get(&key).map_or(0, Entry::count)
     }
 
-    /// The same by route.
+    /// Returns the clients of a channel by route.
     pub fn by_route(&self, mode: Mode, channel: &[u8]) -> Vec<(&[u8], u64)> {
         let key = (mode, channel.to_vec());
         let parts = self.channels.get(&key).map(|it| it.parts.iter());
@@ -74,7 +75,7 @@ impl ChannelCounts {
             .collect()
     }
 
-    /// A worker has so many by a route.
+    /// Records the number of a worker's clients of a route.
     pub fn set(&mut self, now_ms: u64, part: Part, key: Key, count: u64, news: &mut Vec<News>) {
         let is_new = !self.channels.contains_key(&key);
         if is_new && count == 0 {
@@ -112,7 +113,7 @@ impl ChannelCounts {
         self.bound_due();
     }
 
-    /// Each channel has one entry that counts; the others go once they are more than those.
+    /// Each channel has one valid entry; outdated ones are removed when they outnumber these.
     fn bound_due(&mut self) {
         if self.due.len() > PAST_DUE_MAX + 2 * self.channels.len() {
             let channels = self.channels.iter();
@@ -122,7 +123,7 @@ impl ChannelCounts {
         }
     }
 
-    /// A worker is gone, with its clients.
+    /// Removes a worker with its clients.
     pub fn forget(&mut self, now_ms: u64, worker: u64, news: &mut Vec<News>) {
         let mut gone = Vec::new();
         for (key, entry) in &self.channels {
@@ -134,7 +135,7 @@ impl ChannelCounts {
         }
     }
 
-    /// What is to be told by now.
+    /// Appends the reports that are due.
     pub fn expire(&mut self, now_ms: u64, news: &mut Vec<News>) {
         while let Some(Reverse((due_ms, _))) = self.due.peek()
             && *due_ms <= now_ms
@@ -143,7 +144,7 @@ impl ChannelCounts {
                 return;
             };
             let Some(entry) = self.channels.get_mut(&key) else {
-                // It was forgotten meanwhile.
+                // It was removed since.
                 continue;
             };
             if entry.due_ms != due_ms {
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_is_there_as_long_as_any_worker_has_clients() {
+    fn channel_exists_while_any_worker_has_clients() {
         let (mut counts, mut news) = (ChannelCounts::new(30, 60), Vec::new());
         counts.set(0, part(1), key(Mode::Stream), 2, &mut news);
         counts.set(0, part(2), key(Mode::Stream), 3, &mut news);
@@ -197,9 +198,9 @@ mod tests {
         assert_eq!(news, [News::Gone(key(Mode::Stream))]);
     }
 
-    /// Clients that come and go leave nothing behind until it would have been due.
+    /// Queue entries of clients that have left are removed before they are due.
     #[test]
-    fn what_is_due_is_bounded_by_the_channels_that_there_are() {
+    fn queue_is_bounded_by_present_channels() {
         for mode in [Mode::Response, Mode::Stream] {
             let (mut counts, mut news) = (ChannelCounts::new(60_000, 60_000), Vec::new());
             for now_ms in 0..20_000 {
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn long_polls_linger_between_two_requests() {
+    fn channel_lingers_between_two_long_polls() {
         let (mut counts, mut news) = (ChannelCounts::new(1_000, 60), Vec::new());
         counts.set(0, part(1), key(Mode::Response), 1, &mut news);
         counts.set(1, part(1), key(Mode::Response), 0, &mut news);

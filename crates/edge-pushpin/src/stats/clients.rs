@@ -1,4 +1,4 @@
-//! The clients of this worker, as long as somebody may want to know of them.
+//! The clients of this worker, for stats packets.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
@@ -10,40 +10,40 @@ use crate::stats::note::{Client, Note};
 /// The modes in the order of their numbers.
 const MODES: [Mode; 3] = [Mode::Response, Mode::Stream, Mode::Socket];
 
-/// Names of routes that are kept once; more come only from files that change.
+/// Maximum number of shared route names; more exist only if route files change.
 const ROUTES_KEPT: usize = 1_024;
 
-/// Entries of clients that have left which may wait among those of the clients that there are.
+/// Maximum number of queue entries of departed clients, in addition to those of present ones.
 const LEFT_DUE_MAX: usize = 1_024;
 
-/// A client as it is known: a hundred bytes or so, since there may be very many.
+/// A client. About a hundred bytes, because there may be very many.
 #[derive(Debug)]
 struct Known {
     peer: Option<IpAddr>,
-    /// One copy for all of a route.
+    /// One copy per route.
     route: Rc<[u8]>,
     is_websocket: bool,
     is_tls: bool,
-    /// Tells it from another with the same handle.
+    /// Distinguishes it from another client with the same handle.
     serial: u32,
-    /// What its origin knows it by, if it knows it by something.
+    /// Id given by its origin; `None`: the origin gave no id.
     id: Option<Box<[u8]>>,
-    /// The names are those of `counts`.
+    /// The names are shared with `counts`.
     subscriptions: Vec<(Mode, Rc<[u8]>)>,
 }
 
-/// A client that is held from now on.
+/// A client that starts being held.
 #[derive(Clone, Copy, Debug)]
 pub struct Held<'a> {
-    /// What its origin knows it by.
+    /// Id given by its origin.
     pub id: Option<&'a [u8]>,
-    /// Its address; `None`: it has none.
+    /// Its address; `None`: unknown, as on a Unix socket.
     pub peer: Option<IpAddr>,
-    /// Empty: it has none.
+    /// Id of its route; empty: the route has no id.
     pub route: &'a [u8],
-    /// It is a WebSocket.
+    /// True if it is a WebSocket.
     pub is_websocket: bool,
-    /// It has come over TLS.
+    /// True if it uses TLS.
     pub is_tls: bool,
 }
 
@@ -54,7 +54,7 @@ struct Counted {
     channel: Rc<[u8]>,
 }
 
-/// All of them.
+/// All held clients of a worker.
 #[derive(Debug)]
 pub struct Clients {
     known: HashMap<u64, Known>,
@@ -63,27 +63,27 @@ pub struct Clients {
     /// Clients by route.
     by_route: HashMap<Rc<[u8]>, u64>,
     routes: HashSet<Rc<[u8]>>,
-    /// When each is told of again.
+    /// Time of each client's next report.
     due: VecDeque<(u64, u64, u32)>,
     again_ms: u64,
     serial: u32,
-    /// Whether each is told of.
+    /// True if each client is reported.
     is_told: bool,
-    /// In front of handles, in ids: what a worker before this one has told names nobody.
+    /// Prefix of handles in ids, so that ids from a predecessor match no client.
     own: Own,
 }
 
-/// A worker, and the process that it is.
+/// A worker and its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Own {
-    /// The index of the worker.
+    /// Index of the worker.
     pub worker: u16,
-    /// Its process.
+    /// Number of its process.
     pub process: u32,
 }
 
 impl Clients {
-    /// No clients yet.
+    /// Creates it without clients.
     pub fn new(again_ms: u64, is_told: bool, own: Own) -> Self {
         Self {
             known: HashMap::new(),
@@ -98,12 +98,12 @@ impl Clients {
         }
     }
 
-    /// Whether this one is held.
+    /// Returns true if this client is held.
     pub fn is_known(&self, handle: u64) -> bool {
         self.known.contains_key(&handle)
     }
 
-    /// Whether there is one of this id, and whether it is a WebSocket.
+    /// Finds a client by its id; true: it is a WebSocket.
     pub fn find(&self, id: &[u8]) -> Option<bool> {
         let (_, handle) = std::str::from_utf8(id).ok()?.rsplit_once(':')?;
         let handle = u64::from_str_radix(handle, 16).ok()?;
@@ -112,7 +112,7 @@ impl Clients {
         is_it.then_some(known.is_websocket)
     }
 
-    /// One that is held from now on.
+    /// Adds a client that starts being held.
     pub fn enter(&mut self, now_ms: u64, handle: u64, held: Held<'_>, notes: &mut Vec<Note>) {
         self.leave(handle, notes);
         self.serial = self.serial.wrapping_add(1);
@@ -140,10 +140,10 @@ impl Clients {
         }
     }
 
-    /// A client is held no more.
+    /// Removes a client that is not held any more.
     pub fn leave(&mut self, handle: u64, notes: &mut Vec<Note>) {
         let Some(known) = self.known.remove(&handle) else {
-            // It was never entered, or has left before.
+            // It was never added, or was removed before.
             return;
         };
         let route = Rc::clone(&known.route);
@@ -166,7 +166,7 @@ impl Clients {
         }
     }
 
-    /// A client that is held takes what is published to a channel.
+    /// Adds a subscription of a held client.
     pub fn subscribe(&mut self, handle: u64, mode: Mode, channel: &[u8], notes: &mut Vec<Note>) {
         let Some(known) = self.known.get_mut(&handle) else {
             // It has left.
@@ -181,12 +181,12 @@ impl Clients {
             route: Rc::clone(&known.route),
             channel: Rc::from(channel),
         };
-        // One copy of the name for all of them.
+        // One copy of the name for all clients.
         let counted = match counts.get_key_value(&counted) {
             Some((counted, _)) => counted.clone(),
             None => counted,
         };
-        // Most have one.
+        // Most clients have one subscription.
         known.subscriptions.reserve_exact(1);
         known
             .subscriptions
@@ -196,7 +196,7 @@ impl Clients {
         notes.push(subscribers(mode, &known.route, channel, *count));
     }
 
-    /// A client takes it no more.
+    /// Removes a subscription of a client.
     pub fn unsubscribe(&mut self, handle: u64, channel: &[u8], notes: &mut Vec<Note>) {
         let Some(known) = self.known.get_mut(&handle) else {
             // It has left.
@@ -210,7 +210,7 @@ impl Clients {
         }
     }
 
-    /// The channels of one.
+    /// Returns the channels of a client.
     pub fn channels(&self, handle: u64) -> Vec<Vec<u8>> {
         let known = self.known.get(&handle).map(|it| &it.subscriptions[..]);
         let all = known.unwrap_or_default().iter();
@@ -234,7 +234,7 @@ impl Clients {
         };
     }
 
-    /// One copy of each name, as long as there are not more of them than a file of routes has.
+    /// Returns a shared copy of the name. Forgets all copies when there are more than [`ROUTES_KEPT`].
     fn route(&mut self, name: &[u8]) -> Rc<[u8]> {
         if let Some(known) = self.routes.get(name) {
             return Rc::clone(known);
@@ -247,7 +247,7 @@ impl Clients {
         name
     }
 
-    /// Takes out those who have left, once they outnumber the others.
+    /// Removes queue entries of departed clients, once they outnumber the others.
     fn bound_due(&mut self) {
         if self.due.len() > LEFT_DUE_MAX + 2 * self.known.len() {
             let known = &self.known;
@@ -258,7 +258,7 @@ impl Clients {
         }
     }
 
-    /// Those to be told of again.
+    /// Appends the notes about clients that are due.
     pub fn expire(&mut self, now_ms: u64, notes: &mut Vec<Note>) {
         while let Some(&(due_ms, handle, serial)) = self.due.front()
             && due_ms <= now_ms
@@ -273,7 +273,7 @@ impl Clients {
         }
     }
 
-    /// Everything, for one that knows nothing.
+    /// Appends notes about everything, for a receiver without state.
     pub fn all(&self, notes: &mut Vec<Note>) {
         for (mode, counts) in MODES.iter().zip(&self.counts) {
             for (Counted { route, channel }, count) in counts {
@@ -290,7 +290,7 @@ impl Clients {
 }
 
 impl Known {
-    /// As it is told.
+    /// Returns its description for notes.
     fn told(&self, own: Own, handle: u64) -> Client {
         let given = self.id.as_ref().map(|id| id.to_vec());
         Client {
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_are_found_by_the_ids_that_were_told() {
+    fn finds_clients_by_reported_ids() {
         let (mut clients, mut notes) = (Clients::new(10, true, OWN), Vec::new());
         clients.enter(0, 0x1f, HELD, &mut notes);
         let named = Held {
@@ -411,7 +411,8 @@ mod tests {
         let ids: Vec<Vec<u8>> = notes.iter().filter_map(told).collect();
         assert_eq!(ids, [b"7:42:1f".to_vec(), b"7:42:20".to_vec()]);
         assert_eq!(clients.find(b"7:42:1f"), Some(false));
-        // One that has another name is known by that alone, and processes before this one have told of others.
+        // A client with an id from its origin is found only by that id. Ids of earlier processes
+        // match no client.
         for id in [
             "7:42:20", "7:43:1f", "8:42:1f", "7:42:1e", "7", ":1f", "7:42:x",
         ] {
@@ -422,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_have_left_are_not_due() {
+    fn departed_clients_are_not_reported() {
         let (mut clients, mut notes) = (Clients::new(60_000, true, OWN), Vec::new());
         let held = Held {
             id: None,
@@ -443,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn without_packets_for_each_only_channels_are_told() {
+    fn reports_only_channels_without_client_packets() {
         let (mut clients, mut notes) = (Clients::new(10, false, OWN), Vec::new());
         clients.enter(0, 1, HELD, &mut notes);
         clients.subscribe(1, Mode::Stream, b"c", &mut notes);

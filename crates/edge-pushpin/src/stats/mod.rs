@@ -1,4 +1,4 @@
-//! Clients as stats packets count them, and what workers tell each other of them.
+//! Clients as counted in stats packets, and their exchange between workers.
 
 pub mod channel_counts;
 pub mod clients;

@@ -1,6 +1,6 @@
-//! How a subscriber takes items.
+//! Transport of a subscriber.
 
-/// How a subscriber takes items.
+/// Transport of a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
     /// A long poll.

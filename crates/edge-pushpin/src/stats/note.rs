@@ -1,57 +1,57 @@
-//! What workers tell the one that has the stats socket, and how it goes over the wire between them.
+//! Notes that workers send to the one with the stats socket, and their encoding.
 
 use crate::stats::mode::Mode;
 
-/// Bytes of one note at most: names of channels and addresses are short.
+/// Maximum size of one note in bytes: names of channels and addresses are short.
 const NOTE_BYTES_MAX: usize = 64 * 1024;
 
-/// Bytes before what a note says.
+/// Size of the length before a note, in bytes.
 const HEAD_BYTES: usize = 4;
 
-/// What one worker tells.
+/// A note of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// So many of its clients are subscribed to a channel now.
+    /// Present number of its clients that are subscribed to a channel.
     Subscribers {
-        /// How they take what is published.
+        /// Their transport.
         mode: Mode,
         /// Empty: routes without a name.
         route: Vec<u8>,
         /// The channel.
         channel: Vec<u8>,
-        /// How many there are.
+        /// Their number.
         count: u64,
     },
-    /// So many of its clients have come by a route now.
+    /// Present number of its clients of a route.
     Connections {
         /// Empty: routes without a name.
         route: Vec<u8>,
-        /// How many there are.
+        /// Their number.
         count: u64,
     },
-    /// A client is there, or still there.
+    /// A client is connected.
     Client(Client),
-    /// One is not any more.
+    /// A client has left.
     Gone {
-        /// What packets name it by.
+        /// Its id in packets.
         id: Vec<u8>,
         /// Its route.
         route: Vec<u8>,
     },
 }
 
-/// A client as packets name it. An empty route or address: it has none.
+/// A client in packets. Route and address may be empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
-    /// What packets name it by.
+    /// Its id in packets.
     pub id: Vec<u8>,
     /// Its route.
     pub route: Vec<u8>,
     /// Its address.
     pub peer: Vec<u8>,
-    /// It is a WebSocket.
+    /// True if it is a WebSocket.
     pub is_websocket: bool,
-    /// It has come over TLS.
+    /// True if it uses TLS.
     pub is_tls: bool,
 }
 
@@ -62,7 +62,7 @@ const CONNECTIONS: u8 = 3;
 const MODES: [Mode; 3] = [Mode::Response, Mode::Stream, Mode::Socket];
 
 impl Note {
-    /// Appends it as bytes: their number, then what it is and says.
+    /// Appends its encoding: length, kind and fields.
     pub fn write(&self, out: &mut Vec<u8>) {
         let at = out.len();
         out.extend_from_slice(&[0; HEAD_BYTES]);
@@ -103,7 +103,7 @@ impl Note {
         }
     }
 
-    /// Takes whole notes off the front of `input`. False: there is something that is none.
+    /// Removes complete notes from the front of `input`. Returns false if the input is invalid.
     pub fn take(input: &mut Vec<u8>, notes: &mut Vec<Note>) -> bool {
         let mut at = 0;
         let is_right = loop {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_come_as_they_were_sent_in_whatever_pieces() {
+    fn notes_round_trip_in_any_pieces() {
         let mut bytes = Vec::new();
         notes().iter().for_each(|note| note.write(&mut bytes));
         let (mut input, mut taken) = (Vec::new(), Vec::new());
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_note_is_refused() {
+    fn rejects_malformed_notes() {
         for bytes in [
             &b"\x01\0\0\0\x09"[..],
             b"\0\0\0\0",

@@ -1,24 +1,24 @@
-//! What was published to clients since the last report.
+//! Items published to clients since the last report.
 
 use crate::stats::mode::Mode;
 
-/// Of one route, or of all.
+/// Counts of one route, or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Published {
-    /// Answers to long polls.
+    /// Responses to long polls.
     pub http_responses: u64,
     /// Messages to WebSockets.
     pub messages: u64,
-    /// Bytes, once for each client.
+    /// Bytes, once per client.
     pub bytes: u64,
-    /// Blocks, once for each item; `None`: there was none.
+    /// Blocks, once per item; `None`: no item had blocks.
     pub blocks_received: Option<u64>,
-    /// Blocks, once for each client.
+    /// Blocks, once per client.
     pub blocks_sent: Option<u64>,
 }
 
 impl Published {
-    /// A content goes to so many clients.
+    /// Counts a content sent to a number of clients.
     pub fn add(&mut self, mode: Mode, clients: u64, bytes: usize, blocks: Option<u64>) {
         match mode {
             Mode::Response => self.http_responses += clients,
@@ -31,7 +31,7 @@ impl Published {
         }
     }
 
-    /// An item that weighs so much has come for some of them.
+    /// Counts an item of this number of blocks for some of the clients.
     pub fn receive(&mut self, blocks: Option<u64>) {
         if let Some(blocks) = blocks {
             *self.blocks_received.get_or_insert(0) += blocks;

@@ -1,7 +1,7 @@
-//! One session with a backend: numbered packets both ways, each with as much of a body as there is credit for.
+//! One session with a backend: numbered packets in both directions, with body parts limited by credits.
 //!
-//! It reads no sockets. A packet for the backend is made, and counts once its owner says that it is on its way: a number
-//! that never arrives would end the session at the backend.
+//! It has no sockets. A packet for the backend is created first and counts only once its owner confirms that it was
+//! sent: a missing number would end the session at the backend.
 
 use std::collections::VecDeque;
 
@@ -11,19 +11,19 @@ use fermata_grip::value::{Value, map};
 use super::frames::{Frame, Written};
 use super::packet::{Response, bytes, response};
 
-/// What the backend may send before it is given more credit, and the most of a body in the first packet.
+/// Initial credit of the backend, and maximum body size in the first packet, in bytes.
 pub const WINDOW_BYTES: usize = 200_000;
-/// Most messages of a WebSocket's backend that its client has not taken.
+/// Maximum number of messages from a WebSocket's backend that its client has not accepted.
 const EVENTS_MAX: usize = 10_000;
-/// A backend that goes on beyond what it was given credit for is told to stop when it has sent that much more.
+/// A backend that exceeds its credit by this number of bytes is stopped.
 const BEYOND_BYTES_MAX: usize = WINDOW_BYTES;
-/// Bytes of a message in one packet, whatever the credit: packets are read whole.
+/// Maximum size of message content in one packet, whatever the credit, because packets are read as a whole.
 const PIECE_BYTES_MAX: usize = 64 * 1024;
-/// A session in which nothing has come for so long is over, and how often the backend is told that we are there.
+/// Silence after which a session ends, and interval of keep-alive packets to the backend.
 const SESSION_MS: u64 = 60_000;
 const KEEP_ALIVE_MS: u64 = 45_000;
 
-/// What a backend says.
+/// Output of a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Status and headers.
@@ -36,27 +36,27 @@ pub enum Event {
     End,
 }
 
-/// Why a session is over before its end.
+/// Reason why a session ends early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// The backend cannot serve the request, which another one may get.
+    /// The backend cannot serve the request; another one may try.
     Unserved(String),
-    /// It wants the length of the body.
+    /// The backend requires the length of the body.
     LengthRequired,
-    /// Anything else.
+    /// Any other failure.
     Failed(String),
 }
 
-/// What a session is opened with.
+/// Data that opens a session.
 #[derive(Debug)]
 pub struct Opening<'a> {
     /// The address that the backend replies to.
     pub from: &'a str,
-    /// By what number.
+    /// The session's id.
     pub id: &'a str,
     /// Method, address and headers.
     pub entries: Vec<(Vec<u8>, Value)>,
-    /// How the body begins; `None`: a WebSocket has none.
+    /// Start of the body; `None`: it is a WebSocket.
     pub body: Option<&'a [u8]>,
     /// More of the body follows.
     pub has_more: bool,
@@ -67,37 +67,37 @@ pub struct Opening<'a> {
 pub struct Exchange {
     from: String,
     id: String,
-    /// The backend process that took the request; empty as long as none has replied.
+    /// The backend process that accepted the request; empty until it has replied.
     peer: Vec<u8>,
     out_sequence: i64,
     in_sequence: i64,
     /// Bytes that may be sent.
     credits: usize,
-    /// Bytes that the backend may send, and of those that it has, what it is to be given credit for once more.
+    /// Bytes that the backend may send, and consumed bytes for which it has not received new credit.
     window: usize,
     consumed: usize,
     is_socket: bool,
     has_head: bool,
-    /// All of the request was sent.
+    /// The entire request was sent.
     has_sent_end: bool,
-    /// Nothing more comes.
+    /// No more events follow.
     is_over: bool,
-    /// Events that the client has not taken, each with its bytes of content.
+    /// Events that the client has not accepted, each with its bytes of content.
     events: VecDeque<(Event, usize)>,
     said_bytes: usize,
-    /// A frame of which a part was sent.
+    /// A partially sent frame.
     frame: Option<Frame>,
     sends_binary: bool,
     written: Written,
     has_closed: bool,
     peer_has_closed: bool,
-    /// When the backend was heard last, and told last that we are there.
+    /// Time of the last packet from the backend, and of the last keep-alive to it.
     heard_ms: u64,
     told_ms: u64,
 }
 
 impl Exchange {
-    /// A session and its first packet.
+    /// Opens a session and returns its first packet.
     pub fn open(opening: Opening<'_>, now_ms: u64) -> (Self, Vec<u8>) {
         let exchange = Self {
             from: opening.from.to_owned(),
@@ -124,10 +124,10 @@ impl Exchange {
         (exchange, packed(entries))
     }
 
-    /// Takes a packet of the backend.
+    /// Handles a packet of the backend.
     ///
     /// # Errors
-    /// The session is over.
+    /// The session has ended.
     pub fn handle(
         &mut self,
         packet: &Value,
@@ -154,7 +154,7 @@ impl Exchange {
         if !from.is_empty() && self.peer.is_empty() {
             self.peer = from.to_vec();
         } else if !from.is_empty() && from != self.peer {
-            // Backends of other targets answer at the same port: a session is its own backend's.
+            // Backends of other targets reply to the same port; a session belongs to one backend.
             return Ok(());
         }
         let kind = bytes(packet, "type");
@@ -170,7 +170,7 @@ impl Exchange {
             _ => {}
         }
         let has_more = packet.get("more") == Some(&Value::Bool(true));
-        // A reply of one packet need not be numbered.
+        // A reply of a single packet may be unnumbered.
         let is_alone = self.in_sequence == 0 && !has_more && !self.is_socket;
         if sequence.unwrap_or(if is_alone { 0 } else { -1 }) != self.in_sequence {
             return failed("a packet of the backend is missing, or comes out of order");
@@ -190,7 +190,7 @@ impl Exchange {
                 }
             }
             _ if !self.has_head => {
-                return failed("the backend begins with something else than a response");
+                return failed("the backend did not start with a response");
             }
             _ => {}
         }
@@ -202,7 +202,7 @@ impl Exchange {
                 self.take_body(body, has_more);
                 Ok(())
             }
-            // Other kinds are for newer peers.
+            // Ignore other kinds of newer peers.
             _ => Ok(()),
         }
     }
@@ -210,18 +210,16 @@ impl Exchange {
     fn take_head(&mut self, packet: &Value) -> Result<(), Condition> {
         let head = response(packet).map_err(|error| Condition::Failed(error.to_string()))?;
         if (head.status == 101) != self.is_socket {
-            return failed(
-                "the backend answers a WebSocket as a request, or one the other way round",
-            );
+            return failed("the backend responds to a WebSocket as to a request, or the reverse");
         }
         self.has_head = true;
         self.events.push_back((Event::Head(head), 0));
         Ok(())
     }
 
-    /// The backend says so many bytes, as far as it was given credit for.
+    /// Counts bytes that the backend sent against its credit.
     fn count_said(&mut self, len: usize) -> Result<(), Condition> {
-        const BEYOND: &str = "the backend sends more than it was given credit for";
+        const BEYOND: &str = "the backend sends more than its credit";
         if len > self.window + BEYOND_BYTES_MAX {
             return failed(BEYOND);
         }
@@ -235,8 +233,8 @@ impl Exchange {
 
     fn take_frame(&mut self, kind: &[u8], packet: &Value, len: usize) -> Result<(), Condition> {
         if self.events.len() >= EVENTS_MAX {
-            // Empty messages and pings cost no credit.
-            return failed("the backend sends more than the client takes");
+            // Empty messages and pings need no credit, so their number is limited.
+            return failed("the backend sends faster than the client reads");
         }
         let mut frames = Vec::new();
         if self.written.write(kind, packet, &mut frames) {
@@ -249,7 +247,7 @@ impl Exchange {
 
     fn take_body(&mut self, body: &[u8], has_more: bool) {
         if !body.is_empty() {
-            // Pieces wait as one: a list of single bytes would take many times what there is credit for.
+            // Merge pieces: a list of single bytes would need a multiple of the credit in memory.
             match self.events.back_mut() {
                 Some((Event::Body(waiting), waiting_len)) => {
                     waiting.extend_from_slice(body);
@@ -294,7 +292,7 @@ impl Exchange {
         })
     }
 
-    /// The next thing that the backend has said; with the head of a response everything that came with it.
+    /// Returns the next event. The head of a response is returned together with everything that has followed it.
     pub fn next_events(&mut self) -> Vec<Event> {
         let is_whole = matches!(self.events.front(), Some((Event::Head(_), _)))
             && matches!(self.events.back(), Some((Event::End, _)));
@@ -310,12 +308,12 @@ impl Exchange {
         events
     }
 
-    /// Whether a part of the request may be sent now.
+    /// Returns true if a part of the request may be sent now.
     pub fn may_send(&self) -> bool {
         !self.peer.is_empty() && self.credits > 0 && !self.is_over
     }
 
-    /// A packet with as much of the body as there is credit for, and how much that is.
+    /// Returns a packet with as much of the body as the credit allows, and the number of bytes.
     pub fn body(&self, piece: &[u8]) -> (Vec<u8>, usize) {
         let fits = piece.len().min(self.credits);
         let mut entries = self.entries(self.out_sequence);
@@ -324,25 +322,25 @@ impl Exchange {
         (packed(entries), fits)
     }
 
-    /// The packet that ends the request, which needs no credit; `None`: not now.
+    /// Returns the packet that ends the request, which needs no credit; `None`: not now.
     pub fn body_end(&self) -> Option<Vec<u8>> {
         let may_end = !self.has_sent_end && !self.peer.is_empty() && !self.is_over;
         may_end.then(|| packed(self.entries(self.out_sequence)))
     }
 
-    /// What was sent has arrived, as far as we know.
+    /// Records that the last body packet was sent.
     pub fn sent_body(&mut self, bytes: usize) {
         self.out_sequence += 1;
         self.credits -= bytes;
     }
 
-    /// The end, too.
+    /// Records that the end was sent.
     pub fn sent_end(&mut self) {
         self.out_sequence += 1;
         self.has_sent_end = true;
     }
 
-    /// A packet for the first of these frames, as far as it fits. Returns how many of the bytes it is done with.
+    /// Returns a packet for the first of these frames, as far as it fits, and the number of bytes consumed.
     pub fn frame(&mut self, written: &[u8]) -> (Option<(Vec<u8>, usize, bool)>, usize) {
         let mut taken = 0;
         if self.peer.is_empty() || self.is_over {
@@ -367,12 +365,12 @@ impl Exchange {
         (Some((packed(entries), bytes, is_done)), taken)
     }
 
-    /// Whether a part of a frame waits for credit.
+    /// Returns true if a part of a frame waits for credit.
     pub fn has_frame(&self) -> bool {
         self.frame.is_some()
     }
 
-    /// The packet with a frame is on its way.
+    /// Records that the packet with a frame was sent.
     pub fn sent_frame(&mut self, bytes: usize, is_done: bool) {
         self.out_sequence += 1;
         self.credits -= bytes;
@@ -382,7 +380,7 @@ impl Exchange {
         }
     }
 
-    /// A packet that gives credit for what was taken, and for how much. `None`: there is nothing to give it for.
+    /// Returns a packet with credit for consumed bytes, and their number. `None`: no byte was consumed.
     pub fn credit(&self) -> Option<(Vec<u8>, usize)> {
         if self.consumed == 0 || self.peer.is_empty() || self.is_over {
             return None;
@@ -394,14 +392,14 @@ impl Exchange {
         Some((packed(entries), self.consumed))
     }
 
-    /// It is on its way.
+    /// Records that the credit was sent.
     pub fn sent_credit(&mut self, bytes: usize) {
         self.out_sequence += 1;
         self.consumed -= bytes;
         self.window += bytes;
     }
 
-    /// A packet that says nothing but that we are there. `None`: not now.
+    /// Returns a keep-alive packet; `None`: not now.
     pub fn keep_alive(&self, now_ms: u64) -> Option<Vec<u8>> {
         let is_due = now_ms >= self.told_ms + KEEP_ALIVE_MS;
         if !is_due || self.peer.is_empty() || self.is_over {
@@ -412,13 +410,13 @@ impl Exchange {
         Some(packed(entries))
     }
 
-    /// It is on its way.
+    /// Records that the keep-alive was sent.
     pub fn sent_keep_alive(&mut self, now_ms: u64) {
         self.out_sequence += 1;
         self.told_ms = now_ms;
     }
 
-    /// The packet that ends a session before its end. `None`: it is over, or nobody has it.
+    /// Returns the packet that cancels a session. `None`: it has ended, or no backend has it.
     pub fn cancel(&self) -> Option<Vec<u8>> {
         if self.is_over || self.peer.is_empty() {
             return None;
@@ -428,12 +426,12 @@ impl Exchange {
         Some(packed(entries))
     }
 
-    /// The backend process that took the request.
+    /// Returns the backend process that accepted the request.
     pub fn peer(&self) -> &[u8] {
         &self.peer
     }
 
-    /// Whether nothing has come for too long.
+    /// Returns true if the backend was silent for too long.
     pub fn is_expired(&self, now_ms: u64) -> bool {
         !self.is_over && now_ms >= self.heard_ms + SESSION_MS
     }
@@ -451,7 +449,7 @@ impl Exchange {
     }
 }
 
-/// A packet that ends a session which is known here no longer.
+/// Returns a packet that cancels a session which no longer exists here.
 pub fn cancel(from: &str, id: &[u8]) -> Vec<u8> {
     let entries = [
         ("from", from.into()),
@@ -500,7 +498,7 @@ mod tests {
         exchange.handle(&packet, sequence, now_ms)
     }
 
-    /// A packet with this number and credit.
+    /// Returns a packet of the backend with this number and these entries.
     fn said<const N: usize>(sequence: i64, entries: [(&str, Value); N]) -> Value {
         let Value::Map(mut all) = map(entries) else {
             panic!("a map");
@@ -511,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_goes_as_credit_allows() {
+    fn body_packets_respect_credit() {
         let (mut exchange, first) = opened(Some(b"ab"), true);
         assert_eq!(bytes(&first, "body"), b"ab");
         assert_eq!(first.get("more"), Some(&Value::Bool(true)));
@@ -533,9 +531,9 @@ mod tests {
         assert!(exchange.body_end().is_none());
     }
 
-    /// A body that comes byte by byte takes as much memory as one that comes at once.
+    /// A body that arrives byte by byte needs as much memory as one that arrives in one piece.
     #[test]
-    fn small_pieces_of_a_body_wait_as_one() {
+    fn merges_small_pieces_of_a_body() {
         let (mut exchange, _) = opened(Some(b""), false);
         let (code, more) = (("code", Value::Integer(200)), ("more", Value::Bool(true)));
         let first = said(0, [code, more.clone()]);
@@ -552,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_gives_credit_as_it_is_taken() {
+    fn response_returns_credit_when_consumed() {
         let (mut exchange, _) = opened(Some(b""), false);
         let (code, more) = (("code", Value::Integer(200)), ("more", Value::Bool(true)));
         let first = said(0, [code.clone(), more.clone(), ("body", "abc".into())]);
@@ -573,12 +571,12 @@ mod tests {
         );
         assert_eq!(exchange.next_events(), [Event::Body(b"d".to_vec())]);
         assert_eq!(exchange.next_events(), [Event::End]);
-        // It is over: nobody is told anything more.
+        // It has ended: no more packets are sent.
         assert!(exchange.credit().is_none() && exchange.cancel().is_none());
     }
 
     #[test]
-    fn a_response_in_one_packet_needs_no_number() {
+    fn accepts_a_response_of_one_unnumbered_packet() {
         let (mut exchange, _) = opened(Some(b""), false);
         let whole = map([("code", Value::Integer(200)), ("body", "x".into())]);
         assert_eq!(take(&mut exchange, whole, 1), Ok(()));
@@ -586,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_the_protocol_ends_the_session() {
+    fn protocol_violation_ends_the_session() {
         let code = || ("code", Value::Integer(200));
         let more = || ("more", Value::Bool(true));
         let large = Value::Bytes(vec![b'x'; WINDOW_BYTES + BEYOND_BYTES_MAX + 1]);
@@ -613,7 +611,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_ends_a_session_and_ours_is_broken() {
+    fn silence_ends_a_session_and_keep_alives_are_sent() {
         let (mut exchange, _) = opened(Some(b""), false);
         assert!(exchange.keep_alive(KEEP_ALIVE_MS).is_none());
         let alive = said(0, [("type", "keep-alive".into())]);
@@ -629,7 +627,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_over_when_both_have_closed() {
+    fn websocket_ends_when_both_sides_have_closed() {
         let (mut exchange, first) = opened(None, false);
         assert_eq!(first.get("stream"), None);
         let accepted = [
@@ -657,7 +655,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_message_goes_in_pieces() {
+    fn splits_a_large_message() {
         let (mut exchange, _) = opened(None, false);
         let accepted = [
             ("code", Value::Integer(101)),
@@ -679,7 +677,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_socket_has_an_answer() {
+    fn refused_websocket_has_a_response() {
         let (mut exchange, _) = opened(None, false);
         let refused = [
             ("type", "error".into()),

@@ -1,4 +1,4 @@
-//! Frames of a WebSocket as packets: what a conversation writes for its backend, and what the backend says to it.
+//! Converts WebSocket frames to packets for the backend, and the backend's packets to frames.
 
 use fermata_grip::value::Value;
 use fermata_proto::ws::close;
@@ -7,10 +7,10 @@ use fermata_proto::ws::mask;
 
 use super::packet::bytes;
 
-/// What a packet says.
+/// Entries of a packet.
 pub(super) type Entries = Vec<(Vec<u8>, Value)>;
 
-/// A frame for the backend, or what is left of one.
+/// A frame for the backend, or the rest of one.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub opcode: Opcode,
@@ -20,14 +20,14 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Takes the first whole frame from what a client of WebSockets has written, and says how many bytes it had.
+    /// Parses the first complete frame that a WebSocket client wrote; returns it with its size.
     pub fn read(written: &[u8]) -> Option<(Self, usize)> {
         let rules = Rules {
             masking: Masking::Either,
             reserved: Reserved::NONE,
             frame_bytes_max: u64::MAX,
         };
-        // It was written here, so it is well formed.
+        // It was written here, so it is well-formed.
         let Ok(Parse::Complete {
             header,
             header_bytes,
@@ -49,7 +49,8 @@ impl Frame {
         Some((frame, end))
     }
 
-    /// The entries of a packet for as much of it as fits into `credits`, and whether the frame is done. `None`: nothing fits.
+    /// Returns the entries of a packet for as much of it as `credits` allow; true: the frame is complete. `None`:
+    /// nothing fits.
     pub fn packet(
         &mut self,
         credits: usize,
@@ -66,7 +67,7 @@ impl Frame {
                         entries.push(entry("body", Value::Bytes(reason.to_vec())));
                     }
                 }
-                // It needs no credit: nothing follows it.
+                // A close needs no credit, because no frame follows it.
                 return Some((entries, 0, true));
             }
             Opcode::Ping => Some("ping"),
@@ -115,12 +116,12 @@ impl Frame {
 /// Frames of the backend, written as a server writes them.
 #[derive(Debug, Default)]
 pub(super) struct Written {
-    /// A message has begun whose end has not come.
+    /// A message was started and not finished.
     is_within: bool,
 }
 
 impl Written {
-    /// Appends the frame that a packet stands for. False: it stands for none.
+    /// Appends the frame for a packet. Returns false if the packet is not a frame.
     pub fn write(&mut self, kind: &[u8], packet: &Value, out: &mut Vec<u8>) -> bool {
         let body = bytes(packet, "body");
         let mut push = |opcode, is_fin, payload: &[u8]| {
@@ -143,7 +144,7 @@ impl Written {
                 let code = packet.get("code").and_then(Value::integer);
                 let mut payload = Vec::new();
                 let code = code.and_then(|code| u16::try_from(code).ok());
-                // A code that must not be sent, such as 1005, is none.
+                // A code that must not be sent, such as 1005, is dropped.
                 if let Some(code) = code.filter(|code| close::valid_code(*code)) {
                     payload.extend_from_slice(&code.to_be_bytes());
                     let reason = String::from_utf8_lossy(body);
@@ -168,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_goes_as_credit_allows() {
+    fn message_packets_respect_credit() {
         let mut written = Vec::new();
         let key = Some([1, 2, 3, 4]);
         frame::write(
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ping_waits_for_its_credit() {
+    fn ping_waits_for_credit() {
         let mut out = Vec::new();
         frame::write(&mut out, Opcode::Ping, true, Reserved::NONE, None, b"ab");
         let (mut frame, _) = Frame::read(&out).expect("a frame");
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_become_frames_of_one_message() {
+    fn pieces_become_fragments_of_one_message() {
         let piece = |text: &str, more| {
             map([
                 ("body", text.into()),

@@ -1,8 +1,8 @@
-//! ZHTTP (rfc.zeromq.org 33): requests and responses as messages of ZeroMQ, for backends that speak no HTTP.
+//! ZHTTP (rfc.zeromq.org 33): requests and responses as ZeroMQ messages, for backends without HTTP.
 //!
-//! [`packet`] reads a response that comes whole, for targets `zhttpreq/…`. An [`Exchange`] is one session of a target
-//! `zhttp/…`: numbered packets both ways, as much of a body at a time as the other end has given credit for, and
-//! WebSockets, whose [`frames`] it turns into packets and back.
+//! [`packet`] parses a complete response, for targets `zhttpreq/…`. An [`Exchange`] is one session of a target
+//! `zhttp/…`. It has numbered packets in both directions, and body parts within the credit of the other end. It
+//! converts the [`frames`] of WebSockets to packets and back.
 
 mod exchange;
 mod frames;

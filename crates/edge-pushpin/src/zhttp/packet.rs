@@ -1,12 +1,12 @@
-//! A response in a packet.
+//! Parses a response in a packet.
 
 use fermata_grip::value::Value;
 use fermata_proto::response::{valid_name, valid_value};
 
-/// Headers that say how a message is framed, which it is not here.
+/// Headers about message framing, which ZHTTP replaces.
 const FRAMING: [&[u8]; 3] = [b"content-length", b"transfer-encoding", b"connection"];
 
-/// What a response begins with.
+/// Status, reason and headers of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Response {
     /// At least 101.
@@ -17,27 +17,27 @@ pub struct Response {
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// What cannot stand in a response.
+/// Reason why a response is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResponseError {
-    /// None, or one that goes on with another.
+    /// The code is missing, or not final.
     #[error("the backend's response has no final code")]
     Code,
-    /// It would end its line.
+    /// The reason would end its line.
     #[error("the reason of the backend's response is malformed")]
     Reason,
-    /// Not a name and a value.
-    #[error("a header of the backend is no pair")]
+    /// A header is not a name and a value.
+    #[error("a header of the backend is not a pair")]
     NoPair,
-    /// It would begin another header, or a response.
+    /// A header would start another header, or a response.
     #[error("a header of the backend is malformed")]
     Header,
 }
 
-/// Reads status, reason and headers.
+/// Parses status, reason and headers.
 ///
 /// # Errors
-/// It is none that could be passed on.
+/// The response cannot be forwarded.
 pub fn response(packet: &Value) -> Result<Response, ResponseError> {
     let status = packet.get("code").and_then(Value::integer);
     let status = status.and_then(|code| u16::try_from(code).ok());
@@ -73,7 +73,7 @@ pub fn response(packet: &Value) -> Result<Response, ResponseError> {
     })
 }
 
-/// The bytes under a key; empty where there are none.
+/// Returns the bytes under a key; empty if it is missing.
 pub fn bytes<'a>(packet: &'a Value, key: &str) -> &'a [u8] {
     packet.get(key).and_then(Value::bytes).unwrap_or_default()
 }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_are_read() {
+    fn parses_responses() {
         let headers = vec![pair("X-A", "b"), pair("content-length", "99")];
         let read = response(&map([
             ("code", Value::Integer(201)),
@@ -100,9 +100,9 @@ mod tests {
         assert_eq!(read.headers, [(b"X-A".to_vec(), b"b".to_vec())]);
     }
 
-    /// A reason stands in the head's first line: what ends it would begin headers of the backend's own, or a response.
+    /// The reason is in the head's first line: a line end in it would start headers of the backend's choice, or a response.
     #[test]
-    fn a_reason_that_ends_its_line_is_refused() {
+    fn rejects_a_reason_with_a_line_end() {
         let with = |reason: &str| {
             response(&map([
                 ("code", Value::Integer(200)),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_response_is_told() {
+    fn reports_malformed_responses() {
         let with = |headers| {
             map([
                 ("code", Value::Integer(200)),

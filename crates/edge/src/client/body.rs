@@ -1,8 +1,7 @@
-//! Bodies of requests that are not here with their heads.
+//! Request bodies that arrive after their heads.
 
 use std::fs::File;
 use std::io;
-use std::io::Write as _;
 
 use fermata_engine::{Read, ReadError, RequestId, Temporary};
 use fermata_proto::number;
@@ -13,55 +12,55 @@ use crate::numbered::Numbered;
 use crate::routes::{Origin, Target};
 use crate::upstream::reply::INSTRUCT_BYTES_MAX;
 
-/// What is read of a body at once, and how much in a row before others get their turn. Less than the kernel puts into one
-/// packet (64 KiB with its headers), or the rest of each piece would be a packet of its own.
+/// Maximum bytes per read of a body, and per turn of the event loop. A piece is smaller than the kernel's largest segment
+/// (64 KiB with headers), because otherwise the rest of each piece would be sent as a separate packet.
 pub(crate) const PIECE_BYTES_MAX: usize = 48 * 1024;
 pub(crate) const TURN_BYTES_MAX: usize = 512 * 1024;
 
-/// What is kept for the bodies of open requests, by their handles.
+/// Bodies of open requests, by request.
 #[derive(Default)]
 pub(crate) struct Bodies {
     collecting: Numbered<RequestId, Box<Collecting>>,
-    /// In files of our own.
+    /// Files that the edge created.
     temporaries: Numbered<RequestId, Temporary>,
-    /// That the engine has put aside.
+    /// Files that the engine created.
     uploads: Numbered<RequestId, u32>,
 }
 
-/// How a body that is collected has come on.
+/// Result of reading on in a body.
 pub(crate) enum Collected {
-    /// Nothing more is there.
+    /// More has to arrive.
     Waits,
-    /// Others get their turn.
+    /// The turn's limit was reached.
     Turn,
-    /// All of it is there.
+    /// The body is complete.
     Whole(Box<Collecting>),
-    /// It is too large for memory, and every target takes the rest as it comes.
+    /// It is too large for memory, and every target accepts a body that is still arriving.
     Streams(Box<Collecting>),
-    /// The engine has no more of it, and says why.
+    /// The rest cannot be read.
     Failed(ReadError),
-    /// It could not be written into a file.
+    /// It cannot be written to a file.
     Unstored(io::Error),
 }
 
 /// A request whose body is being collected.
 pub(crate) struct Collecting {
     pub(crate) source: Source,
-    /// Where the path goes on below that of SockJS, where it is one of those.
+    /// Offset in the path after the SockJS prefix, for SockJS requests.
     pub(crate) sockjs: Option<usize>,
     pub(crate) body: Vec<u8>,
-    /// Where it goes when it is too large for memory and no target takes it as it comes.
+    /// File for a body that is too large for memory, if a target needs the complete body.
     pub(crate) file: Option<(File, Temporary, u64)>,
 }
 
-/// What is left of a body that goes to the origin as it arrives.
+/// Rest of a body that is forwarded while it arrives.
 #[derive(Debug, Default)]
 pub(crate) struct Arriving {
-    /// More was read than the request has in memory: it cannot be said again.
+    /// More was read than the request keeps in memory, so the request cannot be sent again.
     pub has_begun: bool,
-    /// All of it was read.
+    /// The complete body was read.
     pub has_ended: bool,
-    /// Why there is no more.
+    /// Error that ended the body.
     pub failure: Option<ReadError>,
 }
 
@@ -70,12 +69,12 @@ impl Bodies {
         self.collecting.len() + self.temporaries.len() + self.uploads.len()
     }
 
-    /// The engine has the body in a file.
+    /// Registers a body that the engine stored in a file.
     pub fn keep_upload(&mut self, handle: RequestId, upload: u32) {
         self.uploads.insert(handle, upload);
     }
 
-    /// We have.
+    /// Registers a body that the edge stored in a file.
     pub fn keep_temporary(&mut self, handle: RequestId, temporary: Temporary) {
         self.temporaries.insert(handle, temporary);
     }
@@ -88,7 +87,7 @@ impl Bodies {
         self.collecting.remove(&handle);
     }
 
-    /// Reads on in a body that is collected; `None`: this one is not.
+    /// Continues to read a body. Returns `None` if the body is not being collected.
     pub fn collect_on(&mut self, worker: &mut Engine, handle: RequestId) -> Option<Collected> {
         let mut it = self.collecting.remove(&handle)?;
         let collected = match it.read_on(worker, handle) {
@@ -103,7 +102,7 @@ impl Bodies {
         Some(collected)
     }
 
-    /// The request is over.
+    /// Deletes the files of a request that ended.
     pub fn forget(&mut self, worker: &mut Engine, handle: RequestId) {
         self.temporaries.remove(&handle);
         if let Some(upload) = self.uploads.remove(&handle) {
@@ -112,7 +111,7 @@ impl Bodies {
     }
 }
 
-/// The same as [`Collected`], while the body stays where it is.
+/// Like [`Collected`], without the body.
 enum Progress {
     Waits,
     Turn,
@@ -155,9 +154,9 @@ impl Collecting {
 
     fn store(&mut self, piece: &[u8]) -> io::Result<()> {
         match &mut self.file {
-            Some((file, _, bytes)) => {
+            Some((file, temporary, bytes)) => {
                 *bytes += piece.len() as u64;
-                file.write_all(piece)
+                temporary.append(file, piece)
             }
             None => {
                 self.body.extend_from_slice(piece);
@@ -166,35 +165,34 @@ impl Collecting {
         }
     }
 
-    /// Gives a body that is too large for memory a file, if no target takes it as it comes.
+    /// Moves a body that is too large for memory to a file, if a target needs the complete body.
     fn make_room(&mut self, worker: &Engine, is_last: bool) -> io::Result<()> {
         let fits = self.file.is_some() || self.body.len() <= INSTRUCT_BYTES_MAX;
         if is_last || fits || self.may_stream() {
             return Ok(());
         }
-        let (mut file, temporary) = worker.http.new_temporary()?;
+        let (mut file, mut temporary) = worker.http.new_temporary()?;
         let body = std::mem::take(&mut self.body);
-        file.write_all(&body)?;
+        temporary.append(&mut file, &body)?;
         self.file = Some((file, temporary, body.len() as u64));
         Ok(())
     }
 
-    /// Whether every target takes it as it comes.
+    /// Returns true if every target accepts a body that is still arriving.
     pub(crate) fn may_stream(&self) -> bool {
-        let has_length = self.source.request.said_length().is_some();
         let takes = |target: &Target| match target.origin {
             Origin::Host { .. } | Origin::Unix(_) | Origin::Files(_) | Origin::Test => true,
-            // Programs are told the length before the body.
-            Origin::FastCgiHost { .. } | Origin::FastCgiUnix(_) => has_length,
+            // A slow client would occupy a PHP-FPM process.
+            Origin::FastCgiHost { .. } | Origin::FastCgiUnix(_) => false,
             Origin::Zhttp(_) => true,
             Origin::ZhttpReq(_) => false,
         };
-        // What is too large for SockJS is refused, and not read.
+        // SockJS refuses large bodies, so they are never forwarded.
         let rule = self.source.rule().filter(|_| self.sockjs.is_none());
         rule.is_none_or(|rule| rule.targets.iter().all(takes))
     }
 
-    /// A body that says that it is too large is not collected up to there: each of its bytes would be copied twice more.
+    /// Returns true if the body is known to be too large. It is then forwarded from the start, which saves two copies per byte.
     fn is_to_stream(&self) -> bool {
         let said = self.source.request.said_length().unwrap_or_default();
         let is_large = self.body.len() > INSTRUCT_BYTES_MAX
@@ -204,7 +202,7 @@ impl Collecting {
 }
 
 impl ClientRequest {
-    /// The length that the client has announced.
+    /// Returns the client's `Content-Length`.
     pub(crate) fn said_length(&self) -> Option<u64> {
         let value = self.header("content-length")?;
         number::parse_decimal(value.trim_ascii())

@@ -1,4 +1,4 @@
-//! What the edge keeps of clients.
+//! The edge's state about clients.
 
 use std::rc::Rc;
 
@@ -14,21 +14,21 @@ use crate::publish::pacer::Pacer;
 use crate::settings::Settings;
 use fermata_engine::RequestId;
 
-/// Clients that are held, and what is remembered of requests.
+/// Held clients and state of their requests.
 pub(crate) struct Clients {
     pub sessions: Numbered<RequestId, Box<Session>>,
-    /// Of the last hold.
+    /// Serial number of the last hold.
     pub serials: u64,
-    /// In the place of requests that are not needed any more.
+    /// Placeholder for requests that are no longer needed.
     pub forgotten: Rc<ClientRequest>,
     pub filtering: Filtering,
     pub updates: Updates,
     pub first_subscriptions: FirstSubscriptions,
     pub gone_links: GoneLinks,
     pub bodies: Bodies,
-    /// Deliveries go at a rate; `None`: as fast as clients take them.
+    /// Limits the rate of deliveries; `None` if unlimited.
     pub pacer: Option<Box<Pacer>>,
-    /// What the answers to some requests become, by the request.
+    /// Requests whose responses become scripts (JSON-P).
     pub scripts: Numbered<RequestId, Script>,
 }
 

@@ -1,4 +1,4 @@
-//! What an item is to a subscription.
+//! Decides how an item is delivered to a subscription.
 
 use fermata_config::LogLevel;
 use fermata_engine::stats::Counter;
@@ -12,36 +12,36 @@ use fermata_grip::value::Value;
 use crate::client::session::{Session, Subscription};
 use crate::client::source::Engine;
 
-/// Bytes that may wait for one client before what was published since counts as missed.
+/// Bytes queued for one client above which further items count as missed.
 pub(crate) const WAITING_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// An item of the ring. `None`: it is none, which only another program that writes to the ring could cause.
+/// Decodes an item from the ring. Returns `None` for foreign data, which only another application could have written.
 pub(crate) fn read(data: &[u8]) -> Option<Item> {
     let json: serde_json::Value = serde_json::from_slice(data).ok()?;
     item::parse(&Value::from(json), Notation::Json, None).ok()
 }
 
-/// How one subscription delivers an item.
+/// How a subscription delivers an item.
 #[derive(Debug)]
 pub(crate) enum Delivery {
     Nothing,
-    /// Nothing: a filter, or the kind of content that the subscription takes, excludes the item.
+    /// Nothing: a filter or the format of the subscription excludes the item.
     Filtered(Counter),
     Content(Vec<u8>),
     Act(StreamAction),
-    /// The client misses an item before this one.
+    /// The client lacks an item before this one.
     Behind,
     Failed(String),
 }
 
-/// An item could not be made what a client's filters want.
+/// Drops an item that the client's filters failed to convert, with a log line.
 pub(crate) fn drop_item(worker: &mut Engine, reason: &str) {
     worker.net.count(Counter::EdgeDroppedFilter, 1);
     let line = format!("an item is dropped: {reason}");
     worker.net.log_for_client(LogLevel::Warning, &line);
 }
 
-/// Why an item is not for this client, if it is not.
+/// Returns the reason why an item is not for this client, if any.
 pub(crate) fn excluded_by(
     session: &Session,
     filters: &Filters,
@@ -58,7 +58,7 @@ pub(crate) fn excluded_by(
 }
 
 impl Subscription {
-    /// Whether its client has got an item from the ring before its log brings it.
+    /// Returns true if the client received an item from the ring before the shared log delivered it.
     pub fn has_had(&mut self, item: &Item) -> bool {
         if let Some(id) = &item.id
             && !self.ahead.is_empty()
@@ -68,7 +68,7 @@ impl Subscription {
                     self.ahead.drain(..=at);
                     return true;
                 }
-                // Whatever comes behind those is newer.
+                // Any item after those is newer.
                 None if !item.no_seq => self.ahead.clear(),
                 None => {}
             }
@@ -76,7 +76,7 @@ impl Subscription {
         false
     }
 
-    /// What an item is to somebody who has had those before.
+    /// Compares an item with those that the client already received.
     pub fn judge(&mut self, item: &Item) -> OnItem {
         if self.has_had(item) {
             return OnItem::Known;

@@ -1,4 +1,4 @@
-//! Links by which origins are told that a client has left.
+//! `gone` links, by which origins are notified that a client left.
 
 use std::collections::HashMap;
 
@@ -6,11 +6,11 @@ use fermata_engine::RequestId;
 
 use crate::client::source::Source;
 
-/// Clients whose origin is to be told when they leave.
+/// `gone` links of held clients.
 #[derive(Default)]
 pub(crate) struct GoneLinks {
     pub(crate) links: HashMap<RequestId, Box<(Source, Vec<u8>)>>,
-    /// Being told.
+    /// Notifications in progress.
     pub(crate) telling: usize,
     pub(crate) last: u64,
 }

@@ -1,4 +1,4 @@
-//! The log of requests, subscriptions and items.
+//! Log of requests, subscriptions and items.
 
 use std::borrow::Cow;
 
@@ -7,42 +7,42 @@ use fermata_engine::Logger;
 use crate::routes::Rule;
 use crate::settings::Settings;
 
-/// The level that these lines have: a route's or the setting's has to be at least this.
+/// Level of these lines. They are written if the level of the route or setting is at least this.
 const LEVEL: u8 = 2;
 
-/// The level of the setting at which they are written even if they are not asked for.
+/// Level of the setting at which they are written even without `log_requests`.
 const LEVEL_ALL: u8 = 3;
 
-/// What has become of a request.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// There was no response, or it is unknown.
+    /// No response, or unknown.
     #[default]
     Failed,
-    /// It got a response with this status.
+    /// A response with this status.
     Answered(u16),
-    /// Its client is held.
+    /// The client is held.
     Held,
-    /// It got a file, with a status that the engine knows.
+    /// A file; the engine has the status.
     File,
 }
 
-/// What is noted of a conversation for its line.
+/// Fields of an exchange's log line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Noted {
     pub outcome: Outcome,
-    /// Bytes of the response's body.
+    /// Size of the response body.
     pub bytes: u64,
-    /// Bytes of the request's body that came while it was sent on.
+    /// Bytes of the request body that were forwarded while they arrived.
     pub body_bytes: u64,
     pub(crate) is_written: bool,
 }
 
-/// Lines that are not written yet.
+/// Buffered log lines.
 pub(crate) struct Journal {
     pub(crate) logger: Logger,
     pub(crate) lines: String,
-    /// Lines of routes without a level of their own are wanted.
+    /// Lines of routes without `log_level` are written.
     pub(crate) is_on: bool,
     pub(crate) has_addresses: bool,
     pub(crate) has_programs: bool,
@@ -59,14 +59,14 @@ impl Journal {
         }
     }
 
-    /// Whether lines of routes without a level of their own are wanted.
+    /// Returns true if lines of routes without `log_level` are written.
     pub(crate) fn is_on(settings: &Settings) -> bool {
         let level = settings.log_level;
         let is_asked_for = settings.log_requests && level >= u64::from(LEVEL);
         is_asked_for || level >= u64::from(LEVEL_ALL)
     }
 
-    /// Whether the lines of a route are wanted.
+    /// Returns true if the lines of a route are written.
     pub(crate) fn wants(&self, rule: Option<&Rule>) -> bool {
         let own = rule.and_then(|rule| rule.log_level);
         own.map_or(self.is_on, |level| level >= LEVEL)
@@ -80,13 +80,14 @@ impl Journal {
     }
 }
 
-/// A value that others have written: in quotation marks where it could be taken for several fields.
+/// Formats a foreign value: quoted if it could be read as several fields.
 pub(crate) fn field(value: &[u8]) -> Cow<'_, str> {
     let text = String::from_utf8_lossy(value);
     let is_plain = |it: char| !it.is_whitespace() && !it.is_control() && it != '"';
-    match text.chars().all(is_plain) {
-        true => text,
-        false => Cow::Owned(format!("{text:?}")),
+    if text.chars().all(is_plain) {
+        text
+    } else {
+        Cow::Owned(format!("{text:?}"))
     }
 }
 

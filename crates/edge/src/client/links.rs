@@ -1,4 +1,4 @@
-//! Instructions that links lead to.
+//! Instructions behind GRIP links.
 
 use fermata_grip::instruct;
 use fermata_grip::instruct::{Hold, Instruct};
@@ -7,7 +7,7 @@ use crate::client::request::ClientRequest;
 use crate::upstream::reply::{RefusedInstruct, borrowed, is_compressed, read_instruct};
 use crate::upstream::response::Head;
 
-/// The instruction of a next link's answer.
+/// Reads the instruction in the response of a `next` link.
 pub(crate) fn link_instruct(head: &Head, body: Option<&[u8]>) -> Result<Instruct, RefusedInstruct> {
     if is_compressed(&head.headers) {
         return Err(RefusedInstruct::LinkCompressed);
@@ -23,11 +23,11 @@ pub(crate) fn link_instruct(head: &Head, body: Option<&[u8]>) -> Result<Instruct
     }
 }
 
-/// What a link names.
+/// Resolved target of a link.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) target: Vec<u8>,
-    /// Host and whether TLS is spoken there, where that is not where the request went.
+    /// Another host that the link names, and true if it uses TLS; `None`: the request's host.
     pub(crate) other_host: Option<(Vec<u8>, bool)>,
 }
 
@@ -69,7 +69,7 @@ fn starts(uri: &[u8], scheme: &[u8]) -> bool {
         .is_some_and(|start| start.eq_ignore_ascii_case(scheme))
 }
 
-/// A reference without host, against the request's path.
+/// Resolves a reference without a host against the request's path.
 fn merge(request: &ClientRequest, uri: &[u8]) -> Vec<u8> {
     match uri.first() {
         None => request.target.clone(),

@@ -1,4 +1,4 @@
-//! What clients have missed, and who asks for it when.
+//! Clients that missed items, and when they request them from their origins.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -8,31 +8,31 @@ use fermata_grip::item::Item;
 
 use crate::settings::Settings;
 
-/// Entries of clients that have left which may wait among those of the clients that there are.
+/// Queue entries of clients that left, above which the queue is cleaned.
 const LEFT_MAX: usize = 1_024;
 
-/// Origins are asked at once by so many clients of a worker, and by so many more after each pause.
+/// Clients of a worker that send a request to their origin per turn, and the interval between turns.
 const UPDATES_MAX: u32 = 100;
 const UPDATES_MS: u64 = 100;
 
-/// After its first subscription a channel is given so long until its clients catch up.
+/// Time between a channel's first subscription and its clients' catch-up request.
 const FIRST_MS: u64 = 1_000;
 
-/// Channels whose first subscription is remembered.
+/// Maximum number of channels whose first subscription is remembered.
 const FIRST_MAX: usize = 100_000;
 
-/// Clients that are to ask their origin again, when it is their turn. A client is named by its request and the serial
-/// number of its hold.
+/// Queue of clients that will send a request to their origin. A client is identified by its request and the serial number
+/// of its hold.
 #[derive(Debug, Default)]
 pub(crate) struct Updates {
     waiting: VecDeque<(RequestId, u64)>,
-    /// How many may go before the next turn, and when that is.
+    /// Number of clients left in this turn, and the time of the next one.
     left: u32,
     turn_ms: u64,
 }
 
 impl Updates {
-    /// One more waits for its turn. Those who have left go, once they are more than the `held` clients may be.
+    /// Adds a client. Removes entries of clients that left once the queue is longer than the `held` clients by `LEFT_MAX`.
     pub(crate) fn add(
         &mut self,
         client: (RequestId, u64),
@@ -46,7 +46,7 @@ impl Updates {
         }
     }
 
-    /// Lets as many ask again as a turn has, if it is time for one.
+    /// Starts a new turn if it is due.
     pub(crate) fn begin_turn(&mut self, now_ms: u64) {
         if now_ms >= self.turn_ms {
             self.turn_ms = now_ms + UPDATES_MS;
@@ -54,7 +54,7 @@ impl Updates {
         }
     }
 
-    /// The next client that asks in this turn. Clients that are not there any more take no place in it.
+    /// Returns the next client of this turn. Clients that left are skipped without counting.
     pub(crate) fn take(&mut self, is_there: impl Fn(RequestId, u64) -> bool) -> Option<RequestId> {
         while self.left > 0
             && let Some((handle, serial)) = self.waiting.pop_front()
@@ -67,21 +67,21 @@ impl Updates {
         None
     }
 
-    /// When the next turn begins; `None`: nobody waits for it.
+    /// Returns the time of the next turn, `None` if the queue is empty.
     pub(crate) fn due_ms(&self) -> Option<u64> {
         (!self.waiting.is_empty()).then_some(self.turn_ms)
     }
 }
 
-/// Channels that have been subscribed to not long ago, though nothing is known of their ids.
+/// Channels that were subscribed to recently and whose last id is unknown.
 #[derive(Debug)]
 pub(crate) struct FirstSubscriptions {
-    /// Whether first subscriptions matter (`update_on_first_subscription`).
+    /// The setting `update_on_first_subscription`.
     is_on: bool,
-    /// How long a channel without clients stays subscribed (`subscription_linger_ms`).
+    /// Time for which a channel without clients stays subscribed (`subscription_linger_ms`).
     linger_ms: u64,
     since_ms: HashMap<Vec<u8>, u64>,
-    /// When each client catches up: the time, its request and the serial number of its hold.
+    /// Due time, request and serial number of the hold of each client.
     due: VecDeque<(u64, RequestId, u64)>,
 }
 
@@ -95,7 +95,7 @@ impl FirstSubscriptions {
         }
     }
 
-    /// A client has subscribed to these channels. Returns when it catches up, if one of them is new.
+    /// Adds the subscriptions of a client. Returns the time of its catch-up request if one of the channels is new.
     pub(crate) fn begin<'a>(
         &mut self,
         now_ms: u64,
@@ -116,7 +116,7 @@ impl FirstSubscriptions {
         })
     }
 
-    /// The next client that is to catch up by now: its request, and the serial number of its hold.
+    /// Returns the next client whose catch-up is due: its request and the serial number of its hold.
     pub(crate) fn take(&mut self, now_ms: u64) -> Option<(RequestId, u64)> {
         let &(due_ms, handle, serial) = self.due.front()?;
         if due_ms > now_ms {
@@ -126,12 +126,12 @@ impl FirstSubscriptions {
         Some((handle, serial))
     }
 
-    /// When the next client catches up.
+    /// Returns the time of the next catch-up.
     pub(crate) fn due_ms(&self) -> Option<u64> {
         self.due.front().map(|(due_ms, ..)| *due_ms)
     }
 
-    /// Remembers a subscription; true when the channel had none for so long that publishers may have left it.
+    /// Records a subscription. Returns true if the channel had none for so long that publishers may have skipped it.
     fn note(&mut self, now_ms: u64, channel: &[u8]) -> bool {
         let linger_ms = self.linger_ms;
         if self.since_ms.len() >= FIRST_MAX {
@@ -146,20 +146,20 @@ impl FirstSubscriptions {
     }
 }
 
-/// What the ring says about what a client has.
+/// How far a client is behind, by the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Nothing was published since, or ids do not matter.
+    /// No item was published since, or the channel has no ids.
     UpToDate,
-    /// Something was.
+    /// Items were published since.
     Behind,
-    /// The ring does not know.
+    /// The ring no longer has the client's last item.
     Unknown,
 }
 
-/// Items after the one with this id, or those of which the first follows it. `None`: they are not all here.
+/// Returns the items after the one with this id. Returns `None` if some of them are missing.
 pub(crate) fn after(items: Vec<Item>, prev_id: &[u8]) -> Option<Vec<Rc<Item>>> {
-    // What waits for nothing is no predecessor, and what has no id follows nothing.
+    // Items with `no-seq` or without an id are not part of the sequence.
     let has_order = |item: &Item| item.id.is_some() && !item.no_seq;
     let found = items
         .iter()
@@ -175,7 +175,7 @@ pub(crate) fn after(items: Vec<Item>, prev_id: &[u8]) -> Option<Vec<Rc<Item>>> {
     let mut last = prev_id;
     for item in &rest {
         if item.prev_id.as_deref().is_some_and(|it| it != last) && !item.no_seq {
-            // One before it was never published here.
+            // Its predecessor was never published here.
             return None;
         }
         last = match (&item.id, item.no_seq) {
@@ -225,7 +225,7 @@ mod tests {
         ] {
             assert_eq!(ids(history(), prev_id).as_deref(), expected, "{prev_id}");
         }
-        // One between them was never published here.
+        // An item between them was never published here.
         let broken = vec![item("b", Some("a")), item("d", Some("c"))];
         assert_eq!(ids(broken.clone(), "b"), None);
         assert_eq!(ids(broken, "c").as_deref(), Some("d"));
@@ -286,7 +286,7 @@ mod tests {
         let mut first = FirstSubscriptions::new(&settings(true));
         assert_eq!(begin(&mut first, 0, 1), Some(FIRST_MS));
         assert_eq!(begin(&mut first, 9_999, 2), None);
-        // A channel stays subscribed for a while after each client.
+        // A channel stays subscribed for `linger_ms` after each client.
         assert_eq!(begin(&mut first, 19_999, 3), Some(19_999 + FIRST_MS));
         assert_eq!(
             (first.take(FIRST_MS - 1), first.due_ms()),
@@ -311,7 +311,7 @@ mod tests {
         assert!(first.begin(0, (request(1), 1), all).is_some());
         let mut begin =
             |now_ms| first.begin(now_ms, (request(1), 1), [b"c".as_slice()].into_iter());
-        // There is room again when those before have lingered long enough.
+        // Entries older than `linger_ms` make room.
         assert_eq!(
             (begin(9_999), begin(10_000)),
             (None, Some(10_000 + FIRST_MS))
@@ -319,7 +319,7 @@ mod tests {
     }
 
     proptest! {
-        /// Of a whole chain what is missed is what stands behind, wherever the ring has forgotten the beginning.
+        /// In a complete chain, the missed items are those after the client's, wherever the ring's history starts.
         #[test]
         fn a_chain_is_continued(len in 1..30usize, from in 0..30usize, had in 0..30usize) {
             let chain: Vec<Item> = (from..from + len)

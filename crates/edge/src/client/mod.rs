@@ -1,4 +1,4 @@
-//! What is kept of clients: their requests, bodies, sessions and sockets. Nothing here knows the running edge.
+//! State of clients: requests, bodies, sessions and sockets. Nothing here depends on the running edge.
 
 pub(crate) mod body;
 pub(crate) mod clients;

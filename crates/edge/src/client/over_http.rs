@@ -1,4 +1,4 @@
-//! WebSocket-over-HTTP: what is known of a client whose origin speaks no WebSocket.
+//! WebSocket-over-HTTP: state of a WebSocket client whose origin receives requests with events.
 
 use std::rc::Rc;
 
@@ -13,78 +13,78 @@ use crate::client::request::{Body, ClientRequest};
 use crate::upstream::reply::borrowed;
 use crate::upstream::response::Head;
 
-/// Content that waits for an origin, and events.
+/// Maximum bytes of content, and events, queued for an origin.
 const OUTBOX_BYTES_MAX: usize = 200_000;
 const OUTBOX_EVENTS_MAX: usize = 1_000;
 
-/// How long an origin is left alone that accepts nothing, the first time; it doubles so often.
+/// Pause after a request of which the origin accepted nothing, and how often it doubles.
 const STALL_MS: u64 = 1_000;
 const STALL_DOUBLINGS_MAX: u32 = 5;
 
-/// The largest response of events.
+/// Maximum size of a response with events.
 pub(crate) const RESPONSE_BYTES_MAX: usize = 1_000_000;
 
-/// A client as its origin is asked about it, by one request at a time.
+/// A client whose events are sent by one request at a time.
 pub(crate) struct OverHttp {
-    /// The handshake, from which every request is made.
+    /// The handshake, from which each request is built.
     opening: Rc<ClientRequest>,
     outbox: Outbox,
     connection_id: Vec<u8>,
     meta: Meta,
     keep_alive_s: Option<u32>,
-    /// When the origin is asked without news; `u64::MAX`: it is not.
+    /// Time at which a request without events is sent; `u64::MAX` if never.
     idle_due_ms: u64,
-    /// A request is to be made even if there is no news.
+    /// A request is sent even without events.
     wants_request: bool,
-    /// One is under way, or waits until the origin may be asked again.
+    /// A request is in progress, or waits for a pause to end.
     is_asking: bool,
     is_single: bool,
     retries: u32,
-    /// Requests in a row of which nothing was accepted.
+    /// Number of requests in a row of which nothing was accepted.
     stalls: u32,
     has_closed: bool,
-    /// The client waits for room.
+    /// The client is not read, because the queue is full.
     has_deferred: bool,
 }
 
-/// What becomes of a handshake.
+/// Result of a handshake.
 pub(crate) enum Opening {
-    /// The answer is no WebSocket, but what the client gets: 401, 404, a redirect.
+    /// The response does not open a WebSocket; the client receives it (401, 404, a redirect).
     Refused,
-    /// Events for the client.
+    /// The WebSocket is open, with events for the client.
     Opened(Reply, Vec<Event>),
 }
 
-/// Whether the client may send more.
+/// Space in the queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     Enough,
-    /// The origin takes less than the client sends: the client waits.
+    /// Nearly full: reading from the client pauses.
     Little,
 }
 
-/// Why a WebSocket over HTTP ends.
+/// Error that closes a WebSocket over HTTP.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OverHttpError {
-    /// The response is none of events.
+    /// The response has no valid header.
     #[error(transparent)]
     Header(#[from] HeaderError),
-    /// Its body is none.
+    /// The body is malformed.
     #[error(transparent)]
     Event(#[from] EventError),
-    /// It accepts something else than was sent.
+    /// It acknowledges other content than was sent.
     #[error(transparent)]
     Accept(#[from] AcceptError),
-    /// The first one opens nothing.
+    /// The first response has no OPEN event.
     #[error("the response to OPEN does not begin with OPEN")]
     Unopened,
-    /// The client sends more at once than can wait.
+    /// A message is larger than the queue.
     #[error("a message is larger than {OUTBOX_BYTES_MAX} bytes")]
     MessageTooLarge,
 }
 
 impl OverHttp {
-    /// For a client with this handshake.
+    /// Creates the state of a client with this handshake.
     pub fn new(opening: Rc<ClientRequest>) -> Box<Self> {
         Box::new(Self {
             opening,
@@ -103,28 +103,28 @@ impl OverHttp {
         })
     }
 
-    /// The request that asks whether the client may have its WebSocket.
+    /// Returns the request that opens the WebSocket.
     pub fn open(&mut self, is_single: bool) -> ClientRequest {
         self.is_single = is_single;
-        // An empty queue has room for one event without content.
+        // Cannot fail: an empty queue has room for one event.
         let _ = self.outbox.push(Event::Open);
         self.request()
     }
 
-    /// The handshake.
+    /// Returns the handshake.
     pub fn opening(&self) -> Rc<ClientRequest> {
         Rc::clone(&self.opening)
     }
 
-    /// What its origin knows it by.
+    /// Returns the `Connection-Id`.
     pub fn connection_id(&self) -> &[u8] {
         &self.connection_id
     }
 
-    /// The answer to the opening.
+    /// Handles the response to the opening request.
     ///
     /// # Errors
-    /// It is one of events, and opens nothing.
+    /// The response has events but does not open the WebSocket.
     pub fn on_opening(
         &mut self,
         head: &Head,
@@ -148,10 +148,10 @@ impl OverHttp {
         Ok(Opening::Opened(reply, events))
     }
 
-    /// A later answer.
+    /// Handles a later response.
     ///
     /// # Errors
-    /// It is none of events, or does not fit what was sent.
+    /// The response has no events, or does not match the request.
     pub fn on_answer(
         &mut self,
         head: &Head,
@@ -170,7 +170,7 @@ impl OverHttp {
         Ok((reply, events))
     }
 
-    /// Remembers what an answer says besides events.
+    /// Applies the header fields of a response.
     pub fn settle(&mut self, reply: Reply, now_ms: u64) {
         match reply.keep_alive {
             KeepAlive::Unchanged => {}
@@ -189,7 +189,7 @@ impl OverHttp {
         }
     }
 
-    /// How long an origin that takes nothing is left alone; `None`: it may be asked.
+    /// Returns the pause before the next request to an origin that accepts nothing, `None` if it accepted something.
     pub fn stall(&mut self) -> Option<u64> {
         if self.stalls == 0 {
             return None;
@@ -199,19 +199,19 @@ impl OverHttp {
         Some(STALL_MS << doublings)
     }
 
-    /// Whether the client waits for room, and there is some.
+    /// Returns true if the client was paused and the queue is at most half full.
     pub fn takes_client_back(&mut self) -> bool {
         self.has_deferred
             && self.outbox.has_room(OUTBOX_BYTES_MAX / 2)
             && std::mem::take(&mut self.has_deferred)
     }
 
-    /// Whether the client has closed, and its origin has heard of it.
+    /// Returns true if the client closed and its origin was notified.
     pub fn is_done(&self) -> bool {
         self.has_closed && self.outbox.is_empty()
     }
 
-    /// The next request, if there is something to say and none is under way.
+    /// Returns the next request if there are events and no request is in progress.
     pub fn ask(&mut self) -> Option<ClientRequest> {
         if self.is_asking || (self.outbox.is_empty() && !self.wants_request) {
             return None;
@@ -222,23 +222,23 @@ impl OverHttp {
         Some(self.request())
     }
 
-    /// The origin is to be asked whether there is news or not.
+    /// Requests the next request even without events.
     pub fn want_request(&mut self) {
         self.wants_request = true;
     }
 
-    /// The time is over for which the origin was left alone.
+    /// Ends a pause.
     pub fn wake(&mut self) {
         self.is_asking = false;
         self.wants_request = true;
     }
 
-    /// When the origin is asked without news; `u64::MAX`: it is not.
+    /// Returns the time at which a request without events is sent; `u64::MAX` if never.
     pub fn idle_due_ms(&self) -> u64 {
         self.idle_due_ms
     }
 
-    /// Whether that time has come.
+    /// Returns true if that time has passed.
     pub fn is_idle(&mut self, now_ms: u64) -> bool {
         if self.idle_due_ms > now_ms {
             return false;
@@ -248,7 +248,7 @@ impl OverHttp {
         true
     }
 
-    /// The origin has not got the request: how long until it is sent once more. `None`: it is not.
+    /// Handles a request that did not reach the origin. Returns the delay until it is sent again, `None` if it is not.
     pub fn on_unheard(&mut self, random: u32) -> Option<u64> {
         self.outbox.fail();
         let delay_ms = retry_delay_ms(self.retries, random)?;
@@ -256,30 +256,29 @@ impl OverHttp {
         Some(delay_ms)
     }
 
-    /// A message of the client.
+    /// Queues a message of the client.
     ///
     /// # Errors
-    /// It is larger than what can wait.
+    /// The message is larger than the queue.
     pub fn push(&mut self, event: Event) -> Result<Room, OverHttpError> {
         let pushed = self.outbox.push(event);
         pushed.map_err(|_| OverHttpError::MessageTooLarge)?;
-        Ok(match self.outbox.has_room(OUTBOX_BYTES_MAX / 2) {
-            true => Room::Enough,
-            false => {
-                self.has_deferred = true;
-                Room::Little
-            }
+        Ok(if self.outbox.has_room(OUTBOX_BYTES_MAX / 2) {
+            Room::Enough
+        } else {
+            self.has_deferred = true;
+            Room::Little
         })
     }
 
-    /// The client has left: with a close frame, or without one (`None`). False: the origin cannot be told.
+    /// Queues the client's close frame, or its disconnect without one (`None`). Returns false if the queue is full.
     pub fn close(&mut self, close: Option<Option<(u16, Vec<u8>)>>) -> bool {
         self.has_closed = true;
         self.idle_due_ms = u64::MAX;
         let event = match close {
             Some(close) => Event::Close(close),
             None => {
-                // What the origin has not taken nobody waits for.
+                // Content that the origin has not accepted is of no use after the disconnect.
                 if !self.is_asking {
                     self.outbox = Outbox::new(OUTBOX_BYTES_MAX, OUTBOX_EVENTS_MAX);
                 }
@@ -330,7 +329,7 @@ fn read(head: &Head) -> Result<Reply, HeaderError> {
     )
 }
 
-/// An id that nobody can guess.
+/// Returns an unpredictable id.
 fn connection_id() -> Vec<u8> {
     let (high, low) = (fermata_io::random::u64(), fermata_io::random::u64());
     format!("{high:016x}{low:016x}").into_bytes()
@@ -388,7 +387,7 @@ mod tests {
         }
         let found = answer(&head(&[]), b"OPEN");
         assert!(matches!(found, Err(OverHttpError::Event(_))));
-        // A response that says when to ask again may have no events.
+        // A response that sets the interval may have no events.
         let found = answer(&head(&[("Keep-Alive-Interval", "30")]), b"");
         assert!(matches!(found, Ok(Opening::Opened(_, events)) if events.is_empty()));
     }
@@ -403,7 +402,7 @@ mod tests {
         assert!(over.ask().is_none());
         assert!(over.on_answer(&head(&[]), b"").is_ok());
         assert_eq!(body(over.ask()), b"TEXT 1\r\nb\r\n");
-        // A request that may not have been heard is sent again.
+        // A request that may not have arrived is sent again.
         assert!(over.on_unheard(0).is_some());
         assert!(over.ask().is_none());
         over.wake();
@@ -455,7 +454,7 @@ mod tests {
     fn a_client_that_leaves_is_told_of_and_then_done_with() {
         let mut over = opened();
         over.push(text("a")).expect("room");
-        // Without a close frame nobody waits for what was not taken.
+        // After a disconnect, unaccepted content is dropped.
         assert!(over.close(None) && !over.is_done());
         assert_eq!(body(over.ask()), b"DISCONNECT\r\n");
         over.on_answer(&head(&[]), b"").expect("an answer");

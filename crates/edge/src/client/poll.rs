@@ -1,17 +1,17 @@
-//! A client that waits for one answer.
+//! A long-polling client.
 
 use fermata_grip::instruct::Answer;
 
-/// What a long poll is answered with when its time is over, or what a published response is put on.
+/// Response to a long poll after its time-out, and base of a published response.
 pub(crate) struct Poll {
     pub answer: Answer,
     pub body: Vec<u8>,
-    /// Its origin is asked again when it is this client's turn.
+    /// The client is queued to send a request to its origin.
     pub is_queued: bool,
     pub(crate) due_ms: u64,
 }
 
-/// Published headers must not have what this side writes itself, nor more instructions.
+/// Returns true for published fields that are neither framing fields nor instructions.
 pub(crate) fn passes((name, value): &(Vec<u8>, Vec<u8>)) -> bool {
     use fermata_proto::response::{reserved_name, valid_name, valid_value};
     let is_grip = name
@@ -20,7 +20,7 @@ pub(crate) fn passes((name, value): &(Vec<u8>, Vec<u8>)) -> bool {
     !is_grip && valid_name(name) && valid_value(value) && !reserved_name(name)
 }
 
-/// The body an instruction came with, changed; `None` when it cannot be. Its last newline stays.
+/// Applies a patch to the body of an instruction; keeps a final newline. Returns `None` if that is impossible.
 pub(crate) fn patched(body: &[u8], patch: &serde_json::Value) -> Option<Vec<u8>> {
     let document = serde_json::from_slice(body).ok()?;
     let patched = fermata_grip::patch::apply(&document, patch).ok()?;

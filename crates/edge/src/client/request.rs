@@ -1,4 +1,4 @@
-//! What is kept of a client's request until it is answered, or while it may be asked again.
+//! A client's request, kept until its response is complete or while it may be sent again.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use fermata_engine::RequestView;
 use fermata_grip::over_http;
 use fermata_io::Peer;
 
-/// What gRPC's media types begin with.
+/// Prefix of gRPC's media types.
 const GRPC_MEDIA_TYPE: &[u8] = b"application/grpc";
 
 /// A request as its client sent it.
@@ -19,12 +19,12 @@ pub(crate) struct ClientRequest {
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
     pub body: Body,
     pub peer: Peer,
-    /// Host and port, as the client has it.
+    /// Host and port, as the client sent them.
     pub host: Vec<u8>,
     pub is_tls: bool,
 }
 
-/// Bytes of the names and values of headers.
+/// Returns the size of names and values.
 pub(crate) fn headers_bytes(headers: &[(Vec<u8>, Vec<u8>)]) -> u64 {
     let of_one = |(name, value): &(Vec<u8>, Vec<u8>)| (name.len() + value.len()) as u64;
     headers.iter().map(of_one).sum()
@@ -33,19 +33,19 @@ pub(crate) fn headers_bytes(headers: &[(Vec<u8>, Vec<u8>)]) -> u64 {
 /// The body of a request.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// There is none, not even an empty one.
+    /// No body, not even an empty one.
     None,
     Memory(Vec<u8>),
-    /// In a temporary file of the engine's, which stays until the request is over.
+    /// In a temporary file of the engine, which exists until the request ends.
     File {
         path: PathBuf,
         bytes: u64,
     },
-    /// It is arriving, and too large to wait for.
+    /// Still arriving, and too large to wait for.
     Arriving {
-        /// What has.
+        /// Bytes that have arrived.
         first: Vec<u8>,
-        /// What it will have, where that is known.
+        /// Length, if known.
         length: Option<u64>,
     },
 }
@@ -62,9 +62,9 @@ impl Body {
 }
 
 impl ClientRequest {
-    /// Copies the current request; `body` is what the engine says of a body outside of memory.
+    /// Copies the current request. `spooled` is a body that the engine stored in a file.
     pub fn new(view: &RequestView<'_>, spooled: Option<(PathBuf, u64)>, is_tls: bool) -> Self {
-        // Over HTTP/2 a handshake has no Upgrade (RFC 8441, 5): from here on it is the one of HTTP/1.1.
+        // An HTTP/2 handshake has no Upgrade (RFC 8441, section 5). The copy has the form of HTTP/1.1.
         let upgrade = view
             .is_extended_connect()
             .then_some((&b"Upgrade"[..], &b"websocket"[..]));
@@ -91,7 +91,7 @@ impl ClientRequest {
         }
     }
 
-    /// What stands for a request that nobody asks for again.
+    /// Returns a placeholder for a request that is never sent again.
     pub fn forgotten() -> Self {
         Self {
             method: Vec::new(),
@@ -104,7 +104,7 @@ impl ClientRequest {
         }
     }
 
-    /// What links are seen from, and nothing else of it.
+    /// Returns a GET of the same target without fields, against which links are resolved.
     pub fn place(&self) -> Self {
         Self {
             method: b"GET".to_vec(),
@@ -117,7 +117,7 @@ impl ClientRequest {
         }
     }
 
-    /// The same place asked by a POST.
+    /// Returns a POST to the same target.
     pub fn post(&self, headers: Vec<(Vec<u8>, Vec<u8>)>, body: Vec<u8>) -> Self {
         Self {
             method: b"POST".to_vec(),
@@ -127,7 +127,7 @@ impl ClientRequest {
         }
     }
 
-    /// The first header of this name.
+    /// Returns the first field of this name.
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         self.headers
             .iter()
@@ -135,13 +135,13 @@ impl ClientRequest {
             .map(|(_, value)| &value[..])
     }
 
-    /// Bytes of its head's words: what is between them, and the version, is not counted.
+    /// Returns the size of method, target and fields without separators.
     pub fn words_bytes(&self) -> u64 {
         let line = self.method.len() + self.target.len();
         line as u64 + headers_bytes(&self.headers)
     }
 
-    /// Whether it asks for a WebSocket.
+    /// Returns true for a WebSocket handshake.
     pub fn is_websocket(&self) -> bool {
         self.method == b"GET"
             && self
@@ -149,8 +149,8 @@ impl ClientRequest {
                 .is_some_and(|it| it.trim_ascii().eq_ignore_ascii_case(b"websocket"))
     }
 
-    /// Whether an origin could take it for events of a WebSocket: by any line or part of `Content-Type`, with parameters or
-    /// without, since programs differ in which they believe.
+    /// Returns true if an origin could interpret the request as events of a WebSocket. Checks every line and part of
+    /// `Content-Type`, because frameworks differ in which one they use.
     pub fn has_events(&self) -> bool {
         self.headers
             .iter()
@@ -162,7 +162,7 @@ impl ClientRequest {
             })
     }
 
-    /// Whether it is a call of gRPC, whose bodies are conversations: both go on at the same time.
+    /// Returns true for a gRPC call, whose request and response bodies are sent concurrently.
     pub fn is_grpc(&self) -> bool {
         let media = self.header("content-type").unwrap_or_default();
         let rest = media
@@ -176,7 +176,7 @@ impl ClientRequest {
         self.method == b"HEAD"
     }
 
-    /// Whether doing it twice does what doing it once does (RFC 9110, 9.2.2).
+    /// Returns true if the method is idempotent (RFC 9110, section 9.2.2).
     pub fn is_idempotent(&self) -> bool {
         matches!(
             &self.method[..],
@@ -184,25 +184,25 @@ impl ClientRequest {
         )
     }
 
-    /// The path without its query.
+    /// Returns the path without the query.
     pub fn path(&self) -> &[u8] {
         let end = self.target.iter().position(|&byte| byte == b'?');
         &self.target[..end.unwrap_or(self.target.len())]
     }
 
-    /// The host without its port, in text.
+    /// Returns the host without the port.
     pub fn host_name(&self) -> String {
         without_port(&String::from_utf8_lossy(&self.host)).to_owned()
     }
 
-    /// The other end, where it has an address; one that means nothing otherwise.
+    /// Returns the client's address, or a placeholder for Unix sockets.
     pub fn peer_address(&self) -> SocketAddr {
         let address = self.peer.ip().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
         SocketAddr::new(address, self.peer.port())
     }
 }
 
-/// A host without its port.
+/// Returns a host without its port.
 pub(crate) fn without_port(host: &str) -> &str {
     match host.rfind(':') {
         Some(at) if !host[at..].contains(']') => &host[..at],
@@ -210,7 +210,7 @@ pub(crate) fn without_port(host: &str) -> &str {
     }
 }
 
-/// Path and query of a request target, which may be a whole URI (RFC 9112, 3.2.2).
+/// Returns path and query of a request target in origin or absolute form (RFC 9112, section 3.2).
 fn origin_form(target: &[u8]) -> Vec<u8> {
     if target.first() == Some(&b'/') || target == b"*" {
         return target.to_vec();
@@ -269,7 +269,7 @@ mod tests {
         ] {
             assert!(is_grpc(media), "{media}");
         }
-        // Browsers' own, which is no conversation.
+        // gRPC-Web sends its bodies one after the other.
         for media in ["application/grpc-web", "application/grp", "text/plain", ""] {
             assert!(!is_grpc(media), "{media}");
         }

@@ -1,4 +1,4 @@
-//! Answers to script elements (JSON-P).
+//! Responses to script elements (JSON-P).
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::client::request::{Body, ClientRequest};
 use crate::routes::{Jsonp, JsonpMode};
 use crate::upstream::response::Head;
 
-/// The largest response that becomes a script; it has to be read whole.
+/// Maximum size of a response that is converted to a script.
 pub(crate) const SCRIPT_BYTES_MAX: usize = crate::upstream::reply::INSTRUCT_BYTES_MAX;
 
-/// The longest name of a function.
+/// Maximum length of the callback's name.
 const CALLBACK_BYTES_MAX: usize = 256;
 const METHOD: &str = "_method";
 const HEADERS: &str = "_headers";
@@ -21,14 +21,14 @@ const SET_COOKIE: &[u8] = b"set-cookie";
 
 type Headers = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// What becomes of a response.
+/// Conversion of a response to a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Script {
     callback: String,
     mode: JsonpMode,
 }
 
-/// The request that is meant, and what its response becomes. `None`: it is meant as it is.
+/// Returns the request in the parameters and the conversion of its response. `None` for an ordinary request.
 pub(crate) fn read(
     request: &ClientRequest,
     jsonp: &Jsonp,
@@ -57,7 +57,7 @@ pub(crate) fn read(
                 continue;
             }
         };
-        // The first one counts.
+        // The first parameter of a name counts.
         place.get_or_insert_with(|| decoded(value));
     }
     let callback = match (callback, &jsonp.default_callback) {
@@ -100,13 +100,13 @@ pub(crate) fn read(
     Ok(Some((request, Script { callback, mode })))
 }
 
-/// What stands in front of the bracket is a script of the edge's own site, so it must be nothing but a name.
+/// Returns true for a plain name. Anything else before the bracket would run as a script of the edge's site.
 pub(crate) fn is_callback(name: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_$.[]".contains(&byte);
     !name.is_empty() && name.len() <= CALLBACK_BYTES_MAX && name.bytes().all(is_part)
 }
 
-/// Headers as a page gives them: an object of texts.
+/// Parses the `_headers` parameter, an object of strings.
 fn read_headers(json: Option<&[u8]>) -> Result<Headers, &'static str> {
     const INVALID: &str = "Invalid _headers parameter.";
     let Some(json) = json else {
@@ -128,11 +128,11 @@ fn read_headers(json: Option<&[u8]>) -> Result<Headers, &'static str> {
 }
 
 impl Script {
-    /// The response as a script.
+    /// Converts a response to a script.
     pub fn wrap(&self, head: &Head, body: &[u8]) -> (Head, Vec<u8>) {
         let argument = match self.mode {
             JsonpMode::Extended => extended(head, body),
-            // Anything else would be a script that somebody else has written.
+            // Only JSON: any other text would run as a script.
             JsonpMode::Basic => std::str::from_utf8(body)
                 .ok()
                 .filter(|text| serde_json::from_str::<serde_json::Value>(text).is_ok())
@@ -158,7 +158,7 @@ impl Script {
             headers,
             ..Head::default()
         };
-        // These two end a line in scripts of before 2019, but not in JSON.
+        // Line terminators in JavaScript before ES2019, but not in JSON.
         let argument = argument
             .replace('\u{2028}', "\\u2028")
             .replace('\u{2029}', "\\u2029");
@@ -167,14 +167,14 @@ impl Script {
     }
 }
 
-/// A whole response as JSON. `None`: its body is no text.
+/// Encodes a response as JSON. Returns `None` if the body is not UTF-8.
 fn extended(head: &Head, body: &[u8]) -> Option<String> {
     let body = std::str::from_utf8(body).ok()?;
     let mut headers = serde_json::Map::new();
     for (name, value) in &head.headers {
         let name = String::from_utf8_lossy(name).into_owned();
         let value = String::from_utf8_lossy(value);
-        // A page of another site must not read cookies; the browser has them from the response itself.
+        // Pages of other sites must not read cookies. The browser receives them from the response itself.
         let is_cookie = name.as_bytes().eq_ignore_ascii_case(SET_COOKIE);
         let is_other = reserved_name(name.as_bytes()) || is_cross_origin(&name) || is_cookie;
         if is_other {
@@ -190,9 +190,10 @@ fn extended(head: &Head, body: &[u8]) -> Option<String> {
             }
         }
     }
-    let said = match head.reason.is_empty() {
-        true => reason(head.status).to_owned(),
-        false => String::from_utf8_lossy(&head.reason).into_owned(),
+    let said = if head.reason.is_empty() {
+        reason(head.status).to_owned()
+    } else {
+        String::from_utf8_lossy(&head.reason).into_owned()
     };
     let whole = serde_json::json!({
         "code": head.status, "reason": said, "headers": headers, "body": body,
@@ -200,7 +201,7 @@ fn extended(head: &Head, body: &[u8]) -> Option<String> {
     Some(whole.to_string())
 }
 
-/// Scripts are let in without these.
+/// Returns true for CORS fields, which scripts do not need.
 pub(crate) fn is_cross_origin(name: &str) -> bool {
     name.to_ascii_lowercase().starts_with("access-control-")
 }

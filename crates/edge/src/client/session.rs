@@ -1,4 +1,4 @@
-//! A client that takes items one by one, and its subscriptions.
+//! A held client that receives items individually, and its subscriptions.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -15,55 +15,57 @@ use crate::client::source::Source;
 /// A subscription of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subscription {
-    /// As publishers name the channel.
+    /// Channel name as published, with the route's prefix.
     pub channel: Vec<u8>,
-    /// As the origin names it; `None`: it has not asked for it.
+    /// Channel name of the origin; `None` if the origin did not subscribe it.
     pub own: Option<Vec<u8>>,
-    /// The last item the client has, where delivery is reliable.
+    /// Id of the last item the client received, for reliable delivery.
     pub prev_id: Option<Vec<u8>>,
-    /// Ids of items that it has got from the ring, and which its log may bring once more.
+    /// Ids of items received from the ring that the shared log may deliver again.
     pub ahead: Vec<Vec<u8>>,
     pub filters: Filters,
 }
 
-/// A client that takes items one by one.
+/// A held client that receives items individually.
 pub(crate) struct Session {
     pub source: Source,
     pub subscriptions: Vec<Subscription>,
     pub meta: Meta,
     pub kind: Kind,
-    /// Tells this hold from others of the same client.
+    /// Distinguishes this hold from others of the same client.
     pub serial: u64,
 }
 
-/// What a session waits for.
+/// Kind of a hold.
 pub(crate) enum Kind {
-    /// One answer.
+    /// A long poll.
     Poll(Box<Poll>),
-    /// Whatever comes.
+    /// An HTTP stream.
     Stream(Box<Stream>),
-    /// Messages of a WebSocket.
+    /// A WebSocket.
     Socket(Box<Socket>),
 }
 
-/// The part of a session that only streams have.
+/// State of a stream.
 #[derive(Default)]
 pub(crate) struct Stream {
     pub next: Option<NextLink>,
-    /// When the next link is asked without anything else; `u64::MAX`: it is not.
+    /// Time at which the `next` link is requested without other cause; `u64::MAX` if never.
     pub link_due_ms: u64,
-    /// How often it has failed in a row.
+    /// Failed requests of the link in a row.
     pub retries: u32,
-    /// How often in a row its answer did not have what was published meanwhile.
+    /// Responses in a row that lacked items published during the request.
     pub lags: u32,
-    /// It is being asked.
+    /// Links in a row whose response had neither content nor a hold.
+    pub empty_links: u32,
+    /// The link is being requested.
     pub is_asking: bool,
-    /// It will be asked when it is this client's turn.
+    /// The client is queued to request the link.
     pub is_queued: bool,
-    /// Its answer is being passed on, and what is published meanwhile comes behind it.
+    /// The link's response is being forwarded; new items wait in `held_back`.
     pub is_passing: bool,
     pub held_back: VecDeque<(Rc<[u8]>, Rc<Item>)>,
-    /// Some of that did not fit.
+    /// `held_back` was full, and items were dropped.
     pub has_lost: bool,
 }
 
@@ -88,13 +90,13 @@ impl Subscriber for Session {
 }
 
 impl Session {
-    /// Its subscription to a channel.
+    /// Returns the subscription to a channel.
     pub fn subscription(&mut self, channel: &[u8]) -> Option<&mut Subscription> {
         let mut subscriptions = self.subscriptions.iter_mut();
         subscriptions.find(|it| it.channel == channel)
     }
 
-    /// Whether there is somebody to ask for what it has missed.
+    /// Returns true if missed items can be requested from an origin.
     pub fn can_update(&self) -> bool {
         match &self.kind {
             Kind::Poll(_) => true,
@@ -103,7 +105,7 @@ impl Session {
         }
     }
 
-    /// Channels and ids for `Grip-Last`.
+    /// Returns channels and ids for `Grip-Last`.
     pub fn last_ids(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.subscriptions
             .iter()
@@ -112,7 +114,7 @@ impl Session {
     }
 }
 
-/// Whether a client needs more than what everybody gets.
+/// Returns true if items have to be delivered individually. Other clients share one encoding per item.
 pub(crate) fn takes_items(subscriptions: &[Subscription], instruct: &Instruct) -> bool {
     let is_special = |it: &Subscription| !it.filters.is_empty() || it.prev_id.is_some();
     instruct.next.is_some() || instruct.session_id.is_some() || subscriptions.iter().any(is_special)

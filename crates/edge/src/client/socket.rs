@@ -1,4 +1,4 @@
-//! What is known of a WebSocket besides its subscriptions, and how it is closed from here.
+//! State of a WebSocket besides its subscriptions, and ways to close it.
 
 use fermata_engine::{RequestId, SocketId};
 use fermata_grip::ws_control::Timed;
@@ -8,45 +8,45 @@ use crate::client::over_http::OverHttp;
 use crate::client::source::Engine;
 use crate::upstream::id::TalkId;
 
-/// The code of one that is closed without a reason.
+/// Close code without a particular reason.
 pub(crate) const NORMAL: u16 = CloseCode::Normal as u16;
 
-/// The code of one whose origin is gone.
+/// Close code after the origin disconnected.
 pub(crate) const AWAY: u16 = CloseCode::GoingAway as u16;
 
-/// The code of one whose origin has failed.
+/// Close code after the origin failed.
 pub(crate) const FAILED: u16 = CloseCode::InternalError as u16;
 
-/// The code of one that has lost what was published.
+/// Close code of a client that lost items.
 const TRY_AGAIN: u16 = CloseCode::TryAgainLater as u16;
 
-/// What is said of a client or an origin that has left without a word, or without a code.
+/// Codes reported for an end without a close frame, and for a close frame without a code (RFC 6455, section 7.4.1).
 pub(crate) const ABNORMAL: u16 = CloseCode::Abnormal as u16;
 pub(crate) const NO_STATUS: u16 = CloseCode::NoStatus as u16;
 
-/// What is known of a WebSocket besides its subscriptions.
+/// State of a WebSocket besides its subscriptions.
 pub(crate) struct Socket {
-    /// The origin speaks the extension: what its messages for the client begin with.
+    /// Prefix of messages for the client, if the origin negotiated the `grip` extension.
     pub prefix: Option<Vec<u8>>,
-    /// How the origin is reached; `None`: it has left, or detached.
+    /// Way to the origin; `None` if it disconnected or detached.
     pub via: Option<Via>,
     pub(crate) keep_alive: Option<(Timed, u64)>,
     pub(crate) delayed: Option<(Timed, u64)>,
-    /// What its origin has pinged it with, and was not answered.
+    /// Payload of the origin's last ping without a pong.
     pub(crate) pinged: Option<Box<[u8]>>,
-    /// When a client that speaks SockJS hears that it is still connected; `u64::MAX`: it does not.
+    /// Time of the next SockJS heartbeat; `u64::MAX` for other clients.
     pub(crate) heartbeat_ms: u64,
-    /// The client has left; what is left to say to the origin is being said.
+    /// The client left; remaining events are sent to the origin.
     pub is_gone: bool,
 }
 
-/// How an origin is reached.
+/// Way to an origin.
 pub(crate) enum Via {
-    /// By a WebSocket of its own: the number of the conversation.
+    /// A WebSocket to the origin, by its exchange.
     Pass(TalkId),
-    /// By requests.
+    /// WebSocket-over-HTTP.
     Http(Box<OverHttp>),
-    /// It is the built-in one, which says back what it hears.
+    /// The built-in test origin, which echoes messages.
     Echo,
 }
 
@@ -63,7 +63,7 @@ impl Socket {
         })
     }
 
-    /// What is known of an origin that is asked by requests.
+    /// Returns the state of WebSocket-over-HTTP.
     pub fn over(&mut self) -> Option<&mut OverHttp> {
         match &mut self.via {
             Some(Via::Http(over)) => Some(over),
@@ -85,7 +85,7 @@ impl Socket {
     }
 }
 
-/// Closes a socket from our side; its origin is told by what follows from the client's end.
+/// Closes a socket. The origin is notified when the client's connection ends.
 pub(crate) fn close_socket(worker: &mut Engine, handle: RequestId, code: u16, reason: &[u8]) {
     if worker
         .disconnect(SocketId::of(handle), code, reason)
@@ -95,7 +95,7 @@ pub(crate) fn close_socket(worker: &mut Engine, handle: RequestId, code: u16, re
     }
 }
 
-/// Sends a ping or a pong. False: the client has left.
+/// Sends a ping or a pong. Returns false if the client left.
 pub(crate) fn send_control(
     worker: &mut Engine,
     handle: RequestId,
@@ -106,7 +106,7 @@ pub(crate) fn send_control(
     worker.net.send_control(socket, is_ping, payload).is_ok()
 }
 
-/// A socket has lost what was published.
+/// Closes a socket that lost items.
 pub(crate) fn close_slow_socket(worker: &mut Engine, handle: RequestId) {
     close_socket(
         worker,

@@ -1,4 +1,4 @@
-//! A request and where it goes, and whom a response is for.
+//! Source of a response: a request and its target; and owner of a response: the part of the edge that waits for it.
 
 use std::rc::Rc;
 
@@ -12,43 +12,43 @@ use crate::routes::{Routes, Rule, Target};
 use crate::upstream::Seat;
 use crate::upstream::targets::Watched;
 
-/// The handlers of the engine: clients, and publishers.
+/// Engine handler of clients, and of publishers.
 pub(crate) const HANDLER_CLIENTS: u32 = 0;
 pub(crate) const HANDLER_CONTROL: u32 = 1;
 
-/// WebSockets of the worker's own, which SockJS sessions have.
+/// Engine handler of internal WebSockets, which SockJS sessions use.
 pub(crate) const HANDLER_SESSIONS: u32 = 2;
 
-/// Requests of SockJS sessions that other workers have got.
+/// Engine handler of SockJS requests from other workers.
 pub(crate) const HANDLER_WORKERS: u32 = 3;
 
-/// The engine as the edge has it.
+/// Engine type of the edge.
 pub(crate) type Engine = Worker<Tls<Kernel>>;
 
-/// Routes as they were read at one time.
+/// One loaded version of the routes.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// Tells this reading from others, so that no connection is used for another target.
+    /// Number of this version, so that no connection is reused for another version's target.
     pub generation: u32,
     pub routes: Routes,
-    /// A link led to another server, for which this table was made: it gets none of the client's secrets.
+    /// Set if the table was made for a link to another server, which must not receive the client's secrets.
     pub home: Option<Box<Source>>,
-    /// What is known of targets, by route.
+    /// State of the targets, by route.
     pub watched: Vec<Option<Watched>>,
 }
 
-/// A request, and where it goes.
+/// A request and its target.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub request: Rc<ClientRequest>,
     pub table: Rc<Table>,
     pub rule: usize,
     pub target: usize,
-    /// The client is an edge itself, whose signature is good.
+    /// The client is an edge with a valid signature.
     pub is_trusted: bool,
-    /// The messages of its WebSocket are wrapped for SockJS.
+    /// Messages of its WebSocket are wrapped for SockJS.
     pub is_sockjs: bool,
-    /// The session that an outside service knows it by.
+    /// Session id for an external session service.
     pub session_id: Option<SessionId>,
 }
 
@@ -61,52 +61,52 @@ impl Source {
         self.rule()?.targets.get(self.target)
     }
 
-    /// Whether it goes to a server that only a link has named.
+    /// Returns true if it goes to a server that only a link named.
     pub fn is_foreign(&self) -> bool {
         self.table.home.is_some()
     }
 
-    /// Where the client's own request went: what its route says of channels holds wherever links lead.
+    /// Returns the source of the client's own request, whose route decides about channels even after links.
     pub fn home(&self) -> &Source {
         self.table.home.as_deref().unwrap_or(self)
     }
 
-    /// Whether responses mean nothing to us.
+    /// Returns true if GRIP instructions in responses are not followed.
     pub fn is_plain(&self) -> bool {
         self.is_trusted || self.rule().is_some_and(|rule| rule.no_grip)
     }
 }
 
-/// What a response is for.
+/// The part of the edge that a response is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// The client of this request.
+    /// Client of this request.
     Client(RequestId),
-    /// The stream that was held by this request, which goes on with it.
+    /// Stream held by this request, which continues with the response of a link.
     Link(RequestId),
-    /// A client's WebSocket.
+    /// WebSocket of this request.
     Socket(RequestId),
-    /// A health check of the target of this route and place.
+    /// Health check of a target, by indices of route and target.
     Check(usize, usize),
-    /// A notice to the origin that this client has left.
+    /// Notification of an origin that a client left.
     GoneNotice(u64),
-    /// An item that a filter asks a server about.
+    /// Request of a filter about an item.
     Filter(u64),
 }
 
-/// Of whom there is one conversation at a time: a client has one, whatever it is for.
+/// Key of an exchange; at most one is open per key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Asker {
-    /// A client, by the request that it came with, also as a WebSocket.
+    /// A client or WebSocket, by its request.
     Client(RequestId),
-    /// As of [`Owner`].
+    /// As in [`Owner`].
     Check(usize, usize),
     GoneNotice(u64),
     Filter(u64),
 }
 
 impl Owner {
-    /// The asker of a conversation for it.
+    /// Returns the key of its exchange.
     pub fn asker(self) -> Asker {
         match self {
             Owner::Client(handle) | Owner::Link(handle) | Owner::Socket(handle) => {
@@ -118,7 +118,7 @@ impl Owner {
         }
     }
 
-    /// The client that it is for.
+    /// Returns the client.
     pub fn client(self) -> Option<RequestId> {
         match self.asker() {
             Asker::Client(handle) => Some(handle),
@@ -128,7 +128,7 @@ impl Owner {
 }
 
 impl Table {
-    /// Whether a route checks this target.
+    /// Returns true if a route checks this target.
     pub fn is_checked(&self, seat: Seat) -> bool {
         let is_its =
             |watched: &Watched| watched.check.is_some() && watched.seats.contains(&Some(seat));
@@ -137,13 +137,13 @@ impl Table {
 }
 
 impl Source {
-    /// What is known of the targets of its route.
+    /// Returns the state of its route's targets.
     pub fn watched(&self) -> Option<&Watched> {
         self.table.watched.get(self.rule)?.as_ref()
     }
 }
 
-/// The target of a request, for the log.
+/// Returns the target's name for the log.
 pub(crate) fn name_of(source: &Source) -> String {
     let target = source.target().map_or("", |it| &it.name);
     let route = source.rule().map_or_else(String::new, Rule::label);
@@ -152,7 +152,7 @@ pub(crate) fn name_of(source: &Source) -> String {
 
 #[cfg(test)]
 impl Source {
-    /// A GET request that no route knows.
+    /// Creates a GET request without a route.
     pub(crate) fn of_get(target: &str) -> Self {
         Self {
             request: Rc::new(ClientRequest {

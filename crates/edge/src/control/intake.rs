@@ -1,41 +1,41 @@
-//! Where items from all control ports come together: brought into order, each once, and counted.
+//! Orders, deduplicates and counts the items of all control ports.
 //!
-//! One process owns it: ids of a channel have one order only if one place decides. What it gives out is to be
-//! appended to the log, from which every worker delivers to its own clients.
+//! One process owns it, because ids of a channel need one order. Its output is appended to the log, from which every worker
+//! delivers to its own clients.
 
 pub use fermata_grip::reliable::Limits;
 
 use fermata_grip::item::Item;
 use fermata_grip::reliable::{Order, Sequencer, Verdict};
 
-/// What became of items so far.
+/// Counters of items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Taken from publishers.
+    /// Received from publishers.
     pub received: u64,
-    /// Given out for delivery.
+    /// Passed on for delivery.
     pub delivered: u64,
-    /// Dropped, because the channel had the same id not long ago.
+    /// Dropped as duplicates of recent ids.
     pub duplicates: u64,
-    /// Dropped, because another item waited for the same predecessor.
+    /// Dropped because another item waited for the same predecessor.
     pub rivals: u64,
-    /// Dropped, because too many items waited.
+    /// Dropped because too many items waited.
     pub overflowed: u64,
-    /// Given out though their predecessor never came.
+    /// Passed on although their predecessor never arrived.
     pub overdue: u64,
 }
 
-/// Brings items into order.
+/// Orders items.
 #[derive(Debug)]
 pub struct Intake {
     sequencer: Sequencer<Item>,
     counts: Counts,
-    /// What channels have had before counts no longer.
+    /// A recovery happened: ids from before do not count.
     has_recovered: bool,
 }
 
 impl Intake {
-    /// Without any memory yet.
+    /// Creates an empty intake.
     pub fn new(limits: Limits) -> Self {
         Self {
             sequencer: Sequencer::new(limits),
@@ -44,11 +44,11 @@ impl Intake {
         }
     }
 
-    /// Takes an item; appends to `out` what is to be delivered now, in order.
+    /// Accepts an item; appends items that can be delivered to `out`, in order.
     pub fn offer(&mut self, now_ms: u64, item: Item, out: &mut Vec<Item>) -> Verdict {
         let before = out.len();
         self.counts.received += 1;
-        // The sequencer keeps the item, so what it orders by is handed to it apart.
+        // Copied, because the sequencer owns the item while it compares these.
         let (channel, id, prev_id) = (item.channel.clone(), item.id.clone(), item.prev_id.clone());
         let order = Order {
             id: id.as_deref(),
@@ -67,12 +67,12 @@ impl Intake {
         verdict
     }
 
-    /// Whether an item can be brought into order without asking the ring what its channel has had: [`Self::prime`].
+    /// Returns true if an item can be ordered without [`Self::prime`] from the ring.
     pub fn knows(&self, item: &Item) -> bool {
         item.id.is_none() || self.has_recovered || self.sequencer.knows(&item.channel)
     }
 
-    /// Takes over what a channel has had before this worker came: its newest items, oldest first.
+    /// Records a channel's newest items from before this worker started, oldest first.
     pub fn prime(&mut self, now_ms: u64, channel: &[u8], items: &[Item]) {
         let ids = items
             .iter()
@@ -80,7 +80,7 @@ impl Intake {
         self.sequencer.prime(now_ms, channel, ids);
     }
 
-    /// Takes over what a channel has had that was not offered here, oldest first; appends to `out` what has waited for it.
+    /// Records items of a channel that were published elsewhere, oldest first; appends items that waited for them to `out`.
     pub fn observe(&mut self, now_ms: u64, channel: &[u8], items: &[Item], out: &mut Vec<Item>) {
         let before = out.len();
         for item in items {
@@ -92,29 +92,29 @@ impl Intake {
         self.counts.delivered += (out.len() - before) as u64;
     }
 
-    /// An item that was given out went nowhere: it is no duplicate when it comes again.
+    /// Forgets an item that could not be appended, so that it is no duplicate when it is repeated.
     pub fn forget_item(&mut self, item: &Item) {
         if let Some(id) = &item.id {
             self.sequencer.forget_item(&item.channel, id);
         }
     }
 
-    /// Whether items wait for their predecessors.
+    /// Returns true if items wait for their predecessors.
     pub fn is_waiting(&self) -> bool {
         self.sequencer.is_waiting()
     }
 
-    /// Channels of such items: at most `max`, those that wait longest.
+    /// Returns the channels of such items, at most `max`, longest waiting first.
     pub fn waiting(&mut self, max: usize) -> Vec<Vec<u8>> {
         self.sequencer.waiting(max)
     }
 
-    /// Whether what channels have had before counts no longer.
+    /// Returns true if a recovery happened.
     pub fn has_recovered(&self) -> bool {
         self.has_recovered
     }
 
-    /// Appends to `out` what has waited long enough for its predecessor.
+    /// Appends items that waited long enough for their predecessor to `out`.
     pub fn expire(&mut self, now_ms: u64, out: &mut Vec<Item>) {
         let before = out.len();
         self.sequencer.expire(now_ms, out);
@@ -123,18 +123,18 @@ impl Intake {
         self.counts.delivered += count;
     }
 
-    /// Forgets every last id: what comes next is taken as it is.
+    /// Forgets every last id: the next item of each channel is accepted as it is.
     pub fn recover(&mut self) {
         self.has_recovered = true;
         self.sequencer.recover();
     }
 
-    /// When [`Self::expire`] has something to do, at the earliest.
+    /// Returns the earliest time at which [`Self::expire`] has work.
     pub fn next_deadline_ms(&self) -> Option<u64> {
         self.sequencer.next_deadline_ms()
     }
 
-    /// What became of items so far.
+    /// Returns the counters.
     pub fn counts(&self) -> Counts {
         self.counts
     }

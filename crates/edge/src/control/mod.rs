@@ -1,7 +1,7 @@
-//! The HTTP control port: what a publisher asks, what it is answered, and what is to be done.
+//! The HTTP control port: requests of publishers, their responses, and the resulting actions.
 //!
-//! Words and statuses are Pushpin's ([`fermata_grip::control`]), so libraries made for it work unmodified. Beyond
-//! it: a connection may be kept, bodies may come in chunks, and no web page may publish through a visitor's browser.
+//! Texts and statuses are Pushpin's ([`fermata_grip::control`]), so its client libraries work unmodified. In addition,
+//! connections are persistent, bodies may be chunked, and web pages cannot publish through a visitor's browser.
 
 mod intake;
 
@@ -11,48 +11,47 @@ use fermata_grip::control::{self, Reply};
 use fermata_grip::item::Item;
 use fermata_grip::sig::{self, Key};
 
-/// What is asked.
+/// A request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request<'a> {
-    /// The method.
+    /// Method.
     pub method: &'a [u8],
-    /// The request target: a path, with a query or without.
+    /// Path with an optional query.
     pub target: &'a [u8],
-    /// The values of `Accept`, joined by commas.
+    /// Values of `Accept`, joined by commas.
     pub accept: Option<&'a [u8]>,
-    /// `Origin`, which a browser adds to what a page sends.
+    /// `Origin`, which browsers add to requests of pages.
     pub origin: Option<&'a [u8]>,
-    /// The whole body.
+    /// Complete body.
     pub body: &'a [u8],
 }
 
-/// What it is answered.
+/// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Status.
     pub status: u16,
-    /// Headers besides the length.
+    /// Fields except `Content-Length`.
     pub headers: Vec<(&'static str, &'static str)>,
     /// Body.
     pub body: Vec<u8>,
 }
 
-/// What is to be done before the answer goes out.
+/// Action to perform before the response is sent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Nothing.
     None,
-    /// To publish these, in this order.
+    /// Publish these, in this order.
     Publish(Vec<Item>),
-    /// To forget the last ids of channels and let every reliable session catch up.
+    /// Forget the last ids of channels and let every reliable session catch up.
     Recover,
 }
 
-/// Reads a request.
+/// Handles a request.
 pub fn answer(request: &Request<'_>) -> (Answer, Action) {
     if request.origin.is_some() && request.method != b"GET" && request.method != b"HEAD" {
-        // Without control_key the port's protection is that only this machine reaches it, and so does every page that a
-        // browser on this machine shows.
+        // Without control_key, the port is protected only by being local, and pages in a local browser can reach it.
         return (refusal(403, "Web pages may not publish.\n"), Action::None);
     }
     let accept = request.accept;
@@ -63,8 +62,7 @@ pub fn answer(request: &Request<'_>) -> (Answer, Action) {
     }
 }
 
-/// Whether a request has shown the key: by a bearer token that was made of it and is still good, or, where it is a secret, by
-/// the secret itself.
+/// Returns true if a request proves the key: by a valid bearer token signed with it or, for a secret, by the secret itself.
 pub fn is_authorized(key: &Key, authorization: Option<&[u8]>, now_s: u64) -> bool {
     const SCHEME: &[u8] = b"bearer ";
     let Some((scheme, token)) = authorization.and_then(|it| it.split_at_checked(SCHEME.len()))
@@ -76,7 +74,7 @@ pub fn is_authorized(key: &Key, authorization: Option<&[u8]>, now_s: u64) -> boo
         && (sig::verify(key, token, now_s, None).is_ok() || key.is_secret_of(token))
 }
 
-/// What a request without the key is answered.
+/// Returns the response to a request without the key.
 pub fn unauthorized() -> Answer {
     let mut answer = refusal(
         401,

@@ -1,4 +1,4 @@
-//! Commands of publishers that several workers answer together.
+//! Commands of publishers to which several workers contribute.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,44 +8,44 @@ use fermata_grip::packet::Notation;
 use fermata_grip::tnetstring;
 use fermata_grip::value::{Value, map};
 
-/// What such a notice begins with, and an answer to one.
+/// Prefixes of such a notice and of a reply.
 pub(crate) const ASKED: &[u8] = b"command ";
 
-/// Commands that wait for other workers at a time; one more fails at once.
+/// Maximum number of commands that wait for other workers; one more fails immediately.
 pub(crate) const WAITING_MAX: usize = 1_000;
 
-/// What is asked about connections.
+/// A query about connections.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Query {
-    /// Which of these are there.
+    /// Requests the existing ones of these connections.
     Check(Vec<Vec<u8>>),
-    /// The origin of this one is to be asked, if it is asked by requests.
+    /// Send a request to the origin of this connection, if it uses WebSocket-over-HTTP.
     Refresh(Vec<u8>),
 }
 
-/// A command that other workers have been asked about.
+/// A command that waits for other workers.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) wire: WireId,
     pub(crate) envelope: Vec<Vec<u8>>,
     pub(crate) request: Request,
     pub(crate) query: Query,
-    /// The ids that are known to be there.
+    /// Ids found so far.
     pub(crate) found: HashSet<Vec<u8>>,
-    /// Workers that have not answered.
+    /// Number of workers that have not replied.
     pub(crate) missing: usize,
     pub(crate) due_ms: u64,
 }
 
-/// Commands under way, and ids that programs know connections by.
+/// Commands in progress, and the connection ids of WebSocket-over-HTTP.
 #[derive(Debug)]
 pub(crate) struct Commands {
     pub(crate) waiting: HashMap<u64, Waiting>,
-    /// The number of the last one. The first is no number of the process before: its questions may still be answered.
+    /// Number of the last command. Numbers differ from those of the replaced process, whose queries may still receive replies.
     pub(crate) last: u64,
-    /// WebSockets over HTTP, by what their origins know them by.
+    /// WebSockets over HTTP by `Connection-Id`.
     pub(crate) sockets: HashMap<Vec<u8>, RequestId>,
-    /// The same the other way round: by then their origins may have closed them, and nothing of theirs tells the id.
+    /// The reverse map: after the origin closed a socket, its id is stored only here.
     pub(crate) names: HashMap<RequestId, Vec<u8>>,
 }
 
@@ -59,13 +59,13 @@ impl Commands {
         }
     }
 
-    /// A WebSocket of this worker is open; its origin knows it by this id.
+    /// Registers an open WebSocket.
     pub fn name_socket(&mut self, handle: RequestId, id: Vec<u8>) {
         self.sockets.insert(id.clone(), handle);
         self.names.insert(handle, id);
     }
 
-    /// It is not any more.
+    /// Removes a WebSocket.
     pub fn forget_socket(&mut self, handle: RequestId) {
         if let Some(id) = self.names.remove(&handle) {
             self.sockets.remove(&id);

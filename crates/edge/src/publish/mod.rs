@@ -1,4 +1,4 @@
-//! What is kept of publishers: ports, commands, the order of items, deliveries at a rate. Nothing here knows the running edge.
+//! State of publishers: ports, commands, order of items, rate-limited deliveries. Nothing here depends on the running edge.
 
 pub(crate) mod commands;
 pub(crate) mod pacer;

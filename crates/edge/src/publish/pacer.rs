@@ -1,4 +1,4 @@
-//! Deliveries at a rate.
+//! Rate-limited deliveries.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -8,38 +8,38 @@ use fermata_grip::item::Item;
 
 use crate::settings::Settings;
 
-/// How long the rate is saved up while nothing is delivered, and how often queues are looked at.
+/// Time for which unused rate is saved, and interval at which queues are served.
 const TURN_MS: u64 = 25;
 
-/// Bytes of items that may wait on one route, whatever they count for.
+/// Maximum bytes of items queued per route.
 const QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// A route's queue: which reading of the routes, and which of them.
+/// Key of a route's queue: version of the routes and index.
 pub(crate) type Route = (u32, usize);
 
-/// An item on its way to one client.
+/// An item queued for one client.
 #[derive(Clone, Debug)]
 pub(crate) struct Delivery {
     pub client: Left,
-    /// Which hold of that client it is for.
+    /// Serial number of the client's hold.
     pub serial: u64,
     pub channel: Rc<[u8]>,
     pub item: Rc<Item>,
-    /// What it counts for.
+    /// Units that it counts for.
     pub units: u64,
 }
 
-/// The queues of all routes.
+/// Queues of all routes.
 #[derive(Debug)]
 pub(crate) struct Pacer {
     rate: u64,
     units_max: u64,
     pub block_bytes: u64,
-    /// Thousandths of a unit that may be delivered now; less than nothing after a large one.
+    /// Thousandths of a unit that may be delivered now; negative after a large delivery.
     credit: i64,
     since_ms: u64,
     queues: HashMap<Route, Queue>,
-    /// Routes with something in their queue, the next one first.
+    /// Routes with queued deliveries, next one first.
     turns: VecDeque<Route>,
 }
 
@@ -48,12 +48,12 @@ struct Queue {
     deliveries: VecDeque<Delivery>,
     units: u64,
     pub(crate) bytes: usize,
-    /// Dropped since the queue was empty.
+    /// Deliveries dropped since the queue was last empty.
     dropped: u64,
 }
 
 impl Queue {
-    /// Bytes that a delivery adds: items are shared, and mostly by neighbours.
+    /// Returns the bytes that a delivery adds. Consecutive deliveries usually share one item, which is counted once.
     fn added(&self, item: &Rc<Item>) -> usize {
         match self.deliveries.back() {
             Some(last) if Rc::ptr_eq(&last.item, item) => 0,
@@ -62,19 +62,19 @@ impl Queue {
     }
 }
 
-/// What became of a delivery.
+/// Result of queueing a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queued {
-    /// It waits for its turn.
+    /// Queued.
     Waiting,
-    /// It is dropped, the first one since the queue was empty.
+    /// Dropped, the first one since the queue was empty.
     DroppedFirst,
-    /// It is dropped, as others before.
+    /// Dropped after others.
     Dropped,
 }
 
 impl Pacer {
-    /// What the settings ask for; each of the workers has its part of it. `None`: nothing.
+    /// Creates a pacer with this worker's share of the rate. Returns `None` without a rate.
     pub fn new(settings: &Settings) -> Option<Box<Self>> {
         let rate = settings.message_rate;
         let workers = settings.workers.max(1);
@@ -100,11 +100,11 @@ impl Pacer {
         }
     }
 
-    /// Puts a delivery at the end of its route's queue.
+    /// Appends a delivery to its route's queue.
     pub fn push(&mut self, route: Route, delivery: Delivery) -> Queued {
         let queue = self.queues.entry(route).or_default();
         let bytes = queue.added(&delivery.item);
-        // One that is larger than the bound goes alone: it could never go otherwise.
+        // An empty queue accepts a delivery larger than the limit, which could never be sent otherwise.
         let is_full = !queue.deliveries.is_empty()
             && (queue.units + delivery.units > self.units_max
                 || queue.bytes + bytes > QUEUE_BYTES_MAX);
@@ -124,9 +124,9 @@ impl Pacer {
         Queued::Waiting
     }
 
-    /// The next delivery whose time has come. With it, how many were dropped of a queue that is empty now.
+    /// Returns the next delivery that is due, and the number of dropped ones if its queue is empty now.
     pub fn next(&mut self, now_ms: u64) -> Option<(Delivery, u64)> {
-        // What nobody used is not saved up for longer than a turn, but for one delivery.
+        // Unused rate is saved for at most one turn, but at least for one delivery.
         let passed_ms = now_ms.saturating_sub(self.since_ms);
         self.since_ms = now_ms;
         let most = (self.rate * TURN_MS).max(1_000) as i64;
@@ -147,18 +147,17 @@ impl Pacer {
             queue.bytes = queue.bytes.saturating_sub(delivery.item.bytes());
         }
         let mut dropped = 0;
-        match queue.deliveries.is_empty() {
-            false => self.turns.push_back(route),
-            true => {
-                dropped = queue.dropped;
-                self.queues.remove(&route);
-            }
+        if queue.deliveries.is_empty() {
+            dropped = queue.dropped;
+            self.queues.remove(&route);
+        } else {
+            self.turns.push_back(route)
         }
         self.credit -= (delivery.units as i64).saturating_mul(1_000);
         Some((delivery, dropped))
     }
 
-    /// When the next one may go; `None`: nothing waits.
+    /// Returns the time of the next delivery, `None` if none is queued.
     pub fn due_ms(&self, now_ms: u64) -> Option<u64> {
         (!self.turns.is_empty()).then_some(now_ms + TURN_MS)
     }
@@ -192,7 +191,7 @@ mod tests {
             pacer.push((0, 0), delivery(&item, 1, serial));
             pacer.push((0, 1), delivery(&item, 1, 10 + serial));
         }
-        // Two in 25 ms, however long it was quiet before.
+        // Two deliveries per 25 ms, also after a long pause.
         assert_eq!(taken(&mut pacer, 1_000), [0, 10]);
         assert_eq!(taken(&mut pacer, 1_012), [0; 0]);
         assert_eq!(taken(&mut pacer, 1_025), [1, 11]);
@@ -238,12 +237,12 @@ mod tests {
         assert_eq!(pacer.next(1_000).map(|(_, dropped)| dropped), Some(0));
         assert_eq!(pacer.next(1_000).map(|(_, dropped)| dropped), Some(2));
         assert!(pacer.next(1_000).is_none());
-        // One that is larger than all of it goes alone.
+        // A delivery larger than the limit is accepted alone.
         assert_eq!(pacer.push((0, 0), delivery(&item, 9, 9)), Queued::Waiting);
     }
 
     proptest! {
-        /// No more than the rate goes in any time, all that waits goes in its route's order, and no figure is left over.
+        /// Deliveries never exceed the rate, keep each route's order, and leave no count behind.
         #[test]
         fn the_rate_and_the_order_hold(steps in prop::collection::vec((0..3usize, 0..4u64, 0..60u64), 1..200), rate in 1..400u64) {
             let mut pacer = Pacer::with(rate, 50, 0);

@@ -1,4 +1,4 @@
-//! What the edge keeps of publishers.
+//! The edge's state about publishers.
 
 use std::rc::Rc;
 
@@ -12,12 +12,12 @@ use super::sequence::Sequence;
 use crate::client::delivery;
 use crate::settings::Settings;
 
-/// The item that was read last: it goes to many clients in a row.
+/// Cache of the last decoded item, which usually goes to many clients in a row.
 #[derive(Default)]
 pub(crate) struct LastItem(Option<(Vec<u8>, Rc<Item>)>);
 
 impl LastItem {
-    /// The item of a record; `None`: it is none.
+    /// Decodes a record. Returns `None` if it is no item.
     pub fn read(&mut self, data: &[u8]) -> Option<Rc<Item>> {
         if let Some((known, item)) = &self.0
             && known == data
@@ -30,18 +30,18 @@ impl LastItem {
     }
 }
 
-/// Where items come from, and their order.
+/// Sources of items and their order.
 pub(crate) struct Publishing {
     pub sequence: Sequence,
     pub last_item: LastItem,
     pub ports: Ports,
-    /// Those that are connected to.
+    /// Publishers to which the edge connects.
     pub publishers: Vec<Publisher>,
     pub commands: Commands,
-    /// What is published goes to the log that edges share.
+    /// Items are appended to the shared log of a cluster.
     pub is_in_cluster: bool,
     pub posts: Posts,
-    /// Bytes of items that may wait for that log.
+    /// Maximum bytes of items that wait for that log.
     pub backlog_bytes_max: usize,
 }
 

@@ -1,32 +1,32 @@
-//! A ZeroMQ port.
+//! Kinds of ZeroMQ ports.
 
 use fermata_grip::zmtp::Socket;
 
-/// A port.
+/// Kind of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Port {
     /// Items.
     Pull,
-    /// Items behind their channels.
+    /// Items prefixed by their channels.
     Sub,
     /// Commands.
     Rep,
-    /// Figures, for subscribers.
+    /// Stats packets for subscribers.
     Stats,
-    /// Connections of the service with this number, or the one to the worker that has them.
+    /// Connections of this service, or the connection to the worker that has them.
     Service(u16),
-    /// Requests that open sessions of this service, for any backend.
+    /// Requests that open sessions, for any backend of this service.
     Requests(u16),
-    /// What belongs to sessions of this service, for those who have taken them.
+    /// Further packets of sessions, for their backends.
     Sessions(u16),
-    /// What backends say of sessions.
+    /// Packets from backends.
     Responses,
-    /// Workers that ask them through this one.
+    /// Questions from other workers.
     Questions,
 }
 
 impl Port {
-    /// The setting it comes from.
+    /// Returns the name of its setting.
     pub fn setting(self) -> &'static str {
         match self {
             Self::Pull => "zmq_pull",
@@ -39,7 +39,7 @@ impl Port {
         }
     }
 
-    /// Bytes that may wait for one connection.
+    /// Returns the maximum bytes queued per connection.
     pub(crate) fn out_bytes_max(self) -> usize {
         match self {
             Self::Sessions(_) | Self::Questions => SESSIONS_OUT_BYTES_MAX,
@@ -61,11 +61,11 @@ impl Port {
     }
 }
 
-/// Bytes that wait for one peer; one that takes no replies is not listened to any longer.
+/// Bytes queued for one peer at which reading from it pauses.
 pub(crate) const OUT_BYTES_MAX: usize = 1 << 20;
 
-/// The same where sessions of many clients go over one connection, each with as much as it may have on its way.
+/// Like [`OUT_BYTES_MAX`], for a connection with the sessions of many clients, each of which may have a full window queued.
 pub(crate) const SESSIONS_OUT_BYTES_MAX: usize = 16 << 20;
 
-/// The service that keeps sessions.
+/// Number of the session service.
 pub(crate) const SESSIONS: u16 = 0;

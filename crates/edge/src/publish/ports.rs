@@ -1,6 +1,6 @@
-//! The ZeroMQ ports of publishers, and who is connected there.
+//! ZeroMQ ports of publishers and their peers.
 //!
-//! A connection that ends is noted, for whoever else has its number: [`Ports::ended`].
+//! [`Ports::ended`] lists connections that ended, for other owners of their numbers.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::ToSocketAddrs;
@@ -22,29 +22,29 @@ use crate::pushpin::services::Addresses;
 use crate::settings::Settings;
 use crate::timers::{Timer, Timers};
 
-/// Connections that may wait at a port.
+/// Backlog of a port.
 const BACKLOG: i32 = 128;
 
-/// Connections of all ports together.
+/// Maximum number of connections of all ports.
 const PEERS_MAX: usize = 1_024;
 
-/// Bytes in front of the parts of one message.
+/// Maximum bytes of frame heads of one message.
 const HEADS_BYTES_MAX: usize = 64;
 
-/// How long a peer has to say what it is.
+/// Time-out of a peer's handshake.
 const HANDSHAKE_MS: u64 = 10_000;
 
-/// How long a peer has to be silent before it makes room for another.
+/// Silence after which a peer may be closed to make room for another.
 const SILENT_MS: u64 = 60_000;
 
-/// How soon connections are accepted again that could not be, and peers without handshake looked for.
+/// Time until accepting is retried, and interval at which peers without a handshake are checked.
 const ACCEPT_PAUSE_MS: u64 = 100;
 const PEERS_MS: u64 = 1_000;
 
-/// Who may connect to a port that is a file: its owner and group.
+/// Mode of a port's socket file: owner and group may connect.
 const FILE_MODE: u32 = 0o660;
 
-/// What `get-zmq-uris` answers.
+/// Reply of `get-zmq-uris`.
 #[derive(Debug, Default)]
 pub(crate) struct Uris {
     pub(crate) command: String,
@@ -52,37 +52,39 @@ pub(crate) struct Uris {
     pub(crate) sub: Option<String>,
 }
 
-/// All ports and their peers.
+/// Ports and their peers.
 #[derive(Debug, Default)]
 pub(crate) struct Ports {
     pub(crate) listeners: HashMap<WireId, Port>,
     pub(crate) peers: HashMap<WireId, Connection>,
-    /// Those of which there is more to read.
+    /// Connections with more bytes to read.
     pub(crate) waiting: BTreeSet<WireId>,
-    /// Connections that have ended, for those that had opened or used them.
+    /// Connections that ended, for the code that opened or used them.
     pub ended: Vec<WireId>,
     pub uris: Uris,
 }
 
-/// A publisher.
+/// A connection of a peer.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) port: Port,
     pub(crate) peer: Peer,
-    /// What the kernel has not taken yet.
+    /// Bytes that the kernel has not accepted.
     pub(crate) out: Vec<u8>,
-    /// What the packets begin with that it wants.
+    /// Topics it subscribed to, as prefixes.
     pub(crate) topics: Vec<Vec<u8>>,
-    /// It has said what it is.
+    /// Its handshake is complete.
     pub(crate) is_ready: bool,
-    /// It was opened from here.
+    /// The edge opened it.
     pub(crate) is_ours: bool,
-    /// When it was last heard.
+    /// Time at which it was accepted or opened. Its handshake has to complete within [`HANDSHAKE_MS`].
+    opened_ms: u64,
+    /// Time of its last bytes.
     pub(crate) heard_ms: u64,
 }
 
 impl Ports {
-    /// The connections of a port that may be sent to.
+    /// Returns the connections of a port that can be sent to.
     pub fn open(&self, port: Port) -> Vec<WireId> {
         let peers = self.peers.iter();
         let mut open: Vec<WireId> = peers
@@ -93,17 +95,17 @@ impl Ports {
         open
     }
 
-    /// Whether a connection may be sent to.
+    /// Returns true if a connection can be sent to.
     pub fn is_open(&self, wire: WireId) -> bool {
         self.peers.get(&wire).is_some_and(|it| it.peer.is_open())
     }
 
-    /// Whether a connection is one of this port.
+    /// Returns true if a connection belongs to this port.
     pub fn is_at(&self, wire: WireId, port: Port) -> bool {
         self.peers.get(&wire).is_some_and(|it| it.port == port)
     }
 
-    /// The connection of a port whose other end has this name. No two have the same: [`Self::is_named_twice`].
+    /// Returns the connection of a port whose peer has this identity, which is unique: [`Self::is_named_twice`].
     pub fn named(&self, port: Port, name: &[u8]) -> Option<WireId> {
         let mut peers = self.peers.iter();
         peers
@@ -111,28 +113,28 @@ impl Ports {
             .map(|(&wire, _)| wire)
     }
 
-    /// Whether this one, which is not among the peers now, has a name that another of its port has already. Where packets
-    /// go by names it would take those of the other, or not, as chance has it.
+    /// Returns true if another peer of the port has the identity of this connection, which is not in the map now. Packets routed
+    /// by identity would reach either of them.
     pub fn is_named_twice(&self, connection: &Connection) -> bool {
         let name = connection.peer.identity();
         let goes_by_names = matches!(connection.port, Port::Sessions(_));
         goes_by_names && !name.is_empty() && self.named(connection.port, name).is_some()
     }
 
-    /// Whether a connection takes what it gets: less than half of what may wait for it does.
+    /// Returns true if a connection's queue stays at most half full with these bytes.
     pub fn has_room(&self, wire: WireId, bytes: usize) -> bool {
         let connection = self.peers.get(&wire);
         connection.is_some_and(|it| it.out.len() + bytes <= it.port.out_bytes_max() / 2)
     }
 
-    /// Whether anybody wants figures.
+    /// Returns true if stats have subscribers.
     pub fn has_listeners_to_stats(&self) -> bool {
         self.peers.values().any(|it| !it.topics.is_empty())
     }
 }
 
 impl Ports {
-    /// Takes connections of publishers.
+    /// Starts to accept connections at a port.
     pub fn listen_at(
         &mut self,
         worker: &mut Engine,
@@ -144,10 +146,10 @@ impl Ports {
         Ok(())
     }
 
-    /// Sends a message to one connection. False: it is not there, or takes nothing.
+    /// Sends a message to a connection. Returns false if it ended or its queue is full.
     pub fn send(&mut self, worker: &mut Engine, wire: WireId, parts: &[&[u8]]) -> bool {
         let Some(mut connection) = self.peers.remove(&wire) else {
-            // It has ended, or is being read from.
+            // It ended, or is being read from.
             return false;
         };
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
@@ -156,43 +158,39 @@ impl Ports {
         if has_room {
             zmtp::message(&mut connection.out, parts);
         }
-        match Self::flush(worker, wire, &mut connection) {
-            true => {
-                self.peers.insert(wire, connection);
-            }
-            false => {
-                self.end_peer(worker, wire);
-                return false;
-            }
+        if Self::flush(worker, wire, &mut connection) {
+            self.peers.insert(wire, connection);
+        } else {
+            self.end_peer(worker, wire);
+            return false;
         }
         has_room
     }
 
-    /// Has a connection that is being opened speak as one of a port, when it stands.
+    /// Adds an outgoing connection as a peer of a port.
     pub fn greet(&mut self, worker: &mut Engine, timers: &mut Timers, wire: WireId, port: Port) {
         let connection = Self::new_peer(worker, timers, wire, port, true);
         self.peers.insert(wire, connection);
     }
 
-    /// Sends what waits for a connection, which ends where that fails.
+    /// Sends the queued bytes of a connection, and ends it if that fails.
     pub fn push(&mut self, worker: &mut Engine, wire: WireId) {
         if let Some(mut connection) = self.peers.remove(&wire) {
-            match Self::flush(worker, wire, &mut connection) {
-                true => {
-                    self.peers.insert(wire, connection);
-                }
-                false => self.end_peer(worker, wire),
+            if Self::flush(worker, wire, &mut connection) {
+                self.peers.insert(wire, connection);
+            } else {
+                self.end_peer(worker, wire)
             }
         }
     }
 
-    /// Those who have never said what they are lose their connections.
+    /// Closes connections whose handshake timed out.
     pub fn on_peers_due(&mut self, worker: &mut Engine, timers: &mut Timers) {
         let now_ms = worker.net.now_ms();
         let peers = self.peers.iter();
         let strangers: Vec<(WireId, u64)> = peers
             .filter(|(_, it)| !it.is_ready)
-            .map(|(wire, it)| (*wire, it.heard_ms))
+            .map(|(wire, it)| (*wire, it.opened_ms))
             .collect();
         let mut left = 0;
         for (wire, since_ms) in strangers {
@@ -201,7 +199,7 @@ impl Ports {
                 continue;
             }
             worker.net.count(Counter::EdgePublisherSilent, 1);
-            self.refuse_peer(worker, wire, "it has not said within 10 s what it is");
+            self.refuse_peer(worker, wire, "its handshake did not complete within 10 s");
         }
         if left > 0 {
             timers.at(now_ms + PEERS_MS, Timer::Peers);
@@ -217,15 +215,14 @@ impl Ports {
         self.end_peer(worker, wire);
     }
 
-    /// A connection that is no longer among the peers is over.
+    /// Ends a connection that was removed from the map.
     pub(crate) fn end_peer(&mut self, worker: &mut Engine, wire: WireId) {
         self.waiting.remove(&wire);
         worker.net.close_wire(wire);
         self.ended.push(wire);
     }
 
-    /// What a connection begins with. The kernel looks after it: a publisher whose machine is gone has said nothing, and
-    /// one that has nothing to publish says nothing either.
+    /// Creates a peer. TCP keep-alive is on, because a silent publisher may be idle or its machine may be gone.
     fn new_peer(
         worker: &mut Engine,
         timers: &mut Timers,
@@ -245,12 +242,13 @@ impl Ports {
             topics: Vec::new(),
             is_ready: false,
             is_ours,
+            opened_ms: now_ms,
             heard_ms: now_ms,
         }
     }
 
-    /// Makes room for one more peer: the one that was silent longest goes, if that was long. A publisher that has nothing to
-    /// say connects again when it has. Those who listen to figures say nothing by nature, and stay.
+    /// Makes room for one more peer by closing the one that was silent longest, if longer than [`SILENT_MS`]. A publisher
+    /// reconnects when it has items. Subscribers of stats are exempt.
     fn has_room_for_peer(&mut self, worker: &mut Engine, now_ms: u64) -> bool {
         if self.peers.len() < PEERS_MAX {
             return true;
@@ -295,11 +293,10 @@ impl Ports {
                 }
                 Ok(Some((wire, _))) => {
                     let mut connection = Self::new_peer(worker, timers, wire, port, false);
-                    match Self::flush(worker, wire, &mut connection) {
-                        true => {
-                            self.peers.insert(wire, connection);
-                        }
-                        false => worker.net.close_wire(wire),
+                    if Self::flush(worker, wire, &mut connection) {
+                        self.peers.insert(wire, connection);
+                    } else {
+                        worker.net.close_wire(wire)
                     }
                 }
                 Ok(None) => return,
@@ -307,7 +304,7 @@ impl Ports {
                     let line = format!("{}: cannot accept: {error}", port.setting());
                     worker.net.log_for_client(LogLevel::Warning, &line);
                     worker.net.count(Counter::RefusedAccept, 1);
-                    // The kernel does not say again that somebody waits.
+                    // The kernel does not report the waiting connection again (edge-triggered).
                     self.waiting.insert(listener);
                     timers.at(now_ms + ACCEPT_PAUSE_MS, Timer::Ports);
                     return;
@@ -316,7 +313,7 @@ impl Ports {
         }
     }
 
-    /// Sends what waits. False: the connection is over.
+    /// Sends queued bytes. Returns false if the connection ended.
     pub(crate) fn flush(worker: &mut Engine, wire: WireId, connection: &mut Connection) -> bool {
         while !connection.out.is_empty() {
             match worker.net.send_wire(wire, &connection.out) {
@@ -343,7 +340,7 @@ impl Ports {
         worker.net.log_for_client(LogLevel::Warning, &line);
     }
 
-    /// Sends figures to those who want such, and nobody waits for them. Returns for how many they were left out.
+    /// Sends a stats packet to its subscribers without waiting. Returns the number of subscribers whose queues were full.
     pub fn send_to_subscribers(&mut self, worker: &mut Engine, payload: &[u8]) -> usize {
         let wants = |it: &Connection| it.topics.iter().any(|topic| payload.starts_with(topic));
         let peers = self.peers.iter();
@@ -362,18 +359,17 @@ impl Ports {
             } else {
                 zmtp::message(&mut connection.out, &[payload]);
             }
-            match Self::flush(worker, wire, &mut connection) {
-                true => {
-                    self.peers.insert(wire, connection);
-                }
-                false => self.end_peer(worker, wire),
+            if Self::flush(worker, wire, &mut connection) {
+                self.peers.insert(wire, connection);
+            } else {
+                self.end_peer(worker, wire)
             }
         }
         left_out
     }
 }
 
-/// Opens the ports before workers are forked, so that a worker's end does not close them.
+/// Opens the ports before workers are forked, so that they survive a worker's exit.
 pub(crate) fn bind(
     server: &mut Server,
     settings: &Settings,
@@ -417,13 +413,13 @@ pub(crate) fn bind(
     Ok(bound)
 }
 
-/// What programs are told that ask where to publish.
+/// Returns the addresses for applications that query where to publish.
 pub(crate) fn uris(settings: &Settings) -> Uris {
     let first = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     Uris {
         command: settings.zmq_rep.clone(),
         pull: first(&settings.zmq_pull),
-        // Publishers that are connected to need not be told where.
+        // The edge connects to these publishers itself.
         sub: settings
             .zmq_sub
             .first()

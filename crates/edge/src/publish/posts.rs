@@ -1,7 +1,7 @@
-//! Items that the log of a cluster has not acknowledged, and the requests that wait for that.
+//! Items that the shared log has not acknowledged, and the requests that wait for them.
 //!
-//! A publisher is answered when the log has its items, as with the server's own `publish()`. What comes by ports without
-//! answers waits for nobody, and is handed over until the log takes it.
+//! A publisher receives its response after the acknowledgement, as with the server's own `publish()`. Items from ports
+//! without responses are appended again until the log accepts them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,69 +11,69 @@ use fermata_grip::command;
 use super::sequence::Queued;
 use crate::control::Answer;
 
-/// Requests of publishers that wait; more are refused at once.
+/// Maximum number of waiting requests; more are refused immediately.
 const POSTS_MAX: usize = 1_024;
 
-/// How often requests are looked through for those whose time is over.
+/// Interval at which requests are checked for time-outs.
 const LOOK_MS: u64 = 100;
 
-/// Channels of which is remembered how far they were read; with more all are forgotten, and read once more.
+/// Maximum number of channels with a read position. One more clears the table, and channels are read again.
 const CHANNELS_MAX: usize = 100_000;
 
-/// Where a request is answered in the end.
+/// Destination of a response.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// At the control port: the request, and what it is answered when all is well.
+    /// The control port: the request, and its response on success.
     Control(RequestId, Answer),
-    /// By ZeroMQ: the connection, the envelope and the request.
+    /// ZeroMQ: the connection, the envelope and the request.
     Command(WireId, Vec<Vec<u8>>, command::Request),
 }
 
-/// Why items were not published.
+/// Reason why items were not published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub status: u16,
     pub text: String,
 }
 
-/// What one request publishes.
+/// A publish request.
 #[derive(Debug)]
 pub(crate) struct Post {
-    /// `None` as long as it is still looked at.
+    /// `None` while it is being handled.
     pub reply: Option<Reply>,
-    /// Its items that the log has not acknowledged.
+    /// Number of its items without an acknowledgement.
     pub left: usize,
     pub began_ms: u64,
     pub failure: Option<Refusal>,
 }
 
-/// An item that the log has not acknowledged.
+/// An item without an acknowledgement.
 #[derive(Debug)]
 pub(crate) struct Flight {
     pub queued: Queued,
-    /// Its place in the outbox.
+    /// Its id in the outbox.
     pub record: PublishId,
     pub began_ms: u64,
 }
 
-/// Those of the worker that publishes.
+/// Requests and items of the publishing worker.
 #[derive(Debug, Default)]
 pub(crate) struct Posts {
     pub posts: HashMap<u64, Post>,
-    /// By the `user` of each, in the order in which they were handed over.
+    /// Items by their `user` number, in the order of appending.
     pub flights: BTreeMap<u64, Flight>,
     last: u64,
-    /// The event of each channel up to which it was read for items of other edges.
+    /// Last event of each channel that was read for items of other edges.
     read: HashMap<Vec<u8>, String>,
 }
 
 impl Posts {
-    /// Whether one more would be too many.
+    /// Returns true if the limit of requests is reached.
     pub fn is_full(&self) -> bool {
         self.posts.len() >= POSTS_MAX
     }
 
-    /// A request publishes; returns its number.
+    /// Adds a request and returns its number.
     pub fn begin(&mut self, began_ms: u64) -> u64 {
         self.last += 1;
         let post = Post {
@@ -86,31 +86,33 @@ impl Posts {
         self.last
     }
 
-    /// What the engine calls the next item that is handed over.
+    /// Returns the `user` number of the next item.
     pub fn user(&mut self) -> u64 {
         self.last += 1;
         self.last
     }
 
-    /// One more item of a request is on its way.
+    /// Counts one more item of a request.
     pub fn add_item(&mut self, number: u64) {
         if let Some(post) = self.posts.get_mut(&number) {
             post.left += 1;
         }
     }
 
-    /// An item of a request is acknowledged, or it is known why not. Returns the request when it is over and waits for that.
+    /// Ends an item of a request, with a failure if it was refused. Returns the request when it was the last one and a response
+    /// is due.
     pub fn end_item(&mut self, number: u64, failure: Option<&Refusal>) -> Option<Post> {
         let post = self.posts.get_mut(&number)?;
         post.left = post.left.saturating_sub(1);
         post.failure = post.failure.take().or(failure.cloned());
-        match post.left == 0 && post.reply.is_some() {
-            true => self.posts.remove(&number),
-            false => None,
+        if post.left == 0 && post.reply.is_some() {
+            self.posts.remove(&number)
+        } else {
+            None
         }
     }
 
-    /// Has a request be answered later, unless it is over already: then what became of it.
+    /// Registers the destination of a response. Returns the result if the request already ended.
     pub fn wait(
         &mut self,
         number: u64,
@@ -125,19 +127,19 @@ impl Posts {
         Some(post.failure.map_or(Ok(()), Err))
     }
 
-    /// Since when the first of these requests waits.
+    /// Returns the earliest start of these requests.
     pub fn began_ms(&self, numbers: &[u64]) -> Option<u64> {
         let posts = numbers.iter().filter_map(|it| self.posts.get(it));
         posts.map(|it| it.began_ms).min()
     }
 
-    /// When it is to be looked for those whose time is over.
+    /// Returns the time of the next check for time-outs.
     pub fn due_ms(&self, now_ms: u64) -> Option<u64> {
         let is_empty = self.flights.is_empty() && self.posts.is_empty();
         (!is_empty).then_some(now_ms + LOOK_MS)
     }
 
-    /// The items whose time is over at a moment, each by its `user`.
+    /// Returns the items that timed out, by `user` number.
     pub fn overdue(&self, now_ms: u64, wait_ms: u64) -> Vec<u64> {
         let flights = self.flights.iter();
         flights
@@ -146,12 +148,12 @@ impl Posts {
             .collect()
     }
 
-    /// The event up to which a channel was read.
+    /// Returns the last event of a channel that was read.
     pub fn read_up_to(&self, channel: &[u8]) -> Option<&str> {
         self.read.get(channel).map(String::as_str)
     }
 
-    /// Remembers up to which event a channel was read.
+    /// Sets the last event of a channel that was read.
     pub fn set_read(&mut self, channel: &[u8], id: String) {
         match self.read.get_mut(channel) {
             Some(read) => *read = id,
@@ -165,7 +167,7 @@ impl Posts {
     }
 }
 
-/// Whether an item that was refused so would be refused each time.
+/// Returns true if an item refused for this reason would always be refused.
 pub(crate) fn is_for_good(failure: &PublishFailure) -> bool {
     match failure {
         PublishFailure::Misuse(_) | PublishFailure::Backpressure(Busy::LogRefused) => true,
@@ -175,10 +177,7 @@ pub(crate) fn is_for_good(failure: &PublishFailure) -> bool {
 
 impl From<&PublishFailure> for Refusal {
     fn from(failure: &PublishFailure) -> Self {
-        let status = match is_for_good(failure) {
-            true => 400,
-            false => 503,
-        };
+        let status = if is_for_good(failure) { 400 } else { 503 };
         Self {
             status,
             text: failure.to_string(),

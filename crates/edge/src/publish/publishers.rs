@@ -1,4 +1,4 @@
-//! Publishers that are connected to.
+//! Publishers to which the edge connects.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -9,18 +9,18 @@ use fermata_grip::zmtp::Endpoint;
 use crate::error::StartError;
 use crate::settings::Settings;
 
-/// Until a publisher is tried again, the first time; it doubles up to the other.
+/// First delay before reconnecting; it doubles up to the maximum.
 pub(crate) const RETRY_MIN_MS: u64 = 100;
 
-/// A publisher.
+/// A publisher to connect to.
 #[derive(Clone, Debug)]
 pub(crate) struct Publisher {
     pub(crate) address: Address,
-    /// As the setting has it.
+    /// Address as written in the setting.
     pub(crate) text: String,
-    /// The connection to it.
+    /// Its connection.
     pub(crate) wire: Option<WireId>,
-    /// When it is tried again, and how long it is left alone next time.
+    /// Time of the next attempt, and the delay after that.
     pub(crate) due_ms: u64,
     pub(crate) retry_ms: u64,
 }
@@ -31,7 +31,7 @@ pub(crate) enum Address {
     Unix(PathBuf),
 }
 
-/// Those that the settings name. Names of hosts are looked up now, and not again.
+/// Reads the publishers of the settings. Host names are resolved only once, here.
 pub(crate) fn read(settings: &Settings) -> Result<Vec<Publisher>, StartError> {
     if !settings.zmq_sub_connect {
         return Ok(Vec::new());

@@ -1,7 +1,7 @@
-//! Items on their way into the ring: brought into order, and kept while the ring has no room for them.
+//! Items on their way to the ring: ordered, and queued while the ring is full.
 //!
-//! It is handed items and the time, and says what became of them; what is ready is taken out one by one and put back
-//! where the ring refuses it. Reading and writing the ring is up to the running edge.
+//! The caller passes items and the time, takes ready items one by one, and puts an item back if the ring refuses it. The
+//! running edge reads and writes the ring.
 
 use std::collections::VecDeque;
 
@@ -14,47 +14,47 @@ use crate::control::{Intake, Limits};
 use crate::publish::stream::BACKLOG_MS;
 use crate::settings::Settings;
 
-/// What became of an item that was offered.
+/// Result of offering an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Offered {
-    /// It is ready, and with it perhaps others that waited for it.
+    /// It is ready, possibly with others that waited for it.
     Ready,
-    /// It waits for its predecessor, and would be lost with this worker: this is it as the ring would have it.
+    /// It waits for its predecessor. Contains the encoded item, because a crash of this worker would lose it.
     Waiting(String),
-    /// Its channel had the same id not long ago. Sending one thing several ways is what ids are for.
+    /// Its id was published to the channel recently: publishers send one item over several ways.
     Duplicate,
-    /// It is not taken: what counts such items, and why.
+    /// It is refused, with the counter of such items and the reason.
     Dropped(Counter, &'static str),
 }
 
-/// An item in its order.
+/// An ordered item.
 #[derive(Clone, Debug)]
 pub(crate) struct Queued {
     pub item: Item,
-    /// The requests that wait until the log of a cluster has it, by their numbers.
+    /// Numbers of the requests that wait for the shared log.
     pub posts: Vec<u64>,
-    /// A publisher has it taken for published: it came without a request, or was answered while it waited for its
-    /// predecessor. Requests that join it later change nothing about that.
+    /// Its publisher counts it as published: it arrived without a request, or the response was sent while it waited for its
+    /// predecessor. Requests that join later do not change this.
     pub is_owed: bool,
-    /// It waits while the log is away, which may have it already: from an earlier try, or from another edge.
+    /// The log was unavailable and may already have it, from an earlier attempt or another edge.
     pub is_late: bool,
-    /// It was found there.
+    /// It was found in the log.
     pub is_there: bool,
 }
 
-/// Items in their order; of use in the one worker that has the ports of publishers.
+/// Ordered items. Used only in the worker with the ports of publishers.
 #[derive(Debug)]
 pub(crate) struct Sequence {
     intake: Intake,
-    /// Items in their order that are not in the ring yet.
+    /// Ordered items that are not in the ring.
     backlog: VecDeque<Queued>,
-    /// How large they are.
+    /// Total size of the backlog.
     backlog_bytes: usize,
-    /// How long an item waits for its predecessor.
+    /// Time for which an item waits for its predecessor.
     wait_ms: u64,
-    /// How long its id is remembered.
+    /// Time for which its id is remembered.
     id_ttl_ms: u64,
-    /// What one call of the intake gives out; empty between calls, kept for its memory.
+    /// Output buffer of the intake, empty between calls.
     ready: Vec<Item>,
 }
 
@@ -75,16 +75,16 @@ impl Sequence {
         }
     }
 
-    /// Takes an item of a request; 0: none waits for it. The ring's newest items of its channel have to be known:
-    /// [`Self::knows`].
+    /// Offers an item of a request; a `post` of 0 means no request. Requires that [`Self::knows`] returns true.
     pub(crate) fn offer(&mut self, now_ms: u64, item: Item, post: u64) -> Offered {
-        // The intake keeps the item, so it is written down before.
-        let note = match item.prev_id.is_some() && !item.no_seq {
-            true => encoded(&item),
-            false => String::new(),
+        // Encoded first, because the intake takes ownership.
+        let note = if item.prev_id.is_some() && !item.no_seq {
+            encoded(&item)
+        } else {
+            String::new()
         };
         let verdict = self.intake.offer(now_ms, item, &mut self.ready);
-        // Behind it come others that have waited for it, whose publishers were answered.
+        // Items that waited for it follow; their publishers already have responses.
         self.queue_ready(post);
         match verdict {
             Verdict::Delivered => Offered::Ready,
@@ -101,7 +101,7 @@ impl Sequence {
         }
     }
 
-    /// Makes items ready that have waited long enough for their predecessors; returns how many.
+    /// Makes items ready that waited long enough for their predecessors. Returns their number.
     pub(crate) fn expire(&mut self, now_ms: u64) -> u64 {
         let overdue = self.intake.counts().overdue;
         self.intake.expire(now_ms, &mut self.ready);
@@ -109,12 +109,12 @@ impl Sequence {
         self.intake.counts().overdue - overdue
     }
 
-    /// Takes over what a channel has had before this worker came: its newest items, oldest first.
+    /// Records a channel's newest items from before this worker started, oldest first.
     pub(crate) fn prime(&mut self, now_ms: u64, channel: &[u8], items: &[Item]) {
         self.intake.prime(now_ms, channel, items);
     }
 
-    /// Takes over what a channel has had from other edges, oldest first: what waited for it is ready.
+    /// Records items of other edges, oldest first; makes items ready that waited for them.
     pub(crate) fn observe(&mut self, now_ms: u64, channel: &[u8], items: &[Item]) {
         if self.is_behindhand() {
             for id in items.iter().filter_map(|it| it.id.as_deref()) {
@@ -127,50 +127,51 @@ impl Sequence {
         self.queue_ready(0);
     }
 
-    /// An item that was taken out went nowhere: it is taken when its publisher sends it again.
+    /// Forgets an item that could not be appended, so that it is accepted when it is repeated.
     pub(crate) fn forget(&mut self, item: &Item) {
         self.intake.forget_item(item);
     }
 
-    /// Whether items wait for their predecessors.
+    /// Returns true if items wait for their predecessors.
     pub(crate) fn is_waiting(&self) -> bool {
         self.intake.is_waiting()
     }
 
-    /// Channels of such items: at most `max`, those that wait longest.
+    /// Returns the channels of such items, at most `max`, longest waiting first.
     pub(crate) fn waiting(&mut self, max: usize) -> Vec<Vec<u8>> {
         self.intake.waiting(max)
     }
 
-    /// Whether what channels have had before counts no longer.
+    /// Returns true if a recovery happened.
     pub(crate) fn has_recovered(&self) -> bool {
         self.intake.has_recovered()
     }
 
-    /// Forgets every last id: what comes next is taken as it is.
+    /// Forgets every last id: the next item of each channel is accepted as it is.
     pub(crate) fn recover(&mut self) {
         self.intake.recover();
     }
 
-    /// The next item for the ring, if there is one.
+    /// Returns the next item for the ring.
     pub(crate) fn first(&self) -> Option<&Queued> {
         self.backlog.front()
     }
 
-    /// The same, taken out.
+    /// Takes the next item for the ring.
     pub(crate) fn take(&mut self) -> Option<Queued> {
         let queued = self.backlog.pop_front()?;
         self.backlog_bytes -= queued.item.bytes();
         Some(queued)
     }
 
-    /// There is no room for an item that was taken: it stays the next.
+    /// Puts an item back as the next one.
     pub(crate) fn put_back(&mut self, queued: Queued) {
         self.backlog_bytes += queued.item.bytes();
         self.backlog.push_front(queued);
     }
 
-    /// Takes out the items of such requests; of those that are owed only the requests, which are returned beside.
+    /// Takes the items whose requests `is_over` selects. Items with `is_owed` stay queued, and only their requests are
+    /// returned.
     pub(crate) fn take_of(
         &mut self,
         is_over: impl Fn(&[u64]) -> bool,
@@ -192,31 +193,32 @@ impl Sequence {
         (over, posts)
     }
 
-    /// The log is away: what waits for it is late.
+    /// Marks all queued items as late, after the log became unavailable.
     pub(crate) fn set_late(&mut self) {
         for queued in &mut self.backlog {
             queued.is_late = true;
         }
     }
 
-    /// The item of this channel with this id, if it is not in the ring yet.
+    /// Returns the queued item with this channel and id.
     pub(crate) fn queued_mut(&mut self, channel: &[u8], id: &[u8]) -> Option<&mut Queued> {
         let mut backlog = self.backlog.iter_mut();
         backlog.find(|it| it.is(channel, id))
     }
 
-    /// Bytes of the items that are not in the ring yet.
+    /// Returns the size of the backlog.
     pub(crate) fn backlog_bytes(&self) -> usize {
         self.backlog_bytes
     }
 
-    /// Queues what the intake has given out; the first of these is the request's.
+    /// Queues the output of the intake; its first item belongs to the request.
     fn queue_ready(&mut self, post: u64) {
         for (at, item) in self.ready.drain(..).enumerate() {
             self.backlog_bytes += item.bytes();
-            let posts = match at == 0 && post != 0 {
-                true => vec![post],
-                false => Vec::new(),
+            let posts = if at == 0 && post != 0 {
+                vec![post]
+            } else {
+                Vec::new()
             };
             self.backlog.push_back(Queued {
                 is_owed: posts.is_empty(),
@@ -228,27 +230,28 @@ impl Sequence {
         }
     }
 
-    /// Whether an item can be brought into order without what the ring has of its channel: [`Self::prime`].
+    /// Returns true if an item can be ordered without [`Self::prime`].
     pub(crate) fn knows(&self, item: &Item) -> bool {
         self.intake.knows(item)
     }
 
-    /// Whether items wait for room in the ring.
+    /// Returns true if items wait for room in the ring.
     pub(crate) fn is_behindhand(&self) -> bool {
         !self.backlog.is_empty()
     }
 
-    /// Whether an item that another worker noted at `noted_ms` may not be out yet. In a cluster it may have waited for the
-    /// log after its predecessor, and as long as its id is remembered it is told once whatever became of it.
+    /// Returns true if an item that another worker stored at `noted_ms` may not have been published. In a cluster it may also
+    /// have waited for the log; while its id is remembered, publishing it again has no effect.
     pub(crate) fn is_recent(&self, noted_ms: u64, unix_ms: u64, is_in_cluster: bool) -> bool {
-        let kept_ms = match is_in_cluster {
-            true => self.wait_ms.max(self.id_ttl_ms),
-            false => self.wait_ms,
+        let kept_ms = if is_in_cluster {
+            self.wait_ms.max(self.id_ttl_ms)
+        } else {
+            self.wait_ms
         };
         noted_ms.saturating_add(kept_ms) >= unix_ms
     }
 
-    /// When there is something to do again, for items without their predecessor or without room.
+    /// Returns the next due time of items that wait for a predecessor or for room.
     pub(crate) fn due_ms(&self, now_ms: u64) -> Option<u64> {
         let again_ms = self.is_behindhand().then(|| now_ms + BACKLOG_MS);
         let expires_ms = self.intake.next_deadline_ms();
@@ -257,7 +260,7 @@ impl Sequence {
 }
 
 impl Queued {
-    /// A publisher offers it once more; 0: by a port without answers, so it does not come again. True: that request waits.
+    /// Joins a repeated publish of the item; a `post` of 0 has no request and is not repeated. Returns true if the request waits.
     pub(crate) fn join(&mut self, post: u64) -> bool {
         self.is_owed |= post == 0;
         if post != 0 {
@@ -266,13 +269,13 @@ impl Queued {
         post != 0
     }
 
-    /// Whether it is the item of this channel with this id.
+    /// Returns true if the item has this channel and id.
     pub(crate) fn is(&self, channel: &[u8], id: &[u8]) -> bool {
         self.item.channel == channel && self.item.id.as_deref() == Some(id)
     }
 }
 
-/// An item as the ring has it.
+/// Encodes an item for the ring.
 pub(crate) fn encoded(item: &Item) -> String {
     item.to_value(Notation::Json).to_json().to_string()
 }
@@ -322,7 +325,7 @@ mod tests {
         assert_eq!(sequence.offer(0, item("b", Some("a")), 0), Offered::Ready);
         assert_eq!(take_all(&mut sequence), "bc");
         assert!(!sequence.is_behindhand());
-        // Its time is looked at still, and nothing is there any more.
+        // Its time-out is still scheduled, although nothing waits any more.
         assert_eq!(sequence.due_ms(0), Some(1_000));
         assert_eq!((sequence.expire(1_000), sequence.due_ms(1_000)), (0, None));
     }
@@ -356,7 +359,8 @@ mod tests {
         let mut sequence = sequence();
         sequence.offer(0, item("a", None), 1);
         sequence.offer(0, item("c", Some("b")), 2);
-        // "c" was answered while it waited, "p" came by a port without answers, "q" by one behind a request.
+        // "c" was acknowledged while it waited, "p" came through a port without replies, "q"
+        // through one after a request.
         sequence.offer(0, item("b", Some("a")), 3);
         sequence.offer(0, item("p", None), 0);
         sequence.offer(0, item("q", None), 4);

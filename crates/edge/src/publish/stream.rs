@@ -1,13 +1,13 @@
-//! Items as the ring and its subscribers have them.
+//! Conversion of ring records for shared streams.
 
 use fermata_grip::item::StreamAction;
 
 use crate::client::delivery;
 
-/// How soon the ring is tried again that had no room.
+/// Time after which a full ring is tried again.
 pub(crate) const BACKLOG_MS: u64 = 50;
 
-/// What the ring's records are to streams without wishes: content as it was published. False: it is no content.
+/// Appends the content of a record for shared streams. Returns false if the record is an action.
 pub(crate) fn stream(data: &[u8], out: &mut Vec<u8>) -> bool {
     let Some(item) = delivery::read(data) else {
         return true;
@@ -15,7 +15,7 @@ pub(crate) fn stream(data: &[u8], out: &mut Vec<u8>) -> bool {
     let Some(format) = item.http_stream else {
         return true;
     };
-    // Content that filters were to change must not be seen unchanged.
+    // Content for filters must not be sent unfiltered.
     if format.content_filters.is_some_and(|it| !it.is_empty()) {
         return true;
     }

@@ -1,4 +1,4 @@
-//! What only Pushpin's users need: SockJS, services, sessions of services, stats packets, zhttp. Nothing here knows the running edge.
+//! Features that only Pushpin users need: SockJS, services, sessions, stats packets, ZHTTP. Nothing here uses the running edge.
 
 pub(crate) mod parts;
 pub(crate) mod rendezvous;

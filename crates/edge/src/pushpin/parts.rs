@@ -1,4 +1,4 @@
-//! What the edge keeps for programs that were written for Pushpin.
+//! State of features that only Pushpin applications use.
 
 use super::services::Services;
 use super::sockjs::SockJs;
@@ -6,11 +6,11 @@ use super::state::State;
 use super::stats::Stats;
 use crate::prepared::Prepared;
 
-/// Sockets and protocols that only such programs use.
+/// Sockets and protocols of such applications.
 pub(crate) struct Pushpin {
-    /// What the stats socket tells; `None`: there is none.
+    /// The stats socket, if configured.
     pub stats: Option<Box<Stats>>,
-    /// The service that keeps sessions; `None`: there is none.
+    /// The session service, if configured.
     pub state: Option<Box<State>>,
     pub sockjs: SockJs,
     pub services: Services,

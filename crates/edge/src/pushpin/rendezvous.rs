@@ -1,11 +1,11 @@
-//! Unix sockets by which workers find each other.
+//! Unix sockets through which workers connect to each other.
 
 pub(crate) use fermata_engine::{Rendezvous, SocketFile};
 
 use crate::error::StartError;
 use crate::settings::Settings;
 
-/// Makes one; `setting` is the one to blame if that fails, `ending` tells it from others.
+/// Creates a socket. Errors name `setting`; `ending` makes its path unique.
 pub(crate) fn bind(
     setting: &str,
     ending: &str,

@@ -1,4 +1,4 @@
-//! Services that are asked over ZeroMQ, and questions that wait for them.
+//! Services queried over ZeroMQ, and their pending questions.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -15,29 +15,29 @@ use crate::routes::{Origin, Routes};
 use crate::settings::Settings;
 use crate::upstream::id::TalkId;
 
-/// Questions of each kind without answer at a time; one more is not asked.
+/// Maximum number of pending questions of each kind; one more is refused.
 const ASKED_MAX: usize = 10_000;
 
-/// Where a service is.
+/// Address of a service.
 #[derive(Clone, Debug)]
 struct Address {
-    /// Empty: there is none.
+    /// ZeroMQ address; empty if the service is not configured.
     spec: String,
     mode: Option<u32>,
-    /// It has sessions, and three ports.
+    /// It has sessions and three ports.
     is_stream: bool,
 }
 
-/// The addresses of services, by their numbers.
+/// Addresses of services, by number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Addresses {
     all: Vec<Address>,
-    /// What backends of sessions know this edge by, with a dot and the number of a worker behind it.
+    /// Name of this edge for session backends; workers append a dot and their number.
     instance: String,
 }
 
 impl Addresses {
-    /// Those of the settings and routes.
+    /// Reads the services of settings and routes.
     pub fn new(settings: &Settings, routes: &Routes) -> Self {
         let mut all = vec![Address {
             spec: settings.zmq_state.clone(),
@@ -70,12 +70,12 @@ impl Addresses {
         numbered.filter(|(_, it)| !it.spec.is_empty())
     }
 
-    /// Whether there are none.
+    /// Returns true if no service is configured.
     pub fn is_empty(&self) -> bool {
         self.numbered().next().is_none()
     }
 
-    /// Every port with its address and mode.
+    /// Returns every port with its address and mode.
     pub fn ports(&self) -> Vec<(Port, String, Option<u32>)> {
         let mut ports = Vec::new();
         for (number, it) in self.numbered() {
@@ -95,7 +95,7 @@ impl Addresses {
         ports
     }
 
-    /// The number of a target's.
+    /// Returns the number of a target's service.
     pub fn find(&self, spec: &str, is_stream: bool) -> Option<u16> {
         let mut targets = self.numbered().filter(|(number, _)| *number != SESSIONS);
         targets
@@ -115,13 +115,13 @@ impl Addresses {
             .is_some_and(|it| it.is_stream)
     }
 
-    /// What responses begin with that are for this edge.
+    /// Returns the prefix of the responses for this edge.
     pub fn instance(&self) -> &str {
         &self.instance
     }
 }
 
-/// One of the three places of a target with sessions: the next ports of an address, or files beside each other.
+/// Returns one of the three addresses of a target with sessions: consecutive ports, or socket paths with different endings.
 fn place(spec: &str, at: usize) -> String {
     const ENDINGS: [&str; 3] = ["-out", "-out-stream", "-in"];
     let numbered = spec
@@ -133,61 +133,62 @@ fn place(spec: &str, at: usize) -> String {
     }
 }
 
-/// A question and what waits for its answer.
+/// The purpose of a question.
 pub(crate) enum Question {
-    /// Something about sessions.
+    /// A query to the session service.
     State(crate::pushpin::state::Question),
-    /// A request, by the number of its conversation.
+    /// A request of this exchange.
     Request(TalkId),
-    /// The same where it opens a session.
+    /// A request that opens a session.
     Session(TalkId),
 }
 
-/// Why there is no answer.
+/// Why a question failed.
 pub(crate) struct Unanswered {
     pub reason: String,
-    /// No service can have received the question.
+    /// True if the question was never sent.
     pub is_unheard: bool,
 }
 
-/// A question that is over, and how.
+/// A completed question and its result.
 pub(crate) type Answered = (Question, Result<Value, Unanswered>);
 
 pub(crate) struct PendingQuestion {
     pub(crate) what: Question,
     pub(crate) service: u16,
-    /// When it times out: while no service is connected, and then while the answer is awaited.
+    /// Next timeout: first the one for the service to connect, after that `answer_due_ms`.
     pub(crate) due_ms: u64,
+    /// Timeout for the reply.
     pub(crate) answer_due_ms: u64,
 }
 
-/// What a worker has of all services.
+/// A worker's state for all services.
 pub(crate) struct Services {
     pub addresses: Addresses,
     pub(crate) line: line::Line<WireId>,
-    /// Questions that wait for a connected service, by service, the oldest first; no queue is empty.
+    /// Questions that wait for a connection, by service, oldest first. No queue is empty.
     pub(crate) outbox: BTreeMap<u16, VecDeque<line::Waiting>>,
     pub(crate) pending: HashMap<u64, PendingQuestion>,
-    /// How many of them are requests.
+    /// Number of pending requests.
     requests: usize,
     last: u64,
-    /// The worker's own name among those of this edge, which backends answer to.
+    /// Name of this worker, to which backends reply.
     pub from: String,
-    /// What the numbers of its sessions begin with: those of a process before have another.
+    /// Prefix of session ids; each process has another.
     tag: String,
-    /// What they end with, so that a backend cannot name sessions of another from its own.
+    /// Keys of the suffix of session ids, so that a backend cannot guess another's.
     seals: RandomState,
-    /// The conversation of each session, by its number.
+    /// Exchange of each session, by number.
     pub sessions: HashMap<u64, TalkId>,
-    /// Packets of backends for sessions, kept until the present read is done: answers may take the same path.
+    /// Packets of backends, handled after the current read, because replies may use the same connection.
     pub inbox: VecDeque<Value>,
-    /// The wires to other workers, by their numbers, where this one has the ports.
+    /// Connections to other workers, by worker, in the worker with the ports.
     pub(crate) workers: HashMap<u16, WireId>,
     pub(crate) own_index: u16,
 }
 
 impl Services {
-    /// What worker number `worker` needs.
+    /// Creates the state of a worker.
     pub fn new(addresses: Addresses, worker: u16, rendezvous: Option<PathBuf>) -> Self {
         let line = match (worker, rendezvous) {
             (1.., Some(path)) => line::Line::through(path),
@@ -212,7 +213,7 @@ impl Services {
 }
 
 impl Services {
-    /// Whether one more question is asked. Requests and sessions do not take each other's places.
+    /// Returns true if one more question is allowed. Requests and state questions have separate limits.
     pub fn may_ask(&self, service: u16, what: &Question) -> bool {
         let count = match what {
             Question::Request(_) | Question::Session(_) => self.requests,
@@ -240,7 +241,7 @@ impl Services {
         id
     }
 
-    /// A question's number as it is written. Those of sessions last longer than a process.
+    /// Formats a question's id. Ids of sessions have to be unique across processes.
     fn text(&self, question: &PendingQuestion, id: u64) -> String {
         match question.what {
             Question::Session(_) => {
@@ -250,7 +251,7 @@ impl Services {
         }
     }
 
-    /// The number of a session of ours.
+    /// Parses the id of a session of this worker.
     pub fn session_number(&self, id: &[u8]) -> Option<u64> {
         let text = std::str::from_utf8(id).ok()?;
         let number = text.strip_prefix(&self.tag)?.strip_prefix('-')?;
@@ -259,23 +260,23 @@ impl Services {
         (u64::from_str_radix(seal, 16) == Ok(self.seals.hash_one(number))).then_some(number)
     }
 
-    /// A backend has taken the request that opens a session.
+    /// Ends the question that opened a session, after a backend accepted it.
     pub fn settle_session(&mut self, number: u64) {
         self.take(number);
     }
 
-    /// Whether too many wait for a service already.
+    /// Returns true if the queue of a service is full.
     pub(crate) fn is_blocked(&self, service: u16) -> bool {
         let queue = self.outbox.get(&service);
         queue.is_some_and(|it| it.len() >= line::OUTBOX_MAX)
     }
 
-    /// The answer is no longer awaited.
+    /// Drops a question whose reply is not needed.
     pub fn forget(&mut self, id: u64) {
         self.take(id);
     }
 
-    /// Takes a question back, and whether it has never been asked.
+    /// Removes a question. Also returns true if it was never sent.
     pub(crate) fn take(&mut self, id: u64) -> Option<(Question, bool)> {
         let question = self.pending.remove(&id)?;
         if !matches!(question.what, Question::State(_)) {
@@ -292,12 +293,12 @@ impl Services {
         Some((question.what, is_unheard))
     }
 
-    /// Whether a question has no answer yet.
+    /// Returns true if a question is pending.
     pub fn is_asked(&self, id: u64) -> bool {
         self.pending.contains_key(&id)
     }
 
-    /// Takes the questions that have no answer in time. One that was asked has the rest of its time for the answer.
+    /// Removes the questions that timed out. A question that was sent has the rest of its time for the reply.
     pub fn take_late(&mut self, now_ms: u64) -> Vec<Answered> {
         let pending = self.pending.iter();
         let late: Vec<(u64, u16, u64)> = pending
@@ -311,9 +312,10 @@ impl Services {
                     question.due_ms = answer_due_ms;
                 }
             } else if let Some((what, is_unheard)) = self.take(id) {
-                let reason = match is_unheard {
-                    true => line::NOBODY_THERE,
-                    false => "it does not answer in time",
+                let reason = if is_unheard {
+                    line::NOBODY_THERE
+                } else {
+                    "it does not answer in time"
                 };
                 answered.push(unanswered(what, reason, is_unheard));
             }
@@ -321,7 +323,7 @@ impl Services {
         answered
     }
 
-    /// When something is late again, also of what other workers ask through this one.
+    /// Returns the next time-out, including those of other workers' questions.
     pub fn due_ms(&self) -> Option<u64> {
         let pending = self.pending.values().map(|it| it.due_ms);
         let fronts = self.outbox.values().filter_map(VecDeque::front);
@@ -329,7 +331,7 @@ impl Services {
         pending.chain(relayed).min()
     }
 
-    /// Takes what was asked by a worker that has ended and is not answered. What waits for somebody to ask goes on waiting.
+    /// Removes the questions that were sent through a worker that exited. Unsent ones stay queued.
     pub fn take_lost(&mut self, reason: &str) -> Vec<Answered> {
         let pending = self.pending.iter();
         let lost: Vec<u64> = pending
@@ -342,11 +344,11 @@ impl Services {
             .collect()
     }
 
-    /// Takes the question that this answers; what is a packet of a session goes to the inbox.
+    /// Returns the question of a reply. Puts packets of sessions into the inbox.
     pub fn take_reply(&mut self, reply: Value) -> Option<Answered> {
         let refusal = line::why_unheard(&reply);
         let id = match reply.get("id") {
-            // Several sessions at once.
+            // A packet for several sessions.
             Some(Value::List(_)) => {
                 self.inbox.push_back(reply);
                 return None;
@@ -363,7 +365,7 @@ impl Services {
                 .and_then(Value::integer)
                 .and_then(|id| u64::try_from(id).ok()),
         };
-        // Of one that nobody waits for any more there is none.
+        // `None` if the question was dropped.
         let (what, _) = self.take(id?)?;
         Some(match refusal {
             None => (what, Ok(reply)),
@@ -371,14 +373,14 @@ impl Services {
         })
     }
 
-    /// The client that waits for an answer has left.
+    /// Drops the questions of a client that left.
     pub fn forget_of_client(&mut self, handle: RequestId) {
         if self.pending.is_empty() {
             return;
         }
         let is_its = |question: &PendingQuestion| match &question.what {
             Question::State(what) => what.handle() == Some(handle),
-            // A conversation takes its own back.
+            // Exchanges remove their own questions.
             Question::Request(_) | Question::Session(_) => false,
         };
         let pending = self.pending.iter();
@@ -402,7 +404,7 @@ fn unanswered(what: Question, reason: &str, is_unheard: bool) -> Answered {
     (what, Err(Unanswered { reason, is_unheard }))
 }
 
-/// Opens the socket for workers that have not the ports.
+/// Opens the socket for workers without the ports.
 pub(crate) fn bind(
     settings: &Settings,
     addresses: &Addresses,
@@ -447,7 +449,7 @@ mod tests {
             })
             .collect();
         assert!(!services.may_ask(SESSIONS + 1, &Question::Request(TalkId::of(0))));
-        // Another service, and sessions, are asked none the less.
+        // Another service and state requests have separate limits.
         ask(&mut services, OTHER, Question::Request(TalkId::of(0)));
         ask(&mut services, SESSIONS, told());
         services.forget(ids[0]);
@@ -464,7 +466,7 @@ mod tests {
         let mut services = Services::new(Addresses::default(), 0, None);
         for talk in 0..ASKED_MAX as u64 {
             ask(&mut services, OTHER, Question::Request(TalkId::of(talk)));
-            // They are asked, and not answered.
+            // They are sent, but not replied to.
             services.outbox.clear();
         }
         assert!(!services.may_ask(OTHER, &Question::Request(TalkId::of(0))));
@@ -493,7 +495,7 @@ mod tests {
         services.outbox.clear();
         ask(&mut services, OTHER, Question::Request(TalkId::of(1)));
         assert_eq!(services.due_ms(), Some(1));
-        // The other has found nobody who takes it.
+        // The other request was never sent.
         let late = services.take_late(1);
         assert!(matches!(
             &late[..],
@@ -521,7 +523,7 @@ mod tests {
         assert_eq!(services.inbox.len(), 2);
         let refused = services.take_reply(packet(Some(line::NOBODY)));
         assert!(matches!(refused, Some((Question::Session(_), Err(it))) if it.is_unheard));
-        // The question is over, so the second answer is a packet.
+        // The request is closed, so the second reply counts as a packet.
         assert!(services.take_reply(packet(Some(line::NOBODY))).is_none());
         assert_eq!(services.inbox.len(), 3);
     }

@@ -1,4 +1,4 @@
-//! Sessions of an outside service.
+//! Sessions of an external service.
 
 use std::collections::HashMap;
 
@@ -9,44 +9,44 @@ use fermata_grip::value::Value;
 use crate::client::source::Source;
 use crate::settings::Settings;
 
-/// How many sessions may have ids that the service has not been told.
+/// Maximum number of sessions with unsent updates.
 pub(crate) const UPDATES_MAX: usize = 10_000;
 
-/// How often the service hears that a session is still there.
+/// Interval of keep-alive updates of sessions.
 pub(crate) const ALIVE_MS: u64 = 60_000;
 
-/// What a worker has of the service.
+/// A worker's state about the service.
 pub(crate) struct State {
     pub(crate) timeout_ms: u64,
     pub(crate) updates: HashMap<SessionId, Ids>,
     pub(crate) alive_ms: u64,
 }
 
-/// What was asked, and who waits for it.
+/// A question, with the request that waits for its reply.
 pub(crate) enum Question {
-    /// How sessions are found in requests like this.
+    /// Rules for finding the session id in a request.
     Rules(RequestId, Source),
-    /// What the session of a request has had.
+    /// Last ids of the request's session.
     LastIds(RequestId, Source),
-    /// A notification, which has no reply to wait for.
+    /// An update without a waiting request.
     Notify(&'static str),
 }
 
-/// Why nothing is known of a session.
+/// Reason why a session is unknown.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum StateError {
-    /// The service has not answered, for this reason.
+    /// The service did not reply.
     #[error("{0}")]
     Unanswered(String),
-    /// It does not know the session yet.
+    /// The service does not have the session.
     #[error("item-not-found")]
     NotFound,
-    /// It does not do what it was asked, on this condition.
+    /// The service refused the question.
     #[error("{0}")]
     Refused(String),
 }
 
-/// What a reply of the service says.
+/// Decodes a reply of the service.
 pub(crate) fn read_reply(reply: Value) -> Result<Value, StateError> {
     if let Some(Value::Bool(true)) = reply.get("success") {
         return Ok(reply.get("value").cloned().unwrap_or(Value::Null));
@@ -69,7 +69,7 @@ impl Question {
         }
     }
 
-    /// The request that waits.
+    /// Returns the request that waits.
     pub fn handle(&self) -> Option<RequestId> {
         match self {
             Self::Rules(handle, _) | Self::LastIds(handle, _) => Some(*handle),
@@ -79,7 +79,7 @@ impl Question {
 }
 
 impl State {
-    /// `None`: no service is named.
+    /// Creates the state. Returns `None` if no service is configured.
     pub fn new(settings: &Settings) -> Option<Box<Self>> {
         let is_named = !settings.zmq_state.is_empty();
         is_named.then(|| {
@@ -91,7 +91,7 @@ impl State {
         })
     }
 
-    /// Notes the last id that a session has had of a channel. False: there are too many.
+    /// Records the last id that a session received of a channel. Returns false beyond the limit.
     pub fn note_id(&mut self, session: &SessionId, channel: &[u8], id: &[u8]) -> bool {
         if self.updates.len() >= UPDATES_MAX && !self.updates.contains_key(session) {
             return false;
@@ -101,7 +101,7 @@ impl State {
         true
     }
 
-    /// What the service is to be told now: what is new, and from time to time all sessions that are there.
+    /// Returns the updates that are due: new ids, and at each keep-alive interval all sessions.
     pub fn take_updates(
         &mut self,
         now_ms: u64,
@@ -112,9 +112,10 @@ impl State {
             for name in names {
                 updates.entry(name).or_default();
             }
-            self.alive_ms = match updates.is_empty() {
-                true => 0,
-                false => now_ms + ALIVE_MS,
+            self.alive_ms = if updates.is_empty() {
+                0
+            } else {
+                now_ms + ALIVE_MS
             };
         }
         updates

@@ -1,4 +1,4 @@
-//! Requests and replies of zhttp.
+//! ZHTTP requests and replies.
 
 use fermata_edge_pushpin::zhttp::packet::{Response, ResponseError, bytes, response};
 use fermata_grip::spelling::same;
@@ -8,7 +8,7 @@ use crate::client::source::Source;
 use crate::upstream::forward::Forwarded;
 use crate::upstream::response::Head;
 
-/// Headers as packets have them, with the host and without these.
+/// Encodes fields for a packet, with the host and without these.
 pub(crate) fn headers(forwarded: &Forwarded, without: &[&[u8]]) -> Value {
     let pair = |(name, value): (&[u8], &[u8])| {
         Value::List(vec![
@@ -23,28 +23,28 @@ pub(crate) fn headers(forwarded: &Forwarded, without: &[&[u8]]) -> Value {
     Value::List([host].into_iter().chain(kept).map(pair).collect())
 }
 
-/// The sender of a request.
+/// Returns the entry with the client's address.
 pub(crate) fn peer_address(source: &Source) -> Option<(Vec<u8>, Value)> {
     let peer = source.request.peer.ip()?;
     let address = Value::Bytes(peer.to_string().into_bytes());
     Some((b"peer-address".to_vec(), address))
 }
 
-/// Why a backend's reply is no response.
+/// Reason why a reply contains no response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoResponse {
-    /// It says what went wrong instead.
+    /// The reply is an error condition.
     #[error("the backend answers: {0}")]
     Condition(String),
-    /// It makes no sense.
+    /// The reply is malformed.
     #[error(transparent)]
     Malformed(#[from] ResponseError),
-    /// The request was none for a WebSocket.
+    /// A WebSocket reply to an ordinary request.
     #[error("the backend answers a request as a WebSocket")]
     WebSocket,
 }
 
-/// A response.
+/// Decodes a response.
 pub(crate) fn read(reply: &Value) -> Result<(Head, Vec<u8>), NoResponse> {
     let text = |name| reply.get(name).and_then(Value::bytes);
     if text("type").is_some_and(|kind| kind != b"data") {
@@ -59,7 +59,7 @@ pub(crate) fn read(reply: &Value) -> Result<(Head, Vec<u8>), NoResponse> {
 }
 
 impl Head {
-    /// What a packet says of a response.
+    /// Converts the response head of a packet.
     pub fn of_packet(response: Response) -> Self {
         Self {
             status: response.status,

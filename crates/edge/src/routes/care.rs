@@ -1,39 +1,39 @@
-//! How a route takes care of its targets: which it asks, and how it knows that one is of no use. What Pushpin lacks.
+//! Balancing and health options of a route. Pushpin does not have them.
 
 use super::Cause;
 use super::rule::wrong;
 use crate::upstream::{HashBy, Policy};
 
-/// The highest weight of a target.
+/// Maximum weight of a target.
 pub(super) const WEIGHT_MAX: u32 = 1_000;
 
-/// Longest time of a property, a day; and most failures and checks in a row.
+/// Maximum time of a property, a day; and maximum number of failures and checks in a row.
 const SECONDS_MAX: u64 = 86_400;
 const COUNT_MAX: u64 = 1_000;
 
-/// A route's properties about its targets. What is not given is as the settings say.
+/// Balancing and health options of a route. The settings have the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Care {
-    /// Which target gets a request.
+    /// Policy that chooses the target of a request.
     pub policy: Policy,
-    /// The path that targets are checked by; `None`: they are not.
+    /// Path of health checks; `None` for no checks.
     pub check: Option<String>,
     /// Seconds between two checks.
     pub check_interval_s: Option<u64>,
-    /// Seconds that a check may take.
+    /// Time-out of a check in seconds.
     pub check_timeout_s: Option<u64>,
-    /// Good checks in a row that bring a target back.
+    /// Successful checks in a row that bring a target back.
     pub check_rise: Option<u64>,
-    /// Bad checks in a row that put it out.
+    /// Failed checks in a row that take a target out.
     pub check_fall: Option<u64>,
-    /// Requests that have to fail to put it out; 0: never.
+    /// Failed requests that take a target out; 0 for never.
     pub out_after: Option<u64>,
-    /// Seconds that it is out then.
+    /// Seconds for which it stays out.
     pub out_for_s: Option<u64>,
 }
 
 impl Care {
-    /// Takes a property in. False: it is none of these.
+    /// Sets a property. Returns false if the name is unknown.
     pub(super) fn read(&mut self, name: &str, text: &str) -> Result<bool, Cause> {
         let seconds = || number(name, text, 1, SECONDS_MAX, "give seconds from 1 to 86400");
         let count = |min| number(name, text, min, COUNT_MAX, "give a number up to 1000");

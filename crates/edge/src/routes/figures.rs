@@ -1,7 +1,7 @@
-//! Figures of single routes, in memory that all workers share: requests, failures and bytes, by the route's `id`.
+//! Counters of single routes in memory that all workers share: requests, failures and bytes, by the route's `id`.
 //!
-//! Each worker has words of its own for each route, so none waits for another, and whoever shows them adds them up. Routes
-//! without an id are one, and so are those that come when all places are taken.
+//! Each worker has separate words per route, so counting needs no synchronization; readers add them up. Routes without an id
+//! share one entry, as do routes beyond the limit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,13 +9,13 @@ use fermata_io::shm::Shared;
 
 use crate::routes::Routes;
 
-/// Routes with an id that are counted by themselves; their places are kept as long as the edge runs.
+/// Maximum number of routes with separate counters; an entry is never freed.
 const ROUTES_MAX: usize = 256;
-/// Words of a route: two cache lines.
+/// Words per route: two cache lines.
 const WORDS: usize = 16;
 
-/// What is counted, without what is published. Bytes of heads are those of their words and not of what is between them;
-/// messages are those of WebSockets, and their bytes count with those of bodies.
+/// Counters, except those of published items. Sizes of heads exclude separators. Messages are those of WebSockets; their
+/// bytes count as body bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
     Requests,
@@ -34,7 +34,7 @@ pub(crate) enum Count {
     ServerMessagesSent,
 }
 
-/// Counts of one route, by [`Count`].
+/// Counters of one route, by [`Count`].
 pub(crate) type Counts = [u64; Count::ServerMessagesSent as usize + 1];
 
 /// The table.
@@ -44,10 +44,10 @@ pub(crate) struct RouteFigures {
 }
 
 impl RouteFigures {
-    /// Before workers are forked.
+    /// Allocates the table. Called before workers are forked.
     ///
     /// # Errors
-    /// There is no memory.
+    /// The memory cannot be mapped.
     pub fn new(workers: u64) -> std::io::Result<Self> {
         let workers = usize::try_from(workers).unwrap_or(1).max(1);
         let memory = Shared::anonymous(ROUTES_MAX + workers * (ROUTES_MAX + 1) * WORDS)?;
@@ -56,7 +56,7 @@ impl RouteFigures {
         })
     }
 
-    /// The place of a route; 0 is that of those without one.
+    /// Returns the entry of a route; 0 is the shared one.
     fn place(&self, id: Option<&str>) -> usize {
         let Some(id) = id else {
             return 0;
@@ -105,7 +105,7 @@ impl RouteFigures {
         sums
     }
 
-    /// Those of all routes together.
+    /// Returns the sums of all routes.
     pub fn total(&self) -> Counts {
         let mut sums = Counts::default();
         for place in 0..=ROUTES_MAX {
@@ -116,7 +116,7 @@ impl RouteFigures {
         sums
     }
 
-    /// Those of each route with an id, in the order of the file, each once.
+    /// Returns the counters of each route with an id, in the order of the file.
     pub fn by_route<'a>(&self, routes: &'a Routes) -> Vec<(&'a str, Counts)> {
         let mut found: Vec<(&str, Counts)> = Vec::new();
         for id in routes.rules().iter().filter_map(|rule| rule.id.as_deref()) {
@@ -129,7 +129,7 @@ impl RouteFigures {
     }
 }
 
-/// FNV-1a: the number has to be the same in all workers.
+/// FNV-1a, which is equal in all workers.
 fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -168,10 +168,10 @@ mod tests {
         for number in 0..2 * ROUTES_MAX {
             figures.add(0, Some(&number.to_string()), &[(Count::Requests, 1)]);
         }
-        // The others are counted together, and nobody's count is another's.
+        // Routes beyond the limit share one entry, and no count moves to another route.
         assert_eq!(figures.total()[0], 3 + 2 * ROUTES_MAX as u64);
         assert_eq!(figures.by_route(&routes), expected);
-        // A worker that is not there counts nothing.
+        // A worker beyond the table counts nothing.
         figures.add(9, Some("a"), &[(Count::Requests, 1)]);
         assert_eq!(figures.by_route(&routes), expected);
     }

@@ -1,10 +1,10 @@
-//! The file of the routes, and whether it has changed.
+//! The routes file and its changes.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What tells one state of a file from others.
+/// Identifies a state of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     inode: u64,
@@ -13,7 +13,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// That of a file as it is now.
+    /// Returns the stamp of a file.
     pub fn of(path: &Path) -> io::Result<Self> {
         let metadata = std::fs::metadata(path)?;
         Ok(Self {
@@ -28,16 +28,16 @@ impl Stamp {
 #[derive(Clone, Debug)]
 pub(crate) struct RoutesFile {
     pub path: PathBuf,
-    /// The state that was read, or refused.
+    /// State that was read or refused.
     pub seen: Option<Stamp>,
-    /// A state that is being waited for to last.
+    /// New state that has to last for one interval.
     changing: Option<Stamp>,
-    /// Why it could not be read the last time, which is told once.
+    /// Error of the last read, reported once.
     pub(crate) problem: Option<String>,
 }
 
 impl RoutesFile {
-    /// One whose state `seen` has been read.
+    /// Creates a file whose state `seen` was read.
     pub fn new(path: PathBuf, seen: Option<Stamp>) -> Self {
         Self {
             path,
@@ -47,8 +47,7 @@ impl RoutesFile {
         }
     }
 
-    /// Whether the file is to be read, by the state it is in: it is another one than was read, and has been the same for one
-    /// look.
+    /// Returns true if the file has to be read: its state is new and lasted for one interval.
     pub(crate) fn is_due(&mut self, now: Option<Stamp>) -> bool {
         let is_new = now.is_some() && now != self.seen;
         let has_settled = is_new && self.changing == now;
@@ -78,7 +77,7 @@ mod tests {
             (stamp(2), false),
             (stamp(3), false),
             (stamp(3), true),
-            // It was not read after all: it is tried again.
+            // The read failed, so it is retried.
             (stamp(3), true),
             (None, false),
             (stamp(3), false),

@@ -1,12 +1,12 @@
 //! Lines, sections and properties.
 
-/// Why a line cannot be taken apart.
+/// Reason why a line cannot be split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LexError {
-    /// A quote that is not closed.
+    /// An unclosed quote.
     #[error("a quote is not closed; add \" at its end")]
     Quote,
-    /// A backslash in quotes before something else than a quote or a backslash.
+    /// A backslash in quotes before a character other than a quote or a backslash.
     #[error(r#"a backslash in quotes stands before something else than \ or "; write \\"#)]
     Escape,
     /// Two commas, or one at an end.

@@ -1,7 +1,7 @@
-//! The routes file: which requests go to which backend, as Pushpin writes it.
+//! The routes file in Pushpin's format: which requests go to which backend.
 //!
-//! One rule a line: `CONDITION TARGET [TARGET…]`. A line that cannot be used is left out and reported; the others
-//! stand, so that a typing error in one route does not take the others down.
+//! Each line is one rule: `CONDITION TARGET [TARGET…]`. An invalid line is skipped and reported, so that an error in one
+//! route does not affect the others.
 
 pub(crate) mod figures;
 pub(crate) mod file;
@@ -9,6 +9,7 @@ pub(crate) mod unserved;
 
 mod care;
 mod lex;
+mod path;
 mod rule;
 mod table;
 mod target;
@@ -18,27 +19,28 @@ use std::fmt;
 pub use care::Care;
 pub use fermata_engine::is_program;
 pub use lex::LexError;
+pub use path::normalised;
 pub use rule::{Domain, Jsonp, JsonpMode, Proto, Rule};
 pub use table::{Request, Routes};
 pub use target::{Origin, Target};
 
-/// Something about a line of the file.
+/// A problem of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Its number, from 1.
+    /// Number of the line, from 1.
     pub line: usize,
-    /// What it costs.
+    /// Effect of the problem.
     pub effect: Effect,
-    /// What is wrong, and how to mend it.
+    /// Cause and fix.
     pub cause: Cause,
 }
 
-/// What a problem costs.
+/// Effect of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The line is left out.
+    /// The line is ignored.
     LineIgnored,
-    /// The line counts, but for what the problem names.
+    /// The line is used except for the named part.
     PartIgnored,
 }
 
@@ -56,35 +58,35 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What is wrong with a line.
+/// Cause of a problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
-    /// Quotes, commas and blanks.
+    /// Invalid quotes, commas or blanks.
     #[error(transparent)]
     Lex(#[from] LexError),
-    /// No target.
+    /// The condition or the target is missing.
     #[error("a route needs a condition and a target, such as `* localhost:80`")]
     Sections,
-    /// Neither domain nor id.
+    /// The route has neither a domain nor an id.
     #[error("a route needs a domain, * or id=NAME")]
     Domain,
-    /// A host that cannot be one.
+    /// An invalid host.
     #[error("{0:?} is no domain; give a host name without port, or * for any")]
     Host(String),
-    /// A property whose value has no meaning.
+    /// A property with an invalid value.
     #[error("{name} is {value:?}: {fix}")]
     Value {
         /// The property.
         name: String,
         /// Its value.
         value: String,
-        /// What would be accepted.
+        /// Accepted values.
         fix: &'static str,
     },
-    /// A property that has no meaning.
+    /// An unknown property.
     #[error("{0:?} is no property of a {1}")]
     Property(String, &'static str),
-    /// A target that is none.
+    /// An invalid target.
     #[error(
         "{0:?} is no target; give HOST:PORT, [IPV6]:PORT, unix/PATH, file/PATH, fastcgi/HOST:PORT, fastcgi/PATH, zhttp/SPEC, zhttpreq/SPEC or test"
     )]
@@ -92,12 +94,12 @@ pub enum Cause {
     /// Too many targets of ZHTTP.
     #[error("there are more than {} zhttp targets", table::ZHTTP_TARGETS_MAX)]
     ZhttpTargets,
-    /// A file that a property names.
+    /// An unreadable file of a property.
     #[error("{name} cannot be read: {error}")]
     File {
         /// The property.
         name: &'static str,
-        /// Why.
+        /// The error.
         error: String,
     },
     /// The same conditions as an earlier line.
@@ -105,7 +107,7 @@ pub enum Cause {
         "line {0} has the same domain, proto, ssl and path_beg; join their targets or change one"
     )]
     Duplicate(usize),
-    /// An id that an earlier line has.
+    /// The id of an earlier line.
     #[error("line {0} has the same id, so no request can name it; change one")]
     Id(usize),
 }

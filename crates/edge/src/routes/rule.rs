@@ -5,29 +5,30 @@ use std::borrow::Cow;
 use super::Cause;
 use super::care::Care;
 use super::lex::Section;
+use super::path::{has_dot_segment, normalised};
 use super::target::Target;
 
-/// What clients speak.
+/// Protocol of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proto {
-    /// Requests.
+    /// HTTP requests.
     Http,
     /// WebSockets.
     Ws,
 }
 
-/// Which hosts a rule is for.
+/// Hosts of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Domain {
-    /// Every host that has no rule of its own.
+    /// Every host without a separate rule.
     Any,
-    /// This one, in lower case.
+    /// This host, in lower case.
     Host(String),
-    /// None: the rule is reached by its id.
+    /// No host: the rule is used by its id.
     Unnamed,
 }
 
-/// What a response of JSON-P holds.
+/// Content of a JSON-P response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JsonpMode {
     /// The body.
@@ -37,23 +38,23 @@ pub enum JsonpMode {
     Extended,
 }
 
-/// How JSON-P is spoken.
+/// JSON-P options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jsonp {
-    /// What a response holds.
+    /// Content of a response.
     pub mode: JsonpMode,
     /// Query parameter with the callback's name.
     pub callback_param: String,
     /// Query parameter whose value becomes the request's body.
     pub body_param: Option<String>,
-    /// The callback where only the body is given.
+    /// Callback of requests that have only a body parameter.
     pub default_callback: Option<String>,
-    /// The method where the query names none; see [`Self::default_method`].
+    /// Method if the query has none; see [`Self::default_method`].
     pub default_method: Option<String>,
 }
 
 impl Jsonp {
-    /// The method where the query names none. Basic JSON-P wraps answers to what a form would have posted.
+    /// Returns the method if the query has none. Basic JSON-P stands for a form's POST.
     pub fn default_method(&self) -> &str {
         self.default_method.as_deref().unwrap_or(match self.mode {
             JsonpMode::Basic => "POST",
@@ -61,7 +62,7 @@ impl Jsonp {
         })
     }
 
-    /// Takes a property in. False: it is none of these.
+    /// Sets a property. Returns false if it is not a JSON-P property.
     fn read(&mut self, name: &str, text: String) -> Result<bool, Cause> {
         let wrong = |fix| Err(wrong(name, &text, fix));
         match name {
@@ -81,66 +82,66 @@ impl Jsonp {
     }
 }
 
-/// A line of the file.
+/// A rule: one line of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Where it stands, from 1.
+    /// Number of its line, from 1.
     pub line: usize,
     /// Hosts.
     pub domain: Domain,
-    /// Only clients that speak this.
+    /// Restricts the rule to this protocol.
     pub proto: Option<Proto>,
-    /// Only clients with, or without, TLS.
+    /// Restricts the rule to clients with or without TLS.
     pub is_tls: Option<bool>,
-    /// Only paths that begin so, as the client encoded them.
+    /// Restricts the rule to paths with this prefix; normalised.
     pub path_beg: String,
-    /// Names it: in logs, figures and requests.
+    /// Id in logs, metrics and requests.
     pub id: Option<String>,
     /// Issuer of its tokens.
     pub sig_iss: Option<String>,
-    /// Key of its tokens, in one of the forms of keys.
+    /// Key of its tokens, in any form of keys.
     pub sig_key: Option<String>,
-    /// In front of every channel that its backend names.
+    /// Prefix of every channel that its backend names.
     pub prefix: String,
-    /// Forward the client's own headers too, marked.
+    /// Forwards marked copies of the client's own fields.
     pub orig_headers: bool,
-    /// The host that its backend sees.
+    /// `Host` for its backend.
     pub as_host: Option<String>,
-    /// Bytes cut off the path.
+    /// Number of bytes removed from the start of the path.
     pub path_rem: usize,
-    /// What stands in the place of `path_beg`.
+    /// Replacement of `path_beg`.
     pub replace_beg: Option<String>,
-    /// Failures say why in the response.
+    /// Responses contain the reason of a failure.
     pub debug: bool,
-    /// CORS headers on everything, and JSON-P.
+    /// Enables CORS fields on all responses, and JSON-P.
     pub auto_cross_origin: bool,
     /// JSON-P.
     pub jsonp: Jsonp,
-    /// Requests are looked through for session ids.
+    /// Searches requests for session ids.
     pub session: bool,
-    /// SockJS is spoken below this path.
+    /// Path prefix of SockJS.
     pub sockjs: Option<String>,
-    /// What its backend sees as the path of SockJS sessions.
+    /// Path of SockJS sessions for its backend.
     pub sockjs_as_path: Option<String>,
-    /// Headers set for the backend, or removed where the value is empty.
+    /// Fields set for the backend, or removed if the value is empty.
     pub headers: Vec<(String, String)>,
-    /// Its responses are no instructions.
+    /// Instructions in its responses are not followed.
     pub no_grip: bool,
     /// Level of its log lines.
     pub log_level: Option<u8>,
-    /// Which target is asked, and how it is known that one is of no use.
+    /// Balancing and health of its targets.
     pub care: Care,
-    /// Where requests go.
+    /// Targets of requests.
     pub targets: Vec<Target>,
 }
 
 impl Rule {
-    /// Whether a target gets WebSockets as requests.
+    /// Returns true if a target uses WebSocket-over-HTTP.
     pub fn is_over_http(&self) -> bool {
         self.targets.iter().any(|target| target.over_http)
     }
 
-    /// Reads a condition; names of properties without meaning are appended to `unknown`.
+    /// Parses a condition. Appends the names of unknown properties to `unknown`.
     pub(super) fn read(
         line: usize,
         section: &Section,
@@ -156,7 +157,10 @@ impl Rule {
             "" if rule.id.is_some() => Domain::Unnamed,
             "" => return Err(Cause::Domain),
             "*" => Domain::Any,
-            host if is_host(host) => Domain::Host(host.to_ascii_lowercase()),
+            host if is_host(host) => {
+                let host = host.strip_suffix('.').unwrap_or(host);
+                Domain::Host(host.to_ascii_lowercase())
+            }
             host => return Err(Cause::Host(host.to_owned())),
         };
         if rule.replace_beg.is_some() {
@@ -165,7 +169,7 @@ impl Rule {
         Ok(rule)
     }
 
-    /// Takes a property. False: there is none of this name.
+    /// Sets a property. Returns false if the name is unknown.
     fn set(&mut self, name: &str, text: String) -> Result<bool, Cause> {
         let wrong = |fix| Err(wrong(name, &text, fix));
         match name {
@@ -182,7 +186,10 @@ impl Rule {
             "path_beg" if text.is_empty() => {
                 return wrong("give the beginning of a path, such as /api");
             }
-            "path_beg" => self.path_beg = text,
+            "path_beg" => {
+                let normal = normalised(text.as_bytes()).into_owned();
+                self.path_beg = String::from_utf8(normal).unwrap_or(text);
+            }
             "id" if text.is_empty() => return wrong("give a name"),
             "id" => self.id = Some(text),
             "sig_iss" => self.sig_iss = Some(text),
@@ -253,8 +260,24 @@ impl Rule {
         }
     }
 
-    /// The path that the backend sees; it begins with a slash whatever was cut off.
-    pub fn backend_path<'a>(&self, path: &'a [u8]) -> Cow<'a, [u8]> {
+    /// Returns path and query for the backend. The path always starts with a slash.
+    ///
+    /// A path with dot segments, or spelled unlike `path_beg`, is normalised before its prefix is removed: otherwise
+    /// `/api/../api/x` could become a path above `replace_beg`.
+    pub fn backend_path<'a>(&self, target: &'a [u8]) -> Cow<'a, [u8]> {
+        if self.path_rem == 0 && self.replace_beg.is_none() {
+            return self.cut(target);
+        }
+        let end = target.iter().position(|&byte| byte == b'?');
+        let (path, query) = target.split_at(end.unwrap_or(target.len()));
+        if path.starts_with(self.path_beg.as_bytes()) && !has_dot_segment(path) {
+            return self.cut(target);
+        }
+        let target = [&normalised(path)[..], query].concat();
+        self.cut(&target).into_owned().into()
+    }
+
+    fn cut<'a>(&self, path: &'a [u8]) -> Cow<'a, [u8]> {
         let rest = path.get(self.path_rem..).unwrap_or_default();
         let start = self.replace_beg.as_deref().unwrap_or_default().as_bytes();
         match start.first().or(rest.first()) {
@@ -264,7 +287,7 @@ impl Rule {
         }
     }
 
-    /// What names it where it has no id.
+    /// Returns the id, or a label made of its conditions.
     pub fn label(&self) -> String {
         if let Some(id) = &self.id {
             return id.clone();
@@ -300,7 +323,7 @@ pub(super) fn wrong(name: &str, value: &str, fix: &'static str) -> Cause {
     }
 }
 
-/// A host name, or an address of IPv6 in brackets; never with a port.
+/// Returns true for a host name or a bracketed IPv6 address without a port.
 fn is_host(host: &str) -> bool {
     if let Some(address) = host.strip_prefix('[') {
         let address = address.strip_suffix(']').unwrap_or_default();
@@ -311,7 +334,7 @@ fn is_host(host: &str) -> bool {
     })
 }
 
-/// Whether a header can be written without becoming two.
+/// Returns true for a valid field.
 fn is_header(name: &str, value: &str) -> bool {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty()

@@ -1,26 +1,27 @@
-//! All rules, and which one a request takes.
+//! All rules, and the choice of a request's rule.
 
 use std::collections::HashMap;
 use std::io;
 
 use super::lex::sections;
+use super::path::normalised;
 use super::rule::{Domain, Proto, Rule};
 use super::target::{CheckFile, Target};
 use super::{Cause, Effect, Problem};
 
-/// Most targets that speak ZHTTP.
+/// Maximum number of ZHTTP targets.
 pub(super) const ZHTTP_TARGETS_MAX: usize = 100;
 
-/// What a rule is chosen by.
+/// Properties by which a rule is chosen.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The host, without port.
+    /// Host without port.
     pub host: &'a str,
-    /// The path, as the client encoded it.
+    /// Path as the client encoded it.
     pub path: &'a [u8],
-    /// What the client speaks.
+    /// Protocol of the client.
     pub proto: Proto,
-    /// Whether it does so in TLS.
+    /// The client uses TLS.
     pub is_tls: bool,
 }
 
@@ -28,17 +29,18 @@ pub struct Request<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
     rules: Vec<Rule>,
-    /// By host in lower case, in the order of the file.
+    /// Rules by host in lower case, in the order of the file.
     hosts: HashMap<String, Vec<usize>>,
-    /// For every other host.
+    /// Rules for all other hosts.
     any: Vec<usize>,
-    /// An id that two rules have leads nowhere.
+    /// Rules by id; `None` if two rules have it.
     ids: HashMap<String, Option<usize>>,
     zhttp_targets: usize,
+    has_over_http: bool,
 }
 
 impl Routes {
-    /// Reads a file. `check` says whether a file that a property names can be read.
+    /// Parses a routes file. `check` checks that a file of a property can be read.
     pub fn read(text: &str, mut check: impl FnMut(&str) -> io::Result<()>) -> (Self, Vec<Problem>) {
         let (mut routes, mut problems) = (Self::default(), Vec::new());
         for (at, line) in text.lines().enumerate() {
@@ -54,36 +56,45 @@ impl Routes {
         (routes, problems)
     }
 
-    /// The rules, in the order of the file.
+    /// Returns the rules in the order of the file.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }
 
-    /// The rule for a request.
+    /// Returns true if a target of any rule uses WebSocket-over-HTTP.
+    pub fn has_over_http(&self) -> bool {
+        self.has_over_http
+    }
+
+    /// Returns the rule for a request. Compares the normalised path, and the host without case and final dot.
     ///
     /// A host with rules of its own does not fall back to those of `*`. Among the rules that match, the first counts,
     /// unless a later one names a protocol that it does not, or has a longer path, or names TLS where it does not.
     pub fn find(&self, request: &Request<'_>) -> Option<&Rule> {
-        let list = match self.hosts.is_empty() {
-            true => &self.any,
-            false => {
-                let host = request.host.to_ascii_lowercase();
-                self.hosts.get(&host).unwrap_or(&self.any)
-            }
+        let path = normalised(request.path);
+        let request = &Request {
+            path: &path,
+            ..*request
+        };
+        let list = if self.hosts.is_empty() {
+            &self.any
+        } else {
+            let host = request.host.strip_suffix('.').unwrap_or(request.host);
+            let host = host.to_ascii_lowercase();
+            self.hosts.get(&host).unwrap_or(&self.any)
         };
         let rules = list.iter().filter_map(|&at| self.rules.get(at));
         rules
             .filter(|rule| matches(rule, request))
-            .reduce(|best, rule| match is_better(rule, best) {
-                true => rule,
-                false => best,
-            })
+            .reduce(|best, rule| if is_better(rule, best) { rule } else { best })
     }
 
-    /// The rule of this id, if the path is one of its.
+    /// Returns the rule with this id, if the path matches it.
     pub fn find_id(&self, id: &str, path: &[u8]) -> Option<&Rule> {
         let rule = self.rules.get((*self.ids.get(id)?)?)?;
-        path.starts_with(rule.path_beg.as_bytes()).then_some(rule)
+        normalised(path)
+            .starts_with(rule.path_beg.as_bytes())
+            .then_some(rule)
     }
 
     fn add(
@@ -129,6 +140,7 @@ impl Routes {
             report(Cause::Property(name, of));
         }
         self.zhttp_targets += zhttp;
+        self.has_over_http |= rule.is_over_http();
         let at = self.rules.len();
         if let Some(id) = &rule.id {
             let earlier = self
@@ -150,7 +162,7 @@ impl Routes {
         Ok(())
     }
 
-    /// The line of an earlier rule that always matches where this one does.
+    /// Returns the line of an earlier rule that matches whenever this one does.
     fn duplicate(&self, rule: &Rule) -> Option<usize> {
         let is_same = |other: &&Rule| {
             other.domain == rule.domain

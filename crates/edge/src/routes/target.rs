@@ -9,10 +9,10 @@ use super::care::WEIGHT_MAX;
 use super::lex::Section;
 use super::rule::wrong;
 
-/// Says whether a file that a property names can be read.
+/// Checks that a file of a property can be read.
 pub(super) type CheckFile<'a> = dyn FnMut(&str) -> io::Result<()> + 'a;
 
-/// Where a backend is, and what it speaks.
+/// Address and protocol of a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// HTTP or WebSocket over TCP.
@@ -37,66 +37,67 @@ pub enum Origin {
     Files(String),
     /// ZHTTP over ZeroMQ, streaming.
     Zhttp(String),
-    /// ZHTTP over ZeroMQ, a request and a response.
+    /// ZHTTP over ZeroMQ, one request and one response.
     ZhttpReq(String),
-    /// The built-in one.
+    /// The built-in test origin.
     Test,
 }
 
 /// One backend of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// As the file names it.
+    /// Name in the file.
     pub name: String,
-    /// Where it is.
+    /// Address and protocol.
     pub origin: Origin,
-    /// TLS towards it.
+    /// Uses TLS.
     pub is_tls: bool,
-    /// Whether it may be at an internal address.
+    /// May have an internal address.
     pub is_trusted: bool,
-    /// Its certificate is checked against the address it is reached by, not against the request's host.
+    /// Its certificate is checked for the host it is connected by instead of the request's host.
     pub trust_connect_host: bool,
     /// Its certificate is not checked.
     pub insecure: bool,
-    /// The host it is asked for.
+    /// `Host` of requests to it.
     pub host: Option<String>,
-    /// It is spoken to in HTTP/2: over TLS if it agrees (ALPN), otherwise in any case.
+    /// Uses HTTP/2: with TLS if negotiated by ALPN, without TLS always.
     pub http2: bool,
-    /// Channels that everybody held through it is subscribed to; the route's prefix is not added.
+    /// Channels to which every client held through it is subscribed, without the route's prefix.
     pub subscriptions: Vec<String>,
-    /// WebSockets are served over HTTP.
+    /// Uses WebSocket-over-HTTP.
     pub over_http: bool,
-    /// One event a request where they are.
+    /// Sends one event per request.
     pub one_event: bool,
     /// File mode of its Unix socket.
     pub ipc_file_mode: Option<u32>,
-    /// Authorities that its certificate may be of, in place of the setting's: a file.
+    /// File with trusted authorities, instead of the setting's.
     pub ca: Option<String>,
-    /// Certificate shown to it: a file.
+    /// File with the client certificate.
     pub client_cert: Option<String>,
-    /// The key of that: a file; without one it is in the file of the certificate.
+    /// File with the key of that; by default the file of the certificate.
     pub client_key: Option<String>,
-    /// FastCGI: the document root, as the program's machine has it.
+    /// FastCGI: the document root on the application's machine.
     pub root: Option<String>,
-    /// FastCGI: the program that answers everything, such as `/index.php`; otherwise the path names it.
+    /// FastCGI: the script for all requests, such as `/index.php`; by default the path names the script.
     pub script: Option<String>,
-    /// FastCGI: `script` answers what is neither a program below `root` nor a folder with an index.
+    /// FastCGI: `script` serves paths that are neither a script below `root` nor a folder with an index.
     pub is_front: bool,
-    /// Files and FastCGI: folders below the root that nothing is served of.
+    /// Files and FastCGI: folders below the root that are not served.
     pub denied: Vec<String>,
-    /// Files: the one that a folder is answered with; empty: none.
+    /// Files: the index file of a folder; empty for none.
     pub index: Option<String>,
-    /// Files: seconds that clients may use one without asking again.
+    /// Files: links may lead out of the folder.
+    pub follows_links: bool,
+    /// Files: `max-age` in seconds.
     pub cache_s: Option<u32>,
-    /// Its share where requests are balanced.
+    /// Weight for balancing.
     pub weight: u32,
-    /// Asked only when no other target is up.
+    /// Used only if no other target is up.
     pub is_reserve: bool,
 }
 
 impl Target {
-    /// Reads a target; names of properties without meaning are appended to `unknown`. `check` says whether a file
-    /// can be read.
+    /// Parses a target. Appends the names of unknown properties to `unknown`. `check` checks that a file can be read.
     pub(super) fn read(
         section: &Section,
         unknown: &mut Vec<String>,
@@ -115,7 +116,7 @@ impl Target {
         Ok(target)
     }
 
-    /// One without properties.
+    /// Creates a target without properties.
     fn new(name: String, origin: Origin) -> Self {
         Self {
             name,
@@ -138,13 +139,14 @@ impl Target {
             is_front: false,
             denied: Vec::new(),
             index: None,
+            follows_links: false,
             cache_s: None,
             weight: 1,
             is_reserve: false,
         }
     }
 
-    /// Gives it a property. False: none has this name.
+    /// Sets a property. Returns false if the name is unknown.
     fn set(&mut self, name: &str, text: String, check: &mut CheckFile<'_>) -> Result<bool, Cause> {
         if let Some(fix) = self.fix(name, &text) {
             return Err(wrong(name, &text, fix));
@@ -171,6 +173,7 @@ impl Target {
             "front" => self.is_front = true,
             "deny" => self.denied.push(text),
             "index" => self.index = Some(text),
+            "links" => self.follows_links = true,
             "cache" => match text.parse() {
                 Ok(seconds) => self.cache_s = Some(seconds),
                 Err(_) => return Err(wrong(name, &text, "give seconds")),
@@ -185,7 +188,7 @@ impl Target {
         Ok(true)
     }
 
-    /// What to give in the place of a text that has no meaning as this property.
+    /// Returns the accepted values if a text is invalid for a property.
     fn fix(&self, name: &str, text: &str) -> Option<&'static str> {
         let is_path = text.starts_with('/');
         Some(match name {
@@ -205,7 +208,7 @@ impl Target {
         })
     }
 
-    /// Properties that mean nothing without others.
+    /// Checks properties that need others.
     fn check_together(&self) -> Result<(), Cause> {
         if self.is_front && self.script.is_none() {
             return Err(wrong(
@@ -224,12 +227,12 @@ impl Target {
         Ok(())
     }
 
-    /// Whether requests to it go over a connection of HTTP.
+    /// Returns true if it is reached over HTTP.
     fn speaks_http(&self) -> bool {
         matches!(self.origin, Origin::Host { .. } | Origin::Unix(_))
     }
 
-    /// Whether it is one of ZHTTP, of which there is a limited number.
+    /// Returns true for ZHTTP targets, whose number is limited.
     pub(super) fn is_zhttp(&self) -> bool {
         matches!(self.origin, Origin::Zhttp(_) | Origin::ZhttpReq(_))
     }
@@ -249,21 +252,21 @@ fn origin(text: &str) -> Result<Origin, Cause> {
         return Ok(Origin::Unix(some(path)?));
     }
     if let Some(path) = text.strip_prefix("file/") {
-        // Relative to nothing: whoever starts the edge elsewhere would serve other files.
+        // Only absolute paths: a relative one would depend on the directory in which the edge is started.
         let is_absolute = path.starts_with('/');
-        return match is_absolute {
-            true => Ok(Origin::Files(path.to_owned())),
-            false => Err(wrong()),
+        return if is_absolute {
+            Ok(Origin::Files(path.to_owned()))
+        } else {
+            Err(wrong())
         };
     }
     if let Some(rest) = text.strip_prefix("fastcgi/") {
-        // A path begins with a slash, an address does not.
-        return match rest.starts_with('/') {
-            true => Ok(Origin::FastCgiUnix(rest.to_owned())),
-            false => {
-                let (host, port) = address(rest).ok_or_else(wrong)?;
-                Ok(Origin::FastCgiHost { host, port })
-            }
+        // A path starts with a slash; an address does not.
+        return if rest.starts_with('/') {
+            Ok(Origin::FastCgiUnix(rest.to_owned()))
+        } else {
+            let (host, port) = address(rest).ok_or_else(wrong)?;
+            Ok(Origin::FastCgiHost { host, port })
         };
     }
     if let Some(spec) = text.strip_prefix("zhttpreq/") {
@@ -289,12 +292,12 @@ fn address(text: &str) -> Option<(String, u16)> {
     };
     let is_name =
         |char: char| !char.is_whitespace() && !char.is_control() && !"/[]*".contains(char);
-    // A colon that is left belongs to an IPv6 address, which needs brackets.
+    // A remaining colon belongs to an IPv6 address, which needs brackets.
     let is_bare = !text.starts_with('[') && host.contains(':');
     (!host.is_empty() && !is_bare && host.chars().all(is_name)).then(|| (host.to_owned(), port))
 }
 
-/// The path of a file that can be read.
+/// Returns the path if the file can be read.
 fn readable(name: &'static str, path: String, check: &mut CheckFile<'_>) -> Result<String, Cause> {
     match check(&path) {
         Ok(()) => Ok(path),

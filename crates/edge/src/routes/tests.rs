@@ -107,12 +107,12 @@ fn every_property_is_read() {
     assert_eq!(rule.targets[5].ipc_file_mode, Some(0o660));
 }
 
-/// What the page about Pushpin's options says of routes is read.
+/// Every route property on the page about Pushpin's options is accepted.
 #[test]
 fn properties_of_the_page_are_read() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/pushpin-options.md");
     let page = std::fs::read_to_string(page).expect("the page");
-    // One of them has a meaning for each property.
+    // Each property accepts at least one of these values.
     const VALUES: [&str; 6] = ["", "=http", "=yes", "=basic", "=3", "=A:b"];
     let is_read = |line: &dyn Fn(&str) -> String| {
         let mut results = VALUES.iter().map(|value| read(&line(value)));
@@ -161,13 +161,13 @@ fn the_most_special_rule_is_taken() {
         ("any", "/", Proto::Http, false, Some(1)),
         ("any", "/apis", Proto::Http, false, Some(2)),
         ("any", "/api/v1/x", Proto::Http, false, Some(3)),
-        // A protocol counts more than a path.
+        // A protocol takes precedence over a path.
         ("any", "/api/v1/x", Proto::Ws, false, Some(4)),
         ("any", "/", Proto::Http, true, Some(5)),
-        // The corner that Pushpin has: TLS in a later line beats a longer path in an earlier one.
+        // As in Pushpin, TLS in a later line takes precedence over a longer path in an earlier one.
         ("any", "/api", Proto::Http, true, Some(5)),
         ("OWN.example", "/x", Proto::Http, false, Some(6)),
-        // No way back to the rules for any host.
+        // No fallback to the routes for any host.
         ("own.example", "/y", Proto::Http, false, None),
     ] {
         assert_eq!(
@@ -202,6 +202,22 @@ fn paths_are_rewritten() {
         ("*,path_beg=/api,replace_beg=/v2 a:1", "/api/x", "/v2/x"),
         ("*,path_beg=/api/,replace_beg=/ a:1", "/api/x", "/x"),
         ("*,path_rem=100 a:1", "/x", "/"),
+        (
+            "*,path_beg=/api,replace_beg=/v2 a:1",
+            "/api/../api/x?../y",
+            "/v2/x?../y",
+        ),
+        (
+            "*,path_beg=/api,replace_beg=/v2 a:1",
+            "/api/%2E./api//x",
+            "/v2/x",
+        ),
+        (
+            "*,path_beg=/api,replace_beg=/v2 a:1",
+            "/api/.x//..y?/../",
+            "/v2/.x//..y?/../",
+        ),
+        ("*,path_beg=/api a:1", "/api/../api/x", "/api/../api/x"),
     ] {
         let routes = clean(rule);
         assert_eq!(
@@ -290,7 +306,8 @@ fn rules_have_names_for_logs() {
 }
 
 proptest! {
-    /// Whatever a file holds, each line is empty, a rule, or a problem; and no rule is found that does not match.
+    /// Whatever a file contains, each line is empty, a route or a problem, and only matching routes
+    /// are found.
     #[test]
     fn any_file_is_read(text in r#"([*a:1=,# "\\\n]|path_beg=/|proto=ws|id=){0,40}"#) {
         let (routes, problems) = Routes::read(&text, |_| Ok(()));
@@ -336,4 +353,41 @@ fn a_program_is_no_index() {
             "{problem}"
         );
     }
+}
+
+#[test]
+fn a_path_takes_its_route_in_every_spelling() {
+    let routes = clean("*,path_beg=/ws/ a:80\n* b:80\n*,path_beg=/%61dmin,replace_beg=/x c:80\n");
+    let at = |path| line(&routes, "h", path, Proto::Http, false);
+    for path in ["/ws/a", "/%77s/a", "//ws/a", "/x/../ws/a", "/%2e/ws//a"] {
+        assert_eq!(at(path), Some(1), "{path}");
+    }
+    for path in ["/WS/a", "/w%2fs/a", "/"] {
+        assert_eq!(at(path), Some(2), "{path}");
+    }
+    let rule = &routes.rules()[2];
+    for path in [
+        "/admin/a%20?b=//",
+        "/%61dmin/a%20?b=//",
+        "//admin/a%20?b=//",
+    ] {
+        assert_eq!(at(path.split('?').next().expect("a path")), Some(3));
+        let backend = rule.backend_path(path.as_bytes());
+        assert_eq!(String::from_utf8_lossy(&backend), "/x/a%20?b=//", "{path}");
+    }
+}
+
+#[test]
+fn a_host_takes_its_route_with_the_dot_that_ends_it() {
+    let routes = clean("Admin.internal a:80\nother.internal. b:80\n* c:80\n");
+    let at = |host| line(&routes, host, "/", Proto::Http, false);
+    assert_eq!(
+        (at("admin.internal."), at("ADMIN.internal")),
+        (Some(1), Some(1))
+    );
+    assert_eq!(
+        (at("other.internal."), at("other.internal")),
+        (Some(2), Some(2))
+    );
+    assert_eq!(at("admin.internal.."), Some(3));
 }

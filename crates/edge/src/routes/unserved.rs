@@ -1,9 +1,9 @@
-//! What is set and has no effect here. It is said when the edge starts, so that nobody finds it out later.
+//! Route properties without effect in this configuration. They are reported at the start.
 
 use crate::routes::Routes;
 use crate::settings::Settings;
 
-/// Which parts that routes may ask for are there.
+/// Optional features that routes may use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parts {
     has_sessions: bool,
@@ -19,7 +19,7 @@ impl Parts {
     }
 }
 
-/// A sentence for each property of a route that has no effect.
+/// Returns a message for each property without effect.
 pub(crate) fn routes(routes: &Routes, parts: Parts) -> Vec<String> {
     let mut lines = Vec::new();
     for rule in routes.rules() {

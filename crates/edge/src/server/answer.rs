@@ -1,7 +1,8 @@
-//! What becomes of an origin's response: passed on as it comes, or read whole because it is an instruction.
+//! Handles an origin's response: forwards it while it arrives, or collects it because it is a GRIP instruction.
 
 use fermata_config::LogLevel;
 use fermata_engine::RequestId;
+use fermata_fastcgi::spool::{Spool, unstored};
 use fermata_grip::instruct;
 use fermata_grip::instruct::{Hold, Instruct};
 use fermata_proto::response::bodiless;
@@ -15,25 +16,30 @@ use crate::routes::figures::Count;
 use crate::server::sharing::is_answer_for_one;
 use crate::server::tasks::Task;
 use crate::server::turn::Turn;
+use crate::upstream::codec::Codec;
 use crate::upstream::reply::{
     FAILED, INSTRUCT_BYTES_MAX, Phase, RefusedInstruct, borrowed, passed, read_instruct,
 };
 use crate::upstream::response::{Head, ResponsePart};
 use crate::upstream::talk::{Purpose, Sharer, Step, Stop, Talk};
 
-/// The status of an answer that was waited for too long.
+/// Status after a response time-out.
 const TIMED_OUT: u16 = 504;
 
 const TOO_LARGE: &str = "Request too large to accept GRIP instruct.";
 
 impl Turn<'_> {
-    /// Goes on with what the origin has said.
+    /// Handles parts of a response.
     pub(super) fn take(&mut self, talk: &mut Talk, parts: Vec<ResponsePart>) -> Step {
         let has_trailers = |part: &ResponsePart| matches!(part, ResponsePart::Trailers(_));
         let is_whole = matches!(parts.last(), Some(ResponsePart::End { .. }))
             && !parts.iter().any(has_trailers);
         for part in parts {
             let step = match part {
+                ResponsePart::Interim(head) => {
+                    self.on_interim(talk, &head);
+                    Ok(())
+                }
                 ResponsePart::Head(head) => self.on_head(talk, head, is_whole),
                 ResponsePart::Body(piece) if matches!(talk.phase, Phase::Socket { .. }) => {
                     self.on_frames(talk, piece)
@@ -57,6 +63,22 @@ impl Turn<'_> {
         Ok(())
     }
 
+    /// Forwards an interim response to the client.
+    fn on_interim(&mut self, talk: &Talk, head: &Head) {
+        let is_of_request = matches!(talk.phase, Phase::AwaitingHead)
+            && !matches!(talk.purpose, Purpose::Events(_));
+        if let Owner::Client(handle) = talk.owner
+            && is_of_request
+            && !self.clients.is_script(handle)
+        {
+            let headers = passed(&head.headers);
+            // Errors are ignored: a client that left is noticed elsewhere, and HTTP/1.0 has no interim responses.
+            let _ = self
+                .worker
+                .send_interim(handle, head.status, headers.into_iter());
+        }
+    }
+
     fn on_head(&mut self, talk: &mut Talk, head: Head, is_whole: bool) -> Step {
         self.upstream.targets.note_answered(self.worker, talk);
         talk.noted.outcome = Outcome::Answered(head.status);
@@ -65,7 +87,7 @@ impl Turn<'_> {
             talk,
             &[(Count::ServerHeadReceived, head.words_bytes())],
         );
-        // Over HTTP/2 a success opens the WebSocket (RFC 8441, 5).
+        // Over HTTP/2, a 2xx status opens the WebSocket (RFC 8441, section 5).
         let is_open = talk.is_socket_stream() && (200..300).contains(&head.status);
         if head.status == 101 || is_open {
             return self.on_switched(talk, &head);
@@ -91,7 +113,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Passes a response on as it comes.
+    /// Starts to forward a response.
     fn begin_passing(
         &mut self,
         talk: &mut Talk,
@@ -102,20 +124,25 @@ impl Turn<'_> {
         self.upstream.release_sharers(talk, self.tasks);
         let headers = passed(&head.headers);
         let response = head.passed_on(&headers);
+        let client = self.worker.client_network(handle);
         let begun = self
             .worker
             .begin_relayed_stream(handle, &response, head.length);
         if begun != Ok(true) {
-            // The client has left, or its answer has no body: nobody would ask for what the program still says, and a
-            // FastCGI connection that nobody reads keeps its process.
+            // The client left, or its response has no body: the rest of the origin's response would never be read, and an
+            // unread FastCGI connection occupies its process.
             self.clients.forget_request(self.worker, handle);
             return Err(Stop::Over);
         }
         self.route_figures
             .count_head_sent(self.worker, &talk.source, head);
+        // A PHP-FPM process serves no other request until its response has been read.
+        let spool = matches!(talk.codec, Codec::FastCgi(_))
+            .then(|| Box::new(Spool::new(&self.upstream.spools, client)));
         talk.phase = Phase::Streaming {
             pending: Vec::new(),
-            // The head goes first; when the client has taken it, it asks.
+            spool,
+            // The head goes first; the client is ready for the body once the head was sent.
             wants: false,
             has_ended: false,
             then,
@@ -127,6 +154,20 @@ impl Turn<'_> {
         talk.noted.bytes += piece.len() as u64;
         match &mut talk.phase {
             Phase::AwaitingHead | Phase::Socket { .. } => Ok(()),
+            Phase::Streaming {
+                pending,
+                spool: Some(spool),
+                wants,
+                ..
+            } if !*wants || !pending.is_empty() || !spool.is_empty() => {
+                let stored = spool.write(&piece, || self.worker.http.new_unnamed());
+                if let Err(error) = stored {
+                    self.worker
+                        .net
+                        .log_for_client(LogLevel::Error, &unstored(&error));
+                }
+                self.pass_on(talk)
+            }
             Phase::Streaming { pending, .. } => {
                 if pending.is_empty() {
                     *pending = piece;
@@ -135,7 +176,7 @@ impl Turn<'_> {
                 }
                 self.pass_on(talk)
             }
-            // What it says besides its status nobody wants to know.
+            // A check needs only the status.
             Phase::Whole { .. } if matches!(talk.owner, Owner::Check(..)) => Ok(()),
             Phase::Whole { .. } if self.clients.ignores_body(talk.owner) => Ok(()),
             Phase::Linked(body) => {
@@ -155,7 +196,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The body is larger than an instruction may be. A stream is held all the same, behind its body.
+    /// Handles a body larger than an instruction may be. A stream is still held after its body.
     fn on_large_body(&mut self, talk: &mut Talk) -> Step {
         let handle = match talk.owner {
             Owner::Client(handle) => handle,
@@ -196,7 +237,7 @@ impl Turn<'_> {
             }
             self.policy
                 .add_cross_origin(&talk.source, &mut head.headers);
-            // What its link leads to follows the body, too.
+            // The response of its link follows the body, too.
             if instruct.hold == Hold::Stream || instruct.next.is_some() {
                 head.length = None;
                 then = Some(Box::new(instruct));
@@ -229,7 +270,7 @@ impl Turn<'_> {
         }
     }
 
-    /// A response is here whole.
+    /// Handles a complete response.
     fn on_whole(&mut self, talk: &mut Talk, head: Head, body: Vec<u8>) -> Step {
         self.share_answer(talk, &head, &body);
         let handle = match talk.owner {
@@ -279,7 +320,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Gives an answer that is here whole to those who wait for it, too.
+    /// Sends a complete response to the other clients that wait for it.
     fn share_answer(&mut self, talk: &mut Talk, head: &Head, body: &[u8]) {
         if talk.shared.key.is_none() {
             return;
@@ -299,7 +340,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Does what an instruction says.
+    /// Follows an instruction.
     fn follow(
         &mut self,
         talk: &mut Talk,
@@ -317,7 +358,7 @@ impl Turn<'_> {
         }
         self.policy
             .add_cross_origin(&talk.source, &mut instruct.answer.headers);
-        // A response that has no body cannot go on with one: a 304 of a framework that knows nothing of the hold.
+        // A response without a body cannot become a stream. A framework may have changed the status, for example to 304.
         if bodiless(instruct.answer.status) && instruct.hold == Hold::Stream {
             instruct.hold = Hold::Answered;
         }
@@ -328,7 +369,7 @@ impl Turn<'_> {
         }
         let has_body = !bodiless(instruct.answer.status) && !talk.source.request.is_head();
         match instruct.hold {
-            // The response goes on with what its link leads to.
+            // The response continues with that of its link.
             Hold::Answered if instruct.next.is_some() && has_body => {
                 self.holds().begin_hold(talk, handle, instruct, &body);
                 self.holds().ask_link(handle);
@@ -345,7 +386,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// The response is not to be had: the client is told, as far as it has not been told another thing already.
+    /// Handles an exchange without a response: the client receives an error unless its response has begun.
     pub(super) fn fail(&mut self, talk: &mut Talk, status: u16, reason: &str) {
         if let Owner::Check(..) = talk.owner {
             self.upstream.on_checked(
@@ -367,7 +408,7 @@ impl Turn<'_> {
         self.worker.net.log_for_client(LogLevel::Warning, &line);
         let is_debug = self.policy.is_debug || talk.source.rule().is_some_and(|rule| rule.debug);
         match talk.owner {
-            // Told before.
+            // Reported above.
             Owner::Check(..) => {}
             Owner::Link(handle) => self.holds().on_link_failed(handle, reason),
             Owner::GoneNotice(_) => self.clients.on_gone_unheard(self.worker, reason),
@@ -376,24 +417,25 @@ impl Turn<'_> {
                 self.clients
                     .on_events_failed(self.timers, self.worker, handle, reason);
             }
-            // The origin may have acted on the events: they are not said twice.
+            // The origin may have processed the events, so they are not sent again.
             Owner::Socket(handle) => self.clients.end_events(self.worker, handle, reason),
             Owner::Client(handle) if matches!(talk.phase, Phase::Streaming { .. }) => {
-                // Only a cut tells that this is not all.
+                // Closing the connection shows the client that the body is incomplete.
                 self.worker.drop_stream(handle);
                 self.clients.forget_request(self.worker, handle);
             }
             Owner::Client(handle) => {
-                let text = match is_debug && !reason.is_empty() {
-                    true => format!("{FAILED} ({reason})"),
-                    false => FAILED.to_owned(),
+                let text = if is_debug && !reason.is_empty() {
+                    format!("{FAILED} ({reason})")
+                } else {
+                    FAILED.to_owned()
                 };
                 self.clients.answer_text(self.worker, handle, status, &text);
             }
         }
     }
 
-    /// Tells those who wait that there is no answer.
+    /// Sends the error to the other clients that wait for the response.
     fn share_failure(&mut self, talk: &mut Talk, status: u16, reason: &str) {
         let now_ms = self.worker.net.now_ms();
         for other in self.upstream.take_sharers(talk) {
@@ -403,7 +445,7 @@ impl Turn<'_> {
                 since_ms,
             } = other;
             if status == TIMED_OUT && now_ms < since_ms + self.policy.limits.response_ms {
-                // The time that is over is that of who came before: one of them asks once more, for all of them.
+                // The time-out was that of an earlier client. This client has time left, so its request is started again.
                 self.tasks.add(Task::Share(handle, source));
                 continue;
             }
@@ -414,13 +456,14 @@ impl Turn<'_> {
         }
     }
 
-    /// Gives the client what it takes.
+    /// Sends queued body bytes to the client as far as it can receive them.
     pub(super) fn pass_on(&mut self, talk: &mut Talk) -> Step {
         let Owner::Client(handle) = talk.owner else {
             return Err(Stop::Over);
         };
         let Phase::Streaming {
             pending,
+            spool,
             wants,
             has_ended,
             then,
@@ -428,6 +471,14 @@ impl Turn<'_> {
         else {
             return Ok(());
         };
+        if *wants
+            && pending.is_empty()
+            && let Some(spool) = spool
+            && let Err(error) = spool.read(pending)
+        {
+            let reason = format!("a stored response cannot be read: {error}");
+            return Err(Stop::failed(500, reason));
+        }
         if !pending.is_empty() && *wants {
             match self.worker.pass_stream(handle, pending) {
                 Ok(taken) if taken == pending.len() => pending.clear(),
@@ -438,7 +489,7 @@ impl Turn<'_> {
             }
             *wants = false;
         }
-        if *has_ended && pending.is_empty() {
+        if *has_ended && pending.is_empty() && spool.as_ref().is_none_or(|it| it.is_empty()) {
             match then.take() {
                 Some(instruct) => {
                     let is_answered = instruct.hold == Hold::Answered;
@@ -449,9 +500,10 @@ impl Turn<'_> {
                 }
                 None => {
                     let trailers = std::mem::take(&mut talk.trailers);
-                    let ended = match trailers.is_empty() {
-                        true => self.worker.end_stream(handle),
-                        false => self.worker.end_stream_with(handle, trailers),
+                    let ended = if trailers.is_empty() {
+                        self.worker.end_stream(handle)
+                    } else {
+                        self.worker.end_stream_with(handle, trailers)
                     };
                     if ended.is_err() {
                         self.worker.drop_stream(handle);
@@ -466,7 +518,7 @@ impl Turn<'_> {
 }
 
 impl Clients {
-    /// Gives the client a piece of a body from where it was received: what it does not take is all that is copied for later.
+    /// Sends a piece of a body from the receive buffer. Only the bytes that the client cannot receive now are copied.
     pub(super) fn pass_at_once(
         &mut self,
         worker: &mut Engine,
@@ -490,19 +542,19 @@ impl Clients {
         }
     }
 
-    /// The client of a stream has left, or the origin says more than it has promised.
+    /// Closes a stream whose client left, or whose origin sent more than its `Content-Length`.
     fn cut_stream(&mut self, worker: &mut Engine, handle: RequestId) -> Step {
         worker.drop_stream(handle);
         self.forget_request(worker, handle);
         Err(Stop::Over)
     }
 
-    /// Whether what an origin says besides its status and headers is of no use.
+    /// Returns true if the body of the response is not needed.
     fn ignores_body(&self, owner: Owner) -> bool {
         matches!(owner, Owner::Filter(number) if self.filtering.ignores_body(number))
     }
 
-    /// Answers a client with a response that is here whole.
+    /// Sends a complete response to a client.
     pub(super) fn respond(
         &mut self,
         worker: &mut Engine,
@@ -517,12 +569,12 @@ impl Clients {
         }
         let headers = passed(&head.headers);
         let response = head.passed_on(&headers);
-        // A client that has left needs no answer.
+        // Fails only if the client left.
         let _ = worker.respond_relayed(handle, &response, body);
         self.forget_request(worker, handle);
     }
 
-    /// A line of text from the edge itself.
+    /// Sends a text response of the edge itself.
     pub(super) fn answer_text(
         &mut self,
         worker: &mut Engine,

@@ -1,8 +1,8 @@
-//! Bodies of requests that are not here with their heads.
+//! Request bodies that arrive after their heads.
 //!
-//! One that a client may be held with is collected first: it is small, and the request may have to be asked again. The rest
-//! goes to the origin while it arrives, and what the origin does not take stays with the client. Only a target that has to
-//! know a length which the client has not told gets such a body from a temporary file.
+//! A small body is collected first, because a held client's request may be sent again. A large one is forwarded while it
+//! arrives, and the client is not read while the origin accepts nothing. A body without a length for a target that needs
+//! one is collected in a temporary file.
 
 use std::fs::File;
 use std::io;
@@ -23,11 +23,11 @@ use crate::upstream::codec::{Codec, write_end, write_piece};
 use crate::upstream::error::UpstreamError;
 use crate::upstream::talk::Talk;
 
-/// Piece of a body in a file that is read at once.
+/// Bytes read at a time from a body in a file.
 pub(super) const FILE_PIECE_BYTES: usize = 64 * 1024;
 
 impl Edge {
-    /// Collects the body of a request, as long as its client may be held with it.
+    /// Collects the body of a request up to the size with which a client may be held.
     pub(super) fn collect(&mut self, handle: RequestId, source: Source, sockjs: Option<usize>) {
         let collecting = Collecting {
             source,
@@ -36,7 +36,7 @@ impl Edge {
             file: None,
         };
         if collecting.source.request.is_grpc() && collecting.may_stream() {
-            // Its client may wait for the answer before it goes on.
+            // The client may wait for the response before it sends more.
             self.ask_collected(handle, collecting, false);
             return;
         }
@@ -44,14 +44,14 @@ impl Edge {
         self.collect_on(handle);
     }
 
-    /// More of a body may be there.
+    /// Handles body bytes that may have arrived.
     pub(super) fn on_body_arrived(&mut self, handle: RequestId) {
         if !self.collect_on(handle) {
             self.with_talk_of(handle, |turn, talk| turn.pump(talk));
         }
     }
 
-    /// Goes on with a body that is collected. False: this one is not.
+    /// Reads on in a body that is being collected. Returns false if it is not.
     fn collect_on(&mut self, handle: RequestId) -> bool {
         match self.clients.bodies.collect_on(&mut self.worker, handle) {
             None => return false,
@@ -98,7 +98,7 @@ impl Edge {
         };
         match Rc::get_mut(&mut source.request) {
             Some(request) => request.body = body,
-            // No other worker has it yet.
+            // No other worker has the session.
             None => return,
         }
         match sockjs {
@@ -109,7 +109,7 @@ impl Edge {
 }
 
 impl Talk {
-    /// Begins with the body of its request; what of that is in memory is not sent from here.
+    /// Opens the body of the request. Bytes in memory were sent with the head.
     pub(super) fn open_body(&mut self) -> Result<(), UpstreamError> {
         self.out.clear();
         self.sent = 0;
@@ -126,7 +126,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Has the next piece of the body wait to be sent. False: there is none now.
+    /// Queues the next piece of the body. Returns false if none is available now.
     pub(super) fn refill(
         &mut self,
         timers: &mut Timers,
@@ -152,8 +152,8 @@ impl Talk {
         Ok(true)
     }
 
-    /// Reads on in the body of a conversation's client: what its connection takes is sent from where it was received, the rest
-    /// is to be sent. False: there is nothing to send now.
+    /// Reads on in the client's body. Sends directly from the receive buffer and queues what the origin does not accept.
+    /// Returns false if nothing is queued.
     fn read_on(
         &mut self,
         timers: &mut Timers,
@@ -192,7 +192,7 @@ impl Talk {
         let has_length = self.source.request.said_length().is_some();
         let is_as_it_came = has_length && matches!(self.codec, Codec::Http(_));
         let sent = match self.wire {
-            // An error is met again, and then handled, where the rest is sent.
+            // An error repeats when the rest is sent, and is handled there.
             Some(wire) if is_as_it_came && !piece.is_empty() => {
                 let sent = worker.net.send_wire(wire, piece);
                 sent.ok().flatten().unwrap_or_default()
@@ -218,7 +218,7 @@ impl Clients {
         self.answer_text(worker, handle, 507, text);
     }
 
-    /// The rest of the body cannot be had: the origin is not told the end of it, and the client why.
+    /// Handles a body whose rest cannot be read. The client receives an error; the origin does not receive the end of the body.
     pub(super) fn on_body_failure(
         &mut self,
         worker: &mut Engine,

@@ -1,4 +1,4 @@
-//! What clients have missed, from the ring: its records are there for every worker, so no table of ids has to be kept beside it.
+//! Delivers items that clients missed, from the ring. All workers share its records, so no separate table of ids is needed.
 
 use std::rc::Rc;
 
@@ -13,24 +13,25 @@ use crate::client::session::Subscription;
 use crate::client::source::Engine;
 use crate::server::holds::Holds;
 
-/// Records of a channel that are looked at for an id: the newest, and more where that has none.
+/// Numbers of newest records searched for an id, in steps.
 const LOOKED_AT: [usize; 3] = [1, 16, 256];
 
-/// Records that are looked at for what a client misses, and bytes of them: who misses more asks its origin.
+/// Numbers of newest records searched for missed items, in steps, and their maximum size. A client that missed more sends a
+/// request to its origin.
 const MISSED: [usize; 2] = [16, 1_000];
 const MISSED_BYTES_MAX: usize = 1024 * 1024;
 
 impl Holds<'_> {
-    /// Gives a client what it has missed, from the ring. False: that has not all of it, and nothing was given.
+    /// Delivers missed items from the ring. Returns false without delivering any if some are missing there.
     ///
-    /// `is_gap`: the client has lost items of all its channels, also of those where no ids tell which.
+    /// `is_gap` is true if the client lost items of all its channels, including those without ids.
     pub(super) fn catch_up(&mut self, client: Left, is_gap: bool) -> bool {
         let handle = client.request();
         if !self.policy.recovers_from_history {
             return false;
         }
         let Some(session) = self.clients.sessions.get(&handle) else {
-            // A stream without wishes has none.
+            // A shared stream has no session.
             return false;
         };
         let serial = session.serial;
@@ -44,7 +45,7 @@ impl Holds<'_> {
         let mut missed = Vec::new();
         for (channel, prev_id) in reliable {
             let Some(items) = missed_items(self.worker, &channel, &prev_id) else {
-                // Of a channel without ids nobody knows better.
+                // A channel without ids cannot be compared.
                 if !is_gap && last_id(self.worker, &channel).is_none() {
                     continue;
                 }
@@ -60,7 +61,7 @@ impl Holds<'_> {
             for item in items {
                 let still = self.clients.sessions.get_mut(&handle);
                 if still.is_none_or(|it| it.serial != serial) {
-                    // It is answered, or has ended.
+                    // It received its response, or ended.
                     return true;
                 }
                 if self.on_item(client, &channel, &item) {
@@ -70,7 +71,7 @@ impl Holds<'_> {
                     && let Some(id) = &item.id
                     && let Some(subscription) = session.subscription(&channel)
                 {
-                    // What its log still has of these comes once more.
+                    // The shared log may deliver these again.
                     subscription.ahead.push(id.clone());
                 }
             }
@@ -79,7 +80,7 @@ impl Holds<'_> {
     }
 }
 
-/// The newest items of a channel that this worker has read, oldest first. True: there are no others.
+/// Returns the newest items of a channel that this worker has read, oldest first, and true if there are no others.
 fn newest_items(
     worker: &mut Engine,
     channel: &[u8],
@@ -92,8 +93,7 @@ fn newest_items(
     Some((items.collect(), is_all, bytes))
 }
 
-/// The id of the newest item of a channel that has one: hints and refreshes have none, and what waits for nothing is no
-/// predecessor of anything.
+/// Returns the id of the newest item in a channel's sequence. Hints, refreshes and items with `no-seq` are not in it.
 fn last_id(worker: &mut Engine, channel: &[u8]) -> Option<Vec<u8>> {
     for count in LOOKED_AT {
         let (items, is_all, _) = newest_items(worker, channel, count)?;
@@ -106,7 +106,7 @@ fn last_id(worker: &mut Engine, channel: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// Whether an item was published that the origin's response did not know of.
+/// Returns whether items were published after those that the origin's response included.
 pub(super) fn standing(worker: &mut Engine, subscriptions: &[Subscription]) -> Standing {
     let mut standing = Standing::UpToDate;
     for it in subscriptions {
@@ -124,7 +124,7 @@ pub(super) fn standing(worker: &mut Engine, subscriptions: &[Subscription]) -> S
     standing
 }
 
-/// What the ring has of a channel behind an item; `None`: not all of it.
+/// Returns the items of a channel after one, `None` if some are missing.
 fn missed_items(worker: &mut Engine, channel: &[u8], prev_id: &[u8]) -> Option<Vec<Rc<Item>>> {
     for count in MISSED {
         let (items, is_all, bytes) = newest_items(worker, channel, count)?;

@@ -1,4 +1,4 @@
-//! Checks of targets: requests of the edge's own, made by one worker for all.
+//! Health checks of targets: requests of the edge itself, sent by one worker for all.
 
 use std::rc::Rc;
 
@@ -15,20 +15,20 @@ use crate::upstream::parts::Upstream;
 use crate::upstream::talk::Talk;
 use crate::upstream::{Change, Streaks};
 
-/// What checks call themselves.
+/// `User-Agent` of checks.
 const AGENT: &[u8] = b"fermata-edge (check)";
 
-/// How often seats are said to be in use.
+/// Interval at which slots of the health table are refreshed.
 const SEATS_MS: u64 = 60_000;
 
-/// For how many intervals the last check is believed: the worker that makes them may have ended.
+/// Number of intervals for which a verdict is valid: the worker that runs the checks may have exited.
 const BELIEVED_INTERVALS: u64 = 3;
 
-/// Statuses of targets that are well.
+/// Statuses of healthy targets.
 const WELL: std::ops::Range<u16> = 200..400;
 
 impl Upstream {
-    /// Routes are new: their targets are checked at once, by the one worker that does so.
+    /// Starts the checks of new routes immediately, in the worker that runs them.
     pub(super) fn begin_checks(&mut self, table: &Table, timers: &mut Timers, worker: &mut Engine) {
         let now_ms = worker.net.now_ms();
         timers.at(now_ms + SEATS_MS, Timer::Seats);
@@ -42,7 +42,7 @@ impl Upstream {
             for (target, seat) in watched.seats.iter().enumerate() {
                 match (seat, watched.check) {
                     (Some(_), Some(_)) => timers.at(now_ms, Timer::Check(rule, target)),
-                    // They may have been checked by the routes before; or are by another one, which has the same name.
+                    // The previous routes may have checked it; another route of the same name may still check it.
                     (Some(seat), None) if !table.is_checked(*seat) => {
                         self.targets.health.end_checks(*seat);
                     }
@@ -63,7 +63,7 @@ impl Upstream {
         timers.at(now_ms + SEATS_MS, Timer::Seats);
     }
 
-    /// A check has come to its end.
+    /// Records the result of a check.
     pub(super) fn on_checked(
         &mut self,
         generation: u32,
@@ -72,11 +72,11 @@ impl Upstream {
         outcome: Result<u16, &str>,
     ) {
         if let Owner::Check(_, target) = talk.owner {
-            // It may have been given up.
+            // The check may have been cancelled.
             talk.source.target = target;
         }
         let source = &talk.source;
-        // By the routes of today, which a check that began before may know nothing of.
+        // Uses the current routes; the check may have begun with previous ones.
         let (Some(watched), true) = (source.watched(), source.table.generation == generation)
         else {
             return;
@@ -137,7 +137,7 @@ impl Edge {
             .at(now_ms + check.interval_ms, Timer::Check(rule, target));
         let owner = Owner::Check(rule, target);
         if self.upstream.askers.of(owner.asker()).is_some() {
-            // The one before has its time still.
+            // The previous check has not timed out.
             return;
         }
         let due_ms = now_ms + check.timeout_ms;
@@ -148,7 +148,7 @@ impl Edge {
     }
 }
 
-/// What a target is checked with; `None`: there is nothing to ask.
+/// Returns the request that checks a target, `None` if the target cannot be checked.
 fn request(rule: &Rule, target: usize, path: String) -> Option<ClientRequest> {
     let target = rule.targets.get(target)?;
     let host = match (&target.host, &rule.as_host, &rule.domain) {

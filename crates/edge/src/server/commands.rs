@@ -1,8 +1,8 @@
-//! Commands about single connections, which any worker may have: whether they are there, and that the origin of one is asked.
+//! Commands about single connections of any worker: query whether they exist, or send a request to a connection's origin.
 //!
-//! The worker with the port asks the others by notices through the ring, and answers the program when each has said what
-//! it has. One that does not say so in time makes the command fail: a program that clears up after connections that are
-//! gone must not be told that one is gone of which nobody knows.
+//! The worker with the port queries the others by notices through the ring and responds when each has replied. If one does
+//! not reply in time, the command fails. Reporting its connections as closed would be wrong: applications clean up after
+//! closed connections.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,11 +19,11 @@ use crate::timers::{Timer, Timers};
 
 const ANSWERED: &[u8] = b"answer ";
 
-/// How long other workers have to answer.
+/// Time within which other workers have to reply.
 const ANSWER_MS: u64 = 2_000;
 
 impl Edge {
-    /// Asks all workers. `None`: the program is answered when they have.
+    /// Queries all workers. Returns `None` if the response follows after their replies.
     pub(super) fn ask_about(
         &mut self,
         wire: WireId,
@@ -66,7 +66,7 @@ impl Edge {
         None
     }
 
-    /// Another worker has told something. False: it was about something else.
+    /// Handles a notice of another worker. Returns false if it is no command.
     pub(super) fn on_command_message(&mut self, notice: &[u8]) -> bool {
         if let Some(asked) = read(ASKED, notice) {
             let number = asked.get("number").and_then(Value::bytes);
@@ -76,7 +76,7 @@ impl Edge {
                     ("number", Value::Bytes(number.to_vec())),
                     ("ids", list(&found)),
                 ]);
-                // The worker that asks knows that there may be no answer.
+                // The querying worker handles a missing reply.
                 let _ = self.worker.send_to_workers(&written(ANSWERED, &answer));
             }
             return true;
@@ -92,7 +92,7 @@ impl Edge {
         true
     }
 
-    /// The ids of a query that are this worker's; where it is to, it asks the origin.
+    /// Returns the ids of a query that this worker has, and sends the requests that the query demands.
     fn find_connections(&mut self, query: &Query) -> Vec<Vec<u8>> {
         let mut found = query.ids().to_vec();
         found.retain(|id| {
@@ -118,7 +118,7 @@ impl Edge {
 impl Publishing {
     fn on_command_answer(&mut self, worker: &mut Engine, number: u64, ids: Vec<Vec<u8>>) {
         let Some(waiting) = self.commands.waiting.get_mut(&number) else {
-            // Its program was answered before.
+            // The response was already sent.
             return;
         };
         waiting.found.extend(ids);
@@ -136,7 +136,7 @@ impl Publishing {
         }
     }
 
-    /// Workers that should have answered have not.
+    /// Fails commands for which a worker did not reply in time.
     pub(super) fn on_commands_due(&mut self, timers: &mut Timers, worker: &mut Engine) {
         let now_ms = worker.net.now_ms();
         let waiting = std::mem::take(&mut self.commands.waiting);
@@ -178,7 +178,7 @@ impl Publishing {
         let reply = request.reply(outcome);
         let mut message: Vec<&[u8]> = envelope.iter().map(Vec::as_slice).collect();
         message.push(&reply);
-        // A program that has left needs no answer.
+        // The reply is dropped if the program has disconnected.
         self.ports.send(worker, wire, &message);
     }
 }

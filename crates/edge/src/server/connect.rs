@@ -13,7 +13,7 @@ use crate::upstream::talk::{Talk, Wait};
 use fermata_engine::WireId;
 
 impl Edge {
-    /// Names have been looked up: who waits for them goes on.
+    /// Continues the exchanges that waited for names.
     pub(super) fn on_names(&mut self, wire: WireId) {
         let names = self.upstream.connections.take_names(&mut self.worker, wire);
         let is_answered = |talk: &Talk| match &talk.waits {
@@ -25,7 +25,7 @@ impl Edge {
         }
     }
 
-    /// Unix sockets may have room again.
+    /// Retries Unix sockets that had a full backlog.
     pub(super) fn on_room(&mut self) {
         let paths: Vec<String> = self
             .upstream
@@ -59,7 +59,7 @@ impl Edge {
 }
 
 impl Outbound<'_> {
-    /// Gives the conversation a connection to its target.
+    /// Opens or reuses a connection to the target.
     pub(super) fn open_target(
         &mut self,
         talk: &mut Talk,
@@ -75,7 +75,7 @@ impl Outbound<'_> {
         if talk.may_speak_http2(target) && may_reuse && self.join_carrier(talk, target)? {
             return Ok(());
         }
-        // A conversation that waited goes on with its request as written, and with the rest of its time.
+        // An exchange that waited keeps its encoded request and its deadline.
         let waited = talk.waits.take();
         if matches!(waited, None | Some(Wait::Carrier(_))) {
             self.write_request(talk, target)?;
@@ -94,7 +94,7 @@ impl Outbound<'_> {
         self.connect(talk, target)
     }
 
-    /// Gives the conversation a connection that waits for another request. False: there is none.
+    /// Uses an idle connection. Returns false if there is none.
     fn take_idle(&mut self, talk: &mut Talk) -> bool {
         let connections = &mut self.upstream.connections;
         let Some(wire) = connections.take_idle(self.worker, &talk.place()) else {
@@ -107,13 +107,13 @@ impl Outbound<'_> {
         true
     }
 
-    /// A connection stands: the time of the response begins.
+    /// Handles an established connection: the response time-out starts.
     pub(super) fn on_connected(&mut self, talk: &mut Talk) {
         talk.is_connected = true;
         talk.due_ms = self.worker.net.now_ms() + self.policy.limits.response_ms;
     }
 
-    /// Begins to open a connection, or has the conversation wait for what that needs.
+    /// Starts to connect, or lets the exchange wait for a name or for room.
     fn connect(&mut self, talk: &mut Talk, target: &Target) -> Result<(), UpstreamError> {
         let (connections, worker) = (&mut self.upstream.connections, &mut *self.worker);
         let wire = match &target.origin {
@@ -136,7 +136,7 @@ impl Outbound<'_> {
                     talk.waits = Some(Wait::Room);
                     return Ok(());
                 };
-                // A connection over a Unix socket stands at once.
+                // A Unix socket is connected immediately.
                 self.on_connected(talk);
                 if talk.may_speak_http2(target) {
                     talk.wire = Some(wire);
@@ -153,7 +153,7 @@ impl Outbound<'_> {
         Ok(())
     }
 
-    /// Why a connection does not stand.
+    /// Returns the reason why a connection failed.
     pub(super) fn why_unconnected(&mut self, talk: &mut Talk) -> (Failure, String) {
         let Some(wire) = talk.wire else {
             return (Failure::Connect, "no connection".to_owned());
@@ -161,9 +161,10 @@ impl Outbound<'_> {
         match self.worker.net.recv_wire(wire, &mut [0]) {
             Err(error) => {
                 let is_name = fermata_tls::is_about_name(&error) && is_named_by_client(talk);
-                let failure = match is_name {
-                    true => Failure::Name,
-                    false => Failure::Connect,
+                let failure = if is_name {
+                    Failure::Name
+                } else {
+                    Failure::Connect
                 };
                 (failure, format!("no connection: {error}"))
             }
@@ -179,7 +180,7 @@ impl Upstream {
     }
 }
 
-/// Whether a target's certificate has to be for whatever the client asks for.
+/// Returns true if the certificate is checked for the host that the client sent.
 fn is_named_by_client(talk: &Talk) -> bool {
     talk.source.target().is_some_and(|target| {
         !target.trust_connect_host && own_name(&talk.source, target).is_none()

@@ -1,4 +1,4 @@
-//! Automatic CORS: every response of a route lets pages of other hosts read it, as far as the origin says nothing else.
+//! Automatic CORS: lets pages of other origins read every response of a route, unless the response has CORS fields.
 
 use crate::client::source::Source;
 use crate::server::policy::EdgePolicy;
@@ -6,7 +6,7 @@ use crate::server::policy::EdgePolicy;
 const METHODS: &[u8] = b"OPTIONS, HEAD, GET, POST, PUT, DELETE";
 const AGE: &[u8] = b"3600";
 
-/// Headers that pages may read without being allowed to.
+/// Fields that pages may read without permission (CORS-safelisted).
 const SIMPLE: [&str; 6] = [
     "cache-control",
     "content-language",
@@ -19,7 +19,7 @@ const SIMPLE: [&str; 6] = [
 type Headers = Vec<(Vec<u8>, Vec<u8>)>;
 
 impl EdgePolicy {
-    /// Adds what is missing, where the route or the settings want it.
+    /// Adds missing CORS fields if the route or the settings enable them.
     pub(super) fn add_cross_origin(&self, source: &Source, headers: &mut Headers) {
         let is_wanted = source.rule().is_some_and(|rule| rule.auto_cross_origin);
         if is_wanted || self.is_cross_origin {

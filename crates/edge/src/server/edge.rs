@@ -1,9 +1,10 @@
-//! One worker's edge: the state, and the loop that hands each event to whom it concerns.
+//! The edge of one worker: its state, and the loop that dispatches events.
 
 use std::rc::Rc;
 
 use fermata_engine::stats::{Counter, EdgeOpen};
 use fermata_engine::{ARRIVING, Event, RequestId, WireEvent};
+use fermata_fastcgi::spool::Ledger;
 use fermata_grip::sig;
 
 use super::policy::EdgePolicy;
@@ -23,46 +24,46 @@ use crate::pushpin::sockjs;
 use crate::pushpin::sockjs::workers;
 use crate::routes::figures::{Count, RouteFigures};
 use crate::routes::unserved::Parts;
-use crate::routes::{Proto, Request, Rule};
+use crate::routes::{Proto, Request};
 use crate::timers::{Timer, Timers};
 use crate::upstream::connections::WireUse;
 use crate::upstream::parts::Upstream;
 use crate::upstream::talks::Talks;
 
-/// Bytes read from an origin at once. They go to the client in one piece, see [`PIECE_BYTES_MAX`].
+/// Bytes read from an origin at a time. They are sent to the client in one piece, see [`PIECE_BYTES_MAX`].
 const READ_BYTES: usize = PIECE_BYTES_MAX;
 
-/// How often conversations are looked through.
+/// Interval at which exchanges are checked for time-outs.
 const TALKS_MS: u64 = 1_000;
 
-/// One worker's edge: its parts, each with a state of its own.
+/// The edge of one worker. Each part has its own state.
 pub(super) struct Edge {
     pub worker: Box<Engine>,
-    /// What the settings say, which does not change.
+    /// Settings, which do not change.
     pub policy: EdgePolicy,
-    /// Which request goes where.
+    /// Current routes.
     pub routing: Routing,
     pub upstream: Upstream,
     pub talks: Talks,
     pub clients: Clients,
     pub publishing: Publishing,
-    /// What only programs for Pushpin ask for.
+    /// State of features that only Pushpin applications use.
     pub pushpin: Pushpin,
     pub route_figures: RouteFigures,
     pub timers: Timers,
     pub parts: Parts,
     pub journal: Journal,
-    /// What is to be done yet of what has happened.
+    /// Follow-up work of handled events.
     pub tasks: Tasks,
     pub buffer: Vec<u8>,
 }
 
-/// How a request has come.
+/// Properties of a request that arrived.
 struct Arrival {
     handle: RequestId,
-    /// From another worker, for a session that is here.
+    /// Sent by another worker, for a session of this one.
     is_of_worker: bool,
-    /// Its body comes behind it.
+    /// Its body has not arrived completely.
     is_arriving: bool,
 }
 
@@ -72,7 +73,7 @@ impl Edge {
         let mut edge = Self {
             policy: EdgePolicy::new(prepared),
             routing: Routing::new(prepared, worker.net.now_ms()),
-            upstream: Upstream::new(prepared),
+            upstream: Upstream::new(prepared, Ledger::new(worker.settings())),
             talks: Talks::default(),
             clients: Clients::new(settings),
             publishing: Publishing::new(settings, worker.channels.cluster_node().is_some()),
@@ -94,11 +95,11 @@ impl Edge {
         edge
     }
 
-    /// Serves until the worker stops; returns what the process should exit with.
+    /// Serves until the worker stops. Returns the exit status of the process.
     pub fn run(&mut self) -> i32 {
         loop {
             self.finish_tasks();
-            // What waited for them may leave more to be done, and that end others: each ends once.
+            // Finishing tasks may end further peers; each peer ends once, so the loop terminates.
             while !self.publishing.ports.ended.is_empty() {
                 self.on_peers_ended();
                 self.finish_tasks();
@@ -127,11 +128,11 @@ impl Edge {
                 Event::StreamEnd(handle) | Event::Gone(handle) | Event::HeldGone(handle) => {
                     self.on_left(handle);
                 }
-                // Its close follows.
+                // A close event follows.
                 Event::SocketGone(_) => {}
                 Event::PeerMessage => self.on_peer_message(),
                 Event::Wake => {
-                    // Ports are not read while items wait, and these go at once where the log is there.
+                    // Ports are not read while items wait; without delay if the log is connected.
                     if self.publications().on_log_answers() {
                         self.on_ports_due();
                     }
@@ -151,7 +152,7 @@ impl Edge {
         }
     }
 
-    /// Does what parts have found is to be done.
+    /// Runs queued tasks.
     fn finish_tasks(&mut self) {
         while let Some(task) = self.tasks.next() {
             match task {
@@ -164,7 +165,7 @@ impl Edge {
         }
     }
 
-    /// Something has happened on a connection.
+    /// Handles an event of a connection.
     fn on_wire(&mut self, event: WireEvent) {
         match self.upstream.connections.user(event.wire) {
             Some(&WireUse::Talk(id)) => {
@@ -173,7 +174,7 @@ impl Edge {
                     was_connected = talk.is_connected;
                     turn.on_talk(talk, event)
                 });
-                // A target of HTTP/2 may speak first. That was reported to the conversation, and is not reported again.
+                // An HTTP/2 target may send first. The event was consumed as the end of connecting and is not repeated.
                 if !was_connected
                     && let Some(WireUse::Carrier) = self.upstream.connections.user(event.wire)
                 {
@@ -185,7 +186,7 @@ impl Edge {
             }
             Some(WireUse::Carrier) => self.on_carrier(event),
             Some(WireUse::Names) => self.on_names(event.wire),
-            // An idle connection has nothing to say but its end. That it can be written to is no news.
+            // An idle connection can only end. Writability is ignored.
             Some(WireUse::Idle(_)) if event.readable || event.hangup => {
                 self.upstream
                     .connections
@@ -208,7 +209,7 @@ impl Edge {
         }
     }
 
-    /// A client asks.
+    /// Handles a request.
     fn on_request(&mut self) {
         let view = self.worker.request();
         let handle = view.handle();
@@ -259,14 +260,14 @@ impl Edge {
         self.begin_request(&arrival, source);
     }
 
-    /// Goes on with a request that has a route.
+    /// Continues with a request that has a route.
     fn begin_request(&mut self, arrival: &Arrival, mut source: Source) {
         let &Arrival {
             handle,
             is_of_worker,
             is_arriving,
         } = arrival;
-        // A handshake is looked at here and now, so it is refused before anything waits for its body.
+        // A handshake with a body is refused before the body is collected.
         if source.request.is_websocket() && (is_arriving || source.request.body.bytes() > 0) {
             self.clients.answer_text(
                 &mut self.worker,
@@ -285,7 +286,7 @@ impl Edge {
             return;
         }
         if is_of_worker {
-            // Its route is another by now.
+            // The routes changed since the worker forwarded it.
             self.clients
                 .answer_text(&mut self.worker, handle, 404, "Not Found");
             return;
@@ -306,8 +307,13 @@ impl Edge {
                 return;
             }
         }
-        // Whichever target it would reach in the end.
-        let takes_events = source.rule().is_some_and(Rule::is_over_http);
+        // Checked for all routes: another route may lead to the same origin, and a signature vouches for the complete
+        // request.
+        let now_s = self.worker.net.unix_s();
+        let takes_events = source.table.routes.has_over_http()
+            || source.rule().is_some_and(|rule| {
+                !rule.no_grip && self.upstream.signatures.get(rule, now_s).is_some()
+            });
         if takes_events && !source.is_trusted && source.request.has_events() {
             let text = "Client not allowed to send WebSocket events directly.";
             self.clients
@@ -318,13 +324,14 @@ impl Edge {
             self.clients.forget_request(&mut self.worker, handle);
             return;
         }
-        match is_arriving {
-            true => self.collect(handle, source, None),
-            false => self.ask_with_session(handle, source),
+        if is_arriving {
+            self.collect(handle, source, None)
+        } else {
+            self.ask_with_session(handle, source)
         }
     }
 
-    /// Nothing is to be done for a client any more.
+    /// Removes a client that left.
     fn on_left(&mut self, handle: RequestId) {
         self.clients.sessions.remove(&handle);
         self.timers.forget(Timer::Poll(handle));
@@ -371,6 +378,8 @@ impl Edge {
                 }
                 Timer::Room => self.on_room(),
                 Timer::Body(handle) => self.on_body_arrived(handle),
+                Timer::Ahead(handle) => self.on_ahead(handle),
+                Timer::Holding(handle) => self.on_holding(handle),
                 Timer::Poll(handle) => self.holds().on_poll_due(handle),
                 Timer::Session(id) => self.polling().on_due(id),
                 Timer::Items => self.publications().on_items_due(),
@@ -419,13 +428,13 @@ impl Edge {
     }
 }
 
-/// Conversations are looked through from now on.
+/// Starts the timer that checks exchanges for time-outs.
 pub(super) fn watch_talks(timers: &mut Timers, now_ms: u64) {
     timers.at(now_ms + TALKS_MS, Timer::Talks);
 }
 
 impl Clients {
-    /// What the engine has of a request, and of its body where that is not in memory.
+    /// Copies a request from the engine, with its body or the file of its body.
     fn read_request(
         &mut self,
         policy: &EdgePolicy,
@@ -433,9 +442,10 @@ impl Clients {
         arrival: &Arrival,
     ) -> ClientRequest {
         let view = worker.request();
-        let upload = match arrival.is_arriving {
-            true => 0,
-            false => view.upload(),
+        let upload = if arrival.is_arriving {
+            0
+        } else {
+            view.upload()
         };
         let spooled = worker
             .http
@@ -458,7 +468,7 @@ impl Clients {
         request
     }
 
-    /// A head that is larger than its port allows: the engine knows one bound for all of them.
+    /// Refuses a head that is larger than its port allows. The engine has one limit for all ports.
     pub(super) fn refuse_head(
         &mut self,
         worker: &mut Engine,
@@ -471,7 +481,7 @@ impl Clients {
         self.answer_text(worker, handle, 431, &text);
     }
 
-    /// A request is over: its body is needed no more, and if nobody has answered it, its connection neither.
+    /// Ends a request: drops its body, and closes its connection if it has no response.
     pub(super) fn forget_request(&mut self, worker: &mut Engine, handle: RequestId) {
         worker.drop_request(handle);
         self.scripts.remove(&handle);
@@ -480,7 +490,7 @@ impl Clients {
 }
 
 impl EdgePolicy {
-    /// Whether the client is an edge that has signed.
+    /// Returns true if the client is an edge with a valid signature.
     fn is_trusted(&self, request: &ClientRequest, unix_s: u64) -> bool {
         let Some(key) = &self.upstream_key else {
             return false;
@@ -494,18 +504,20 @@ impl Routing {
     fn find_rule(&self, policy: &EdgePolicy, request: &ClientRequest) -> Option<usize> {
         let routes = &self.table.routes;
         let path = request.path();
-        let named = match policy.accepts_pushpin_route {
-            true => request.header("pushpin-route"),
-            false => None,
+        let named = if policy.accepts_pushpin_route {
+            request.header("pushpin-route")
+        } else {
+            None
         };
         let rule = match named {
             Some(id) => routes.find_id(std::str::from_utf8(id).ok()?, path),
             None => routes.find(&Request {
                 host: &request.host_name(),
                 path,
-                proto: match request.is_websocket() {
-                    true => Proto::Ws,
-                    false => Proto::Http,
+                proto: if request.is_websocket() {
+                    Proto::Ws
+                } else {
+                    Proto::Http
                 },
                 is_tls: request.is_tls,
             }),

@@ -1,4 +1,4 @@
-//! Figures by the names that dashboards made for Pushpin know, at the address for Prometheus.
+//! Metrics under the names of Pushpin's dashboards, at the Prometheus address.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -18,12 +18,12 @@ use crate::upstream::{Health, State};
 
 const MINUTE_MS: u64 = 60_000;
 
-/// The setting `prometheus` as the engine has addresses.
+/// Converts the setting `prometheus` to the engine's address format.
 pub(super) fn prometheus_address(settings: &Settings) -> String {
     url("http", &settings.prometheus)
 }
 
-/// What stands behind the engine's own figures.
+/// Writes the edge's metrics after those of the engine.
 pub(super) fn more_metrics(
     settings: &Settings,
     targets: Targets,
@@ -40,7 +40,7 @@ pub(super) fn more_metrics(
     })
 }
 
-/// How the targets fare of routes that have several, or check theirs. Figures are of all workers together.
+/// Writes the state of targets of routes with several targets or checks, for all workers together.
 fn write_targets(out: &mut String, table: &Table, health: Health, now_ms: u64) {
     let mut seats = Vec::new();
     for (rule, watched) in table.routes.rules().iter().zip(&table.watched) {
@@ -50,7 +50,7 @@ fn write_targets(out: &mut String, table: &Table, health: Health, now_ms: u64) {
         for (target, seat) in rule.targets.iter().zip(&watched.seats) {
             let (route, target) = (escaped(&rule.label()), escaped(&target.name));
             let labels = format!("{{route=\"{route}\",target=\"{target}\"}}");
-            // A target that a route has twice is one.
+            // A target listed twice in a route is one target.
             if let Some(seat) = *seat
                 && !seats.iter().any(|(known, _)| *known == labels)
             {
@@ -62,7 +62,7 @@ fn write_targets(out: &mut String, table: &Table, health: Health, now_ms: u64) {
         return;
     }
     let mut family = |name: &str, kind: &str, help: &str, value: &dyn Fn(_) -> u64| {
-        // Writing into a text cannot fail.
+        // Writing to a String cannot fail.
         let _ = write!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
         for (labels, seat) in &seats {
             let _ = writeln!(out, "{name}{labels} {}", value(*seat));
@@ -88,14 +88,14 @@ fn write_targets(out: &mut String, table: &Table, health: Health, now_ms: u64) {
     );
 }
 
-/// What routes with an id have had. Figures are of all workers together.
+/// Writes the counters of routes with an id, for all workers together.
 fn write_routes(out: &mut String, table: &Table, routes: RouteFigures) {
     let counted = routes.by_route(&table.routes);
     if counted.is_empty() {
         return;
     }
     let mut family = |name: &str, help: &str, counts: &[(&str, Count)]| {
-        // Writing into a text cannot fail.
+        // Writing to a String cannot fail.
         let _ = write!(out, "# HELP {name} {help}\n# TYPE {name} counter\n");
         for (id, values) in &counted {
             for (label, count) in counts {
@@ -155,7 +155,7 @@ fn escaped(label: &str) -> String {
     label.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// Clients that are connected and not just between two requests.
+/// Returns the number of clients with a request in progress or held.
 pub(super) fn connected(figures: &Figures) -> u64 {
     [Gauge::HttpActive, Gauge::Sse, Gauge::WebSocket]
         .into_iter()
@@ -163,7 +163,7 @@ pub(super) fn connected(figures: &Figures) -> u64 {
         .sum()
 }
 
-/// Whole minutes that clients have been connected, all added up.
+/// Returns the sum of connected minutes of all clients.
 pub(super) fn minutes(figures: &Figures) -> u64 {
     figures.counter(Counter::ConnectedMs) / MINUTE_MS
 }

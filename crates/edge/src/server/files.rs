@@ -1,4 +1,4 @@
-//! Targets that are folders: their files, as the engine serves those of a server's own.
+//! Targets that are folders. The engine serves their files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::upstream::folders::{Filed, Folders};
 use crate::upstream::response::Head;
 use crate::upstream::talk::{Step, Stop, Talk};
 
-/// Folders that are kept open; more are of routes that have changed very often.
+/// Maximum number of open folders; more can only be of former routes.
 const FOLDERS_MAX: usize = 256;
 
 impl Clients {
-    /// Answers a request with a file.
+    /// Responds to a request with a file.
     ///
     /// # Errors
-    /// Why there is no such folder for it.
+    /// The folder cannot be used.
     pub(super) fn ask_folder(
         &mut self,
         policy: &EdgePolicy,
@@ -36,7 +36,7 @@ impl Clients {
         (target, folder): (&Target, &str),
     ) -> Result<Filed, UpstreamError> {
         let Owner::Client(handle) = talk.owner else {
-            // Only such requests come here: see `choose`.
+            // `choose` selects folders only for such requests.
             let reason = format!("{folder}: files are for requests of clients");
             return Err(UpstreamError::Local(reason));
         };
@@ -50,14 +50,14 @@ impl Clients {
             return Ok(Filed::Nothing(head, "Files are read by GET.".to_owned()));
         }
         if self.is_script(handle) {
-            // The answer would have to be written into a script.
+            // JSON-P responses are converted to scripts, which is not done for files.
             return Ok(nothing(404, "Files are not read by JSON-P."));
         }
         let path = rule.backend_path(request.path());
         let mut decoded = Vec::new();
         let mut slashes = Vec::new();
         let path = match percent::decode_path(&path, &mut decoded, &mut slashes) {
-            // A name has no slash.
+            // File names have no trailing slash.
             Ok(_) if !slashes.is_empty() => return Ok(nothing(404, "Nothing is here.")),
             Ok(true) => &decoded[..],
             Ok(false) => &path[..],
@@ -91,14 +91,14 @@ impl Clients {
         }
     }
 
-    /// Sends a client from a folder's name to the folder.
+    /// Redirects a client from a folder's name to the name with a slash.
     pub(super) fn send_to_folder(
         &mut self,
         worker: &mut Engine,
         handle: RequestId,
         request: &ClientRequest,
     ) {
-        // As the client has it, so that relative links of the page lead where they should.
+        // The client's own path, so that relative links of the page work.
         let (own, query) = request.target.split_at(request.path().len());
         let location = [own, b"/", query].concat();
         let head = Head {
@@ -109,7 +109,7 @@ impl Clients {
         self.respond(worker, handle, &head, b"");
     }
 
-    /// Tells a client what its last folder has said.
+    /// Sends the response of the last folder tried.
     pub(super) fn answer_nothing(
         &mut self,
         policy: &EdgePolicy,
@@ -136,7 +136,7 @@ impl Folders {
         folder: &str,
         target: &Target,
     ) -> Result<Arc<Directory>, UpstreamError> {
-        let options = (target.index.clone(), target.cache_s);
+        let options = (target.index.clone(), target.cache_s, target.follows_links);
         let known = self
             .0
             .iter()
@@ -156,6 +156,7 @@ impl Folders {
                 Path::new(folder),
                 StaticOptions {
                     cache_seconds: target.cache_s,
+                    links: target.follows_links,
                     index: target.index.clone().unwrap_or(defaults.index),
                     ..StaticOptions::default()
                 },

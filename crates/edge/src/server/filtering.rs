@@ -1,8 +1,8 @@
-//! Filters that ask a server about each item before its client gets it: `http-check` and `http-modify`.
+//! Filters that query a server about each item before it is delivered: `http-check` and `http-modify`.
 //!
-//! Requests go to the meta value `url` of the client, a few at a time; a server that fails, or is too slow, costs the item. What
-//! does not fit into a queue is missed as what a slow client misses: whoever can asks its origin, and the others are
-//! disconnected.
+//! A few requests at a time go to the URL in the client's meta value `url`. If the server fails or is too slow, the item is
+//! dropped. Items that do not fit the queue count as missed, as for a slow client: the client sends a request to its origin
+//! if it can, and is disconnected otherwise.
 
 use std::rc::Rc;
 
@@ -21,12 +21,12 @@ use crate::server::holds::Holds;
 use crate::server::tasks::{Ask, Task};
 use crate::upstream::response::Head;
 
-/// The meta value that says where the server is.
+/// Meta value with the server's URL.
 const URL: &[u8] = b"url";
 
 impl Holds<'_> {
-    /// Takes an item for a client whose filters ask about it, or about one before it. `Some(true)`: the client is over;
-    /// `None`: nobody is asked.
+    /// Queues an item for a client whose filters query a server about it or about an earlier one. Returns `Some(true)` if the
+    /// client ended, `None` if no filter needs a query.
     pub(super) fn filter_item(
         &mut self,
         client: Left,
@@ -58,7 +58,7 @@ impl Holds<'_> {
         Some(session.is_none_or(|it| it.serial != serial))
     }
 
-    /// Goes on with the items of a client, as far as nobody has to be waited for.
+    /// Continues with the queued items of a client up to the next query.
     pub(super) fn resume_filtering(&mut self, handle: RequestId) {
         loop {
             let session = self.clients.sessions.get_mut(&handle).map(|it| &mut **it);
@@ -91,13 +91,13 @@ impl Holds<'_> {
         }
     }
 
-    /// The server of a filter has answered.
+    /// Handles the response of a filter's server.
     pub(super) fn on_filter_answer(&mut self, number: u64, head: &Head, body: &[u8]) {
         let modifies = !self.clients.filtering.ignores_body(number);
         self.on_filtered(number, read_answer(head, body, modifies));
     }
 
-    /// It could not be asked, or has not answered.
+    /// Handles a query that failed or timed out.
     pub(super) fn on_filter_failed(&mut self, number: u64, reason: &str) {
         self.on_filtered(number, Err(Unfiltered::Unanswered(reason.to_owned())));
     }
@@ -109,14 +109,14 @@ impl Holds<'_> {
         self.tasks.add(Task::FilterTurns);
     }
 
-    /// Requests are over: as many clients ask as may.
+    /// Starts queries of waiting clients up to the limit.
     pub(super) fn give_turns(&mut self) {
         while let Some(handle) = self.clients.filtering.next_turn() {
             self.resume_filtering(handle);
         }
     }
 
-    /// No item waits any more.
+    /// Ends the filtering of a client.
     fn end_filtering(&mut self, handle: RequestId) {
         match self.clients.filtering.end(handle) {
             Some((Left::Request(handle), true)) => self.update(handle),
@@ -146,7 +146,7 @@ impl Holds<'_> {
         }
     }
 
-    /// Asks the server of a client's filter about an item. `Err`: why it cannot be asked.
+    /// Queries the server of a client's filter about an item. Returns an error if that is impossible.
     fn ask_filter(
         &mut self,
         handle: RequestId,

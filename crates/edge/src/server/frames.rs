@@ -1,10 +1,10 @@
-//! Clients that want a WebSocket, and what they say to their origins.
+//! WebSocket handshakes of clients, and frames between clients and origins.
 
 use fermata_engine::{RequestId, SocketId};
 use fermata_proto::ws::message::Kind;
 
 use crate::client::socket::{ABNORMAL, NO_STATUS, NORMAL, Via, send_control};
-use crate::client::source::{Owner, Source};
+use crate::client::source::{HANDLER_SESSIONS, Owner, Source};
 use crate::routes::figures::Count;
 use crate::server::edge::Edge;
 use crate::server::sockjs::framed::read_framed;
@@ -17,19 +17,23 @@ use crate::upstream::id::TalkId;
 use crate::upstream::reply::Phase;
 use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 
-/// How long an origin has to take the last messages of a client that has left, and its close.
+/// Time within which an origin has to receive the last messages and the close frame of a client that left.
 const CLOSE_MS: u64 = 5_000;
 
 impl Edge {
-    /// A client wants a WebSocket.
+    /// Starts the exchange for a client's handshake.
     pub(super) fn begin_socket(&mut self, handle: RequestId, source: Source) {
-        if !self.worker.begin_handshake(handle, self.policy.websocket) {
+        let route = match self.worker.request().handler() {
+            HANDLER_SESSIONS => self.policy.session_websocket,
+            _ => self.policy.websocket,
+        };
+        if !self.worker.begin_handshake(handle, route) {
             return;
         }
         if self.worker.defer(handle).is_err() {
             return;
         }
-        // For a target that is to get requests, it becomes one: see `Talk::carry`.
+        // `Talk::carry` converts it for targets with WebSocket-over-HTTP.
         let purpose = Purpose::Upgrade(new_key());
         self.ask(Ask {
             purpose,
@@ -37,7 +41,7 @@ impl Edge {
         });
     }
 
-    /// The client has sent a message.
+    /// Handles a client's message.
     pub(super) fn on_client_message(&mut self) {
         let event = self.worker.socket_event();
         let (handle, is_text) = (event.socket.handshake(), !event.is_binary);
@@ -51,7 +55,7 @@ impl Edge {
         self.on_message(handle, is_text, message);
     }
 
-    /// A message of the client, whatever it was wrapped in.
+    /// Handles a client's message after SockJS unwrapping.
     pub(super) fn on_message(&mut self, handle: RequestId, is_text: bool, message: Vec<u8>) {
         self.holds().count_message(
             handle,
@@ -73,7 +77,7 @@ impl Edge {
         }
     }
 
-    /// A ping or pong of the client. A client without a WebSocket to its origin is answered from here.
+    /// Handles a client's ping or pong. Without a WebSocket to the origin, the edge itself sends the pong.
     pub(super) fn on_client_control(&mut self, is_ping: bool) {
         let event = self.worker.socket_event();
         let (handle, payload) = (event.socket.handshake(), event.payload.to_vec());
@@ -92,7 +96,7 @@ impl Edge {
         }
     }
 
-    /// The client's socket has ended.
+    /// Handles the end of a client's socket.
     pub(super) fn on_client_close(&mut self) {
         let event = self.worker.socket_event();
         let (handle, code) = (event.socket.handshake(), event.code);
@@ -122,7 +126,7 @@ impl Edge {
         }
     }
 
-    /// A client that took too little may take more now.
+    /// Resumes reading from the origin after the client's send queue has drained.
     pub(super) fn on_pause_over(&mut self, handle: RequestId) {
         self.with_talk_of(handle, |turn, talk| {
             if queued_for(turn.worker, handle) > QUEUE_BYTES_MAX {
@@ -137,7 +141,7 @@ impl Edge {
         });
     }
 
-    /// A message of the client for its origin.
+    /// Sends a client's message to its origin.
     pub(super) fn pass_message(
         &mut self,
         id: TalkId,
@@ -155,14 +159,14 @@ impl Edge {
             let kind = if is_text { Kind::Text } else { Kind::Binary };
             let mut frames = Vec::new();
             if let Phase::Socket { client, .. } = &mut talk.phase {
-                // After the origin's close nothing is sent any more.
+                // Fails after the origin's close frame: nothing more is sent.
                 let _ = client.send(kind, message, turn.upstream.masks.next(), &mut frames);
             }
             turn.send_to_origin(talk, handle, &frames)
         });
     }
 
-    /// A ping of the client for its origin, or the answer to the origin's.
+    /// Sends a client's ping or pong to its origin.
     pub(super) fn pass_control(
         &mut self,
         id: TalkId,
@@ -173,18 +177,19 @@ impl Edge {
         self.with_talk(id, |turn, talk| {
             let mut frames = Vec::new();
             if let Phase::Socket { client, .. } = &mut talk.phase {
-                // After the origin's close nothing is sent any more.
+                // Fails after the origin's close frame: nothing more is sent.
                 let mask = turn.upstream.masks.next();
-                let _ = match is_ping {
-                    true => client.ping(payload, mask, &mut frames),
-                    false => client.pong(payload, mask, &mut frames),
+                let _ = if is_ping {
+                    client.ping(payload, mask, &mut frames)
+                } else {
+                    client.pong(payload, mask, &mut frames)
                 };
             }
             turn.send_to_origin(talk, handle, &frames)
         });
     }
 
-    /// The client has closed: so is the connection to its origin.
+    /// Closes the connection to the origin after the client closed.
     pub(super) fn pass_close(&mut self, id: TalkId, code: u16, reason: &[u8]) {
         self.with_talk(id, |turn, talk| {
             let mut frames = Vec::new();
@@ -202,8 +207,7 @@ impl Edge {
             if frames.is_empty() && talk.queued() == 0 {
                 return Err(Stop::Over);
             }
-            // What the client has said last is sent, and the origin's answer to its close awaited: closing before would
-            // lose both.
+            // Waits until the client's last messages were sent and the origin's close frame arrived.
             talk.due_ms = turn.worker.net.now_ms() + CLOSE_MS;
             Ok(())
         });
@@ -211,12 +215,12 @@ impl Edge {
 }
 
 impl Turn<'_> {
-    /// Sends the client's frames to its origin.
+    /// Sends a client's frames to its origin.
     fn send_to_origin(&mut self, talk: &mut Talk, handle: RequestId, frames: &[u8]) -> Step {
         talk.queue(frames);
         let step = self.pump(talk);
         if talk.queued() > QUEUE_BYTES_MAX {
-            // The origin takes less than the client sends: the client waits.
+            // The origin reads slower than the client sends: reading from the client pauses.
             let _ = self.worker.defer_socket(SocketId::of(handle));
             talk.has_deferred = true;
         }

@@ -1,7 +1,7 @@
-//! Gone links: an origin that wants to know is told when a client that it had held has left.
+//! `gone` links: notify an origin when a client that it held left.
 //!
-//! It is told once, by a POST without content; what it answers changes nothing. A client that was answered, or whose stream
-//! its origin has ended, has not left.
+//! The notification is one POST without content; its response has no effect. A client that received its response, or whose
+//! stream the origin ended, did not leave.
 
 use std::rc::Rc;
 
@@ -15,14 +15,14 @@ use crate::server::tasks::Ask;
 use crate::upstream::response::Head;
 use fermata_engine::RequestId;
 
-/// Origins that are being told at a time; of clients that leave meanwhile they hear nothing, which is counted.
+/// Maximum number of notifications in progress. Further ones are dropped and counted.
 const TELLING_MAX: usize = 1_000;
 
 impl Holds<'_> {
-    /// It has left.
+    /// Notifies the origin of a client that left.
     pub(super) fn tell_gone(&mut self, handle: RequestId) {
         let Some(told) = self.clients.gone_links.links.remove(&handle) else {
-            // Its origin does not want to know.
+            // The client has no `gone` link.
             return;
         };
         let (source, uri) = *told;
@@ -46,7 +46,7 @@ impl Holds<'_> {
 }
 
 impl Clients {
-    /// The origin has answered.
+    /// Handles the response to a notification.
     pub(super) fn on_gone(&mut self, worker: &mut Engine, head: &Head, body: &[u8]) {
         if (200..300).contains(&head.status) && body.is_empty() {
             self.gone_links.telling = self.gone_links.telling.saturating_sub(1);
@@ -61,7 +61,7 @@ impl Clients {
         }
     }
 
-    /// The origin could not be told.
+    /// Handles a notification that failed.
     pub(super) fn on_gone_unheard(&mut self, worker: &mut Engine, reason: &str) {
         self.gone_links.telling = self.gone_links.telling.saturating_sub(1);
         self.on_gone_failed(worker, reason);
@@ -73,7 +73,7 @@ impl Clients {
         worker.net.log_for_client(LogLevel::Warning, &line);
     }
 
-    /// A client is held whose origin wants to know when it leaves. The first link counts.
+    /// Registers the `gone` link of a held client. The first one counts.
     pub(super) fn watch_for_gone(
         &mut self,
         handle: RequestId,
@@ -88,7 +88,7 @@ impl Clients {
         }
     }
 
-    /// It is answered, or ended in order.
+    /// Removes the link of a client that received its response or whose stream ended.
     pub(super) fn forget_gone(&mut self, handle: RequestId) {
         self.gone_links.links.remove(&handle);
     }

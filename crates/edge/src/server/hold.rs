@@ -1,7 +1,7 @@
-//! How clients are held: long polls, and streams that stay open.
+//! Holds clients: long polls and streams.
 //!
-//! A stream without wishes (no filters, no reliable delivery, no next link) is known to the engine alone: it costs the edge
-//! nothing, and published content goes to it straight from the channel's log. Of any other there is a [`Session`].
+//! A shared stream (no filters, no reliable delivery, no `next` link) exists only in the engine: the edge has no state for
+//! it, and published content goes to it directly from the channel's log. Every other hold has a [`Session`].
 
 use std::rc::Rc;
 
@@ -28,7 +28,7 @@ use crate::upstream::response::Head;
 use crate::upstream::talk::Talk;
 
 impl Holds<'_> {
-    /// Holds a client with head and body that are here.
+    /// Holds a client whose response is complete.
     pub(super) fn begin_hold(
         &mut self,
         talk: &mut Talk,
@@ -62,7 +62,7 @@ impl Holds<'_> {
         }
     }
 
-    /// Holds a client whose body has been passed on.
+    /// Holds a client whose body was forwarded.
     pub(super) fn hold_passed(&mut self, talk: &mut Talk, handle: RequestId, instruct: Instruct) {
         let subscriptions =
             self.clients
@@ -106,9 +106,9 @@ impl Holds<'_> {
         let mut source = talk.source.clone();
         if instruct.next.is_none() {
             source.request = match subscriptions.iter().any(|it| it.filters.asks()) {
-                // By where it came from alone.
+                // Its links need only the target.
                 true => Rc::new(talk.source.request.place()),
-                // Its origin is asked nothing more.
+                // No further request will be sent to its origin.
                 false => Rc::clone(&self.clients.forgotten),
             };
         }
@@ -138,7 +138,7 @@ impl Holds<'_> {
         }
     }
 
-    /// Lets a client wait.
+    /// Holds a long poll.
     pub(super) fn begin_poll(
         &mut self,
         talk: &mut Talk,
@@ -183,7 +183,7 @@ impl Holds<'_> {
         if let Some(mut keeper) = self.keeper() {
             keeper.watch();
         }
-        // Once: an origin whose ids are not those that are published would be asked for ever.
+        // Only once, because an origin with other ids than the publisher's would cause endless requests.
         let may_ask = talk.last_ids.is_empty();
         match standing {
             Standing::Behind if self.catch_up(Left::Request(handle), false) => {}
@@ -201,7 +201,7 @@ impl Holds<'_> {
 }
 
 impl Clients {
-    /// What an instruction subscribes to, with what the target adds. More than allowed are left out, and that is told.
+    /// Returns the subscriptions of an instruction, with those of the target. Drops any beyond the limit, with a log line.
     pub(super) fn subscriptions(
         &mut self,
         policy: &EdgePolicy,
@@ -267,7 +267,7 @@ impl Clients {
                 .log_for_client(fermata_config::LogLevel::Warning, &line);
             found.truncate(policy.subscriptions_max);
         }
-        // It is kept as long as the client is.
+        // The list lives as long as the client.
         found.shrink_to_fit();
         for subscription in &found {
             self.filtering.watch(subscription);
@@ -275,7 +275,7 @@ impl Clients {
         found
     }
 
-    /// A number that no hold has had.
+    /// Returns an unused serial number.
     pub(super) fn next_serial(&mut self) -> u64 {
         self.serials += 1;
         self.serials

@@ -1,6 +1,6 @@
-//! Clients that are held: long polls, streams and WebSockets, and what is published to them.
+//! Held clients: long polls, streams and WebSockets, and items published to them.
 //!
-//! What holds them knows no connections to origins: that one is to be asked, or no longer waited for, is a [`Task`].
+//! Code here has no access to connections to origins: requests to send or to cancel are queued as [`Task`]s.
 
 use fermata_engine::RequestId;
 use fermata_grip::instruct::Instruct;
@@ -20,7 +20,7 @@ use crate::server::state::Keeper;
 use crate::server::tasks::{Task, Tasks};
 use crate::timers::Timers;
 
-/// What clients that are held need.
+/// Parts of the edge that held clients need.
 pub(super) struct Holds<'a> {
     pub policy: &'a EdgePolicy,
     pub routing: &'a mut Routing,
@@ -72,13 +72,13 @@ impl Holds<'_> {
         }
     }
 
-    /// `None`: no service keeps sessions.
+    /// Returns the client of the session service, `None` if there is none.
     pub fn keeper(&mut self) -> Option<Keeper<'_>> {
         let ports = &mut self.publishing.ports;
         self.pushpin.keeper(ports, self.timers, self.worker)
     }
 
-    /// What an instruction says of sessions goes to the service; where there is none, it says nothing.
+    /// Passes the session fields of an instruction to the service, or removes them if there is none.
     pub fn settle_session(&mut self, source: &mut Source, instruct: &mut Instruct) {
         match self.keeper() {
             Some(mut keeper) => keeper.settle(source, instruct),
@@ -86,7 +86,7 @@ impl Holds<'_> {
         }
     }
 
-    /// A client is not held any more, or is not there any more.
+    /// Cleans up after a client that is no longer held or left.
     pub fn on_no_longer_held(&mut self, handle: RequestId) {
         self.publishing.commands.forget_socket(handle);
         let asked = self.clients.filtering.forget(handle);
@@ -94,7 +94,7 @@ impl Holds<'_> {
         self.reports().on_left(handle);
     }
 
-    /// The answer to a request of a filter is not wanted any more.
+    /// Cancels the request of a filter.
     pub fn abandon_filter(&mut self, number: Option<u64>) {
         if let Some(number) = number {
             self.tasks.add(Task::Abandon(Asker::Filter(number)));

@@ -1,7 +1,7 @@
-//! Requests over connections of HTTP/2, which carry those of many conversations.
+//! Requests over shared HTTP/2 connections to targets.
 //!
-//! The first conversation with a target opens a connection, and others wait for it. When it speaks HTTP/1 after all, each opens
-//! its own. A conversation that has left its stream is out of reach of whatever still comes for it.
+//! The first exchange with a target opens a connection, and others wait for it. If it turns out to support only HTTP/1, each
+//! opens its own. After an exchange has left its stream, events of the stream cannot reach it.
 
 use std::rc::Rc;
 
@@ -30,17 +30,17 @@ use crate::upstream::reply::Phase;
 use crate::upstream::response::ResponsePart;
 use crate::upstream::talk::{Purpose, Step, Stop, Talk, Wait};
 
-/// Frames that wait for a connection's socket before requests have to wait.
+/// Bytes queued for a connection's socket at which its requests pause.
 const ROOM_BYTES: usize = 128 * 1024;
 
-/// Turns that requests get in a row; the socket is full long before.
+/// Maximum turns of requests in a row; the socket is full long before.
 const TURNS_MAX: usize = 4_096;
 
-/// How often a request is sent again that its target has not looked at.
+/// Maximum repetitions of a request that its target returned unprocessed.
 pub(super) const REFUSALS_MAX: u8 = 3;
 
 impl Edge {
-    /// Something has happened on a connection that carries requests.
+    /// Handles an event of a shared connection.
     pub(super) fn on_carrier(&mut self, event: WireEvent) {
         let wire = event.wire;
         if event.writable {
@@ -63,7 +63,7 @@ impl Edge {
         }
     }
 
-    /// Takes what the target has said. What it may say at most before clients have taken it bounds this.
+    /// Reads from the target. Flow control bounds the bytes that can arrive.
     fn read_carrier(&mut self, wire: WireId) -> Result<(), CarrierLoss> {
         loop {
             let mut buffer = std::mem::take(&mut self.buffer);
@@ -91,11 +91,11 @@ impl Edge {
         }
     }
 
-    /// Has requests send whose turn it is, while there is room.
+    /// Lets requests send in turn while the socket has room.
     fn offer_turns(&mut self, wire: WireId) {
         for _ in 0..TURNS_MAX {
             let Some((carrier, _)) = self.upstream.carriers.get_mut(wire) else {
-                // Its last conversation may have closed it.
+                // The last exchange may have closed the connection.
                 return;
             };
             if carrier.unsent() >= ROOM_BYTES {
@@ -104,7 +104,7 @@ impl Edge {
             let Some(ready) = carrier.machine.next_ready() else {
                 return;
             };
-            // It says so itself when this turn is not enough.
+            // The exchange sets it again if this turn is not enough.
             carrier.machine.set_pending(ready.stream, false);
             if let Some(&talk) = carrier.talks.get(&ready.stream) {
                 self.with_talk(talk, |turn, talk| turn.outbound().pump_carrier(talk, true));
@@ -112,31 +112,32 @@ impl Edge {
         }
     }
 
-    /// A connection is over: its requests are sent again where that can do no harm.
+    /// Closes a lost connection. Its requests are sent again if that is safe.
     fn lose_carrier(&mut self, wire: WireId, reason: &str) {
         self.upstream
             .flush_carrier(&mut self.timers, &mut self.worker, wire);
         let Some(carrier) = self.upstream.carriers.remove(wire) else {
-            // Its last conversation may have closed it.
+            // Its last exchange may have closed it.
             return;
         };
         self.upstream.connections.close(&mut self.worker, wire);
-        // WebSockets may wait for what it would have said of them.
+        // WebSocket exchanges may wait for its SETTINGS.
         self.upstream.carriers.settle(carrier.place.clone());
         self.upstream
             .watch_carriers(&mut self.timers, &mut self.worker);
         for &talk in carrier.talks.values() {
             self.with_talk(talk, |_, talk| {
-                let failure = match talk.has_response {
-                    true => Failure::Response,
-                    false => Failure::NoResponse,
+                let failure = if talk.has_response {
+                    Failure::Response
+                } else {
+                    Failure::NoResponse
                 };
                 Err(Stop::retried(failure, reason))
             });
         }
     }
 
-    /// Connections are broken, or conversations need not wait for one any longer.
+    /// Handles broken connections and exchanges that no longer need to wait.
     pub(super) fn on_carriers_due(&mut self) {
         for wire in self.upstream.carriers.take_broken() {
             let outcome = self.read_carrier(wire);
@@ -153,7 +154,7 @@ impl Edge {
         }
     }
 
-    /// Looks through the connections once a second.
+    /// Checks all connections, once a second.
     pub(super) fn check_carriers(&mut self, now_ms: u64) {
         for (wire, looked) in self.upstream.carriers.tick(now_ms) {
             match looked {
@@ -182,7 +183,7 @@ impl Turn<'_> {
         }
         if !input.parts.is_empty() {
             talk.has_response = true;
-            // A WebSocket that is being closed has its time, whatever the target goes on saying.
+            // A closing WebSocket keeps its deadline although the target still sends.
             if !matches!(talk.phase, Phase::Socket { .. }) {
                 talk.due_ms = self.worker.net.now_ms() + self.policy.limits.idle_ms;
             }
@@ -190,7 +191,7 @@ impl Turn<'_> {
             self.take(talk, input.parts)?;
         }
         if talk.http2.is_none() {
-            // The response is complete.
+            // The response is already complete.
             return Ok(());
         }
         match input.lost {
@@ -209,9 +210,10 @@ impl Turn<'_> {
                     carrier.streams_max = carrier.talks.len().saturating_sub(1).max(1);
                 }
                 talk.refusals += 1;
-                let failure = match talk.refusals > REFUSALS_MAX {
-                    true => Failure::Connect,
-                    false => Failure::Unprocessed,
+                let failure = if talk.refusals > REFUSALS_MAX {
+                    Failure::Connect
+                } else {
+                    Failure::Unprocessed
                 };
                 Err(Stop::retried(
                     failure,
@@ -223,8 +225,8 @@ impl Turn<'_> {
 }
 
 impl Outbound<'_> {
-    /// Gives the conversation a stream of a connection that there is, or has it wait for one that is being opened. False: it
-    /// has to open one.
+    /// Uses a stream of an existing connection, or waits for one that is being opened. Returns false if the exchange has to open
+    /// a connection.
     pub(super) fn join_carrier(
         &mut self,
         talk: &mut Talk,
@@ -241,7 +243,7 @@ impl Outbound<'_> {
         match room {
             WebSocketSupport::Ready(wire) => {
                 self.enter_carrier(talk, target, wire)?;
-                // One that has come in while it waited to open its own does not open it any more.
+                // A connection became free while the exchange waited to open its own.
                 self.upstream.end_opening(self.timers, self.worker, talk);
                 return Ok(true);
             }
@@ -272,14 +274,14 @@ impl Outbound<'_> {
     }
 
     fn wait_for_carrier(&self, talk: &mut Talk, place: Place, now_ms: u64) {
-        // All waiting counts as that for one connection.
+        // One connect time-out covers all waiting.
         if talk.waits.replace(Wait::Carrier(place)).is_none() {
             talk.due_ms = now_ms + self.policy.limits.connect_ms;
         }
         talk.is_connected = false;
     }
 
-    /// Makes the conversation's connection one that carries requests, its own first.
+    /// Turns the connection of the exchange into a shared one, with its request first.
     pub(super) fn become_carrier(
         &mut self,
         talk: &mut Talk,
@@ -297,7 +299,7 @@ impl Outbound<'_> {
         watch_talks(self.timers, now_ms);
         let entered = match talk.purpose {
             Purpose::Upgrade(_) => {
-                // Whether it takes WebSockets is said by its SETTINGS. One that never says it is spoken to in HTTP/1.1.
+                // Support for WebSockets is known after SETTINGS. Without them, HTTP/1.1 is used after some attempts.
                 talk.refusals += 1;
                 talk.is_http1 = talk.refusals > REFUSALS_MAX;
                 self.wait_for_carrier(talk, place, now_ms);
@@ -310,7 +312,7 @@ impl Outbound<'_> {
         entered
     }
 
-    /// Sends the head of the conversation's request on this connection.
+    /// Sends the head of the request on this connection.
     fn enter_carrier(
         &mut self,
         talk: &mut Talk,
@@ -342,9 +344,10 @@ impl Outbound<'_> {
         };
         let has_ended = !is_socket && talk.is_sent() && talk.queued() == 0;
         let length = length_of(&request.body);
-        let own = match is_socket {
-            true => socket_fields(!talk.source.is_plain()),
-            false => plain_fields(length.as_deref(), takes_trailers(&request.headers)),
+        let own = if is_socket {
+            socket_fields(!talk.source.is_plain())
+        } else {
+            plain_fields(length.as_deref(), takes_trailers(&request.headers))
         };
         let fields = fields(&forwarded, is_socket, own);
         let opened = carrier
@@ -371,7 +374,7 @@ impl Outbound<'_> {
         Ok(())
     }
 
-    /// Sends what can be sent of the request, and lets the target send what the client has taken.
+    /// Sends the request as far as possible, and returns window credit for bytes that the client received.
     pub(super) fn pump_carrier(&mut self, talk: &mut Talk, is_its_turn: bool) -> Step {
         let before = talk.sent;
         self.send_request_body(talk, is_its_turn)
@@ -399,13 +402,13 @@ impl Outbound<'_> {
                 return Ok(());
             };
             let Some((carrier, _)) = self.upstream.carriers.get_mut(on.wire) else {
-                // It is lost, and its conversations hear of that one by one.
+                // The connection is lost; each exchange is notified separately.
                 return Ok(());
             };
             if talk.sent < talk.out.len() || is_whole {
                 let room = ROOM_BYTES.saturating_sub(carrier.unsent());
                 if room == 0 || (!is_its_turn && carrier.machine.has_ready()) {
-                    // It gets its turn when the socket has taken what others have sent before.
+                    // The exchange gets a turn when the socket has room again.
                     carrier.machine.set_pending(on.stream, true);
                     return Ok(());
                 }
@@ -421,7 +424,7 @@ impl Outbound<'_> {
                     .send_data(on.stream, piece, rest, &mut carrier.out);
                 talk.sent += sent;
                 if sent < piece.len() {
-                    // The window is used up.
+                    // The flow-control window is exhausted.
                     return Ok(());
                 }
                 on.has_ended = rest == Rest::End;
@@ -435,7 +438,7 @@ impl Outbound<'_> {
 }
 
 impl Upstream {
-    /// The conversation's connection stands, or there will be none.
+    /// Ends the opening of a connection, established or not, and lets waiting exchanges continue.
     pub(super) fn end_opening(
         &mut self,
         timers: &mut Timers,
@@ -448,7 +451,7 @@ impl Upstream {
         }
     }
 
-    /// Whether a connection that stands now speaks HTTP/2.
+    /// Returns true if an established connection negotiated HTTP/2.
     pub(super) fn has_chosen_http2(
         &mut self,
         timers: &mut Timers,
@@ -471,14 +474,14 @@ impl Upstream {
         has_chosen
     }
 
-    /// The conversation has nothing to do with its stream any more.
+    /// Removes the exchange from its stream.
     pub(super) fn leave_carrier(
         &mut self,
         timers: &mut Timers,
         worker: &mut Engine,
         talk: &mut Talk,
     ) {
-        // What a WebSocket was to say has been said, up to its close.
+        // A WebSocket that sent everything, including its close frame.
         let is_socket = matches!(talk.phase, Phase::Socket { .. }) && talk.queued() == 0;
         let Some(on) = talk.http2.take() else {
             return;
@@ -491,12 +494,12 @@ impl Upstream {
         } = on;
         let now_ms = worker.net.now_ms();
         let Some((carrier, limits)) = self.carriers.get_mut(wire) else {
-            // It is lost, and its conversations leave one by one.
+            // The connection is lost; its exchanges leave one by one.
             return;
         };
         carrier.talks.remove(&stream);
         if is_socket && !has_ended {
-            // A reset would say that the connection of the WebSocket is broken (RFC 8441, 5).
+            // RST_STREAM would report a broken WebSocket (RFC 8441, section 5).
             carrier
                 .machine
                 .send_data(stream, &[], Rest::End, &mut carrier.out);
@@ -512,12 +515,12 @@ impl Upstream {
         }
     }
 
-    /// What the client has taken of the response, the target may send again.
+    /// Returns window credit for response bytes that the client received.
     fn give_carrier_credit(&mut self, talk: &mut Talk) {
         let waiting = match &talk.phase {
             Phase::Streaming { pending, .. } => pending.len(),
             Phase::Linked(body) => body.pending.len(),
-            // Its client takes nothing for now.
+            // The client's send queue is full.
             Phase::Socket {
                 is_paused: true, ..
             } => return,
@@ -535,10 +538,10 @@ impl Upstream {
         }
     }
 
-    /// Gives the socket what it takes.
+    /// Writes queued frames to the socket.
     fn flush_carrier(&mut self, timers: &mut Timers, worker: &mut Engine, wire: WireId) {
         let Some((carrier, _)) = self.carriers.get_mut(wire) else {
-            // Its last conversation may have closed it.
+            // Its last exchange may have closed it.
             return;
         };
         while carrier.sent < carrier.out.len() {
@@ -546,7 +549,7 @@ impl Upstream {
                 Ok(Some(sent)) => carrier.sent += sent,
                 Ok(None) => return,
                 Err(_) => {
-                    // What the target has said before counts, so it is read first.
+                    // Bytes that the target sent before the failure are read first.
                     self.carriers.note_broken(wire);
                     self.watch_carriers(timers, worker);
                     return;
@@ -577,14 +580,15 @@ impl Upstream {
 fn body_bytes(part: &ResponsePart) -> usize {
     match part {
         ResponsePart::Body(body) => body.len(),
-        ResponsePart::Head(_)
+        ResponsePart::Interim(_)
+        | ResponsePart::Head(_)
         | ResponsePart::Trailers(_)
         | ResponsePart::End { .. }
         | ResponsePart::Upgraded(_) => 0,
     }
 }
 
-/// What a request says of its body's length.
+/// Returns the request's `Content-Length`.
 fn length_of(body: &Body) -> Option<String> {
     match body {
         Body::None | Body::Arriving { length: None, .. } => None,
@@ -592,7 +596,7 @@ fn length_of(body: &Body) -> Option<String> {
     }
 }
 
-/// Whether the client reads trailers: the one thing that `te` may say in HTTP/2, and what gRPC asks for.
+/// Returns true for `TE: trailers`, the only value that HTTP/2 allows; gRPC requires it.
 fn takes_trailers(headers: &[(Vec<u8>, Vec<u8>)]) -> bool {
     let named = headers
         .iter()
@@ -601,7 +605,7 @@ fn takes_trailers(headers: &[(Vec<u8>, Vec<u8>)]) -> bool {
     tokens.any(|token| token.trim_ascii().eq_ignore_ascii_case(b"trailers"))
 }
 
-/// What a request says besides what is passed on.
+/// Fields of a request besides the forwarded ones.
 type OwnFields<'a> = [Option<(&'a [u8], &'a [u8])>; 2];
 
 fn plain_fields(length: Option<&str>, takes_trailers: bool) -> OwnFields<'_> {
@@ -611,7 +615,7 @@ fn plain_fields(length: Option<&str>, takes_trailers: bool) -> OwnFields<'_> {
     ]
 }
 
-/// The same of a WebSocket's handshake (RFC 8441, 5).
+/// Returns the fields that the edge adds to a WebSocket handshake (RFC 8441, section 5).
 fn socket_fields(offers_grip: bool) -> OwnFields<'static> {
     [
         Some((b"sec-websocket-version", b"13")),

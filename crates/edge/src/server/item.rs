@@ -1,4 +1,4 @@
-//! What an item does to a client that takes them one by one.
+//! Delivers an item to a client that receives items individually.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use crate::client::session::{Kind, Session};
 use crate::server::holds::Holds;
 
 impl Holds<'_> {
-    /// Gives a client one item. True: it is over.
+    /// Delivers one item to a client. Returns true if the client ended.
     pub(super) fn on_item(&mut self, client: Left, channel: &[u8], item: &Rc<Item>) -> bool {
         if let Some(is_over) = self.filter_item(client, channel, item) {
             return is_over;
@@ -29,13 +29,13 @@ impl Holds<'_> {
 
     fn on_item_of_poll(&mut self, handle: RequestId, channel: &[u8], item: &Rc<Item>) -> bool {
         let Some(session) = self.clients.sessions.get_mut(&handle) else {
-            // An item before has answered it.
+            // An earlier item was its response.
             return true;
         };
         let Some(subscription) = session.subscription(channel) else {
             return false;
         };
-        // Whether it is for this client or not, it is the channel's next.
+        // The item advances the channel's sequence even if it is not for this client.
         match subscription.judge(item) {
             OnItem::Delivered => {}
             OnItem::Known => return false,
@@ -49,7 +49,7 @@ impl Holds<'_> {
         };
         let filters = subscription.filters.clone();
         if matches!(&session.kind, Kind::Poll(poll) if poll.is_queued) {
-            // Its origin is about to be asked, and will know.
+            // A queued request to its origin will return it.
             return true;
         }
         if let Some(counter) = excluded_by(session, &filters, &format.content_filters, item) {
@@ -81,7 +81,7 @@ impl Holds<'_> {
         }
         let delivery = match self.clients.sessions.get_mut(&handle) {
             Some(session) => deliver(session, channel, item),
-            // A stream without wishes is told of what is no content.
+            // Shared streams receive only actions here.
             None => match &item.http_stream {
                 Some(format) => Delivery::Act(format.action.clone()),
                 None => Delivery::Nothing,
@@ -100,10 +100,10 @@ fn deliver(session: &mut Session, channel: &[u8], item: &Item) -> Delivery {
         return Delivery::Nothing;
     };
     if is_asking && subscription.prev_id.is_some() && item.id.is_some() {
-        // The answer has it, or shows by its ids that it does not, and is asked for again.
+        // The link's response includes it, or shows by its ids that it does not, and the link is requested again.
         return Delivery::Nothing;
     }
-    // Whether it is for this client or not, it is the channel's next.
+    // The item advances the channel's sequence even if it is not for this client.
     match subscription.judge(item) {
         OnItem::Delivered => {}
         OnItem::Known => return Delivery::Nothing,

@@ -1,4 +1,4 @@
-//! What is published to clients that take items one by one.
+//! Items published to clients that receive them individually.
 
 use fermata_engine::{Items, Left};
 
@@ -6,7 +6,7 @@ use crate::client::socket::close_slow_socket;
 use crate::server::holds::Holds;
 
 impl Holds<'_> {
-    /// Something was published to one client.
+    /// Delivers published items to one client.
     pub(super) fn on_items(&mut self, items: &Items) {
         self.note_ids(items);
         if items.gap && self.on_gap(items.client) {
@@ -27,12 +27,12 @@ impl Holds<'_> {
         }
     }
 
-    /// A client was too slow and has lost some items. True: it is over, or will be told by its origin.
+    /// Handles a client that lost items because it was too slow. Returns true if it ended or its origin will send them.
     fn on_gap(&mut self, client: Left) -> bool {
         match client {
             Left::Request(handle) => {
                 if !self.catch_up(client, true) {
-                    // What it waited for may have gone by.
+                    // The item that it waits for may be among the lost ones.
                     self.update(handle);
                     return true;
                 }
@@ -46,7 +46,7 @@ impl Holds<'_> {
                     self.update(handle);
                     return false;
                 }
-                // As any client that has missed something and cannot be given it.
+                // The missed items cannot be delivered.
                 self.end_stream_of(handle);
                 true
             }
@@ -57,12 +57,12 @@ impl Holds<'_> {
         }
     }
 
-    /// Remembers what a client's session has had, for the service that keeps it.
+    /// Reports the last ids of a client to the session service.
     fn note_ids(&mut self, items: &Items) {
         let handle = items.client.request();
         let ports = &mut self.publishing.ports;
         let keeper = self.pushpin.keeper(ports, self.timers, self.worker);
-        // The client may have left before it took them.
+        // The client may have left.
         let (Some(mut keeper), Some(session)) = (keeper, self.clients.sessions.get(&handle)) else {
             return;
         };

@@ -1,7 +1,6 @@
-//! Log lines about requests, subscriptions and published items, worded as Pushpin has them.
+//! Log lines about requests, subscriptions and published items, in Pushpin's wording.
 //!
-//! They are many where they are wanted, so they are collected and written at most ten times a second, and nobody who does
-//! not want them pays more than a comparison.
+//! Lines are buffered and written at most ten times a second. When they are disabled, they cost one comparison.
 
 use fermata_config::LogLevel;
 use fermata_grip::item::Item;
@@ -13,14 +12,14 @@ use crate::timers::{Timer, Timers};
 use crate::upstream::forward::Rewriting;
 use crate::upstream::talk::{Purpose, Talk};
 
-/// How long a line waits for more.
+/// Maximum time for which a line is buffered.
 const FLUSH_MS: u64 = 100;
 
-/// Bytes that are not waited with.
+/// Size at which the buffer is written immediately.
 const FLUSH_BYTES: usize = 32 * 1024;
 
 impl Journal {
-    /// An item was published, for so many clients of all workers.
+    /// Logs a published item with the number of its receivers in all workers.
     pub(super) fn log_published(
         &mut self,
         receivers: Option<u64>,
@@ -35,7 +34,7 @@ impl Journal {
         self.journal_line(timers, worker, &line);
     }
 
-    /// A conversation is over, or has become a WebSocket.
+    /// Logs an exchange that ended or became a WebSocket.
     pub(super) fn log_talk(
         &mut self,
         policy: &EdgePolicy,
@@ -49,7 +48,7 @@ impl Journal {
         let is_opening = match talk.purpose {
             Purpose::Plain => false,
             Purpose::Upgrade(_) | Purpose::Events(Some(_)) => true,
-            // What is said between two workers, and later requests of a WebSocket, are no requests of clients.
+            // Requests between workers, and later requests of a WebSocket, are not requests of clients.
             Purpose::Worker | Purpose::Events(None) => return,
         };
         if matches!(talk.owner, Owner::Check(..)) {
@@ -78,7 +77,7 @@ impl Journal {
         self.journal_line(timers, worker, &line);
     }
 
-    /// A request has no route.
+    /// Logs a request without a route.
     pub(super) fn log_unrouted(
         &mut self,
         policy: &EdgePolicy,
@@ -92,7 +91,7 @@ impl Journal {
         }
     }
 
-    /// A client is subscribed to a channel, or is not any more.
+    /// Logs a subscription or its end.
     pub(super) fn log_subscription(
         &mut self,
         timers: &mut Timers,
@@ -132,13 +131,14 @@ impl Journal {
         }
     }
 
-    /// Method, URI, target and route; where it comes from, if that is wanted.
+    /// Formats method, URI, target and route, and the client's address if enabled.
     fn request_line(&self, policy: &EdgePolicy, source: &Source, is_socket: bool) -> String {
         let request = &source.request;
-        // An opening by a request is still the handshake of its client.
-        let method = match is_socket {
-            true => "GET".into(),
-            false => String::from_utf8_lossy(&request.method),
+        // A WebSocket-over-HTTP request stands for the client's handshake, which is a GET.
+        let method = if is_socket {
+            "GET".into()
+        } else {
+            String::from_utf8_lossy(&request.method)
         };
         let mut line = format!("{method} {}", uri(source, is_socket));
         if let Some(target) = source.target() {
@@ -162,7 +162,7 @@ impl Journal {
     }
 }
 
-/// The client's address: as far as the settings believe what `X-Forwarded-For` says, the one that it begins with.
+/// Returns the client's address: the first of `X-Forwarded-For`, as far as the settings trust it.
 fn address(source: &Source, rewriting: &Rewriting) -> Option<String> {
     let list = rewriting.client_list(&source.request, source.is_trusted);
     let first = list

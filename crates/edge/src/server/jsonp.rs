@@ -1,4 +1,4 @@
-//! JSON-P: a page's script element asks, so any request has to be said in a query, and any response to be a script.
+//! JSON-P: a script element sends the request, so the query encodes it and the response is a script.
 
 use crate::client::clients::Clients;
 use crate::client::request::ClientRequest;
@@ -8,7 +8,10 @@ use crate::server::policy::EdgePolicy;
 use fermata_engine::RequestId;
 
 impl Clients {
-    /// Has the request that a script element means be the one that goes on. `Err`: what to refuse it with.
+    /// Returns the request that a JSON-P query encodes; `None` if the request is not JSON-P.
+    ///
+    /// # Errors
+    /// The text of the response that refuses the request.
     pub(super) fn read_jsonp(
         &mut self,
         policy: &EdgePolicy,
@@ -29,7 +32,7 @@ impl Clients {
         Ok(Some(request))
     }
 
-    /// Whether the answer to a request has to be a script.
+    /// Returns true if the response to a request has to be a script.
     pub(super) fn is_script(&self, handle: RequestId) -> bool {
         self.scripts.contains_key(&handle)
     }

@@ -1,5 +1,5 @@
-//! Next links whose answers are larger than an instruction may be: they are passed on as they come, and what is published
-//! meanwhile comes behind them.
+//! Responses of `next` links that are larger than an instruction may be: they are forwarded while they arrive, and items
+//! published during that time follow after them.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -23,14 +23,14 @@ use crate::upstream::reply::Phase;
 use crate::upstream::response::Head;
 use crate::upstream::talk::{Step, Stop, Talk};
 
-/// Items that wait for one client until its link's answer is passed on, as many as Pushpin keeps.
+/// Maximum number of items held back for one client, as in Pushpin.
 const HELD_BACK_MAX: usize = 100;
 
-/// How soon a client that takes little is looked at again.
+/// Interval at which a slow client is checked.
 const PAUSE_MS: u64 = 20;
 
 impl Holds<'_> {
-    /// A next link has answered: its body goes on with the stream, and its instruction replaces what was before.
+    /// Handles a link's response: its body continues the stream, and its instruction replaces the previous one.
     pub(super) fn on_link(
         &mut self,
         talk: &mut Talk,
@@ -51,17 +51,23 @@ impl Holds<'_> {
         if !body.is_empty() && self.worker.write_held(handle, &body).is_err() {
             return;
         }
+        if let Some(stream) = self.clients.stream(handle) {
+            stream.empty_links = match body.is_empty() {
+                true => stream.empty_links.saturating_add(1),
+                false => 0,
+            };
+        }
         self.follow_link(talk, handle, instruct);
     }
 
-    /// The body of a next link's answer has been passed on: its instruction takes the place of the one before.
+    /// Follows the instruction of a link's response after its body was forwarded.
     pub(super) fn follow_link(&mut self, talk: &Talk, handle: RequestId, instruct: Instruct) {
         let mut instruct = instruct;
         let subscriptions =
             self.clients
                 .subscriptions(self.policy, self.worker, &talk.source, &instruct);
         let Some(session) = self.clients.sessions.get_mut(&handle) else {
-            // It may have left meanwhile.
+            // The client may have left.
             return;
         };
         let Kind::Stream(stream) = &mut session.kind else {
@@ -86,17 +92,18 @@ impl Holds<'_> {
                     && channels
                         .iter()
                         .all(|it| session.subscriptions.iter().any(|old| old.channel == *it));
-                // What was published meanwhile is in the log, which a new subscription would not see.
-                let updated = match is_same {
-                    true => Ok(()),
-                    false => self.worker.update_held(handle, &hold),
+                // Keeps the subscriptions: new ones would start behind the items published during the request.
+                let updated = if is_same {
+                    Ok(())
+                } else {
+                    self.worker.update_held(handle, &hold)
                 };
                 session.subscriptions = subscriptions.clone();
                 if updated.is_err() {
                     return;
                 }
                 self.reports().on_replaced(handle, &channels);
-                // What was published while it was asked was let go, and a new channel has begun in the middle.
+                // Items published during the request were dropped, and a new channel starts in the middle of its sequence.
                 let is_behind = standing(self.worker, &subscriptions) == Standing::Behind;
                 if is_behind && !self.catch_up(Left::Held(handle), false) {
                     let random = fermata_io::random::u64() as u32;
@@ -109,16 +116,24 @@ impl Holds<'_> {
                 }
                 if let Some(stream) = self.clients.stream(handle) {
                     stream.lags = 0;
+                    stream.empty_links = 0;
                 }
                 self.clients.watch_link(self.timers, self.worker, handle);
                 self.give_held_back(handle, held_back, has_lost);
             }
-            _ if instruct.next.is_some() => self.ask_link(handle),
+            _ if instruct.next.is_some() => {
+                let random = fermata_io::random::u64() as u32;
+                let now_ms = self.worker.net.now_ms();
+                match self.clients.after_empty_link(handle, now_ms, random) {
+                    Some(due_ms) => self.timers.at(due_ms, Timer::Link(handle)),
+                    None => self.ask_link(handle),
+                }
+            }
             _ => self.end_stream_of(handle),
         }
     }
 
-    /// The answer of a next link has become larger than an instruction: it is passed on, unless it has to be read whole.
+    /// Starts to forward a link's response that became larger than an instruction, unless the body is the instruction.
     pub(super) fn begin_link_body(&mut self, talk: &mut Talk, handle: RequestId) -> Step {
         let Phase::Whole { head, body } = std::mem::replace(&mut talk.phase, Phase::AwaitingHead)
         else {
@@ -138,6 +153,7 @@ impl Holds<'_> {
             return Err(Stop::Over);
         };
         stream.is_passing = true;
+        stream.empty_links = 0;
         talk.phase = Phase::Linked(LinkBody {
             pending: body,
             has_ended: false,
@@ -146,7 +162,7 @@ impl Holds<'_> {
         self.pass_link(talk)
     }
 
-    /// Gives the client what it takes of its link's answer.
+    /// Sends body bytes of a link's response to the client as far as it can receive them.
     pub(super) fn pass_link(&mut self, talk: &mut Talk) -> Step {
         let (Owner::Link(handle), Phase::Linked(body)) = (talk.owner, &mut talk.phase) else {
             return Ok(());
@@ -160,7 +176,7 @@ impl Holds<'_> {
                 self.timers.at(due_ms, Timer::LinkBody(handle));
                 return Ok(());
             }
-            // It was there a moment ago.
+            // Cannot fail: the client was checked above.
             let _ = self.worker.write_held(handle, &body.pending);
             body.pending.clear();
         }
@@ -174,7 +190,7 @@ impl Holds<'_> {
         Err(Stop::Over)
     }
 
-    /// Gives a client what was published while its link's answer was passed on. Of channels with ids it has that from the ring.
+    /// Delivers the items held back while a link's response was forwarded. Channels with ids are caught up from the ring.
     pub(super) fn give_held_back(
         &mut self,
         handle: RequestId,
@@ -183,7 +199,7 @@ impl Holds<'_> {
     ) {
         for (channel, item) in items {
             let Some(session) = self.clients.sessions.get_mut(&handle) else {
-                // An item before has ended it.
+                // An earlier item ended it.
                 return;
             };
             let without_ids = session.subscription(&channel);
@@ -194,16 +210,17 @@ impl Holds<'_> {
             }
         }
         if has_lost {
-            match self.clients.has_link(handle) {
-                true => self.update(handle),
-                false => self.end_stream_of(handle),
+            if self.clients.has_link(handle) {
+                self.update(handle)
+            } else {
+                self.end_stream_of(handle)
             }
         }
     }
 }
 
 impl Clients {
-    /// Keeps an item for a client whose link's answer is being passed on. False: there is none.
+    /// Holds an item back for a client whose link's response is being forwarded. Returns false if none is.
     pub(super) fn holds_back(
         &mut self,
         worker: &mut Engine,

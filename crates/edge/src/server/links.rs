@@ -1,4 +1,4 @@
-//! Next links: where a stream goes on when something was missed, or after a time without news.
+//! `next` links, with which a stream continues after it missed items or after a time without items.
 
 use std::rc::Rc;
 
@@ -26,12 +26,12 @@ impl Holds<'_> {
         }
     }
 
-    /// Asks the next link of a stream that has one, unless it is being asked.
+    /// Requests the `next` link of a stream, unless it has none or a request is in progress.
     pub(super) fn ask_link(&mut self, handle: RequestId) {
         let Some(link) = self.clients.begin_link(handle) else {
             return;
         };
-        // Without a session nothing is asked about by a filter, either.
+        // A client without a session has no filter queries, either.
         if let Some(session) = self.clients.sessions.get(&handle) {
             let asked = self.clients.filtering.leave_reliable(handle, session);
             self.abandon_filter(asked);
@@ -49,7 +49,7 @@ impl Holds<'_> {
         }
     }
 
-    /// A next link could not be asked.
+    /// Handles a failed request of a link.
     pub(super) fn on_link_failed(&mut self, handle: RequestId, reason: &str) {
         let random = fermata_io::random::u64() as u32;
         let now_ms = self.worker.net.now_ms();
@@ -72,14 +72,14 @@ impl Holds<'_> {
         }
     }
 
-    /// Ends a held client's response in order.
+    /// Ends a held client's response cleanly.
     pub(super) fn end_stream_of(&mut self, handle: RequestId) {
         self.forget_stream(handle);
         self.clients.forget_gone(handle);
         let _ = self.worker.end_held(handle);
     }
 
-    /// Ends it such that it does not look whole.
+    /// Ends a held client's response so that it is visibly incomplete.
     pub(super) fn cut_stream_of(&mut self, handle: RequestId) {
         self.forget_stream(handle);
         self.worker.cut_held(handle);
@@ -92,27 +92,28 @@ impl Holds<'_> {
     }
 }
 
-/// A link that is to be asked.
+/// A link to request.
 pub(super) struct Link {
     source: Source,
     uri: Vec<u8>,
     last_ids: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// What becomes of a stream whose next link could not be asked.
+/// Action for a stream whose link failed.
 #[derive(Debug, PartialEq, Eq)]
 enum AfterFailure {
-    /// It is asked once more then.
+    /// Request it again at this time.
     Again(u64),
-    /// Half of the answer is with the client already: what follows would be taken for the other half.
+    /// Close the connection without a regular end. Only a part of the link's response was sent, so the client would read
+    /// further items as its rest.
     Cut,
     End,
-    /// There is no such stream.
+    /// No such stream exists.
     Stays,
 }
 
 impl Clients {
-    /// Whether a stream's next link is to be asked now.
+    /// Returns true if a stream's link is due.
     fn is_link_due(&mut self, timers: &mut Timers, worker: &mut Engine, handle: RequestId) -> bool {
         let due_ms = self.stream(handle).map_or(u64::MAX, |it| it.link_due_ms);
         let is_due = due_ms <= worker.net.now_ms();
@@ -122,9 +123,9 @@ impl Clients {
         is_due
     }
 
-    /// Begins to ask a stream's next link; `None`: it has none, or is being asked.
+    /// Starts a request of a stream's link. Returns `None` if it has none or a request is in progress.
     fn begin_link(&mut self, handle: RequestId) -> Option<Link> {
-        // Its client may have left before it was held.
+        // The client may have left before it was held.
         let session = self.sessions.get_mut(&handle)?;
         let last_ids = session.last_ids();
         let Kind::Stream(stream) = &mut session.kind else {
@@ -144,8 +145,8 @@ impl Clients {
         })
     }
 
-    /// The answer of a link was not enough: once more at once, and then ever later, since the ids of an origin may never be
-    /// those that are published. `None`: there is no link any more.
+    /// Handles a link's response that lacked items: requests it again, first immediately, then with growing delays, because an
+    /// origin may use other ids than the publisher. Returns `None` if the link is gone.
     pub(super) fn after_lag(&mut self, handle: RequestId, now_ms: u64, random: u32) -> Option<u64> {
         let stream = self.stream(handle)?;
         stream.next.as_ref()?;
@@ -158,7 +159,23 @@ impl Clients {
         Some(stream.link_due_ms)
     }
 
-    /// A next link could not be asked: once more after a while, a few times; then the stream ends.
+    /// Returns the time of a stream's next link request after a response with neither content nor a hold; `None` = now.
+    ///
+    /// Without this pause, links that only lead to each other would be requested in a tight loop.
+    pub(super) fn after_empty_link(
+        &mut self,
+        handle: RequestId,
+        now_ms: u64,
+        random: u32,
+    ) -> Option<u64> {
+        let stream = self.stream(handle)?;
+        let again = stream.empty_links.checked_sub(2)?;
+        let delay_ms = retry_delay_ms(again.min(LINK_RETRIES_MAX - 1), random)?;
+        stream.link_due_ms = now_ms + delay_ms;
+        Some(stream.link_due_ms)
+    }
+
+    /// Returns what to do after a failed request: repeat it with a delay a few times, then end the stream.
     fn after_link_failure(&mut self, handle: RequestId, now_ms: u64, random: u32) -> AfterFailure {
         let Some(stream) = self.stream(handle) else {
             return AfterFailure::Stays;
@@ -184,12 +201,12 @@ impl Clients {
         }
     }
 
-    /// Whether a stream has somewhere to go on.
+    /// Returns true if a stream has a `next` link.
     pub(super) fn has_link(&mut self, handle: RequestId) -> bool {
         self.stream(handle).is_some_and(|it| it.next.is_some())
     }
 
-    /// Sets when a stream's next link is asked if nothing comes.
+    /// Sets the time at which a stream's link is requested without items.
     pub(super) fn watch_link(
         &mut self,
         timers: &mut Timers,
@@ -208,7 +225,7 @@ impl Clients {
         timers.at(due_ms, Timer::Link(handle));
     }
 
-    /// Something has come for a stream: its time begins anew. The timer finds out when it fires.
+    /// Restarts that time after an item. The timer checks it when it fires.
     pub(super) fn touch_link(&mut self, worker: &mut Engine, handle: RequestId) {
         let now_ms = worker.net.now_ms();
         if let Some(stream) = self.stream(handle)
@@ -221,10 +238,10 @@ impl Clients {
 }
 
 impl Routing {
-    /// Where a link leads, seen from a request.
+    /// Returns the source of a link, resolved against a request.
     pub(super) fn link_source(&mut self, source: &Source, uri: &[u8]) -> Option<Source> {
         let place = resolve(&source.request, uri)?;
-        // It is about to stand in a request line.
+        // The target becomes part of a request line.
         if !place.target.iter().all(u8::is_ascii_graphic) {
             return None;
         }
@@ -235,10 +252,7 @@ impl Routing {
                 host.eq_ignore_ascii_case(&home.request.host) && *is_tls == home.request.is_tls
             }
         };
-        let from = match is_home {
-            true => home,
-            false => source,
-        };
+        let from = if is_home { home } else { source };
         let headers = from.request.headers.iter();
         let mut request = ClientRequest {
             method: b"GET".to_vec(),
@@ -268,7 +282,7 @@ impl Routing {
             request: Rc::new(request),
             table,
             rule,
-            // The first that is of use: see `Edge::choose`.
+            // `choose` selects the target.
             target: 0,
             is_trusted: is_home && home.is_trusted,
             is_sockjs: false,
@@ -276,9 +290,14 @@ impl Routing {
         })
     }
 
-    /// A route to another server, whose address must not be an internal one.
+    /// Returns routes for a link to another server, whose address must not be internal.
     fn table_of_host(&mut self, host: &[u8], is_tls: bool, home: &Source) -> Option<Rc<Table>> {
         let host = std::str::from_utf8(host).ok()?;
+        // A comma is legal in a host, and begins an option of a route.
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+        if !host.bytes().all(is_plain) {
+            return None;
+        }
         let has_port = host.rfind(':').is_some_and(|at| !host[at..].contains(']'));
         let port = match (has_port, is_tls) {
             (true, _) => "",
@@ -294,7 +313,7 @@ impl Routing {
         self.generation += 1;
         Some(Rc::new(Table {
             generation: self.generation,
-            // It has one target, and nobody knows it but this stream.
+            // One target, used only by this stream.
             watched: Vec::new(),
             routes,
             home: Some(Box::new(home.clone())),
@@ -302,7 +321,7 @@ impl Routing {
     }
 }
 
-/// Whether a header tells who the client is: another server gets none of those.
+/// Returns true for fields with credentials, which are not sent to other servers.
 fn is_secret(name: &[u8]) -> bool {
     let name = Folded::new(name);
     ["cookie", "authorization", "proxy-authorization"]
@@ -343,7 +362,7 @@ mod tests {
         assert_eq!(link.uri, b"/next");
         assert_eq!(link.last_ids, [(b"a".to_vec(), b"1".to_vec())]);
         assert!(clients.begin_link(HANDLE).is_none());
-        // Until it has failed, after which it waits for its time.
+        // After a failure, it waits for its time.
         let again = clients.after_link_failure(HANDLE, 1_000, 0);
         assert!(matches!(again, AfterFailure::Again(due_ms) if due_ms > 1_000));
         assert!(clients.begin_link(HANDLE).is_some());
@@ -360,6 +379,21 @@ mod tests {
         let mut streams = clients(next(), None);
         streams.stream(HANDLE).expect("it is there").is_passing = true;
         assert_eq!(streams.after_link_failure(HANDLE, 0, 0), AfterFailure::Cut);
+    }
+
+    #[test]
+    fn links_that_lead_nowhere_are_asked_ever_later() {
+        let mut clients = clients(next(), None);
+        let mut due_after = |empty_links: u32| {
+            clients.stream(HANDLE).expect("it is there").empty_links = empty_links;
+            let due_ms = clients.after_empty_link(HANDLE, 1_000, 0);
+            due_ms.map(|due_ms| due_ms - 1_000)
+        };
+        assert_eq!(due_after(0), None);
+        assert_eq!(due_after(1), None);
+        assert_eq!(due_after(2), Some(1_000));
+        assert_eq!(due_after(3), Some(2_000));
+        assert_eq!(due_after(u32::MAX), retry_delay_ms(LINK_RETRIES_MAX - 1, 0));
     }
 
     #[test]

@@ -1,25 +1,30 @@
 //! The running edge: an engine whose handler is written in Rust.
 //!
-//! `start` binds and forks; in each worker an [`Edge`](edge::Edge) pulls events as the PHP extension does. Its state is in
-//! parts that know nothing of it (`client`, `upstream`, `publish`, `pushpin`). What needs a few of them borrows just those:
-//! [`Outbound`](outbound::Outbound) writes and sends requests, [`Backends`](services::Backends) asks by ZeroMQ,
-//! [`Keeper`](state::Keeper) the service of sessions, [`Holds`](holds::Holds) has clients that are held,
-//! [`Polling`](sockjs::Polling) those of SockJS that poll, [`Publications`](publish::Publications) takes items to the ring,
-//! [`Reports`](notices::Reports) tells of clients.
+//! `start` binds and forks. In each worker, an [`Edge`](edge::Edge) pulls events as the PHP extension does. Its state is in
+//! parts that do not depend on it (`client`, `upstream`, `publish`, `pushpin`). Code that needs several of them borrows only
+//! those: [`Outbound`](outbound::Outbound) writes and sends requests, [`Backends`](services::Backends) sends requests over
+//! ZeroMQ, [`Keeper`](state::Keeper) uses the session service, [`Holds`](holds::Holds) has the held clients,
+//! [`Polling`](sockjs::Polling) the polling SockJS clients, [`Publications`](publish::Publications) writes items to the ring,
+//! [`Reports`](notices::Reports) reports about clients.
 //!
-//! Calls go one way, which `scripts/modules.py` sees to: `edge` hands events to those whom they concern; these have `origin` run
-//! a conversation by a [`Turn`](turn::Turn), which has all but the other conversations; what comes back is looked at by `answer`,
-//! which holds clients. No part calls what is above it: a step of a conversation that cannot go on returns why, a
-//! [`Stop`](crate::upstream::talk::Stop), and `origin` tries the next target, or tells the asker; what is to be asked of an origin
-//! for a client that is held is a [`Task`](tasks::Task), which `edge` does when the event has been handled.
+//! Calls go one way, which `scripts/modules.py` checks. `edge` dispatches events. `origin` runs an exchange by a
+//! [`Turn`](turn::Turn), which borrows everything except the other exchanges. `answer` handles responses and holds clients. No
+//! part calls one above it: a step of an exchange that cannot continue returns a [`Stop`](crate::upstream::talk::Stop), and
+//! `origin` tries the next target or reports the error. Requests for held clients are queued as [`Task`](tasks::Task)s, which
+//! `edge` runs after the event.
 //!
-//! Here is what the loop does with them: `arriving` bodies of requests, `origin` conversations with origins (`connect` their
-//! connections, `send` what goes there, `checks` whether targets are well), `answer` what becomes of the response, `hold`
-//! who is held, `items` and `item` what published items do to them, `poll`, `stream` and `sockets` what each kind gets,
-//! `filtering` what servers are asked about items, `reliable` and `catch_up` who has missed something, `rate` deliveries at a
-//! rate, `links`, `link_body` and `gone` where links lead, `frames` what WebSockets say, `publish` how items get into the ring,
-//! `figures`, `per_route` and `stats` what dashboards are told, `jsonp` how a script element asks, `sockjs` how a browser without
-//! WebSockets does.
+//! | Module | Subject |
+//! |---|---|
+//! | `arriving` | request bodies |
+//! | `origin`, `connect`, `send`, `checks` | exchanges with origins: steps, connections, sending, health checks |
+//! | `answer`, `hold` | responses, holding clients |
+//! | `items`, `item`, `poll`, `stream`, `sockets` | delivery of items to each kind of client |
+//! | `filtering`, `reliable`, `catch_up`, `rate` | filter queries, missed items, rate limits |
+//! | `links`, `link_body`, `gone` | GRIP links |
+//! | `frames` | WebSocket frames |
+//! | `publish` | items on their way to the ring |
+//! | `figures`, `per_route`, `stats` | metrics |
+//! | `jsonp`, `sockjs` | clients by script elements, and without WebSockets |
 
 mod answer;
 mod arriving;

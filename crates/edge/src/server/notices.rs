@@ -1,4 +1,4 @@
-//! What is told of clients and channels: the log, the stats socket, and programs that ask about connections.
+//! Reports about clients and channels: log lines, stats packets, and replies to queries about connections.
 
 use std::rc::Rc;
 
@@ -15,10 +15,10 @@ use crate::pushpin::stats::Stats;
 use crate::server::edge::Edge;
 use crate::timers::Timers;
 
-/// All that is told of clients, and by whom.
+/// Parts of the edge that report about clients.
 pub(super) struct Reports<'a> {
     pub journal: &'a mut Journal,
-    /// `None`: nobody asks.
+    /// `None` without a stats socket.
     pub stats: &'a mut Option<Box<Stats>>,
     pub ports: &'a mut Ports,
     pub commands: &'a mut Commands,
@@ -27,7 +27,7 @@ pub(super) struct Reports<'a> {
 }
 
 impl Edge {
-    /// Something happened at a wire between workers. False: it was another.
+    /// Handles an event of a connection between workers. Returns false for other connections.
     pub(super) fn on_feed(&mut self, event: WireEvent) -> bool {
         let mut buffer = std::mem::take(&mut self.buffer);
         let is_feed = self.holds().reports().on_feed(event, &mut buffer);
@@ -35,7 +35,7 @@ impl Edge {
         is_feed
     }
 
-    /// Figures may have to be told again.
+    /// Sends stats packets that are due.
     pub(super) fn on_stats_due(&mut self) {
         let (table, figures) = (Rc::clone(&self.routing.table), self.route_figures);
         self.holds().reports().on_due(&figures, &table.routes);
@@ -43,7 +43,7 @@ impl Edge {
 }
 
 impl Reports<'_> {
-    /// A client of this worker is held from now on, or its WebSocket is open; `id`: what its origin knows it by.
+    /// Reports a client that is now held or whose WebSocket opened. `id` is the client's id from its origin.
     pub fn on_entered(
         &mut self,
         handle: RequestId,
@@ -72,7 +72,7 @@ impl Reports<'_> {
         }
     }
 
-    /// It has been subscribed to a channel.
+    /// Reports a subscription.
     pub fn on_subscribed(
         &mut self,
         handle: RequestId,
@@ -91,7 +91,7 @@ impl Reports<'_> {
         }
     }
 
-    /// A WebSocket is no longer subscribed to a channel.
+    /// Reports the end of a WebSocket's subscription.
     pub fn on_unsubscribed(&mut self, handle: RequestId, source: &Source, channel: &[u8]) {
         self.log_subscription("unsubscribe", source, true, channel);
         let mut notes = Vec::new();
@@ -103,7 +103,7 @@ impl Reports<'_> {
         }
     }
 
-    /// An item is on its way to its channel's clients, in all workers.
+    /// Reports an item that was published.
     pub fn on_published(&mut self, item: &Item) {
         if self.journal.is_on {
             let receivers = self.stats.as_ref().and_then(|it| it.receivers(item));
@@ -119,7 +119,7 @@ impl Reports<'_> {
             .log_subscription(timers, worker, word, source, is_socket, channel);
     }
 
-    /// The channels of a held stream are others from now on.
+    /// Reports that the channels of a held stream changed.
     pub fn on_replaced(&mut self, handle: RequestId, channels: &[&[u8]]) {
         let mut notes = Vec::new();
         if let Some(stats) = self.stats {
@@ -136,7 +136,7 @@ impl Reports<'_> {
         }
     }
 
-    /// A client is not held any more.
+    /// Reports a client that is no longer held.
     pub fn on_left(&mut self, handle: RequestId) {
         let mut notes = Vec::new();
         if let Some(stats) = self.stats

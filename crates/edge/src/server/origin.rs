@@ -1,14 +1,15 @@
-//! Conversations with origins: a connection, the request on it, what comes back, and the next target when one fails.
+//! Runs exchanges with origins: connection, request, response, and the next target when one fails.
 //!
-//! A conversation owns its connection until the response is complete; then the connection waits in the pool for the next
-//! one. What is read and when follows from whoever takes the response: see `answer`.
+//! An exchange owns its connection until the response is complete; then the connection returns to the pool. The receiver of
+//! the response decides when more is read: see `answer`.
 
 use std::rc::Rc;
 
 use fermata_config::LogLevel;
-use fermata_engine::{RequestId, missed};
+use fermata_engine::{RequestId, missed, unread_bytes};
 use fermata_engine::{Upstream as UpstreamSpan, WireEvent};
 use fermata_fastcgi::codec as fastcgi;
+use fermata_fastcgi::spool::{SILENT_MS, Spool};
 
 use crate::client::journal::Outcome;
 use crate::client::source::{Asker, Engine, Owner};
@@ -19,19 +20,26 @@ use crate::server::outbound::Outbound;
 use crate::server::tasks::Ask;
 use crate::server::turn::Turn;
 use crate::server::zhttp_stream::part_of;
-use crate::timers::Timers;
+use crate::timers::{Timer, Timers};
 use crate::upstream::codec::Codec;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::folders::Filed;
 use crate::upstream::id::TalkId;
+use crate::upstream::link_body::PENDING_BYTES_MAX;
 use crate::upstream::parts::Upstream;
 use crate::upstream::reply::Phase;
 use crate::upstream::response::{ResponsePart, of_fastcgi, of_http};
 use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 use crate::upstream::{Failure, Sent, may_retry, test_origin};
 
+/// Reads ahead of a client per turn.
+const AHEAD_READS_MAX: usize = 8;
+
+/// Pause between such turns.
+const AHEAD_MS: u64 = 1;
+
 impl Edge {
-    /// Asks an origin. A check is of the target of its source alone.
+    /// Starts an exchange. A check uses only the target of its source.
     pub(super) fn ask(&mut self, ask: Ask) {
         let (talks, mut turn) = self.turn();
         let Some(talk) = turn.begin(ask) else {
@@ -44,7 +52,7 @@ impl Edge {
         talks.keep(talk);
     }
 
-    /// Runs a conversation that is under way, and keeps it unless it is over.
+    /// Runs a step of an exchange, and removes the exchange if it ends.
     pub(super) fn with_talk(
         &mut self,
         id: TalkId,
@@ -52,7 +60,7 @@ impl Edge {
     ) {
         let (talks, mut turn) = self.turn();
         let Some(talk) = talks.get_mut(id) else {
-            // It is over.
+            // It ended.
             return;
         };
         let step = run(&mut turn, talk);
@@ -61,10 +69,75 @@ impl Edge {
             turn.end(talk);
             turn.upstream.askers.forget_of(asker, id);
             talks.end(id);
+        } else if talk.phase.spool().is_some_and(Spool::holds_too_many) {
+            self.bound_holding(id);
         }
     }
 
-    /// The same with the one that a client waits for, if there is one.
+    /// Disconnects clients whose responses occupy PHP-FPM processes, if the clients of their address together occupy more
+    /// than allowed: of the clients that have read nothing for [`SILENT_MS`], the longest silent one first.
+    fn bound_holding(&mut self, id: TalkId) {
+        let Some(own) = self.talks.get(id).and_then(|it| it.phase.spool()) else {
+            return missed(());
+        };
+        let beside = self.talks.find(|talk| {
+            talk.phase
+                .spool()
+                .is_some_and(|spool| spool.holds_beside(own))
+        });
+        let now_ms = self.worker.net.now_ms();
+        let mut longest: Option<(u64, TalkId)> = None;
+        for other in beside {
+            if let Some(talk) = self.talks.get_mut(other)
+                && let Owner::Client(handle) = talk.owner
+                && let Some(spool) = talk.phase.spool_ahead()
+            {
+                spool.note_unread(now_ms, unread_bytes(&self.worker.net, handle));
+                let found = spool.holding_since_ms().map(|it| (it, other));
+                longest = [longest, found].into_iter().flatten().min();
+            }
+        }
+        let Some((since_ms, longest)) = longest else {
+            return;
+        };
+        let due_ms = since_ms + SILENT_MS;
+        if now_ms < due_ms {
+            if let Some(Owner::Client(handle)) = self.talks.get(id).map(|it| it.owner) {
+                self.timers.at(due_ms, Timer::Holding(handle));
+            }
+            return;
+        }
+        let reason = format!(
+            "client cut off: its address reads more than {} responses too slowly (response_waits_per_address_max), and \
+            response_spool_bytes_max or response_spool_address_bytes_max has no room for them",
+            self.worker.settings().response_waits_per_address_max
+        );
+        self.with_talk(longest, |_, _| Err(Stop::failed(502, reason)));
+        if longest != id && self.holds_too_many(id) {
+            self.bound_holding(id);
+        }
+    }
+
+    fn holds_too_many(&self, id: TalkId) -> bool {
+        let spool = self.talks.get(id).and_then(|it| it.phase.spool());
+        spool.is_some_and(Spool::holds_too_many)
+    }
+
+    /// A response that holds a process of PHP-FPM is looked at again.
+    pub(super) fn on_holding(&mut self, handle: RequestId) {
+        if let Some(id) = self.upstream.askers.of(Asker::Client(handle))
+            && self.holds_too_many(id)
+        {
+            self.bound_holding(id);
+        }
+    }
+
+    /// Continues to read a response ahead of its client after a pause.
+    pub(super) fn on_ahead(&mut self, handle: RequestId) {
+        self.with_talk_of(handle, |turn, talk| turn.pump_ahead(talk, AHEAD_READS_MAX));
+    }
+
+    /// Runs a step of the exchange that a client waits for, if there is one.
     pub(super) fn with_talk_of(
         &mut self,
         client: RequestId,
@@ -75,7 +148,7 @@ impl Edge {
         }
     }
 
-    /// The client has left: the origin is no longer waited for.
+    /// Ends the exchange of a client that left.
     pub(super) fn abandon(&mut self, asker: Asker) {
         if let Some(id) = self.upstream.askers.forget(asker)
             && !self.upstream.hand_over(&mut self.talks, id)
@@ -84,24 +157,27 @@ impl Edge {
         }
     }
 
-    /// The client of a stream has taken everything and wants more.
+    /// Handles a client that received everything and can receive more.
     pub(super) fn on_stream_wanted(&mut self, handle: RequestId) {
         self.with_talk_of(handle, |turn, talk| {
-            if let Phase::Streaming { wants, .. } = &mut talk.phase {
+            if let Phase::Streaming { wants, spool, .. } = &mut talk.phase {
                 *wants = true;
+                if let Some(spool) = spool {
+                    spool.release();
+                }
             }
             talk.due_ms = turn.worker.net.now_ms() + turn.policy.limits.idle_ms;
             turn.pass_on(talk)?;
             turn.pump(talk)?;
             if matches!(talk.phase, Phase::Streaming { wants: true, .. }) {
-                // Nothing is written to the client until the origin says more, so nothing but this tells that it leaves.
+                // Watches for the client's disconnect, because nothing is written to it until the origin sends more.
                 let _ = turn.worker.defer_stream(handle);
             }
             Ok(())
         });
     }
 
-    /// A client that took too little of its link's answer may take more now.
+    /// Continues to forward a link's response to a slow client.
     pub(super) fn on_link_body_due(&mut self, handle: RequestId) {
         self.with_talk_of(handle, |turn, talk| {
             turn.holds().pass_link(talk)?;
@@ -109,14 +185,14 @@ impl Edge {
         });
     }
 
-    /// Ends conversations in which nothing happens.
+    /// Ends exchanges that timed out.
     pub(super) fn check_talks(&mut self, now_ms: u64) {
         let late = self.talks.find(|talk| {
             let has_begun = talk.wire.is_some()
                 || talk.waits.is_some()
                 || talk.stream.is_some()
                 || talk.http2.is_some();
-            // Another worker answers a poll when there is something to say, and its connection ends when it does.
+            // A poll in another worker may wait without limit; the connection ends if that worker exits.
             let may_wait = matches!(talk.purpose, Purpose::Worker) && talk.is_connected;
             let is_late =
                 talk.due_ms <= now_ms && has_begun && !may_wait && talk.phase.wants_more();
@@ -140,7 +216,7 @@ impl Edge {
 }
 
 impl Turn<'_> {
-    /// Begins a conversation. `None`: it is over already.
+    /// Starts an exchange. Returns `None` if it ended immediately.
     fn begin(&mut self, ask: Ask) -> Option<Box<Talk>> {
         let Ask {
             owner,
@@ -167,7 +243,7 @@ impl Turn<'_> {
         goes_on.then_some(talk)
     }
 
-    /// A conversation is over; its connection may be one that the origin still has.
+    /// Ends an exchange and releases its connection.
     fn end(&mut self, talk: &mut Talk) {
         self.upstream.release_sharers(talk, self.tasks);
         self.route_figures.count_talk(self.worker, talk);
@@ -178,8 +254,8 @@ impl Turn<'_> {
         talk.leave_target();
     }
 
-    /// Does what follows of a step; every target is tried once, and a connection that was closed before is replaced a few
-    /// times. False: the conversation is over.
+    /// Acts on the result of a step. Each target is tried once, and a stale idle connection is replaced a few times. Returns
+    /// false if the exchange ended.
     fn goes_on(&mut self, talk: &mut Talk, step: Step) -> bool {
         let mut step = step;
         loop {
@@ -199,9 +275,9 @@ impl Turn<'_> {
         }
     }
 
-    /// Sends the request to the target, on a connection that waits or on a new one; to the next target when that fails.
+    /// Sends the request to the target on an idle or a new connection, and to the next target if that fails.
     pub(super) fn open(&mut self, talk: &mut Talk, may_reuse: bool) -> Step {
-        // A check is of what anybody gets who comes anew.
+        // A check always opens a new connection.
         let is_check = matches!(talk.owner, Owner::Check(..));
         let mut may_reuse = may_reuse && !is_check;
         loop {
@@ -210,7 +286,7 @@ impl Turn<'_> {
                 return missed(Err(Stop::failed(502, "the route is gone")));
             };
             let Some(target) = rule.targets.get(talk.source.target) else {
-                // None is left.
+                // All targets were tried.
                 return self.fail_upstream(talk);
             };
             self.upstream.targets.enter(talk, self.worker.net.now_ms());
@@ -247,7 +323,7 @@ impl Turn<'_> {
                                 &text,
                             );
                         }
-                        // The next one may know more.
+                        // The next target may have the file.
                         Ok(Filed::Nothing(..)) => {
                             self.upstream.next_target(self.timers, self.worker, talk);
                             continue;
@@ -271,7 +347,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Asks the built-in origin, which answers at once.
+    /// Takes the response of the built-in test origin.
     fn ask_test(&mut self, talk: &mut Talk, start: &str) -> Step {
         let (path, query) = test_origin::parts(&talk.source.request.target, start);
         let (head, body) = test_origin::answer(path, query);
@@ -291,8 +367,13 @@ impl Turn<'_> {
         }
     }
 
-    /// Sends and reads what can be sent and read.
+    /// Sends and reads as far as possible.
     pub(super) fn pump(&mut self, talk: &mut Talk) -> Step {
+        self.pump_ahead(talk, 1)
+    }
+
+    /// Like [`Self::pump`], with a limit of reads ahead of a client that cannot receive more.
+    fn pump_ahead(&mut self, talk: &mut Talk, reads_max: usize) -> Step {
         if talk.stream.is_some() {
             return self.pump_stream(talk);
         }
@@ -303,10 +384,21 @@ impl Turn<'_> {
             return Ok(());
         }
         self.outbound().flush(talk)?;
+        let mut reads_ahead = 0;
         while let Some(wire) = talk.wire
             && talk.can_read
             && talk.phase.wants_more()
         {
+            if talk.phase.spool_ahead().is_some() {
+                if reads_ahead == reads_max
+                    && let Owner::Client(handle) = talk.owner
+                {
+                    let due_ms = self.worker.net.now_ms() + AHEAD_MS;
+                    self.timers.at(due_ms, Timer::Ahead(handle));
+                    return Ok(());
+                }
+                reads_ahead += 1;
+            }
             let mut buffer = std::mem::take(self.buffer);
             let received = self.worker.net.recv_wire(wire, &mut buffer);
             let step = match received {
@@ -316,10 +408,10 @@ impl Turn<'_> {
                 }
                 Ok(Some(0)) => self.on_origin_end(talk, None),
                 Ok(Some(read)) => {
-                    // A short read has emptied the socket, but for an end behind it.
+                    // A short read emptied the socket; only its end may follow.
                     talk.can_read = read == buffer.len() || talk.has_hung_up;
                     talk.has_response = true;
-                    // A WebSocket that is being closed has its time, whatever the origin goes on saying.
+                    // A closing WebSocket keeps its deadline although the origin still sends.
                     let is_socket = matches!(talk.phase, Phase::Socket { .. });
                     if !is_socket {
                         talk.due_ms = self.worker.net.now_ms() + self.policy.limits.idle_ms;
@@ -331,10 +423,21 @@ impl Turn<'_> {
             *self.buffer = buffer;
             step?;
         }
+        if talk.wire.is_some()
+            && let now_ms = self.worker.net.now_ms()
+            && let Some(spool) = talk.phase.spool_ahead()
+            && !spool.has_room(PENDING_BYTES_MAX)
+        {
+            let unread_bytes = match talk.owner {
+                Owner::Client(handle) => unread_bytes(&self.worker.net, handle),
+                _ => 0,
+            };
+            spool.hold(now_ms, unread_bytes);
+        }
         Ok(())
     }
 
-    /// Sends and takes what can be sent and taken.
+    /// Sends and reads as far as possible on a ZHTTP session.
     fn pump_stream(&mut self, talk: &mut Talk) -> Step {
         self.outbound().flush(talk)?;
         while talk.phase.wants_more() {
@@ -385,13 +488,13 @@ impl Turn<'_> {
                 }
                 (parts, outcome.map_err(|error| error.to_string()))
             }
-            // It has no connection of its own.
+            // These have no connection of their own.
             Codec::Zhttp(_) | Codec::Http2 => (Vec::new(), Ok(())),
         };
         self.take(talk, parts)?;
         match outcome {
             Ok(()) => Ok(()),
-            // The response is complete, and its tail waits for the client: what comes behind it costs the connection alone.
+            // The response is complete and its rest is queued for the client: further bytes only end the connection.
             Err(_) if talk.has_ended() => {
                 self.outbound().drop_wire(talk);
                 Ok(())
@@ -400,7 +503,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The origin has closed its side, or the connection is broken.
+    /// Handles the end of a connection by the origin or by an error.
     fn on_origin_end(&mut self, talk: &mut Talk, error: Option<String>) -> Step {
         talk.can_read = false;
         if let Phase::Socket { .. } = talk.phase {
@@ -425,30 +528,30 @@ impl Turn<'_> {
         }
     }
 
-    /// Tries once more where that can do no harm.
+    /// Sends the request again if that is safe.
     fn retry(&mut self, talk: &mut Talk, failure: Failure, reason: String) -> Step {
         match self.outbound().after_failure(talk, failure, &reason) {
             AfterFailure::SocketEnds => self.clients.on_frames_end(self.worker, talk),
             AfterFailure::Fails(status) => Err(Stop::Failed(status, reason)),
-            // The next connection is for all that have lost this one.
+            // One new connection serves all exchanges that lost this one.
             AfterFailure::Open { may_reuse } => self.open(talk, may_reuse),
         }
     }
 }
 
-/// What becomes of a conversation that has failed.
+/// Action for a failed exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AfterFailure {
-    /// It was a WebSocket's, which ends with it.
+    /// End its WebSocket.
     SocketEnds,
-    /// Its client is told, with this status.
+    /// Send an error with this status.
     Fails(u16),
-    /// It is tried once more: at the same target, or at the next.
+    /// Send it again to the same or the next target.
     Open { may_reuse: bool },
 }
 
 impl Outbound<'_> {
-    /// What becomes of a conversation that has failed; whatever its connection or stream was, it is gone.
+    /// Closes the connection or stream of a failed exchange and returns what to do with it.
     pub fn after_failure(
         &mut self,
         talk: &mut Talk,
@@ -470,8 +573,8 @@ impl Outbound<'_> {
             talk.refusals += 1;
         }
         let sent = Sent {
-            // An idle connection that ends without a byte was closed before it had the request, as good as always; events
-            // are worth more than the rest of that doubt, and the next connection is a fresh one.
+            // An idle connection that ends without a byte was almost certainly closed before the request arrived. For events
+            // the remaining doubt is accepted, because losing them is worse; the next connection is a new one.
             is_idempotent: talk.source.request.is_idempotent()
                 || matches!(talk.purpose, Purpose::Events(None)),
             is_reused: talk.is_reused && talk.refusals <= REFUSALS_MAX,
@@ -483,10 +586,10 @@ impl Outbound<'_> {
         if let Phase::Socket { .. } = talk.phase {
             return AfterFailure::SocketEnds;
         }
-        // An idle connection that was just closed says nothing about the target.
+        // The end of an idle connection does not count against the target.
         let is_stale =
             failure == Failure::Unprocessed || (failure == Failure::NoResponse && talk.is_reused);
-        // Nor does one address of several.
+        // Neither does a failed address while others are left.
         let has_more = failure.is_unsent() && !talk.addresses.is_empty();
         let is_its_fault = !is_stale && failure != Failure::Name;
         if is_its_fault && !has_more {
@@ -517,7 +620,7 @@ impl Outbound<'_> {
         }
     }
 
-    /// Sends what waits, as far as the origin takes it.
+    /// Sends queued bytes as far as the origin accepts them.
     pub(super) fn flush(&mut self, talk: &mut Talk) -> Step {
         if talk.stream.is_some() {
             return self.flush_stream(talk);
@@ -532,16 +635,16 @@ impl Outbound<'_> {
         let outcome = self.send_request(talk, &mut has_moved);
         self.give_time(talk, has_moved);
         if outcome.is_err() {
-            // What the origin has said before it closed counts, so it is read first.
+            // Bytes that the origin sent before it closed are read first.
             talk.can_read = true;
         }
         self.on_flushed(talk)
     }
 
-    /// A connection that was being opened stands, or does not.
+    /// Handles a connection whose opening ended.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The connection could not be opened.
     fn on_connecting(
         &mut self,
         talk: &mut Talk,
@@ -569,7 +672,7 @@ impl Outbound<'_> {
         Ok(())
     }
 
-    /// Hands over the span of a conversation that is over.
+    /// Exports the span of an exchange that ended.
     fn end_span(&mut self, talk: &mut Talk) {
         let Some(span) = talk.span.take() else {
             return;
@@ -591,16 +694,15 @@ impl Outbound<'_> {
         self.worker.end_upstream(span, &upstream);
     }
 
-    /// The response is complete: its connection may serve another request.
+    /// Returns the connection to the pool after a complete response, if it is reusable.
     pub(super) fn release_wire(&mut self, talk: &mut Talk, is_reusable: bool) {
         if talk.http2.is_some() {
             self.upstream.leave_carrier(self.timers, self.worker, talk);
             return;
         }
-        // A FastCGI program's process serves one connection: it would wait here for the next request of this worker while
-        // others wait for a process.
+        // A FastCGI process serves one connection. Idle, it would be reserved for this worker while others wait for a process.
         let is_fastcgi = matches!(talk.codec, Codec::FastCgi(_));
-        // No later request uses its table.
+        // No later request uses its routes.
         let is_single = matches!(talk.owner, Owner::Filter(_)) && talk.source.is_foreign();
         if is_fastcgi || is_single || !is_reusable || talk.has_hung_up || !talk.is_sent() {
             self.drop_wire(talk);
@@ -626,7 +728,7 @@ impl Outbound<'_> {
 }
 
 impl Upstream {
-    /// A conversation goes on with the next target.
+    /// Selects the next target.
     fn next_target(&mut self, timers: &mut Timers, worker: &mut Engine, talk: &mut Talk) {
         talk.leave_target();
         self.end_opening(timers, worker, talk);

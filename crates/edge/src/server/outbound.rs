@@ -1,4 +1,4 @@
-//! Requests on their way to targets: what writes and sends them knows no clients, and answers nobody.
+//! Writes and sends requests to targets, without access to clients.
 
 use super::policy::EdgePolicy;
 use super::services::Backends;
@@ -9,7 +9,7 @@ use crate::routes::figures::RouteFigures;
 use crate::timers::Timers;
 use crate::upstream::parts::Upstream;
 
-/// What a request needs to reach its target, by whatever way.
+/// Parts of the edge that sending a request needs.
 pub(super) struct Outbound<'a> {
     pub policy: &'a EdgePolicy,
     pub upstream: &'a mut Upstream,

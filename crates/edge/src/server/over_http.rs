@@ -1,5 +1,5 @@
-//! WebSocket-over-HTTP: an origin that speaks no WebSocket gets what clients send as requests, and answers with what they
-//! are to be sent. One request at a time for each client.
+//! WebSocket-over-HTTP: the origin receives a client's frames as events in requests, and its responses contain the frames
+//! for the client. One request at a time per client.
 
 use fermata_config::LogLevel;
 use fermata_engine::{RequestId, SocketId};
@@ -16,7 +16,7 @@ use crate::upstream::response::Head;
 use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 
 impl Holds<'_> {
-    /// The answer to the opening: events, or what the client gets instead of a WebSocket.
+    /// Handles the response to an opening: events, or the response that the client receives instead of a WebSocket.
     pub(super) fn on_opening(
         &mut self,
         talk: &mut Talk,
@@ -24,7 +24,7 @@ impl Holds<'_> {
         head: &Head,
         body: &[u8],
     ) -> Step {
-        // While it is known to be an opening.
+        // Logged here, while the exchange is still an opening.
         self.journal
             .log_talk(self.policy, self.timers, self.worker, talk);
         let Purpose::Events(over) = &mut talk.purpose else {
@@ -53,10 +53,10 @@ impl Holds<'_> {
         Ok(())
     }
 
-    /// The origin has answered.
+    /// Handles a response with events.
     pub(super) fn on_events(&mut self, handle: RequestId, head: &Head, body: &[u8]) {
         let Some(over) = self.clients.over(handle) else {
-            // The client has detached its origin.
+            // The client was detached from its origin.
             return;
         };
         match over.on_answer(head, body) {
@@ -96,7 +96,7 @@ impl Holds<'_> {
                 }
             }
         }
-        // An event may have detached the origin, or ended the client.
+        // An event may have detached the client or ended it.
         if let Some(over) = self.clients.over(handle) {
             if over.takes_client_back() {
                 self.worker.net.resume_socket(SocketId::of(handle));
@@ -120,14 +120,15 @@ impl Holds<'_> {
         }
     }
 
-    /// A message of the client for its origin.
+    /// Queues a client's message for its origin.
     pub(super) fn queue_message(&mut self, handle: RequestId, is_text: bool, message: Vec<u8>) {
-        let event = match is_text {
-            true => Event::Text(message),
-            false => Event::Binary(message),
+        let event = if is_text {
+            Event::Text(message)
+        } else {
+            Event::Binary(message)
         };
         match self.clients.over(handle).map(|over| over.push(event)) {
-            // A message is one of a client that is there, and its origin is asked by requests.
+            // Impossible: the client exists and its origin uses WebSocket-over-HTTP.
             None => debug_assert!(false, "a socket without its origin"),
             Some(Err(error)) => self
                 .clients
@@ -141,7 +142,7 @@ impl Holds<'_> {
         }
     }
 
-    /// The client has left: with a close frame, or without one (`None`).
+    /// Queues the client's close frame, or its disconnect without one (`None`).
     pub(super) fn queue_close(&mut self, handle: RequestId, close: Option<Option<(u16, Vec<u8>)>>) {
         match self.clients.over(handle).map(|over| over.close(close)) {
             None => debug_assert!(false, "a socket without its origin"),
@@ -154,7 +155,7 @@ impl Holds<'_> {
 }
 
 impl Clients {
-    /// The origin has not got the request: once more after a while, a few times.
+    /// Handles a request that did not reach the origin: repeats it with a delay a few times.
     pub(super) fn on_events_failed(
         &mut self,
         timers: &mut Timers,
@@ -165,7 +166,7 @@ impl Clients {
         let now_ms = worker.net.now_ms();
         let random = fermata_io::random::u64() as u32;
         let Some(over) = self.over(handle) else {
-            // The client has detached its origin.
+            // The client was detached from its origin.
             return;
         };
         match over.on_unheard(random) {

@@ -1,4 +1,4 @@
-//! What is counted of single routes, and when.
+//! Counters of single routes.
 
 use crate::client::journal::Outcome;
 use crate::client::request::Body;
@@ -8,26 +8,26 @@ use crate::upstream::response::Head;
 use crate::upstream::talk::{Purpose, Talk};
 
 impl RouteFigures {
-    /// Counts something of a request's route.
+    /// Adds to counters of a request's route.
     pub(super) fn count_route(&self, worker: &Engine, source: &Source, counted: &[(Count, u64)]) {
         let id = source.home().rule().and_then(|rule| rule.id.as_deref());
         self.add(worker.index(), id, counted);
     }
 
-    /// Counts the head that a client is sent.
+    /// Counts the size of a head sent to a client.
     pub(super) fn count_head_sent(&self, worker: &Engine, source: &Source, head: &Head) {
         let counted = [(Count::ClientHeadSent, head.words_bytes())];
         self.count_route(worker, source, &counted);
     }
 
-    /// Counts something of a conversation with a route's backend, unless it is a check of ours.
+    /// Adds to counters of an exchange's route, except for checks.
     pub(super) fn count_of_talk(&self, worker: &Engine, talk: &Talk, counted: &[(Count, u64)]) {
         if !matches!(talk.owner, Owner::Check(..)) {
             self.count_route(worker, &talk.source, counted);
         }
     }
 
-    /// A conversation is over.
+    /// Counts an exchange that ended.
     pub(super) fn count_talk(&self, worker: &Engine, talk: &Talk) {
         let source = &talk.source;
         let sent = match &source.request.body {
@@ -39,7 +39,7 @@ impl RouteFigures {
         let of_server = [(Count::ServerSent, sent), (Count::ServerReceived, received)];
         self.count_of_talk(worker, talk, &of_server);
         if let Owner::Client(_) = talk.owner {
-            // What opens a WebSocket over HTTP is no body of the client's, and neither is what answers it.
+            // Events of WebSocket-over-HTTP are no bodies of the client.
             let is_body = !matches!(talk.purpose, Purpose::Events(_));
             let bytes = |bytes| if is_body { bytes } else { 0 };
             let of_client = [

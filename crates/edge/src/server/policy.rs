@@ -1,4 +1,4 @@
-//! What the settings say and nothing changes while the edge runs.
+//! Settings that do not change while the edge runs.
 
 use std::rc::Rc;
 
@@ -8,24 +8,26 @@ use crate::prepared::Prepared;
 use crate::upstream::forward::Rewriting;
 use crate::upstream::talk::Limits;
 
-/// How an edge treats requests and publishes.
+/// Settings for requests and publishers.
 pub(super) struct EdgePolicy {
     pub is_debug: bool,
-    /// Responses of all routes get CORS headers.
+    /// CORS fields are added to responses of all routes.
     pub is_cross_origin: bool,
     pub rewriting: Rewriting,
     pub limits: Limits,
     pub subscriptions_max: usize,
-    /// Where the ring has what a client misses, its origin is not asked.
+    /// Missed items are taken from the ring if it has them, instead of from the origin.
     pub recovers_from_history: bool,
     pub header_bytes_max: usize,
     pub control_header_bytes_max: usize,
-    /// What the engine knows WebSockets by.
+    /// WebSocket route of the engine for clients.
     pub websocket: u16,
-    /// The port that clients know, for programs that ask.
+    /// WebSocket route of the engine for SockJS sessions, which queue messages themselves.
+    pub session_websocket: u16,
+    /// Port for clients, reported to management queries.
     pub port: u16,
     pub upstream_key: Option<Rc<sig::Key>>,
-    /// What publishers have to show.
+    /// Key with which publishers have to sign.
     pub control_key: Option<Rc<sig::Key>>,
     pub accepts_forwarded_proto: bool,
     pub accepts_pushpin_route: bool,
@@ -48,6 +50,7 @@ impl EdgePolicy {
             header_bytes_max: settings.header_bytes_max,
             control_header_bytes_max: settings.control_header_bytes_max,
             websocket: prepared.websocket,
+            session_websocket: prepared.session_websocket,
             port: prepared.port,
             upstream_key: prepared.keys.upstream.clone(),
             control_key: prepared.keys.control.clone(),

@@ -1,4 +1,4 @@
-//! Long polls: clients that wait for one published response, or for their origin's after a time.
+//! Long polls: clients that wait for one published response, or for their origin's after a time-out.
 
 use fermata_engine::RequestId;
 use fermata_grip::item::{Body, Response, ResponseAction};
@@ -15,11 +15,11 @@ use crate::upstream::reply::{FAILED, STATUS_FINAL_MIN};
 use crate::upstream::response::Head;
 
 impl Holds<'_> {
-    /// A long poll's time is over, if it is still waiting.
+    /// Ends a long poll that timed out.
     pub(super) fn on_poll_due(&mut self, handle: RequestId) {
         let now_ms = self.worker.net.now_ms();
         match self.clients.sessions.get(&handle).map(|it| &it.kind) {
-            // It was asked again meanwhile, and waits anew.
+            // It was held again with a later time-out.
             Some(Kind::Poll(poll)) if poll.due_ms > now_ms => {
                 let due_ms = poll.due_ms;
                 self.timers.at(due_ms, Timer::Poll(handle));
@@ -34,10 +34,10 @@ impl Holds<'_> {
         }
     }
 
-    /// A long poll is over.
+    /// Ends a long poll.
     fn end_poll(&mut self, handle: RequestId, published: Option<&Response>) {
         let Some(session) = self.clients.sessions.remove(&handle) else {
-            // An item before has answered it.
+            // An earlier item was its response.
             return;
         };
         let Session { source, kind, .. } = *session;
@@ -58,7 +58,7 @@ impl Holds<'_> {
         );
     }
 
-    /// Something was published for a long poll. True when it is over.
+    /// Handles an item for a long poll. Returns true if the poll ended.
     pub(super) fn on_poll_item(&mut self, handle: RequestId, action: &ResponseAction) -> bool {
         match action {
             ResponseAction::Send(response) => {
@@ -73,10 +73,10 @@ impl Holds<'_> {
         }
     }
 
-    /// The whole request is asked again: there is news of which the edge does not know what it is.
+    /// Sends the request to the origin again, because items were published that the edge does not have.
     pub(super) fn ask_again(&mut self, handle: RequestId) {
         let Some(session) = self.clients.sessions.remove(&handle) else {
-            // An item before has answered it.
+            // An earlier item was its response.
             return;
         };
         self.timers.forget(Timer::Poll(handle));
@@ -91,7 +91,7 @@ impl Holds<'_> {
 }
 
 impl Clients {
-    /// Answers a long poll: with what was published, or with what its origin has said.
+    /// Responds to a long poll with the published response or with the origin's.
     fn answer_poll(
         &mut self,
         figures: &RouteFigures,
@@ -114,7 +114,7 @@ impl Clients {
         }
         let mut headers = answer.headers;
         if let Body::Bytes(_) = &response.body {
-            // It says how the body was that is not sent now.
+            // It describes the origin's body, which is not sent.
             headers.retain(|(name, _)| !name.eq_ignore_ascii_case(b"content-encoding"));
         }
         for (name, _) in &response.headers {

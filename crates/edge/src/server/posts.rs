@@ -1,9 +1,9 @@
-//! Publishing in a cluster: items go to the log that edges share, in their order, and come back from it as those of all edges
-//! do. Their worker serves clients meanwhile.
+//! Publishing in a cluster: items are appended to the shared log in order, and every edge reads them from there. The worker
+//! serves clients while it waits for the log.
 //!
-//! Items are brought into order before that, by the edge that they are published to. It reads along what the others have
-//! published, so an item may follow one of theirs, and one that they have had is a duplicate. One that two edges have taken at
-//! the same moment is left out when it is read: its event has the item's id for a name.
+//! The edge that receives an item brings it into order first. It also reads the items of other edges, so that an item may
+//! follow one of theirs, and duplicates are recognized. If two edges accept the same item at the same moment, the second
+//! record is skipped when it is read, because its event has the item's id as its name.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +20,14 @@ use crate::publish::posts::{Flight, Post, Refusal, Reply, is_for_good};
 use crate::publish::sequence::{Queued, encoded};
 use crate::server::publish::Publications;
 
-/// Records of a channel that are looked at for what other edges have published since the last time.
+/// Numbers of newest records read for items of other edges, in steps.
 const READ: [usize; 3] = [1, 16, 256];
 
-/// Channels that are looked at again for what their items wait for.
+/// Maximum number of channels read per turn for items on which others wait.
 const WAITING_MAX: usize = 256;
 
 impl Publications<'_> {
-    /// Publishes items of a request. `None`: it is answered as `reply` says when the log has them.
+    /// Publishes the items of a request. Returns `None` if `reply` is used once the log has acknowledged them.
     pub(super) fn post(
         &mut self,
         items: Vec<Item>,
@@ -50,7 +50,7 @@ impl Publications<'_> {
         self.publishing.posts.wait(number, reply)
     }
 
-    /// Hands over what is ready, until the log is away or has no room.
+    /// Appends ready items until the log is unavailable or full.
     pub(super) fn append_to_log(&mut self) {
         while let Some(first) = self.publishing.sequence.first() {
             let now_ms = self.worker.net.now_ms();
@@ -106,10 +106,10 @@ impl Publications<'_> {
                         self.end_posts(posts, Some(&refusal));
                         self.put_back(queued);
                         if is_of_posts {
-                            // Their time may be over, and the item's never is.
+                            // The requests may have timed out; the item does not.
                             continue;
                         }
-                        // Those behind it would not be taken either.
+                        // Later items would be refused, too.
                         self.refuse_posts(&refusal, |_| true);
                         break;
                     }
@@ -119,7 +119,7 @@ impl Publications<'_> {
         }
     }
 
-    /// Takes what the log has said of items. True: none waits any more, so ports are read on.
+    /// Handles acknowledgements of the log. Returns true if no item waits, so that ports are read again.
     pub(super) fn on_log_answers(&mut self) -> bool {
         let mut over = Vec::new();
         while let Some(user) = self.worker.channels.next_published_beside() {
@@ -135,7 +135,7 @@ impl Publications<'_> {
         !self.publishing.sequence.is_behindhand()
     }
 
-    /// Looks after items that wait: for the log, or for what other edges publish.
+    /// Handles items that wait for the log or for items of other edges.
     pub(super) fn on_posts_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
         let wait_ms = self.worker.settings().publish_wait_ms_max;
@@ -150,12 +150,12 @@ impl Publications<'_> {
         self.refuse_posts(&refusal, |began_ms| began_ms + wait_ms <= now_ms);
     }
 
-    /// Looks what became of items that were handed over.
+    /// Handles items whose append ended.
     fn end_flights(&mut self, users: Vec<u64>) {
         let mut again = BTreeMap::new();
         for user in users {
             let Some(flight) = self.publishing.posts.flights.get(&user) else {
-                // It was looked at before.
+                // Already handled.
                 continue;
             };
             let (record, began_ms) = (flight.record, flight.began_ms);
@@ -175,7 +175,7 @@ impl Publications<'_> {
             self.worker.net.log_for_client(LogLevel::Warning, &line);
             let is_kept = !is_for_good(&failure);
             let refusal = Refusal::from(&failure);
-            // Its publisher does not send it again. With an id it is told once, should the log have it.
+            // Its publisher does not repeat it. With an id, a second record of it is recognized as a duplicate.
             if queued.is_owed && queued.item.id.is_some() && is_kept {
                 self.end_posts(std::mem::take(&mut queued.posts), Some(&refusal));
                 queued.is_late = true;
@@ -189,7 +189,7 @@ impl Publications<'_> {
         }
     }
 
-    /// An item is not taken yet.
+    /// Puts an item back that the log did not accept yet.
     fn put_back(&mut self, queued: Queued) {
         self.publishing.sequence.put_back(queued);
         if !self.worker.channels.is_log_ready() {
@@ -197,7 +197,7 @@ impl Publications<'_> {
         }
     }
 
-    /// Refuses the requests of which something waits here, and which began at such a moment.
+    /// Refuses the waiting requests for whose start time `is_over` returns true.
     fn refuse_posts(&mut self, refusal: &Refusal, is_over: impl Fn(u64) -> bool) {
         let posts = &self.publishing.posts;
         let (items, numbers) = { &mut self.publishing.sequence }
@@ -208,13 +208,13 @@ impl Publications<'_> {
         self.end_posts(numbers, Some(refusal));
     }
 
-    /// An item is in the log, or it is known why not.
+    /// Ends an item that the log acknowledged or refused.
     fn end_item(&mut self, queued: &Queued, refusal: Option<&Refusal>) {
         if refusal.is_some() {
-            // Its publisher may send it again.
+            // Its publisher may repeat it.
             self.publishing.sequence.forget(&queued.item);
             if queued.is_owed {
-                // Its publisher is not told of it.
+                // Its publisher receives no error.
                 self.worker.net.count(Counter::EdgeItemLog, 1);
                 let channel = queued.item.channel.escape_ascii();
                 let line = format!(
@@ -226,7 +226,7 @@ impl Publications<'_> {
         self.end_posts(queued.posts.iter().copied(), refusal);
     }
 
-    /// An item of these requests is in the log, or it is known why not.
+    /// Ends an item in these requests.
     fn end_posts(&mut self, numbers: impl IntoIterator<Item = u64>, refusal: Option<&Refusal>) {
         for number in numbers {
             if let Some(post) = self.publishing.posts.end_item(number, refusal) {
@@ -256,11 +256,11 @@ impl Publications<'_> {
 }
 
 impl Publishing {
-    /// Takes over what other edges have published to a channel since it was looked at the last time.
+    /// Reads the items that other edges published to a channel since the last call.
     pub(super) fn read_along(&mut self, worker: &mut Engine, now_ms: u64, channel: &[u8]) {
         let known = self.posts.read_up_to(channel);
         if known.is_none() && self.sequence.has_recovered() {
-            // What there was before counts no longer.
+            // Older items do not count after a recovery.
             if let Ok(newest) = worker.history_read(channel, 1)
                 && let Some(newest) = newest.into_iter().next()
             {

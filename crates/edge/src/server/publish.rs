@@ -1,4 +1,4 @@
-//! How items get into the ring, and what plain streams are sent of them.
+//! Writes items to the ring, and handles the control port.
 
 use fermata_config::LogLevel;
 use fermata_engine::stats::Counter;
@@ -18,19 +18,19 @@ use crate::server::edge::Edge;
 use crate::server::notices::Reports;
 use crate::timers::{Timer, Timers};
 
-/// Items of a channel that are looked at for what a new worker should know of it.
+/// Number of newest records of a channel that a new worker reads to restore its ids.
 const PRIMED_MAX: usize = 256;
 
-/// Items that waited when a worker ended and are taken over by the next.
+/// Maximum number of waiting items that a new worker takes over from a crashed one.
 const NOTES_MAX: usize = 10_000;
 
-/// How soon it is looked again whether another edge has published what an item waits for.
+/// Interval at which items of other edges are read while an item waits for one.
 const READ_ALONG_MS: u64 = 20;
 
-/// What workers are told when everybody is to ask again.
+/// Notice to all workers that every client shall send a request to its origin.
 const RECOVER: &[u8] = b"recover";
 
-/// What takes items of publishers to the ring, or to the log of a cluster: nothing of clients but that they are told of it.
+/// Parts of the edge that publishing needs.
 pub(super) struct Publications<'a> {
     pub publishing: &'a mut Publishing,
     pub journal: &'a mut Journal,
@@ -50,11 +50,11 @@ impl Edge {
         }
     }
 
-    /// Another worker has told something.
+    /// Handles a notice of another worker.
     pub(super) fn on_peer_message(&mut self) {
         let notice = self.worker.waiting.peer_message().to_vec();
         if notice == RECOVER {
-            // It matters to the worker that publishes, and then another edge has told it.
+            // The notice came from another edge. The sequence exists only in the publishing worker.
             self.publishing.sequence.recover();
             self.holds().recover_clients();
         } else {
@@ -62,8 +62,8 @@ impl Edge {
         }
     }
 
-    /// Forgets every last id, and lets the clients of all workers that could have missed something ask their origins; in a
-    /// cluster those of all edges.
+    /// Forgets every last id, and requests the missed items from the origins for all clients that may have missed some.
+    /// This includes the clients of all workers and, in a cluster, of all edges.
     pub(super) fn recover(&mut self) -> Result<(), PublishFailure> {
         self.publishing.sequence.recover();
         self.holds().recover_clients();
@@ -71,7 +71,7 @@ impl Edge {
         self.worker.channels.send_to_servers(RECOVER).map(|_| ())
     }
 
-    /// A request to the control port.
+    /// Handles a request to the control port.
     pub(super) fn on_control(&mut self) {
         let upload = self.worker.request().upload();
         let body = control_body(&mut self.worker, upload);
@@ -81,15 +81,16 @@ impl Edge {
             let now_s = self.worker.net.unix_s();
             control::is_authorized(key, view.header(b"authorization", 0), now_s)
         });
-        let (answer, action) = match is_known {
-            true => control::answer(&Request {
+        let (answer, action) = if is_known {
+            control::answer(&Request {
                 method: view.method(),
                 target: view.target(),
                 accept: view.header(b"accept", 0),
                 origin: view.header(b"origin", 0),
                 body: &body,
-            }),
-            false => (control::unauthorized(), Action::None),
+            })
+        } else {
+            (control::unauthorized(), Action::None)
         };
         let peer = view.peer();
         if upload != 0 {
@@ -120,7 +121,7 @@ impl Edge {
                 {
                     Some(outcome) => outcome,
                     None => {
-                        // One whose client has left is told of soon.
+                        // Fails only if the client left, which is reported separately.
                         let _ = self.worker.defer(handle);
                         return;
                     }
@@ -143,7 +144,7 @@ impl Publications<'_> {
         }
     }
 
-    /// Appends an item to the ring, from which every worker reads it.
+    /// Appends an item to the ring, which all workers read.
     fn append(&mut self, item: &Item) -> Result<(), PublishFailure> {
         let data = encoded(item);
         let message = Message {
@@ -155,30 +156,31 @@ impl Publications<'_> {
         Ok(())
     }
 
-    /// Publishes items, or takes none of them: in the order of their ids, each once.
+    /// Publishes all of the items or none, in the order of their ids, each once.
     pub(super) fn publish(&mut self, items: Vec<Item>) -> Result<(), PublishFailure> {
         if self.publishing.sequence.is_behindhand() {
-            // Before an id is remembered, or the publisher's next try would be taken for a duplicate.
+            // Checked before an id is recorded: otherwise a repeated publish would count as a duplicate.
             let text = "items published before wait for a worker that is behind; publish again in a second";
             return Err(Busy::Embedder(text).into());
         }
         self.take_items(items)
     }
 
-    /// Publishes items, whatever port they came by. What the ring has no room for now waits, so nothing that is taken is lost.
+    /// Publishes items. Those for which the ring has no room wait, so no accepted item is lost.
     pub(super) fn take_items(&mut self, items: Vec<Item>) -> Result<(), PublishFailure> {
-        // Those before go first, when their timer says so.
+        // Earlier items go first, when their timer fires.
         let was_behindhand = self.publishing.sequence.is_behindhand();
         self.offer_items(items, 0);
-        let outcome = match was_behindhand {
-            true => Ok(()),
-            false => self.append_backlog(),
+        let outcome = if was_behindhand {
+            Ok(())
+        } else {
+            self.append_backlog()
         };
         self.publishing.watch_items(self.timers, self.worker);
         outcome
     }
 
-    /// Brings items of a request into order; 0: none waits for them.
+    /// Brings the items of a request into order. A `post` of 0 has no waiting request.
     pub(super) fn offer_items(&mut self, items: Vec<Item>, post: u64) {
         let now_ms = self.worker.net.now_ms();
         for item in items {
@@ -203,7 +205,7 @@ impl Publications<'_> {
         }
     }
 
-    /// Takes over the items that waited in the worker before this one.
+    /// Takes over the waiting items of the worker that this one replaces.
     pub(super) fn restore_waiting(&mut self) {
         let unix_ms = self.worker.net.unix_s() * 1_000;
         let notes = self.worker.notes(NOTES_MAX);
@@ -221,11 +223,11 @@ impl Publications<'_> {
             items.len()
         );
         self.worker.net.log(LogLevel::Info, &line);
-        // Those that went on meanwhile are known by their ids.
+        // Items that were already published are recognized by their ids.
         let _ = self.take_items(items);
     }
 
-    /// Appends what is ready, until the ring has no room. One that no ring would take is left out and told of.
+    /// Appends ready items until the ring is full. An item that never fits is dropped and logged.
     fn append_backlog(&mut self) -> Result<(), PublishFailure> {
         if self.publishing.is_in_cluster {
             self.append_to_log();
@@ -251,20 +253,20 @@ impl Publications<'_> {
         outcome
     }
 
-    /// Publishes what has waited long enough, for its predecessor or for room.
+    /// Publishes items that waited long enough for their predecessor or for room.
     pub(super) fn on_items_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
         let overdue = self.publishing.sequence.expire(now_ms);
         self.worker.net.count(Counter::EdgeItemOverdue, overdue);
         match self.publishing.is_in_cluster {
             true => self.on_posts_due(),
-            // Its publishers were answered long ago; the log has why.
+            // The publishers already have their responses; the error is logged.
             false => drop(self.append_backlog()),
         }
         self.publishing.watch_items(self.timers, self.worker);
     }
 
-    /// Answers a request to the control port.
+    /// Responds to a request to the control port.
     pub(super) fn answer_control(
         &mut self,
         handle: RequestId,
@@ -281,15 +283,15 @@ impl Publications<'_> {
         };
         let headers = answer.headers.iter();
         let headers = headers.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-        // A client that has left needs no answer.
+        // Fails only if the client left.
         let _ = self
             .worker
             .respond(handle, answer.status, None, headers, &answer.body);
     }
 }
 
-/// Keeps an item that waits for its predecessor where the next worker finds it, should this one die: its publisher is
-/// told that it was taken.
+/// Stores an item that waits for its predecessor where the next worker finds it if this one crashes, because its publisher
+/// receives a success.
 fn note_waiting(worker: &mut Engine, note: &str) {
     if let Err(failure) = worker.keep_note(note.as_bytes()) {
         let line = format!("an item waits that would be lost with this worker: {failure}");
@@ -298,8 +300,8 @@ fn note_waiting(worker: &mut Engine, note: &str) {
 }
 
 impl Publishing {
-    /// Tells the sequencer what a channel has had that it does not know: from another worker's life, or longer ago than it
-    /// remembers.
+    /// Gives the sequencer a channel's earlier items that it does not have: from before this worker started, or older than its
+    /// memory.
     fn prime(&mut self, worker: &mut Engine, now_ms: u64, item: &Item) {
         if self.is_in_cluster {
             if item.id.is_some() {
@@ -318,7 +320,7 @@ impl Publishing {
         self.sequence.prime(now_ms, &item.channel, &items);
     }
 
-    /// An item is published once more: a request is answered with the one before.
+    /// Handles an item that is already being published: the request waits for the first one.
     fn wait_for_first(&mut self, channel: &[u8], id: Option<Vec<u8>>, post: u64) {
         let Some(id) = id.filter(|_| self.is_in_cluster) else {
             return;
@@ -329,7 +331,7 @@ impl Publishing {
             Some(flight) => Some(&mut flight.queued),
             None => self.sequence.queued_mut(channel, &id),
         };
-        // Others are in the log, or wait for what comes before them.
+        // Otherwise the first one is in the log or waits for its predecessor.
         if first.is_some_and(|it| it.join(post)) {
             self.posts.add_item(post);
         }
@@ -350,11 +352,11 @@ impl Publishing {
     }
 }
 
-/// The body of the current control request; no larger than its port allows.
+/// Returns the body of the current control request, which is within the port's limit.
 fn control_body(worker: &mut Engine, upload: u32) -> Vec<u8> {
     let spooled = worker.http.upload(upload);
     match spooled.and_then(|it| it.body.as_ref()) {
-        // A file that cannot be read is as good as an empty body: the answer says what is missing.
+        // An unreadable file counts as an empty body; the response then reports what is missing.
         Some((file, _)) => std::fs::read(file.path()).unwrap_or_default(),
         None => worker.request().body().to_vec(),
     }

@@ -1,7 +1,7 @@
-//! Publishers that the edge connects to: `zmq_sub` with `zmq_sub_connect`.
+//! Publishers to which the edge connects: `zmq_sub` with `zmq_sub_connect`.
 //!
-//! Each is a wire of the worker that has the ports, and from the first byte on like one that has connected itself. One
-//! that is not there, or goes, is tried again for ever.
+//! The worker with the ports opens the connections. After connecting, they are handled like accepted ones. A failed or closed
+//! connection is retried without limit.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::timers::{Timer, Timers};
 const RETRY_MAX_MS: u64 = 10_000;
 
 impl Publishing {
-    /// Connects to those that are not connected and whose time has come.
+    /// Connects to publishers whose retry is due.
     pub(super) fn connect_publishers(&mut self, timers: &mut Timers, worker: &mut Engine) {
         let now_ms = worker.net.now_ms();
         for at in 0..self.publishers.len() {
@@ -33,7 +33,7 @@ impl Publishing {
                 Ok(wire) => {
                     self.publishers[at].wire = Some(wire);
                     self.ports.greet(worker, timers, wire, Port::Sub);
-                    // By TCP it stands when the kernel says so.
+                    // TCP connects asynchronously.
                     if let Address::Unix(_) = self.publishers[at].address {
                         self.ports.push(worker, wire);
                     }
@@ -43,7 +43,7 @@ impl Publishing {
         }
     }
 
-    /// A connection of the ports has begun to speak: one of these may be it.
+    /// Notes that a connection of the ports became ready, if it is one of these.
     pub(super) fn on_publisher_ready(&mut self, worker: &Engine, wire: WireId) {
         let found = self.publishers.iter_mut().find(|it| it.wire == Some(wire));
         if let Some(publisher) = found {
@@ -53,7 +53,7 @@ impl Publishing {
         }
     }
 
-    /// A connection of the ports has ended: one of these may be it.
+    /// Schedules a retry after a connection of the ports ended, if it is one of these.
     pub(super) fn on_publisher_gone(
         &mut self,
         timers: &mut Timers,

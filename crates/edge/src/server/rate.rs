@@ -1,8 +1,8 @@
-//! Deliveries at a rate: what Pushpin's `message_rate`, `message_hwm` and `message_block_size` mean, where they are set.
+//! Rate-limited delivery: Pushpin's `message_rate`, `message_hwm` and `message_block_size`.
 //!
-//! Without a rate there is none of this, and clients get messages as fast as they take them. With one, every client takes
-//! items one by one, and each delivery waits in its route's queue for its turn; routes take turns. What does not fit into
-//! a queue is dropped, counted and told.
+//! Without a rate, none of this exists, and clients receive messages as fast as they read. With one, every client receives
+//! items individually, and each delivery waits in its route's queue; routes take turns. Deliveries that do not fit a queue
+//! are dropped, counted and logged.
 
 use std::rc::Rc;
 
@@ -18,7 +18,7 @@ use crate::server::holds::Holds;
 use crate::timers::Timer;
 
 impl Holds<'_> {
-    /// Delivers what may be delivered now, and sees to the rest.
+    /// Makes the deliveries that are due, and schedules the rest.
     pub(super) fn on_rate_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
         while let Some((delivery, dropped)) = self
@@ -57,7 +57,7 @@ impl Holds<'_> {
 }
 
 impl Clients {
-    /// Queues an item for a client; true when there is a rate to wait for.
+    /// Queues an item for a client. Returns true if a rate is set.
     pub(super) fn pace(
         &mut self,
         worker: &mut Engine,
@@ -70,7 +70,7 @@ impl Clients {
             return false;
         };
         let Some(session) = self.sessions.get(&handle) else {
-            // It has left, or ended by an item before.
+            // The client left or was ended by an earlier item.
             return true;
         };
         let bytes = match client {
@@ -83,7 +83,7 @@ impl Clients {
             serial: session.serial,
             channel: Rc::from(channel),
             item: Rc::clone(item),
-            // What is not for this transport only moves the client's ids.
+            // An item without content for this transport only advances the client's ids.
             units: bytes.map_or(0, |bytes| item.blocks(bytes, pacer.block_bytes)),
         };
         let home = session.source.home();

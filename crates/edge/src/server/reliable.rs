@@ -1,7 +1,7 @@
-//! Clients that missed items when they were held, and what all clients ask for after a recovery.
+//! Clients that missed items, and recovery of all clients.
 //!
-//! The last item of a channel is the newest of its records in the ring, which every worker can read; no table of ids has to be
-//! kept beside it. Where the ring has the items that a client misses, it gets them from there and its origin is not asked.
+//! The newest record in the ring is a channel's last item; every worker can read it, so no separate table of ids is needed.
+//! If the ring has the items that a client missed, they are delivered from there without a request to the origin.
 
 use fermata_engine::RequestId;
 use fermata_engine::missed;
@@ -14,7 +14,7 @@ use crate::server::holds::Holds;
 use crate::timers::{Timer, Timers};
 
 impl Holds<'_> {
-    /// The client misses something: its next link knows what. Without one there is nothing to be done.
+    /// Handles a client that missed items: requests its `next` link, or ends it.
     pub(super) fn on_missed(&mut self, handle: RequestId) {
         match self.clients.after_miss(handle) {
             AfterMiss::Update => self.update(handle),
@@ -23,26 +23,28 @@ impl Holds<'_> {
         }
     }
 
-    /// Has a client ask its origin again, when it is its turn: by its next link, or its whole request.
+    /// Queues a client for a request to its origin, by its `next` link or its complete request.
     pub(super) fn update(&mut self, handle: RequestId) {
         if self.clients.queue_update(handle) {
             self.on_updates_due();
         }
     }
 
-    /// Lets those ask whose turn it is.
+    /// Starts the requests that are due in this turn.
     pub(super) fn on_updates_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
         self.clients.updates.begin_turn(now_ms);
         while let Some((handle, is_poll)) = self.clients.next_update() {
-            let counter = match is_poll {
-                true => Counter::EdgeCaughtUpRequest,
-                false => Counter::EdgeCaughtUpLink,
+            let counter = if is_poll {
+                Counter::EdgeCaughtUpRequest
+            } else {
+                Counter::EdgeCaughtUpLink
             };
             self.worker.net.count(counter, 1);
-            match is_poll {
-                true => self.ask_again(handle),
-                false => self.ask_link(handle),
+            if is_poll {
+                self.ask_again(handle)
+            } else {
+                self.ask_link(handle)
             }
         }
         if let Some(due_ms) = self.clients.updates.due_ms() {
@@ -50,7 +52,7 @@ impl Holds<'_> {
         }
     }
 
-    /// Those who were first catch up.
+    /// Lets first subscribers catch up.
     pub(super) fn on_first_subscriptions_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
         while let Some((handle, serial)) = self.clients.first_subscriptions.take(now_ms) {
@@ -64,7 +66,7 @@ impl Holds<'_> {
         }
     }
 
-    /// Every client of this worker that could have missed something asks its origin.
+    /// Lets every client of this worker that may have missed items send a request to its origin.
     pub(super) fn recover_clients(&mut self) {
         let reliable: Vec<RequestId> = self
             .clients
@@ -81,12 +83,12 @@ impl Holds<'_> {
     }
 }
 
-/// What becomes of a stream whose client misses something.
+/// Action for a client that missed items.
 #[derive(Debug, PartialEq, Eq)]
 enum AfterMiss {
-    /// Its next link is asked, when it is its turn.
+    /// Queue it for a request of its link.
     Update,
-    /// It ends, so that the client comes back and asks for what it misses.
+    /// End it, so that the client reconnects and receives the missed items.
     End,
     Stays,
 }
@@ -94,7 +96,7 @@ enum AfterMiss {
 impl Clients {
     fn after_miss(&self, handle: RequestId) -> AfterMiss {
         let Some(session) = self.sessions.get(&handle) else {
-            // A stream without wishes has none, and no link.
+            // A shared stream has no session and no link.
             return AfterMiss::Stays;
         };
         let is_reliable = || session.subscriptions.iter().any(|it| it.prev_id.is_some());
@@ -105,10 +107,10 @@ impl Clients {
         }
     }
 
-    /// Queues a client that is to ask its origin again. False: it waits already, is being asked, or cannot ask.
+    /// Queues a client for a request to its origin. Returns false if it is queued, has a request in progress, or has no origin.
     fn queue_update(&mut self, handle: RequestId) -> bool {
         let Some(session) = self.sessions.get_mut(&handle) else {
-            // It has left, or is a stream without wishes.
+            // The client left, or is a shared stream.
             return false;
         };
         let serial = session.serial;
@@ -129,7 +131,7 @@ impl Clients {
         !is_queued
     }
 
-    /// The next client that asks in this turn, and whether it is a long poll; otherwise it is a stream.
+    /// Returns the next client of this turn, and true if it is a long poll.
     fn next_update(&mut self) -> Option<(RequestId, bool)> {
         loop {
             let sessions = &self.sessions;
@@ -146,8 +148,8 @@ impl Clients {
         }
     }
 
-    /// A client is held whose channels the ring knows no ids of: it catches up once, for it may be the first one there, and
-    /// what was published on its way here nobody has seen.
+    /// Handles a held client whose channels have no ids in the ring. It catches up once, because it may be the first
+    /// subscriber, and items published before its hold had no receiver.
     pub(super) fn on_first_subscription(
         &mut self,
         timers: &mut Timers,

@@ -1,8 +1,8 @@
-//! Routes that are read again: when their file has changed, and when the operator asks for it (SIGHUP).
+//! Reloads routes after their file changed, and on SIGHUP.
 //!
-//! A table replaces the one before as a whole; requests, streams and WebSockets that are under way keep the table they began
-//! with. A file that is being written is left alone until it has been the same for a whole look, one without a single route
-//! never replaces one that has some, and one that cannot be read is tried again.
+//! A new table replaces the previous one completely. Requests, streams and WebSockets in progress keep their table. A file is
+//! read only after it was unchanged for one interval, so that a partly written one is never used. A file without routes never
+//! replaces a table with routes. An unreadable file is tried again.
 
 use std::rc::Rc;
 
@@ -17,12 +17,11 @@ use crate::server::routing::Routing;
 use crate::timers::{Timer, Timers};
 use crate::upstream::parts::Upstream;
 
-/// How often the file is looked at.
+/// Interval at which the file is checked.
 const LOOK_MS: u64 = 1_000;
 
 impl Routing {
-    /// Begins to look at the routes file. A worker that takes another's place begins with the routes of the start, which may
-    /// be old.
+    /// Starts to watch the routes file. A replacement worker starts with the routes of the server's start, which may be old.
     pub(super) fn begin(
         &mut self,
         upstream: &mut Upstream,
@@ -40,7 +39,7 @@ impl Routing {
         timers.at(due_ms, Timer::Routes);
     }
 
-    /// Looks whether the routes file has changed.
+    /// Checks whether the routes file changed.
     pub(super) fn look(
         &mut self,
         upstream: &mut Upstream,
@@ -57,7 +56,7 @@ impl Routing {
         timers.at(due_ms, Timer::Routes);
     }
 
-    /// The operator wants everything to be read again that is in files.
+    /// Reads all files again, on SIGHUP.
     pub(super) fn on_reload(
         &mut self,
         upstream: &mut Upstream,
@@ -65,7 +64,7 @@ impl Routing {
         timers: &mut Timers,
         worker: &mut Engine,
     ) {
-        // Routes that were given as they are may name keys and authorities.
+        // Routes without a file may name files of keys and authorities.
         upstream.signatures.forget();
         upstream.connections.authority.forget();
         self.read(upstream, parts, timers, worker);
@@ -81,7 +80,7 @@ impl Routing {
         let Some(file) = &mut self.routes_file else {
             return;
         };
-        // Before it is read: what is written meanwhile is another state.
+        // Taken before reading: a write during the read counts as a change.
         let read = Stamp::of(&file.path).and_then(|stamp| {
             let text = std::fs::read_to_string(&file.path)?;
             Ok((stamp, text))

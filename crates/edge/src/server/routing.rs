@@ -1,4 +1,4 @@
-//! The routes of now.
+//! The current routes.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,11 +7,11 @@ use crate::client::source::Table;
 use crate::prepared::Prepared;
 use crate::routes::file::RoutesFile;
 
-/// Routes, and where they come from.
+/// Current routes and their source.
 pub(super) struct Routing {
     pub table: Rc<Table>,
     pub generation: u32,
-    /// The same table, for later requests.
+    /// The same table, shared with metrics.
     pub shown: Rc<RefCell<Rc<Table>>>,
     pub routes_file: Option<RoutesFile>,
 }
@@ -32,7 +32,7 @@ impl Routing {
         }
     }
 
-    /// From here on requests take these.
+    /// Replaces the routes for new requests.
     pub fn set_table(&mut self, table: Rc<Table>) {
         *self.shown.borrow_mut() = Rc::clone(&table);
         self.table = table;

@@ -1,4 +1,4 @@
-//! What origins are sent: the request with its body, piece by piece where it is large.
+//! Sends requests to origins, with large bodies in pieces.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -23,7 +23,7 @@ use crate::upstream::reply::Phase;
 use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 
 impl Outbound<'_> {
-    /// What a target gets of a conversation's request, but for its framing.
+    /// Returns the request for a target, without framing.
     pub(super) fn forwarded<'a>(
         &mut self,
         talk: &Talk,
@@ -35,7 +35,7 @@ impl Outbound<'_> {
             return Err(UpstreamError::Local("the route is gone".to_owned()));
         };
         let signature = match source.is_foreign() {
-            // It would be good at our own origins as well.
+            // A foreign server could replay it to the edge's own origins.
             true => None,
             false => self.upstream.signatures.get(rule, self.worker.net.unix_s()),
         };
@@ -52,6 +52,7 @@ impl Outbound<'_> {
             is_events: matches!(talk.purpose, Purpose::Events(_)),
             is_check: matches!(talk.owner, Owner::Check(..)),
             is_filter: matches!(talk.owner, Owner::Filter(_)),
+            has_over_http: source.table.routes.has_over_http(),
             signature: signature.as_deref(),
             session_id: source.session_id.as_ref().map(SessionId::as_str),
             traceparent: traceparent.as_deref(),
@@ -64,8 +65,8 @@ impl Outbound<'_> {
         Ok(forwarded)
     }
 
-    /// The value of `traceparent` for a target, where it is not the client's: that of the span, or what says that the request is
-    /// not recorded, where the edge has decided so and its client may have said otherwise.
+    /// Returns the `traceparent` that replaces the client's: that of the span, or one with the sampled flag cleared if the edge
+    /// decided not to record the request.
     fn traceparent(&self, talk: &Talk) -> Option<String> {
         if let Some(span) = &talk.span {
             return Some(span.traceparent());
@@ -78,7 +79,7 @@ impl Outbound<'_> {
         trace_of(&talk.source.request).map(TraceParent::unsampled)
     }
 
-    /// Writes the request as its target reads it.
+    /// Encodes the request in the target's protocol.
     pub(super) fn write_request(
         &mut self,
         talk: &mut Talk,
@@ -105,7 +106,7 @@ impl Outbound<'_> {
             let check = check.and_then(|path| path.split('?').next());
             let denied = &target.denied[..];
             let script = match (&target.script, talk.owner, check) {
-                // The ping of PHP-FPM is known by the name of a script, and need not end as one.
+                // The ping path of PHP-FPM needs no script suffix.
                 (_, Owner::Check(..), Some(name)) => Script::Fixed { root, name },
                 (Some(name), ..) if target.is_front => Script::Front { root, name, denied },
                 (Some(name), ..) => Script::Fixed { root, name },
@@ -134,7 +135,7 @@ impl Outbound<'_> {
         }
     }
 
-    /// What of a request could be sent has been.
+    /// Handles the end of a flush.
     pub(super) fn on_flushed(&mut self, talk: &mut Talk) -> Step {
         if let Some(arriving) = &mut talk.arriving
             && let Some(failure) = arriving.failure.take()
@@ -150,14 +151,14 @@ impl Outbound<'_> {
         Ok(())
     }
 
-    /// The origin's time to answer begins anew with all that it takes of the request.
+    /// Restarts the response time-out whenever the origin accepts bytes of the request.
     pub(super) fn give_time(&mut self, talk: &mut Talk, has_moved: bool) {
         let is_asked = !talk.has_response && !matches!(talk.phase, Phase::Socket { .. });
-        // It may have been the client's turn before.
+        // The time-out may have been off while the client had to send.
         if is_asked && (has_moved || talk.due_ms == u64::MAX) {
             talk.due_ms = match talk.is_sent() || talk.queued() > 0 {
                 true => self.worker.net.now_ms() + self.policy.limits.response_ms,
-                // The engine sees to it that a body arrives.
+                // The engine has time-outs for arriving bodies.
                 false => u64::MAX,
             };
         }

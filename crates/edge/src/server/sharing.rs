@@ -1,8 +1,8 @@
-//! Equal requests that share one to their backend, where `share_all` says so.
+//! Equal requests that share one exchange (`share_all`).
 //!
-//! A request that equals one in progress waits for its response. Requests are equal that have the same route, method,
-//! address and headers, also those by which users are told apart. What may be meant for one client alone, and what is too
-//! large to be kept, is not passed to others: they ask by themselves then.
+//! A request that equals one in progress waits for its response. Equal requests have the same route, method, address and
+//! fields, including those that identify users. A response that may be meant for one client, or that is too large to be
+//! buffered, is not shared: the other clients' requests are then sent separately.
 
 use fermata_engine::RequestId;
 use fermata_grip::instruct::{Instruct, is_instruct};
@@ -17,10 +17,10 @@ use crate::upstream::response::Head;
 use crate::upstream::talk::{Purpose, ShareKey, Sharer, Talk};
 use crate::upstream::talks::Talks;
 
-/// Clients that wait for one answer besides the one that has asked; others ask by themselves.
+/// Maximum number of clients that wait for another's response; requests of further ones are sent separately.
 const SHARERS_MAX: usize = 1_000;
 
-/// Headers that say how a request came, and not what for.
+/// Fields that describe the path of a request and do not make it different.
 const OF_THE_WAY: [&[u8]; 4] = [
     b"connection",
     b"keep-alive",
@@ -29,12 +29,13 @@ const OF_THE_WAY: [&[u8]; 4] = [
 ];
 
 impl Edge {
-    /// Asks the origin for a request, or waits for the answer to an equal one.
+    /// Starts an exchange for a request, or waits for the response to an equal one.
     pub(super) fn ask_or_share(&mut self, handle: RequestId, source: Source) {
         let since_ms = self.worker.net.now_ms();
-        let key = match self.upstream.sharing.is_on && !self.clients.is_script(handle) {
-            true => key(&source),
-            false => None,
+        let key = if self.upstream.sharing.is_on && !self.clients.is_script(handle) {
+            key(&source)
+        } else {
+            None
         };
         let Some(key) = key else {
             return self.ask(Ask::new(Owner::Client(handle), source));
@@ -64,7 +65,8 @@ impl Edge {
 }
 
 impl Talk {
-    /// Whether an answer is read whole, because others wait for it. What says no length may be a stream without end.
+    /// Returns true if a response is collected because other clients wait for it. Without a length it may be endless, so it is
+    /// not.
     pub(super) fn is_shared(&self, head: &Head) -> bool {
         let bytes_max = INSTRUCT_BYTES_MAX as u64;
         !self.shared.others.is_empty() && head.length.is_some_and(|it| it <= bytes_max)
@@ -72,7 +74,7 @@ impl Talk {
 }
 
 impl Upstream {
-    /// A client has left that may have waited for another's answer.
+    /// Removes a client that left from those that wait.
     pub(super) fn leave_shared(&mut self, talks: &mut Talks, handle: RequestId) {
         if let Some(id) = self.sharing.waiting.remove(&handle)
             && let Some(talk) = talks.get_mut(id)
@@ -81,10 +83,10 @@ impl Upstream {
         }
     }
 
-    /// The client has left that has asked: the first of those who wait has asked from now on. False: nobody waits.
+    /// Passes the exchange of a client that left to the first waiting client. Returns false if none waits.
     pub(super) fn hand_over(&mut self, talks: &mut Talks, id: TalkId) -> bool {
         let Some(talk) = talks.get_mut(id) else {
-            // It is over.
+            // The exchange ended.
             return false;
         };
         if talk.shared.others.is_empty() {
@@ -99,14 +101,14 @@ impl Upstream {
         true
     }
 
-    /// The answer is for one alone: the others ask by themselves.
+    /// Starts separate exchanges for the waiting clients, because the response is for one client.
     pub(super) fn release_sharers(&mut self, talk: &mut Talk, tasks: &mut Tasks) {
         for Sharer { handle, source, .. } in self.take_sharers(talk) {
             tasks.ask(Ask::new(Owner::Client(handle), source));
         }
     }
 
-    /// Those who wait for a conversation's answer; from now on nobody else does.
+    /// Removes and returns the clients that wait for a response. No further client can join.
     pub(super) fn take_sharers(&mut self, talk: &mut Talk) -> Vec<Sharer> {
         if let Some(key) = talk.shared.key.take()
             && self.sharing.asked.get(&key) == Some(&talk.id())
@@ -120,7 +122,7 @@ impl Upstream {
         others
     }
 
-    /// What becomes of the answer for one of them.
+    /// Returns an exchange with the response for one of the waiting clients.
     pub(super) fn talk_of_sharer(
         &mut self,
         talk: &Talk,
@@ -137,8 +139,7 @@ impl Upstream {
     }
 }
 
-/// What makes a request equal to others; `None`: it shares with none. Only what is read, and has no body, may be asked once
-/// for several.
+/// Returns the key of a request, `None` if it is never shared. Only GET and HEAD without a body are.
 fn key(source: &Source) -> Option<ShareKey> {
     let request = &source.request;
     let is_read = matches!(&request.method[..], b"GET" | b"HEAD");
@@ -163,7 +164,7 @@ fn key(source: &Source) -> Option<ShareKey> {
         .filter(|(name, _)| !of_way(name))
         .map(|(name, value)| (name.to_ascii_lowercase(), &value[..]))
         .collect();
-    // Of several of one name the order counts.
+    // The sort is stable: the order of fields with one name matters.
     headers.sort_by(|one, other| one.0.cmp(&other.0));
     for (name, value) in headers {
         push(&name);
@@ -172,19 +173,19 @@ fn key(source: &Source) -> Option<ShareKey> {
     Some(key)
 }
 
-/// Whether an answer that is here whole may be meant for one client alone.
+/// Returns true if a complete response may be meant for one client.
 pub(super) fn is_answer_for_one(head: &Head, body: &[u8]) -> bool {
     let is_own = || matches!(read_instruct(head, Some(body)), Some(Ok(it)) if is_own(&it));
     is_for_one(&head.headers) || (is_instruct(&borrowed(&head.headers)) && is_own())
 }
 
-/// Whether an instruction says something of its client.
+/// Returns true if an instruction contains data of one client.
 fn is_own(instruct: &Instruct) -> bool {
     let is_known = instruct.session_id.is_some() || !instruct.meta.is_empty();
     is_known || is_for_one(&instruct.answer.headers)
 }
 
-/// The same by its headers.
+/// Returns true if fields show that the response is for one client.
 fn is_for_one(headers: &[(Vec<u8>, Vec<u8>)]) -> bool {
     headers.iter().any(|(name, value)| {
         let says = |words: &[&[u8]]| {

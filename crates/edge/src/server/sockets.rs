@@ -1,4 +1,4 @@
-//! Clients' WebSockets, whatever carries them to their origin: subscriptions, control messages, published messages.
+//! WebSockets of clients, over WebSocket or HTTP to the origin: subscriptions, control messages and published messages.
 
 use std::rc::Rc;
 
@@ -36,17 +36,17 @@ impl Holds<'_> {
         self.clients.watch_socket(self.timers, handle);
     }
 
-    /// Something was published to a socket.
+    /// Delivers an item to a socket.
     pub(super) fn on_item_of_socket(&mut self, handle: RequestId, channel: &[u8], item: &Item) {
         if let Some((action, content)) = self.judge(handle, channel, item) {
             self.give_socket(handle, action, content);
         }
     }
 
-    /// Asks the origin, if there is something to say and it is not being asked.
+    /// Sends queued events to the origin, unless a request is in progress.
     pub(super) fn ask_events(&mut self, handle: RequestId) {
         let Some(session) = self.clients.sessions.get_mut(&handle) else {
-            // Its client has left.
+            // The client left.
             return;
         };
         if let Kind::Socket(socket) = &mut session.kind
@@ -61,7 +61,7 @@ impl Holds<'_> {
         }
     }
 
-    /// The origin leaves; the client stays and gets what is published.
+    /// Detaches the client from its origin. The client continues to receive published messages.
     fn detach(&mut self, handle: RequestId) {
         if let Some(socket) = self.clients.socket(handle) {
             socket.via = None;
@@ -70,7 +70,7 @@ impl Holds<'_> {
         self.worker.net.resume_socket(SocketId::of(handle));
     }
 
-    /// Asks the origin of a socket now, if it is asked by requests.
+    /// Sends a request to the origin of a socket now, if it uses WebSocket-over-HTTP.
     pub(super) fn refresh_socket(&mut self, handle: RequestId) {
         if let Some(over) = self.clients.socket(handle).and_then(Socket::over) {
             over.want_request();
@@ -80,7 +80,7 @@ impl Holds<'_> {
 }
 
 impl Holds<'_> {
-    /// A client's WebSocket is open.
+    /// Registers an open WebSocket.
     pub fn enter_socket(&mut self, handle: RequestId, source: Source, socket: Box<Socket>) {
         let implicit = source
             .target()
@@ -88,9 +88,9 @@ impl Holds<'_> {
         let mut socket = socket;
         let is_sockjs = source.is_sockjs;
         if is_sockjs {
-            // Before anything that the backend says.
+            // Precedes all messages of the origin.
             self.pushpin.sockjs.has_framed = true;
-            // A client that has left takes nothing.
+            // Fails only if the client left.
             let _ = self.worker.send(SocketId::of(handle), false, b"o");
             socket.heartbeat_ms = self.worker.net.now_ms() + self.pushpin.sockjs.heartbeat_ms;
         }
@@ -173,11 +173,11 @@ impl Holds<'_> {
             .on_subscribed(handle, &source, &channel, Mode::Socket);
     }
 
-    /// A message of the origin: for the edge, for the client, or for nobody.
+    /// Handles a message of the origin: a control message for the edge, or a message for the client.
     pub fn on_origin_message(&mut self, handle: RequestId, is_text: bool, message: &[u8]) {
         let socket = self.clients.socket(handle);
         let Some(socket) = socket.filter(|it| !it.is_gone && it.via.is_some()) else {
-            // Its client has left, or the origin has detached itself.
+            // The client left, or its origin detached.
             return;
         };
         let Some(prefix) = socket.prefix.clone() else {
@@ -201,7 +201,7 @@ impl Holds<'_> {
         }
     }
 
-    /// Does what the origin says of its client's WebSocket.
+    /// Executes a control message.
     pub fn control(&mut self, handle: RequestId, control: Control) {
         match control {
             Control::Subscribe { channel, filters } => {
@@ -237,7 +237,7 @@ impl Holds<'_> {
         }
     }
 
-    /// When a message is due that its origin has sent ahead.
+    /// Returns the due time of a delayed message.
     fn due(&mut self, timed: Timed) -> (Timed, u64) {
         let due_ms = self.worker.net.now_ms() + u64::from(timed.timeout_s) * 1_000;
         (timed, due_ms)
@@ -255,7 +255,7 @@ impl Holds<'_> {
             return;
         }
         let Some(session) = self.clients.sessions.get(&handle) else {
-            // Its client has left.
+            // The client left.
             return;
         };
         let rule = session.source.rule();
@@ -267,7 +267,7 @@ impl Holds<'_> {
 
     fn unsubscribe(&mut self, handle: RequestId, channel: &[u8]) {
         let Some(session) = self.clients.sessions.get_mut(&handle) else {
-            // Its client has left.
+            // The client left.
             return;
         };
         let is_it = |it: &Subscription| it.own.as_deref() == Some(channel);
@@ -282,7 +282,7 @@ impl Holds<'_> {
             .on_unsubscribed(handle, &source, &subscription.channel);
     }
 
-    /// The origin says by what session its client is known. Without a service that keeps it an id means nothing.
+    /// Sets the session id of a client. Ignored without a session service.
     fn name_session(&mut self, handle: RequestId, id: &[u8]) {
         let ports = &mut self.publishing.ports;
         let keeper = self.pushpin.keeper(ports, self.timers, self.worker);
@@ -293,15 +293,15 @@ impl Holds<'_> {
         }
     }
 
-    /// Sends what is due. True: the origin is to be asked, since it has not been for long enough.
+    /// Sends messages that are due. Returns true if a request without events is due.
     fn send_due(&mut self, handle: RequestId) -> bool {
         let (now_ms, heartbeat_ms) = (self.worker.net.now_ms(), self.pushpin.sockjs.heartbeat_ms);
         let Some(socket) = self.clients.socket(handle) else {
-            // Its client has left.
+            // The client left.
             return false;
         };
         if socket.due_ms() > now_ms {
-            // What it was armed for has moved.
+            // The due time moved after the timer was set.
             return false;
         }
         let mut message = None;
@@ -324,17 +324,18 @@ impl Holds<'_> {
             self.flush_delayed(handle);
         }
         if is_silent {
-            // That it is still connected.
+            // SockJS heartbeat.
             let _ = self.worker.send(SocketId::of(handle), false, b"h");
         }
         is_idle
     }
 
-    /// Sends what the origin or a publisher has for the client; silence begins anew.
+    /// Sends a message to the client and restarts its idle time.
     pub fn send_to_client(&mut self, handle: RequestId, is_text: bool, message: &[u8]) {
-        let kind = match is_text {
-            true => MessageKind::Text,
-            false => MessageKind::Binary,
+        let kind = if is_text {
+            MessageKind::Text
+        } else {
+            MessageKind::Binary
         };
         self.count_message(
             handle,
@@ -346,7 +347,7 @@ impl Holds<'_> {
         self.clients.touch_socket(self.worker, handle);
     }
 
-    /// What an item is to a socket, with the content that filters make of it; `None`: nothing.
+    /// Returns the action of an item for a socket, with its content after filters, `None` if it has none.
     fn judge<'i>(
         &mut self,
         handle: RequestId,
@@ -373,7 +374,7 @@ impl Holds<'_> {
         Some((&format.action, content))
     }
 
-    /// Does what was published, with the content that filters have made of it.
+    /// Executes the action of an item, with its content after filters.
     pub(super) fn give_socket(
         &mut self,
         handle: RequestId,
@@ -394,7 +395,7 @@ impl Holds<'_> {
         }
     }
 
-    /// A message has come from, or goes to, the client or the backend of a WebSocket.
+    /// Counts a message from or to the client or the origin of a WebSocket.
     pub fn count_message(&self, handle: RequestId, messages: Count, content: Count, bytes: usize) {
         if let Some(session) = self.clients.sessions.get(&handle) {
             let counted = [(messages, 1), (content, bytes as u64)];
@@ -416,7 +417,7 @@ impl Holds<'_> {
             send_framed(self.worker, handle, kind, content);
             return;
         }
-        // A client that has left takes nothing.
+        // Fails only if the client left.
         let socket = SocketId::of(handle);
         let _ = match kind {
             MessageKind::Text => self.worker.send(socket, false, content).is_ok(),
@@ -428,7 +429,7 @@ impl Holds<'_> {
 }
 
 impl Clients {
-    /// The origin closes: so does the client's socket.
+    /// Closes the client's socket after the origin closed.
     pub(super) fn on_origin_close(
         &mut self,
         worker: &mut Engine,
@@ -438,11 +439,11 @@ impl Clients {
     ) {
         if let Some(socket) = self.socket(handle) {
             if socket.via.take().is_none() {
-                // The origin has detached itself: the client goes on without it.
+                // The origin detached; the client continues without it.
                 return;
             }
             if socket.is_gone {
-                // The client has left before, and now everything is said.
+                // The client had left, and its last messages were sent.
                 self.sessions.remove(&handle);
                 return;
             }
@@ -455,7 +456,7 @@ impl Clients {
         close_socket(worker, handle, code, reason);
     }
 
-    /// The WebSocket of a session.
+    /// Returns the WebSocket state of a session.
     pub(super) fn socket(&mut self, handle: RequestId) -> Option<&mut Socket> {
         match &mut self.sessions.get_mut(&handle)?.kind {
             Kind::Socket(socket) => Some(socket),
@@ -463,7 +464,7 @@ impl Clients {
         }
     }
 
-    /// Sees to what is next due for a socket.
+    /// Sets the timer for the next due time of a socket.
     pub(super) fn watch_socket(&mut self, timers: &mut Timers, handle: RequestId) {
         if let Some(due_ms) = self.socket(handle).map(|it| it.due_ms())
             && due_ms != u64::MAX

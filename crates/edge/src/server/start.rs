@@ -1,4 +1,4 @@
-//! From settings to running workers.
+//! Starts the edge: from settings to running workers.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -30,26 +30,29 @@ use crate::upstream::authority::Authority;
 use crate::upstream::route_keys::RouteKeys;
 use crate::upstream::targets::Targets;
 
-/// Connections that may wait at the control port.
+/// Backlog of the control port.
 const BACKLOG: i32 = 1024;
 
-/// The largest message of a client's WebSocket.
+/// Maximum message size of a client's WebSocket.
 const MESSAGE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// How long items wait for more behind one to a crowd. Pushpin gathers for 25 ms whatever there is.
+/// Maximum bytes queued at the WebSocket of a SockJS session. A single message may be larger.
+const SESSION_QUEUE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Maximum time for which items after one to many clients are batched. Pushpin always batches for 25 ms.
 const GATHER_MS_MAX: u64 = 20;
 
-/// The engine's own bound of bodies, which it stores; those of clients pass through.
+/// The engine's limit for stored bodies; bodies of clients are forwarded.
 const STORED_BYTES_MAX: u64 = 1 << 30;
 
-/// The name of what edges share in the log of a cluster, where FERMATA_CLUSTER_PREFIX names nothing else.
+/// Default prefix of the edges' data in the cluster's log; FERMATA_CLUSTER_PREFIX sets another.
 const CLUSTER_PREFIX: &str = "fermata_edge";
 
-/// Runs the edge until it is stopped, and returns what the process should exit with. `directory` is where files of the
-/// settings are looked for; `open_post` is the client for HTTP that takes spans to their collector.
+/// Runs the edge until it stops, and returns the exit status. File names in settings are relative to `directory`;
+/// `open_post` opens the HTTP client that posts spans to their collector.
 ///
 /// # Errors
-/// It does not start; the sentence says why and what helps.
+/// The edge cannot start; the error names cause and fix.
 pub fn run(settings: Settings, directory: &Path, open_post: OpenPost) -> Result<i32, StartError> {
     fermata_io::descriptors::leave_none();
     let mut server = Server::new();
@@ -66,13 +69,13 @@ pub fn run(settings: Settings, directory: &Path, open_post: OpenPost) -> Result<
     });
     match started? {
         Started::Ended { exit_code, .. } => Ok(exit_code),
-        // The edge has asked for none.
+        // The edge starts no companion processes.
         Started::Companion(_) => Ok(0),
         Started::Worker(worker) => serve(worker, &prepared),
     }
 }
 
-/// What is done before there are workers: in the master, as the user that it was started as.
+/// Does the part of the start that runs in the master before it starts workers and changes its user.
 fn prepare(
     server: &mut Server,
     settings: Settings,
@@ -106,6 +109,13 @@ fn prepare(
         ));
     }
     let websocket = take_clients(server, &settings)?;
+    let session = Route {
+        queue_bytes_max: Some(SESSION_QUEUE_BYTES_MAX),
+        ..self::websocket(&settings)
+    };
+    let session_websocket = server
+        .websocket_of_program(session)
+        .map_err(|error| StartError::Setting(error.to_string()))?;
     let memory = |what: &'static str| {
         move |error| StartError::Setting(format!("memory for {what}: {error}"))
     };
@@ -116,6 +126,7 @@ fn prepare(
         targets: Targets::new(&settings).map_err(memory("the state of targets"))?,
         route_figures: RouteFigures::new(settings.workers).map_err(memory("figures of routes"))?,
         websocket,
+        session_websocket,
         port: first_port(&settings),
         control,
         keys,
@@ -143,7 +154,7 @@ fn take_clients(server: &mut Server, settings: &Settings) -> Result<u16, StartEr
         .map_err(|error| StartError::Setting(error.to_string()))
 }
 
-/// The port that targets are told as ours.
+/// Returns the port reported to targets as the server's.
 fn first_port(settings: &Settings) -> u16 {
     let first = settings.listen.first();
     first
@@ -152,15 +163,15 @@ fn first_port(settings: &Settings) -> u16 {
         .unwrap_or(80)
 }
 
-/// Serves until the worker is stopped.
+/// Runs a worker until it stops.
 fn serve(mut worker: Box<Engine>, prepared: &Prepared) -> Result<i32, StartError> {
     worker.relay(stream::stream);
-    // One worker publishes, so that items have one order before they get into the ring.
+    // Only one worker publishes, so that items have one order before they reach the ring.
     let publishes = worker.index() == 0;
     if publishes && let Some(control) = &prepared.control {
         let bodies = BodyLimits {
             bytes_max: prepared.settings.control_body_bytes_max,
-            // One worker has the port, and one publisher in it as many places as it likes: none for ever.
+            // The port belongs to one worker, and a publisher may open many connections. So each needs a time-out.
             pace: Some(BodyPace {
                 timeout_ms: prepared.settings.control_body_timeout_ms,
                 rate_min: 0,
@@ -194,7 +205,7 @@ fn serve(mut worker: Box<Engine>, prepared: &Prepared) -> Result<i32, StartError
     Ok(edge.run())
 }
 
-/// Takes what publishers and other workers send by ZeroMQ, and what waited when the worker before ended.
+/// Opens the ZeroMQ ports, and takes over items that waited in the worker that this one replaces.
 fn begin_publishing(edge: &mut Edge, prepared: &Prepared) -> Result<(), StartError> {
     let (ports, worker) = (&mut edge.publishing.ports, &mut edge.worker);
     for (port, listener) in &prepared.zmq {
@@ -220,7 +231,7 @@ fn begin_publishing(edge: &mut Edge, prepared: &Prepared) -> Result<(), StartErr
     Ok(())
 }
 
-/// Has a worker listen at its own copy of what the master has bound: the next worker of its place gets another.
+/// Lets a worker listen on a duplicate of the master's socket. A replacement worker receives another duplicate.
 fn with_copy<T>(
     listener: &OwnedFd,
     setting: &str,
@@ -232,7 +243,7 @@ fn with_copy<T>(
         .map_err(|error| StartError::Setting(format!("{setting}: {error}")))
 }
 
-/// Which WebSockets may be opened is up to the origins.
+/// Returns the WebSocket route of clients. Origins decide which WebSockets are opened.
 fn websocket(settings: &Settings) -> Route {
     Route {
         handler: HANDLER_CLIENTS,
@@ -257,24 +268,42 @@ fn websocket(settings: &Settings) -> Route {
     }
 }
 
-/// Settings that the engine has under the same name, and gets as they are.
-const OF_ENGINE: [&str; 16] = [
+/// Settings passed to the engine under the same name.
+const OF_ENGINE: [&str; 34] = [
+    "allowed_hosts",
     "workers",
     "connections_max",
     "headers_count_max",
     "header_timeout_ms",
     "idle_timeout_ms",
     "write_timeout_ms",
+    "write_rate_min",
+    "buffered_bytes_max",
+    "buffered_per_address_bytes_max",
+    "buffered_per_connection_bytes_max",
     "drain_timeout_ms",
     "stall_timeout_ms",
     "publish_wait_ms_max",
     "body_timeout_ms",
     "body_rate_min",
+    "upload_directory_bytes_max",
+    "upload_directory_files_max",
+    "response_spool_bytes_max",
+    "response_spool_address_bytes_max",
+    "response_waits_per_address_max",
     "websocket_ping_interval_ms",
     "websocket_pong_timeout_ms",
     "event_bytes_max",
     "history_bytes_max",
     "channel_log_bytes_max",
+    "http2_resets_per_second_max",
+    "http2_pings_per_second_max",
+    "http2_settings_per_second_max",
+    "http2_empty_data_per_second_max",
+    "http2_window_updates_per_second_max",
+    "http2_priorities_per_second_max",
+    "http2_unknown_frames_per_second_max",
+    "http2_continuations_max",
 ];
 
 fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Result<(), StartError> {
@@ -298,7 +327,7 @@ fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Resu
     for name in OF_ENGINE {
         set(name, &settings.text(name))?;
     }
-    // The engine has one bound for all ports; each port's own is the edge's to keep.
+    // The engine has one limit for all ports; the edge enforces the limit of each port.
     let header_bytes = settings
         .header_bytes_max
         .max(settings.control_header_bytes_max);
@@ -308,7 +337,7 @@ fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Resu
     let body_bytes = settings.body_bytes_max.min(STORED_BYTES_MAX);
     set("body_bytes_max", &body_bytes.to_string())?;
     set("queue_bytes_max", &settings.event_bytes_max.to_string())?;
-    // What edges share is none of the events that servers of PHP and hubs share by the same log.
+    // Separates the edges' data from that of PHP servers and hubs in the same log.
     set("cluster_prefix", CLUSTER_PREFIX)?;
     set("gather_ms_max", &GATHER_MS_MAX.to_string())?;
     if let Some(address) = metrics_address(settings)? {
@@ -325,7 +354,7 @@ fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Resu
     )
 }
 
-/// The addresses of clients, as the engine has them.
+/// Returns the listen addresses in the engine's format.
 fn listen_addresses(settings: &Settings) -> Result<String, StartError> {
     const HOST_PORT: &str = "HOST:PORT, such as 127.0.0.1:7999";
     const PATH: &str = "a path, and behind it what is needed of ?mode=660&user=NAME&group=NAME";
@@ -353,7 +382,7 @@ fn listen_addresses(settings: &Settings) -> Result<String, StartError> {
     Ok(addresses.join(","))
 }
 
-/// The address for Prometheus, if there is one.
+/// Returns the Prometheus address, if any.
 fn metrics_address(settings: &Settings) -> Result<Option<String>, StartError> {
     if settings.prometheus.is_empty() {
         return Ok(None);
@@ -368,7 +397,7 @@ fn metrics_address(settings: &Settings) -> Result<Option<String>, StartError> {
     }
 }
 
-/// The folder with certificates; a configuration directory of Pushpin's has them where it says nothing.
+/// Returns the folder with certificates, by default that of a Pushpin configuration directory.
 fn certificates(settings: &Settings, directory: &Path) -> Result<String, StartError> {
     let folder = match settings.tls_certificates.as_str() {
         "" => directory.join("runner/certs"),
@@ -412,8 +441,7 @@ fn read_routes(
     Ok((routes, file))
 }
 
-/// Usable routes of a file are used although others are wrong, as in Pushpin. An operator who gives one on the command line
-/// means that one, and would have an edge without it.
+/// Fails for invalid routes on the command line. Invalid routes of a file are skipped, as in Pushpin.
 fn check_given(text: &str, routes: &Routes, problems: &[Problem]) -> Result<(), StartError> {
     let of_line = |problem: &Problem| {
         let line = text.lines().nth(problem.line - 1).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What held streams get.
+//! Delivery to held streams.
 
 use fermata_engine::RequestId;
 use fermata_engine::stats::Counter;
@@ -8,17 +8,17 @@ use crate::client::delivery::{Delivery, WAITING_BYTES_MAX, drop_item};
 use crate::server::holds::Holds;
 
 impl Holds<'_> {
-    /// Gives a held client what an item is to it. True: it is over.
+    /// Delivers an item to a held client. Returns true if the client ended.
     pub(super) fn give_stream(&mut self, handle: RequestId, delivery: Delivery) -> bool {
         match delivery {
             Delivery::Nothing => {}
             Delivery::Filtered(counter) => self.worker.net.count(counter, 1),
             Delivery::Content(content) => {
-                // A client that has left takes nothing.
+                // 0 if the client left.
                 let unsent = self.worker.write_held(handle, &content).unwrap_or(0);
                 self.clients.touch_link(self.worker, handle);
                 if unsent > WAITING_BYTES_MAX {
-                    // Only what comes at a rate, or from a link, is not held back by the engine.
+                    // The engine limits the queue itself, except for rate-limited items and link bodies.
                     self.worker.net.count(Counter::DroppedSlow, 1);
                     self.cut_stream_of(handle);
                     return true;
@@ -28,7 +28,7 @@ impl Holds<'_> {
                 self.end_stream_of(handle);
                 return true;
             }
-            // The next link has the news.
+            // The link returns the item.
             Delivery::Act(StreamAction::Hint) if self.clients.has_link(handle) => {
                 self.ask_link(handle);
             }

@@ -1,4 +1,4 @@
-//! What parts have found is to be done: the edge's turn does it in this order, when they are through.
+//! Follow-up work of an event. The edge runs it in this order after the event.
 
 use std::collections::VecDeque;
 
@@ -7,32 +7,32 @@ use fermata_engine::RequestId;
 use crate::client::source::{Asker, Owner, Source};
 use crate::upstream::talk::Purpose;
 
-/// What is to be done in this turn.
+/// A task of this turn.
 pub(super) enum Task {
-    /// An origin is asked.
+    /// Start an exchange.
     Ask(Ask),
-    /// The same for a client's request, unless an equal one is being asked already.
+    /// Start the exchange of a client's request, or share that of an equal one.
     Share(RequestId, Source),
-    /// A response is not waited for any longer.
+    /// End an exchange whose response is not needed.
     Abandon(Asker),
-    /// The items of a client go on, as far as no server of a filter has to be waited for.
+    /// Continue with the queued items of a client.
     Filter(RequestId),
-    /// Requests of filters are over: as many clients ask as may.
+    /// Start filter queries of waiting clients.
     FilterTurns,
 }
 
-/// A request to an origin.
+/// An exchange to start.
 pub(super) struct Ask {
     pub owner: Owner,
     pub source: Source,
     pub last_ids: Vec<(Vec<u8>, Vec<u8>)>,
     pub purpose: Purpose,
-    /// Until when it may be asked.
+    /// Deadline of the exchange.
     pub deadline_ms: u64,
 }
 
 impl Ask {
-    /// Asks for a response.
+    /// Creates an exchange for a response.
     pub fn new(owner: Owner, source: Source) -> Self {
         Self {
             owner,
@@ -43,13 +43,13 @@ impl Ask {
         }
     }
 
-    /// Tells the origin what the client has had.
+    /// Adds the last ids that the client received.
     pub fn behind(self, last_ids: Vec<(Vec<u8>, Vec<u8>)>) -> Self {
         Self { last_ids, ..self }
     }
 }
 
-/// What is to be done; each is of one client or conversation that had its turn, so there are no more than of these.
+/// Queue of tasks. Each belongs to a client or exchange that had its turn, which bounds their number.
 #[derive(Default)]
 pub(super) struct Tasks(VecDeque<Task>);
 

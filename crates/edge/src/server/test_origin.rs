@@ -1,7 +1,7 @@
-//! The built-in origin `test`: a route can be tried without any backend.
+//! The built-in origin `test`, for trying a route without a backend.
 //!
-//! `/` greets, `/response` holds a long poll and `/stream` a stream, on the channels that `?channel=` names, or on
-//! `test`. `/ws` is a WebSocket that is subscribed to them and says back what it hears.
+//! `/` responds with a greeting, `/response` holds a long poll and `/stream` a stream, on the channels in `?channel=`, or on
+//! `test`. `/ws` is a WebSocket that is subscribed to them and echoes messages.
 
 use fermata_grip::ws_control::Control;
 
@@ -13,11 +13,11 @@ use crate::upstream::response::Head;
 use crate::upstream::talk::{Step, Stop, Talk};
 use crate::upstream::test_origin::{answer, channels, parts};
 
-/// The path of the WebSocket.
+/// Path of the WebSocket.
 const ECHO: &[u8] = b"/ws";
 
 impl Turn<'_> {
-    /// Opens a client's WebSocket to the built-in origin; `start` is what paths of its route begin with.
+    /// Opens a client's WebSocket to the built-in origin. `start` is the path prefix of its route.
     pub(super) fn open_test_socket(&mut self, talk: &mut Talk, start: &str) -> Step {
         let Owner::Client(handle) = talk.owner else {
             return Err(Stop::Over);

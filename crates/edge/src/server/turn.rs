@@ -1,4 +1,4 @@
-//! What a turn has for the conversation that it is about: all but the other conversations.
+//! Parts of the edge that a step of an exchange may use: all except the other exchanges.
 
 use crate::client::clients::Clients;
 use crate::client::journal::Journal;
@@ -16,7 +16,7 @@ use crate::timers::Timers;
 use crate::upstream::parts::Upstream;
 use crate::upstream::talks::Talks;
 
-/// What a conversation with an origin needs, and what becomes of its response.
+/// Parts of the edge for a step of an exchange.
 pub(super) struct Turn<'a> {
     pub policy: &'a EdgePolicy,
     pub routing: &'a mut Routing,
@@ -33,7 +33,7 @@ pub(super) struct Turn<'a> {
 }
 
 impl Edge {
-    /// Turn, and what runs one of them.
+    /// Splits the edge into the exchanges and the parts for a step of one.
     pub(super) fn turn(&mut self) -> (&mut Talks, Turn<'_>) {
         let turn = Turn {
             policy: &self.policy,

@@ -1,4 +1,4 @@
-//! WebSockets: the handshake, and origins that speak WebSocket themselves.
+//! WebSockets to origins: handshakes and frames.
 
 use fermata_engine::{RequestId, SocketId};
 use fermata_grip::ws_control;
@@ -16,16 +16,16 @@ use crate::upstream::reply::{Phase, borrowed};
 use crate::upstream::response::Head;
 use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 
-/// The largest message of an origin.
+/// Maximum size of an origin's message.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Bytes that may wait for an origin before its client is read on, and the other way round.
+/// Bytes queued for an origin at which reading from its client pauses, and vice versa.
 pub(super) const QUEUE_BYTES_MAX: usize = 512 * 1024;
 
-/// How soon a client that takes little is looked at again.
+/// Interval at which a slow client is checked.
 pub(super) const PAUSE_MS: u64 = 20;
 
-/// Headers of a handshake that the engine writes itself, and those that describe a body of events.
+/// Fields of a handshake that the engine writes itself, and fields of WebSocket-over-HTTP.
 const OWN: [&[u8]; 10] = [
     b"content-type",
     b"keep-alive-interval",
@@ -40,7 +40,7 @@ const OWN: [&[u8]; 10] = [
 ];
 
 impl Turn<'_> {
-    /// The origin has switched protocols: the client's socket opens.
+    /// Opens the client's socket after the origin switched protocols.
     pub(super) fn on_switched(&mut self, talk: &mut Talk, head: &Head) -> Step {
         let id = talk.id();
         let (Owner::Client(handle), Purpose::Upgrade(key)) = (talk.owner, &talk.purpose) else {
@@ -50,7 +50,7 @@ impl Turn<'_> {
             .headers
             .iter()
             .find(|(name, _)| name.eq_ignore_ascii_case(b"sec-websocket-accept"));
-        // A stream of HTTP/2 has no key.
+        // HTTP/2 streams have no key.
         let is_accepted =
             talk.http2.is_some() || accepted.is_some_and(|(_, value)| value[..] == accept_key(key));
         if !is_accepted {
@@ -59,9 +59,10 @@ impl Turn<'_> {
                 "the origin's handshake has a wrong Sec-WebSocket-Accept",
             ));
         }
-        let prefix = match talk.source.is_plain() {
-            true => None,
-            false => ws_control::accepted_prefix(&borrowed(&head.headers)),
+        let prefix = if talk.source.is_plain() {
+            None
+        } else {
+            ws_control::accepted_prefix(&borrowed(&head.headers))
         };
         self.journal
             .log_talk(self.policy, self.timers, self.worker, talk);
@@ -82,7 +83,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Frames of the origin.
+    /// Handles frames of the origin.
     pub(super) fn on_frames(&mut self, talk: &mut Talk, bytes: Vec<u8>) -> Step {
         let Owner::Socket(handle) = talk.owner else {
             return Err(Stop::Over);
@@ -155,7 +156,7 @@ impl Turn<'_> {
 }
 
 impl Clients {
-    /// The origin's connection has ended without a close frame.
+    /// Handles the end of the origin's connection without a close frame.
     pub(super) fn on_frames_end(&mut self, worker: &mut Engine, talk: &mut Talk) -> Step {
         if let Owner::Socket(handle) = talk.owner {
             self.on_origin_close(worker, handle, ABNORMAL, b"");
@@ -164,7 +165,7 @@ impl Clients {
     }
 }
 
-/// Accepts a client's handshake, with what its origin has said. Returns the socket.
+/// Accepts a client's handshake with the fields of the origin's response. Returns the socket.
 pub(super) fn accept(
     worker: &mut Engine,
     handle: RequestId,
@@ -201,7 +202,7 @@ pub(super) fn queued_for(worker: &mut Engine, socket: RequestId) -> usize {
 }
 
 impl Clients {
-    /// A ping of the origin for its client, whose answer is awaited. Of pings that come before it the last is answered.
+    /// Forwards a ping of the origin to its client. Of several pings before the pong, the last one is acknowledged.
     fn pass_ping(&mut self, worker: &mut Engine, handle: RequestId, payload: Vec<u8>) {
         if send_control(worker, handle, true, &payload)
             && let Some(socket) = self.socket(handle)

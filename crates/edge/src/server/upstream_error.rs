@@ -1,4 +1,4 @@
-//! Failures to send a request to any target, by whose fault: one bad request must not put a target out for all others.
+//! Failure to send a request to any target, by cause: a bad request must not take a target out for all others.
 
 use crate::client::source::Owner;
 use crate::server::turn::Turn;
@@ -6,7 +6,7 @@ use crate::upstream::error::{UpstreamError, capitalized};
 use crate::upstream::talk::{Step, Stop, Talk};
 
 impl Turn<'_> {
-    /// No target is left.
+    /// Ends an exchange after all targets failed.
     pub(super) fn fail_upstream(&mut self, talk: &mut Talk) -> Step {
         let refusal = talk.failures.last().and_then(|last| match last {
             UpstreamError::Request(status @ (308 | 400..500), reason) => {
@@ -20,7 +20,7 @@ impl Turn<'_> {
             .all(|it| matches!(it, UpstreamError::Request(..)));
         if let (Some((status, reason)), true, Owner::Client(handle)) = (refusal, is_all, talk.owner)
         {
-            // The client's fault, so it is not logged: clients could fill the log.
+            // Caused by the client, so it is not logged: clients could fill the log.
             if status == 308 {
                 self.clients
                     .send_to_folder(self.worker, handle, &talk.source.request);

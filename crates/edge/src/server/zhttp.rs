@@ -1,4 +1,4 @@
-//! Targets `zhttpreq/…`: backends that get requests as ZeroMQ messages (ZHTTP, rfc.zeromq.org 33), one reply for each.
+//! Targets `zhttpreq/…`: backends that receive requests as ZeroMQ messages with one reply each (ZHTTP, rfc.zeromq.org/spec/33).
 
 use std::rc::Rc;
 
@@ -21,14 +21,14 @@ use crate::upstream::id::TalkId;
 use crate::upstream::response::ResponsePart;
 use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 
-/// The largest body of a request; with its headers it has to fit into one message.
+/// Maximum size of a request body; with the fields it has to fit one message.
 const BODY_BYTES_MAX: u64 = 900_000;
 
 impl Edge {
-    /// The backend has answered, or not.
+    /// Handles the backend's reply, or its absence.
     pub(super) fn on_zhttp_answer(&mut self, talk: TalkId, outcome: Result<Value, Unanswered>) {
         self.with_talk(talk, |turn, talk| match outcome {
-            // What nobody has heard may be asked of the next one.
+            // An undelivered request may go to the next target.
             Err(it) if it.is_unheard && !talk.targets.is_empty() => {
                 Err(Stop::retried(Failure::Connect, it.reason))
             }
@@ -54,7 +54,7 @@ impl Turn<'_> {
 }
 
 impl Outbound<'_> {
-    /// Asks a target that gets whole requests and gives whole responses.
+    /// Sends a complete request to a target with one reply.
     pub(super) fn open_zhttp(
         &mut self,
         talk: &mut Talk,
@@ -74,12 +74,12 @@ impl Outbound<'_> {
         talk.arriving = None;
         talk.waits = None;
         talk.has_response = false;
-        // What is sent there may have been heard.
+        // From here on, the backend may have received the request.
         talk.is_connected = true;
         self.ask_zhttp(talk, spec, &forwarded)
     }
 
-    /// Asks the backend at `spec`, which is a service. `Err`: why it cannot be asked.
+    /// Queries the backend at `spec`, which is a service.
     fn ask_zhttp(
         &mut self,
         talk: &mut Talk,
@@ -101,7 +101,7 @@ impl Outbound<'_> {
         let body = match &talk.source.request.body {
             Body::None => Vec::new(),
             Body::Memory(body) => body.clone(),
-            // Routes with such targets get bodies whole.
+            // Bodies for such targets are collected first.
             Body::Arriving { .. } => {
                 let reason = format!("zhttpreq/{spec} takes no body that still comes");
                 return Err(UpstreamError::Request(502, reason));
@@ -116,7 +116,7 @@ impl Outbound<'_> {
             self.policy.limits.connect_ms,
             self.policy.limits.response_ms,
         );
-        // It has its time as a question.
+        // The question has its own time-out.
         talk.due_ms = u64::MAX;
         let question = Question::Request(talk.id());
         let asked = self.backends().ask(service, times, question, |id| {
@@ -136,7 +136,7 @@ impl Outbound<'_> {
     }
 }
 
-/// What a request is, but for its number.
+/// Encodes a request without its number.
 fn write(source: &Source, forwarded: &Forwarded, body: Vec<u8>) -> Vec<(Vec<u8>, Value)> {
     let request = &source.request;
     let scheme: &[u8] = if request.is_tls {

@@ -1,7 +1,8 @@
-//! Targets `zhttp/…`: backends that get requests as sessions of ZeroMQ messages, streaming both ways, WebSockets too.
+//! Targets `zhttp/…`: backends that receive requests as sessions of ZeroMQ messages, streaming in both directions, including
+//! WebSockets.
 //!
-//! A conversation writes what it would write to a connection, bodies without framing and frames of WebSockets, and here
-//! they become packets as far as the backend has given credit; what it says comes back as from a connection.
+//! An exchange writes bodies without framing and WebSocket frames as to a connection. Here they become packets, as far as the
+//! backend has granted credit. Packets of the backend are handled like bytes of a connection.
 
 use std::io;
 use std::rc::Rc;
@@ -32,17 +33,17 @@ use crate::upstream::reply::Phase;
 use crate::upstream::response::{Head, ResponsePart};
 use crate::upstream::talk::{Purpose, Step, Stop, StreamOf, Talk};
 
-/// What is sent in a row before others get their turn.
+/// Maximum bytes sent per turn.
 const TURN_BYTES_MAX: usize = 512 * 1024;
 
-/// What a packet has besides its content.
+/// Size of a packet without its content.
 const PACKET_BYTES: usize = 1_024;
 
-/// How soon a backend that takes nothing is tried again.
+/// Time after which a backend with a full queue is tried again.
 const PAUSE_MS: u64 = 20;
 
 impl Edge {
-    /// Takes what backends have said of sessions.
+    /// Handles packets of backends for sessions.
     pub(super) fn on_session_packets(&mut self) {
         while let Some(packet) = self.pushpin.services.inbox.pop_front() {
             let sequence = |packet: &Value| packet.get("seq").and_then(Value::integer);
@@ -79,9 +80,10 @@ impl Edge {
             };
             let outcome = exchange.handle(packet, sequence, now_ms);
             if !matches!(talk.phase, Phase::Socket { .. }) {
-                let room_ms = match talk.has_response {
-                    true => turn.policy.limits.idle_ms,
-                    false => turn.policy.limits.response_ms,
+                let room_ms = if talk.has_response {
+                    turn.policy.limits.idle_ms
+                } else {
+                    turn.policy.limits.response_ms
                 };
                 talk.due_ms = now_ms + room_ms;
             }
@@ -94,7 +96,7 @@ impl Edge {
         });
     }
 
-    /// Backends that took nothing may take something now.
+    /// Retries sending to backends whose queues were full.
     pub(super) fn on_streams_due(&mut self) {
         let talks: Vec<TalkId> = self.pushpin.services.sessions.values().copied().collect();
         for talk in talks {
@@ -106,7 +108,7 @@ impl Edge {
         }
     }
 
-    /// The worker that has the ports has ended, and with it what was under way between it and backends.
+    /// Fails all sessions after the worker with the ports exited.
     pub(super) fn on_sessions_lost(&mut self) {
         let reason = "the worker that has the ports of zhttp backends has ended";
         for answered in self.pushpin.services.take_lost(reason) {
@@ -119,16 +121,17 @@ impl Edge {
             .collect();
         for talk in begun {
             self.with_talk(talk, |_, talk| {
-                let failure = match talk.has_response {
-                    true => Failure::Response,
-                    false => Failure::NoResponse,
+                let failure = if talk.has_response {
+                    Failure::Response
+                } else {
+                    Failure::NoResponse
                 };
                 Err(Stop::retried(failure, reason))
             });
         }
     }
 
-    /// Backends are told that we are there, and those that say nothing themselves are given up.
+    /// Sends keep-alive packets, and fails sessions whose backends were silent too long.
     pub(super) fn check_streams(&mut self, now_ms: u64) {
         if self.pushpin.services.sessions.is_empty() {
             return;
@@ -177,7 +180,7 @@ impl Turn<'_> {
 }
 
 impl Outbound<'_> {
-    /// Opens a session with the first backend of the target that takes it.
+    /// Opens a session with the first backend that accepts it.
     pub(super) fn open_stream(
         &mut self,
         talk: &mut Talk,
@@ -194,7 +197,7 @@ impl Outbound<'_> {
         talk.wire = None;
         talk.waits = None;
         talk.has_response = false;
-        // What is sent there may have been heard.
+        // From here on, the backend may have received the request.
         talk.is_connected = true;
         talk.is_reused = false;
         talk.open_body()?;
@@ -230,7 +233,7 @@ impl Outbound<'_> {
         Ok(())
     }
 
-    /// Sends what waits, as far as the backend has given credit for it.
+    /// Sends queued bytes as far as the backend has granted credit.
     pub(super) fn flush_stream(&mut self, talk: &mut Talk) -> Step {
         let Some(stream) = talk.stream else {
             return Ok(());
@@ -245,7 +248,7 @@ impl Outbound<'_> {
         self.on_flushed(talk)
     }
 
-    /// A conversation has no more use for its session.
+    /// Removes an exchange from its session.
     pub(super) fn drop_stream_of(&mut self, talk: &mut Talk) {
         let Some(stream) = talk.stream.take() else {
             return;
@@ -264,12 +267,12 @@ impl Outbound<'_> {
 }
 
 impl Backends<'_> {
-    /// A session that nobody here has: the backend need not go on with it.
+    /// Cancels a session without an exchange.
     fn refuse_session_packet(&mut self, id: &[u8], packet: &Value) {
         let kind = zhttp::packet::bytes(packet, "type");
         let peer = zhttp::packet::bytes(packet, "from");
         let is_end = matches!(kind, b"error" | b"cancel") || packet.get("more").is_none();
-        // A response that ends with its packet has nothing to be cancelled.
+        // A session that ended with this packet needs no cancel.
         if peer.is_empty() || (is_end && !matches!(kind, b"credit" | b"keep-alive")) {
             return;
         }
@@ -288,7 +291,7 @@ impl Backends<'_> {
         };
         match self.send_to_session(stream.service, exchange.peer(), &packet) {
             true => exchange.sent_credit(bytes),
-            // The backend waits for it: nothing else would have it sent.
+            // The backend waits for this packet, and no other event would send it.
             false => self.pause_streams(),
         }
     }
@@ -329,7 +332,7 @@ impl Backends<'_> {
                 }
                 return Ok(());
             }
-            // Nothing is read that nobody takes.
+            // Credit is granted only as the client receives bytes.
             if !exchange.may_send() {
                 return Ok(());
             }
@@ -373,11 +376,11 @@ impl Backends<'_> {
     }
 }
 
-/// What the first packet says besides what every packet has.
+/// Entries of the first packet beyond those of every packet.
 type Beginning = (Vec<(Vec<u8>, Value)>, Option<Vec<u8>>, bool);
 
-/// What a session begins with: its entries, the beginning of its body, and whether more follows. What follows waits in the
-/// conversation.
+/// Returns the first packet of a session: its entries, the start of the body, and true if more follows. The rest of the body
+/// stays queued in the exchange.
 fn begin(talk: &mut Talk, forwarded: &Forwarded) -> Beginning {
     let is_socket = matches!(talk.purpose, Purpose::Upgrade(_));
     let source = &talk.source;
@@ -408,7 +411,7 @@ fn begin(talk: &mut Talk, forwarded: &Forwarded) -> Beginning {
         Body::Memory(bytes) | Body::Arriving { first: bytes, .. } => bytes.clone(),
         Body::None | Body::File { .. } => Vec::new(),
     };
-    // The first packet needs no credit, and has no more than one would get.
+    // The first packet needs no credit; its content is limited to one window.
     let end = first.len().min(WINDOW_BYTES);
     talk.out = first;
     talk.sent = end;
@@ -417,13 +420,13 @@ fn begin(talk: &mut Talk, forwarded: &Forwarded) -> Beginning {
     (entries, Some(body), has_more)
 }
 
-/// Why a backend gets no more of a request.
+/// Reason why no more of a request can be sent.
 #[derive(Debug, thiserror::Error)]
 enum Unheard {
-    /// It has left.
+    /// The backend disconnected.
     #[error("the backend is gone")]
     Gone,
-    /// The file that has the body cannot be read.
+    /// The file with the body cannot be read.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -435,7 +438,7 @@ pub(super) fn part_of(
     match event {
         Event::Head(response) => {
             let mut head = Head::of_packet(response);
-            // What a handshake proves, the packets have proved.
+            // Packets need no proof of the handshake.
             if let Some(key) = key.filter(|_| head.status == 101) {
                 head.headers
                     .retain(|(name, _)| !name.eq_ignore_ascii_case(b"sec-websocket-accept"));

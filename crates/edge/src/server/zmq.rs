@@ -1,7 +1,7 @@
-//! The ZeroMQ ports of publishers: items by PULL and SUB, commands by REP.
+//! ZeroMQ ports of publishers: items over PULL and SUB, commands over REP.
 //!
-//! They are wires of the one worker that publishes. A message that makes no sense is left out and logged; a peer that
-//! breaks the protocol loses its own connection.
+//! The ports belong to the publishing worker. A malformed message is dropped and logged; a peer that violates the protocol is
+//! disconnected.
 
 use fermata_config::LogLevel;
 use fermata_engine::stats::Counter;
@@ -22,46 +22,45 @@ use crate::server::edge::Edge;
 use crate::server::publish::Publications;
 use crate::timers::Timer;
 
-/// Topics of one subscriber to figures.
+/// Maximum number of topics per subscriber to stats.
 const TOPICS_MAX: usize = 1_024;
 
-/// Bytes read at once.
+/// Bytes read at a time.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Bytes of one publisher in its turn: clients and other publishers have theirs in between.
+/// Maximum bytes read from one publisher per turn.
 const TURN_BYTES_MAX: usize = 256 * 1024;
 
-/// Until the next turn of one that has more.
+/// Time until the next turn of a publisher with more bytes.
 const TURN_MS: u64 = 1;
 
 impl Edge {
-    /// Something happened at a port. False: it was not at one.
+    /// Handles an event of a port. Returns false for other connections.
     pub(super) fn on_port(&mut self, event: WireEvent) -> bool {
         if let Some(&port) = self.publishing.ports.listeners.get(&event.wire) {
             let (ports, worker) = (&mut self.publishing.ports, &mut self.worker);
             ports.accept_peers(worker, &mut self.timers, event.wire, port);
             return true;
         }
-        // Taken out while it is worked on, so that it can be answered while items go elsewhere.
+        // Removed from the map while it is handled, so that the other ports can be used.
         let Some(mut connection) = self.publishing.ports.peers.remove(&event.wire) else {
             return false;
         };
         let stays = Ports::flush(&mut self.worker, event.wire, &mut connection)
             && (!(event.readable || event.hangup) || self.read_from(event.wire, &mut connection))
             && Ports::flush(&mut self.worker, event.wire, &mut connection);
-        match stays {
-            true => {
-                self.publishing.ports.peers.insert(event.wire, connection);
-            }
-            false => self.publishing.ports.end_peer(&mut self.worker, event.wire),
+        if stays {
+            self.publishing.ports.peers.insert(event.wire, connection);
+        } else {
+            self.publishing.ports.end_peer(&mut self.worker, event.wire)
         }
-        // What it has said may have been a reason to ask, and now it can be asked itself.
+        // Its messages may have caused questions, which can now be sent to it.
         self.holds().backends().flush();
         self.on_session_packets();
         true
     }
 
-    /// Connections of the ports have ended: publishers that were connected to, or the line to services.
+    /// Handles ended connections of the ports, including outgoing ones and the line to services.
     pub(super) fn on_peers_ended(&mut self) {
         for wire in std::mem::take(&mut self.publishing.ports.ended) {
             self.publishing
@@ -79,7 +78,7 @@ impl Edge {
         }
     }
 
-    /// Those who had more to say than fitted in their turn.
+    /// Continues with publishers that had more bytes than fit a turn.
     pub(super) fn on_ports_due(&mut self) {
         for wire in std::mem::take(&mut self.publishing.ports.waiting) {
             self.on_port(WireEvent {
@@ -89,7 +88,7 @@ impl Edge {
         }
     }
 
-    /// Reads what there is, as far as its turn goes and the ring has room. False: the connection is over.
+    /// Reads from a publisher as far as its turn and the ring allow. Returns false if the connection ended.
     fn read_from(&mut self, wire: WireId, connection: &mut Connection) -> bool {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(buffer.len().max(READ_BYTES), 0);
@@ -97,11 +96,12 @@ impl Edge {
         connection.heard_ms = self.worker.net.now_ms();
         let stays = loop {
             if left == 0 || self.publishing.sequence.is_behindhand() {
-                // The kernel says no more that there are bytes, so they are remembered here.
+                // The kernel does not report these bytes again (edge-triggered), so the connection is queued here.
                 self.publishing.ports.waiting.insert(wire);
-                let pause_ms = match self.publishing.sequence.is_behindhand() {
-                    true => BACKLOG_MS,
-                    false => TURN_MS,
+                let pause_ms = if self.publishing.sequence.is_behindhand() {
+                    BACKLOG_MS
+                } else {
+                    TURN_MS
                 };
                 let due_ms = self.worker.net.now_ms() + pause_ms;
                 self.timers.at(due_ms, Timer::Ports);
@@ -155,7 +155,7 @@ impl Edge {
     fn on_peer(&mut self, wire: WireId, connection: &mut Connection, event: Event) {
         connection.is_ready |= matches!(event, Event::Ready(_));
         match (connection.port, event) {
-            // Which of the workers has clients on which channel is not known here: everything is wanted.
+            // Other workers' channels are unknown here, so it subscribes to everything.
             (Port::Sub, Event::Ready(_)) => {
                 zmtp::subscription(&mut connection.out, b"", true);
                 self.publishing.on_publisher_ready(&self.worker, wire);
@@ -188,7 +188,7 @@ impl Edge {
                 _ => connection.topics.push(topic),
             },
             (Port::Stats, Event::Unsubscribed(topic)) => {
-                // Once for each time it was subscribed.
+                // Subscriptions are counted, so one occurrence is removed.
                 if let Some(at) = connection.topics.iter().position(|it| *it == topic) {
                     connection.topics.swap_remove(at);
                 }
@@ -211,7 +211,7 @@ impl Edge {
                 }
                 _ => drop_message(&mut self.worker, connection.port, "it has several parts"),
             },
-            // This side sends no requests that would be answered here.
+            // These ports expect no messages.
             (Port::Requests(_) | Port::Sessions(_), Event::Message(_)) => {}
             (Port::Questions, Event::Message(parts)) => {
                 if let Some(reply) = self.holds().backends().on_worker_question(wire, parts) {
@@ -245,7 +245,7 @@ impl Edge {
             }
             Ok(Command::Recover) => Some(done(self.recover())),
             Ok(Command::RefreshChannel(channel)) => {
-                // Through the ring, since its sockets may be with any worker.
+                // Sent through the ring, because any worker may have the sockets.
                 let refresh = Item {
                     channel,
                     ws_message: Some(Format::new(MessageAction::Refresh)),
@@ -261,7 +261,7 @@ impl Edge {
             Err(condition) => Some(Err(condition)),
         };
         let Some(outcome) = outcome else {
-            // Other workers are asked first, or the log.
+            // The reply follows after the other workers or the log.
             return;
         };
         let reply = request.reply(outcome);
@@ -279,14 +279,14 @@ impl Publications<'_> {
         };
         match item::parse(&value, notation, channel) {
             Ok(item) => {
-                // What the ring does not take is counted and told where it is appended.
+                // Errors are counted and logged where the item is appended.
                 let _ = self.take_items(vec![item]);
             }
             Err(error) => drop_message(self.worker, port, &error.to_string()),
         }
     }
 
-    /// Publishes what a command says. `None`: it is answered when the log has it.
+    /// Publishes the items of a command. Returns `None` if the reply follows after the log's acknowledgement.
     fn post_command(
         &mut self,
         wire: WireId,
@@ -305,7 +305,7 @@ fn drop_message(worker: &mut Engine, port: Port, reason: &str) {
     worker.net.log_for_client(LogLevel::Warning, &line);
 }
 
-/// What a command answers that has nothing to say but whether it was done.
+/// Returns the reply of a command without a result.
 pub(super) fn done<E>(outcome: Result<(), E>) -> Result<Value, Condition> {
     match outcome {
         Ok(()) => Ok(Value::Null),

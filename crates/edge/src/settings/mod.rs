@@ -1,7 +1,7 @@
-//! Every setting of the edge, declared once: [`table()`].
+//! Settings of the edge, each declared once in [`table()`].
 //!
-//! A value comes from the built-in default, a file (our own TOML or a `pushpin.conf`), the environment or the command
-//! line; the later one in this list wins, and all of them pass the same checks with the same errors.
+//! A value comes from the built-in default, a file (TOML or a `pushpin.conf`), the environment or
+//! the command line. Later sources in this list take precedence; all values pass the same checks.
 
 mod pushpin;
 #[cfg(test)]
@@ -18,27 +18,27 @@ pub use toml::read_toml;
 
 use self::table::declared;
 
-/// Why the settings are not taken.
+/// Reason why settings are rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
-    /// There is no such setting, or a value has no meaning.
+    /// The setting does not exist, or its value is invalid.
     #[error(transparent)]
     Setting(#[from] fermata_config::SettingError),
-    /// A file that cannot be read as one of settings.
+    /// The file cannot be parsed.
     #[error("{place}: {problem}")]
     File {
-        /// Its name, and the line where it is known.
+        /// Its name, with the line if known.
         place: String,
-        /// What is wrong.
+        /// Description of the error.
         problem: String,
     },
 }
 
 impl Settings {
-    /// Sets a value. Lists are replaced as a whole.
+    /// Sets a value. A list replaces the previous one.
     ///
     /// # Errors
-    /// There is no such setting, or the value has no meaning.
+    /// The setting does not exist, or the value is invalid.
     pub fn set(
         &mut self,
         place: Place<'_>,
@@ -49,17 +49,18 @@ impl Settings {
         Ok(declared().set(place, name, values, assign)?)
     }
 
-    /// Takes what the environment says: `FERMATA_EDGE_MESSAGE_RATE`. Lists are separated by blanks.
+    /// Reads environment variables such as `FERMATA_EDGE_MESSAGE_RATE`. Lists are separated by
+    /// blanks.
     ///
     /// # Errors
-    /// A variable that begins so and is no setting, or a value without meaning.
+    /// A variable with this prefix is not a setting, or its value is invalid.
     pub fn set_environment(
         &mut self,
         variables: impl IntoIterator<Item = (String, String)>,
     ) -> Result<(), SettingError> {
         for (variable, value) in variables {
             let Some(name) = declared().name_of(&variable) else {
-                // It is somebody else's.
+                // The variable belongs to another program.
                 continue;
             };
             let values = match declared().find(&name) {

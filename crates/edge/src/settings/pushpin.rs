@@ -1,4 +1,4 @@
-//! A `pushpin.conf`, as far as its keys have a counterpart here; for the others a notice.
+//! Reads a `pushpin.conf`. Keys without counterpart are returned as notices.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,16 +7,16 @@ use fermata_config::Place;
 
 use super::{Kind, SettingError, Settings, table};
 
-/// A key that has no effect here.
+/// A key without effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// The file's name.
+    /// Name of the file.
     pub place: String,
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: usize,
     /// Section and key.
     pub key: String,
-    /// Why.
+    /// Reason why it has no effect.
     pub reason: &'static str,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Keys without counterpart, and why.
+/// Keys without counterpart, and the reasons.
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
     (
         "global.include",
@@ -51,7 +51,8 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("proxy.prometheus_prefix", "[handler] has the same key"),
 ];
 
-/// Other names of keys: older ones, and those that Pushpin reads up to 1.40 in place of the ones that it documents.
+/// Other names of keys: older ones, and those that Pushpin up to 1.40 reads instead of the
+/// documented ones.
 const ALIASES: &[(&str, &str)] = &[
     ("handler.push_in_sub_spec", "handler.push_in_sub_specs"),
     (
@@ -64,10 +65,10 @@ const ALIASES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Reads a file into `settings`; `place` is its name. What has no effect here is returned.
+/// Reads a file into `settings`; `place` is its name. Returns the keys without effect.
 ///
 /// # Errors
-/// A line that is none of an INI file, or a value without meaning.
+/// A line is not valid in an INI file, or a value is invalid.
 pub fn read_pushpin(
     settings: &mut Settings,
     place: &str,
@@ -94,7 +95,7 @@ pub fn read_pushpin(
         ),
     ]);
     let mut notices = Vec::new();
-    // Pushpin has no switch for them.
+    // Pushpin logs requests always.
     settings.set(Place::File(place), "log_requests", &["true".to_owned()])?;
     for Entry { line, key, value } in &entries {
         let value = variables.iter().fold(value.clone(), |value, (name, text)| {
@@ -147,7 +148,7 @@ pub fn read_pushpin(
     Ok(notices)
 }
 
-/// Values in our words.
+/// Converts a value to the format of the edge's settings.
 fn values(name: &str, kind: Kind, factor: u64, value: &str) -> Vec<String> {
     let value = value.trim();
     match kind {
@@ -164,7 +165,7 @@ fn values(name: &str, kind: Kind, factor: u64, value: &str) -> Vec<String> {
         Kind::Count { .. } | Kind::Bytes { .. } | Kind::Milliseconds { .. } => {
             match value.parse::<u64>() {
                 Ok(number) => vec![number.saturating_mul(factor).to_string()],
-                // A level for each service: the first counts.
+                // Levels per service: the first one counts.
                 Err(_) if name == "log_level" => {
                     vec![value.split(',').next().unwrap_or_default().to_owned()]
                 }
@@ -178,11 +179,12 @@ fn values(name: &str, kind: Kind, factor: u64, value: &str) -> Vec<String> {
     }
 }
 
-/// A port alone is one of every address, as Pushpin has it.
+/// Returns the address; a port alone listens on every address, as in Pushpin.
 fn address(text: &str) -> String {
-    match text.bytes().all(|byte| byte.is_ascii_digit()) {
-        true => format!("0.0.0.0:{text}"),
-        false => text.to_owned(),
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        format!("0.0.0.0:{text}")
+    } else {
+        text.to_owned()
     }
 }
 

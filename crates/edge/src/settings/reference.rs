@@ -6,14 +6,14 @@ const HEAD: &str = "# Settings of the edge
 
 <!-- Generated from crates/edge/src/settings/table.rs by `make generate`; do not edit. -->
 
-Every setting of `fermata edge` can be given in four places, and the later one in this list wins:
+A later source in this list overrides the earlier ones:
 
-1. the built-in default,
+1. the default,
 2. a file: `--config FILE` (TOML, with these names as keys), or `--pushpin-config DIR`, Pushpin's own folder,
-3. the environment, as `FERMATA_EDGE_<NAME>`; lists are separated by blanks,
-4. the command line, as `--<name>` with `-` for `_`; lists by giving it several times.
+3. the environment, as `FERMATA_EDGE_NAME`; lists are separated by spaces,
+4. the command line, as `--name` with `-` for `_`; lists by repeating the option.
 
-A value without meaning stops the edge at start, with a sentence that names the setting and what it may be.
+An invalid value stops the edge at the start, with a message that names the setting and its range.
 Sizes are bytes; the suffixes `k`, `m` and `g` multiply by 1024, 1024² and 1024³.
 Durations are milliseconds.
 

@@ -73,7 +73,7 @@ fn what_has_no_counterpart_is_noticed() {
     assert_eq!(notices.len(), 3);
 }
 
-/// The page about Pushpin's options says of each key which setting it is, and it is that one.
+/// The page about Pushpin's options lists the setting of each key. The parser has to map the keys in the same way.
 #[test]
 fn keys_are_the_settings_that_their_page_names() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/pushpin-options.md");
@@ -91,7 +91,7 @@ fn keys_are_the_settings_that_their_page_names() {
         let cells: Vec<&str> = row.trim_matches('|').split('|').collect();
         for key in quoted(cells[0]) {
             let (section, name) = key.split_once('.').expect("SECTION.KEY");
-            // Values of every kind; of those that fit, one is not the default.
+            // Values of every kind; at least one valid value differs from the default.
             let read = |value: &&str| {
                 let mut settings = Settings::default();
                 let text = format!("[{section}]\n{name}={value}\n");
@@ -117,7 +117,7 @@ fn keys_are_the_settings_that_their_page_names() {
             named.push(setting);
         }
     }
-    // And none is left out.
+    // Every setting is listed.
     for setting in table() {
         let is_named = named.iter().any(|name| name == setting.name);
         assert!(is_named || setting.alias.is_none(), "{}", setting.name);
@@ -231,8 +231,13 @@ proptest! {
 
 #[test]
 fn messages_name_settings_that_exist() {
-    // Words of routes, of the page that SockJS has for iframes, and of environments.
-    const OTHERS: [&str; 9] = [
+    // Names in routes, on the SockJS iframe page, and in environments.
+    const OTHERS: [&str; 13] = [
+        // HTTP/2 frames and error codes.
+        "RST_STREAM",
+        "WINDOW_UPDATE",
+        "PRIORITY_UPDATE",
+        "ENHANCE_YOUR_CALM",
         "over_http",
         "no_grip",
         "path_beg",
@@ -277,8 +282,8 @@ fn messages_name_settings_that_exist() {
     assert!(named > 30, "{named}");
 }
 
-/// Names of the engine's settings that its messages have and that are none of the edge's: where, and why the edge does not
-/// say them.
+/// Engine settings in messages that are not settings of the edge: the place, and the reason why the
+/// edge never prints the message.
 const SAID_TO_OTHERS: &[(&str, &str, &str)] = &[
     (
         "engine/admin/control.rs",
@@ -472,7 +477,7 @@ const SAID_TO_OTHERS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// The texts of a file of Rust, without those of its tests.
+/// Returns the string literals of a Rust file, without those of its tests.
 fn literals(source: &str) -> Vec<String> {
     let source = source.split("#[cfg(test)]\nmod ").next();
     let mut chars = source.unwrap_or_default().chars().peekable();
@@ -513,7 +518,7 @@ fn sources(folder: &std::path::Path, into: &mut Vec<std::path::PathBuf>) {
     }
 }
 
-/// A message of the engine or of ours that names a setting is of use only to somebody who can set it.
+/// A message of the engine or the edge that names a setting helps only users who can set it.
 #[test]
 fn messages_name_only_settings_that_exist() {
     let of_engine: Vec<&str> = fermata_config::table().iter().map(|it| it.name).collect();
@@ -531,7 +536,7 @@ fn messages_name_only_settings_that_exist() {
             let place = format!("{name}/{}", place.display());
             for literal in literals(&text) {
                 let is_part = |it: char| !it.is_ascii_alphanumeric() && it != '_';
-                // Also a name alone, which may become a part of a message when that is made.
+                // Also a name alone, which may become part of a formatted message.
                 let words = literal.split(is_part);
                 for word in words.filter(|word| word.contains('_')) {
                     if !of_engine.contains(&word) || is_ours(word) {
@@ -540,9 +545,10 @@ fn messages_name_only_settings_that_exist() {
                     let is_that = |it: &&(&str, &str, &str)| {
                         place.starts_with(it.0) && (it.1.is_empty() || it.1 == word)
                     };
-                    match SAID_TO_OTHERS.iter().any(|it| is_that(&it)) {
-                        true => unused.retain(|it| !is_that(&it)),
-                        false => unknown.push(format!("{place}: {word}: {literal:?}")),
+                    if SAID_TO_OTHERS.iter().any(|it| is_that(&it)) {
+                        unused.retain(|it| !is_that(&it))
+                    } else {
+                        unknown.push(format!("{place}: {word}: {literal:?}"))
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! Our own configuration: TOML of names and values.
+//! The edge's own configuration format: TOML with names and values.
 
 use ::toml::{Table, Value};
 use fermata_config::Place;
@@ -8,13 +8,13 @@ use super::{SettingError, Settings};
 /// Reads a file into `settings`; `place` is its name.
 ///
 /// # Errors
-/// It is no TOML, or has a name or value without meaning.
+/// The file is not valid TOML, or contains an unknown name or an invalid value.
 pub fn read_toml(settings: &mut Settings, place: &str, text: &str) -> Result<(), SettingError> {
     let table: Table = text
         .parse()
         .map_err(|error: ::toml::de::Error| SettingError::File {
             place: place.to_owned(),
-            problem: error.to_string().trim_end().to_owned(),
+            problem: written(text, &error),
         })?;
     for (name, value) in &table {
         let values = match value {
@@ -27,6 +27,14 @@ pub fn read_toml(settings: &mut Settings, place: &str, text: &str) -> Result<(),
         settings.set(Place::File(place), name, &values)?;
     }
     Ok(())
+}
+
+/// Returns position and cause of a parse error, without the line itself, which may contain a key.
+fn written(text: &str, error: &::toml::de::Error) -> String {
+    let at = error.span().map_or(0, |span| span.start.min(text.len()));
+    let before = &text.as_bytes()[..at];
+    let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+    format!("line {line}: {}", error.message().trim_end())
 }
 
 fn text_of(place: &str, name: &str, value: &Value) -> Result<String, SettingError> {

@@ -1,4 +1,4 @@
-//! How origins are spoken to in TLS: whose certificates are believed, and which is shown to them.
+//! TLS configurations for origins: trusted authorities and client certificates.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use fermata_tls::{ClientConfig, ClientNames, ClientOptions, LoadError, client_co
 use crate::routes::{Routes, Target};
 use crate::settings::Settings;
 
-/// What the files are called where routes name them.
+/// Names of the files in routes, for errors.
 const NAMES: ClientNames = ClientNames {
     authorities: "ca",
     certificate: "client_cert",
     key: "client_key",
 };
 
-/// The setting that holds for targets without `ca`.
+/// Name of the setting for targets without `ca`, for errors.
 const SETTING: &str = "origin_authorities";
 
-/// Which targets are spoken to in one way.
+/// Key of a TLS configuration; targets with equal keys share one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Manner {
     is_insecure: bool,
@@ -28,7 +28,7 @@ struct Manner {
     offers_http2: bool,
 }
 
-/// The configurations in use. Connections of one may resume another's session.
+/// Cached configurations. Connections with the same one may resume each other's sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Authority {
     authorities: Option<PathBuf>,
@@ -36,7 +36,7 @@ pub(crate) struct Authority {
 }
 
 impl Authority {
-    /// `directory` is where the setting's file is looked for.
+    /// Resolves the setting's file relative to `directory`.
     pub fn new(settings: &Settings, directory: &Path) -> Self {
         let path = &settings.origin_authorities;
         Self {
@@ -45,13 +45,15 @@ impl Authority {
         }
     }
 
-    /// The files are read anew for connections to come.
+    /// Empties the cache, so that new connections read the files again.
     pub fn forget(&mut self) {
         self.configs.clear();
     }
 
-    /// How a target is spoken to, in HTTP/2 if `offers_http2` and it agrees. `Err`: a file that cannot be used, by its name in
-    /// the route or the settings.
+    /// Returns the configuration for a target. `offers_http2` offers `h2` by ALPN.
+    ///
+    /// # Errors
+    /// A file cannot be used; the error has its name in the route or the settings.
     pub fn config(
         &mut self,
         target: &Target,
@@ -90,7 +92,7 @@ impl Authority {
         Ok(config)
     }
 
-    /// A sentence for each target whose files cannot be used; nothing goes there until they can.
+    /// Returns an error message for each target whose files cannot be used. No request is sent to these targets.
     pub fn problems(&mut self, routes: &Routes) -> Vec<String> {
         let mut problems = Vec::new();
         for rule in routes.rules() {

@@ -1,31 +1,31 @@
-//! Which target of a route a request goes to, and to which next when that fails.
+//! Order in which a request tries the targets of a route.
 //!
-//! The order has everybody in it: those that are up as the policy has it, then the ones in reserve, then those that are
-//! out, which are asked when nobody else could be reached. What is remembered from request to request is one worker's own.
+//! The order contains all targets: first those that are up, by the policy; then the reserves; then those that are out, as a
+//! last resort. State between requests belongs to one worker.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use super::health::{State, hash, mix};
 
-/// Resolution of the points that a hash gives, see `points`.
+/// Resolution of `points`.
 const POINT_BITS: u32 = 52;
 
-/// By what a target is chosen.
+/// How a target is chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// The first in the file that is up.
+    /// The first target in the file that is up.
     #[default]
     FailOver,
-    /// In turns, by weight.
+    /// Each target in turn, by weight.
     RoundRobin,
-    /// Where the fewest requests are under way, by weight.
+    /// The target with the fewest requests in flight, by weight.
     LeastRequests,
-    /// Always the same one for the same value of something, by weight; few change when a target goes.
+    /// The same target for the same key, by weight. If a target becomes unavailable, only its keys move to others.
     Hash(HashBy),
 }
 
-/// What a hash is made of.
+/// Key of a hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HashBy {
     /// The client's address.
@@ -38,30 +38,30 @@ pub enum HashBy {
     Cookie(String),
 }
 
-/// What is to be known of a target to choose it.
+/// A target to choose from.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
-    /// Names it, for hashes.
+    /// Name, for hashes.
     pub name: &'a str,
-    /// From 1.
+    /// Weight, at least 1.
     pub weight: u32,
-    /// Asked only when no other is up.
+    /// Used only if no other target is up.
     pub is_reserve: bool,
-    /// Whether it may be asked.
+    /// Its state.
     pub state: State,
 }
 
-/// What a worker remembers of the targets of one route.
+/// State of a worker about the targets of one route.
 #[derive(Debug, Default)]
 pub struct Balancer {
-    /// Credits of the targets by their weights; the one with the most is next.
+    /// Credits of the targets; the one with the most is next.
     credits: Vec<i64>,
-    /// Requests under way; those of routes that were read before are counted with them.
+    /// Requests in flight per target, including those that began before the routes were reloaded.
     open: Vec<Rc<Cell<u32>>>,
 }
 
 impl Balancer {
-    /// For so many targets.
+    /// Creates the state of this number of targets.
     pub fn new(targets: usize) -> Self {
         Self {
             credits: vec![0; targets],
@@ -69,14 +69,14 @@ impl Balancer {
         }
     }
 
-    /// A target is the same as one of routes that were read before, whose requests go on.
+    /// Shares the count of a target with the same target of the previous routes, whose requests are still in flight.
     pub fn share(&mut self, target: usize, before: &Self, of: usize) {
         if let (Some(open), Some(shared)) = (self.open.get_mut(target), before.open.get(of)) {
             *open = Rc::clone(shared);
         }
     }
 
-    /// The order in which targets are asked, by their places; `key` is what a hash is made of.
+    /// Returns the indices of the targets in the order in which they are tried. `key` is hashed.
     pub fn order(&mut self, policy: &Policy, targets: &[Candidate<'_>], key: &[u8]) -> Vec<usize> {
         let is_up = |at: &usize| targets[*at].state != State::Out;
         let is_reserve = |at: &usize| targets[*at].is_reserve;
@@ -86,11 +86,11 @@ impl Balancer {
             Policy::FailOver => {}
             Policy::RoundRobin => self.take_turns(targets, &mut first),
             Policy::LeastRequests => {
-                // Among equals the one whose turn it is.
+                // Ties are broken in turn.
                 self.take_turns(targets, &mut first);
                 let load = |at: &usize| {
                     let open = self.open(*at);
-                    // One more than are there, or the weights of idle targets would not matter.
+                    // Plus one, because otherwise the weights of idle targets would have no effect.
                     (u64::from(open) + 1) * u64::from(u32::MAX)
                         / u64::from(targets[*at].weight.max(1))
                 };
@@ -107,26 +107,27 @@ impl Balancer {
         first
     }
 
-    /// A request is under way to a target.
+    /// Counts a request to a target.
     pub fn begin(&mut self, target: usize) {
         if let Some(open) = self.open.get(target) {
             open.set(open.get() + 1);
         }
     }
 
-    /// It is over.
+    /// Ends a request to a target.
     pub fn end(&mut self, target: usize) {
         if let Some(open) = self.open.get(target) {
             open.set(open.get().saturating_sub(1));
         }
     }
 
-    /// Requests under way to a target.
+    /// Returns the number of requests in flight to a target.
     pub fn open(&self, target: usize) -> u32 {
         self.open.get(target).map_or(0, |open| open.get())
     }
 
-    /// Puts first whose turn it is: each gets its weight, and who goes pays for all. The others follow as in the file.
+    /// Moves the target whose turn it is to the front: each gains its weight as credit, the one with the most credit is
+    /// chosen, and the sum of all weights is subtracted from its credit. The others follow in the order of the file.
     fn take_turns(&mut self, targets: &[Candidate<'_>], first: &mut [usize]) {
         self.credits.resize(targets.len(), 0);
         let mut total = 0;
@@ -145,11 +146,11 @@ impl Balancer {
     }
 }
 
-/// Rendezvous hashing with weights: each target draws a number for a key, and the highest has it. So the keys of one that
-/// goes are shared by all others, and nothing else changes.
+/// Weighted rendezvous hashing: each target has a score for a key, and the highest wins. If a target becomes unavailable, its
+/// keys spread over all others, and no other key moves.
 fn points(key: u64, name: &str, weight: u32) -> f64 {
     let drawn = mix(key ^ hash(name.as_bytes())) >> (u64::BITS - POINT_BITS);
-    // Between 0 and 1, neither included.
+    // Between 0 and 1, both exclusive.
     let unit = (drawn as f64 + 0.5) / (1_u64 << POINT_BITS) as f64;
     -f64::from(weight) / unit.ln()
 }

@@ -1,6 +1,6 @@
-//! Which target a conversation asks, and what its target is known for afterwards.
+//! Chooses the targets of exchanges and records how their requests ended.
 //!
-//! Of a route with one target that nobody checks nothing is remembered here, and its requests cost nothing.
+//! A route with one unchecked target has no state here, and its requests have no overhead.
 
 use fermata_config::LogLevel;
 
@@ -11,13 +11,13 @@ use crate::upstream::targets::{Targets, Watched};
 use crate::upstream::{Change, Policy, Seat, State};
 
 impl Targets {
-    /// Puts the targets of a conversation's route into the order in which they are asked, and takes the first.
+    /// Sorts the targets of an exchange's route into the order in which they are tried, and selects the first.
     pub fn choose(&self, talk: &mut Talk, now_ms: u64) {
         let Some(rule) = talk.source.rule() else {
             return;
         };
         let health = self.health;
-        // Events of an open WebSocket are for targets that know such, and files for clients that read them.
+        // Events of an open WebSocket need a target with WebSocket-over-HTTP; only client requests can be served from files.
         let is_open = matches!(talk.purpose, Purpose::Events(None));
         let reads = matches!(
             (&talk.owner, &talk.purpose),
@@ -34,7 +34,7 @@ impl Targets {
                 order.retain(fits);
                 let own = talk.source.target;
                 let is_balanced = rule.care.policy != Policy::FailOver;
-                // An open one stays where it is as long as it can.
+                // An open WebSocket stays with its target while that is up.
                 if is_open
                     && is_balanced
                     && watched.state(own, health, now_ms) != State::Out
@@ -50,7 +50,7 @@ impl Targets {
         talk.targets = order;
     }
 
-    /// A conversation turns to its target.
+    /// Counts the exchange as a request to its target.
     pub fn enter(&self, talk: &mut Talk, now_ms: u64) {
         let target = talk.source.target;
         let is_check = matches!(talk.owner, Owner::Check(..));
@@ -67,7 +67,7 @@ impl Targets {
         talk.is_counted = true;
     }
 
-    /// The target of a conversation was of no use.
+    /// Records that the request failed, and logs when the target goes out.
     pub fn note_failed(&self, worker: &mut Engine, talk: &Talk, reason: &str) {
         let Some((watched, seat)) = watched_seat(talk) else {
             return;
@@ -87,7 +87,7 @@ impl Targets {
         }
     }
 
-    /// The target of a conversation has answered.
+    /// Records that the target responded, and logs when it comes back.
     pub fn note_answered(&self, worker: &mut Engine, talk: &Talk) {
         let Some((_, seat)) = watched_seat(talk) else {
             return;
@@ -98,7 +98,7 @@ impl Targets {
         }
     }
 
-    /// Tells others that the seats of our targets are in use.
+    /// Refreshes the slots of this worker's targets, so that no other target takes them.
     pub fn keep_seats(&self, table: &Table, now_ms: u64) {
         for watched in table.watched.iter().flatten() {
             for seat in watched.seats.iter().flatten() {
@@ -109,7 +109,7 @@ impl Targets {
 }
 
 impl Talk {
-    /// A conversation has nothing to do with its target any more.
+    /// Ends the count of the exchange as a request to its target.
     pub(crate) fn leave_target(&mut self) {
         if !std::mem::take(&mut self.is_counted) {
             return;
@@ -122,7 +122,7 @@ impl Talk {
 
 fn watched_seat(talk: &Talk) -> Option<(&Watched, Seat)> {
     let is_folder = |target: &Target| matches!(target.origin, Origin::Files(_));
-    // A folder is there or it is not, which costs nothing to find out each time.
+    // A folder has no health state: a failed attempt to open it takes no noticeable time.
     if matches!(talk.owner, Owner::Check(..)) || talk.source.target().is_some_and(is_folder) {
         return None;
     }

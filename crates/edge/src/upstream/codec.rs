@@ -1,20 +1,20 @@
-//! What is spoken on a connection to an origin.
+//! Protocol of a connection to an origin.
 
 use fermata_edge_pushpin::zhttp;
 use fermata_fastcgi::codec as fastcgi;
 use fermata_proto::chunk;
 use fermata_proto::response_reader::ResponseReader;
 
-/// What is spoken on the connection.
+/// Protocol of a connection, with its reader.
 pub(crate) enum Codec {
     Http(ResponseReader),
     FastCgi(Box<fastcgi::Exchange>),
     Zhttp(Box<zhttp::Exchange>),
-    /// A stream among others; frames are made where it is sent.
+    /// A stream of a shared connection; frames are encoded when it is sent.
     Http2,
 }
 
-/// Appends a piece of a body as it is framed.
+/// Appends a piece of a request body in the protocol's framing.
 pub(crate) fn write_piece(codec: &Codec, has_length: bool, piece: &[u8], out: &mut Vec<u8>) {
     if piece.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! The connections of a worker to origins: whose each is, those that wait for another request, and how new ones are opened.
+//! Connections of a worker to origins: their owners, the idle pool, and how new ones are opened.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::upstream::socket_queues::{SocketQueues, WAITING_MAX};
 use crate::upstream::talk::Talk;
 use crate::upstream::{Limits, Pool};
 
-/// How often idle connections are looked through.
+/// Interval at which expired idle connections are closed.
 const POOL_MS: u64 = 5_000;
 
-/// How soon a Unix socket that was full is tried again.
+/// Time after which a Unix socket with a full backlog is tried again.
 const ROOM_MS: u64 = 10;
 
 /// The owner of a connection.
@@ -31,24 +31,24 @@ const ROOM_MS: u64 = 10;
 pub(crate) enum WireUse {
     Talk(TalkId),
     Idle(Place),
-    /// It carries the requests of many.
+    /// An HTTP/2 connection that carries many requests.
     Carrier,
     /// The WebSocket of a SockJS session.
     Session(u64),
-    /// It tells that names have been looked up.
+    /// Becomes readable when name lookups finish.
     Names,
 }
 
-/// All connections.
+/// Connections of a worker.
 pub(crate) struct Connections {
     uses: Numbered<WireId, WireUse>,
     pool: Pool<Place, WireId>,
     resolver: Resolver,
-    /// Connections of [`WireUse::Names`].
+    /// Number of connections with [`WireUse::Names`].
     bells: usize,
-    /// Conversations that wait for room at Unix sockets.
+    /// Exchanges that wait for room in the backlog of Unix sockets.
     pub socket_queues: SocketQueues,
-    /// How origins are spoken to in TLS.
+    /// TLS configurations for origins.
     pub authority: Authority,
 }
 
@@ -64,12 +64,12 @@ impl Connections {
         }
     }
 
-    /// The owner of a connection; `None`: it is none of these.
+    /// Returns the owner of a connection, `None` if it does not lead to an origin.
     pub fn user(&self, wire: WireId) -> Option<&WireUse> {
         self.uses.get(&wire)
     }
 
-    /// Connections that are in use.
+    /// Returns the number of connections in use.
     pub fn busy(&self) -> usize {
         self.uses.len() - self.pool.len() - self.bells
     }
@@ -106,9 +106,9 @@ impl Connections {
         }
     }
 
-    /// A connection that waits for another request, and on which the origin has said nothing since: what it may have said,
-    /// or that it has closed, would be taken for the answer. One that was read empty in this millisecond is not looked at
-    /// again: a busy target has no other ones.
+    /// Takes an idle connection on which nothing was received since its last response: such bytes, or the end of the
+    /// connection, would be read as the next response. A connection returned in this millisecond is not read again, which
+    /// saves a system call on busy targets.
     pub fn take_idle(&mut self, worker: &mut Engine, place: &Place) -> Option<WireId> {
         let now_ms = worker.net.now_ms();
         while let Some((since_ms, wire)) = self.pool.take(now_ms, place) {
@@ -120,7 +120,7 @@ impl Connections {
         None
     }
 
-    /// An idle connection has ended, or its origin has said something unasked.
+    /// Closes an idle connection that ended, or on which the origin sent bytes without a request.
     pub fn end_idle(&mut self, worker: &mut Engine, wire: WireId) {
         if let Some(WireUse::Idle(place)) = self.uses.get(&wire) {
             self.pool.remove(place, &wire);
@@ -128,7 +128,7 @@ impl Connections {
         }
     }
 
-    /// Closes the connections that have waited too long.
+    /// Closes connections that were idle too long.
     pub fn expire(&mut self, worker: &mut Engine, timers: &mut Timers) {
         let now_ms = worker.net.now_ms();
         let mut expired = Vec::new();
@@ -141,7 +141,7 @@ impl Connections {
         }
     }
 
-    /// The addresses of a host, if they are known.
+    /// Returns the addresses of a host, or starts a lookup.
     pub fn find_host(
         &mut self,
         worker: &mut Engine,
@@ -159,7 +159,7 @@ impl Connections {
                     self.bells += 1;
                 }
                 Err(error) => {
-                    // Nothing would wake the loop for names: the next request tries again.
+                    // Without the socket, no lookup could wake the loop. The next request tries again.
                     self.resolver.return_bell(bell);
                     if let Ok(Found::Later) = found {
                         let reason = format!("{host} cannot be looked up: {error}");
@@ -171,19 +171,19 @@ impl Connections {
         found
     }
 
-    /// The names that have been looked up, of which `wire` tells.
+    /// Returns the names whose lookups finished, after `wire` became readable.
     pub fn take_names(&mut self, worker: &mut Engine, wire: WireId) -> Vec<String> {
         let mut buffer = [0; 64];
         while let Ok(Some(1..)) = worker.net.recv_wire(wire, &mut buffer) {}
         self.resolver.answers(worker.net.now_ms())
     }
 
-    /// None of a host's addresses is of use.
+    /// Notes that none of a host's addresses responds.
     pub fn note_failed_host(&mut self, host: &str) {
         self.resolver.failed(host);
     }
 
-    /// Begins to connect to the first address of a conversation's target that does not refuse at once.
+    /// Starts to connect to the first address of the target that does not refuse immediately.
     pub fn connect_any(
         &mut self,
         worker: &mut Engine,
@@ -191,15 +191,14 @@ impl Connections {
         target: &Target,
         host: &str,
     ) -> Result<WireId, UpstreamError> {
-        let tls = match target.is_tls {
-            true => {
-                let name = server_name(&talk.source, target, host)?;
-                let offers_http2 = talk.may_speak_http2(target);
-                let config = self.authority.config(target, offers_http2);
-                let unusable = |error: LoadError| UpstreamError::Target(error.to_string());
-                Some((name, config.map_err(unusable)?))
-            }
-            false => None,
+        let tls = if target.is_tls {
+            let name = server_name(&talk.source, target, host)?;
+            let offers_http2 = talk.may_speak_http2(target);
+            let config = self.authority.config(target, offers_http2);
+            let unusable = |error: LoadError| UpstreamError::Target(error.to_string());
+            Some((name, config.map_err(unusable)?))
+        } else {
+            None
         };
         let mut failure = UpstreamError::Target(String::new());
         while let Some(address) = talk.addresses.pop() {
@@ -226,7 +225,7 @@ impl Connections {
         Err(failure)
     }
 
-    /// A connection to a Unix socket; `None`: it has to wait for room.
+    /// Connects to a Unix socket. Returns `None` if its backlog is full: the exchange then waits.
     pub fn connect_unix(
         &mut self,
         worker: &mut Engine,
@@ -236,7 +235,7 @@ impl Connections {
     ) -> Result<Option<WireId>, UpstreamError> {
         if self.socket_queues.may_try(path, id) {
             match worker.net.connect_unix(Path::new(path)) {
-                // Its program has enough to do for now.
+                // Its backlog is full.
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 connected => {
                     self.socket_queues.leave(path, id);
@@ -254,7 +253,7 @@ impl Connections {
         Ok(None)
     }
 
-    /// Unix sockets that are full are tried again soon.
+    /// Starts the timer that retries Unix sockets with a full backlog.
     pub fn watch_rooms(&self, worker: &mut Engine, timers: &mut Timers) {
         if !self.socket_queues.0.is_empty() {
             timers.at(worker.net.now_ms() + ROOM_MS, Timer::Room);
@@ -262,22 +261,24 @@ impl Connections {
     }
 }
 
-/// What a target's certificate is checked against.
+/// Returns the name for which a target's certificate is checked.
 fn server_name(
     source: &Source,
     target: &Target,
     host: &str,
 ) -> Result<ServerName<'static>, UpstreamError> {
-    let name = match target.trust_connect_host {
-        true => host.to_owned(),
-        false => certified_name(source, target),
+    let name = if target.trust_connect_host {
+        host.to_owned()
+    } else {
+        certified_name(source, target)
     };
     ServerName::try_from(name).map_err(|error| {
         let reason = format!("the host cannot be checked: {error}");
         let is_ours = target.trust_connect_host || own_name(source, target).is_some();
-        match is_ours {
-            true => UpstreamError::Target(reason),
-            false => UpstreamError::Request(502, reason),
+        if is_ours {
+            UpstreamError::Target(reason)
+        } else {
+            UpstreamError::Request(502, reason)
         }
     })
 }

@@ -1,26 +1,26 @@
-//! Why a request is not sent to a target, by whose fault.
+//! Errors that keep a request from a target, by cause: the target, the request or the edge.
 
 use std::io;
 
 use fermata_fastcgi::codec::VariablesError;
 use fermata_io::process::is_short_of_descriptors;
 
-/// Why a request is not sent to a target.
+/// Reason why a request is not sent to a target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UpstreamError {
-    /// The target cannot be used, which counts against its health.
+    /// The target cannot be used. Counts against its health.
     #[error("{0}")]
     Target(String),
-    /// The target has nothing for this request; the status and reason for the client if no other target has either.
+    /// The target cannot serve this request. Status and reason for the client if no other target can.
     #[error("{1}")]
     Request(u16, String),
-    /// The edge cannot send it now: it lacks descriptors, memory, a file or a route.
+    /// The edge cannot send it: it lacks descriptors, memory, a file or a route.
     #[error("{0}")]
     Local(String),
 }
 
 impl UpstreamError {
-    /// For the log.
+    /// Returns the text for the log.
     pub fn reason(&self) -> &str {
         match self {
             UpstreamError::Target(reason)
@@ -29,12 +29,13 @@ impl UpstreamError {
         }
     }
 
-    /// No connection to `place`.
+    /// Converts an error of connecting to `place`.
     pub fn of_connect(place: &str, error: &io::Error) -> Self {
         let reason = format!("{place}: {error}");
-        match is_short_of_descriptors(error) {
-            true => UpstreamError::Local(reason),
-            false => UpstreamError::Target(reason),
+        if is_short_of_descriptors(error) {
+            UpstreamError::Local(reason)
+        } else {
+            UpstreamError::Target(reason)
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Folders that routes serve files from.
+//! Folders from which routes serve files.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use fermata_engine::files::Directory;
 
 use crate::upstream::response::Head;
 
-/// What a folder's target says besides its name.
-type Options = (Option<String>, Option<u32>);
+/// Options of a folder's target.
+type Options = (Option<String>, Option<u32>, bool);
 
-/// Folders of targets that have been asked for.
+/// Folders opened so far.
 #[derive(Default)]
 pub(crate) struct Folders(pub(crate) Vec<(String, Options, Arc<Directory>)>);
 
-/// What a folder has for a request.
+/// Result of a request to a folder.
 pub(crate) enum Filed {
-    /// It was answered.
+    /// The response was sent.
     Answered,
-    /// Nothing: the next target may have it; the last one answers as this says.
+    /// The file does not exist. The next target is tried; after the last one, the client receives this response.
     Nothing(Head, String),
 }

@@ -1,4 +1,4 @@
-//! What an origin is sent: the client's request, without what belongs to one hop and with what the route adds.
+//! The request that an origin receives: the client's, without hop-by-hop fields and with the additions of the route.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -17,14 +17,14 @@ use crate::client::request::{Body, ClientRequest};
 use crate::routes::{Origin, Rule, Target};
 use crate::settings::Settings;
 
-/// Marks a client's own header where a route asks for that; other edges know it.
+/// Prefix of copies of the client's own headers (`orig_headers`). Pushpin uses the same.
 const ORIGINAL: &str = "eb9bf0f5-";
 
-/// Room for what a head has besides its words: the version, the framing of the body, and ends of lines.
+/// Space for the version, the body's framing and line ends of a head.
 const FRAMING_BYTES: usize = 64;
 
-/// Headers that belong to one hop (RFC 9110, 7.6.1), and those whose meaning ends here: what the origin compresses
-/// could not be read here, and bodies are whole when they are forwarded.
+/// Hop-by-hop fields (RFC 9110, section 7.6.1), and fields that the edge handles itself: it cannot read compressed GRIP
+/// instructions, and it has received a body before it forwards the request.
 const REMOVED: [&str; 12] = [
     "connection",
     "keep-alive",
@@ -37,11 +37,11 @@ const REMOVED: [&str; 12] = [
     "accept-encoding",
     "expect",
     "host",
-    // CGI programs would find it as HTTP_PROXY, which their own clients heed.
+    // CGI applications would receive it as HTTP_PROXY, which their HTTP clients obey.
     "proxy",
 ];
 
-/// Headers by which a proxy tells of the client and of what it has asked for, besides `X-Forwarded-*`. Any client can write them.
+/// Fields by which proxies describe the client, besides `X-Forwarded-*`. Any client can send them.
 const TOLD_BY_PROXIES: [&str; 9] = [
     "forwarded",
     "x-real-ip",
@@ -54,33 +54,33 @@ const TOLD_BY_PROXIES: [&str; 9] = [
     "true-client-ip",
 ];
 
-/// Headers by which the edge tells programs of a WebSocket's client, besides `Meta-*`.
+/// Fields by which the edge describes a WebSocket's client to origins, besides `Meta-*`.
 const EVENTS_OWN: [&str; 2] = ["connection-id", "content-bytes-replayed"];
 
-/// Headers by which the edge tells a filter's server of a client and an item.
+/// Fields by which the edge describes a subscriber and an item to the server of a filter.
 const FILTERS_OWN: [&str; 2] = ["sub-meta", "pub-meta"];
 
-/// Headers of a handshake that the edge says itself.
+/// Fields of a handshake that the edge writes itself.
 pub(crate) const HANDSHAKE_OWN: [&[u8]; 3] = [
     b"sec-websocket-key",
     b"sec-websocket-version",
     b"sec-websocket-extensions",
 ];
 
-/// How requests are rewritten, as the settings say.
+/// Settings for rewriting requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Rewriting {
-    /// `X-Forwarded-For`, for clients and for clients that are edges.
+    /// Rules for `X-Forwarded-For`, of clients and of trusted edges.
     pub forwarded_for: ForwardedFor,
     pub forwarded_for_trusted: ForwardedFor,
-    /// What clients say of who they are and what they have asked for is passed on.
+    /// Forwards the clients' own `Forwarded` and similar fields.
     pub accepts_forwarded: bool,
-    /// Which headers tell of https.
+    /// Fields that report the scheme: `X-Forwarded-Proto` and `X-Forwarded-Protocol`.
     pub sets_proto: bool,
     pub sets_protocol: bool,
     pub accepts_pushpin_route: bool,
     pub cdn_loop: String,
-    /// Headers that count as original only where they arrive marked.
+    /// Fields of which `orig_headers` copies only those that arrive with the mark.
     pub need_mark: Vec<Vec<u8>>,
 }
 
@@ -105,11 +105,12 @@ impl Rewriting {
 }
 
 impl Rewriting {
-    /// The client and what came between, as the settings believe it; `None`: they say nothing of it.
+    /// Returns `X-Forwarded-For` after the rule was applied, `None` if the settings have no rule.
     pub fn client_list(&self, request: &ClientRequest, is_trusted: bool) -> Option<Vec<u8>> {
-        let rule = match is_trusted {
-            true => self.forwarded_for_trusted,
-            false => self.forwarded_for,
+        let rule = if is_trusted {
+            self.forwarded_for_trusted
+        } else {
+            self.forwarded_for
         };
         if rule == ForwardedFor::default() {
             return None;
@@ -123,10 +124,10 @@ impl Rewriting {
     }
 }
 
-/// What becomes of `X-Forwarded-For`.
+/// Rule for `X-Forwarded-For`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ForwardedFor {
-    /// Addresses that are kept, from the end of the list.
+    /// Number of addresses kept at the end of the list.
     truncate: Option<usize>,
     appends: bool,
 }
@@ -175,30 +176,32 @@ fn text_of(address: IpAddr) -> Vec<u8> {
     text
 }
 
-/// What one request is forwarded with besides its own.
+/// Everything besides the client's request that decides how it is forwarded.
 pub(crate) struct Hop<'a> {
     pub rule: &'a Rule,
     pub target: &'a Target,
     pub rewriting: &'a Rewriting,
-    /// The client is an edge that has signed.
+    /// The client is an edge with a valid `Grip-Sig`.
     pub is_trusted: bool,
-    /// The request is the edge's own: events of a WebSocket.
+    /// The edge itself sends the request, with events of a WebSocket.
     pub is_events: bool,
-    /// The request is the edge's own: a check of the target, whose path is as the target has it.
+    /// The edge itself sends the request as a health check; its path is not rewritten.
     pub is_check: bool,
-    /// The request is the edge's own: a filter's.
+    /// The edge itself sends the request for a filter.
     pub is_filter: bool,
+    /// At least one route has a target with WebSocket-over-HTTP.
+    pub has_over_http: bool,
     /// The value of `Grip-Sig`.
     pub signature: Option<&'a str>,
-    /// The session that the request belongs to.
+    /// Id of the session to which the request belongs.
     pub session_id: Option<&'a str>,
-    /// The value of `traceparent`, where the edge records requests; else the client's own is passed on.
+    /// The value of `traceparent` if the edge records spans; otherwise the client's is forwarded.
     pub traceparent: Option<&'a str>,
     /// Channels and ids for `Grip-Last`.
     pub last_ids: &'a [(Vec<u8>, Vec<u8>)],
 }
 
-/// A request as its origin gets it, but for its framing. What is the client's own is not copied.
+/// A request as its origin receives it, without framing. The client's fields are borrowed, not copied.
 pub(crate) struct Forwarded<'a> {
     pub target: Cow<'a, [u8]>,
     pub host: Cow<'a, [u8]>,
@@ -208,7 +211,7 @@ pub(crate) struct Forwarded<'a> {
 /// Name and value.
 pub(crate) type Header<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 
-/// The trace that a client names; none where it is malformed, or where there are several.
+/// Returns the client's trace context, `None` if it is malformed or repeated.
 pub(crate) fn trace_of(request: &ClientRequest) -> Option<TraceParent<'_>> {
     let is_it = |name: &[u8]| name.eq_ignore_ascii_case(b"traceparent");
     let mut values = request.headers.iter().filter(|it| is_it(&it.0));
@@ -256,7 +259,7 @@ impl<'a> Forwarded<'a> {
         if let Some(value) = hop.traceparent {
             set(literal("traceparent"), value.as_bytes().to_vec().into());
             if trace_of(request).is_none() {
-                // Of another trace than the one that begins here (W3C Trace Context, 3.3).
+                // The client's value is for its own trace; a new trace starts here (W3C Trace Context, section 3.3).
                 set(literal("tracestate"), literal(""));
             }
         }
@@ -268,7 +271,7 @@ impl<'a> Forwarded<'a> {
                 headers.push((literal(last::HEADER), value.into()));
             }
         }
-        // Whatever has put it here: what cannot stand in a head would be read as another header, or as another request.
+        // From any source: bytes that are invalid in a field could be parsed as another field or request.
         headers.retain(|(name, value)| valid_name(name) && valid_value(value));
         Self {
             target,
@@ -277,7 +280,7 @@ impl<'a> Forwarded<'a> {
         }
     }
 
-    /// Bytes of the words of its head, with this method.
+    /// Returns the size of method, target and fields without separators.
     pub fn words_bytes(&self, method: &[u8]) -> u64 {
         let host = "Host".len() + self.host.len();
         let headers = self.headers.iter();
@@ -285,7 +288,7 @@ impl<'a> Forwarded<'a> {
         (method.len() + self.target.len() + host + headers) as u64
     }
 
-    /// Appends it as HTTP/1.1, with its body where that is in memory.
+    /// Appends the request as HTTP/1.1, with its body if that is in memory.
     pub fn write_http(&self, request: &ClientRequest, out: &mut Vec<u8>) {
         let body_bytes = match &request.body {
             Body::Memory(body) | Body::Arriving { first: body, .. } => body.len(),
@@ -325,7 +328,7 @@ impl<'a> Forwarded<'a> {
         }
     }
 
-    /// Appends it as the handshake of a WebSocket; with `offers_grip` the origin may use control messages.
+    /// Appends the request as a WebSocket handshake. `offers_grip` lets the origin send control messages.
     pub fn write_upgrade(&self, key: &[u8], offers_grip: bool, out: &mut Vec<u8>) {
         let mut line = |parts: &[&[u8]]| {
             parts.iter().for_each(|part| out.extend_from_slice(part));
@@ -346,10 +349,10 @@ impl<'a> Forwarded<'a> {
         line(&[]);
     }
 
-    /// Appends it as FastCGI, with its body where that is in memory; one in a file has its records appended later.
+    /// Appends the request as FastCGI records, with its body if that is in memory. Records of a body in a file follow later.
     ///
     /// # Errors
-    /// The path names no program.
+    /// The path names no script.
     pub fn write_fastcgi(
         &self,
         request: &ClientRequest,
@@ -412,8 +415,8 @@ fn is_host(name: &str) -> bool {
     name.eq_ignore_ascii_case("host")
 }
 
-/// The host that the origin is asked for. There is always one: HTTP/1.1 without is refused, and some clients of HTTP/1.0 name
-/// none, so that what they ask is the target itself.
+/// Returns the `Host` for the origin, never empty: servers refuse HTTP/1.1 without it. For clients of HTTP/1.0 that send
+/// none, it is the target's address.
 fn host<'a>(request: &'a ClientRequest, hop: &Hop<'_>) -> Cow<'a, [u8]> {
     let of_rule = hop.rule.headers.iter().rev();
     let of_rule = of_rule
@@ -438,7 +441,7 @@ fn is_removed(name: &Folded) -> bool {
     REMOVED.iter().any(|removed| name.is(removed))
 }
 
-/// What a client names in Connection is for its next hop only.
+/// Returns the names listed in `Connection`, which are hop-by-hop.
 fn named_in_connection(request: &ClientRequest) -> Vec<&[u8]> {
     request
         .headers
@@ -449,7 +452,8 @@ fn named_in_connection(request: &ClientRequest) -> Vec<&[u8]> {
         .collect()
 }
 
-/// Whether a header of the client's reaches the origin as it is. What does not, does not in any spelling.
+/// Returns true if a field of the client is forwarded unchanged. Names are compared without case and with `_` as `-`,
+/// because CGI applications cannot distinguish the two.
 fn passes(name: &[u8], hop: &Hop<'_>) -> bool {
     let is_hyphenated = name
         .iter()
@@ -458,7 +462,7 @@ fn passes(name: &[u8], hop: &Hop<'_>) -> bool {
     if is_removed(&name) || (name.starts_with("grip-") && !hop.is_trusted) {
         return false;
     }
-    // Proxies write hyphens: another spelling is a client's, of what its proxy has written besides.
+    // Proxies write hyphens. A name with `_` comes from the client and would override the proxy's field.
     let is_proxys = hop.rewriting.accepts_forwarded && is_hyphenated;
     if !hop.is_trusted && !is_proxys && is_told_by_proxies(&name) {
         return false;
@@ -475,8 +479,9 @@ fn passes(name: &[u8], hop: &Hop<'_>) -> bool {
     if !hop.is_filter && !hop.is_trusted && FILTERS_OWN.iter().any(|own| name.is(own)) {
         return false;
     }
-    // What tells a program of a WebSocket's client is the edge's to say.
-    if hop.rule.is_over_http() && !hop.is_events && !hop.is_trusted {
+    // Only the edge may describe a WebSocket's client to origins that trust the edge.
+    let is_signed = hop.signature.is_some() && !hop.rule.no_grip;
+    if (hop.has_over_http || is_signed) && !hop.is_events && !hop.is_trusted {
         let is_told = EVENTS_OWN.iter().any(|own| name.is(own));
         if is_told || name.starts_with("meta-") {
             return false;
@@ -485,18 +490,18 @@ fn passes(name: &[u8], hop: &Hop<'_>) -> bool {
     true
 }
 
-/// `X-Forwarded-For` has a setting of its own.
+/// Returns true for fields of proxies, except `X-Forwarded-For`, which has a separate setting.
 fn is_told_by_proxies(name: &Folded) -> bool {
     let is_forwarded = name.starts_with("x-forwarded-") && !name.is("x-forwarded-for");
     is_forwarded || TOLD_BY_PROXIES.iter().any(|it| name.is(it))
 }
 
-/// The client's own headers once more, marked; those that came marked stay so.
+/// Copies the client's fields under marked names. Fields that arrived marked stay unchanged.
 fn originals<'a>(request: &'a ClientRequest, hop: &Hop<'_>, headers: &mut Vec<Header<'a>>) {
     for (name, value) in &request.headers {
         let folded = Folded::new(name);
         let needs_mark = hop.rewriting.need_mark.iter().any(|it| same(it, name));
-        // Of the names of hosts one is written anew, and what it was is told by this one.
+        // `Host` is rewritten; the marked copy has the client's value.
         let stays = !is_removed(&folded) || folded.is("host");
         if folded.starts_with(ORIGINAL) || !stays || needs_mark {
             continue;
@@ -509,16 +514,17 @@ fn originals<'a>(request: &'a ClientRequest, hop: &Hop<'_>, headers: &mut Vec<He
     }
 }
 
-/// What tells an origin of the hop before.
+/// Sets the fields that describe the previous hop.
 fn forwarded<'a>(
     request: &ClientRequest,
     hop: &Hop<'_>,
     set: &mut dyn FnMut(Cow<'a, [u8]>, Cow<'a, [u8]>),
 ) {
     let rewriting = hop.rewriting;
-    let rule = match hop.is_trusted {
-        true => rewriting.forwarded_for_trusted,
-        false => rewriting.forwarded_for,
+    let rule = if hop.is_trusted {
+        rewriting.forwarded_for_trusted
+    } else {
+        rewriting.forwarded_for
     };
     if rule != ForwardedFor::default() {
         let received: Vec<&[u8]> = request
@@ -603,6 +609,7 @@ mod tests {
             is_events: false,
             is_check: false,
             is_filter: false,
+            has_over_http: false,
             signature: None,
             session_id: Some("s\r\nA: b"),
             traceparent: None,

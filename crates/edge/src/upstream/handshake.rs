@@ -1,4 +1,4 @@
-//! Handshakes of WebSockets with targets.
+//! WebSocket handshakes with targets.
 
 use std::rc::Rc;
 
@@ -17,9 +17,10 @@ pub(crate) fn new_key() -> [u8; KEY_BYTES] {
 }
 
 impl Talk {
-    /// A handshake is carried as the target wants it: as one, or as a request. The next target may want it otherwise.
+    /// Converts the handshake to the target's form: an upgrade, or a request of WebSocket-over-HTTP. Called for each target
+    /// tried, because the next one may use the other form.
     pub(crate) fn carry(&mut self, target: &Target) {
-        // The built-in origin speaks WebSocket whatever its line says.
+        // The built-in test origin always uses plain WebSockets.
         let over_http = target.over_http && target.origin != Origin::Test;
         match (&self.purpose, over_http) {
             (Purpose::Upgrade(_), true) => {

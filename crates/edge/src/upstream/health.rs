@@ -1,144 +1,142 @@
-//! How targets fare: which are out because they have failed, and for how long, in memory that all workers share.
+//! Health of targets: which are out of use after failures, and for how long, in memory that all workers share.
 //!
-//! A target goes out in two ways. *Passively*, when as many requests as allowed have failed within a time: it is out for a
-//! while, then one request is a trial, and what becomes of that decides. *Actively*, when checks of their own say so, until
-//! as many in a row are good. Callers see both as one [`State`].
+//! A target goes out in two ways. *Passively*, when `failures_max` requests fail within `within_ms`: after `out_ms`, one
+//! request is a trial, and its result decides. *Actively*, when health checks fail, until enough of them succeed in a row.
+//! Callers see both as one [`State`].
 //!
-//! A seat in the table belongs to a target by a number made of its name, so it outlives a reload of the routes and the
-//! worker that has written it. A seat that nobody has used for a while may be taken by another target; who still holds it
-//! for the one before then writes nothing there.
+//! A slot of the table belongs to a target by a hash of its name, so it survives a reload of the routes and a crash of the
+//! worker that wrote it. A slot that no worker used for [`KEPT_MS`] may be taken by another target; a worker that still
+//! has the previous owner's slot then writes nothing to it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Targets that are watched; more have no state and count as up.
+/// Maximum number of targets with state; any others always count as up.
 pub const SEATS_MAX: usize = 1_024;
 
-/// Words of a seat: a cache line.
+/// Words per slot: one cache line.
 const WORDS: usize = 8;
 
-/// How long a seat is kept for a target that no worker's routes name any more. Workers say that theirs are in use much
-/// more often.
+/// Time after which the slot of an unused target may be taken. Workers refresh their slots much more often.
 const KEPT_MS: u64 = 600_000;
 
-// The words of a seat.
-/// The target's key; 0: the entry is free.
+// The words of a slot.
+/// Hash of the target's name; 0 if the slot is free.
 const KEY: usize = 0;
-/// When a worker has last said that it uses it, and a tag of whose it was then: between the two writes by which a seat is
-/// taken it is nobody else's.
+/// Time of the last refresh, and a tag of the owner at that time. A worker takes a slot by two writes; the tag prevents
+/// another worker from taking the slot between them.
 const USED: usize = 1;
-/// Until when it is out after failures; 0: it is not. Past: a trial is due.
+/// Time until which the target is out after failures; 0 if it is not. In the past: a trial is due.
 const OUT_UNTIL_MS: usize = 2;
-/// Since when failures are counted, and how many there are.
+/// Start of the counting period, and failures in it.
 const FAILURES: usize = 3;
-/// Checks: how many in a row say the opposite of what counts, and what counts.
+/// Current verdict of the checks, and the number of checks in a row that contradict it.
 const CHECKS: usize = 4;
-/// For figures.
+/// Counters for metrics.
 const REQUESTS: usize = 5;
 const FAILED: usize = 6;
-/// Until when the checks' result is believed: the worker that makes them may be gone.
+/// Time until which the verdict is valid: the worker that runs the checks may have exited.
 const CHECKED_UNTIL_MS: usize = 7;
 
-/// The lower bits of `USED` are the tag.
+/// Bits of `USED` that hold the tag.
 const TAG_BITS: u32 = 16;
 const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 
-/// The lower bits of `FAILURES` are the number.
+/// Bits of `FAILURES` that hold the number.
 const COUNT_BITS: u32 = 16;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 
-/// In `CHECKS`: the checks say that it is down.
+/// Bit of `CHECKS`: the verdict is that the target is down.
 const IS_DOWN: u64 = 1 << 32;
 
-/// Memory for all seats, in words.
+/// Size of the table in words.
 pub const MEMORY_WORDS: usize = SEATS_MAX * WORDS;
 
-/// When requests that fail put a target out.
+/// Limits after which failed requests take a target out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passive {
-    /// So many; 0: never.
+    /// Number of failures; 0 never takes a target out.
     pub failures_max: u64,
-    /// Within this time.
+    /// Period within which they count.
     pub within_ms: u64,
-    /// How long it is out.
+    /// Time for which the target is out.
     pub out_ms: u64,
 }
 
-/// Whether a target may be asked.
+/// Whether a target may receive requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Yes.
+    /// It may.
     Up,
-    /// It was out; one request is to find out.
+    /// It was out; the next request is a trial.
     Trial,
-    /// Only if there is nobody else.
+    /// Only if all other targets are out, too.
     Out,
 }
 
-/// What has changed by a request or a check.
+/// Change of a target's state by a request or a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The target is out from here on.
+    /// The target went out.
     Out,
-    /// It is back.
+    /// The target came back.
     Back,
 }
 
-/// The figures of a target.
+/// Counters of a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Requests that it was chosen for.
+    /// Requests sent to it.
     pub requests: u64,
-    /// Those that failed.
+    /// Requests that failed.
     pub failed: u64,
 }
 
-/// A target's place in the table, as long as it is its.
+/// A target's slot in the table, valid while the slot has its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seat {
     at: usize,
     key: u64,
 }
 
-/// How a target fared when a request was sent to it. While it is out, only requests sent since then count: those under way
-/// before only confirm what is known.
+/// State of a target when a request was sent. While the target is out, only results of requests sent since then count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HealthAtSend {
-    /// Until when it was out; 0: it was not.
+    /// Time until which it was out; 0 if it was not.
     out_until_ms: u64,
 }
 
-/// What checks of a target are to be like.
+/// Thresholds of health checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Streaks {
-    /// Good ones in a row that bring it back.
+    /// Successful checks in a row that bring a target back.
     pub rise: u64,
-    /// Bad ones in a row that put it out.
+    /// Failed checks in a row that take a target out.
     pub fall: u64,
-    /// How long what one says is believed.
+    /// Time for which a verdict is valid.
     pub believed_ms: u64,
 }
 
-/// The table.
+/// The table of all targets.
 #[derive(Clone, Copy, Debug)]
 pub struct Health {
     words: &'static [AtomicU64],
 }
 
 impl Health {
-    /// In memory of [`MEMORY_WORDS`], zero at first.
+    /// Uses [`MEMORY_WORDS`] words of memory that are zero at first.
     pub fn new(words: &'static [AtomicU64]) -> Self {
         Self { words }
     }
 
-    /// The seat of the target with this name, found or taken; `None`: all are in use.
+    /// Finds or takes the slot of the target with this name. Returns `None` if all slots are in use.
     pub fn seat(&self, name: &str, now_ms: u64) -> Option<Seat> {
-        // 0 is nobody's.
+        // 0 marks a free slot.
         let key = hash(name.as_bytes()).max(1);
         let count = self.words.len() / WORDS;
         let start = (key % count.max(1) as u64) as usize;
         let at = |step| (start + step) % count;
         let seats = (0..count).map(|step| Seat { at: at(step), key });
-        // All are looked at, since one in between may have been taken back.
+        // Searches all slots: a free one may precede the target's own.
         if let Some(seat) = seats.clone().find(|&seat| self.is_its(seat)) {
             self.set(seat, USED, used(now_ms, key));
             return Some(seat);
@@ -146,7 +144,7 @@ impl Health {
         for seat in seats {
             let owner = self.get(seat, KEY);
             if owner == key {
-                // Another worker has taken it since they were looked at: workers start together, and one target has one seat.
+                // Another worker took it since the search. Workers start together, and a target has only one slot.
                 self.set(seat, USED, used(now_ms, key));
                 return Some(seat);
             }
@@ -160,7 +158,7 @@ impl Health {
                 continue;
             }
             match take() {
-                // Zero as it is; another worker may have written there since.
+                // A free slot is zero already, and another worker may have written to it since.
                 Ok(0) => {}
                 Ok(_) => {
                     let words = [OUT_UNTIL_MS, FAILURES, CHECKS, REQUESTS, FAILED];
@@ -168,7 +166,7 @@ impl Health {
                         self.set(seat, at, 0);
                     }
                 }
-                // Another worker has taken it for the same target.
+                // Another worker took it for the same target.
                 Err(taken) if taken == key => {}
                 Err(_) => continue,
             }
@@ -178,14 +176,14 @@ impl Health {
         None
     }
 
-    /// The seat is still in use.
+    /// Marks the slot as in use.
     pub fn keep(&self, seat: Seat, now_ms: u64) {
         if self.is_its(seat) {
             self.set(seat, USED, used(now_ms, seat.key));
         }
     }
 
-    /// Whether the target may be asked.
+    /// Returns the target's state.
     pub fn state(&self, seat: Seat, now_ms: u64) -> State {
         if !self.is_its(seat) {
             return State::Up;
@@ -203,7 +201,7 @@ impl Health {
         }
     }
 
-    /// A request goes to the target. A trial is one: for the others the target is out again until that is over.
+    /// Counts a request to the target. If it is a trial, the target stays out for all other requests until it ends.
     pub fn on_request(&self, seat: Seat, now_ms: u64, passive: Passive) -> HealthAtSend {
         if !self.is_its(seat) {
             return HealthAtSend::default();
@@ -218,10 +216,10 @@ impl Health {
         }
     }
 
-    /// The target has answered.
+    /// Counts a response of the target.
     pub fn on_success(&self, seat: Seat, at_send: HealthAtSend) -> Option<Change> {
         let until_ms = self.get(seat, OUT_UNTIL_MS);
-        // A trial may take longer than the target is out: there is another by then, and its word is as good.
+        // A trial may last longer than `out_ms`. Another has started by then, and either result counts.
         let is_trial = at_send.out_until_ms != 0 && self.is_its(seat);
         if until_ms == 0 || !is_trial || !self.swap(seat, OUT_UNTIL_MS, until_ms, 0) {
             return None;
@@ -230,7 +228,7 @@ impl Health {
         Some(Change::Back)
     }
 
-    /// A request to the target has failed.
+    /// Counts a failed request.
     pub fn on_failure(
         &self,
         seat: Seat,
@@ -247,7 +245,7 @@ impl Health {
         }
         let until_ms = self.get(seat, OUT_UNTIL_MS);
         if until_ms != 0 {
-            // A trial, or somebody who had nobody else: it stays out.
+            // A failed trial, or a request that had no other target: the target stays out.
             if at_send.out_until_ms == until_ms {
                 self.swap(seat, OUT_UNTIL_MS, until_ms, now_ms + passive.out_ms);
             }
@@ -257,9 +255,10 @@ impl Health {
         let count_up = |word: u64| {
             let (since_ms, count) = (word >> COUNT_BITS, word & COUNT_MASK);
             let is_new = count == 0 || now_ms.saturating_sub(since_ms) >= passive.within_ms;
-            Some(match is_new {
-                true => now_ms << COUNT_BITS | 1,
-                false => since_ms << COUNT_BITS | (count + 1).min(COUNT_MASK),
+            Some(if is_new {
+                now_ms << COUNT_BITS | 1
+            } else {
+                since_ms << COUNT_BITS | (count + 1).min(COUNT_MASK)
             })
         };
         let before = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, count_up);
@@ -269,8 +268,8 @@ impl Health {
             .then_some(Change::Out)
     }
 
-    /// A check of a target was good or not; `streaks` says how many in a row change what counts. A target's first check
-    /// decides alone. Checks are one process's.
+    /// Counts a health check. `streaks` has the numbers of results in a row that change the verdict; a target's first check
+    /// decides immediately. Only one process runs checks.
     pub fn on_check(
         &self,
         seat: Seat,
@@ -283,19 +282,16 @@ impl Health {
         }
         self.set(seat, CHECKED_UNTIL_MS, now_ms + streaks.believed_ms);
         let word = self.get(seat, CHECKS);
-        // Counted from one, so that zero is a target that was never checked.
+        // Counts from one: zero is a target that was never checked.
         let (is_down, streak) = (word & IS_DOWN != 0, word & !IS_DOWN);
         let is_first = word == 0;
         if is_good != is_down {
-            // As before.
+            // The result confirms the verdict.
             self.set(seat, CHECKS, 1 | if is_down { IS_DOWN } else { 0 });
             return None;
         }
         let count = streak.max(1);
-        let needed = match is_good {
-            true => streaks.rise,
-            false => streaks.fall,
-        };
+        let needed = if is_good { streaks.rise } else { streaks.fall };
         if count < needed && !is_first {
             let down = if is_down { IS_DOWN } else { 0 };
             self.set(seat, CHECKS, (count + 1) | down);
@@ -309,14 +305,14 @@ impl Health {
         Some(if is_good { Change::Back } else { Change::Out })
     }
 
-    /// The target is not checked any more.
+    /// Removes the verdict when checks of a target stop.
     pub fn end_checks(&self, seat: Seat) {
         if self.is_its(seat) {
             self.set(seat, CHECKS, 0);
         }
     }
 
-    /// What was counted.
+    /// Returns the counters.
     pub fn figures(&self, seat: Seat) -> Figures {
         if !self.is_its(seat) {
             return Figures::default();
@@ -327,7 +323,7 @@ impl Health {
         }
     }
 
-    /// Whether it is still that target's.
+    /// Returns true if the slot still belongs to the target.
     fn is_its(&self, seat: Seat) -> bool {
         self.get(seat, KEY) == seat.key
     }
@@ -344,7 +340,7 @@ impl Health {
         self.words[seat.at * WORDS + word].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the word was changed by us and not by somebody else.
+    /// Replaces `from` by `to`. Returns false if another process changed the word first.
     fn swap(&self, seat: Seat, word: usize, from: u64, to: u64) -> bool {
         let word = &self.words[seat.at * WORDS + word];
         word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
@@ -352,7 +348,7 @@ impl Health {
     }
 }
 
-/// What tells the owner of a seat from most others; never 0, which is what nobody has written.
+/// Short hash of a slot's owner; never 0, the value of unwritten memory.
 fn tag(key: u64) -> u64 {
     key & TAG_MASK | 1
 }
@@ -361,7 +357,7 @@ fn used(now_ms: u64, key: u64) -> u64 {
     now_ms << TAG_BITS | tag(key)
 }
 
-/// FNV-1a with a final mix: the same in all processes, and good enough for names of the operator's.
+/// FNV-1a with a final mix: equal in all processes, and sufficient for names that the operator chooses.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     let sum = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum: u64, &byte| {
         (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -369,7 +365,7 @@ pub(super) fn hash(bytes: &[u8]) -> u64 {
     mix(sum)
 }
 
-/// Spreads what differs in few bits over all of them.
+/// Spreads differences in a few bits over all bits.
 pub(super) fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let number = (number ^ (number >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
@@ -402,7 +398,7 @@ mod tests {
         let health = health(4);
         let seat = health.seat("a", 0).expect("a seat");
         assert_eq!(health.state(seat, 0), State::Up);
-        // Too slowly.
+        // The failures are too far apart.
         let up = HealthAtSend::default();
         for now_ms in [0, 600, 1_200, 1_800] {
             let change = health.on_failure(seat, up, now_ms, PASSIVE);
@@ -419,7 +415,7 @@ mod tests {
         let trial = health.on_request(seat, 2_950, PASSIVE);
         assert_eq!(health.on_success(seat, trial), Some(Change::Back));
         assert_eq!(health.state(seat, 2_951), State::Up);
-        // And it has to fail as often as before.
+        // It must fail as often as before.
         assert_eq!(health.on_failure(seat, up, 2_952, PASSIVE), None);
         assert_eq!(health.on_success(seat, up), None);
         let figures = Figures {
@@ -429,7 +425,8 @@ mod tests {
         assert_eq!(health.figures(seat), figures);
     }
 
-    /// Workers start at once: were there two seats, what one worker finds out would not hold for the other.
+    /// Workers start concurrently. With two slots for a target, the failures that one worker
+    /// detects would not count for the other.
     #[test]
     fn a_target_has_one_seat_whoever_asks_first() {
         const WORKERS: u64 = 2;
@@ -523,12 +520,13 @@ mod tests {
         for now_ms in 0..3 {
             health.on_failure(seat, before, now_ms, PASSIVE);
         }
-        // Out until 502.
+        // Down until 502.
         assert_eq!(health.on_success(seat, before), None);
         assert_eq!(health.on_failure(seat, before, 400, PASSIVE), None);
         assert_eq!(health.state(seat, 501), State::Out);
         assert_eq!(health.state(seat, 502), State::Trial);
-        // A request without another target is a trial, too, and the next does not make a slow one worthless.
+        // A request without another target also counts as a trial, and the next request does not
+        // invalidate a slow trial.
         let since = health.on_request(seat, 501, PASSIVE);
         health.on_request(seat, 600, PASSIVE);
         assert_eq!(health.state(seat, 1_099), State::Out);
@@ -549,7 +547,8 @@ mod tests {
     fn a_seat_that_is_being_taken_is_nobody_else_s() {
         let health = health(1);
         let key = hash(b"a").max(1);
-        // Long after the machine's start, between the two writes: of a new seat, and of one that was another's.
+        // Long after the machine's boot, between the two writes: for a new slot, and for a reused
+        // one.
         for before in [0, used(1, hash(b"before"))] {
             let seat = Seat { at: 0, key };
             health.set(seat, KEY, key);

@@ -1,4 +1,8 @@
-//! Connections to targets that speak HTTP/2: each carries the requests of many conversations.
+//! HTTP/2 connections to targets. Each carries the requests of many exchanges.
+//!
+//! A worker opens one connection per place and a second only when the first has no free stream. While one exchange opens
+//! a connection, the others for the same place wait for it. A silent connection with requests is pinged, so that a dead
+//! target costs one time-out and not one per request.
 
 use std::collections::HashMap;
 
@@ -10,121 +14,122 @@ use fermata_proto::response::{reserved_name, valid_name, valid_value};
 
 use crate::upstream::id::TalkId;
 use crate::upstream::place::Place;
-use crate::upstream::response::{Head, ResponsePart, cleaned, length_of};
+use crate::upstream::response::{Head, ResponsePart, cleaned, interim, length_of};
 
-/// What a target may send of one response before its client has taken it.
+/// Flow-control window of one response: bytes that a target may send before the client has received them.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 
-/// The same of all responses on a connection, in windows of a stream for each request that it may carry. It is given back when
-/// half of it is used: with less than two, clients that take nothing could keep the others from ever using that much.
+/// Window of a connection, in stream windows per request it may carry. Credit is returned when half of the window is used.
+/// With a factor below two, clients that do not read could hold so many bytes that the other streams never use that half.
 const STREAM_WINDOWS_OF_CONNECTION: u64 = 2;
 
-/// The largest window that there is (RFC 9113, section 6.9.1).
+/// Largest flow-control window (RFC 9113, section 6.9.1).
 const WINDOW_BYTES_MAX: u32 = (1 << 31) - 1;
 
-/// A response's head, as large as one over HTTP/1 may be.
+/// Maximum size of a response head, the same as over HTTP/1.
 const HEAD_BYTES_MAX: u32 = 64 * 1024;
 const HEADERS_COUNT_MAX: u16 = 200;
 
-/// Control frames that a target may send. Servers measure the path with PING and open windows often, and a target is not
-/// anybody on the Internet; the bound is for one that has gone wrong.
+/// Rate limit for control frames of a target. Servers measure the path with PING and open windows often, and a target is
+/// not an anonymous client; the limit is for one that malfunctions.
 const CONTROL_FRAMES: Rate = Rate::new(10_000, 20_000);
 
-/// How long a target is taken for one of HTTP/1 that has not agreed to HTTP/2.
+/// Time for which a target that did not negotiate HTTP/2 is assumed to support only HTTP/1.
 const HTTP1_MS: u64 = 60_000;
 
-/// How many places are remembered for that; with more all are forgotten, and asked again.
+/// Maximum number of places remembered as HTTP/1. One more clears the table, and each place negotiates again.
 const HTTP1_PLACES_MAX: usize = 1_024;
 
-/// How long a connection without requests is kept. Below what backends allow, so that they seldom close one as it is used.
+/// Idle time after which a connection is closed. Below the usual keep-alive of backends, so that they rarely close a
+/// connection while a request is sent on it.
 const IDLE_MS: u64 = 55_000;
 
-/// What a PING to a target holds.
+/// Payload of a PING to a target.
 const PING: [u8; 8] = *b"fm-alive";
 
-/// The longest time between two PING. Servers of gRPC end connections with more than two within five minutes of silence.
+/// Longest interval between two PINGs. gRPC servers close connections with more than two within five minutes of silence.
 const PING_INTERVAL_MS_MAX: u64 = 600_000;
 
-/// Each answered PING makes the time until the next so many times as long.
+/// Factor by which each acknowledged PING lengthens the interval to the next.
 const PING_INTERVAL_GROWTH: u64 = 4;
 
-/// When a connection that says nothing is outcomes at.
+/// When a silent connection is pinged, and when it is closed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PingTimes {
-    /// Silence after which a PING is sent; 0: none is.
+    /// Silence after which a PING is sent; 0 sends none.
     pub interval_ms: u64,
-    /// What the target has for its answer.
+    /// Time within which the target has to acknowledge it.
     pub timeout_ms: u64,
 }
 
-/// What became of a connection that was outcomes at.
+/// Result of checking a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TickOutcome {
-    /// It has frames to send.
+    /// Frames are queued and have to be sent.
     MustSend,
-    /// It has failed.
+    /// The connection failed.
     Failed(String),
-    /// It carried no request for too long.
+    /// The connection carried no request for [`IDLE_MS`].
     Idle,
 }
 
-/// A connection that carries requests.
+/// A connection that carries requests as streams.
 pub(crate) struct Carrier {
     pub place: Place,
     pub machine: Connection,
-    /// Frames, and how much of their front the socket has taken.
+    /// Encoded frames; the socket has accepted the first `sent` bytes.
     pub out: Vec<u8>,
     pub sent: usize,
-    /// The conversation of each stream.
+    /// Exchange of each open stream.
     pub talks: HashMap<StreamId, TalkId>,
-    /// Only the health check that opened it uses it.
+    /// Reserved for the health check that opened it.
     pub is_private: bool,
-    /// Requests ran out of time on it while it said nothing.
+    /// A request timed out on it while the target was silent: no further request uses it.
     pub is_stale: bool,
-    /// It has carried a request before.
+    /// It has carried at least one request.
     pub has_served: bool,
-    /// The target's SETTINGS have come: until then it is unknown whether it takes WebSockets.
+    /// The target's SETTINGS were received. Before that, its support for WebSockets is unknown.
     has_settings: bool,
-    /// Requests that it takes at a time: the setting, or fewer once the target has refused one.
+    /// Maximum concurrent requests: the setting, or fewer after the target refused one.
     pub streams_max: usize,
-    /// When the target has said something.
+    /// Time of the last bytes from the target.
     pub heard_ms: u64,
-    /// When a PING was sent whose answer, or anything else, has not come.
+    /// Time of a PING after which nothing was received.
     pinged_ms: Option<u64>,
-    /// Silence after which the next PING is due.
+    /// Silence after which the next PING is due. It grows with each acknowledged PING.
     ping_interval_ms: u64,
-    /// Since when it has no requests.
+    /// Time at which its last request ended.
     pub idle_since_ms: u64,
-    /// When the first of those that it has came.
+    /// Time at which its idle period ended. Silence is counted from here.
     pub idle_until_ms: u64,
 }
 
-/// Whether a connection to a place can carry a WebSocket (RFC 8441).
+/// Support of a place for WebSockets over HTTP/2 (RFC 8441).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WebSocketSupport {
-    /// This one takes it.
+    /// This connection can carry one more WebSocket.
     Ready(WireId),
-    /// The target has not said whether it takes any.
+    /// The target's SETTINGS have not arrived.
     Unknown,
-    /// The target takes none: it is spoken to in HTTP/1.1.
+    /// The target does not support them: the request is sent over HTTP/1.1.
     Never,
-    /// There is no connection, or none with room.
+    /// No connection has a free stream.
     Absent,
 }
 
-/// Where a conversation's request is.
+/// The stream that carries the request of an exchange.
 #[derive(Debug)]
 pub(crate) struct OnCarrier {
     /// The connection.
     pub wire: WireId,
     pub stream: StreamId,
-    /// Bytes of the response that the target may not send again yet.
+    /// Response bytes for which no WINDOW_UPDATE was sent, because the client has not received them.
     pub uncredited: usize,
-    /// The end of the request was sent.
+    /// END_STREAM was sent.
     pub has_ended: bool,
 }
 
-/// What arrived on one stream, for its conversation.
+/// Parts of a response that arrived together on one stream.
 pub(crate) struct StreamInput {
     pub talk: TalkId,
     pub stream: StreamId,
@@ -132,50 +137,50 @@ pub(crate) struct StreamInput {
     pub lost: Option<StreamLoss>,
 }
 
-/// Why a stream has no more input.
+/// Reason why a stream ended before its response was complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamLoss {
-    /// The target has not outcomes at the request and takes fewer at a time.
+    /// REFUSED_STREAM: unprocessed; the target accepts fewer streams.
     Refused,
-    /// The target has not outcomes at the request and goes away.
+    /// GOAWAY: the target did not process the request.
     Left,
-    /// The target has ended it with this code.
+    /// RST_STREAM with this code.
     Reset(ErrorCode),
-    /// What the target said was no response.
+    /// The target's response was malformed.
     Violation(Violation),
 }
 
-/// Why a connection carries no more requests.
+/// Reason why a connection was lost.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CarrierLoss {
-    /// What the target says is not HTTP/2.
+    /// The target violated HTTP/2.
     #[error(transparent)]
     Violation(#[from] Violation),
-    /// The target has closed it.
+    /// The target closed the connection.
     #[error("the connection has ended")]
     Ended,
-    /// It is broken.
+    /// Reading failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// It is broken, and nothing tells how.
+    /// Writing failed without an error code.
     #[error("it cannot be sent to")]
     Unsendable,
 }
 
-/// The connections of a worker.
+/// HTTP/2 connections of a worker, by number and by place.
 pub(crate) struct Carriers {
     pub limits: Limits,
     streams_max: usize,
     pings: PingTimes,
     by_wire: HashMap<WireId, Box<Carrier>>,
     by_place: HashMap<Place, Vec<WireId>>,
-    /// The conversation that opens a connection others wait for.
+    /// Exchange that opens a connection while others wait for it.
     opening: HashMap<Place, TalkId>,
-    /// Targets that speak HTTP/1, and until when that is believed.
+    /// Places that support only HTTP/1, with the time until which that is assumed.
     http1: HashMap<Place, u64>,
-    /// Places whose waiting conversations go on.
+    /// Places whose waiting exchanges can continue.
     settled: Vec<Place>,
-    /// Connections that are broken.
+    /// Connections on which a write failed.
     broken: Vec<WireId>,
     message: Message,
 }
@@ -192,7 +197,7 @@ impl Carriers {
                 connection_window_bytes: u32::try_from(connection_window_bytes)
                     .unwrap_or(u32::MAX)
                     .min(WINDOW_BYTES_MAX),
-                // A request that the target does not take runs out of its own time.
+                // Each request has its own time-out.
                 write_timeout_ms: u32::MAX,
                 resets: CONTROL_FRAMES,
                 resets_caused: CONTROL_FRAMES,
@@ -221,7 +226,7 @@ impl Carriers {
         self.by_wire.is_empty()
     }
 
-    /// Connections without requests.
+    /// Number of connections without requests.
     pub fn idle(&self) -> usize {
         let carriers = self.by_wire.values();
         carriers.filter(|carrier| carrier.talks.is_empty()).count()
@@ -232,7 +237,7 @@ impl Carriers {
         Some((carrier, &self.limits))
     }
 
-    /// A connection that stands.
+    /// Adds an established connection.
     pub fn add(&mut self, wire: WireId, place: Place, is_private: bool, now_ms: u64) {
         let mut out = Vec::new();
         let carrier = Carrier {
@@ -267,7 +272,7 @@ impl Carriers {
         Some(carrier)
     }
 
-    /// A connection to this place that takes one more request.
+    /// Returns a connection to this place with a free stream.
     pub fn with_room(&self, place: &Place) -> Option<WireId> {
         let wires = self.by_place.get(place)?.iter();
         let mut wires =
@@ -275,7 +280,7 @@ impl Carriers {
         wires.next().copied()
     }
 
-    /// The same for a WebSocket.
+    /// Like [`Self::with_room`] for a WebSocket.
     pub fn room_for_socket(&self, place: &Place) -> WebSocketSupport {
         let wires = self.by_place.get(place).map_or(&[][..], Vec::as_slice);
         let known = wires
@@ -294,7 +299,7 @@ impl Carriers {
         room
     }
 
-    /// Whether another conversation opens a connection to this place.
+    /// Returns true if another exchange is opening a connection to this place.
     pub fn is_opening(&self, place: &Place, talk: TalkId) -> bool {
         self.opening
             .get(place)
@@ -305,7 +310,7 @@ impl Carriers {
         self.opening.insert(place, talk);
     }
 
-    /// The connection stands, or there will be none: who waits for it goes on.
+    /// The connection is established or failed: exchanges that wait for it can continue.
     pub fn end_opening(&mut self, place: Place, talk: TalkId) {
         if self.opening.get(&place) == Some(&talk) {
             self.opening.remove(&place);
@@ -313,7 +318,7 @@ impl Carriers {
         }
     }
 
-    /// Conversations need not wait for this connection's SETTINGS any longer.
+    /// Lets the exchanges that wait for this place continue, for example after its SETTINGS arrived.
     pub fn settle(&mut self, place: Place) {
         self.settled.push(place);
     }
@@ -322,7 +327,7 @@ impl Carriers {
         std::mem::take(&mut self.settled)
     }
 
-    /// Whether there is something for [`Carriers::take_settled`] or [`Carriers::take_broken`].
+    /// Returns true if [`Carriers::take_settled`] or [`Carriers::take_broken`] would return anything.
     pub fn has_news(&self) -> bool {
         !self.settled.is_empty() || !self.broken.is_empty()
     }
@@ -335,7 +340,7 @@ impl Carriers {
         std::mem::take(&mut self.broken)
     }
 
-    /// The target has chosen HTTP/1.
+    /// The target negotiated HTTP/1.
     pub fn note_http1(&mut self, place: Place, now_ms: u64) {
         if self.http1.len() >= HTTP1_PLACES_MAX {
             self.http1.clear();
@@ -343,21 +348,21 @@ impl Carriers {
         self.http1.insert(place, now_ms + HTTP1_MS);
     }
 
-    /// Whether it did so lately: then nobody waits for another's connection.
+    /// Returns true if the place recently negotiated HTTP/1. Each exchange then opens its own connection without waiting.
     pub fn is_http1(&self, place: &Place, now_ms: u64) -> bool {
         self.http1
             .get(place)
             .is_some_and(|&until_ms| now_ms < until_ms)
     }
 
-    /// A request on this connection ran out of time.
+    /// Marks a connection stale after a time-out, if nothing was received since the request was sent.
     pub fn suspect(&mut self, wire: WireId, since_ms: u64) {
         if let Some(carrier) = self.by_wire.get_mut(&wire) {
             carrier.is_stale |= carrier.heard_ms <= since_ms;
         }
     }
 
-    /// What the bytes of a target say.
+    /// Decodes bytes of a target into response parts per stream. After an error, returns the parts decoded before it, too.
     pub fn read(
         &mut self,
         wire: WireId,
@@ -366,7 +371,7 @@ impl Carriers {
     ) -> (Vec<StreamInput>, Result<(), CarrierLoss>) {
         let mut inputs = Vec::new();
         let Some(carrier) = self.by_wire.get_mut(&wire) else {
-            // Its last conversation has closed it meanwhile.
+            // Its last exchange closed it in the same turn.
             return (inputs, Ok(()));
         };
         carrier.heard_ms = now_ms;
@@ -396,7 +401,7 @@ impl Carriers {
         (inputs, Ok(()))
     }
 
-    /// Connections that have failed, those that nobody has used for long, and those that were asked for a sign of life.
+    /// Checks every connection: returns those that failed, were idle too long, or have a PING to send.
     pub fn tick(&mut self, now_ms: u64) -> Vec<(WireId, TickOutcome)> {
         let mut outcomes = Vec::new();
         for (&wire, carrier) in &mut self.by_wire {
@@ -414,7 +419,7 @@ impl Carriers {
 }
 
 impl Carrier {
-    /// Asks a target that has been silent for long whether it is there, and says when it is not.
+    /// Sends a PING when the target has been silent too long; fails the connection when a PING was not acknowledged in time.
     fn ping(&mut self, now_ms: u64, times: PingTimes) -> Option<TickOutcome> {
         if let Some(pinged_ms) = self.pinged_ms {
             let is_late = now_ms >= pinged_ms + times.timeout_ms;
@@ -423,7 +428,7 @@ impl Carrier {
                 TickOutcome::Failed(format!("no answer to a PING within {waited_ms} ms"))
             });
         }
-        // Time without requests is not silence: the target has nothing to say then.
+        // A target without requests need not send any bytes, so idle time does not count as silence.
         let since_ms = self.heard_ms.max(self.idle_until_ms);
         let is_due = times.interval_ms > 0 && now_ms >= since_ms + self.ping_interval_ms;
         if !is_due || self.talks.is_empty() {
@@ -443,13 +448,13 @@ impl Carrier {
             && self.machine.room() > 0
     }
 
-    /// Whether it is of no use any more.
+    /// Returns true if it carries no request and takes no further one.
     pub fn is_over(&self) -> bool {
         let takes_no_more = self.is_private || self.is_stale || self.machine.is_leaving();
         self.talks.is_empty() && takes_no_more
     }
 
-    /// Bytes that the socket has not taken.
+    /// Bytes that the socket has not accepted.
     pub fn unsent(&self) -> usize {
         self.out.len() - self.sent
     }
@@ -468,11 +473,13 @@ fn note(
             stream,
             end: is_end,
         } => {
-            // An interim response is for this hop; what it says comes again.
+            let headers = fields(message);
             if message.status < 200 {
+                if let Some(input) = input_of(stream, talks, inputs) {
+                    input.parts.extend(interim(message.status, headers));
+                }
                 return;
             }
-            let headers = fields(message);
             let head = Head {
                 status: message.status,
                 reason: Vec::new(),
@@ -527,12 +534,12 @@ fn note(
                 }
             }
         }
-        // Those to a server, and what is the state machine's own.
+        // Requests reach servers only; the state machine handles PING and SETTINGS itself.
         Event::Request { .. } | Event::Refused { .. } | Event::Pong(_) | Event::Settings => {}
     }
 }
 
-/// The input of a stream. `None`: its conversation has ended.
+/// Returns the input of a stream, `None` after its exchange ended.
 fn input_of<'a>(
     stream: StreamId,
     talks: &HashMap<StreamId, TalkId>,
@@ -577,7 +584,7 @@ mod tests {
         note(event, talks, &Message::new(), inputs);
     }
 
-    /// Numbers of streams that a connection gives.
+    /// Two stream ids of a real connection.
     fn streams() -> [StreamId; 2] {
         let (limits, mut out) = (Limits::default(), Vec::new());
         let mut connection = Connection::client(&limits, 0, &mut out);
@@ -605,7 +612,7 @@ mod tests {
         carriers
     }
 
-    /// What a server says: its SETTINGS, or an answer to our PING.
+    /// A frame of a server: SETTINGS, or the acknowledgement of a PING.
     fn frame_of_server(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
         let len = payload.len() as u8;
         [&[0, 0, len, kind, flags, 0, 0, 0, 0][..], payload].concat()
@@ -617,7 +624,7 @@ mod tests {
         let mut carriers = carriers();
         let hello = [frame_of_server(4, 0, b""), frame_of_server(4, 1, b"")].concat();
         carriers.read(WIRE, &hello, 0).1.expect("SETTINGS");
-        // Without requests nothing is owed.
+        // An idle connection is not pinged.
         assert_eq!(carriers.tick(5_000), []);
         let enter = |carriers: &mut Carriers, now_ms| {
             let carrier = carriers.by_wire.get_mut(&WIRE).expect("there");
@@ -631,13 +638,13 @@ mod tests {
         let sent = carriers.by_wire[&WIRE].out.clone();
         assert_eq!(sent, frame_of_server(6, 0, &PING));
         assert_eq!(carriers.tick(6_400), []);
-        // Answered: the next one is due four times as late.
+        // Acknowledged: the next interval is four times as long.
         let pong = frame_of_server(6, 1, &PING);
         carriers.read(WIRE, &pong, 6_450).1.expect("PING");
         assert_eq!(carriers.tick(10_449), []);
         assert_eq!(carriers.tick(10_450), [(WIRE, TickOutcome::MustSend)]);
         carriers.read(WIRE, &pong, 10_451).1.expect("PING");
-        // Whatever else comes makes the time what it was.
+        // Any other frame restores the first interval.
         carriers
             .read(WIRE, &frame_of_server(4, 0, b""), 11_000)
             .1

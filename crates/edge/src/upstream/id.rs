@@ -1,6 +1,6 @@
-//! What names a conversation with an origin.
+//! Identity of an exchange with an origin.
 
-/// The number of a conversation; none is used twice.
+/// Id of an exchange, unique within a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TalkId(u64);
 

@@ -1,13 +1,13 @@
-//! Addresses of this machine and its network, which links of origins must not lead to.
+//! Internal addresses, which origins must not make the edge connect to by a link.
 
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Addresses that an origin which is not trusted must not have.
+/// Returns true for loopback, private, link-local and other internal addresses, which untrusted targets must not have.
 pub(crate) fn is_internal(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {
             let [first, second, ..] = v4.octets();
-            // 0.0.0.0 is this machine, too, and 100.64.0.0/10 is behind a provider's translation.
+            // 0.0.0.0 reaches this machine; 100.64.0.0/10 is shared address space (RFC 6598).
             let is_shared = first == 100 && (64..128).contains(&second);
             first == 0
                 || is_shared
@@ -18,13 +18,13 @@ pub(crate) fn is_internal(address: IpAddr) -> bool {
         }
         IpAddr::V6(v6) => {
             let segments = v6.segments();
-            // IPv4 in IPv6, mapped, compatible (:: and ::1 among them) or translated (RFC 6052).
+            // IPv4 in IPv6: mapped, compatible (which includes :: and ::1) or translated (RFC 6052).
             let translated = (segments[..6] == [0x64, 0xff9b, 0, 0, 0, 0]).then(|| {
                 Ipv4Addr::from_bits(u32::from(segments[6]) << 16 | u32::from(segments[7]))
             });
             match v6.to_ipv4().or(translated) {
                 Some(v4) => is_internal(IpAddr::V4(v4)),
-                // 64:ff9b:1::/48 is for translation within a network.
+                // 64:ff9b:1::/48 is for translation within one network (RFC 8215).
                 None => {
                     segments[..3] == [0x64, 0xff9b, 1]
                         || v6.is_unique_local()

@@ -1,8 +1,8 @@
-//! The body of a link's answer that is passed on to a held stream.
+//! Body of a GRIP link's response, which is forwarded to a held stream.
 
 use fermata_grip::instruct::Instruct;
 
-/// A body on its way to a held client.
+/// A body that is being forwarded to a held client.
 pub(crate) struct LinkBody {
     pub pending: Vec<u8>,
     pub has_ended: bool,
@@ -10,11 +10,11 @@ pub(crate) struct LinkBody {
 }
 
 impl LinkBody {
-    /// Whether the origin is to be read on.
+    /// Returns true if more can be read from the origin.
     pub fn wants_more(&self) -> bool {
         !self.has_ended && self.pending.len() < PENDING_BYTES_MAX
     }
 }
 
-/// Bytes that wait for a client before the origin is read on.
+/// Bytes queued for a client at which reading from the origin pauses.
 pub(crate) const PENDING_BYTES_MAX: usize = 64 * 1024;

@@ -1,4 +1,4 @@
-//! Backends: keeping connections, when a request may be sent again, which target gets it, and how targets fare.
+//! Backends: the pool of connections, retries of requests, the choice of a target, and the health of targets.
 
 pub(crate) mod authority;
 pub(crate) mod choice;

@@ -1,5 +1,8 @@
-//! What the edge keeps of its targets.
+//! The edge's state about its targets.
 
+use std::rc::Rc;
+
+use fermata_fastcgi::spool::Ledger;
 use fermata_io::random::Masks;
 
 use super::authority::Authority;
@@ -12,23 +15,25 @@ use super::talks::Askers;
 use super::targets::Targets;
 use crate::prepared::Prepared;
 
-/// The askers of conversations with targets, and the connections that carry these.
+/// Askers of exchanges with targets, and the connections that carry the exchanges.
 pub(crate) struct Upstream {
     pub askers: Askers,
     pub connections: Connections,
-    /// Those of HTTP/2.
+    /// HTTP/2 connections.
     pub carriers: Carriers,
-    /// How targets fare.
+    /// Health of the targets.
     pub targets: Targets,
     pub folders: Folders,
     pub sharing: Sharing,
     pub signatures: Signatures,
-    /// Of the frames for WebSockets of targets.
+    /// Masking keys of frames to WebSockets of targets.
     pub masks: Masks,
+    /// Responses of FastCGI applications that clients have not received.
+    pub spools: Rc<Ledger>,
 }
 
 impl Upstream {
-    pub fn new(prepared: &Prepared) -> Self {
+    pub fn new(prepared: &Prepared, spools: Rc<Ledger>) -> Self {
         let settings = &prepared.settings;
         let times = PingTimes {
             interval_ms: settings.origin_ping_interval_ms,
@@ -43,6 +48,7 @@ impl Upstream {
             sharing: Sharing::new(settings.share_all),
             signatures: Signatures::new(prepared),
             masks: Masks::default(),
+            spools,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which connections are interchangeable, and whom a certificate has to be for.
+//! Which connections may be reused for which requests, and the name that a certificate has to contain.
 
 use std::rc::Rc;
 
@@ -6,7 +6,7 @@ use crate::client::request::without_port;
 use crate::client::source::Source;
 use crate::routes::Target;
 
-/// Which connections are interchangeable: target, and who its certificate has to be for.
+/// Key of interchangeable connections: the target and the name that its certificate was checked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     generation: u32,
@@ -16,7 +16,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// One like any other.
+    /// An arbitrary place.
     #[cfg(test)]
     pub(crate) fn any() -> Self {
         Self {
@@ -27,7 +27,7 @@ impl Place {
         }
     }
 
-    /// Where a connection for this request may serve again.
+    /// Returns the place of the connection for this request.
     pub(crate) fn of(source: &Source) -> Self {
         let target = source.target();
         Self {
@@ -41,19 +41,19 @@ impl Place {
     }
 }
 
-/// The name that the route or the target gives to a target.
+/// Returns the host name that the route or the target sets for a target.
 pub(crate) fn own_name<'a>(source: &'a Source, target: &'a Target) -> Option<&'a str> {
     let rule = source.rule();
     let of_rule = || rule.and_then(|it| it.as_host.as_deref());
     target.host.as_deref().or_else(of_rule)
 }
 
-/// The name that a target's certificate has to be for: the host that the target sees.
+/// Returns the name that a target's certificate has to contain: the host that the target receives.
 pub(crate) fn certified_name(source: &Source, target: &Target) -> String {
     let name = match own_name(source, target) {
         Some(host) => without_port(host).to_owned(),
         None => source.request.host_name(),
     };
-    // An address has brackets in a URI alone.
+    // IPv6 addresses have brackets only in URIs.
     name.trim_matches(['[', ']']).to_owned()
 }

@@ -1,17 +1,18 @@
-//! Connections that wait for another request, and whether a request may be sent again.
+//! Idle connections, and the rule for sending a failed request again.
 
 use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::hash::Hash;
 
-/// The bounds of a [`Pool`]; each is a setting.
+/// Limits of a [`Pool`]; each is a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How long a connection waits. Below what backends allow, so that they seldom close one as it is taken.
+    /// Idle time after which a connection is closed. Below the usual keep-alive of backends, so that they rarely close a
+    /// connection while it is taken.
     pub idle_ms: u64,
-    /// Waiting connections to one target.
+    /// Maximum number of idle connections to one target.
     pub per_target_max: usize,
-    /// Waiting connections in all.
+    /// Maximum number of idle connections to all targets.
     pub total_max: usize,
 }
 
@@ -25,7 +26,7 @@ impl Default for Limits {
     }
 }
 
-/// Idle connections by target. `C` names one; the caller closes those returned as surplus or expired.
+/// Idle connections by target. `C` identifies a connection; the caller closes those returned as surplus or expired.
 #[derive(Debug)]
 pub struct Pool<T, C> {
     limits: Limits,
@@ -34,7 +35,7 @@ pub struct Pool<T, C> {
 }
 
 impl<T: Hash + Eq + Clone, C: PartialEq> Pool<T, C> {
-    /// Empty.
+    /// Creates an empty pool.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -43,7 +44,7 @@ impl<T: Hash + Eq + Clone, C: PartialEq> Pool<T, C> {
         }
     }
 
-    /// Puts a connection back; returns it where there is no room.
+    /// Adds a connection. Returns it if the pool is full.
     pub fn put(&mut self, now_ms: u64, target: &T, connection: C) -> Option<C> {
         if self.count >= self.limits.total_max {
             return Some(connection);
@@ -57,8 +58,7 @@ impl<T: Hash + Eq + Clone, C: PartialEq> Pool<T, C> {
         None
     }
 
-    /// Takes the connection that was used last, with the time since when it waits: the others may expire, and its caches
-    /// are warm.
+    /// Takes the most recently used connection and the time since which it is idle. Taking the newest lets the others expire.
     pub fn take(&mut self, now_ms: u64, target: &T) -> Option<(u64, C)> {
         let waiting = self.idle.get_mut(target)?;
         let &(since_ms, _) = waiting.back()?;
@@ -67,14 +67,14 @@ impl<T: Hash + Eq + Clone, C: PartialEq> Pool<T, C> {
         }
         let taken = waiting.pop_back()?;
         self.count -= 1;
-        // The place stays until `expire`: this one comes back to it in a moment.
+        // The empty entry stays until `expire`: the connection usually returns soon.
         Some(taken)
     }
 
-    /// The backend has closed an idle connection, or sent something on it.
+    /// Removes an idle connection that the backend closed or wrote to.
     pub fn remove(&mut self, target: &T, connection: &C) -> bool {
         let Some(waiting) = self.idle.get_mut(target) else {
-            // None of this target waits.
+            // The target has no idle connection.
             return false;
         };
         let before = waiting.len();
@@ -85,7 +85,7 @@ impl<T: Hash + Eq + Clone, C: PartialEq> Pool<T, C> {
         removed > 0
     }
 
-    /// Hands out what has waited too long.
+    /// Moves connections that were idle too long to `expired`.
     pub fn expire(&mut self, now_ms: u64, expired: &mut Vec<C>) {
         let idle_ms = self.limits.idle_ms;
         for waiting in self.idle.values_mut() {
@@ -100,12 +100,12 @@ impl<T: Hash + Eq + Clone, C: PartialEq> Pool<T, C> {
         self.idle.retain(|_, waiting| !waiting.is_empty());
     }
 
-    /// Connections that wait.
+    /// Returns the number of idle connections.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether none waits.
+    /// Returns true if no connection is idle.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -117,44 +117,44 @@ impl<T: Hash + Eq + Clone, C: PartialEq> Pool<T, C> {
     }
 }
 
-/// How a request to a backend failed.
+/// How a request to a target failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// No connection, or no TLS: nothing was sent.
+    /// Connecting or the TLS handshake failed: nothing was sent.
     Connect,
-    /// The same, by what the request names: it says nothing about the target.
+    /// The same, caused by a name in the request. It does not count against the target.
     Name,
-    /// The target has said that it did not look at the request (RFC 9113, 8.7).
+    /// The target did not process the request (RFC 9113, section 8.7).
     Unprocessed,
-    /// The connection ended before a byte of the response.
+    /// The connection ended before the first byte of the response.
     NoResponse,
-    /// It ended, or made no sense, within the response.
+    /// The response was incomplete or malformed.
     Response,
-    /// It took too long.
+    /// A time-out.
     TimeOut,
 }
 
 impl Failure {
-    /// Whether the backend has got nothing of the request.
+    /// Returns true if nothing of the request was sent.
     pub fn is_unsent(self) -> bool {
         matches!(self, Failure::Connect | Failure::Name)
     }
 }
 
-/// What had been sent.
+/// Properties of the request that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// The method may be repeated by itself (RFC 9110, 9.2.2).
+    /// The method is idempotent (RFC 9110, section 9.2.2).
     pub is_idempotent: bool,
-    /// The connection had served a request before, so the backend may have closed it before it saw this one.
+    /// The connection had served a request before, so the backend may have closed it before it received this one.
     pub is_reused: bool,
-    /// The whole request is still here.
+    /// The edge still has the complete request.
     pub is_replayable: bool,
 }
 
-/// Whether a failed request may be sent once more: to the next target, or on a fresh connection.
+/// Returns true if a failed request may be sent again, to the next target or on a new connection.
 ///
-/// A request that a backend may have acted on is repeated only where that does no harm.
+/// A request that a backend may have acted on is repeated only if it is idempotent.
 pub fn may_retry(failure: Failure, sent: Sent) -> bool {
     match failure {
         Failure::Connect | Failure::Name | Failure::Unprocessed => sent.is_replayable,

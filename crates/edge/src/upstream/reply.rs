@@ -1,5 +1,6 @@
-//! How far a response is, and whether it is an instruction.
+//! Progress of a response, and whether it contains a GRIP instruction.
 
+use fermata_fastcgi::spool::Spool;
 use fermata_grip::filter::Filters;
 use fermata_grip::instruct;
 use fermata_grip::instruct::{Hold, Instruct, InstructError, MEDIA_TYPE};
@@ -8,43 +9,45 @@ use fermata_proto::ws::client::Client;
 use crate::upstream::link_body::{LinkBody, PENDING_BYTES_MAX};
 use crate::upstream::response::Head;
 
-/// The largest body of an instruction, and of a request that may be held.
+/// Maximum size of an instruction's body, and of the body of a request that may be held.
 pub(crate) const INSTRUCT_BYTES_MAX: usize = 100_000;
 
-/// The lowest status that answers a request.
+/// Lowest final status.
 pub(crate) const STATUS_FINAL_MIN: u16 = 200;
 
-/// What a client is told when its origin is of no use.
+/// Response body for a client whose origin failed.
 pub(crate) const FAILED: &str = "Error while proxying to origin.";
 
-/// How far a response has been read.
+/// Progress of a response.
 pub(crate) enum Phase {
-    /// No head has arrived.
+    /// The head has not arrived.
     AwaitingHead,
-    /// It is read whole: an instruction, or a response that came at once.
+    /// The body is collected: an instruction, or a short response that arrived together with its head.
     Whole { head: Head, body: Vec<u8> },
-    /// The connection has become a WebSocket.
+    /// The connection was upgraded to a WebSocket.
     Socket {
         client: Box<Client>,
-        /// The client takes less than the origin sends.
+        /// The client's send queue is full, so the origin is not read.
         is_paused: bool,
     },
-    /// It is passed on.
+    /// The body is forwarded while it arrives.
     Streaming {
-        /// What the client has not taken.
+        /// Bytes that the client has not received.
         pending: Vec<u8>,
-        /// The client wants more.
+        /// Bytes read ahead of the client, after `pending`. `None` if the origin can wait for the client.
+        spool: Option<Box<Spool>>,
+        /// The client can receive more.
         wants: bool,
         has_ended: bool,
-        /// What becomes of the client after the body.
+        /// Instruction to follow after the body.
         then: Option<Box<Instruct>>,
     },
-    /// It is passed on to a stream that is held already.
+    /// The body is forwarded to a stream that is already held.
     Linked(LinkBody),
 }
 
 impl Phase {
-    /// Whether the origin is to be read on.
+    /// Returns true if more can be read from the origin.
     pub fn wants_more(&self) -> bool {
         match self {
             Phase::AwaitingHead | Phase::Whole { .. } => true,
@@ -52,14 +55,41 @@ impl Phase {
             Phase::Linked(body) => body.wants_more(),
             Phase::Streaming {
                 pending,
+                spool,
                 wants,
                 has_ended,
                 ..
-            } => *wants && !has_ended && pending.len() < PENDING_BYTES_MAX,
+            } => {
+                let is_read_ahead = spool
+                    .as_ref()
+                    .is_some_and(|it| it.has_room(PENDING_BYTES_MAX));
+                !has_ended && (is_read_ahead || *wants && pending.len() < PENDING_BYTES_MAX)
+            }
         }
     }
 
-    /// Whether the client takes what comes, and nothing is before it.
+    /// Returns the spool of a response whose client cannot receive more now.
+    pub fn spool_ahead(&mut self) -> Option<&mut Spool> {
+        match self {
+            Phase::Streaming {
+                spool: Some(spool),
+                wants: false,
+                has_ended: false,
+                ..
+            } => Some(spool),
+            _ => None,
+        }
+    }
+
+    /// Returns the spool of a response.
+    pub fn spool(&self) -> Option<&Spool> {
+        match self {
+            Phase::Streaming { spool, .. } => spool.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Returns true if bytes can be sent to the client without queueing.
     pub fn passes_at_once(&self) -> bool {
         matches!(self, Phase::Streaming { pending, wants: true, .. } if pending.is_empty())
     }
@@ -72,46 +102,47 @@ pub(crate) fn borrowed(headers: &[(Vec<u8>, Vec<u8>)]) -> Vec<(&[u8], &[u8])> {
         .collect()
 }
 
-/// Headers as a client gets them: whatever an instruction or a publisher has added, how the message is framed is said once.
+/// Returns the fields for a client without framing fields, which the engine writes itself. An instruction or a publisher
+/// may have added some.
 pub(crate) fn passed(headers: &[(Vec<u8>, Vec<u8>)]) -> Vec<(&[u8], &[u8])> {
     let mut headers = borrowed(headers);
     headers.retain(|(name, _)| !fermata_proto::response::reserved_name(name));
     headers
 }
 
-/// Why an instruction is not followed: 502 for the client, and this for the log.
+/// Reason why an instruction is refused. The client receives 502; the text goes to the log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RefusedInstruct {
-    /// It is malformed.
+    /// The instruction is malformed.
     #[error(transparent)]
     Malformed(#[from] InstructError),
-    /// Clients would take what follows for the answer to their next request.
+    /// The status is not final. Clients would take the body for the response to their next request.
     #[error(
         "the instruction answers with status {0}, which is not final; give {STATUS_FINAL_MIN} or more"
     )]
     NotFinal(u16),
-    /// Plain bytes would follow compressed ones.
+    /// Uncompressed bytes would follow compressed ones.
     #[error(
         "the response is compressed, and what is published after it is not; leave out Content-Encoding"
     )]
     Compressed,
-    /// Clients would get what a filter was to keep back.
+    /// An unknown filter. Clients would receive items that the filter was to drop.
     #[error(
         "channel {channel} has the filter {filter}, which is not known here; Grip-Feature names those that are"
     )]
     UnknownFilter { channel: String, filter: String },
-    /// It cannot be kept to be followed.
+    /// The instruction is too large.
     #[error("the instruction has more than {INSTRUCT_BYTES_MAX} bytes")]
     TooLarge,
-    /// As `Compressed`, of what a link leads to.
+    /// Like `Compressed`, for the response of a link.
     #[error(
         "the next link's answer is compressed, and the stream is not; leave out Content-Encoding"
     )]
     LinkCompressed,
-    /// It would answer a request that is answered.
+    /// The response of a link does not hold a stream, but the client's stream has already started.
     #[error("the next link is no stream")]
     LinkNoStream,
-    /// As `TooLarge`, of what a link leads to.
+    /// Like `TooLarge`, for the response of a link.
     #[error("the next link's instruction has more than {INSTRUCT_BYTES_MAX} bytes")]
     LinkTooLarge,
 }
@@ -126,7 +157,7 @@ fn unknown_filter(instruct: &Instruct) -> Option<RefusedInstruct> {
     })
 }
 
-/// The instruction of a response. `None`: it would be in the body, which is not there.
+/// Reads the instruction of a response. Returns `None` if it is in the body and the body has not arrived.
 pub(crate) fn read_instruct(
     head: &Head,
     body: Option<&[u8]>,
@@ -157,13 +188,13 @@ pub(crate) fn read_instruct(
     })
 }
 
-/// Whether plain bytes would follow compressed ones.
+/// Returns true if uncompressed bytes would follow compressed ones.
 fn is_compressed_stream(instruct: &Instruct) -> bool {
     let goes_on = instruct.hold == Hold::Stream || instruct.next.is_some();
     goes_on && instruct.hold != Hold::Response && is_compressed(&instruct.answer.headers)
 }
 
-/// Whether a body is anything but what it stands for.
+/// Returns true if a body has a content coding.
 pub(crate) fn is_compressed(headers: &[(Vec<u8>, Vec<u8>)]) -> bool {
     headers.iter().any(|(name, value)| {
         let value = value.trim_ascii();

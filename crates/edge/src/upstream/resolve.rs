@@ -1,9 +1,9 @@
-//! Addresses of origins. A name is looked up by threads beside the loop, when it is first needed and again when its
-//! addresses fail or are old; an address is itself.
+//! Resolves host names of origins. Threads look a name up when it is first needed, and again when its addresses fail or
+//! are older than a minute.
 //!
-//! What the system's resolver does cannot be interrupted and may take half a minute, so nobody waits for it in the loop:
-//! whoever needs a name that is not known is told to come back, which the loop is woken for by a byte on a socket pair.
-//! The threads begin when the first name is asked for, which is after the worker was forked.
+//! The system's resolver cannot be interrupted and may block for half a minute, so the event loop never calls it. An
+//! exchange that needs an unknown name waits; a byte on a socket pair wakes the loop when a lookup finishes. The threads
+//! start with the first lookup, after the worker was forked.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -19,46 +19,46 @@ use fermata_io::thread;
 
 use crate::upstream::error::UpstreamError;
 
-/// How long the addresses of a name are believed, and for how long they are better than waiting for new ones.
+/// Age after which a name is looked up again, and age up to which its old addresses are used meanwhile.
 const AGE_MS_MAX: u64 = 60_000;
 const STALE_MS_MAX: u64 = 10 * AGE_MS_MAX;
 
-/// How soon a name is looked up again when it has no address, or its addresses fail.
+/// Time until a name is looked up again that has no address or whose addresses failed.
 const RETRY_MS: u64 = 5_000;
 
-/// Names that are remembered, and that are being looked up.
+/// Maximum number of cached names, and of lookups in progress.
 const NAMES_MAX: usize = 1_024;
 const ASKED_MAX: usize = 256;
 
-/// Threads that look names up: one that waits for a dead name server does not hold the others up.
+/// Maximum number of threads. With several, one that waits for a dead name server does not delay the others.
 const THREADS_MAX: usize = 4;
 
-/// Stack of such a thread: the system's resolver has its buffers there.
+/// Stack size of a thread; the system's resolver has its buffers there.
 const STACK_BYTES: usize = 512 * 1024;
 
-/// Addresses of one name that are tried.
+/// Maximum number of addresses tried per name.
 const ADDRESSES_MAX: usize = 8;
 
-/// How a name is looked up.
+/// Blocking lookup of a name.
 type LookUp = fn(&str) -> io::Result<Vec<IpAddr>>;
 
-/// A name, and what was found.
+/// A name and its addresses.
 type Answer = (String, io::Result<Vec<IpAddr>>);
 
-/// What is known of a host.
+/// Result of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Its addresses, the most useful first.
+    /// Its addresses in the order in which they are tried.
     Addresses(Vec<SocketAddr>),
-    /// It is being looked up: [`Resolver::answers`] says when it has been.
+    /// The lookup is in progress; [`Resolver::answers`] returns the name when it finishes.
     Later,
 }
 
-/// What is known of names.
+/// Cache of host names, with the threads that look them up.
 pub(crate) struct Resolver {
     look_up: LookUp,
     known: HashMap<String, Known>,
-    /// Names that are being looked up.
+    /// Lookups in progress.
     asked: HashSet<String>,
     threads: Option<Threads>,
 }
@@ -66,23 +66,23 @@ pub(crate) struct Resolver {
 #[derive(Debug, Default)]
 struct Known {
     addresses: Vec<IpAddr>,
-    /// When these were found, and when they were last looked for.
+    /// Time of the last successful and of the last lookup.
     found_ms: u64,
     tried_ms: u64,
-    /// It has no address, or none that answers.
+    /// True if the last lookup failed or none of the addresses accepted a connection.
     has_failed: bool,
-    /// Why there is none.
+    /// Error of the last failed lookup.
     problem: String,
 }
 
 struct Threads {
     count: usize,
     questions: Sender<String>,
-    /// What the threads take from.
+    /// Receiver of `questions`, shared by the threads.
     queue: Arc<Mutex<Receiver<String>>>,
     answers: Receiver<Answer>,
     answer: Sender<Answer>,
-    /// Wakes the loop; the other end is for it to take.
+    /// Wakes the event loop. `heard` is the other end, until the loop takes it.
     bell: Arc<UnixStream>,
     heard: Option<OwnedFd>,
 }
@@ -106,29 +106,27 @@ impl Resolver {
         }
     }
 
-    /// The addresses of a host.
+    /// Returns the addresses of a host, or starts a lookup.
     ///
     /// # Errors
-    /// It has none; or too many names are being looked up.
+    /// The host has no address, or too many lookups are in progress.
     pub fn find(&mut self, host: &str, port: u16, now_ms: u64) -> Result<Found, UpstreamError> {
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok(Found::Addresses(vec![SocketAddr::new(address, port)]));
         }
         if self.threads.as_ref().is_some_and(|it| it.heard.is_some()) {
-            // The loop does not watch for the wake-up yet.
+            // The event loop does not watch the socket yet.
             self.answers(now_ms);
         }
         let is_fresh = self.known.get(host).is_some_and(|known| {
-            let believed_ms = match known.has_failed {
-                true => RETRY_MS,
-                false => AGE_MS_MAX,
+            let believed_ms = if known.has_failed {
+                RETRY_MS
+            } else {
+                AGE_MS_MAX
             };
             now_ms.saturating_sub(known.tried_ms) < believed_ms
         });
-        let asked = match is_fresh {
-            true => Ok(()),
-            false => self.ask(host),
-        };
+        let asked = if is_fresh { Ok(()) } else { self.ask(host) };
         match self.known.get(host) {
             Some(known) if known.has_addresses(now_ms) => {
                 let addresses = known.addresses.iter();
@@ -142,31 +140,31 @@ impl Resolver {
                 let reason = format!("{host} has no address: {}", known.problem);
                 Err(UpstreamError::Target(reason))
             }
-            // It is we who cannot look it up.
+            // There is no cached result. An error means that the lookup could not be started.
             _ => asked.map(|()| Found::Later),
         }
     }
 
-    /// The addresses of a host do not answer.
+    /// Notes that none of a host's addresses responds, so that it is looked up again soon.
     pub fn failed(&mut self, host: &str) {
         if let Some(known) = self.known.get_mut(host) {
             known.has_failed = true;
         }
     }
 
-    /// The socket that has something to read when names have been looked up, once: the first time that one is asked for.
+    /// Returns, once, the socket that becomes readable when lookups finish.
     pub fn take_bell(&mut self) -> Option<OwnedFd> {
         self.threads.as_mut()?.heard.take()
     }
 
-    /// It was not taken after all.
+    /// Takes the socket back if it could not be watched.
     pub fn return_bell(&mut self, bell: OwnedFd) {
         if let Some(threads) = &mut self.threads {
             threads.heard = Some(bell);
         }
     }
 
-    /// Takes in what was found; returns the names.
+    /// Stores the results of finished lookups and returns their names.
     pub fn answers(&mut self, now_ms: u64) -> Vec<String> {
         let Some(threads) = &self.threads else {
             return Vec::new();
@@ -182,14 +180,14 @@ impl Resolver {
     fn learn(&mut self, name: String, found: io::Result<Vec<IpAddr>>, now_ms: u64) {
         self.asked.remove(&name);
         if self.known.len() >= NAMES_MAX && !self.known.contains_key(&name) {
-            // Links name hosts, too, and any number of them.
+            // GRIP links name hosts, too, without limit.
             self.known.clear();
         }
         let known = self.known.entry(name).or_default();
         known.tried_ms = now_ms;
         match found {
             Ok(mut addresses) => {
-                // Servers on the machine itself listen there at least.
+                // IPv4 first: servers on the same machine often listen only there.
                 addresses.sort_by_key(IpAddr::is_ipv6);
                 addresses.dedup();
                 addresses.truncate(ADDRESSES_MAX);
@@ -197,8 +195,8 @@ impl Resolver {
                 known.has_failed = addresses.is_empty();
                 known.addresses = addresses;
             }
-            // Old addresses are better than none, for a while; that there is none is remembered, or every request would
-            // wait for it.
+            // Old addresses stay in use for a while. The failure is cached, because otherwise each request would wait for
+            // another lookup.
             Err(error) => {
                 known.has_failed = true;
                 known.problem = error.to_string();
@@ -206,7 +204,7 @@ impl Resolver {
         }
     }
 
-    /// Has a name looked up, unless it is being looked up.
+    /// Starts a lookup unless one is in progress.
     fn ask(&mut self, name: &str) -> Result<(), UpstreamError> {
         if self.asked.contains(name) {
             return Ok(());
@@ -225,11 +223,11 @@ impl Resolver {
         if threads.count <= self.asked.len() && threads.count < THREADS_MAX {
             match threads.start(self.look_up) {
                 Err(error) if threads.count == 0 => return Err(problem(error)),
-                // The others do it.
+                // The running threads do the lookup.
                 Ok(()) | Err(_) => {}
             }
         }
-        // The receiver is ours, too, so it is there.
+        // Cannot fail: `queue` keeps the receiver alive.
         let _ = threads.questions.send(name.to_owned());
         self.asked.insert(name.to_owned());
         Ok(())
@@ -237,7 +235,7 @@ impl Resolver {
 }
 
 impl Known {
-    /// Whether it has addresses that are still to be believed.
+    /// Returns true if it has addresses that are not too old.
     fn has_addresses(&self, now_ms: u64) -> bool {
         let age_ms = now_ms.saturating_sub(self.found_ms);
         !self.addresses.is_empty() && age_ms < STALE_MS_MAX
@@ -262,7 +260,7 @@ impl Threads {
         })
     }
 
-    /// Starts one more; it ends with the process.
+    /// Starts one more thread, which runs until the process exits.
     fn start(&mut self, look_up: LookUp) -> io::Result<()> {
         let (queue, answer, bell) = (
             Arc::clone(&self.queue),
@@ -279,7 +277,7 @@ impl Threads {
                 if answer.send((name, found)).is_err() {
                     return;
                 }
-                // When there is no room the loop has been told enough.
+                // A full socket already has bytes that wake the loop.
                 let _ = (&*bell).write(&[0]);
             }
         };
@@ -298,7 +296,7 @@ mod tests {
 
     static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-    /// `gone…` has no address, `slow…` never gets one, any other counts how often it was asked for.
+    /// Fails for `gone…` and blocks forever for `slow…`; counts the lookups of `two`.
     fn look_up(name: &str) -> io::Result<Vec<IpAddr>> {
         match name {
             name if name.starts_with("gone") => Err(io::Error::other("gone")),
@@ -316,7 +314,7 @@ mod tests {
         }
     }
 
-    /// Waits for the bell as the loop does.
+    /// Waits for the wake-up byte, like the event loop.
     fn wait(resolver: &mut Resolver, bell: &mut UnixStream, now_ms: u64) -> Vec<String> {
         bell.set_nonblocking(false).expect("a socket");
         bell.read_exact(&mut [0]).expect("a bell");
@@ -344,7 +342,7 @@ mod tests {
         let found = Ok(Found::Addresses(both.to_vec()));
         assert_eq!(resolver.find("two", 80, AGE_MS_MAX - 1), found);
         assert_eq!(COUNT.load(Ordering::SeqCst), 1);
-        // Old ones do until there are new ones, for a while.
+        // Old addresses stay in use until new ones arrive, for a limited time.
         assert_eq!(resolver.find("two", 80, AGE_MS_MAX), found);
         assert_eq!(wait(&mut resolver, &mut bell, AGE_MS_MAX), ["two"]);
         assert_eq!(COUNT.load(Ordering::SeqCst), 2);

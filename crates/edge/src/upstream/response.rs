@@ -1,4 +1,4 @@
-//! What origins say, in one form for HTTP and FastCGI, without what belongs to one hop.
+//! Responses of origins in one form for HTTP and FastCGI, without hop-by-hop fields.
 
 use fermata_engine::ResponseHead;
 use fermata_fastcgi::codec as fastcgi;
@@ -15,14 +15,14 @@ const STATUS_BYTES: u64 = 3;
 pub(crate) struct Head {
     pub status: u16,
     pub reason: Vec<u8>,
-    /// Without those of one hop.
+    /// Fields without hop-by-hop fields.
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
-    /// What it says of its body.
+    /// Its `Content-Length`.
     pub length: Option<u64>,
 }
 
 impl Head {
-    /// Bytes of its words: what is between them, and the version, is not counted.
+    /// Returns the size of status, reason and fields without separators.
     pub fn words_bytes(&self) -> u64 {
         let length = self.length.map_or(0, |length| {
             let digits = length.checked_ilog10().unwrap_or_default() + 1;
@@ -31,7 +31,7 @@ impl Head {
         STATUS_BYTES + self.reason.len() as u64 + length + headers_bytes(&self.headers)
     }
 
-    /// What a client gets, of whose headers `headers` are those that pass.
+    /// Returns the head for a client, with these fields.
     pub fn passed_on<'a>(&'a self, headers: &'a [(&'a [u8], &'a [u8])]) -> ResponseHead<'a> {
         ResponseHead {
             status: self.status,
@@ -53,21 +53,23 @@ impl From<Answer> for Head {
     }
 }
 
-/// What an origin says.
+/// Part of a response.
 #[derive(Debug)]
 pub(crate) enum ResponsePart {
+    /// An interim response (RFC 9110, section 15.2).
+    Interim(Head),
     Head(Head),
     Body(Vec<u8>),
-    /// What follows the body; its end comes next.
+    /// Trailers, followed by the end.
     Trailers(Vec<(Vec<u8>, Vec<u8>)>),
     End {
         is_reusable: bool,
     },
-    /// Bytes of another protocol.
+    /// Bytes of the protocol after an upgrade.
     Upgraded(Vec<u8>),
 }
 
-/// Headers of a response that belong to one hop. Its length is told apart.
+/// Hop-by-hop fields of a response. `Content-Length` is in [`Head::length`].
 const REMOVED: [&[u8]; 8] = [
     b"connection",
     b"keep-alive",
@@ -89,7 +91,7 @@ pub(crate) fn cleaned(headers: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8>
     headers
         .into_iter()
         .filter(|(name, value)| {
-            // What is not encoded need not say so; what is has to, or nobody could read it.
+            // `identity` is redundant; any other coding is needed to decode the body.
             let is_identity = name.eq_ignore_ascii_case(b"content-encoding")
                 && value.trim_ascii().eq_ignore_ascii_case(b"identity");
             !is_identity
@@ -97,6 +99,18 @@ pub(crate) fn cleaned(headers: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8>
                 && !of_hop.iter().any(|it| name.eq_ignore_ascii_case(it))
         })
         .collect()
+}
+
+/// Returns the interim response for a client. `None` for 100, which answers the `Expect` of one hop, and for 101, which is
+/// invalid without a request for an upgrade.
+pub(crate) fn interim(status: u16, headers: Vec<(Vec<u8>, Vec<u8>)>) -> Option<ResponsePart> {
+    (102..200).contains(&status).then(|| {
+        ResponsePart::Interim(Head {
+            status,
+            headers: cleaned(headers),
+            ..Head::default()
+        })
+    })
 }
 
 pub(crate) fn length_of(headers: &[(Vec<u8>, Vec<u8>)]) -> Option<u64> {
@@ -109,8 +123,7 @@ pub(crate) fn length_of(headers: &[(Vec<u8>, Vec<u8>)]) -> Option<u64> {
 
 pub(crate) fn of_http(event: Event) -> Option<ResponsePart> {
     match event {
-        // An interim response is for this hop; what it says comes again.
-        Event::Interim(_) => None,
+        Event::Interim(head) => interim(head.status, head.headers),
         Event::Upgraded(bytes) => Some(ResponsePart::Upgraded(bytes)),
         Event::Head(head) => Some(ResponsePart::Head(Head {
             status: head.status,
@@ -126,10 +139,11 @@ pub(crate) fn of_http(event: Event) -> Option<ResponsePart> {
 pub(crate) fn of_fastcgi(event: fastcgi::Event) -> Option<ResponsePart> {
     match event {
         fastcgi::Event::Stderr(_) => None,
+        fastcgi::Event::Interim(head) => interim(head.status, head.headers),
         fastcgi::Event::Head(head) => Some(ResponsePart::Head(Head {
             status: head.status,
             reason: head.reason,
-            // A program's length is a promise that nobody checks; the body ends with its record.
+            // A script's Content-Length is unchecked; the body ends with its last record.
             length: None,
             headers: cleaned(head.headers),
         })),

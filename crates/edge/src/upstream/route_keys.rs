@@ -1,7 +1,7 @@
-//! Keys that routes name by `sig_key`.
+//! Keys of the routes' `sig_key` option.
 //!
-//! They are read at the start, before workers become another user, who may not read their files. One that cannot be read
-//! again later stays as it was, and that is told.
+//! They are read at the start, before workers change to a user who may not be allowed to read the files. If a key cannot be
+//! read again later, the previous one stays in use and the error is logged.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -12,23 +12,23 @@ use fermata_grip::sig::{FileError, Key, KeyError};
 
 use crate::routes::Routes;
 
-/// Keys that are remembered of routes of before, which clients that are held by them still need. Those of the routes of now
-/// are all remembered, however many.
+/// Maximum number of cached keys of previous routes, which the clients held by those routes still need. Keys of the current
+/// routes are not counted.
 const OLD_KEYS_MAX: usize = 1_000;
 
-/// All of them, by what routes say.
+/// Keys by the text in the routes.
 #[derive(Clone)]
 pub(crate) struct RouteKeys {
     directory: PathBuf,
     known: HashMap<String, Rc<Key>>,
-    /// Those that are as their files are.
+    /// Keys read since the routes were last reloaded; the others are read again at their next use.
     fresh: HashSet<String>,
-    /// What is wrong with one, and was not told yet.
+    /// The last error, until it is taken.
     problem: Option<String>,
 }
 
 impl RouteKeys {
-    /// Those of the routes, and what is wrong with some.
+    /// Reads the keys of the routes. Returns also the errors of those that cannot be read.
     pub fn read(routes: &Routes, directory: PathBuf) -> (Self, Vec<String>) {
         let mut keys = Self {
             directory,
@@ -47,7 +47,7 @@ impl RouteKeys {
         (keys, problems)
     }
 
-    /// A key; `None`: there is none, which [`take_problem`](Self::take_problem) tells once.
+    /// Returns a key. On `None`, [`take_problem`](Self::take_problem) returns the error once.
     pub fn get(&mut self, text: &str) -> Option<Rc<Key>> {
         if !self.fresh.contains(text) {
             match read_key(text, &self.directory) {
@@ -55,9 +55,10 @@ impl RouteKeys {
                     self.known.insert(text.to_owned(), Rc::new(key));
                 }
                 Err(error) => {
-                    let then = match self.known.contains_key(text) {
-                        true => "the key of before is used",
-                        false => "its requests have no Grip-Sig",
+                    let then = if self.known.contains_key(text) {
+                        "the key of before is used"
+                    } else {
+                        "its requests have no Grip-Sig"
                     };
                     self.problem = Some(format!("sig_key: {error}; {then}"));
                 }
@@ -67,12 +68,12 @@ impl RouteKeys {
         self.known.get(text).map(Rc::clone)
     }
 
-    /// What is wrong, once.
+    /// Returns the last error, once.
     pub fn take_problem(&mut self) -> Option<String> {
         self.problem.take()
     }
 
-    /// These are the routes from now on.
+    /// Drops keys of previous routes beyond the limit.
     pub fn keep(&mut self, routes: &Routes) {
         let named = routes
             .rules()
@@ -85,13 +86,13 @@ impl RouteKeys {
         }
     }
 
-    /// Files of keys may have changed.
+    /// Reads every key again at its next use.
     pub fn forget(&mut self) {
         self.fresh.clear();
     }
 }
 
-/// Reads a key; files are named from `directory`.
+/// Reads a key. File names are relative to `directory`.
 pub(crate) fn read_key(text: &str, directory: &Path) -> Result<sig::Key, KeyError> {
     let read = |path: &str| {
         let path = directory.join(path);
@@ -110,7 +111,7 @@ mod tests {
         std::fs::create_dir_all(&folder).expect("a folder");
         let count = 2 * OLD_KEYS_MAX;
         std::fs::write(folder.join("key"), "616263").expect("a file");
-        // Spelt in so many ways, and none of them longer than a path may be.
+        // Different spellings of the same path, none longer than the maximum length of a path.
         let spelt = |at: usize| -> String {
             let bits = (0..usize::BITS - count.leading_zeros()).map(|bit| at >> bit & 1);
             bits.map(|bit| if bit == 0 { "./" } else { ".//" })
@@ -122,7 +123,7 @@ mod tests {
         let (routes, _) = Routes::read(&lines.join("\n"), |_| Ok(()));
         let (mut keys, problems) = RouteKeys::read(&routes, folder.clone());
         assert!(problems.is_empty(), "{problems:?}");
-        // From here on they cannot be read, as by workers that have become another user.
+        // From here on the files cannot be read, as for workers that have changed their user.
         std::fs::remove_dir_all(&folder).expect("it is there");
         for rule in routes.rules() {
             let text = rule.sig_key.as_ref().expect("a key");

@@ -1,4 +1,4 @@
-//! What origins know the edge by.
+//! `Grip-Sig` tokens, by which origins recognize the edge.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -9,18 +9,18 @@ use crate::prepared::Prepared;
 use crate::routes::{Routes, Rule};
 use crate::upstream::route_keys::RouteKeys;
 
-/// How long a signature is good, and how long it is used.
+/// Lifetime of a token, and the age up to which it is reused.
 const SIGNATURE_S: u64 = 3_600;
 const SIGNATURE_USED_S: u64 = 600;
 
-/// Issuer and key of a route, where it has its own.
+/// Issuer and key of a route, if it sets them.
 type Signer = (Option<String>, Option<String>);
 
-/// What origins know the edge by: one token per issuer and key, made anew now and then.
+/// Cached tokens, one per issuer and key.
 pub(crate) struct Signatures {
     issuer: String,
     key: Option<Rc<sig::Key>>,
-    /// When each was made.
+    /// Tokens with the time of their creation.
     made: HashMap<Signer, (u64, Rc<str>)>,
     of_routes: RouteKeys,
 }
@@ -35,9 +35,9 @@ impl Signatures {
         }
     }
 
-    /// The value of `Grip-Sig` for a route; `None`: it has no key.
+    /// Returns the value of `Grip-Sig` for a route, `None` if it has no key.
     pub fn get(&mut self, rule: &Rule, now_s: u64) -> Option<Rc<str>> {
-        // Not by the route's line: a stream that was held by routes of before asks by them still.
+        // Not keyed by the route's line: streams held by previous routes still send requests by those.
         let at = (rule.sig_iss.clone(), rule.sig_key.clone());
         if let Some((since_s, token)) = self.made.get(&at)
             && now_s.saturating_sub(*since_s) < SIGNATURE_USED_S
@@ -63,19 +63,19 @@ impl Signatures {
         Some(token)
     }
 
-    /// Files of keys may have changed.
+    /// Reads the keys again and makes new tokens.
     pub fn forget(&mut self) {
         self.made.clear();
         self.of_routes.forget();
     }
 
-    /// Routes have changed, and files of keys may have.
+    /// Replaces the routes.
     pub fn replace(&mut self, routes: &Routes) {
         self.forget();
         self.of_routes.keep(routes);
     }
 
-    /// What is wrong with the key of a route, once.
+    /// Returns the last error of a route's key, once.
     pub fn take_problem(&mut self) -> Option<String> {
         self.of_routes.take_problem()
     }

@@ -1,4 +1,4 @@
-//! Conversations that wait for room in the queue of a Unix socket.
+//! Exchanges that wait for room in the backlog of a Unix socket.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -6,20 +6,20 @@ use crate::routes::Origin;
 use crate::upstream::id::TalkId;
 use crate::upstream::talk::{Talk, Wait};
 
-/// Conversations that may wait for one socket.
+/// Maximum number of exchanges that wait for one socket.
 pub(crate) const WAITING_MAX: usize = 4_096;
 
-/// The queues by the sockets' paths. Conversations that ended meanwhile are skipped when it is their turn.
+/// Queues by path of the socket. Exchanges that ended while waiting are skipped.
 #[derive(Debug, Default)]
 pub(crate) struct SocketQueues(pub(crate) HashMap<String, VecDeque<TalkId>>);
 
 impl SocketQueues {
-    /// Whether a conversation may try: nobody waits, or it is the first.
+    /// Returns true if no exchange waits, or this one is the first.
     pub(crate) fn may_try(&self, path: &str, id: TalkId) -> bool {
         self.first(path).is_none_or(|first| first == id)
     }
 
-    /// A conversation waits, where it was if it was the first; false: too many do.
+    /// Adds an exchange at the end; the first one stays first. Returns false if the queue is full.
     pub(crate) fn wait(&mut self, path: &str, id: TalkId) -> bool {
         let queue = self.0.entry(path.to_owned()).or_default();
         if queue.front() == Some(&id) {
@@ -32,10 +32,10 @@ impl SocketQueues {
         has_room
     }
 
-    /// The first waits no longer, if it is this one.
+    /// Removes the exchange if it is the first.
     pub(crate) fn leave(&mut self, path: &str, id: TalkId) {
         let Some(queue) = self.0.get_mut(path) else {
-            // No conversation waits for this socket.
+            // No exchange waits for this socket.
             return;
         };
         if queue.front() == Some(&id) {
@@ -52,7 +52,7 @@ impl SocketQueues {
 }
 
 impl Talk {
-    /// Whether it waits for room at a socket.
+    /// Returns true if it waits for room at a socket.
     pub(crate) fn waits_at(&self, path: &str) -> bool {
         let target = self.source.target().map(|it| &it.origin);
         let is_there = match target {
@@ -77,7 +77,7 @@ mod tests {
         assert!(queues.may_try("a", id(1)) && queues.wait("a", id(1)));
         assert!(!queues.may_try("a", id(2)) && queues.wait("a", id(2)));
         assert!(queues.may_try("b", id(2)));
-        // It was tried in vain.
+        // The attempt failed.
         assert!(queues.may_try("a", id(1)) && queues.wait("a", id(1)));
         assert_eq!(queues.first("a"), Some(id(1)));
         queues.leave("a", id(2));

@@ -1,4 +1,4 @@
-//! The state of a conversation with an origin.
+//! One exchange with an origin: a request, its response, and everything that follows on the same connection.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -22,125 +22,125 @@ use crate::upstream::place::Place;
 use crate::upstream::reply::Phase;
 use crate::upstream::{Failure, HealthAtSend};
 
-/// What a conversation is for.
+/// Purpose of an exchange.
 pub(crate) enum Purpose {
-    /// A response.
+    /// An HTTP response for a client.
     Plain,
-    /// A WebSocket, with this key.
+    /// A WebSocket, opened with this `Sec-WebSocket-Key`.
     Upgrade([u8; KEY_BYTES]),
-    /// What another worker's SockJS session answers.
+    /// A response of another worker, which has the SockJS session.
     Worker,
-    /// Events of a WebSocket; while it is being opened, with the state it will have.
+    /// Events of a WebSocket over HTTP. While it is being opened, with the state it will have.
     Events(Option<Box<OverHttp>>),
 }
 
-/// A request to an origin, and its response.
+/// A request to an origin and its response.
 pub(crate) struct Talk {
     id: TalkId,
     pub owner: Owner,
     pub purpose: Purpose,
-    /// The client's socket waits for its origin to take more.
+    /// Reading from the client's WebSocket is paused until the origin accepts more.
     pub has_deferred: bool,
     pub source: Source,
     pub last_ids: Vec<(Vec<u8>, Vec<u8>)>,
     pub phase: Phase,
-    /// Its connection, if it has one of its own.
+    /// Its connection, unless it uses a shared HTTP/2 connection.
     pub wire: Option<WireId>,
-    /// What it asks a service instead.
+    /// Number of its question to a service, instead of a connection.
     pub question: Option<u64>,
-    /// Its stream of a connection that carries others' requests, too.
+    /// Its stream on a shared HTTP/2 connection.
     pub http2: Option<OnCarrier>,
-    /// The connection that it opens for others, too.
+    /// Place to which it opens an HTTP/2 connection that other exchanges wait for.
     pub opens: Option<Place>,
-    /// How often the target has not looked at the request.
+    /// Number of times the target returned the request unprocessed.
     pub refusals: u8,
-    /// The target takes no WebSockets over HTTP/2.
+    /// The target does not support WebSockets over HTTP/2.
     pub is_http1: bool,
-    /// What follows the response's body.
+    /// Trailers of the response.
     pub trailers: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Its session with a backend that has such.
+    /// Its session with a ZHTTP backend.
     pub stream: Option<StreamOf>,
     pub codec: Codec,
     pub out: Vec<u8>,
     pub sent: usize,
-    /// What is left of a body in a file.
+    /// Rest of a request body that is spooled in a file.
     pub file: Option<File>,
-    /// Targets that have not been tried, the next last.
+    /// Targets not tried yet, in reverse order.
     pub targets: Vec<usize>,
-    /// The target counts it among its requests.
+    /// It is included in the target's count of requests in flight.
     pub is_counted: bool,
-    /// How the target fared when the request was sent.
+    /// Health of the target when the request was sent.
     pub health_at_send: HealthAtSend,
-    /// What there is no connection for yet.
+    /// Reason why it has no connection yet.
     pub waits: Option<Wait>,
-    /// What is left of a body that arrives still.
+    /// Rest of a request body that is still arriving.
     pub arriving: Option<Arriving>,
-    /// Addresses of the target that have not been tried.
+    /// Addresses of the target not tried yet.
     pub addresses: Vec<SocketAddr>,
     pub is_connected: bool,
     pub can_read: bool,
     pub has_hung_up: bool,
     pub is_reused: bool,
     pub has_response: bool,
-    /// When it takes too long.
+    /// Deadline of the current step.
     pub due_ms: u64,
-    /// When all of it takes too long.
+    /// Deadline of the exchange.
     pub(crate) deadline_ms: u64,
-    /// Why targets have failed, for the log.
+    /// Errors of the targets tried so far, for the log.
     pub failures: Vec<UpstreamError>,
-    /// Clients that wait for the same response.
+    /// Other clients that wait for the same response.
     pub shared: Shared,
-    /// For its line in the log.
+    /// Fields of its access log line.
     pub noted: Noted,
-    /// Its span, where its request has one.
+    /// Trace span, if the request is sampled.
     pub span: Option<UpstreamSpan>,
 }
 
-/// What a connection waits for.
+/// Event without which a connection cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// The addresses of this host.
+    /// Name resolution of this host.
     Name(String),
-    /// Room in the queue of a Unix socket.
+    /// A free slot in the backlog of a Unix socket.
     Room,
-    /// A connection to this place that another conversation opens.
+    /// An HTTP/2 connection that another exchange is opening to this target.
     Carrier(Place),
 }
 
-/// The session that a conversation has with its backend.
+/// Session of an exchange with a ZHTTP backend.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamOf {
     pub number: u64,
     pub service: u16,
 }
 
-/// What makes two requests equal.
+/// Key of a request; requests with the same key share one response.
 pub(crate) type ShareKey = Vec<u8>;
 
-/// Requests that others may share.
+/// Requests whose responses may be shared (`share_all`).
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
     pub is_on: bool,
-    /// The conversation that asks, by what it asks for.
+    /// Exchange that is in progress for each key.
     pub asked: HashMap<ShareKey, TalkId>,
-    /// The conversation that a client waits for, by its request.
+    /// Exchange that each waiting client shares, by its request.
     pub waiting: Numbered<RequestId, TalkId>,
 }
 
-/// What a conversation has to do with others' requests.
+/// Sharing state of one exchange.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     pub key: Option<ShareKey>,
-    /// Clients that wait for the same response.
+    /// Other clients that wait for this response.
     pub others: Vec<Sharer>,
 }
 
-/// A client that waits for the answer to another's request.
+/// A client that waits for the response to another client's request.
 #[derive(Debug)]
 pub(crate) struct Sharer {
     pub handle: RequestId,
     pub source: Source,
-    /// Since when: it has its own time.
+    /// Time at which it began to wait; its own time-out counts from here.
     pub since_ms: u64,
 }
 
@@ -152,25 +152,25 @@ impl Sharing {
         }
     }
 
-    /// Clients that wait for another's request.
+    /// Number of clients that wait for another client's request.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 }
 
-/// Whether a conversation goes on; who runs it does what follows otherwise.
+/// `Ok` while the exchange continues. On `Stop`, the caller acts on the reason.
 pub(crate) type Step = Result<(), Stop>;
 
-/// Why a conversation does not go on as it is.
+/// Reason why an exchange cannot continue.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// Nothing is left to do, and its connection is no longer its own.
+    /// It is complete, and its connection was returned or closed.
     Over,
-    /// The response is not to be had: its asker is told so, with this status.
+    /// No response can be had: the client receives this status.
     Failed(u16, String),
-    /// It is tried once more where that can do no harm.
+    /// The attempt failed: the request is sent again if that is safe.
     Retried(Failure, String),
-    /// The rest of the request's body is not to be had.
+    /// The rest of the request body cannot be read.
     Unread(ReadError),
 }
 
@@ -232,13 +232,13 @@ impl Talk {
         })
     }
 
-    /// Whether the origin cannot have acted on the request: it has not got all of it, and has said nothing.
+    /// Returns true if the origin cannot have acted on the request: it has not received all of it and has sent nothing.
     pub fn may_be_unheard(&self) -> bool {
         let is_heard = self.has_response || (self.is_connected && self.is_sent());
         !is_heard
     }
 
-    /// Whether the whole response is here.
+    /// Returns true if the complete response has arrived.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(
             self.phase,
@@ -249,26 +249,26 @@ impl Talk {
         )
     }
 
-    /// Whether its client has got a part of the answer.
+    /// Returns true if part of the response was sent to the client.
     pub fn has_begun_answer(&self) -> bool {
         matches!(self.phase, Phase::Streaming { .. })
     }
 
-    /// Its number.
+    /// Returns its id.
     pub fn id(&self) -> TalkId {
         self.id
     }
 }
 
 impl Talk {
-    /// Whether the origin has all of it.
+    /// Returns true if the complete request was sent.
     pub(crate) fn is_sent(&self) -> bool {
         self.sent == self.out.len()
             && self.file.is_none()
             && self.arriving.as_ref().is_none_or(|it| it.has_ended)
     }
 
-    /// Adds bytes of a connection that has become a WebSocket.
+    /// Queues bytes for a connection that was upgraded to a WebSocket.
     pub fn queue(&mut self, bytes: &[u8]) {
         if self.sent == self.out.len() {
             self.out.clear();
@@ -277,13 +277,13 @@ impl Talk {
         self.out.extend_from_slice(bytes);
     }
 
-    /// Bytes that wait for the origin.
+    /// Bytes queued for the origin.
     pub fn queued(&self) -> usize {
         self.out.len() - self.sent
     }
 }
 
-/// Times that origins have.
+/// Time-outs of origins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub connect_ms: u64,
@@ -292,12 +292,12 @@ pub(crate) struct Limits {
 }
 
 impl Talk {
-    /// Where its connection may serve again.
+    /// Returns the place under which its connection can be reused.
     pub(crate) fn place(&self) -> Place {
         Place::of(&self.source)
     }
 
-    /// Whether its request may go to its target in HTTP/2.
+    /// Returns true if its request may be sent over HTTP/2.
     pub(crate) fn may_speak_http2(&self, target: &Target) -> bool {
         let is_carried = match self.purpose {
             Purpose::Plain | Purpose::Events(_) => true,
@@ -307,7 +307,7 @@ impl Talk {
         target.http2 && is_carried
     }
 
-    /// Whether it is a WebSocket, or is to become one, on a stream of HTTP/2: what is sent has no end but that of the stream.
+    /// Returns true if it is an HTTP/2 stream that is or will become a WebSocket. Its request ends only with the stream.
     pub(crate) fn is_socket_stream(&self) -> bool {
         self.http2.is_some() && matches!(self.purpose, Purpose::Upgrade(_))
     }

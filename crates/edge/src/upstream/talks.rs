@@ -1,30 +1,34 @@
-//! The conversations of a worker with origins: each by its number, and by its asker.
+//! Exchanges of a worker with origins, by id and by the part of the edge that started them.
 
 use crate::client::source::{Asker, Owner, Source};
 use crate::numbered::Numbered;
 use crate::upstream::id::TalkId;
 use crate::upstream::talk::{Purpose, Talk};
 
-/// All conversations. Nothing that works on one has the others.
+/// All exchanges. Code that works on one has no access to the others.
 #[derive(Default)]
 pub(crate) struct Talks(Numbered<TalkId, Box<Talk>>);
 
 impl Talks {
-    /// Adds a conversation that has begun.
+    /// Adds an exchange.
     pub fn keep(&mut self, talk: Box<Talk>) {
         self.0.insert(talk.id(), talk);
     }
 
-    /// A conversation is over.
+    /// Removes an exchange that is complete.
     pub fn end(&mut self, id: TalkId) -> Option<Box<Talk>> {
         self.0.remove(&id)
+    }
+
+    pub fn get(&self, id: TalkId) -> Option<&Talk> {
+        self.0.get(&id).map(|it| &**it)
     }
 
     pub fn get_mut(&mut self, id: TalkId) -> Option<&mut Talk> {
         self.0.get_mut(&id).map(|it| &mut **it)
     }
 
-    /// The conversations for which `is_it` holds, in the order in which they began.
+    /// Returns the exchanges for which `is_it` returns true, oldest first.
     pub fn find(&self, is_it: impl Fn(&Talk) -> bool) -> Vec<TalkId> {
         let talks = self.0.values();
         let mut found: Vec<TalkId> = talks.filter(|it| is_it(it)).map(|it| it.id()).collect();
@@ -41,7 +45,7 @@ impl Talks {
     }
 }
 
-/// The conversation of each asker.
+/// Exchange of each asker.
 #[derive(Default)]
 pub(crate) struct Askers {
     talks: Numbered<Asker, TalkId>,
@@ -49,7 +53,7 @@ pub(crate) struct Askers {
 }
 
 impl Askers {
-    /// A new conversation, for which nobody waits until it is [set](Self::set).
+    /// Creates an exchange. No asker has it until [`Self::set`].
     pub fn begin(
         &mut self,
         owner: Owner,
@@ -62,27 +66,27 @@ impl Askers {
         Talk::new(id, owner, source, last_ids, purpose)
     }
 
-    /// The number that the next conversation gets.
+    /// Returns the id of the next exchange.
     pub fn next_id(&self) -> TalkId {
         TalkId::of(self.last + 1)
     }
 
-    /// The conversation of an asker.
+    /// Returns the exchange of an asker.
     pub fn of(&self, asker: Asker) -> Option<TalkId> {
         self.talks.get(&asker).copied()
     }
 
-    /// This conversation is its asker's from now on.
+    /// Assigns an exchange to its asker.
     pub fn set(&mut self, asker: Asker, id: TalkId) {
         self.talks.insert(asker, id);
     }
 
-    /// The asker no longer asks, whatever becomes of the conversation.
+    /// Removes an asker. Its exchange continues.
     pub fn forget(&mut self, asker: Asker) -> Option<TalkId> {
         self.talks.remove(&asker)
     }
 
-    /// The same if it was this one.
+    /// Like [`Self::forget`], but only if the asker's exchange is this one.
     pub fn forget_of(&mut self, asker: Asker, id: TalkId) {
         if self.of(asker) == Some(id) {
             self.talks.remove(&asker);

@@ -1,4 +1,4 @@
-//! What is known of the targets of routes, and the order they are asked in.
+//! State of the targets of routes, and the order in which they are tried.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use crate::upstream::{
     Balancer, Candidate, HashBy, Health, MEMORY_WORDS, Passive, Policy, Seat, State,
 };
 
-/// What is known of all targets, by all workers.
+/// State of all targets, shared by all workers.
 #[derive(Clone, Copy)]
 pub(crate) struct Targets {
     pub health: Health,
@@ -20,7 +20,7 @@ pub(crate) struct Targets {
     check: Checking,
 }
 
-/// How a target is checked.
+/// Health check of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Checking {
     pub interval_ms: u64,
@@ -29,22 +29,22 @@ pub(crate) struct Checking {
     pub fall: u64,
 }
 
-/// What is known of the targets of one route.
+/// State of the targets of one route.
 #[derive(Debug)]
 pub(crate) struct Watched {
-    /// By target; `None`: there was no room.
+    /// Slot of each target; `None` if the table was full.
     pub seats: Vec<Option<Seat>>,
     pub(crate) balancer: RefCell<Balancer>,
     pub(crate) passive: Passive,
-    /// How they are checked, if they are.
+    /// Health check, if any.
     pub check: Option<Checking>,
 }
 
 impl Targets {
-    /// Before workers are forked.
+    /// Allocates the table. Called before workers are forked.
     ///
     /// # Errors
-    /// There is no memory.
+    /// The memory cannot be mapped.
     pub fn new(settings: &Settings) -> std::io::Result<Self> {
         let memory = Shared::anonymous(MEMORY_WORDS)?;
         Ok(Self {
@@ -63,7 +63,7 @@ impl Targets {
         })
     }
 
-    /// What is to be known of the targets of these routes, by route. Requests by the routes `before` go on.
+    /// Creates the state for these routes. Requests in flight by the routes `before` stay counted.
     pub fn watch(
         &self,
         routes: &Routes,
@@ -116,7 +116,7 @@ impl Targets {
 }
 
 impl Watched {
-    /// Counts requests together with those of routes that were read before.
+    /// Shares the request counts with the previous routes.
     fn share(&self, known: &HashMap<Seat, (&Watched, usize)>) {
         let mut balancer = self.balancer.borrow_mut();
         for (target, seat) in self.seats.iter().enumerate() {
@@ -126,7 +126,7 @@ impl Watched {
         }
     }
 
-    /// How a target fares.
+    /// Returns the state of a target.
     pub fn state(&self, target: usize, health: Health, now_ms: u64) -> State {
         match self.seats.get(target) {
             Some(&Some(seat)) => health.state(seat, now_ms),
@@ -161,7 +161,7 @@ impl Watched {
     }
 }
 
-/// What requests have in common that go to the same target; nothing where they have not got it.
+/// Returns the key of a request; requests with equal keys go to the same target. Empty if the request lacks it.
 fn hash_key(by: &HashBy, request: &ClientRequest) -> Vec<u8> {
     let key = match by {
         HashBy::Client => return request.peer.ip().map_or(Vec::new(), address_bytes),

@@ -1,11 +1,11 @@
-//! The answers of the built-in origin.
+//! Responses of the built-in test origin.
 
 use fermata_grip::instruct::MEDIA_TYPE;
 use serde_json::{Value, json};
 
 use crate::upstream::response::Head;
 
-/// Path and query, the path without what its route begins with.
+/// Splits a target into path, without the prefix of its route, and query.
 pub(crate) fn parts<'a>(target: &'a [u8], start: &str) -> (&'a [u8], &'a [u8]) {
     let at = target.iter().position(|&byte| byte == b'?');
     let (path, query) = target.split_at(at.unwrap_or(target.len()));
@@ -13,7 +13,7 @@ pub(crate) fn parts<'a>(target: &'a [u8], start: &str) -> (&'a [u8], &'a [u8]) {
     (path, query.get(1..).unwrap_or_default())
 }
 
-/// What the origin answers to a path, without what its route begins with, and a query.
+/// Returns the response to a path, without the prefix of its route, and a query.
 pub(crate) fn answer(path: &[u8], query: &[u8]) -> (Head, Vec<u8>) {
     match path {
         b"" | b"/" => text(200, "Hello from the Pushpin test handler!\n"),
@@ -54,13 +54,14 @@ pub(crate) fn channels(query: &[u8]) -> Vec<String> {
         .map(decode)
         .filter(|name| !name.is_empty())
         .collect();
-    match named.is_empty() {
-        true => vec!["test".to_owned()],
-        false => named,
+    if named.is_empty() {
+        vec!["test".to_owned()]
+    } else {
+        named
     }
 }
 
-/// A value of a query; what is no escape stays as it is.
+/// Decodes a query value; invalid escapes stay unchanged.
 fn decode(text: &[u8]) -> String {
     let (mut bytes, mut rest) = (Vec::new(), text);
     while let [first, after @ ..] = rest {

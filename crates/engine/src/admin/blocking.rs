@@ -1,4 +1,4 @@
-//! Telling that a handler has held the loop, when it has returned.
+//! Detection of handlers that blocked the loop, after they have returned.
 
 use std::num::NonZeroU64;
 
@@ -7,21 +7,21 @@ use fermata_io::wake::Waker;
 use crate::admin::stats::Shared;
 use crate::http::router::Router;
 
-/// How long handlers hold the loop.
+/// State for detecting blocking handlers.
 pub(crate) struct Blocking {
     shared: Shared,
     slot: u16,
-    /// When the program last asked for an event, or the last wait for some ended, by the wall clock.
+    /// Wall-clock time of the last poll, or of the end of the last wait.
     pub polled_unix_ms: u64,
-    /// When the handler that runs began, if one does.
+    /// Start of the running handler, if any.
     handler_unix_ms: Option<NonZeroU64>,
-    /// From when on a handler is too long; `None` = never.
+    /// Time in milliseconds from which a handler counts as blocking; `None` = never.
     limit_ms: Option<NonZeroU64>,
-    /// Wakes the master to look at handlers.
+    /// Wakes the master to sample handlers.
     sampler: Option<Waker>,
 }
 
-/// A handler that has held the loop for too long.
+/// A handler that has blocked the loop.
 pub(crate) struct BlockingCall {
     since_unix_ms: u64,
     took_ms: u64,
@@ -29,7 +29,7 @@ pub(crate) struct BlockingCall {
 }
 
 impl Blocking {
-    /// Handlers are too long from `limit_ms` on; 0 = never.
+    /// Creates the state; handlers count as blocking from `limit_ms` on, 0 = never.
     pub fn new(limit_ms: u64, sampler: Option<Waker>, shared: Shared, slot: u16) -> Blocking {
         Blocking {
             shared,
@@ -41,7 +41,7 @@ impl Blocking {
         }
     }
 
-    /// A handler is about to run. Two stores, and a wake-up of the master after a pause.
+    /// Notes the start of a handler. Costs two stores, and a wake-up of the master after a pause.
     #[inline]
     pub fn begin(&mut self, handler: u32) {
         self.handler_unix_ms = NonZeroU64::new(self.polled_unix_ms);
@@ -55,7 +55,7 @@ impl Blocking {
         }
     }
 
-    /// The program has come back, at `unix_ms`.
+    /// Notes that the application has returned at `unix_ms`.
     #[inline]
     pub fn end(&mut self, unix_ms: u64) -> Option<BlockingCall> {
         let since_unix_ms = self.handler_unix_ms.take()?.get();
@@ -68,7 +68,7 @@ impl Blocking {
         })
     }
 
-    /// What the log says of such a handler.
+    /// Returns the log message for a blocking handler.
     #[cold]
     pub fn describe(&self, call: &BlockingCall, router: &Router) -> String {
         let handler = self.shared.handler(self.slot);
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handler_is_too_long_once() {
+    fn reports_a_blocking_handler_once() {
         let mut blocking = Blocking::new(100, None, Shared::private(), 0);
         blocking.polled_unix_ms = 1_000;
         blocking.begin(7);

@@ -1,11 +1,11 @@
-//! The control socket: publishing from other processes and reading figures, over HTTP on a Unix
+//! The control socket: publishing from other processes and reading statistics, over HTTP on a Unix
 //! socket.
 //!
-//! `POST /publish` with `{"channel": "room.1", "name": "…", "data": "…"}` answers
-//! `{"id": "…"}`; `curl --unix-socket PATH -d … http://fermata/publish` works as well as
-//! `Publisher`. `GET /stats` answers the figures of all workers as JSON, `GET /metrics` as text for
-//! Prometheus. `POST /clock` with `{"advance_ms": 100}` sets the clock forward where `test_clock` is
-//! on. Who may connect is decided by the permissions of the socket file (0600).
+//! `POST /publish` with `{"channel": "room.1", "name": "…", "data": "…"}` returns `{"id": "…"}`;
+//! `curl --unix-socket PATH -d … http://fermata/publish` works like `Publisher`. `GET /stats`
+//! returns the counters of all workers as JSON, `GET /metrics` as Prometheus text. `POST /clock`
+//! with `{"advance_ms": 100}` advances the clock if `test_clock` is on. The permissions of the
+//! socket file (0600) control access.
 
 use fermata_io::{Driver, clock};
 use serde::Deserialize;
@@ -30,7 +30,7 @@ struct Publish {
     data: String,
 }
 
-/// What the clock is set forward at most by one request: timers that repeat are due once for each.
+/// Maximum advance of the clock per request: repeating timers fire once for each request.
 const ADVANCE_MS_MAX: u64 = 60_000;
 
 #[derive(Deserialize)]
@@ -40,7 +40,7 @@ struct Advance {
 }
 
 impl Reporter {
-    /// Answers the current request, which came in over the control socket.
+    /// Answers the current request of the control socket.
     pub(crate) fn answer_control<D: Driver>(
         &mut self,
         channels: &mut Channels,
@@ -107,6 +107,7 @@ impl Reporter {
         let (now_ms, unix_ms) = (net.driver.now_ms(), net.driver.unix_ms());
         Snapshot {
             cluster: channels.cluster_figures(),
+            cluster_trouble: channels.log_trouble(),
             tables: self
                 .tables
                 .as_ref()
@@ -137,7 +138,7 @@ fn control_publish<D: Driver>(
     }
 }
 
-/// Timers that are due by then are called in the next turn of the loop.
+/// Advances the clock; timers due by then fire in the next turn of the loop.
 fn set_clock_forward(body: &[u8]) -> (u16, Value) {
     match serde_json::from_slice(body) {
         Ok(Advance { advance_ms }) if advance_ms <= ADVANCE_MS_MAX => {

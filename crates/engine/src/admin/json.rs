@@ -1,11 +1,12 @@
-//! Text of clients in strings of JSON.
+//! Writing client-supplied text in JSON strings.
 
 use std::io::Write as _;
 
-/// Bytes of a text that are written; what is longer is cut.
+/// Maximum length in bytes; a longer text is cut.
 pub(crate) const FIELD_BYTES_MAX: usize = 2048;
 
-/// Appends text such that it cannot end the string: control characters are escaped, and bytes that are not UTF-8 replaced.
+/// Appends text without the quotes of a JSON string: escapes control characters, and replaces bytes
+/// that are not UTF-8.
 pub(crate) fn escape_json(out: &mut Vec<u8>, text: &[u8]) {
     let text = &text[..text.len().min(FIELD_BYTES_MAX)];
     if is_all_plain(text) {
@@ -23,13 +24,14 @@ pub(crate) fn escape_json(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-/// Looks at every byte, whatever it finds: that is what the compiler can do for many at a time.
+/// Returns true if no byte needs escaping. Has no early exit, so that the compiler can vectorize
+/// it.
 pub(crate) fn is_all_plain(text: &[u8]) -> bool {
     text.iter()
         .fold(true, |plain, byte| plain & is_plain(*byte))
 }
 
-/// Whether it is a character of ASCII that needs no escaping in a string.
+/// Returns true for an ASCII character that needs no escaping.
 pub(crate) fn is_plain(byte: u8) -> bool {
     (byte.wrapping_sub(b' ') <= b'~' - b' ') & (byte != b'"') & (byte != b'\\')
 }

@@ -1,9 +1,9 @@
-//! The address for metrics and health: plain HTTP, read only, away from the public listeners.
+//! The metrics and health endpoint: plain HTTP, read-only, separate from public listeners.
 //!
-//! `GET /metrics` is the text for Prometheus, `GET /stats` the same figures as JSON. `GET /health/live`
-//! answers as long as a worker's loop goes round; `GET /health/ready` turns 503 when the server stops or
-//! the log of its cluster is not there, so that a load balancer sends nobody more. The listener is shared: any worker that is free answers
-//! for all.
+//! `GET /metrics` returns Prometheus text, `GET /stats` the same values as JSON. `GET /health/live`
+//! succeeds while a worker's loop runs. `GET /health/ready` returns 503 when the server stops or
+//! its cluster log is unreachable, so that a load balancer removes it. The listener is shared: any
+//! free worker answers for all.
 
 use fermata_io::Driver;
 
@@ -16,14 +16,14 @@ use crate::net::index::ExchangeIndex;
 const TEXT: &[u8] = b"text/plain; charset=utf-8";
 
 impl<D: Driver> Net<D> {
-    /// Adds to what this worker has counted.
+    /// Adds to a counter of this worker.
     pub fn count(&mut self, counter: stats::Counter, by: u64) {
         self.counts.add(counter, by);
     }
 }
 
 impl Reporter {
-    /// Copies the figures to where others read them.
+    /// Copies the counters to shared memory.
     pub(crate) fn report<D: Driver>(
         &mut self,
         channels: &mut Channels,
@@ -47,7 +47,7 @@ impl Reporter {
         text
     }
 
-    /// Answers the current request, which came in at the address for metrics.
+    /// Answers the current request of the metrics endpoint.
     pub(crate) fn answer_metrics<D: Driver>(
         &mut self,
         channels: &mut Channels,
@@ -55,6 +55,16 @@ impl Reporter {
         index: ExchangeIndex,
     ) {
         let view = to.http.request.view(&to.net.input.bytes);
+        // A site can resolve its name to 127.0.0.1 (DNS rebinding); other addresses are reachable
+        // from the network anyway.
+        let host = view.host();
+        let is_loopback = to.net.settings.has_loopback_metrics();
+        let hosts = to.http.hosts.clone().unwrap_or_default();
+        if is_loopback && !hosts.allows(host) {
+            let text =
+                "This address answers localhost, addresses and the hosts of allowed_hosts.\n";
+            return to.http.refuse(to.net, index, 403, text);
+        }
         let is_known = |path: &[u8]| {
             matches!(
                 path,
@@ -78,20 +88,19 @@ impl Reporter {
             (b"GET" | b"HEAD", b"/health/ready") if self.shared.is_stopping() => {
                 (503, TEXT, "stopping\n".to_owned())
             }
-            (b"GET" | b"HEAD", b"/health/ready") if !channels.is_log_ready() => {
-                let away = "the log of the cluster is not there";
-                let text = match channels.log_trouble() {
-                    Some(cause) => format!("{away}: {cause}\n"),
-                    None => format!("{away}\n"),
-                };
-                (503, TEXT, text)
+            (b"GET" | b"HEAD", b"/health/ready")
+                if !channels.is_presence_known() && channels.is_log_ready() =>
+            {
+                (
+                    503,
+                    TEXT,
+                    "who is present on other servers is not known yet\n".to_owned(),
+                )
             }
-            (b"GET" | b"HEAD", b"/health/ready") if !channels.is_presence_known() => (
-                503,
-                TEXT,
-                "who is present on other servers is not known yet\n".to_owned(),
-            ),
-            (b"GET" | b"HEAD", b"/health/ready") => (200, TEXT, "ready\n".to_owned()),
+            (b"GET" | b"HEAD", b"/health/ready") => match channels.log_trouble() {
+                None => (200, TEXT, "ready\n".to_owned()),
+                Some(trouble) => (503, TEXT, format!("{trouble}\n")),
+            },
             (_, path) if is_known(path) => (405, TEXT, "Figures are read by GET.\n".to_owned()),
             _ => {
                 let known = "Here are GET /metrics, /stats, /health/live and /health/ready.\n";

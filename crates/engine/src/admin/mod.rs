@@ -1,4 +1,5 @@
-//! For whoever runs the server: the control socket, figures, metrics, the access log, spans, handlers that hold the loop.
+//! Monitoring and operation: control socket, counters, metrics, access log, spans, and blocking
+//! handlers.
 
 pub(crate) mod blocking;
 pub(crate) mod control;

@@ -1,4 +1,4 @@
-//! The other end of the control socket: publishing from a process that is not a worker.
+//! The client of the control socket: publishing from a process that is not a worker.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -7,30 +7,30 @@ use std::time::Duration;
 
 use crate::channels::publish::Message;
 
-/// Bytes of an answer that are read at most; a real one has far fewer.
+/// Maximum number of response bytes read; real responses are far shorter.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
 /// Why a message was not published.
 #[derive(Debug, thiserror::Error)]
 pub enum PublisherError {
-    /// The socket cannot be reached, or the server has closed it.
+    /// The socket is unreachable, or the server has closed it.
     #[error(
         "control socket unix:{path}: {source}; is the server running, and was it started with this `control:`?"
     )]
     Connection {
         /// The socket.
         path: String,
-        /// What the kernel said.
+        /// The cause.
         source: std::io::Error,
     },
-    /// No answer in time; the message may have been published.
+    /// No response in time; the message may have been published.
     #[error(
         "control socket unix:{path}: no answer within {timeout_ms} ms; the message may have been published all the same"
     )]
     Timeout {
         /// The socket.
         path: String,
-        /// What was waited.
+        /// The time limit.
         timeout_ms: u64,
     },
     /// The server is overloaded.
@@ -43,7 +43,7 @@ pub enum PublisherError {
 
 /// Publishes one message through the control socket at `path` and returns its event id.
 ///
-/// Opens a connection for itself: a publisher is usually a short script.
+/// Opens a connection per call: a publisher is usually a short script.
 pub fn publish(
     path: &Path,
     timeout_ms: u64,
@@ -70,7 +70,7 @@ pub fn publish(
     );
     let (status, json) = exchange(path, timeout_ms, &request, ANSWER_BYTES_MAX)?;
     let broken = || broken(path, "it is not JSON");
-    // What is refused before it reaches the control socket's own code is answered in plain text.
+    // Requests refused before dispatch get a response in plain text.
     let field = |name: &str| match serde_json::from_str::<serde_json::Value>(&json) {
         Ok(json) => json.get(name)?.as_str().map(str::to_owned),
         Err(_) if name == "error" => Some(json.trim_end().to_owned()),
@@ -85,16 +85,16 @@ pub fn publish(
     }
 }
 
-/// The error of an answer that is not what it should be.
+/// Returns the error for a malformed response.
 pub(crate) fn broken(path: &Path, cause: &str) -> PublisherError {
     PublisherError::Connection {
         path: path.display().to_string(),
-        source: std::io::Error::other(format!("the answer is not understood: {cause}")),
+        source: std::io::Error::other(format!("cannot parse the response: {cause}")),
     }
 }
 
-/// Sends a request that closes its connection, and returns the answer's status and content, at most
-/// `bytes_max` bytes of it.
+/// Sends a request that closes its connection. Returns the response's status and content, at most
+/// `bytes_max` bytes.
 pub(crate) fn exchange(
     path: &Path,
     timeout_ms: u64,
@@ -131,7 +131,7 @@ fn transfer(
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(timeout)?;
     stream.set_write_timeout(timeout)?;
-    // A refusal may come, and the socket close, before everything was written: the answer tells more
+    // The server may refuse and close before everything was written; the response is more helpful
     // than the broken pipe.
     let written = stream.write_all(request.as_bytes());
     let mut answer = String::new();

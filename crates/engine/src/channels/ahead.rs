@@ -1,19 +1,19 @@
-//! Clients that have seen on another machine what has not come to this one yet.
+//! Clients whose last event id, received from another machine, has not yet reached this one.
 
 use fermata_hub::AHEAD_MS_MAX;
 use fermata_io::Deadline;
 
 use crate::net::slab::Key;
 
-/// Clients that wait for their time are looked at together, so often.
+/// Interval in milliseconds at which these clients are checked together.
 const AHEAD_LOOK_MS: u64 = 250;
 
-/// Clients that have seen on another machine what has not come here yet. They are looked at when the ring moves on and when
-/// the first of them has waited long enough; those that have gone leave the list then, so it holds no more than came within
-/// [`AHEAD_MS_MAX`] and a look.
+/// Clients whose last event id has not yet reached this machine. They are checked when the ring
+/// advances, and when the first has waited long enough. Closed ones are removed then. So the list
+/// holds at most the arrivals of [`AHEAD_MS_MAX`] plus one interval.
 pub(crate) struct Ahead {
     keys: Vec<Key>,
-    /// When they are looked at at the latest, if there are any.
+    /// Time of the next check; never if the list is empty.
     pub due: Deadline,
 }
 
@@ -27,7 +27,7 @@ impl Default for Ahead {
 }
 
 impl Ahead {
-    /// Lists a client that waits for so long at most.
+    /// Adds a client that waits at most `wait_ms`.
     pub fn push(&mut self, key: Key, wait_ms: u64, now_ms: u64) {
         let due_ms = now_ms + wait_ms.min(AHEAD_MS_MAX);
         self.due = self
@@ -36,7 +36,7 @@ impl Ahead {
         self.keys.push(key);
     }
 
-    /// All of them.
+    /// Removes and returns all clients.
     pub fn take(&mut self) -> impl Iterator<Item = Key> {
         self.due = Deadline::NEVER;
         self.keys.drain(..)

@@ -1,4 +1,4 @@
-//! Appending to the ring, for publishers that can wait until there is room.
+//! Appending to the ring, for publishers that can wait for room.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use crate::channels::publish::{
 use crate::http::Http;
 use crate::net::Net;
 
-/// Waits of a publisher for a worker that is behind: short, because that worker is running.
+/// Pause of a publisher while a worker is behind: short, because that worker is running.
 const BEHIND_WAIT: Duration = Duration::from_micros(500);
 
 impl<D: Driver> Net<D> {
-    /// Counts a publish that is over.
+    /// Counts a completed publish.
     pub(crate) fn count_published(&mut self, failure: Option<&PublishFailure>) {
         let counter = match failure {
             None => Counter::Published,
@@ -33,7 +33,7 @@ impl<D: Driver> Net<D> {
 }
 
 impl Channels {
-    /// Publishes to all subscribers but one, and counts it.
+    /// Publishes to all subscribers except `except`, and counts the publish.
     pub(crate) fn publish_counted<D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,
@@ -49,7 +49,7 @@ impl Channels {
         outcome
     }
 
-    /// The record of a message, if it is one.
+    /// Builds the record of a message, or returns why the message is invalid.
     pub(crate) fn record<'a>(
         &self,
         channel: &'a [u8],
@@ -82,7 +82,7 @@ impl Channels {
         Ok(self.event_id(seq))
     }
 
-    /// Appends a record that is about a subscriber, when there is room.
+    /// Appends a record about a subscriber, waiting for room.
     pub(crate) fn put<D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,
@@ -95,8 +95,8 @@ impl Channels {
         })
     }
 
-    /// Appends to the ring by `attempt`, waiting for room while a worker is behind, and wakes who
-    /// has to read it.
+    /// Appends to the ring by `attempt`, waits for room while a worker is behind, and wakes the
+    /// workers that have to read it.
     pub(crate) fn with_room<T, D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,
@@ -122,7 +122,7 @@ impl Channels {
                 Retry::CatchUp => self.catch_up(to),
                 Retry::Sleep => {
                     self.wake_workers();
-                    // A worker that waits for a stalled one is not stalled itself.
+                    // This worker waits for a stalled one and must not count as stalled itself.
                     to.net.handover.shared.beat(to.net.slot);
                     std::thread::sleep(BEHIND_WAIT);
                 }
@@ -161,7 +161,8 @@ impl Channels {
 }
 
 impl Http {
-    /// The span of a publish, when it is recorded: as its request is, or by itself.
+    /// Starts the span of a publish: a child of its request's span, or a separate one. `None` if it
+    /// is not recorded.
     pub(crate) fn begin_publish_span<D: Driver>(
         &mut self,
         net: &Net<D>,

@@ -1,99 +1,99 @@
-//! Why something was not taken that may be taken later: no mistake of the program's.
+//! Temporary failures: the application may try again later.
 
 use fermata_hub::{PresenceError, PublishError};
 
-/// What was not to be had in time, or has no room.
+/// A resource that was full or not available in time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Busy {
-    /// The shared log cannot be used.
+    /// The ring cannot be used.
     #[error(transparent)]
     Ring(#[from] PublishError),
-    /// It could not be for as long as a publisher waits.
+    /// The ring had no room within `publish_wait_ms_max`.
     #[error("{cause}; waited for publish_wait_ms_max ({wait_ms} ms)")]
     RingWait {
-        /// What was in the way.
+        /// The cause.
         cause: RingWait,
-        /// The setting.
+        /// The setting, in milliseconds.
         wait_ms: u64,
     },
-    /// The presence table has no room, or cannot be used.
+    /// The presence table has no room or cannot be used.
     #[error("presence: {0}")]
     Presence(PresenceError),
-    /// The client takes less than it is sent, and the route refuses what does not fit.
+    /// The client reads too slowly, and its route refuses further messages.
     #[error(
         "{queued} bytes wait for the client and the message does not fit into queueBytes ({max}); wait, or use trySend()"
     )]
     Queue {
-        /// Bytes that wait.
+        /// Queued bytes.
         queued: usize,
-        /// The option.
+        /// The route's option, in bytes.
         max: usize,
     },
-    /// A message for another server while there is no way to it.
+    /// A message for another server while the cluster log is unreachable.
     #[error(
-        "it is for another server and the log of the cluster is not there; the message was not sent"
+        "cannot reach another server: the log of the cluster is unreachable; the message was not sent"
     )]
     NoWay,
-    /// The way to other servers is full.
-    #[error("the outbox is full of events that the log has not taken; the message was not sent")]
+    /// A message for another server while the outbox is full.
+    #[error("the outbox is full of events that the log has not accepted; the message was not sent")]
     WayFull,
-    /// An event for a cluster that this server is not in.
+    /// An event for a cluster to which this server does not belong.
     #[error("there is no outbox")]
     NoOutbox,
-    /// The outbox could not take an event for as long as a publisher waits.
+    /// The outbox had no room within `publish_wait_ms_max`.
     #[error("{}; waited for publish_wait_ms_max ({wait_ms} ms). The event was not published", outbox_text(.cause))]
     OutboxWait {
-        /// What was in the way.
+        /// The cause.
         cause: PublishError,
-        /// The setting.
+        /// The setting, in milliseconds.
         wait_ms: u64,
     },
-    /// The log of the cluster is away for as long as a publisher waits.
+    /// The cluster log has been unreachable for longer than `publish_wait_ms_max`.
     #[error(
-        "the log of the cluster is not there for {away_ms} ms (publish_wait_ms_max is {wait_ms} ms); the event was not published"
+        "the log of the cluster is unreachable for {away_ms} ms (publish_wait_ms_max is {wait_ms} ms); the event was not published"
     )]
     LogAway {
-        /// For so long.
+        /// Duration of the outage in milliseconds.
         away_ms: u64,
-        /// The setting.
+        /// The setting, in milliseconds.
         wait_ms: u64,
     },
-    /// A bound of the embedder's, which says what helps.
+    /// A limit of the embedder, with its message.
     #[error("{0}")]
     Embedder(&'static str),
-    /// The log of the cluster has refused the event.
-    #[error("the log of the cluster does not take the event; the server's log says why")]
+    /// The cluster log refused the event.
+    #[error("the log of the cluster refused the event; the server's log has the reason")]
     LogRefused,
-    /// The event was kept for too long while the log was away.
+    /// The event waited too long while the cluster log was unreachable.
     #[error(
-        "the event was too old to be sent to the log of the cluster again. It may have been published all the same"
+        "the event was too old to be sent to the log of the cluster again. It may still have been published"
     )]
     TooOld,
-    /// The log of the cluster has not answered for as long as a publisher waits.
+    /// The cluster log did not acknowledge the event within `publish_wait_ms_max`.
     #[error(
         "the log of the cluster has not acknowledged the event; waited for publish_wait_ms_max ({wait_ms} ms). \
-         It may have been published all the same"
+         It may still have been published"
     )]
     NotAcknowledged {
-        /// The setting.
+        /// The setting, in milliseconds.
         wait_ms: u64,
     },
 }
 
-/// Why publishing waits for the ring.
+/// Why a publisher waits for the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RingWait {
-    /// It cannot be used now.
+    /// The ring cannot be used now.
     #[error(transparent)]
     Error(#[from] PublishError),
-    /// A worker has not read it.
+    /// A worker has not read its records.
     #[error(
         "the ring (history_bytes_max) is full of events that {} has not read, {bytes} bytes of them", reader_text(.worker)
     )]
     Reader {
-        /// Index and process of the worker; `None` of one that is just starting or ending.
+        /// Index and process id of the worker; `None` if it is just starting or exiting.
         worker: Option<(u16, u32)>,
-        /// Bytes that it has not read.
+        /// Number of bytes it has not read.
         bytes: u64,
     },
 }
@@ -101,7 +101,7 @@ pub enum RingWait {
 fn outbox_text(cause: &PublishError) -> String {
     match cause {
         PublishError::Behind { .. } => {
-            "the outbox is full of events that the log has not taken".to_owned()
+            "the outbox is full of events that the log has not accepted".to_owned()
         }
         cause => cause.to_string(),
     }

@@ -1,4 +1,4 @@
-//! The way of what channels bring to clients.
+//! Access of channels to clients.
 
 use fermata_io::Driver;
 
@@ -6,11 +6,12 @@ use crate::channels::Channels;
 use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::net::Net;
+use crate::net::buffered::RELIEF;
 use crate::websocket::Sockets;
 
-/// The parts of a worker that channels reach clients through: a record may have to be sent by any of them.
+/// The parts of a worker through which a record can reach clients.
 ///
-/// It exists for the length of a call and decides nothing. What uses it changes [`Channels`].
+/// It exists for one call and decides nothing. Its users change [`Channels`].
 pub(crate) struct Clients<'a, D> {
     pub net: &'a mut Net<D>,
     pub http: &'a mut Http,
@@ -19,7 +20,7 @@ pub(crate) struct Clients<'a, D> {
 }
 
 impl Channels {
-    /// Has held clients that have taken everything follow their channels, and tells of connections that have ended.
+    /// Continues held clients whose output is empty, and reports closed connections.
     #[inline]
     pub(crate) fn after_output<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
         if !to.net.ended.is_empty() || !to.net.flushed.is_empty() {
@@ -29,11 +30,17 @@ impl Channels {
 
     #[inline(never)]
     fn follow_output<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
+        if to.http.relieve(to.net, to.waiting) {
+            to.net.put_input_off(&mut to.http.uploads.postponed);
+        }
         self.note_all_ended(to);
-        // What is sent here may list its client again.
+        // Sending may list the client again.
         let mut flushed = std::mem::take(&mut to.net.flushed);
         while !flushed.is_empty() {
             for index in flushed.drain(..) {
+                if index == RELIEF {
+                    continue;
+                }
                 self.send_held(to, index);
                 self.note_all_ended(to);
             }
@@ -42,7 +49,7 @@ impl Channels {
         to.net.flushed = flushed;
     }
 
-    /// Tells the parts that know of connections which of them have ended.
+    /// Notifies the parts that refer to connections of those that have closed.
     fn note_all_ended<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
         while let Some(mut ended) = to.net.ended.pop_front() {
             to.waiting.note_ended(&ended);

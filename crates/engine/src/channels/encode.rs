@@ -1,4 +1,4 @@
-//! From a channel's record to the bytes its subscribers get, once per wire format.
+//! Encodes a channel's records for its subscribers, once per wire format.
 
 use std::rc::Rc;
 
@@ -12,99 +12,103 @@ use crate::channels::stream_format::StreamFormat;
 use crate::missed::missed;
 use crate::websocket::Compression;
 
-/// The data of messages, each a text frame of a WebSocket. Smaller numbers are those of [`StreamFormat`].
+/// Format: data of messages, each as a WebSocket text frame. Smaller numbers are those of
+/// [`StreamFormat`].
 pub(crate) const FORMAT_WS_DATA: u8 = StreamFormat::ALL.len() as u8;
 
-/// All events as JSON, each a text frame of a WebSocket.
+/// Format: all events as JSON, each as a WebSocket text frame.
 pub(crate) const FORMAT_WS_JSON: u8 = FORMAT_WS_DATA + 1;
 
-/// The first of the formats of compressed frames, which are numbered as they are needed.
+/// First format of compressed frames; they are numbered on first use.
 const FORMAT_WS_COMPRESSED: u8 = FORMAT_WS_JSON + 1;
 
-/// Messages that the embedder makes of a record, each a text frame of a WebSocket.
+/// Format: messages that the embedder creates from a record, each as a WebSocket text frame.
 pub(crate) const FORMAT_WS_OWN: u8 = u8::MAX - 2;
 
-/// Two formats of an embedder, see `relay`: what it makes of a record, and the record itself.
+/// Formats of an embedder, see `relay`: its encoding of a record, and the record itself.
 pub(crate) const FORMAT_STREAM: u8 = u8::MAX - 1;
 pub(crate) const FORMAT_ITEMS: u8 = u8::MAX;
 
-/// Appends what streams are sent of a record's data. False: nothing is sent; the embedder is told instead.
+/// Appends the stream encoding of a record's data. If it returns false, nothing is sent and the
+/// embedder is notified instead.
 pub type Encoding = fn(data: &[u8], out: &mut Vec<u8>) -> bool;
 
-/// Something in a channel, for an embedder that makes messages of its own of it: `websocket::Format::Own`.
+/// An event of a channel, for an embedder with its own message format: `websocket::Format::Own`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelEvent<'a> {
     /// A message was published.
     Message {
-        /// The channel's name.
+        /// Channel name.
         channel: &'a [u8],
-        /// The id by which a client resumes behind it.
+        /// Event id, after which a client can resume.
         id: &'a [u8],
-        /// The name it was published with.
+        /// Event name, if it has one.
         name: Option<&'a [u8]>,
-        /// What was published: UTF-8.
+        /// Data, UTF-8.
         data: &'a [u8],
     },
-    /// A user is present: `{"user": …, "info": …}`.
+    /// A user joined: `{"user": …, "info": …}`.
     Join {
-        /// The channel's name.
+        /// Channel name.
         channel: &'a [u8],
-        /// The id by which a client resumes behind it.
+        /// Event id, after which a client can resume.
         id: &'a [u8],
-        /// Who.
+        /// The user, as JSON.
         data: &'a [u8],
     },
-    /// A user is gone, told in the same way.
+    /// A user left; same data.
     Leave {
-        /// The channel's name.
+        /// Channel name.
         channel: &'a [u8],
-        /// The id by which a client resumes behind it.
+        /// Event id, after which a client can resume.
         id: &'a [u8],
-        /// Who.
+        /// The user, as JSON.
         data: &'a [u8],
     },
-    /// Messages before the next one are missing; without a channel, of any that the socket is in.
+    /// Messages before the next one are missing: of this channel, or of any that the socket joined.
     Gap {
-        /// The channel's name.
+        /// Channel name; `None`: any.
         channel: Option<&'a [u8]>,
     },
 }
 
-/// Appends the text that sockets get of an event, once for all sockets of a worker. False: they get nothing.
+/// Appends the text that sockets receive for an event, once for all sockets of a worker. Returns
+/// false if they receive nothing.
 pub type WriteMessage = Box<dyn Fn(&ChannelEvent<'_>, &mut Vec<u8>) -> bool>;
 
-/// Decides which clients get what of one channel, for an embedder whose protocol says more than a channel's name: clients
-/// that get the same have one *view*, and everything is decided and written once per view and worker.
+/// Selects the recipients within one channel, for an embedder whose protocol has finer
+/// subscriptions than channel names. Clients with the same subscriptions share a *view*; selection
+/// and encoding run once per view and worker.
 pub trait Select {
-    /// Appends the views whose clients get an event.
+    /// Appends the views whose clients receive an event.
     fn select(&mut self, event: &ChannelEvent<'_>, views: &mut Vec<u64>);
 
-    /// Whether the clients of a view get an event of the past.
+    /// Returns true if the clients of a view receive a past event.
     fn selects(&mut self, view: u64, event: &ChannelEvent<'_>) -> bool;
 
-    /// Appends what clients of a view that gets it are sent of an event: whole server-sent events, or nothing.
+    /// Appends an event for the clients of a view: complete server-sent events, or nothing.
     fn write(&mut self, view: u64, event: &ChannelEvent<'_>, out: &mut Vec<u8>);
 }
 
 /// Encodes the records of one ring.
 pub(crate) struct Encoder {
     pub ids: Ids,
-    /// The payload of a frame whose length has to be known before it is written.
+    /// Scratch buffer for a payload whose length precedes it.
     payload: Vec<u8>,
-    /// Formats of compressed frames, numbered from `FORMAT_WS_COMPRESSED` on.
+    /// Formats of compressed frames, numbered from `FORMAT_WS_COMPRESSED`.
     compressed: Vec<Compressed>,
     compressors: Vec<(u8, u32, Compressor)>,
-    /// What an embedder's streams are sent of a record.
+    /// The embedder's encoding for streams.
     pub stream: Option<Encoding>,
-    /// What an embedder's sockets are sent of a record.
+    /// The embedder's encoding for sockets.
     pub message: Option<WriteMessage>,
-    /// Which client gets which part of the channel that has views.
+    /// The embedder's selection for the channel with views.
     pub select: Option<Box<dyn Select>>,
-    /// Channel and item of records that are not sent, for the embedder to act on.
+    /// Channel and item of records that are not sent but passed to the embedder.
     pub unsent: Vec<(Vec<u8>, Rc<[u8]>)>,
 }
 
-/// A format of frames that are compressed without reference to others.
+/// A format of frames compressed without context takeover.
 struct Compressed {
     is_json: bool,
     window_bits: u8,
@@ -126,8 +130,8 @@ impl Encoder {
         }
     }
 
-    /// The format of `plain` frames compressed in this way: one of its own, so that each frame is
-    /// compressed once for all who can read it. `plain` when there is no number left.
+    /// Returns the format of `plain` frames with these compression parameters, so that each frame
+    /// is compressed once for all its readers. Returns `plain` if no number is left.
     pub fn compressed_format(&mut self, plain: u8, how: &Compression, window_bits: u8) -> u8 {
         let is_json = plain == FORMAT_WS_JSON;
         let is_it = |(level, bytes_min, _): &(u8, u32, Compressor)| {
@@ -157,7 +161,7 @@ impl Encoder {
         format
     }
 
-    /// Whether frames of this format tell about joins, leaves and gaps.
+    /// Returns true if frames of this format include joins, leaves and gaps.
     pub fn is_json(&self, format: u8) -> bool {
         match format.checked_sub(FORMAT_WS_COMPRESSED) {
             Some(at) => self
@@ -168,14 +172,14 @@ impl Encoder {
         }
     }
 
-    /// A record as a frame. Nothing when it is no message and the format is that of data alone.
+    /// Appends a record as a frame. Appends nothing for a join or leave in a data-only format.
     pub fn socket_frame(&mut self, is_json: bool, record: &Record, out: &mut Vec<u8>) {
         if let Some(payload) = payload(&self.ids, &mut self.payload, is_json, record) {
             text_frame(payload, out);
         }
     }
 
-    /// A record as the embedder's own message.
+    /// Appends a record as the embedder's message.
     fn own_frame(&mut self, record: &Record, out: &mut Vec<u8>) {
         let mut id = [0; ID_BYTES_MAX];
         if let Some(event) = channel_event(&self.ids, record, &mut id) {
@@ -183,7 +187,7 @@ impl Encoder {
         }
     }
 
-    /// Appends what a client of a view gets of a record of the past. False: nothing.
+    /// Appends a past record for a client of a view. Returns false if the view does not receive it.
     pub fn view_past(&mut self, view: u64, record: &Record, out: &mut Vec<u8>) -> bool {
         let mut id = [0; ID_BYTES_MAX];
         let event = channel_event(&self.ids, record, &mut id);
@@ -206,8 +210,8 @@ impl Encoder {
         }
     }
 
-    /// Tells a socket that messages are missing before the next one, where its format has something to say it by: of one
-    /// channel, or of any that it has joined.
+    /// Appends a notice of missing messages, if the format supports one: for one channel, or for
+    /// any joined one.
     pub fn gap_frame(
         &mut self,
         format: u8,
@@ -233,7 +237,7 @@ impl Encoder {
         }
     }
 
-    /// Tells a socket where it stands in a channel, so that it can resume before it got anything.
+    /// Appends the socket's position in a channel, so that it can resume before its first message.
     pub fn socket_position(&mut self, channel: &[u8], id: &[u8], out: &mut Vec<u8>) {
         self.payload.clear();
         envelope(
@@ -248,7 +252,7 @@ impl Encoder {
 }
 
 impl Encoder {
-    /// A record for clients of the embedder.
+    /// Appends a record for clients of the embedder.
     fn relayed(&mut self, format: u8, record: &Record, out: &mut Vec<u8>) -> PayloadSpan {
         let start = out.len();
         if format == FORMAT_ITEMS {
@@ -325,7 +329,8 @@ impl Encode for Encoder {
     }
 }
 
-/// A record as an embedder sees it. Nothing for one that is on no channel that can be subscribed to.
+/// Converts a record to an event for an embedder. `None` for internal channels, which clients
+/// cannot join.
 fn channel_event<'a>(
     ids: &Ids,
     record: &'a Record,
@@ -346,7 +351,7 @@ fn channel_event<'a>(
     })
 }
 
-/// A record as an embedder gets it: channel and data.
+/// Appends a record as an item for an embedder: channel and data.
 fn write_item(channel: &[u8], data: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&(channel.len() as u32).to_le_bytes());
     out.extend_from_slice(&(data.len() as u32).to_le_bytes());
@@ -354,7 +359,7 @@ fn write_item(channel: &[u8], data: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(data);
 }
 
-/// What a socket gets of a record. Nothing when it is no message and the format is that of data alone.
+/// Returns the payload of a record. `None` for a join or leave in a data-only format.
 fn payload<'a>(
     ids: &Ids,
     scratch: &'a mut Vec<u8>,
@@ -362,12 +367,12 @@ fn payload<'a>(
     record: &'a Record,
 ) -> Option<&'a [u8]> {
     let name = match record.kind {
-        // Events are UTF-8: `check_message` lets nothing else in.
+        // Events are UTF-8: `check_message` rejects other data.
         Kind::Message if !is_json => return Some(record.data()),
         Kind::Message => record.name(),
         Kind::Join => Some(&b"join"[..]),
         Kind::Leave => Some(&b"leave"[..]),
-        // Is on no channel that can be subscribed to.
+        // Only on internal channels, which clients cannot join.
         Kind::Direct | Kind::Gap => return None,
     };
     if !is_json {
@@ -381,7 +386,7 @@ fn payload<'a>(
     Some(scratch)
 }
 
-/// The event that says so in JSON.
+/// Appends a gap event in JSON.
 fn socket_gap(channel: Option<&[u8]>, reason: &str, out: &mut Vec<u8>) {
     let mut payload = Vec::new();
     let data = format!("{{\"reason\":\"{reason}\"}}");
@@ -389,7 +394,7 @@ fn socket_gap(channel: Option<&[u8]>, reason: &str, out: &mut Vec<u8>) {
     text_frame(&payload, out);
 }
 
-/// `{"channel":…,"id":…,"event":…,"data":…}`.
+/// Appends `{"channel":…,"id":…,"event":…,"data":…}`.
 fn envelope(
     out: &mut Vec<u8>,
     channel: Option<&[u8]>,
@@ -408,7 +413,7 @@ fn envelope(
     out.push(b'}');
 }
 
-/// A JSON string (RFC 8259, 7), or `null`. What goes in has been checked to be UTF-8.
+/// Appends a JSON string (RFC 8259, section 7), or `null`. The text has been checked to be UTF-8.
 fn json_string(out: &mut Vec<u8>, text: Option<&[u8]>) {
     let Some(text) = text else {
         out.extend_from_slice(b"null");
@@ -450,7 +455,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn json_strings_read_back(text in ".*|[\\x00-\\x7f]*") {
+        fn round_trips_json_strings(text in ".*|[\\x00-\\x7f]*") {
             let mut out = Vec::new();
             json_string(&mut out, Some(text.as_bytes()));
             let read: String = serde_json::from_slice(&out).expect("JSON");

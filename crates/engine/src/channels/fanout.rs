@@ -1,4 +1,4 @@
-//! Fan-out: what was published, from the ring to all subscribers of this worker.
+//! Fan-out: delivers new records of the ring to all subscribers of this worker.
 
 use fermata_io::{Deadline, Driver};
 
@@ -6,26 +6,28 @@ use crate::channels::Channels;
 use crate::channels::clients::Clients;
 use crate::net::index::ExchangeIndex;
 
-/// Records read from the ring at once.
+/// Maximum number of records read from the ring in a row.
 pub(crate) const PUMP_SLICE: usize = 1024;
 
-/// How often the ring is read in one turn while nobody here wants what is read.
+/// Maximum number of such reads per turn while no subscriber needs the records.
 pub(crate) const PUMPS_MAX: usize = 8;
 
-/// How long subscribers are served in a row before other clients get their turn, by a clock of whole
-/// milliseconds: one to two of them. It is looked at after every so many sends.
+/// Time limit in milliseconds for serving subscribers in a row; the clock has a resolution of 1 ms,
+/// so it takes one to two. The clock is read after every `FANOUT_CLOCK_EVERY` sends.
 const FANOUT_MS_MAX: u64 = 2;
 const FANOUT_CLOCK_EVERY: usize = 64;
 
 impl Channels {
-    /// Brings new records to subscribers, at most `subscribers_max` of them and for at most some
-    /// `FANOUT_MS_MAX`. True when there is more to do.
+    /// Delivers new records to at most `subscribers_max` subscribers, for about `FANOUT_MS_MAX`.
+    /// Returns true if work is left.
     ///
-    /// A send costs a microsecond or ten: among very many clients each one's memory has left the
-    /// caches since its last message, so a count alone does not bound the time that others wait.
+    /// A send takes between one and ten microseconds: in a large crowd, a client's memory has left
+    /// the caches since its last message. So a count alone does not limit the delay of other
+    /// clients.
     ///
-    /// The ring is read on only when everybody has been offered what was read before: a client that
-    /// keeps up is then never overtaken by its channel's log. After a crowd it waits for more (`gather`).
+    /// The ring is read further only after all subscribers were served. So the channel's log never
+    /// overtakes a client that keeps up. After a crowd, reading pauses to collect more messages
+    /// (`gather`).
     pub(crate) fn fan_out<D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,
@@ -71,17 +73,17 @@ impl Channels {
         true
     }
 
-    /// A whole round at once: the next records of the ring, to all their subscribers.
+    /// Runs a complete round: delivers the next records of the ring to all their subscribers.
     pub(crate) fn catch_up<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
         self.after_output(to);
-        // The round that was going on comes first: the logs have no room for two.
+        // Complete the current round first: the channel logs have no room for two.
         self.finish_round(to);
         self.pump(to);
         self.finish_round(to);
         to.net.driver.flush();
     }
 
-    /// Brings everything that was published to its subscribers, who will hear of nothing more, in the time until `until`.
+    /// Delivers everything published so far, until `until` at the latest.
     pub(crate) fn catch_up_by<D: Driver>(&mut self, to: &mut Clients<'_, D>, until: Deadline) {
         self.catch_up(to);
         while self.reader.has_more() && !until.is_due(to.net.driver.refresh_now()) {

@@ -1,7 +1,8 @@
-//! What is published, for a thread beside the loop that tells it to somebody else: edges in front of the server.
+//! Follows published events from a separate thread, which forwards them to edges in front of the
+//! server.
 //!
-//! The thread reads the ring by itself and at its own pace, so nobody who publishes waits for it, and it waits for no
-//! handler. The worker tells it when the ring has moved on.
+//! The thread reads the ring at its own pace. So neither publishers nor handlers wait for it, nor
+//! it for them. The worker wakes it when the ring has new records.
 
 use std::collections::HashMap;
 use std::thread::Thread;
@@ -10,81 +11,84 @@ use fermata_hub::{Follower as Records, Ids, Kind, Previous, Read, Record, Ring, 
 
 use crate::channels::stream_format::StreamFormat;
 
-/// Channels whose newest id is remembered beyond what the ring keeps; with more all are forgotten.
+/// Maximum number of channels whose newest id is remembered; above it, all are dropped.
 const CHANNELS_MAX: usize = 100_000;
 
-/// Reads what is published, in order.
+/// Reads published events in order.
 pub struct Follower {
     records: Records,
     record: Record,
-    /// The newest id of each channel that was read.
+    /// Newest id of each channel that was read.
     newest: HashMap<Box<[u8]>, (Ids, Seq)>,
-    /// Some records were gone before they were read.
+    /// Some records were overwritten before they were read.
     has_lost: bool,
-    /// What is left out: records up to here, and older ones.
+    /// Records up to this position or before this time are skipped.
     after: Seq,
     from_unix_ms: u64,
+    /// Skip the past of a restarted log: it was forwarded before or is lost.
+    skips_past: bool,
 }
 
-/// All that a server has published, when its workers have ended.
+/// All published events of a server whose workers have exited.
 pub struct Archive(pub(crate) Ring);
 
 impl Archive {
-    /// A reader, from the oldest event that is kept.
+    /// Returns a reader that starts at the oldest retained event.
     pub fn follow(&self) -> Follower {
         Follower::new(&self.0)
     }
 }
 
-/// A thread that is woken when there is something to read.
+/// A thread that is woken when there are new records.
 pub(crate) struct FollowerThread {
     pub thread: Thread,
     pub figures: Box<dyn Fn() -> [u64; 3]>,
 }
 
-/// What there is to read.
+/// Result of reading.
 pub enum Followed<'a> {
-    /// A message, or a join or leave.
+    /// A message, join or leave.
     Event(Published<'a>),
-    /// It was too slow: some are gone.
+    /// The reader was too slow, and events were overwritten.
     Lost,
-    /// Nothing more as yet.
+    /// No more events for now.
     Nothing,
 }
 
 /// An event of a channel.
 pub struct Published<'a> {
-    /// The channel's name.
+    /// Channel name.
     pub channel: &'a [u8],
-    /// Where it stands among all events: the next one has a larger number.
+    /// Position in the ring; later events have larger numbers.
     pub place: u64,
-    /// Its id.
+    /// Event id.
     pub id: String,
-    /// The id of the channel's event before it; `None`: that is not known any more. Where events were lost in between, it is
-    /// one that nobody has got.
+    /// Id of the channel's previous event; `None` if unknown. After lost events, an id that no
+    /// client has.
     pub previous: Option<String>,
-    /// What it is.
+    /// Content.
     pub what: What<'a>,
-    /// When it was published.
+    /// Time of publication.
     pub unix_ms: u64,
     sse: Sse<'a>,
 }
 
-/// What an event is.
+/// Content of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What<'a> {
-    /// A message, with the name it was published with.
+    /// A message: name and data.
     Message(Option<&'a [u8]>, &'a [u8]),
-    /// A user is present: `{"user": …, "info": …}`.
+    /// A user joined: `{"user": …, "info": …}`.
     Join(&'a [u8]),
-    /// A user is gone, told in the same way.
+    /// A user left; same data.
     Leave(&'a [u8]),
 }
 
 struct Sse<'a>(&'a Record, Ids);
 
 impl Published<'_> {
-    /// The data of a message; joins and leaves are told to event streams alone.
+    /// Returns the data of a message; `None` for joins and leaves, which only event streams
+    /// receive.
     pub fn message(&self) -> Option<&[u8]> {
         match self.what {
             What::Message(_, data) => Some(data),
@@ -92,14 +96,14 @@ impl Published<'_> {
         }
     }
 
-    /// Appends what an event stream gets.
+    /// Appends the event as a server-sent event.
     pub fn write_sse(&self, out: &mut Vec<u8>) {
         StreamFormat::EventStream.record(&self.sse.1, self.sse.0, out);
     }
 }
 
 impl Follower {
-    /// Reads along in a ring from the oldest event that is kept.
+    /// Creates a reader that starts at the oldest retained event.
     pub(crate) fn new(ring: &Ring) -> Self {
         Self {
             records: ring.follow(),
@@ -108,11 +112,12 @@ impl Follower {
             has_lost: false,
             after: 0,
             from_unix_ms: 0,
+            skips_past: false,
         }
     }
 
-    /// Leaves out what comes up to the place of an event, 0 for none, and what was published before a time. When more is
-    /// gone than that, it is told as lost.
+    /// Skips events up to a position (0 = none), and those published before a time. Reports a loss
+    /// if more is missing.
     pub fn begin_after(&mut self, place: u64, from_unix_ms: u64) {
         if place != 0 {
             self.records.go_to(place);
@@ -121,7 +126,7 @@ impl Follower {
         self.from_unix_ms = from_unix_ms;
     }
 
-    /// Whether there is something to read.
+    /// Returns true if there are unread events.
     pub fn has_more(&self) -> bool {
         self.records.has_more()
     }
@@ -133,12 +138,14 @@ impl Follower {
                 Read::Record if self.record.kind == Kind::Direct => {}
                 Read::Record if self.record.seq <= self.after => {}
                 Read::Record if self.record.unix_ms < self.from_unix_ms => {}
+                Read::Record if self.skips_past && self.record.seq < self.records.live_from() => {}
                 Read::Record => break,
                 Read::Skipped => {}
                 Read::Lost => {
-                    // What stands before the next event of a channel may be among them.
+                    // They may include the previous event of any channel.
                     self.newest.clear();
                     self.has_lost = true;
+                    self.skips_past |= self.records.is_log_lost();
                     return Followed::Lost;
                 }
                 Read::Empty => return Followed::Nothing,
@@ -152,7 +159,7 @@ impl Follower {
             Previous::Unknown => None,
         };
         let before = before.or_else(|| self.newest.get(record.channel()).copied());
-        // Clients of an edge that had an event before those that were lost must not take this one for the next.
+        // A client with the last event before the loss must not accept this one as its successor.
         let nobodys = self.has_lost.then_some((id.0, id.1 - 1));
         let before = before.or(nobodys);
         match self.newest.get_mut(record.channel()) {
@@ -170,7 +177,7 @@ impl Follower {
             id: text(id),
             previous: before.map(text),
             what: match record.kind {
-                // Those for one subscriber are left out above.
+                // Direct messages and gaps are skipped above.
                 Kind::Message | Kind::Direct | Kind::Gap => {
                     What::Message(record.name(), record.data())
                 }
@@ -214,7 +221,7 @@ mod tests {
         }
     }
 
-    /// Channel, id and the id before it of what comes next.
+    /// Returns channel, id and previous id of the next event.
     fn next(follower: &mut Follower) -> Option<(Vec<u8>, String, Option<String>)> {
         match follower.next_event() {
             Followed::Event(event) => Some((event.channel.to_vec(), event.id, event.previous)),
@@ -222,9 +229,10 @@ mod tests {
         }
     }
 
-    /// A client of an edge that has the event before those that were lost would have taken the next for the one behind it.
+    /// Otherwise a client with the last event before the loss would accept the next one as its
+    /// successor.
     #[test]
-    fn what_comes_behind_lost_events_follows_none_that_somebody_has() {
+    fn gives_events_after_a_loss_an_unknown_predecessor() {
         let (mut ring, who) = ring();
         let mut follower = Follower::new(&ring);
         let mut publish = |channel, data| {
@@ -250,7 +258,7 @@ mod tests {
 
     /// They are the same on all machines.
     #[test]
-    fn ids_of_events_from_a_log_are_the_logs() {
+    fn uses_log_ids_for_events_of_a_log() {
         let (mut ring, who) = ring();
         let epoch = 9;
         let place = |seq| LogPlace { epoch, seq };
@@ -265,7 +273,7 @@ mod tests {
             let (_, own, previous) = next(&mut follower).expect("an event");
             assert_eq!((own, previous), (id(seq), Some(id(before))));
         }
-        // From here on nothing is known of what the log had.
+        // From here on, the earlier content of the log is unknown.
         ring.begin_log(&who, place(30)).expect("the lock is free");
         ring.publish_logged(&who, &message(b"c", b"x"), None, place(33), 1)
             .expect("there is room");

@@ -1,17 +1,20 @@
-//! Messages that follow each other closely reach a crowd together.
+//! Delivers messages in quick succession to a crowd together.
 //!
-//! Nearly all that a message to many subscribers costs is one send for each of them, however short it is. So after a
-//! crowd has been served the ring is left alone for a time in proportion to the crowd, and what is published meanwhile
-//! goes to each in one send. A message that comes alone is never delayed, and one to few subscribers delays the next by
-//! nothing. The price: of messages that come back to back to a crowd, each but the first may be `gather_ms_max` later.
+//! The cost of a message to many subscribers is mostly one send per subscriber, however short the
+//! message is. So after a crowd was served, the worker does not read the ring for a time
+//! proportional to the crowd. Each subscriber then receives all new messages in one send. A single
+//! message is never delayed, nor is a message after one to few subscribers. Price: of back-to-back
+//! messages to a crowd, all but the first may be `gather_ms_max` late.
 
-/// Subscribers served for each millisecond of gathering. They took about an eighth of that to send to.
+/// Number of served subscribers per millisecond of gathering. Sending to them takes about an eighth
+/// of that.
 pub(crate) const SERVED_PER_MS: u64 = 64;
 
-/// Gathering ends early when this share of the ring is filled with what this worker has not read: publishers would wait.
+/// Gathering ends early when the unread part of the ring exceeds 1/`RING_SHARE`: publishers would
+/// have to wait.
 pub(super) const RING_SHARE: u64 = 8;
 
-/// Whether what is published waits for more.
+/// The timer of gathering.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gather {
     ms_max: u64,
@@ -21,7 +24,7 @@ pub(crate) struct Gather {
 }
 
 impl Gather {
-    /// For at most so long; 0: never.
+    /// Creates a timer for at most `ms_max`; 0 = never gather.
     pub fn new(ms_max: u64) -> Self {
         Self {
             ms_max,
@@ -30,18 +33,18 @@ impl Gather {
         }
     }
 
-    /// Subscribers have been sent something.
+    /// Adds subscribers that were served.
     pub fn add_served(&mut self, count: usize) {
         self.served += count as u64;
     }
 
-    /// Everybody has been offered what was read of the ring.
+    /// Notes that all subscribers were served, which starts the timer.
     pub fn end_round(&mut self, now_ms: u64) {
         let served = std::mem::take(&mut self.served);
         self.until_ms = now_ms + self.ms_max.min(served / SERVED_PER_MS);
     }
 
-    /// How long it still takes.
+    /// Returns the remaining time.
     pub fn left_ms(&self, now_ms: u64) -> u64 {
         self.until_ms.saturating_sub(now_ms)
     }
@@ -52,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crowd_is_left_alone_in_proportion() {
+    fn gathers_longer_for_a_larger_crowd() {
         let mut gather = Gather::new(10);
         gather.add_served(SERVED_PER_MS as usize - 1);
         gather.end_round(100);

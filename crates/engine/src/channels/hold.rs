@@ -1,8 +1,8 @@
-//! Held clients: beginning a hold, live events, presence, the end. What they missed is in `resume`.
+//! Held clients: start, live events, presence and end of a hold. Missed events are in `resume`.
 //!
-//! A held client is its `Connection` and one subscription per channel, nothing else. Live events are
-//! sent straight from the channel's log: they pass no buffer of the connection unless the kernel
-//! takes a part of an event, of which the rest is then kept so that events are never cut.
+//! A held client consists of its `Connection` and one subscription per channel. Live events are
+//! sent directly from the channel's log without a buffer. If the kernel accepts only a part of an
+//! event, the rest is buffered, so that events are never cut.
 
 use std::io::{self, IoSlice};
 
@@ -16,7 +16,7 @@ use crate::admin::trace::End;
 use crate::channels::Channels;
 use crate::channels::busy::Busy;
 use crate::channels::clients::Clients;
-use crate::channels::missed::{OnLoss, Resume};
+use crate::channels::missed::{Loss, OnLoss, Resume};
 use crate::channels::pace::interval_of;
 use crate::channels::presence::check_member;
 use crate::channels::publish::{Message, PublishFailure, check_channel, check_message};
@@ -36,36 +36,37 @@ use crate::net::line::{Carries, Line};
 use crate::net::running::Running;
 use crate::websocket::Socket;
 
-/// Bytes sent to one held client at once; the rest follows in the next turn, so that a client far
-/// behind does not keep the others waiting.
+/// Maximum number of bytes sent to a held client per turn, so that a client far behind does not
+/// delay others.
 const SEND_BYTES_MAX: usize = 128 * 1024;
 
-/// What a request is answered with when the client is to be held.
+/// A response that holds the client.
 pub struct Hold<'a> {
-    /// How the client is told of events.
+    /// Format of events.
     pub format: StreamFormat,
-    /// The channels, in any order.
+    /// Channels, in any order.
     pub channels: &'a [&'a [u8]],
-    /// The user that the client counts as in the presence of all channels.
+    /// User for presence in all channels.
     pub user: Option<&'a [u8]>,
-    /// What is told about the user: a JSON value.
+    /// Info about the user: a JSON value.
     pub info: Option<&'a [u8]>,
-    /// Whether `join` and `leave` events tell the channels about the user.
+    /// Publish `join` and `leave` events of the user.
     pub announces: bool,
-    /// The last event the client has seen: what came after it is sent first.
+    /// Last event id of the client; later events are sent first.
     pub since: Option<&'a [u8]>,
-    /// Silence after which a comment is sent; `None` = setting `keep_alive_ms`, 0 = never.
+    /// Interval of keep-alive comments on a silent stream; `None` = setting `keep_alive_ms`, 0 =
+    /// never.
     pub keep_alive_ms: Option<u64>,
-    /// Close a client that falls behind the channel's log, instead of telling it by a `gap` event.
+    /// Close a client that falls behind the channel's log, instead of sending a `gap` event.
     pub closes_on_gap: bool,
-    /// Events for this client alone, sent first.
+    /// Events for this client only, sent first.
     pub with: &'a [Message<'a>],
     /// Further response fields, checked as for `respond`.
     pub headers: &'a [(&'a [u8], &'a [u8])],
 }
 
 impl<'a> Hold<'a> {
-    /// Whether the program has said what can be done.
+    /// Checks the arguments.
     pub(crate) fn check(&self, settings: &Settings) -> Result<(), Misuse> {
         let channels_max = settings.channels_per_hold_max;
         if self.channels.is_empty() || self.channels.len() > channels_max {
@@ -87,7 +88,7 @@ impl<'a> Hold<'a> {
         check_member(self.user, self.info)
     }
 
-    /// Its headers, and those that every event stream has.
+    /// Returns its headers and the defaults of event streams.
     pub(crate) fn all_headers(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone {
         let given = self.headers;
         let is_given = move |name: &[u8]| {
@@ -95,7 +96,7 @@ impl<'a> Hold<'a> {
                 .iter()
                 .any(|(given, _)| given.eq_ignore_ascii_case(name))
         };
-        // `no-store` keeps caches away; the other one tells nginx not to collect what must flow.
+        // `no-store` disables caches; `X-Accel-Buffering` disables buffering in nginx.
         let defaults = [
             (&b"Cache-Control"[..], &b"no-store"[..]),
             (&b"X-Accel-Buffering"[..], &b"no"[..]),
@@ -107,16 +108,16 @@ impl<'a> Hold<'a> {
     }
 }
 
-/// Why a client was not held. The request is still open and has to be answered.
+/// Why a client was not held. The request is still open and needs a response.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HoldError {
     /// See `Gone`.
     #[error("the request is gone: its client has left or it has been answered")]
     Gone,
-    /// An argument is not acceptable.
+    /// An invalid argument.
     #[error(transparent)]
     Misuse(#[from] Misuse),
-    /// The presence table is full or not to be had.
+    /// The presence table is full or unavailable.
     #[error(transparent)]
     Backpressure(Busy),
 }
@@ -146,7 +147,7 @@ impl Channels {
                 .connections
                 .exchange(index)
                 .is_some_and(|it| it.is_head);
-        // What was published before this moment is the past, which `since` asks for, and not news.
+        // Events published before this moment belong to the past, which only `since` requests.
         let newest = self.ring.newest();
         if !ends_at_once {
             self.join(to, index, hold, to.http.client_of(to.net, handle))?;
@@ -164,7 +165,7 @@ impl Channels {
             format: hold.format,
             keep_alive_ms: interval_of(keep_alive_ms),
             closes_on_gap: hold.closes_on_gap,
-            // `send_held` lists it when the opening is sent.
+            // `send_held` queues it when the opening is sent.
             resume: backlog.map(|backlog| Box::new(Resume { backlog, is_queued })),
         };
         self.begin_hold(to, index, held);
@@ -174,8 +175,8 @@ impl Channels {
         Ok(())
     }
 
-    /// Writes the head of a response that stays open, and what its client gets first. False: that is all, and the response
-    /// is complete.
+    /// Writes the head of a response that stays open, and its first bytes. Returns false if the
+    /// response is already complete.
     pub(super) fn open_stream<'h, D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,
@@ -206,7 +207,7 @@ impl Channels {
         Ok(!is_head && !ends_at_once)
     }
 
-    /// The client of a request is held from here on: its head and opening are written.
+    /// Makes the client held; its head and opening are already written.
     pub(crate) fn begin_hold<D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,
@@ -224,7 +225,7 @@ impl Channels {
         exchange.stage = Stage::Held(held);
         exchange.is_deferred = false;
         let has_unread = connection.has_unread || connection.has_hung_up;
-        // It gets a place among the keep-alives when what is opened here has gone out.
+        // The keep-alive timer starts when the opening is sent.
         connection.deadline = Deadline::NEVER;
         to.http.trace.on_answer(index, End::Closed, to.net);
         to.net.mark_settled(index.connection());
@@ -234,9 +235,9 @@ impl Channels {
         }
     }
 
-    /// Sends a held client what its channels' logs have for it.
+    /// Sends a held client new events from its channels' logs.
     pub(crate) fn send_held<D: Driver>(&mut self, to: &mut Clients<'_, D>, index: ExchangeIndex) {
-        // One that was listed may have been closed since, for a client before it in the list.
+        // Serving an earlier client in the list may have closed this one.
         let Some((mut connection, mut exchange)) = to.net.connections.pair_mut(index) else {
             return;
         };
@@ -249,7 +250,7 @@ impl Channels {
             return;
         }
         if connection.is_blocked {
-            // A client that takes nothing would otherwise learn of its end when it takes something.
+            // Close a blocked client now, not when it reads again.
             let closes_on_gap = exchange.held().is_some_and(Held::closes_on_gap);
             if closes_on_gap && self.local.has_gap(exchange.chain) {
                 self.on_gap(to, index);
@@ -257,7 +258,7 @@ impl Channels {
             return;
         }
         if connection.unsent() > 0 {
-            // The head or a replay goes first; `flush` comes back here.
+            // The head or a replay goes first; `flush` returns here.
             to.net.flush(to.http, index.connection());
             return;
         }
@@ -267,9 +268,9 @@ impl Channels {
         }
         if exchange.socket().is_some_and(Socket::is_resuming) {
             self.queue_resume(to.net, index);
-            // Other channels go on meanwhile.
+            // Other channels continue while one resumes.
             let Some(again) = to.net.connections.pair_mut(index) else {
-                // It was listed just now, and nothing was sent.
+                // It was queued just now, and nothing was sent.
                 return missed(());
             };
             (connection, exchange) = again;
@@ -284,7 +285,8 @@ impl Channels {
             to.sockets.send_compressed(to.net, to.http, self, index);
             return;
         }
-        // At least what one pump adds, or the log would overtake a client that takes everything.
+        // At least what one read of the ring adds; otherwise the log would overtake a client that
+        // keeps up.
         let bytes_max = SEND_BYTES_MAX.max(to.net.settings.channel_log_bytes_max);
         let by = (&mut to.net.driver, &mut to.net.http2);
         let (wanted, sent) = match send_log(&self.local, (chain, is_raw), bytes_max, line, by) {
@@ -298,7 +300,7 @@ impl Channels {
             }
             to.http.trace.on_sent(index, sent);
         }
-        // A client whose send failed is closed below, and has no chain any more.
+        // A client whose send failed is closed below and then has no chain.
         let is_counted = matches!(sent, Ok(Some(_))) && to.http.trace.is_recorded(index);
         let ahead = is_counted.then(|| self.local.frames_ahead(chain));
         match sent {
@@ -323,9 +325,9 @@ impl Channels {
                         socket.on_rest(connection.out.len());
                     }
                 }
-                to.net.block(index.connection());
+                to.net.block(index.connection(), sent);
             }
-            Ok(None) => to.net.block(index.connection()),
+            Ok(None) => to.net.block(index.connection(), 0),
             Err(error) => to.net.close_broken(to.http, index.connection(), &error),
         }
         if let Some(ahead) = ahead {
@@ -334,16 +336,18 @@ impl Channels {
         }
     }
 
-    /// The log has moved past what a slow client has received.
+    /// Handles a slow client that the channel's log has overtaken.
     fn on_gap<D: Driver>(&mut self, to: &mut Clients<'_, D>, index: ExchangeIndex) {
         let Some((connection, exchange)) = to.net.connections.pair_mut(index) else {
-            // Its cursor was looked at just now.
+            // Its cursor was read just now.
             return missed(());
         };
         let closes_on_gap = exchange.held().is_some_and(Held::closes_on_gap);
+        let loss = Loss::of(self.local.is_log_lost(exchange.chain));
         let message = format!(
-            "{}: the client is more than channel_log_bytes_max behind; {}",
+            "{}: {}; {}",
             connection.peer,
+            loss.cause(),
             if exchange.is_socket() {
                 "its queue policy decides"
             } else if closes_on_gap {
@@ -360,20 +364,20 @@ impl Channels {
             return;
         }
         if closes_on_gap {
-            to.net.counts.add(Counter::DroppedSlow, 1);
+            to.net.counts.add(loss.dropped(), 1);
             to.net.close(to.http, index.connection());
             return;
         }
-        to.net.counts.add(Counter::GapsSlow, 1);
+        to.net.counts.add(loss.counter(), 1);
         self.local.skip_gap(exchange.chain);
         let out = connection.take_buffer(&mut to.net.pool);
         let format = exchange.held().and_then(Held::format).unwrap_or_default();
-        let write = |out: &mut Vec<u8>| format.gap("too slow", out);
+        let write = |out: &mut Vec<u8>| format.gap(loss.reason(), out);
         exchange.protocol.write_piece_with(out, write);
         to.net.mark_dirty(index.connection());
     }
 
-    /// A held client has been silent for its keep-alive time.
+    /// Sends a keep-alive comment to a silent client.
     pub(crate) fn keep_alive<D: Driver>(
         &self,
         net: &mut Net<D>,
@@ -409,15 +413,16 @@ impl Channels {
             net.restart_deadline(index.connection());
         }
         if must_send {
-            // At once, so that thousands that are due together share one buffer. Last, because it closes a client that has left.
+            // Flush now, so that thousands of due clients share one buffer. Last, because it closes
+            // a disconnected client.
             net.flush(http, index.connection());
         }
     }
 }
 
 impl Channels {
-    /// Ends a held client's answer in order. One that gets events is told when to come back, and comes back with its last
-    /// event id.
+    /// Ends a held response cleanly. Event streams get a retry time; the client resumes with its
+    /// last event id.
     pub(crate) fn end_hold<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -429,7 +434,7 @@ impl Channels {
         self.finish_hold(net, waiting, index, format);
     }
 
-    /// The same for an answer that is not held any longer than its beginning.
+    /// Ends a held response, or one whose hold ends with its opening.
     pub(crate) fn finish_hold<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -437,7 +442,7 @@ impl Channels {
         index: ExchangeIndex,
         format: Option<StreamFormat>,
     ) {
-        // Events that the client has not received stay behind: it resumes after the last it has.
+        // Unsent events are dropped: the client resumes after the last one it has.
         self.drop_subscriptions(net, index);
         waiting.tell_reader(net, index);
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
@@ -460,8 +465,8 @@ impl Channels {
 }
 
 impl Channels {
-    /// What a held client gets first: its own events, the first piece of what it missed, and its
-    /// position. `Some` when there is more before it can be live.
+    /// Writes the first bytes for a held client: its own events, the first piece of missed events,
+    /// and its position. Returns `Some` if more missed events precede live ones.
     fn write_opening<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -477,7 +482,7 @@ impl Channels {
             .since
             .map(|since| self.missed_since(hold.channels, since));
         let missed = match missed {
-            // It keeps its position and asks again elsewhere.
+            // The client keeps its position and resumes on another worker.
             Some(Some(_)) if !is_past_wanted => return None,
             Some(None) => {
                 net.counts.add(Counter::GapsUnknown, 1);
@@ -489,12 +494,12 @@ impl Channels {
         let has_past = missed.is_some();
         if !has_past {
             self.write_position(hold.format, newest, out);
-            // This worker has read everything up to now: the usual case.
-            if self.reader.read_up_to() == newest {
+            // Usually this worker has read the complete ring.
+            if self.reader.read_up_to() == newest && !self.ring.is_past(newest) {
                 return None;
             }
         }
-        let mut backlog = missed.unwrap_or_else(|| Backlog::new(hold.channels, newest));
+        let mut backlog = missed.unwrap_or_else(|| Backlog::from_now(hold.channels, newest));
         self.write_missed(
             &mut backlog,
             hold.format,
@@ -503,10 +508,10 @@ impl Channels {
             &mut net.counts,
             out,
         );
-        let up_to = self.reader.read_up_to();
-        if !backlog.is_at(up_to) {
+        if !self.is_live_at(&backlog) {
             return Some(backlog);
         }
+        let up_to = self.reader.read_up_to();
         if has_past {
             self.write_position(hold.format, up_to, out);
         }
@@ -514,20 +519,20 @@ impl Channels {
     }
 }
 
-/// What came of sending a subscriber what its channels' logs have for it.
+/// Result of sending new events of a subscriber.
 enum LogSend {
-    /// It has everything.
+    /// No new events exist.
     Nothing,
-    /// The logs have moved past what it has received.
+    /// The logs have overtaken it.
     Gap,
-    /// The kernel or its stream was given so many bytes, and has said this.
+    /// `wanted` bytes were passed to the kernel or the HTTP/2 stream, with this result.
     Tried {
         wanted: usize,
         sent: io::Result<Option<usize>>,
     },
 }
 
-/// Sends what the logs have for the owner of a chain: as it lies there where it is one piece, gathered otherwise.
+/// Sends the logs' events for the owner of a chain: directly if contiguous, gathered otherwise.
 #[inline]
 fn send_log<D: Driver>(
     local: &Local,

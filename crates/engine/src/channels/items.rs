@@ -1,14 +1,14 @@
-//! Clients that take *items*: records as they were published, which the embedder decides on one client at a time.
+//! Clients that receive *items*: unencoded records, which the embedder handles for each client.
 
 use std::rc::Rc;
 
 use fermata_hub::SubId;
 use fermata_io::Driver;
 
-use crate::admin::stats::Counter;
 use crate::channels::Channels;
 use crate::channels::clients::Clients;
 use crate::channels::encode::{FORMAT_ITEMS, FORMAT_STREAM};
+use crate::channels::missed::Loss;
 use crate::embed::event::Left;
 use crate::embed::relayed::{Items, Relayed};
 use crate::embed::waiting::{WaitEvent, Waiting};
@@ -18,11 +18,12 @@ use crate::missed::{Known, missed};
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 
-/// Items of one client are handed out up to so many bytes at once; the rest follows.
+/// Maximum size of a batch of items for one client, in bytes; the rest follows.
 const ITEMS_BYTES_MAX: usize = 256 * 1024;
 
 impl Channels {
-    /// Hands the embedder what the log has for a client. One that takes nothing now gets it later.
+    /// Passes a client's new items to the embedder. A client that cannot accept them now gets them
+    /// later.
     pub(crate) fn send_items<D: Driver>(&mut self, to: &mut Clients<'_, D>, index: ExchangeIndex) {
         let Some((connection, exchange)) = to.net.connections.pair(index) else {
             return missed(());
@@ -35,7 +36,8 @@ impl Channels {
         let chain = exchange.chain;
         let gap = self.local.has_gap(chain);
         if gap {
-            to.net.counts.add(Counter::GapsSlow, 1);
+            let loss = Loss::of(self.local.is_log_lost(chain));
+            to.net.counts.add(loss.counter(), 1);
             self.local.skip_gap(chain);
         }
         let mut slices = Vec::new();
@@ -60,7 +62,8 @@ impl Channels {
         }
     }
 
-    /// Tells the embedder of items that streams are not simply sent, for each stream, behind what was sent before.
+    /// Passes items that streams do not encode to the embedder, for each stream, after its earlier
+    /// events were sent.
     pub(crate) fn queue_stream_items<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
         let mut owners = Vec::new();
         for (channel, frames) in std::mem::take(&mut self.encoder.unsent) {
@@ -119,7 +122,7 @@ impl Waiting {
         gap: bool,
         frames: Rc<[u8]>,
     ) {
-        // The items of a stream may be of a client that was found broken when it was sent what came before.
+        // Sending earlier events may have closed the stream.
         let Some(exchange) = net.connections.exchange(index) else {
             return;
         };

@@ -1,9 +1,9 @@
-//! What silent clients of an embedder are sent: one copy of each, however many clients have it.
+//! Keep-alive payloads of an embedder: one shared copy of each.
 
 use std::collections::HashSet;
 use std::rc::Rc;
 
-/// Different ones before those that nobody uses any more are let go.
+/// Number of payloads from which unused ones are removed.
 const KEPT_MIN: usize = 1024;
 
 #[derive(Default)]
@@ -13,7 +13,7 @@ pub(crate) struct KeepAlives {
 }
 
 impl KeepAlives {
-    /// The copy of `data`.
+    /// Returns the shared copy of `data`.
     pub fn intern(&mut self, data: &[u8]) -> Rc<[u8]> {
         if let Some(known) = self.known.get(data) {
             return Rc::clone(known);

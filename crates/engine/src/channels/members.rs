@@ -1,9 +1,9 @@
-//! Users in the presence of the channels of held clients and sockets.
+//! Presence of users through held clients and sockets.
 
 use std::net::IpAddr;
 
 use fermata_config::LogLevel;
-use fermata_hub::{PresenceError, Subscriber};
+use fermata_hub::{Departure, PresenceError, Subscriber};
 use fermata_io::{Deadline, Driver};
 
 use crate::admin::stats::Counter;
@@ -11,7 +11,7 @@ use crate::channels::Channels;
 use crate::channels::busy::Busy;
 use crate::channels::clients::Clients;
 use crate::channels::hold::{Hold, HoldError};
-use crate::channels::presence::{Presence, announcement, network_of};
+use crate::channels::presence::{Change, Presence, announcement, network_of};
 use crate::http::exchange::Stage;
 use crate::missed::Known;
 use crate::net::Net;
@@ -33,7 +33,7 @@ impl<D: Driver> Net<D> {
         };
         self.counts.add(counter, 1);
         let channel = String::from_utf8_lossy(channel);
-        let mut message = format!("a user was not let into channel {channel}: {cause}");
+        let mut message = format!("refused a user in channel {channel}: {cause}");
         if let Some(address) = client {
             message += &format!("; the client is {address}");
         }
@@ -42,7 +42,7 @@ impl<D: Driver> Net<D> {
 }
 
 impl Channels {
-    /// Counts the client in the presence of its channels.
+    /// Adds the client to the presence of its channels.
     pub(super) fn join<D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,
@@ -61,8 +61,9 @@ impl Channels {
         Ok(())
     }
 
-    /// Counts a user, by name and info, in the presence of all these channels, or of none. `client` is the address that the
-    /// connection came from; `except` is not told of the join in a cluster, where it comes back from the log.
+    /// Adds a user (name and info) to the presence of all these channels, or of none. `client` is
+    /// the address of the connection. In a cluster, where the join comes back from the log,
+    /// `except` gets no join event.
     pub(crate) fn enter<D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,
@@ -72,7 +73,8 @@ impl Channels {
         announces: bool,
         except: Option<Subscriber>,
     ) -> Result<Presence, HoldError> {
-        let joined = announces.then(|| announcement(user, Some(info)));
+        let joined = announces.then(|| announcement(user, Some(info), Change::Presence));
+        let changed = announces.then(|| announcement(user, Some(info), Change::Info));
         let source = client.map(network_of).unwrap_or_default();
         let unix_ms = to.net.driver.unix_ms();
         let mut presence = Presence {
@@ -86,6 +88,7 @@ impl Channels {
                 info,
                 source: &source,
                 announce: joined.as_deref(),
+                announce_changed: changed.as_deref(),
             };
             let outcome = match self.check_member(channel, user) {
                 Ok(()) => {
@@ -109,7 +112,7 @@ impl Channels {
                 }
                 Err(failure) => failure.into(),
             };
-            self.leave(to.net, presence);
+            self.leave(to.net, presence, Departure::Deliberate);
             return Err(failure);
         }
         Ok(presence)
@@ -117,33 +120,41 @@ impl Channels {
 }
 
 impl Channels {
-    /// Takes a client out of the presence of its channels.
-    pub(crate) fn leave<D: Driver>(&mut self, net: &mut Net<D>, presence: Presence) {
+    /// Removes a client from the presence of its channels.
+    pub(crate) fn leave<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        presence: Presence,
+        how: Departure,
+    ) {
         let (now_ms, unix_ms) = (net.driver.now_ms(), net.driver.unix_ms());
         for channel in &presence.channels {
             if let Err(error) = self
                 .ring
-                .leave(&self.owner, channel, &presence.user, unix_ms)
+                .leave(&self.owner, channel, &presence.user, how, unix_ms)
             {
-                let message = format!("presence: a user could not be taken out: {error}");
+                let message = format!("presence: cannot remove a user: {error}");
                 net.log.write_limited(LogLevel::Error, unix_ms, &message);
             }
             self.note_member(channel, &presence.user, None);
         }
-        let due = Deadline::after(now_ms, self.settings.leave_delay_ms + 1);
+        let due = match how {
+            Departure::Deliberate => Deadline::at(now_ms),
+            Departure::Lost => Deadline::after(now_ms, self.settings.leave_delay_ms + 1),
+        };
         self.sweep = self.sweep.min(due);
     }
 
-    /// A connection is gone: its subscriptions and its part in presence end.
+    /// Removes the subscriptions and presence of a closed connection.
     pub(crate) fn note_ended<D: Driver>(&mut self, net: &mut Net<D>, ended: Ended) {
         let exchange = ended.exchange;
         self.local.unsubscribe(exchange.chain);
         if let Some(presence) = exchange.presence {
-            self.leave(net, *presence);
+            self.leave(net, *presence, Departure::Lost);
         }
         if let Stage::Socket(mut socket) = exchange.stage {
             for presence in socket.take_presences() {
-                self.leave(net, presence);
+                self.leave(net, presence, Departure::Lost);
             }
         }
     }

@@ -1,5 +1,5 @@
-//! The memory that the processes of a server share: the ring of channels, in a file when it is to outlive them, and the
-//! figures. Opened before the workers are forked.
+//! Shared memory of the server's processes: the channel ring, in a file if it is to survive a
+//! restart, and the counters. Opened before the workers are forked.
 
 use std::path::{Path, PathBuf};
 
@@ -11,17 +11,18 @@ use fermata_io::{process, random};
 use crate::admin::stats;
 use crate::log::Logger;
 
-/// Most slots for worker processes.
+/// Maximum number of slots for worker processes.
 pub(crate) const SLOTS: u16 = fermata_hub::WORKERS_MAX as u16;
 
-/// Slots in the shared memory of channels come in so many, so that a history file fits any number of workers up to it: a slot
-/// costs one cache line, and 8 bytes for each user who is present.
+/// Slots in the ring's memory are allocated in this step, so that a history file fits any number of
+/// workers up to it. A slot costs one cache line, and 8 bytes per present user.
 const SLOTS_STEP: u16 = 64;
 
-/// Slots beyond one per worker, at least: those that have retired keep theirs until their last client is gone.
+/// Minimum number of slots beyond one per worker: a retired worker keeps its slot until its last
+/// client has disconnected.
 const SPARE_SLOTS: u16 = 6;
 
-/// How many workers the settings ask for. Of the machine's cores no more are used than a history file of any server serves.
+/// Returns the number of workers. Automatic counts are limited to what any history file supports.
 pub(crate) fn workers(settings: &Settings) -> u16 {
     match settings.workers {
         0 => process::usable_cores().min(usize::from(SLOTS_STEP)) as u16,
@@ -29,7 +30,8 @@ pub(crate) fn workers(settings: &Settings) -> u16 {
     }
 }
 
-/// Slots of so many workers: one that drains keeps its own while its replacement starts.
+/// Returns the number of slots for `workers`: a draining worker keeps its slot while its
+/// replacement starts.
 pub(crate) fn slots(workers: u16) -> u16 {
     let max = if workers > SLOTS_STEP {
         SLOTS
@@ -39,7 +41,7 @@ pub(crate) fn slots(workers: u16) -> u16 {
     (workers + workers.max(SPARE_SLOTS)).min(max)
 }
 
-/// Slots in the shared memory of channels.
+/// Returns the number of slots in the ring's memory.
 fn ring_slots(settings: &Settings) -> u16 {
     slots(workers(settings)).next_multiple_of(SLOTS_STEP)
 }
@@ -47,31 +49,31 @@ fn ring_slots(settings: &Settings) -> u16 {
 /// Buckets of the channel index per MiB of ring: one per 128 records of 128 bytes.
 const INDEX_BUCKETS_PER_MIB: usize = 1024;
 
-/// Exit code of a process whose history file is gone under it (`EX_IOERR`).
+/// Exit code of a process whose history file was truncated or failed (`EX_IOERR`).
 const EXIT_LOST: i32 = 74;
 
-/// Why the shared memory of channels is not to be had.
+/// Why the ring's memory is unavailable.
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
-    /// The sizes contradict each other.
+    /// Contradictory sizes.
     #[error("history_bytes_max and its relatives: {0}")]
     Config(#[from] ConfigError),
     /// No memory or no file.
     #[error("{}: {source}; {fix}", place(path.as_deref()))]
     Io {
-        /// The history file, if one is set.
+        /// The history file; `None`: anonymous memory.
         path: Option<PathBuf>,
-        /// What the kernel said.
+        /// The cause.
         source: std::io::Error,
-        /// What helps.
+        /// Suggested fix.
         fix: &'static str,
     },
-    /// The history file is of another kind.
+    /// The history file does not match.
     #[error("history_path: {}: {source}; the file was left as it is: move it away, name another one, or set the sizes it was made with", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What does not fit.
+        /// The mismatch.
         source: OpenError,
     },
 }
@@ -82,7 +84,7 @@ fn place(path: Option<&Path>) -> String {
     })
 }
 
-/// Makes the shared memory of figures. Called before the workers are forked.
+/// Allocates the shared memory of counters, before the workers are forked.
 pub(crate) fn open_stats() -> Result<stats::Shared, HubError> {
     let shared = Shared::anonymous(stats::Shared::WORDS).map_err(|source| HubError::Io {
         path: None,
@@ -105,17 +107,17 @@ fn config_of(settings: &Settings) -> Config {
     }
 }
 
-/// How much memory channels need.
+/// Returns the size of the ring's memory in words.
 pub(crate) fn words(settings: &Settings) -> Result<usize, HubError> {
     Ok(Layout::new(&config_of(settings))?.words())
 }
 
-/// Makes channels in memory of so many words, all of them zero. Nothing of it outlives the process.
+/// Creates a ring in zeroed memory of the right size. Nothing of it survives the process.
 pub(crate) fn begin_in(shared: &Shared, settings: &Settings) -> Result<Ring, HubError> {
     create(shared, &config_of(settings))
 }
 
-/// Opens or makes the shared memory of channels. Called before the workers are forked.
+/// Opens or creates the ring's memory, before the workers are forked.
 pub(crate) fn open(settings: &Settings, logger: &Logger) -> Result<Ring, HubError> {
     let config = config_of(settings);
     let words = Layout::new(&config)?.words();
@@ -144,7 +146,7 @@ pub(crate) fn open(settings: &Settings, logger: &Logger) -> Result<Ring, HubErro
             Ok(ring)
         }
         Err(OpenError::Damaged) => {
-            // History is a convenience; refusing to start until somebody looks would be worse.
+            // History is optional; refusing to start until an operator acts would be worse.
             let aside = aside(path);
             let message = format!(
                 "history_path: {} is damaged; moved to {}, starting without history",
@@ -167,7 +169,7 @@ pub(crate) fn open(settings: &Settings, logger: &Logger) -> Result<Ring, HubErro
     }
 }
 
-/// Makes a ring in a new file.
+/// Creates a ring in a new file.
 fn begin(
     path: &Path,
     held: Held,
@@ -181,8 +183,8 @@ fn begin(
     Ok(ring)
 }
 
-/// Opens the ring in a file that has content. One that is not to be opened is left as it is, to the byte. One that was made for
-/// more workers is taken as it is.
+/// Opens the ring in an existing file. A file that cannot be opened is left unchanged; one made for
+/// more workers is accepted.
 fn reopen(
     path: &Path,
     held: Held,
@@ -204,14 +206,14 @@ fn reopen(
     }
     let words = Layout::new(&config)?.words();
     if held.bytes() < (words * size_of::<u64>()) as u64 {
-        // It says that it has our sizes and does not: somebody has cut it.
+        // The header has our sizes, but the file is shorter: it was truncated.
         return Ok(Err(OpenError::Damaged));
     }
     let shared = map_file(path, held, words, logger)?;
     Ok(Ring::open(shared.words(), &config))
 }
 
-/// Where a damaged file goes: a name that is not taken.
+/// Returns an unused name for a damaged file.
 fn aside(path: &Path) -> PathBuf {
     let first = path.with_extension("damaged");
     let numbered = (2..).map(|number| path.with_extension(format!("damaged-{number}")));
@@ -228,13 +230,13 @@ fn hold_file(path: &Path) -> Result<Held, HubError> {
 fn map_file(path: &Path, held: Held, words: usize, logger: &Logger) -> Result<Shared, HubError> {
     let shared = held.map(words).map_err(|source| unusable(path, source))?;
     let message = format!(
-        "history_path: a part of {} is gone: somebody has cut the file, or its disk fails; this process ends. Started \
+        "history_path: a part of {} is missing: the file was truncated or its disk failed; this process exits. Started \
          again, the server moves what is left aside",
         path.display()
     );
     let last_words = logger.last_words(&message);
     if let Err(error) = shared.tell_loss(last_words, EXIT_LOST) {
-        let message = format!("history_path: its loss would not be told: sigaction: {error}");
+        let message = format!("history_path: cannot install the SIGBUS handler: {error}");
         logger.write(LogLevel::Warning, unix_ms(), &message);
     }
     Ok(shared)
@@ -262,7 +264,7 @@ fn create(shared: &Shared, config: &Config) -> Result<Ring, HubError> {
     })
 }
 
-/// This boot of the machine, as a number; zero where the kernel does not tell.
+/// Returns the boot id of the machine as a number; 0 if the kernel provides none.
 fn boot() -> u64 {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits: String = id
@@ -277,7 +279,7 @@ fn unix_ms() -> u64 {
     fermata_io::clock::unix_ms()
 }
 
-/// How a process names itself to the shared lock.
+/// Returns how a process identifies itself to the shared lock.
 pub(crate) fn owner(slot: u32) -> Owner {
     let pid = process::pid() as u32;
     Owner {

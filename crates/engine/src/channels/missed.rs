@@ -1,4 +1,4 @@
-//! What a client missed of its channels, piece by piece out of the ring.
+//! Missed events, read from the ring piece by piece.
 
 use fermata_hub::{Backlog, Missed};
 
@@ -6,29 +6,90 @@ use super::Channels;
 use crate::admin::stats::{Counter, Counts};
 use crate::channels::stream_format::StreamFormat;
 
-/// Bytes of events after which a piece ends; the event that reaches it is the last one.
+/// Size in bytes after which a piece ends; the event that reaches it is included.
 pub(crate) const PIECE_BYTES: usize = 32 * 1024;
 
 /// The state of a held client that is not live yet.
 pub(crate) struct Resume {
     pub backlog: Backlog,
-    /// Listed in `Channels::resuming`.
+    /// True while it is in `Channels::resuming`.
     pub is_queued: bool,
 }
 
-/// What happens to a client when the ring has lost something of its backlog.
+/// Why a live or resuming client has missed events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// It reads too slowly.
+    Slow,
+    /// The cluster log was recreated, or lost or deleted unread records.
+    Log,
+}
+
+impl Loss {
+    pub fn of(is_of_log: bool) -> Loss {
+        match is_of_log {
+            true => Loss::Log,
+            false => Loss::Slow,
+        }
+    }
+
+    /// Returns the reason in a gap event.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Loss::Slow => "too slow",
+            Loss::Log => "log lost",
+        }
+    }
+
+    /// Returns the close reason of a WebSocket whose route closes on a gap.
+    pub fn close_reason(self) -> &'static str {
+        match self {
+            Loss::Slow => "messages were missed; read faster",
+            Loss::Log => {
+                "the log of the cluster has lost messages; connect again and load the state"
+            }
+        }
+    }
+
+    /// Returns the cause for the server's log.
+    pub fn cause(self) -> &'static str {
+        match self {
+            Loss::Slow => "the client is more than channel_log_bytes_max behind",
+            Loss::Log => "the log of the cluster was recreated or has lost messages",
+        }
+    }
+
+    /// Returns the counter of gap events.
+    pub fn counter(self) -> Counter {
+        match self {
+            Loss::Slow => Counter::GapsSlow,
+            Loss::Log => Counter::GapsLog,
+        }
+    }
+
+    /// Returns the counter of clients closed instead.
+    pub fn dropped(self) -> Counter {
+        match self {
+            Loss::Slow => Counter::DroppedSlow,
+            Loss::Log => Counter::GapsLog,
+        }
+    }
+}
+
+/// Behavior when the ring has lost a part of a client's backlog.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnLoss {
-    /// It came back too late: it is told so, whatever its policy is.
+    /// The client reconnected too late: send a gap event, whatever its policy is.
     TellExpired,
-    /// It reads too slowly: it is told.
+    /// The client reads too slowly: send a gap event.
     TellSlow,
-    /// It reads too slowly: nothing more is written, and the caller closes it.
+    /// The client reads too slowly: stop writing; the caller closes it.
     Stop,
 }
 
 impl Channels {
-    /// Appends the next piece of a backlog. `false` when something is lost and `on_loss` is to stop.
+    /// Appends the next piece of a backlog. Returns false if records are lost and `on_loss` is
+    /// `Stop`.
     pub(crate) fn write_missed(
         &mut self,
         backlog: &mut Backlog,
@@ -40,8 +101,8 @@ impl Channels {
     ) -> bool {
         let ids = self.encoder.ids;
         let enough = out.len() + PIECE_BYTES;
-        let (mut records, mut gaps) = (0, 0);
-        // What a client misses that has got nothing yet was gone when it came.
+        let (mut records, mut gaps, mut log_gaps) = (0, 0, 0);
+        // Before the first record, a loss means that the client reconnected too late.
         let on_loss = match backlog.has_begun() {
             true => on_loss,
             false => OnLoss::TellExpired,
@@ -52,7 +113,11 @@ impl Channels {
                     records += 1;
                     format.record(&ids, record, out);
                 }
-                Missed::Gap => {
+                Missed::Gap { is_of_log: true } if on_loss != OnLoss::Stop => {
+                    log_gaps += 1;
+                    format.gap(Loss::Log.reason(), out);
+                }
+                Missed::Gap { .. } => {
                     gaps += 1;
                     match on_loss {
                         OnLoss::TellExpired => format.gap("expired", out),
@@ -64,6 +129,7 @@ impl Channels {
             out.len() < enough
         });
         counts.add(Counter::Replayed, records);
+        counts.add(Counter::GapsLog, log_gaps);
         match on_loss {
             OnLoss::TellExpired => counts.add(Counter::GapsExpired, gaps),
             OnLoss::TellSlow => counts.add(Counter::GapsSlow, gaps),

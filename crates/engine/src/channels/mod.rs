@@ -1,4 +1,4 @@
-//! Channels: publishing, held clients, what they missed, fan-out and presence.
+//! Channels: publishing, held clients, missed events, fan-out and presence.
 
 pub(crate) mod ahead;
 mod append;
@@ -45,7 +45,7 @@ use follow::{Follower, FollowerThread};
 use gather::{Gather, RING_SHARE};
 use keep_alives::KeepAlives;
 
-/// What a worker knows of channels: the ring that it shares with the others, and its own subscribers.
+/// A worker's channel state: the shared ring, and its own subscribers.
 pub struct Channels {
     pub(crate) slot: u16,
     settings: Arc<Settings>,
@@ -56,21 +56,23 @@ pub struct Channels {
     pub(crate) encoder: Encoder,
     pub(crate) gather: Gather,
     pub(crate) keep_alives: KeepAlives,
-    /// Tells this life of the worker from all others, in the ids of its sockets.
+    /// Random identity of this worker process, part of its sockets' ids.
     pub(crate) identity: u64,
-    /// Wakers of all slots, by slot.
+    /// Wakers, indexed by slot.
     pub(crate) wakers: Arc<Vec<Waker>>,
-    /// Threads that read what is published.
+    /// Threads that read published events.
     pub(crate) followers: Vec<FollowerThread>,
-    /// Held clients that have room for the next piece of what they missed.
+    /// Held clients that are ready for the next piece of missed events.
     pub(crate) resuming: VecDeque<Key>,
-    /// Those that have seen on another machine what has not come here yet.
+    /// Clients whose last event id has not yet reached this machine.
     pub(crate) ahead: Ahead,
-    /// Where what is published goes that is for other machines as well.
+    /// [`Ring::log_turn`] at the last check of those clients.
+    pub(crate) log_turn: u64,
+    /// Outbox for records that also go to other machines.
     pub(crate) outbox: Option<Outbox>,
-    /// When leaving users are looked at, if any are.
+    /// Time of the next check of leaving users; never if there are none.
     pub(crate) sweep: Deadline,
-    /// The rest of a record of which a client has taken a part, reused.
+    /// Reused buffer for the rest of a partially sent record.
     pub(crate) rest: Vec<u8>,
 }
 
@@ -78,7 +80,7 @@ impl Channels {
     /// Joins `ring` as the worker of `slot`.
     ///
     /// # Errors
-    /// The ring's lock is not to be had.
+    /// The ring's lock is unavailable.
     pub(crate) fn new(
         slot: u16,
         settings: &Arc<Settings>,
@@ -121,20 +123,21 @@ impl Channels {
             followers: Vec::new(),
             resuming: VecDeque::new(),
             ahead: Ahead::default(),
+            log_turn: 0,
             outbox,
-            // Users whose worker has died may be waiting to be announced as gone.
+            // Leaves of users whose worker has crashed may be pending.
             sweep: Deadline::at(now_ms),
             rest: Vec::new(),
         })
     }
 
-    /// Whether the ring is left alone for now.
+    /// Returns true if reading the ring is delayed.
     pub(crate) fn is_gathering(&self, now_ms: u64) -> bool {
         self.gather.left_ms(now_ms) > 0
             && self.ring.lag_bytes(u32::from(self.slot)) < self.ring.bytes() / RING_SHARE
     }
 
-    /// How long to wait for events while there is something in the ring, of at most `timeout_ms`.
+    /// Returns the time to wait for events while the ring has unread records, at most `timeout_ms`.
     pub(crate) fn gathering_ms(&self, now_ms: u64, timeout_ms: Option<u64>) -> u64 {
         if !self.is_gathering(now_ms) {
             return 0;
@@ -143,13 +146,13 @@ impl Channels {
         timeout_ms.map_or(left_ms, |timeout_ms| timeout_ms.min(left_ms))
     }
 
-    /// A reader of what is published, from the oldest event that is kept.
+    /// Returns a reader of published events that starts at the oldest retained one.
     pub fn follow(&self) -> Follower {
         Follower::new(&self.ring)
     }
 
-    /// Has a thread unparked whenever something was published. `figures` are how many events it has told, how many were
-    /// refused, and how often some were lost.
+    /// Unparks a thread whenever something is published. `figures` returns its counts of forwarded
+    /// events, refused events and losses.
     pub fn tell_follower(&mut self, thread: Thread, figures: Box<dyn Fn() -> [u64; 3]>) {
         self.followers.push(FollowerThread { thread, figures });
     }
@@ -160,7 +163,7 @@ impl Channels {
         }
     }
 
-    /// Counts what followers have told.
+    /// Copies the counts of followers.
     pub(crate) fn report_followers(&self, counts: &mut Counts) {
         if self.followers.is_empty() {
             return;
@@ -180,11 +183,11 @@ impl Channels {
     }
 }
 
-/// The channel over which all workers get messages of other machines.
+/// Internal channel for messages of other machines to all workers.
 pub(crate) const WORKERS_CHANNEL: [u8; 4] = *b"\0all";
 
-/// The channel over which a worker gets messages for single sockets. Programs cannot name it: it
-/// begins with a control character.
+/// Returns a worker's internal channel for messages to single sockets. It starts with a control
+/// character, so applications cannot use it.
 pub(crate) fn private_channel(slot: u16) -> [u8; 4] {
     let [high, low] = slot.to_be_bytes();
     [0, b'w', high, low]

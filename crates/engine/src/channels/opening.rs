@@ -1,7 +1,7 @@
-//! Clients that somebody else holds: what a GRIP edge in front is to send first, and where it stands then.
+//! Clients held by a GRIP edge in front: the first bytes for the client, and its position.
 //!
-//! The edge subscribes to the channels and gets what is published from then on; what lies between the answer and its
-//! subscription it finds out by the ids, and asks again.
+//! The edge subscribes to the channels and receives events from then on. It detects events between
+//! the response and its subscription by their ids, and requests them.
 
 use fermata_hub::{Backlog, IdRef, Missed, Previous, Seq};
 
@@ -12,15 +12,16 @@ use crate::channels::hold::{Hold, HoldError};
 use crate::channels::stream_format::StreamFormat;
 use crate::misuse::Misuse;
 
-/// What the client gets first.
+/// The start of a response that an edge holds.
 pub struct Opening {
     /// Events, and the position after them.
     pub body: Vec<u8>,
-    /// For each channel the id of its newest event, which the body has or the client had: `None` when it is not known.
+    /// Newest event id of each channel, which the client has or the body contains; `None` if
+    /// unknown.
     pub newest: Vec<Option<String>>,
 }
 
-/// Where a client is.
+/// A client's position.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     At(Seq),
@@ -28,15 +29,15 @@ enum Place {
     Before,
 }
 
-/// A channel, and the id of its last event that a client has had.
+/// A channel, and the last event id that a client has received on it.
 pub type Last = (Vec<u8>, Vec<u8>);
 
 impl Channels {
-    /// What a client gets first that is held elsewhere. `lasts` is what the edge says of a client that it holds already
-    /// and that misses something: then only that is wanted.
+    /// Builds the first bytes for a client held by an edge. `lasts` is sent by an edge that already
+    /// holds the client and misses events; only these are then returned.
     ///
     /// # Errors
-    /// As `hold`.
+    /// As for `hold`.
     pub(crate) fn opening(
         &mut self,
         hold: &Hold<'_>,
@@ -83,7 +84,7 @@ impl Channels {
             counts,
             &mut body,
         );
-        // A client that misses nothing keeps the position that it has.
+        // A client that misses nothing keeps its position.
         if lasts.is_empty() || !body.is_empty() {
             self.write_position(StreamFormat::EventStream, newest, &mut body);
         }
@@ -102,7 +103,7 @@ impl Channels {
         Ok(Opening { body, newest })
     }
 
-    /// The place of an id; `None`: it is not one of ours.
+    /// Returns the position of an id; `None` if it is not from this ring.
     fn place(&mut self, id: &[u8]) -> Option<Place> {
         match self.ring.parse_id(id) {
             IdRef::Seq(seq) => Some(Place::At(seq)),
@@ -111,7 +112,7 @@ impl Channels {
         }
     }
 
-    /// Appends what was published to the channels, each after its own place.
+    /// Appends events of the channels, each after its own position.
     fn write_between(
         &mut self,
         channels: &[&[u8]],
@@ -145,8 +146,8 @@ impl Channels {
                             StreamFormat::EventStream.record(&ids, record, body);
                         }
                     }
-                    Missed::Gap if std::mem::take(&mut is_gap_told) => {}
-                    Missed::Gap => {
+                    Missed::Gap { .. } if std::mem::take(&mut is_gap_told) => {}
+                    Missed::Gap { .. } => {
                         gaps += 1;
                         StreamFormat::EventStream.gap("expired", body);
                     }
@@ -158,7 +159,7 @@ impl Channels {
     }
 }
 
-/// After which place a client gets events. One whose id is not known is told so.
+/// Returns the position after which a client gets events. Appends a gap event if its id is unknown.
 fn begin(
     place: Option<Option<Place>>,
     newest: Seq,

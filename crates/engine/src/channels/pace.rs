@@ -1,17 +1,17 @@
-//! When held clients get their keep-alives and sockets their pings: each at a time of its own.
+//! Schedule of keep-alive comments and pings: each client has its own time.
 //!
-//! Clients come in crowds (a restart, a broadcast that all of them get), and comments that followed
-//! one interval later would come in the same crowd for ever. So a client's first comment is due
-//! anywhere within the interval, as its number decides, and it keeps its place in the interval from
-//! then on. Something sent in between moves a comment that would come soon after by half an interval:
-//! silence never lasts longer than the interval, and nothing is sent twice as often as it has to be.
+//! Clients connect in crowds, for example after a restart. Comments exactly one interval later
+//! would be sent in the same crowd forever. So a client's first comment is due at a time within the
+//! interval that depends on its number; later ones keep that phase. An event sent shortly before a
+//! comment delays it by half an interval. So silence never exceeds the interval, and nothing is
+//! sent at twice the necessary rate.
 //!
-//! A socket's ping follows its last message, so it cannot keep a place in the interval. Its phase within
-//! half of the interval follows from its number alone: the ping is due at the last moment of that phase
-//! before the interval is over.
+//! A socket's ping follows its last message, so it cannot keep a phase within the interval. It has
+//! a phase within half of the interval, derived from its number: the ping is due at the last such
+//! moment before the interval is over.
 //!
-//! Due times lie on a grid, so that a worker with very many clients wakes ten times a second for a
-//! batch of them and not a thousand times for one. Workers have different grids.
+//! Due times lie on a grid. So a worker with very many clients wakes ten times a second for a
+//! batch, not a thousand times for single clients. Workers have different grids.
 
 use std::num::NonZeroU32;
 
@@ -20,25 +20,26 @@ use fermata_io::Deadline;
 /// Distance of the grid's lines.
 const TICK_MS: u64 = 100;
 
-/// Intervals below this are too short for the grid.
+/// Intervals below this do not use the grid.
 const GRIDDED_MS_MIN: u64 = 20 * TICK_MS;
 
-/// 2^32 by the golden ratio: multiples of it, taken modulo 2^32, are spread evenly however many there are.
+/// 2^32 divided by the golden ratio: its multiples modulo 2^32 are spread evenly, however many
+/// there are.
 const GOLDEN: u32 = 0x9e37_79b9;
 
-/// The longest silence of a client, of a setting in which 0 = for ever; `None` = for ever.
+/// Converts a setting in which 0 = unlimited to a client's maximum silence; `None` = unlimited.
 pub(crate) fn interval_of(ms: u64) -> Option<NonZeroU32> {
     NonZeroU32::new(u32::try_from(ms).unwrap_or(u32::MAX))
 }
 
-/// A client as the schedule sees it.
+/// A client's place in the schedule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    /// Its number within the worker.
+    /// Number within the worker.
     index: u32,
-    /// The worker's slot.
+    /// Slot of the worker.
     slot: u16,
-    /// The longest silence.
+    /// Maximum silence in milliseconds.
     interval_ms: NonZeroU32,
 }
 
@@ -51,36 +52,36 @@ impl Place {
         }
     }
 
-    /// The first comment of a client that is held from now on: anywhere within the interval.
+    /// Returns the time of the first comment of a newly held client: within the interval.
     fn first_ms(self, now_ms: u64) -> u64 {
         self.on_grid(now_ms, now_ms + 1 + self.share(self.interval() - 1))
     }
 
-    /// The next comment after something was sent, when `due` was due so far.
+    /// Returns the time of the next comment after an event was sent; `due` is the planned one.
     #[inline]
     pub fn after_sending(self, now_ms: u64, due: Deadline) -> Deadline {
         let (interval, half) = (self.interval(), self.interval() / 2);
         match due.ms().and_then(|due_ms| due_ms.checked_sub(now_ms)) {
             Some(ahead) if (half..=interval).contains(&ahead) => due,
             Some(ahead) if ahead < half => due.delayed(half),
-            // It had no place, or what was due was something else.
+            // No comment was planned, or the deadline had another purpose.
             _ => Deadline::at(self.first_ms(now_ms)),
         }
     }
 
-    /// The next comment after one that was `due`.
+    /// Returns the time of the next comment after one that was `due`.
     pub fn after_comment(self, now_ms: u64, due: Deadline) -> Deadline {
         let next = due.delayed(self.interval());
         if next.is_due(now_ms) {
-            // A handler has kept the loop for longer than the interval.
+            // A handler has blocked the loop for longer than the interval.
             Deadline::at(self.first_ms(now_ms))
         } else {
             next
         }
     }
 
-    /// The next ping of a client that was heard at `now_ms`: after half of the interval at the earliest,
-    /// and after all of it at the latest.
+    /// Returns the time of the next ping of a client heard at `now_ms`: between a half and a full
+    /// interval later.
     #[inline]
     pub fn ping_ms(self, now_ms: u64) -> u64 {
         let is_gridded = self.interval() >= GRIDDED_MS_MIN;
@@ -89,7 +90,7 @@ impl Place {
         let phase_ms = self.share(cycle_ms) / tick_ms * tick_ms;
         let offset_ms = if is_gridded { self.offset() } else { 0 };
         let latest_ms = now_ms + self.interval();
-        // Both terms are below two cycles, so the difference is not negative for any time of a clock.
+        // Both terms are below two cycles, so the difference is never negative.
         latest_ms - (latest_ms + 2 * cycle_ms - phase_ms - offset_ms % cycle_ms) % cycle_ms
     }
 
@@ -97,20 +98,20 @@ impl Place {
         u64::from(self.interval_ms.get())
     }
 
-    /// This client's share of `span_ms`.
+    /// Returns this client's part of `span_ms`.
     fn share(self, span_ms: u64) -> u64 {
-        // From one on: the only client of a server had better not get its comment at once.
+        // Start at 1, so that a lone client's comment is delayed.
         let fraction = u64::from(self.index.wrapping_add(1).wrapping_mul(GOLDEN));
         (fraction * span_ms) >> 32
     }
 
-    /// By how much the worker's grid is shifted. 37 has no divisor in common with the distance of the
-    /// lines, so neighbours are far apart.
+    /// Returns the shift of the worker's grid. 37 and the grid's distance are coprime, so
+    /// neighboring workers are far apart.
     fn offset(self) -> u64 {
         u64::from(self.slot) * 37 % TICK_MS
     }
 
-    /// The last line of the grid up to `due_ms`, or the one after it where that is past.
+    /// Returns the last grid line up to `due_ms`, or the next one if that line has passed.
     fn on_grid(self, now_ms: u64, due_ms: u64) -> u64 {
         if self.interval() < GRIDDED_MS_MIN {
             return due_ms;
@@ -139,8 +140,8 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_is_spread_over_the_interval() {
-        // 20,000 clients that come within 1 ms: in each of 55 seconds a 55th of them.
+    fn spreads_a_crowd_over_the_interval() {
+        // 20,000 clients connect within 1 ms. A 55th of them is due in each of the 55 seconds.
         let mut seconds = [0; 55];
         for index in 0..20_000 {
             let due_ms = place(index, 55_000).first_ms(1_000_000);
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broadcast_does_not_gather_them() {
+    fn keeps_comments_spread_after_a_broadcast() {
         let mut seconds = vec![0; 56];
         for index in 0..20_000 {
             let place = place(index, 55_000);
@@ -159,18 +160,19 @@ mod tests {
             let due_ms = place.after_sending(1_030_000, due).ms().expect("it is due");
             seconds[((due_ms - 1_030_000) / 1000) as usize] += 1;
         }
-        // All lie in the second half of the interval, twice as close as before.
+        // All are in the second half of the interval, twice as dense as before.
         assert!(seconds.iter().all(|count| *count <= 800), "{seconds:?}");
     }
 
     #[test]
-    fn pings_of_a_crowd_are_spread_and_stay_so() {
+    fn spreads_pings_of_a_crowd_permanently() {
         let mut seconds = [0; 13];
         for index in 0..20_000 {
             let place = place(index, 25_000);
             let due_ms = place.ping_ms(1_000_000);
             seconds[((due_ms - 1_012_500) / 1000) as usize] += 1;
-            // Answered at once, it is asked again after the whole interval, at the same moment as before.
+            // If the client replies immediately, the next ping follows a full interval later, at
+            // the same phase.
             assert_eq!(place.ping_ms(due_ms + 3), due_ms + 25_000);
         }
         let is_fair = |count: &u32| (1_500..=1_700).contains(count);
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_wakes_for_pings_on_its_grid_only() {
+    fn wakes_for_pings_only_on_the_grid() {
         let mut moments: Vec<u64> = (0..20_000)
             .map(|index| place(index, 25_000).ping_ms(1_000_000))
             .collect();
@@ -189,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_often_enough_stays_where_it_is() {
+    fn keeps_a_comment_that_is_due_soon_enough() {
         let place = place(7, 10_000);
         for (due_ms, expected) in [
             (105_000, 105_000),
@@ -203,7 +205,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens, the next comment lies ahead and no farther than the interval.
+        /// In all cases, the next comment is in the future and within one interval.
         #[test]
         fn silence_never_lasts_longer_than_the_interval(
             index in any::<u32>(),

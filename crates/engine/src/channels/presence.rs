@@ -1,4 +1,5 @@
-//! Presence in channels: users with their connections over all workers, kept in the ring's memory.
+//! Presence in channels: users with their connections across all workers, stored in the ring's
+//! memory.
 
 use std::net::IpAddr;
 
@@ -11,38 +12,38 @@ use super::publish::{Member, check_channel};
 use crate::log::Log;
 use crate::misuse::Misuse;
 
-/// How often leaving users are looked at while there are any.
+/// Interval in milliseconds at which leaving users are checked.
 pub(crate) const SWEEP_MS: u64 = 250;
 
-/// What a held client is counted as.
+/// Presence of a held client.
 pub(crate) struct Presence {
     pub user: Vec<u8>,
     pub channels: Vec<Vec<u8>>,
 }
 
-/// Why nothing is known of who is present.
+/// Why the members are unknown.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MembersError {
-    /// The channel's name is not acceptable.
+    /// An invalid channel name.
     #[error(transparent)]
     Misuse(#[from] Misuse),
-    /// The presence table was not to be had in time.
+    /// The presence table was not available in time.
     #[error("presence: {0}")]
     Backpressure(#[from] LockError),
-    /// Other machines have not told yet.
-    #[error("who is present on the other machines of the cluster is not known yet; try again")]
+    /// Other machines have not sent their members yet.
+    #[error("the members on other machines of the cluster are not known yet; try again")]
     Unknown,
 }
 
 impl Channels {
-    /// Others have left, perhaps with their worker: they are announced soon.
+    /// Schedules a check of leaving users, after clients left or their worker exited.
     pub(crate) fn expect_leaving(&mut self, now_ms: u64) {
         if self.ring.leaving_count() > 0 {
             self.sweep = self.sweep.min(Deadline::after(now_ms, SWEEP_MS));
         }
     }
 
-    /// Announces users whose last connection has been gone for `leave_delay_ms`.
+    /// Announces users whose last connection closed `leave_delay_ms` ago.
     pub(crate) fn sweep(&mut self, (now_ms, unix_ms): (u64, u64), log: &mut Log) {
         if !self.sweep.is_due(now_ms) {
             return;
@@ -54,7 +55,9 @@ impl Channels {
                 unix_ms,
                 &mut |channel, user, info, data| match is_shared {
                     true => left.push((channel.to_vec(), user.to_vec())),
-                    false => data.extend_from_slice(&announcement(user, Some(info))),
+                    false => {
+                        data.extend_from_slice(&announcement(user, Some(info), Change::Presence))
+                    }
                 },
             );
         for (channel, user) in left {
@@ -68,7 +71,7 @@ impl Channels {
                 !swept.more && self.ring.leaving_count() == 0
             }
             Err(error) => {
-                let message = format!("presence: leaves are announced later: {error}");
+                let message = format!("presence: cannot announce leaves yet: {error}");
                 log.write_limited(LogLevel::Warning, unix_ms, &message);
                 false
             }
@@ -79,7 +82,7 @@ impl Channels {
         };
     }
 
-    /// The table that has all who are present, on whichever machine.
+    /// Returns the table with all members, on all machines.
     fn members_table(&mut self) -> Result<&mut Ring, MembersError> {
         if !self.is_presence_known() {
             return Err(MembersError::Unknown);
@@ -90,14 +93,14 @@ impl Channels {
         })
     }
 
-    /// How many users are present in a channel.
+    /// Returns the number of users present in a channel.
     pub fn member_count(&mut self, channel: &[u8]) -> Result<usize, MembersError> {
         let owner = self.owner;
         check_channel(channel)?;
         Ok(self.members_table()?.member_count(&owner, channel)?)
     }
 
-    /// Users present in a channel, at most `count_max` of them, the latest first.
+    /// Returns users present in a channel, at most `count_max`, the latest first.
     pub fn members(
         &mut self,
         channel: &[u8],
@@ -121,7 +124,7 @@ impl Channels {
     }
 }
 
-/// Checks who a client counts as.
+/// Checks a client's user name and info.
 pub(crate) fn check_member(user: Option<&[u8]>, info: Option<&[u8]>) -> Result<(), Misuse> {
     let is_user = |user: &[u8]| {
         !user.is_empty() && user.len() <= USER_BYTES_MAX && std::str::from_utf8(user).is_ok()
@@ -135,7 +138,8 @@ pub(crate) fn check_member(user: Option<&[u8]>, info: Option<&[u8]>) -> Result<(
     Ok(())
 }
 
-/// The part of an address that tells clients apart: of IPv6 the network, whose 2^64 addresses one client may have.
+/// Returns the part of an address that identifies a client: for IPv6 the /64 network, since one
+/// client may use all its addresses.
 pub(super) fn network_of(address: IpAddr) -> Vec<u8> {
     match address.to_canonical() {
         IpAddr::V4(address) => address.octets().to_vec(),
@@ -143,12 +147,37 @@ pub(super) fn network_of(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// `{"user": …, "info": …}`, what `join` and `leave` events carry.
-pub(super) fn announcement(user: &[u8], info: Option<&[u8]>) -> Vec<u8> {
+/// Content of an announcement.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// The user has joined or left.
+    Presence,
+    /// A present user has new info.
+    Info,
+}
+
+/// Returns true if a `join` event reports new info of a user who was already present.
+#[must_use]
+pub fn is_info_change(announcement: &[u8]) -> bool {
+    announcement.ends_with(INFO_CHANGE)
+}
+
+/// End of an announcement of [`Change::Info`]. In others, the value of `info` precedes the closing
+/// brace, and an object ends with its own brace.
+const INFO_CHANGE: &[u8] = b",\"changed\":true}";
+
+/// Returns `{"user": …, "info": …}`, the data of `join` and `leave` events, with `"changed": true`
+/// for new info.
+pub(super) fn announcement(user: &[u8], info: Option<&[u8]>, change: Change) -> Vec<u8> {
     let user = serde_json::Value::from(String::from_utf8_lossy(user));
     let info = match info {
         Some(info) if !info.is_empty() => String::from_utf8_lossy(info),
         _ => "null".into(),
     };
-    format!("{{\"user\":{user},\"info\":{info}}}").into_bytes()
+    let mut text = format!("{{\"user\":{user},\"info\":{info}").into_bytes();
+    text.extend_from_slice(match change {
+        Change::Presence => b"}",
+        Change::Info => INFO_CHANGE,
+    });
+    text
 }

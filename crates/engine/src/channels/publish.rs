@@ -1,4 +1,4 @@
-//! Publishing, and what was published before.
+//! Publishing, and reading published events.
 
 use fermata_config::LogLevel;
 use fermata_hub::{Backlog, ID_BYTES_MAX, IdRef, Ids, Kind, LockError, PublishError, ReplayRange};
@@ -10,15 +10,15 @@ use crate::channels::stream_format::StreamFormat;
 use crate::log::Log;
 use crate::misuse::{Misuse, NameProblem};
 
-/// How long a publisher waits in silence before the log says for whom.
+/// Time in milliseconds that a publisher waits before the log reports the cause.
 const BEHIND_NOTICE_MS: u64 = 100;
 
-/// A message as the embedder gives it.
+/// A message of the embedder.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     /// Event name, if any: no line breaks, no NUL.
     pub name: Option<&'a [u8]>,
-    /// Event data: UTF-8.
+    /// Event data, UTF-8.
     pub data: &'a [u8],
 }
 
@@ -30,14 +30,14 @@ pub struct EventId {
 }
 
 impl EventId {
-    /// The id as text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.text[..usize::from(self.len)]).unwrap_or_default()
     }
 }
 
 impl EventId {
-    /// That of an event whose place is not waited for.
+    /// Id of an event whose position is not awaited.
     pub(crate) const UNKNOWN: EventId = EventId {
         text: [0; ID_BYTES_MAX],
         len: 0,
@@ -53,10 +53,10 @@ impl EventId {
 /// Why a message was not published.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PublishFailure {
-    /// The message or the channel's name is not acceptable.
+    /// An invalid message or channel name.
     #[error(transparent)]
     Misuse(#[from] Misuse),
-    /// The log was not to be had in time.
+    /// The ring was not available in time.
     #[error(transparent)]
     Backpressure(#[from] Busy),
 }
@@ -64,30 +64,30 @@ pub enum PublishFailure {
 /// A message of the past.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Past {
-    /// Its id.
+    /// Event id.
     pub id: String,
-    /// Its name, if any.
+    /// Event name, if any.
     pub name: Option<Vec<u8>>,
-    /// Its data.
+    /// Data.
     pub data: Vec<u8>,
-    /// When it was published: milliseconds since 1970.
+    /// Time of publication, in milliseconds since 1970.
     pub unix_ms: u64,
 }
 
 /// A user that is present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The user.
+    /// User name.
     pub user: Vec<u8>,
-    /// What `as()` said about them: JSON, or empty.
+    /// Info given to `as()`: JSON, or empty.
     pub info: Vec<u8>,
-    /// Connections over all workers.
+    /// Number of connections across all workers.
     pub connections: u32,
 }
 
-/// Checks a channel's name: 1 to 255 bytes of UTF-8 without control characters.
+/// Checks a channel name: 1 to 255 bytes of UTF-8 without control characters.
 pub fn check_channel(name: &[u8]) -> Result<(), Misuse> {
-    // Nearly every name is short printable ASCII, which this decides without decoding it, sixteen bytes at a time.
+    // Fast path for short printable ASCII, sixteen bytes at a time.
     let is_plain = |plain, byte: &u8| plain & (0x20..0x7f).contains(byte);
     if name.iter().fold(true, is_plain)
         && !name.is_empty()
@@ -105,7 +105,7 @@ pub fn check_channel(name: &[u8]) -> Result<(), Misuse> {
     Err(Misuse::channel_name(name, problem))
 }
 
-/// Checks what becomes an event on the wire.
+/// Checks a message that becomes an event.
 pub fn check_message(message: &Message<'_>) -> Result<(), Misuse> {
     if let Some(name) = message.name
         && !fermata_proto::sse::valid_field(name)
@@ -122,23 +122,23 @@ fn is_utf8(text: &[u8]) -> bool {
     text.is_ascii() || std::str::from_utf8(text).is_ok()
 }
 
-/// A publisher for whom the ring has no room yet.
+/// The state of a publisher that waits for room in the ring.
 #[derive(Debug, Default)]
 pub(crate) struct Wait {
     since_ms: Option<u64>,
     was_noticed: bool,
 }
 
-/// What a publisher does before it tries again.
+/// Action of a publisher before it tries again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
-    /// This worker itself has to read on.
+    /// This worker has to read the ring.
     CatchUp,
-    /// Another one has to, or somebody has the lock for a moment.
+    /// Another worker has to read the ring, or a process holds the lock for a moment.
     Sleep,
 }
 
-/// What a part needs to know and to tell while a publisher waits.
+/// Parts used while a publisher waits.
 pub(crate) struct Waits<'a> {
     pub now_ms: u64,
     pub unix_ms: u64,
@@ -148,10 +148,10 @@ pub(crate) struct Waits<'a> {
 }
 
 impl Channels {
-    /// Whether a publisher may try again that was refused for `error`.
+    /// Returns how a publisher refused with `error` waits.
     ///
     /// # Errors
-    /// It may not, or it has waited for as long as it may.
+    /// The error is permanent, or the time limit is reached.
     pub(crate) fn wait_for_room(
         &self,
         wait: &mut Wait,
@@ -200,7 +200,7 @@ impl Channels {
         }
     }
 
-    /// Wakes the workers that sleep while there is something to read.
+    /// Wakes sleeping workers that have unread records.
     pub(crate) fn wake_workers(&mut self) {
         let mut slept = self.ring.wake_list();
         while let Some(slot) = slept.take() {
@@ -210,28 +210,50 @@ impl Channels {
         }
     }
 
-    /// The text of a record's id.
+    /// Returns the id of a record.
     pub(crate) fn event_id(&self, seq: u64) -> EventId {
         EventId::new(&self.ring.ids(), seq)
     }
 
-    /// What a client has missed that gives the id of the last event that it has; `None`: the id says nothing of where that was.
+    /// Returns the events missed since a client's last event id; `None` if the id is unknown.
     pub(crate) fn missed_since(&mut self, channels: &[&[u8]], id: &[u8]) -> Option<Backlog> {
-        let place = self.ring.place_of_id(id);
-        Backlog::since(channels, self.ring.parse_id(id), place)
+        match (self.ring.parse_id(id), self.ring.place_of_id(id)) {
+            (IdRef::Foreign, _) => self.awaited(channels, id),
+            (at, place) => Backlog::since(channels, at, place),
+        }
     }
 
-    /// Appends the position up to which a client has everything that is up to a place in the ring.
+    /// Handles an id of another log: while the log is unreachable or its past is being read, it may
+    /// belong to the coming log.
+    fn awaited(&self, channels: &[&[u8]], id: &[u8]) -> Option<Backlog> {
+        let place = Ids::place_of(id).filter(|_| !self.is_log_ready())?;
+        Some(Backlog::ahead(channels, place))
+    }
+
+    /// Returns true if a client that has received its backlog can continue with a subscription.
+    pub(crate) fn is_live_at(&self, backlog: &Backlog) -> bool {
+        let up_to = self.reader.read_up_to();
+        backlog.is_at(up_to) && !self.ring.is_past(up_to)
+    }
+
+    /// Returns true if the next piece of a backlog depends on records that this machine has not
+    /// read yet.
+    pub(crate) fn is_waiting_at(&self, backlog: &Backlog) -> bool {
+        let up_to = self.reader.read_up_to();
+        backlog.is_waiting() || backlog.is_at(up_to) && self.ring.is_past(up_to)
+    }
+
+    /// Appends the position of a client that has everything up to `seq`.
     pub(crate) fn write_position(&mut self, format: StreamFormat, seq: u64, out: &mut Vec<u8>) {
         let mut id = [0; ID_BYTES_MAX];
         format.position(self.ring.id_text(seq, &mut id), out);
     }
 
-    /// The newest messages of a channel, oldest first: those after `since` (all that are kept when
-    /// it is `None` or of another server's life), at most `count_max`.
+    /// Returns the newest messages of a channel, oldest first, at most `count_max`. Only messages
+    /// after `since` are returned; if it is `None` or from another ring, all retained ones.
     ///
     /// # Errors
-    /// The channel's name is not acceptable.
+    /// The channel name is invalid.
     pub(crate) fn history(
         &mut self,
         channel: &[u8],
@@ -242,7 +264,7 @@ impl Channels {
         check_channel(channel)?;
         let after = match since.map(|since| self.ring.parse_id(since)) {
             Some(IdRef::Seq(seq)) => seq,
-            // What comes after it is not here yet.
+            // Later events have not arrived yet.
             Some(IdRef::Ahead(_)) => self.ring.newest(),
             Some(IdRef::Past(_) | IdRef::Foreign | IdRef::Invalid) | None => 0,
         };
@@ -250,11 +272,11 @@ impl Channels {
         Ok(self.past(channel, after, up_to, count_max, unix_ms))
     }
 
-    /// The newest messages of a channel as far as this worker has read the ring: what comes later still comes to whoever
-    /// subscribes now.
+    /// Returns the newest messages of a channel that this worker has read. A new subscriber still
+    /// receives all later ones.
     ///
     /// # Errors
-    /// The channel's name is not acceptable.
+    /// The channel name is invalid.
     pub(crate) fn history_read(
         &mut self,
         channel: &[u8],

@@ -1,8 +1,8 @@
-//! Clients that come back: what they missed, piece by piece as they take it, then live events.
+//! Reconnected clients: missed events, piece by piece as the client reads, then live events.
 //!
-//! While a client catches up it has no subscription, so no channel's log waits for it and none overtakes
-//! it: each piece comes from the ring. It gets a gap only for what the ring itself has lost. When a piece
-//! has brought it to where this worker reads, the subscription begins.
+//! A resuming client has no subscription, so no channel log waits for it or overtakes it: each
+//! piece is read from the ring. It gets a gap event only if the ring has lost records. The
+//! subscription starts when a piece reaches the worker's position in the ring.
 
 use fermata_config::LogLevel;
 use fermata_hub::SubId;
@@ -19,28 +19,32 @@ use crate::net::connection::Phase;
 use crate::net::index::ExchangeIndex;
 use crate::net::slab::Key;
 
-/// Pieces per turn over all clients (about a millisecond), so that thousands who come back together
-/// do not keep the others waiting.
+/// Maximum number of pieces per turn for all clients (about one millisecond), so that thousands of
+/// reconnecting clients do not delay others.
 const PIECES_PER_TURN: usize = 16;
 
 impl Channels {
-    /// Lists clients again that wait for what they have seen on another machine: the ring has moved on.
+    /// Queues clients again that wait for records of another machine, since the ring has advanced.
     pub(crate) fn look_ahead(&mut self) {
         self.resuming.extend(self.ahead.take());
     }
 }
 
 impl Channels {
-    /// Gives the next pieces to clients that catch up. True when some are still waiting.
+    /// Sends the next pieces to resuming clients. Returns true if some still wait.
     pub(crate) fn resume_held<D: Driver>(&mut self, to: &mut Clients<'_, D>) -> bool {
-        if self.ahead.due.is_due(to.net.driver.now_ms()) {
-            self.look_ahead();
+        if !self.ahead.is_empty() {
+            let turn = self.ring.log_turn();
+            let has_turned = std::mem::replace(&mut self.log_turn, turn) != turn;
+            if has_turned || self.ahead.due.is_due(to.net.driver.now_ms()) {
+                self.look_ahead();
+            }
         }
         for _ in 0..PIECES_PER_TURN.min(self.resuming.len()) {
             let Some(key) = self.resuming.pop_front() else {
                 break;
             };
-            // It was closed since it was listed.
+            // It was closed after it was queued.
             let Some((connection, exchange)) = to.net.connections.get_mut(key) else {
                 continue;
             };
@@ -51,7 +55,7 @@ impl Channels {
                 *is_queued = false;
             }
             if !is_ready {
-                // It comes back by `send_held` when its bytes are taken.
+                // `send_held` queues it again when its bytes are sent.
                 continue;
             }
             match &mut exchange.stage {
@@ -105,15 +109,15 @@ impl Channels {
             return;
         }
         let up_to = self.reader.read_up_to();
-        let is_live = resume.backlog.is_at(up_to);
+        let is_live = self.is_live_at(&resume.backlog);
         if is_live {
             self.write_position(format, up_to, &mut piece);
             self.go_live(to.net, index, resume.backlog.channels());
         }
-        // What was given before it has to wait is sent, and it is listed again by that.
-        let is_waiting = resume.backlog.is_waiting() && piece.is_empty();
+        // Pieces before the wait are sent, and sending queues the client again.
+        let is_waiting = self.is_waiting_at(&resume.backlog) && piece.is_empty();
         if is_waiting && let Some(key) = to.net.connections.key(index.connection()).known() {
-            // Nothing is written that would list it again.
+            // No output follows that would queue it again.
             resume.is_queued = true;
             self.queue_ahead(to.net, key, resume.backlog.waits_until());
         }
@@ -129,13 +133,13 @@ impl Channels {
             exchange.protocol.write_piece(out, &piece);
         }
         to.net.scratch = piece;
-        // At once, so that thousands share one buffer; `send_held` lists it again.
+        // Flush now, so that thousands of clients share one buffer; `send_held` queues it again.
         to.net.flush(to.http, index.connection());
     }
 }
 
 impl Channels {
-    /// Subscribes a held client: it is live from here on.
+    /// Subscribes a held client, which is live from here on.
     pub(crate) fn go_live<'a, D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -143,7 +147,7 @@ impl Channels {
         channels: impl Iterator<Item = &'a [u8]>,
     ) {
         let Some(exchange) = net.connections.exchange_mut(index) else {
-            // It was sent something just now.
+            // It was just sent something.
             return missed(());
         };
         let format = exchange.held().and_then(Held::format).unwrap_or_default();
@@ -156,7 +160,7 @@ impl Channels {
         exchange.chain = chain;
     }
 
-    /// Notes that a client has taken everything so far and waits for its next piece.
+    /// Queues a client that has received everything so far for its next piece.
     pub(crate) fn queue_resume<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
         let Some(key) = net.connections.key(index.connection()) else {
             return missed(());
@@ -169,7 +173,7 @@ impl Channels {
         }
     }
 
-    /// Lists a client that waits until a moment.
+    /// Registers a client that waits until a given time.
     pub(crate) fn queue_ahead<D: Driver>(
         &mut self,
         net: &Net<D>,
@@ -184,14 +188,14 @@ impl Channels {
     }
 }
 
-/// History is gone that a client has not got yet. It comes back, and is told then what it has missed: the head of this answer
-/// has said that nothing is.
+/// Closes a slow client for which the ring has lost events. Its response head announced complete
+/// history. The client reconnects and then receives a gap event.
 pub(super) fn close_too_slow<D: Driver>(to: &mut Clients<'_, D>, index: ExchangeIndex) {
     let Some(connection) = to.net.connections.at(index.connection()) else {
         return missed(());
     };
     let message = format!(
-        "{}: the client has caught up too slowly, history is gone; closing it",
+        "{}: closed: the ring has lost events that the client had not received",
         connection.peer
     );
     let unix_ms = to.net.driver.unix_ms();

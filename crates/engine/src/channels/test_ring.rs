@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicU64;
 
 use fermata_hub::{Config, Layout, Ring};
 
-/// A small one.
+/// A small ring.
 pub(crate) const CONFIG: Config = Config {
     ring_bytes: 1 << 16,
     index_buckets: 16,
@@ -16,19 +16,19 @@ pub(crate) const CONFIG: Config = Config {
     leave_delay_ms: 0,
 };
 
-/// Memory for a ring of these sizes, which stays: several processes may be played in it.
+/// Allocates leaked memory for a ring of these sizes, so that a test can act as several processes.
 pub(crate) fn words(config: &Config) -> &'static [AtomicU64] {
     let len = Layout::new(config).expect("sizes that fit").words();
     let words: Vec<AtomicU64> = (0..len).map(|_| AtomicU64::new(0)).collect();
     words.leak()
 }
 
-/// A ring in memory of its own.
+/// Creates a ring in new memory.
 pub(crate) fn ring(config: &Config) -> Ring {
     ring_in(words(config), config)
 }
 
-/// A ring in this memory.
+/// Creates a ring in this memory.
 pub(crate) fn ring_in(words: &'static [AtomicU64], config: &Config) -> Ring {
     Ring::create(words, config, 7, 11).expect("memory of the right size")
 }

@@ -1,12 +1,13 @@
-//! Clients that get a part of one channel, which the embedder selects.
+//! Clients that receive a part of one channel, selected by the embedder.
 //!
-//! A protocol may subscribe clients to more than a channel's name: patterns, several names, and what a client is allowed to
-//! see. All that is published is then in one channel, so it has one order and one position to resume from, and clients that
-//! get the same have one *view*. The embedder says per event which views get it ([`Select`]), once per worker; a view is a
-//! log with a cursor for each of its clients, like a channel, so a client that is silent costs no more than any held client.
+//! A protocol may have richer subscriptions than channel names: patterns, several names, access
+//! rights. All its events are then in one channel, with one order and one position to resume from.
+//! Clients with equal subscriptions share a *view*. For each event, the embedder selects the views
+//! ([`Select`]), once per worker. A view is a log with a cursor per client, like a channel, so a
+//! silent client costs no more than any held client.
 //!
-//! The price: whoever comes back is sent its part out of everything that was published since, in pieces of at most
-//! [`LOOKED_MAX`] events looked at.
+//! Price: a reconnecting client's events are selected from everything published since, in pieces of
+//! at most [`LOOKED_MAX`] events.
 
 use std::rc::Rc;
 
@@ -24,63 +25,63 @@ use crate::channels::presence::check_member;
 use crate::channels::publish::check_channel;
 use crate::channels::resume::close_too_slow;
 use crate::channels::stream_format::StreamFormat;
-use crate::http::exchange::{Held, HeldView};
+use crate::http::exchange::{Exchange, Held, HeldView};
 use crate::id::RequestId;
 use crate::missed::Known;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
 
-/// What clients of views get is server-sent events: see [`Select::write`].
+/// Clients of views receive server-sent events: see [`Select::write`].
 const FORMAT: StreamFormat = StreamFormat::EventStream;
 
-/// Events looked at for one client at once.
+/// Maximum number of events examined for one client in a row.
 const LOOKED_MAX: usize = 1024;
 
-/// Since when a client wants events.
+/// Start of a client's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Since<'a> {
     /// From now on.
     Now,
-    /// Everything that is kept.
+    /// All retained events.
     Earliest,
-    /// What came after the event with this id.
+    /// After the event with this id.
     After(&'a [u8]),
 }
 
-/// What a client gets of the past.
+/// Extent of the past events that a client receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Past {
-    /// Nothing, as it has asked for nothing.
+    /// Past events were not requested.
     NotAsked,
-    /// Everything since the event that it has named.
+    /// Everything since the requested event.
     Whole,
-    /// Everything that is kept; before that, something may be gone.
+    /// Everything retained; earlier events may be lost.
     Kept,
-    /// Nothing: the id that it has named is none of this server's.
+    /// No past events: this server has no event with the requested id.
     Unknown,
 }
 
-/// How a client is held that gets a view.
+/// A response that holds a client of a view.
 #[derive(Debug)]
 pub struct ViewHold<'a> {
-    /// The channel that was given to [`Channels::select_from`].
+    /// Channel passed to [`Channels::select_from`].
     pub channel: &'a [u8],
-    /// The view. The embedder knows by a `Weak` of it whether a client still has it.
+    /// View. With a `Weak` of it, the embedder checks if a client still uses it.
     pub view: Rc<u64>,
-    /// Since when it wants events.
+    /// Start of its events.
     pub since: Since<'a>,
-    /// As who the client is present in the channel, which is announced, and what is told about it: JSON.
+    /// User and info (JSON) for presence in the channel, which is announced.
     pub member: Option<(&'a [u8], &'a [u8])>,
-    /// Whether it is sent its position at once, so that it can resume before it got anything.
+    /// Send the position immediately, so that the client can resume before its first event.
     pub tells_position: bool,
-    /// Silence after which a comment is sent; 0 = never.
+    /// Silence in milliseconds after which a comment is sent; 0 = never.
     pub keep_alive_ms: u64,
-    /// When its response ends by itself: milliseconds since 1970.
+    /// Time at which the response ends, in milliseconds since 1970; `None` = open-ended.
     pub ends_unix_ms: Option<u64>,
 }
 
 impl Channels {
-    /// Appends the next piece of what a client of a view has missed. False: something of it is gone.
+    /// Appends the next piece of missed events of a view's client. Returns false if some are lost.
     fn write_view_missed(
         &mut self,
         view: u64,
@@ -89,6 +90,7 @@ impl Channels {
         counts: &mut Counts,
         out: &mut Vec<u8>,
     ) -> bool {
+        self.wait_for_log(backlog);
         let up_to = self.reader.read_up_to();
         let enough = out.len() + PIECE_BYTES;
         let (mut looked, mut records, mut gaps) = (0, 0, 0);
@@ -100,7 +102,7 @@ impl Channels {
                         looked += 1;
                         records += u64::from(encoder.view_past(view, record, out));
                     }
-                    Missed::Gap => gaps += 1,
+                    Missed::Gap { .. } => gaps += 1,
                 }
                 out.len() < enough && looked < LOOKED_MAX
             });
@@ -110,7 +112,8 @@ impl Channels {
 }
 
 impl Channels {
-    /// Has what is published to a channel go to the views that `select` names. To be called before the first is held.
+    /// Distributes a channel's events to the views that `select` names. Must be called before the
+    /// first client is held.
     pub fn select_from(&mut self, channel: &[u8], select: Box<dyn Select>) {
         self.local.select_from(channel);
         self.encoder.select = Some(select);
@@ -131,7 +134,7 @@ impl Channels {
         let (user, info) = hold.member.unzip();
         check_member(user, info)?;
         let ends_at_once = to.net.running != Running::Serving || to.net.is_head(handle);
-        // What was published before this moment is the past, and not news.
+        // Events published before this moment belong to the past.
         let newest = self.ring.newest();
         if let Some(member) = &hold.member
             && !ends_at_once
@@ -142,25 +145,31 @@ impl Channels {
                 exchange.presence = Some(Box::new(presence));
             }
         }
-        let (after, mut past) = match hold.since {
-            Since::Now => (newest, Past::NotAsked),
-            Since::Earliest => (0, Past::Kept),
+        let channels = &[hold.channel];
+        let (mut backlog, mut past) = match hold.since {
+            Since::Now => (Backlog::from_now(channels, newest), Past::NotAsked),
+            Since::Earliest => (Backlog::new(channels, 0), Past::Kept),
             Since::After(id) => match self.ring.parse_id(id) {
-                IdRef::Seq(after) => (after, Past::Whole),
-                // What another machine is ahead by is not waited for: it is told as unknown.
-                // What lies before what this machine has is missing.
-                IdRef::Past(_) => (0, Past::Kept),
-                IdRef::Ahead(_) | IdRef::Foreign | IdRef::Invalid => (newest, Past::Unknown),
+                IdRef::Seq(after) => (Backlog::new(channels, after), Past::Whole),
+                // Events before the ring's oldest one are missing.
+                IdRef::Past(_) => (Backlog::new(channels, 0), Past::Kept),
+                // The head has to state now if the id is known. If it proves unknown, the client is
+                // closed and gets a gap event when it reconnects.
+                IdRef::Ahead(_) | IdRef::Foreign | IdRef::Invalid => {
+                    match self.missed_since(channels, id) {
+                        Some(backlog) => (backlog, Past::Whole),
+                        None => (Backlog::from_now(channels, newest), Past::Unknown),
+                    }
+                }
             },
         };
         let mut opening = std::mem::take(&mut to.net.scratch);
         opening.clear();
         // Some proxies and clients wait for the first byte of a body.
         FORMAT.keep_alive(&mut opening);
-        if hold.tells_position && after == newest {
+        if hold.tells_position && backlog.is_at(newest) {
             self.write_position(FORMAT, newest, &mut opening);
         }
-        let mut backlog = Backlog::new(&[hold.channel], after);
         if !ends_at_once {
             let unix_ms = to.net.driver.unix_ms();
             let counts = &mut to.net.counts;
@@ -170,7 +179,7 @@ impl Channels {
                 past = Past::Kept;
             }
         }
-        let is_live = backlog.is_at(self.reader.read_up_to());
+        let is_live = self.is_live_at(&backlog);
         let headers = headers(past);
         let headers = headers.iter().map(|(name, value)| (&name[..], &value[..]));
         if !self.open_stream(to, (index, FORMAT), headers, opening, ends_at_once)? {
@@ -186,7 +195,7 @@ impl Channels {
             ends: left_ms.map_or(Deadline::NEVER, |left_ms| {
                 Deadline::after(to.net.driver.now_ms(), left_ms)
             }),
-            // `send_held` lists it when the opening is sent.
+            // `send_held` queues it when the opening is sent.
             resume: (!is_live).then(|| Box::new(Resume { backlog, is_queued })),
         }));
         self.begin_hold(to, index, held);
@@ -200,7 +209,7 @@ impl Channels {
         Ok(())
     }
 
-    /// Sends a client of a view the next piece of what it has missed.
+    /// Sends the next piece of missed events to a view's client.
     pub(crate) fn write_view_piece<D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,
@@ -218,7 +227,26 @@ impl Channels {
             close_too_slow(to, index);
             return;
         }
-        let is_live = resume.backlog.is_at(self.reader.read_up_to());
+        let is_live = self.is_live_at(&resume.backlog);
+        let is_waiting = self.is_waiting_at(&resume.backlog);
+        let key = to.net.connections.key(index.connection());
+        if piece.is_empty()
+            && is_waiting
+            && let Some(key) = key
+        {
+            // Until the ring advances.
+            resume.is_queued = true;
+            self.queue_ahead(to.net, key, resume.backlog.waits_until());
+            let exchange = to.net.connections.exchange_mut(index).known();
+            if let Some(rest) = exchange
+                .and_then(Exchange::held_mut)
+                .and_then(Held::resume_mut)
+            {
+                *rest = Some(resume);
+            }
+            to.net.scratch = piece;
+            return;
+        }
         if is_live {
             self.go_live(to.net, index, std::iter::once(&view_channel(view)[..]));
         }
@@ -234,10 +262,12 @@ impl Channels {
         }
         to.net.scratch = piece;
         match is_empty {
-            // Nothing of these was for it: nothing has to leave before the next.
+            // None of these events was for this client: nothing has to be sent before the next
+            // piece.
             true if !is_live => self.queue_resume(to.net, index),
             true => {}
-            // At once, so that thousands share one buffer; `send_held` lists it again.
+            // Flush now, so that thousands of clients share one buffer; `send_held` queues it
+            // again.
             false => to.net.flush(to.http, index.connection()),
         }
     }

@@ -1,4 +1,5 @@
-//! What an embedder does with channels: publishing, history, notices to other workers, and clients that an edge holds.
+//! Channel API of an embedder: publishing, history, messages to other workers, and clients held by
+//! an edge.
 
 use fermata_io::Driver;
 use fermata_proto::sse;
@@ -18,7 +19,7 @@ use crate::websocket::parse_id;
 use crate::worker::Worker;
 
 impl<D: Driver> Net<D> {
-    /// Whether a request is a HEAD, which holds nobody.
+    /// Returns true for a HEAD request, which cannot hold a client.
     pub fn is_head(&self, handle: RequestId) -> bool {
         self.open_request(handle)
             .ok()
@@ -28,15 +29,15 @@ impl<D: Driver> Net<D> {
 }
 
 impl Waiting {
-    /// What another worker has sent, of the last `Event::PeerMessage`.
+    /// Returns the data of the last `Event::PeerMessage`.
     pub fn peer_message(&self) -> &[u8] {
         &self.peer_message
     }
 }
 
 impl<D: Driver> Worker<D> {
-    /// Appends a message to a channel. When it returns, the message has been appended: every
-    /// subscriber in every worker gets it, or a gap event.
+    /// Publishes a message to a channel. When it returns, every subscriber in every worker will
+    /// receive the message, or a gap event.
     pub fn publish(
         &mut self,
         channel: &[u8],
@@ -45,7 +46,7 @@ impl<D: Driver> Worker<D> {
         self.publish_except(channel, message, None)
     }
 
-    /// The same for all subscribers but one: a socket of this worker; `None` = nobody.
+    /// Publishes to all subscribers except a socket of this worker; `None` = no exception.
     pub fn publish_except(
         &mut self,
         channel: &[u8],
@@ -55,8 +56,8 @@ impl<D: Driver> Worker<D> {
         self.publish_acknowledged(channel, message, except, Ack::Cluster)
     }
 
-    /// The same where the caller says what is waited for, which makes a difference only in a cluster. Without waiting the id is
-    /// empty there.
+    /// Publishes with a choice of the acknowledgement to wait for, which matters only in a cluster.
+    /// Without waiting, the id is empty there.
     pub fn publish_acknowledged(
         &mut self,
         channel: &[u8],
@@ -69,7 +70,8 @@ impl<D: Driver> Worker<D> {
         channels.publish_counted(&mut to, channel, message, except, ack)
     }
 
-    /// The same for all subscribers but a socket of any worker, by its id; nobody is left out when it is no id.
+    /// Publishes to all subscribers except a socket of any worker, by its id; an invalid id
+    /// excludes none.
     pub fn publish_except_id(
         &mut self,
         channel: &[u8],
@@ -81,9 +83,10 @@ impl<D: Driver> Worker<D> {
         channels.publish_counted(&mut to, channel, message, except, Ack::Cluster)
     }
 
-    /// Begins to publish for one that waits. `publisher` is what it waits for, who it is, and when it has begun by the worker's
-    /// clock; when the answer is there, [`crate::Event::Wake`] tells that [`Channels::next_published`] or
-    /// [`Channels::next_published_beside`] has its number.
+    /// Starts to publish for a handler that waits. `publisher` is the acknowledgement, the
+    /// publisher and the start time by the worker's clock. When the result is known,
+    /// [`crate::Event::Wake`] follows, and [`Channels::next_published`] or
+    /// [`Channels::next_published_beside`] returns the publisher's number.
     ///
     /// # Errors
     /// The event is not published.
@@ -99,7 +102,8 @@ impl<D: Driver> Worker<D> {
         channels.begin_publish(&mut to, channel, message, except, publisher)
     }
 
-    /// The same for all subscribers but a socket of any worker, by its id; nobody is left out when it is no id.
+    /// Starts to publish to all subscribers except a socket of any worker, by its id; an invalid id
+    /// excludes none.
     ///
     /// # Errors
     /// The event is not published.
@@ -115,10 +119,11 @@ impl<D: Driver> Worker<D> {
         channels.begin_publish(&mut to, channel, message, except, publisher)
     }
 
-    /// What became of a record whose publisher has begun at `began_ms`; `None` while that is not known.
+    /// Returns the result of a record whose publisher started at `began_ms`; `None` while it is
+    /// unknown.
     ///
     /// # Errors
-    /// The log has not taken it, or not said so in time.
+    /// The log refused it, or did not reply in time.
     pub fn end_publish(
         &mut self,
         record: PublishId,
@@ -128,21 +133,22 @@ impl<D: Driver> Worker<D> {
         channels.end_publish(&mut to, record, began_ms)
     }
 
-    /// Stops waiting for a record, which is published all the same.
+    /// Stops waiting for a record, which is still published.
     pub fn forget_publish(&mut self, record: PublishId) {
         self.channels.forget_publish(&mut self.http, record)
     }
 
-    /// Names the request whose handler is about to publish, if one is. Without it that is the one that was handed out last, which
-    /// is another one where handlers wait.
+    /// Sets the request whose handler is about to publish, if any. The default is the last
+    /// delivered request, which is wrong for a handler that has waited.
     pub fn publish_for(&mut self, handle: Option<RequestId>) {
         if self.http.trace.has_spans() {
             self.http.publisher = Some(handle);
         }
     }
 
-    /// The newest messages of a channel, oldest first: those after `since` (all that are kept when
-    /// it is `None` or of another server's life), at most `count_max`. What only the log of a cluster has holds the worker.
+    /// Returns the newest messages of a channel, oldest first, at most `count_max`. Only messages
+    /// after `since` are returned; if it is `None` or from another ring, all retained ones. Blocks
+    /// the worker if messages have to be read from the cluster log.
     pub fn history(
         &mut self,
         channel: &[u8],
@@ -153,7 +159,7 @@ impl<D: Driver> Worker<D> {
         channels.history_now(&mut to, channel, since, count_max)
     }
 
-    /// The same for a handler that waits for the log.
+    /// Starts to read history for a handler that can wait for the log.
     pub fn begin_history(
         &mut self,
         channel: &[u8],
@@ -165,7 +171,8 @@ impl<D: Driver> Worker<D> {
             .begin_history(channel, since, count_max, unix_ms)
     }
 
-    /// What was begun, when the log has answered or its time is over; `None`: ask a little later.
+    /// Returns the history when the log has replied or its time is over; `None`: call again
+    /// shortly.
     pub fn end_history(
         &mut self,
         reader: &mut HistoryReader,
@@ -173,24 +180,24 @@ impl<D: Driver> Worker<D> {
         self.channels.end_history(reader)
     }
 
-    /// The newest messages of a channel as far as this worker has read the ring: what comes later still comes to whoever
-    /// subscribes now.
+    /// Returns the newest messages of a channel that this worker has read. A new subscriber still
+    /// receives all later ones.
     pub fn history_read(&mut self, channel: &[u8], count_max: usize) -> Result<Vec<Past>, Misuse> {
         let unix_ms = self.net.driver.unix_ms();
         self.channels.history_read(channel, count_max, unix_ms)
     }
 
-    /// Sends a message to all other workers: each has it as [`Event::PeerMessage`](crate::Event::PeerMessage). Returns how many
-    /// they are.
+    /// Sends a message to all other workers, which receive
+    /// [`Event::PeerMessage`](crate::Event::PeerMessage). Returns the number of workers.
     ///
     /// # Errors
-    /// The ring has no room; those before may have it.
+    /// The ring has no room; some workers may have received it.
     pub fn send_to_workers(&mut self, data: &[u8]) -> Result<usize, PublishFailure> {
         let (channels, mut to) = self.clients();
         channels.send_to_workers(&mut to, data)
     }
 
-    /// Keeps something for the worker that comes after this one.
+    /// Stores a note for the next worker.
     ///
     /// # Errors
     /// The ring has no room, or the note is larger than `event_bytes_max`.
@@ -199,22 +206,23 @@ impl<D: Driver> Worker<D> {
         channels.keep_note(&mut to, data)
     }
 
-    /// The newest notes, oldest first.
+    /// Returns the newest notes, oldest first.
     pub fn notes(&mut self, count_max: usize) -> Vec<Past> {
         self.channels.notes(count_max, self.net.driver.unix_ms())
     }
 
-    /// Answers a request by an event stream that stays open (HTML, 9.2, Server-sent events).
+    /// Answers a request with an event stream that stays open (HTML, section 9.2, Server-sent
+    /// events).
     pub fn hold(&mut self, handle: RequestId, hold: &Hold<'_>) -> Result<(), HoldError> {
         let (channels, mut to) = self.clients();
         channels.hold(&mut to, handle, hold)
     }
 
-    /// Answers a request by an event stream of a view that stays open. `headers` are asked for when it is known what the
-    /// client gets of the past.
+    /// Answers a request with an event stream of a view that stays open. `headers` is called when
+    /// the extent of the past events is known.
     ///
     /// # Errors
-    /// The client is not held, and its request has still to be answered.
+    /// The client is not held, and its request needs a response.
     pub fn hold_view(
         &mut self,
         handle: RequestId,
@@ -225,11 +233,11 @@ impl<D: Driver> Worker<D> {
         channels.hold_view(&mut to, handle, hold, headers)
     }
 
-    /// What a client gets first that is held elsewhere. `lasts` is what the edge says of a client that it holds already
-    /// and that misses something: then only that is wanted.
+    /// Builds the first bytes for a client held by an edge. `lasts` is sent by an edge that already
+    /// holds the client and misses events; only these are then returned.
     ///
     /// # Errors
-    /// As `hold`.
+    /// As for `hold`.
     pub fn opening(&mut self, hold: &Hold<'_>, lasts: &[Last]) -> Result<Opening, HoldError> {
         let unix_ms = self.net.driver.unix_ms();
         let counts = &mut self.net.counts;
@@ -238,10 +246,10 @@ impl<D: Driver> Worker<D> {
 }
 
 impl Http {
-    /// Answers a request with what its client gets first and the instruction to hold it.
+    /// Answers a request with the first bytes for the client and the instruction to hold it.
     ///
     /// # Errors
-    /// The request is gone.
+    /// The request is not open.
     pub fn respond_elsewhere<D: Driver>(
         &mut self,
         net: &mut Net<D>,

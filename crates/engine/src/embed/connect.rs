@@ -1,4 +1,4 @@
-//! Opening wires, accepting from them, reading and writing.
+//! Connecting, accepting, reading and writing wires.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,45 +21,45 @@ use crate::net::connection::Origin;
 use crate::worker::Worker;
 
 impl<D: Driver> Net<D> {
-    /// Begins to open a connection: it stands when its wire is writable without a hang-up.
+    /// Starts to open a connection. It is open when its wire is writable without a hang-up.
     ///
     /// # Errors
-    /// What the kernel says at once.
+    /// Immediate errors of the kernel.
     pub fn connect(&mut self, address: SocketAddr) -> io::Result<WireId> {
         let fd = net::connect_tcp(address, None)?;
         self.watch_wire(fd)
     }
 
-    /// The same to a Unix socket.
+    /// Starts to open a connection to a Unix socket.
     ///
     /// # Errors
-    /// What the kernel says at once; `WouldBlock` when the other side's queue is full.
+    /// Immediate errors of the kernel; `WouldBlock` if the listener's queue is full.
     pub fn connect_unix(&mut self, path: &Path) -> io::Result<WireId> {
         let fd = net::open_unix(path)?;
         self.watch_wire(fd)
     }
 
-    /// Watches a connection that stands, such as one end of a socket pair. It must not block.
+    /// Watches an open connection, such as one end of a socket pair. It must be non-blocking.
     ///
     /// # Errors
-    /// What the kernel says, such as a watch limit that is reached.
+    /// Errors of the kernel, such as a reached watch limit.
     pub fn adopt_wire(&mut self, stream: OwnedFd) -> io::Result<WireId> {
         // The driver closes it from here on.
         self.watch_wire(stream.into_raw_fd())
     }
 
-    /// Reports connections to `listener`, to be taken by [`Net::accept_wire`].
+    /// Watches `listener`, whose connections are accepted with [`Net::accept_wire`].
     ///
     /// # Errors
-    /// What the kernel says, such as a watch limit that is reached.
+    /// Errors of the kernel, such as a reached watch limit.
     pub fn listen_wires(&mut self, listener: OwnedFd) -> io::Result<WireId> {
         self.watch_listener(listener, Kind::Listener)
     }
 
-    /// Takes one connection that waits at a listener. `None`: there is none.
+    /// Accepts one waiting connection. `None`: there is none.
     ///
     /// # Errors
-    /// As of the driver's `accept`.
+    /// As for the driver's `accept`.
     pub fn accept_wire(&mut self, listener: WireId) -> io::Result<Option<(WireId, Peer)>> {
         let fd = self.wires.get(listener)?.fd;
         match self.driver.accept(fd)? {
@@ -68,7 +68,7 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Reads what is there; `None` would block, `Some(0)` is the end.
+    /// Reads available bytes; `None` would block, `Some(0)` is the end.
     ///
     /// # Errors
     /// The connection is broken, or the wire closed.
@@ -77,7 +77,7 @@ impl<D: Driver> Net<D> {
         self.driver.recv(fd, buf)
     }
 
-    /// Sends and tells how many bytes went; `None` would block.
+    /// Sends bytes and returns their number; `None` would block.
     ///
     /// # Errors
     /// The connection is broken, or the wire closed.
@@ -86,14 +86,14 @@ impl<D: Driver> Net<D> {
         self.driver.send_one(fd, bytes)
     }
 
-    /// Has a connection end when the machine at its other end is gone without having said so, also while it is silent.
+    /// Enables TCP keep-alive, which detects a peer that vanished, even on a silent connection.
     pub fn keep_wire_alive(&self, wire: WireId) {
         if let Ok(wire) = self.wires.get(wire) {
             net::keep_alive(wire.fd);
         }
     }
 
-    /// Closes a wire. Events that were already reported for it may still come.
+    /// Closes a wire. Events that were already reported may still arrive.
     pub fn close_wire(&mut self, wire: WireId) {
         if let Some(fd) = self.wires.remove(wire) {
             self.driver.close(fd);
@@ -122,11 +122,11 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Takes HTTP requests from `listener`: they come as `Event::Request` with this handler's number, whatever their path.
-    /// `bodies` bounds those of all requests for this handler.
+    /// Accepts HTTP requests from `listener`. They arrive as `Event::Request` with this handler's
+    /// number, whatever their path. `bodies` limits the bodies of all requests of this handler.
     ///
     /// # Errors
-    /// What the kernel says, such as a watch limit that is reached.
+    /// Errors of the kernel, such as a reached watch limit.
     pub fn listen_requests(
         &mut self,
         listener: OwnedFd,
@@ -138,11 +138,11 @@ impl<D: Driver> Worker<D> {
         self.net.watch_listener(listener, Kind::Requests(handler))
     }
 
-    /// Opens a connection within this worker: what the wire sends are HTTP requests for this handler, as those of
-    /// [`Worker::listen_requests`].
+    /// Opens a connection within this worker: HTTP requests sent on the wire reach this handler, as
+    /// with [`Worker::listen_requests`].
     ///
     /// # Errors
-    /// What the kernel says, such as a limit of descriptors.
+    /// Errors of the kernel, such as a limit of descriptors.
     pub fn connect_self(&mut self, handler: u32) -> io::Result<WireId> {
         let (own, other) = UnixStream::pair()?;
         own.set_nonblocking(true)?;
@@ -156,10 +156,10 @@ impl<D: Driver> Worker<D> {
 }
 
 impl<D: Driver> Net<D> {
-    /// An event whose token is no connection's.
+    /// Handles an event whose token is not a connection's.
     #[cold]
     pub(crate) fn on_wire(&mut self, http: &mut Http, waiting: &mut Waiting, event: IoEvent) {
-        // It was closed within the turn that the event is of.
+        // It was closed within this turn.
         let Some((wire, Ok(&Wire { fd, kind }))) =
             WireId::from_raw(event.token).map(|wire| (wire, self.wires.get(wire)))
         else {
@@ -178,8 +178,8 @@ impl<D: Driver> Net<D> {
         waiting.events.push_back(WaitEvent::Wire(event));
     }
 
-    /// Looks again at listeners whose connections could not be taken: they are edge triggered, and say nothing of those
-    /// that wait.
+    /// Accepts again from listeners that were paused: they are edge-triggered and report no waiting
+    /// connections.
     #[cold]
     pub(crate) fn accept_again(&mut self, http: &mut Http) {
         for (fd, handler) in self.wires.listeners_of_requests() {
@@ -187,7 +187,7 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Takes all that wait: the kernel does not say again that there are more.
+    /// Accepts all waiting connections: an edge-triggered listener does not report them again.
     fn accept_requests(&mut self, http: &mut Http, fd: Fd, handler: u32) {
         self.wires.accepting = handler;
         while self.accept(http, fd, Origin::Own) {}
@@ -195,11 +195,11 @@ impl<D: Driver> Net<D> {
 }
 
 impl<K: Driver> Net<Tls<K>> {
-    /// As [`Net::connect`], encrypted: the wire is writable when the handshake is complete. `name` is what the
-    /// server's certificate has to be for.
+    /// Starts to open a TLS connection, like [`Net::connect`]; the wire is writable when the
+    /// handshake is complete. `name` is checked against the server's certificate.
     ///
     /// # Errors
-    /// What the kernel says at once, or the configuration and the name do not go together.
+    /// Immediate errors of the kernel, or a configuration unsuitable for the name.
     pub fn connect_tls(
         &mut self,
         address: SocketAddr,
@@ -214,7 +214,7 @@ impl<K: Driver> Net<Tls<K>> {
         self.watch_wire(fd)
     }
 
-    /// Whether the other end of a wire of [`Net::connect_tls`] has chosen HTTP/2.
+    /// Returns true if the peer of a [`Net::connect_tls`] wire has selected HTTP/2.
     pub fn wire_speaks_http2(&self, wire: WireId) -> bool {
         let fd = self.wires.get(wire).map(|wire| wire.fd);
         fd.is_ok_and(|fd| self.driver.protocol(fd) == Some(b"h2"))

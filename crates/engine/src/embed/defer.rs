@@ -1,9 +1,9 @@
-//! Handlers that wait: a program may put a request or a message aside and answer it later.
+//! Waiting handlers: an application may postpone the response to a request or message.
 //!
-//! While it does, its connection is not read from, so the next request or message of the same client
-//! comes after the answer, and what the client may send meanwhile is bounded by the kernel. The
-//! program is told when the client leaves (`Event::Gone`), is woken when it wants to be
-//! (`Event::Wake`), and can hold back new work when it has no room for another handler that waits.
+//! Meanwhile its connection is not read, so the client's next request or message follows the
+//! response, and the kernel limits what the client may send ahead. The application is notified when
+//! the client disconnects (`Event::Gone`), is woken on request (`Event::Wake`), and can postpone
+//! new work when too many handlers wait.
 
 use std::io;
 
@@ -31,11 +31,11 @@ use crate::net::ended::Ended;
 use crate::net::index::{ConnectionIndex, ExchangeIndex};
 use crate::worker::Worker;
 
-/// Connections listed while new work is held back that are not worth looking at for those listed twice.
+/// Minimum number of excess entries of postponed connections before duplicates are removed.
 const HELD_BACK_SLACK: usize = 1024;
 
 impl<D: Driver> Net<D> {
-    /// The handler of a socket has come to its end.
+    /// Resumes a socket whose handler has returned.
     pub fn resume_socket(&mut self, socket: SocketId) {
         if let Some((_, exchange)) = self.connections.socket_mut(socket)
             && std::mem::take(&mut exchange.is_deferred)
@@ -44,22 +44,22 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Milliseconds of the monotonic clock, read now.
+    /// Returns the current time of the monotonic clock in milliseconds.
     pub fn now_ms(&mut self) -> u64 {
         self.driver.refresh_now()
     }
 }
 
 impl Http {
-    /// The handler of a request that has waited has come to its end, whatever it has answered.
+    /// Drops stored data of a waiting request whose handler has returned.
     pub fn settle_request(&mut self, handle: RequestId) {
         self.deferred.take(handle);
     }
 }
 
 impl Waiting {
-    /// Whether the operator has asked for files to be read again since this was asked; `Event::Wake` tells when to ask.
-    /// See `Server::take_reloads`.
+    /// Returns true if the operator has requested a reload of files since the last call; announced
+    /// by `Event::Wake`. See `Server::take_reloads`.
     pub fn take_reload(&mut self) -> bool {
         std::mem::take(&mut self.has_reload)
     }
@@ -68,14 +68,15 @@ impl Waiting {
         self.events.push_back(WaitEvent::Left(left));
     }
 
-    /// The client of a request has left, which nobody has been told: it goes on as a WebSocket of the same number, and ends as
-    /// one.
+    /// Drops an undelivered `Gone` of a request that becomes a WebSocket of the same number, and
+    /// ends as one.
     pub(crate) fn forget_left(&mut self, handle: RequestId) {
         self.events
             .retain(|it| !matches!(it, WaitEvent::Left(Left::Request(left)) if *left == handle));
     }
 
-    /// The next client that has left, descriptor or wire that is ready, items, or the time to wake the program.
+    /// Returns the next event for waiting handlers: a disconnected client, a ready descriptor or
+    /// wire, items, or a wake-up.
     pub(crate) fn next_wait_event(&mut self) -> Option<Event> {
         if let Some(event) = self.events.pop_front() {
             return Some(match event {
@@ -104,33 +105,35 @@ impl Waiting {
         std::mem::take(&mut self.is_due).then_some(Event::Wake)
     }
 
-    /// Which descriptor is ready, of the last `Event::Ready`.
+    /// Returns the descriptor of the last `Event::Ready`.
     pub fn ready(&self) -> Option<Ready> {
         self.ready
     }
 
-    /// What has become of which wire, of the last `Event::Wire`.
+    /// Returns the wire of the last `Event::Wire`.
     pub fn wire(&self) -> Option<WireEvent> {
         self.wire
     }
 
-    /// Asks for one `Event::Wake` by the clock of `Net::now_ms`; what is due already comes after the next turn.
+    /// Schedules one `Event::Wake` by the clock of `Net::now_ms`; if the time has passed, it
+    /// follows the next turn.
     pub fn wake_at(&mut self, wake: Deadline) {
         self.wake = wake;
     }
 
-    /// Whether the program has begun something (a task, a job for later) that should come to its end
-    /// before the worker stops, within `drain_timeout_ms`.
+    /// Sets if the application has started work (a task, a postponed job) that should finish before
+    /// the worker stops, within `drain_timeout_ms`.
     pub fn set_busy(&mut self, is_busy: bool) {
         self.is_busy = is_busy;
     }
 }
 
 impl<D: Driver> Worker<D> {
-    /// The handler of a request waits. Its client is watched from now on.
+    /// Notes that the handler of a request waits. Its client is watched from now on.
     ///
-    /// The caller owns the end of a deferred request: the connection stays until it is answered, held, upgraded or dropped
-    /// ([`Worker::drop_request`]), also when its client has left meanwhile ([`Event::Gone`]).
+    /// The caller must end a deferred request: its connection stays until it is answered, held,
+    /// upgraded or dropped ([`Worker::drop_request`]), even if its client disconnects
+    /// ([`Event::Gone`]).
     pub fn defer(&mut self, handle: RequestId) -> Result<(), Gone> {
         let index = self.net.open_request(handle)?;
         if self.http.lent == Some(handle) && !self.http.passes_on {
@@ -151,10 +154,11 @@ impl<D: Driver> Worker<D> {
         Ok(())
     }
 
-    /// Ends a request that gets no answer, or no end of it: its client has left, or there is none to give. What was queued
-    /// for the client before is still sent; then its connection is closed. Nothing happens to a request that was answered.
+    /// Ends a request without a response or in the middle of one, for example after its client
+    /// disconnected. Queued output is still sent; then its connection closes. Has no effect on an
+    /// answered request.
     pub fn drop_request(&mut self, handle: RequestId) {
-        // The program may have begun to answer before it was told that the client has left.
+        // The application may have started a response before it was notified of the disconnect.
         self.drop_stream(handle);
         let Ok(index) = self.net.open_request(handle) else {
             return;
@@ -163,7 +167,7 @@ impl<D: Driver> Worker<D> {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
             return missed(());
         };
-        // Its owner knows: it is not told of the end any more.
+        // The owner of the request needs no notification.
         exchange.is_deferred = false;
         exchange.stage = Stage::Handling(None);
         if exchange.has_output(connection) {
@@ -176,14 +180,15 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The program waits before it can give the next piece of a stream. Its client is watched until it does.
+    /// Notes that the application waits before it writes the next piece of a stream. Its client is
+    /// watched until then.
     pub fn defer_stream(&mut self, handle: RequestId) -> Result<(), Gone> {
         let index = self.net.open_stream(handle)?;
         self.waiting.defer_at(&mut self.net, index);
         Ok(())
     }
 
-    /// The handler of a socket waits: the socket's next message comes after `resume_socket`.
+    /// Notes that the handler of a socket waits: the socket's next message follows `resume_socket`.
     pub fn defer_socket(&mut self, socket: SocketId) -> Result<(), Gone> {
         match self.net.connections.socket(socket) {
             Some((_, exchange)) if exchange.is_socket() => {
@@ -194,8 +199,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Whether the program has no room for another handler. Meanwhile requests and messages stay where
-    /// they are, in the sockets; files and held clients wait with them, for they come by requests.
+    /// Sets if too many handlers wait. New requests and messages then stay in the sockets. Files
+    /// and holds wait too, since they are requests.
     pub fn set_full(&mut self, is_full: bool) {
         if is_full == self.waiting.is_full {
             return;
@@ -215,12 +220,13 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Asks for one `Event::Ready` when `fd` is ready for any of `interest` or has hung up; this replaces
-    /// what was asked for before, and `Interest::NONE` takes it back. The descriptor may be closed at any
-    /// time; nothing is told of it then.
+    /// Schedules one `Event::Ready` when `fd` is ready for any of `interest` or has hung up.
+    /// Replaces an earlier call; `Interest::NONE` cancels it. The descriptor may be closed at any
+    /// time; no event follows then.
     ///
     /// # Errors
-    /// `PermissionDenied` for a file that is always ready, such as a regular one; what else the kernel says.
+    /// `PermissionDenied` for a file that is always ready, such as a regular one; other errors of
+    /// the kernel.
     pub fn watch_descriptor(&mut self, fd: Fd, interest: Interest) -> io::Result<()> {
         let watching = match &mut self.waiting.watching {
             Some(watching) => watching,
@@ -230,7 +236,7 @@ impl<D: Driver> Worker<D> {
         watching.set(fd, interest)
     }
 
-    /// The program has come back, at `unix_ms`.
+    /// Notes that the application has returned at `unix_ms`.
     #[inline]
     pub(crate) fn note_return(&mut self, unix_ms: u64) {
         if let Some(call) = self.blocking.end(unix_ms) {
@@ -240,8 +246,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// A handler or a task goes on that has waited, without the program having asked for an event: what ran until now
-    /// has returned.
+    /// Notes that a waiting handler or task resumes without a poll in between: the one that ran has
+    /// returned.
     pub fn note_resumed(&mut self, handler: u32) {
         let unix_ms = self.net.driver.unix_ms();
         self.note_return(unix_ms);
@@ -253,8 +259,9 @@ impl<D: Driver> Worker<D> {
         self.http.starts.note_begin(now_us);
     }
 
-    /// Whether another handler or task may go on in this turn that has waited, or another task begin. What ran has returned.
-    /// When not, the program asks for an event first; `wake_at(Deadline::NOW)` wakes it in the next turn.
+    /// Returns true if another waiting handler or task may resume in this turn, or a task start.
+    /// Notes that the running one has returned. If false, the application must poll first;
+    /// `wake_at(Deadline::NOW)` wakes it in the next turn.
     pub fn may_resume(&mut self) -> bool {
         if self.http.starts.is_measuring() {
             let now_us = self.net.driver.now_us();
@@ -263,8 +270,8 @@ impl<D: Driver> Worker<D> {
         self.http.starts.may_resume()
     }
 
-    /// Sends what was answered while its handler goes on, without an event for others in between. The request that the handler
-    /// was given is let go of.
+    /// Sends written responses while the handler continues, without other events in between.
+    /// Releases the handler's request.
     pub fn send_answers(&mut self) {
         self.http.lent = None;
         self.net.driver.refresh_now();
@@ -286,7 +293,7 @@ impl Waiting {
         }
     }
 
-    /// The client of a connection whose handler waits has left.
+    /// Reports the disconnect of a client whose handler waits.
     pub(crate) fn note_left<D: Driver>(&mut self, net: &Net<D>, index: ExchangeIndex) {
         if let Some((connection, exchange)) = net.connections.pair(index).known() {
             let is_open = connection.phase == Phase::Open && connection.writing == Writing::Open;
@@ -302,7 +309,7 @@ impl Waiting {
             }
             return;
         }
-        // A handler that waits for the body finds its end by itself.
+        // A handler that waits for the body detects its end.
         if exchange.is_read_from() {
             return;
         }
@@ -313,14 +320,14 @@ impl Waiting {
         }
     }
 
-    /// A connection is gone: handlers that wait for its client, or for more of its request's body, are told.
+    /// Reports a closed connection to handlers that wait for its client or its request's body.
     pub(crate) fn note_ended(&mut self, ended: &Ended) {
         let index = ended.key.exchange();
         self.note_left_by(index, ended.is_open, &ended.exchange);
         self.tell_reader_of(index, &ended.exchange);
     }
 
-    /// Lists a connection for the time when there is room again. True when it has to wait.
+    /// Postpones a connection until a handler is free. Returns true if it has to wait.
     pub(crate) fn hold_back<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -338,7 +345,7 @@ impl Waiting {
         connection.has_unread = true;
         if !std::mem::replace(&mut connection.is_again, true) {
             self.held_back.push(index);
-            // A place that is used by client after client is listed for each of them.
+            // Reused connection indexes are listed repeatedly.
             if self.held_back.len() > 2 * net.connections.len() + HELD_BACK_SLACK {
                 self.held_back.sort_unstable();
                 self.held_back.dedup();
@@ -347,7 +354,7 @@ impl Waiting {
         true
     }
 
-    /// Lists what is ready for `next_wait_event`.
+    /// Queues ready descriptors for `next_wait_event`.
     #[cold]
     pub(crate) fn collect_watched<D: Driver>(&mut self, net: &mut Net<D>) {
         let Some(watching) = &mut self.watching else {
@@ -356,7 +363,7 @@ impl Waiting {
         let (result, ready) = watching.collect();
         self.events.extend(ready.map(WaitEvent::Ready));
         if let Err(error) = result {
-            let message = format!("asking for descriptors that are ready failed: {error}");
+            let message = format!("cannot collect ready descriptors: {error}");
             net.log_for_client(LogLevel::Error, &message);
         }
     }

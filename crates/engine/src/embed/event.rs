@@ -1,65 +1,67 @@
-//! What an embedder is told.
+//! Events for an embedder.
 
 use crate::id::{RequestId, SocketId};
 
-/// What `next_event` hands out. What an event carries is one number, so that it is handed on in two registers.
+/// An event returned by `next_event`. It carries one number at most, so that it fits into two
+/// registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// `Worker::request` is to be answered.
+    /// `Worker::request` needs a response.
     Request,
-    /// `Worker::request` is a WebSocket handshake, to be answered by `Worker::accept_upgrade` or like
-    /// a request.
+    /// `Worker::request` is a WebSocket handshake, to be answered with `Worker::accept_upgrade` or
+    /// a response.
     Upgrade,
-    /// `Worker::socket_event` is a socket that is open.
+    /// `Worker::socket_event` is a newly opened socket.
     Open,
     /// `Worker::socket_event` has a message.
     Message,
-    /// `Worker::socket_event` has what a client pings with: `Net::send_control` answers. Of routes that ask for it.
+    /// A client's ping, in `Worker::socket_event`, to be answered with `Net::send_control`; on
+    /// routes that request pings.
     Ping,
-    /// The same of a pong.
+    /// A client's pong, on routes that request pongs.
     Pong,
-    /// `Worker::socket_event` is a socket that has ended.
+    /// `Worker::socket_event` is a closed socket.
     Close,
-    /// The client of this request has left while its handler waits.
+    /// The client of this request disconnected while its handler was waiting.
     Gone(RequestId),
-    /// The client of this WebSocket has.
+    /// The client of this WebSocket disconnected while its handler was waiting.
     SocketGone(SocketId),
-    /// A client that was held by `Worker::hold_relayed` has left, by the request it was held with.
+    /// A client held by `Worker::hold_relayed` disconnected; identified by its request.
     HeldGone(RequestId),
-    /// More of this request's body can be read, or the rest of it cannot be had.
+    /// More of this request's body can be read, or reading it failed.
     Body(RequestId),
-    /// It is the time that was given to `Waiting::wake_at`, or `FileJobs::next_file_job` has something to say.
+    /// The time set with `Waiting::wake_at` has come, or `FileJobs::next_file_job` has a result.
     Wake,
-    /// `Waiting::ready` is a descriptor that was given to `Worker::watch_descriptor`.
+    /// `Waiting::ready` is a descriptor passed to `Worker::watch_descriptor`.
     Ready,
-    /// `Waiting::wire` can be read from or written to.
+    /// `Waiting::wire` is readable or writable.
     Wire,
-    /// `Waiting::items` has what was published to a client of the embedder's.
+    /// `Waiting::items` has records for a client of the embedder.
     Items,
-    /// `Waiting::peer_message` is what another worker, of this server or of another of the cluster, has sent to all of them.
+    /// `Waiting::peer_message` is a message from another worker of this server or of the cluster.
     PeerMessage,
-    /// The stream that answers this request, by `Http::stream_handler`, wants its next piece: `write_stream`, `end_stream` or
-    /// `fail_stream`.
+    /// The stream that answers this request needs its next piece from `Http::stream_handler`:
+    /// `write_stream`, `end_stream` or `fail_stream`.
     Stream(RequestId),
-    /// It has ended before its end: its client has left.
+    /// The stream ended early because its client disconnected.
     StreamEnd(RequestId),
-    /// The worker has stopped: nothing is left to serve.
+    /// The worker has stopped.
     Stop,
 }
 
-/// A client of the embedder's, by what it has become.
+/// A client of the embedder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     /// The client of this request.
     Request(RequestId),
     /// The client of this WebSocket.
     Socket(SocketId),
-    /// A client that was held by `Worker::hold_relayed`, by the request it was held with.
+    /// A client held by `Worker::hold_relayed`, identified by its request.
     Held(RequestId),
 }
 
 impl Left {
-    /// The request that the client came with; a WebSocket's is its handshake.
+    /// Returns the client's request; for a WebSocket its handshake.
     pub fn request(self) -> RequestId {
         match self {
             Left::Request(request) | Left::Held(request) => request,
@@ -73,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_handed_on_in_two_registers() {
+    fn fits_an_event_into_two_registers() {
         assert_eq!(size_of::<Option<Event>>(), 2 * size_of::<u64>());
     }
 }

@@ -1,6 +1,6 @@
-//! Work on files that the program's handlers wait for.
+//! File operations that handlers wait for.
 //!
-//! Nothing of it exists before the first handler asks: no ring, no thread, no watched descriptor.
+//! All resources (ring, thread, watched descriptor) are created on first use.
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
@@ -10,33 +10,33 @@ use crate::embed::waiting::Waiting;
 use crate::net::Net;
 use crate::net::token::TOKEN_FILES;
 
-/// Why a job on a file was not begun.
+/// Why a file operation was not started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileJobError {
-    /// There are as many as there may be.
+    /// The maximum number of operations is queued.
     #[error(
-        "{0} file operations (file_queue_max) wait already; wait for some before you begin more"
+        "{0} file operations (file_queue_max) are pending; wait for some before you start more"
     )]
     Full(usize),
-    /// They write as much as may wait.
+    /// The maximum size of writes is queued.
     #[error(
-        "writes of {0} bytes (file_queue_bytes_max) have not ended yet; wait for some before you begin more"
+        "writes of {0} bytes (file_queue_bytes_max) are pending; wait for some before you start more"
     )]
     FullOfBytes(usize),
-    /// The system has nothing left to do it with.
-    #[error("files cannot be worked on: {0}")]
+    /// The system lacks resources.
+    #[error("cannot start file operations: {0}")]
     System(String),
 }
 
-/// What handlers have asked for of files; nothing until they do.
+/// File operations of handlers; empty until the first one.
 #[derive(Default)]
 pub struct FileJobs {
     files: Option<Box<Files>>,
 }
 
 impl FileJobs {
-    /// Begins a job. When it is pending, [`crate::Event::Wake`] tells that [`FileJobs::next_file_job`] has something to say;
-    /// `user` comes back there.
+    /// Starts an operation. If it is pending, [`crate::Event::Wake`] announces its result in
+    /// [`FileJobs::next_file_job`], which also returns `user`.
     pub fn begin_file_job<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -56,7 +56,7 @@ impl FileJobs {
         })
     }
 
-    /// Does a job before it returns, and before it those that it must not overtake.
+    /// Runs an operation synchronously, after those that it must not overtake.
     pub fn run_file_job(&mut self, waiting: &mut Waiting, job: Job) -> Outcome {
         let Some(files) = &mut self.files else {
             return job.run_now();
@@ -68,7 +68,8 @@ impl FileJobs {
         outcome
     }
 
-    /// Whether the program may make a short call itself: see [`Files::may_try`]. [`FileJobs::tried_file`] follows it.
+    /// Returns true if the application may make a short call itself: see [`Files::may_try`].
+    /// [`FileJobs::tried_file`] must follow.
     pub fn may_try_file<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -79,14 +80,14 @@ impl FileJobs {
             .is_ok_and(|files| files.may_try(written, bytes))
     }
 
-    /// The call has returned.
+    /// Notes that the call has returned.
     pub fn tried_file(&mut self) {
         if let Some(files) = &mut self.files {
             files.tried();
         }
     }
 
-    /// Finishes what is to be written to a file before somebody writes to it who cannot wait.
+    /// Completes pending writes to a file before a synchronous write.
     pub fn settle_file(&mut self, waiting: &mut Waiting, device: u64, inode: u64) {
         if let Some(files) = &mut self.files {
             files.settle(device, inode);
@@ -96,29 +97,29 @@ impl FileJobs {
         }
     }
 
-    /// The next job that has ended: its number, and what came with it.
+    /// Returns the next finished operation: its number and `user`.
     pub fn next_file_job(&mut self) -> Option<(JobId, u64)> {
         self.files.as_mut()?.next_over()
     }
 
-    /// How a job has ended; `None` while it has not.
+    /// Removes and returns the result of an operation; `None` while it is unfinished.
     pub fn take_file_job(&mut self, id: JobId) -> Option<Outcome> {
         self.files.as_mut()?.take(id)
     }
 
-    /// Stops waiting for a job, which is finished all the same.
+    /// Stops waiting for an operation, which still runs to its end.
     pub fn forget_file_job(&mut self, id: JobId) {
         if let Some(files) = &mut self.files {
             files.forget(id);
         }
     }
 
-    /// Whether some job has not ended.
+    /// Returns true if operations are unfinished.
     pub(crate) fn has_file_jobs(&self) -> bool {
         self.files.as_ref().is_some_and(|files| !files.is_idle())
     }
 
-    /// Operations have ended.
+    /// Handles finished operations.
     pub(crate) fn on_files(&mut self, waiting: &mut Waiting) {
         if let Some(files) = &mut self.files {
             files.on_ready();

@@ -1,5 +1,5 @@
-//! What an embedder can do in the loop besides answering: wait, watch descriptors, open connections, work on files,
-//! and hold clients in formats of its own.
+//! The embedder's API: waiting, watched descriptors, connections, file operations, and clients held
+//! in custom formats.
 
 pub(crate) mod channels;
 pub(crate) mod connect;

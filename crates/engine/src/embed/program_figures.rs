@@ -1,4 +1,4 @@
-//! What the program tells of its own work, for the figures: tasks, fibers, jobs.
+//! Statistics reported by the application: tasks, fibers, jobs.
 
 use fermata_io::Driver;
 
@@ -6,16 +6,16 @@ use crate::admin::stats::Reporter;
 use crate::admin::stats::{Counter, EdgeOpen};
 use crate::net::Net;
 
-/// Where a task comes from. The order is that of the counters.
+/// Origin of a task, in the order of the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskKind {
-    /// A handler or another task has begun it.
+    /// Started by a handler or another task.
     Async,
-    /// It is run again and again.
+    /// Run periodically.
     Every,
-    /// A handler has left it for after its answer.
+    /// Postponed by a handler until after its response.
     Deferred,
-    /// It reads messages of other workers.
+    /// Reads messages of other workers.
     Messages,
 }
 
@@ -27,7 +27,7 @@ impl TaskKind {
         TaskKind::Messages,
     ];
 
-    /// The kind with this number.
+    /// Returns the kind with this number.
     pub fn from_number(number: u32) -> Option<TaskKind> {
         TaskKind::ALL.get(number as usize).copied()
     }
@@ -42,20 +42,20 @@ impl TaskKind {
     }
 }
 
-/// How a call of a job has ended. The order is that of the counters.
+/// Result of a job call, in the order of the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobEnd {
-    /// With a result.
+    /// It returned a result.
     Done,
-    /// The job has thrown.
+    /// The job threw an exception.
     Failed,
-    /// Its process has died.
+    /// Its process crashed.
     Crashed,
-    /// It took too long.
+    /// It exceeded its time limit.
     TimedOut,
-    /// It is no longer awaited.
+    /// Its caller stopped waiting.
     Cancelled,
-    /// It was not taken.
+    /// It was refused.
     Rejected,
 }
 
@@ -69,26 +69,26 @@ impl JobEnd {
         (JobEnd::Rejected, Counter::JobsRejected),
     ];
 
-    /// The end with this number.
+    /// Returns the result with this number.
     pub fn from_number(number: u32) -> Option<JobEnd> {
         JobEnd::ALL.get(number as usize).map(|(end, _)| *end)
     }
 }
 
 impl<D: Driver> Net<D> {
-    /// A task has ended.
+    /// Counts a finished task.
     pub fn count_task(&mut self, kind: TaskKind, has_failed: bool) {
         let (all, failed) = kind.counters();
         self.counts.add(all, 1);
         self.counts.add(failed, u64::from(has_failed));
     }
 
-    /// Runs of a repeated task were left out.
+    /// Counts skipped runs of a periodic task.
     pub fn count_skipped(&mut self, runs: u64) {
         self.counts.add(Counter::EverySkipped, runs);
     }
 
-    /// A call of a job has ended.
+    /// Counts a finished job call.
     pub fn count_job(&mut self, end: JobEnd) {
         for (one, counter) in JobEnd::ALL {
             self.counts.add(counter, u64::from(one == end));
@@ -97,24 +97,24 @@ impl<D: Driver> Net<D> {
 }
 
 impl Reporter {
-    /// So many handlers and tasks wait, and so many tasks have not begun.
+    /// Sets the number of waiting handlers and tasks, and of tasks that have not started.
     pub fn set_waiting(&mut self, fibers: u32, tasks: u32) {
         self.program.fibers_waiting = u64::from(fibers);
         self.program.tasks_queued = u64::from(tasks);
     }
 
-    /// So many calls of jobs have not ended.
+    /// Sets the number of unfinished job calls.
     pub fn set_jobs_pending(&mut self, calls: u32) {
         self.program.jobs_pending = u64::from(calls);
     }
 
-    /// So many requests have a connection to PHP-FPM, and so many wait for one.
+    /// Sets the number of PHP-FPM requests with a connection, and of those that wait for one.
     pub fn set_fastcgi_open(&mut self, running: usize, queued: usize) {
         self.program.fastcgi_running = running as u64;
         self.program.fastcgi_queued = queued as u64;
     }
 
-    /// What the GRIP edge has open.
+    /// Sets the gauges of the GRIP edge.
     pub fn set_edge_open(&mut self, open: EdgeOpen) {
         self.program.edge = open;
     }
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_places() {
+    fn orders_variants_by_number() {
         for (place, kind) in TaskKind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, place);
             assert_eq!(TaskKind::from_number(place as u32), Some(kind));

@@ -1,11 +1,12 @@
-//! Clients held for an embedder that publishes in formats of its own: the GRIP edge.
+//! Clients held for an embedder that publishes in its own formats: the GRIP edge.
 //!
-//! The engine's own holds know events; here a record's data means what the embedder says. Streams without wishes of
-//! their own share one encoded log per channel ([`Encoding`]), exactly as event streams do, and the embedder is not
-//! asked per client. A client that needs more (filters, reliable delivery, long polls, WebSockets) takes *items*: the records
-//! as they were published, handed out by [`Event::Items`](crate::Event::Items) one client at a time.
+//! The engine's own holds handle events; here the embedder defines the meaning of a record's data.
+//! Plain streams share one encoded log per channel ([`Encoding`]), like event streams, and the
+//! embedder is not called per client. Other clients (filters, reliable delivery, long polls,
+//! WebSockets) receive *items*: unencoded records, delivered with
+//! [`Event::Items`](crate::Event::Items) for one client at a time.
 //!
-//! What is special about such a client is in its exchange (`Held::Own`).
+//! The state of such a client is in its exchange (`Held::Own`).
 
 use std::num::NonZeroU32;
 
@@ -26,16 +27,17 @@ use crate::http::respond::streams::StreamError;
 use crate::id::{RequestId, SocketId};
 use crate::missed::{Known, missed};
 use crate::net::Net;
+use crate::net::buffered::LARGE_BYTES;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
 use crate::websocket::SendError;
 use crate::worker::Worker;
 
-/// The status instead of a success that a client would take for an open WebSocket.
+/// Status that replaces a success which a client would mistake for an open WebSocket.
 const STATUS_NOT_SWITCHED: u16 = 502;
 
 impl<D: Driver> Net<D> {
-    /// The connection that is held by this request.
+    /// Returns the exchange held by this request.
     fn held(&self, handle: RequestId) -> Result<ExchangeIndex, Gone> {
         let index = handle.exchange();
         let generation = handle.serial();
@@ -47,17 +49,17 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Net<D> {
-    /// Seconds since 1970.
+    /// Returns milliseconds since 1970.
     pub fn unix_ms(&self) -> u64 {
         self.driver.unix_ms()
     }
 
-    /// The same in whole seconds.
+    /// Returns seconds since 1970.
     pub fn unix_s(&self) -> u64 {
         self.driver.unix_ms() / 1000
     }
 
-    /// How many bytes wait for a held client; `None`: it has left.
+    /// Returns the number of bytes queued for a held client; `None` if it has disconnected.
     pub fn held_unsent(&self, handle: RequestId) -> Option<usize> {
         let index = self.held(handle).ok()?;
         self.connections
@@ -67,8 +69,8 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Net<D> {
-    /// Whether a client would take an answer to its handshake for a WebSocket that is open: over HTTP/2 any success says so
-    /// (RFC 8441, 5), and over HTTP/1.1 101 alone does.
+    /// Returns true if a client would mistake the response to its handshake for an open WebSocket.
+    /// Over HTTP/2 any success opens one (RFC 8441, section 5), over HTTP/1.1 only 101.
     fn would_look_open(&self, index: ExchangeIndex, status: u16) -> bool {
         self.connections
             .pair(index)
@@ -81,19 +83,20 @@ impl<D: Driver> Net<D> {
 }
 
 impl Waiting {
-    /// What was published to a client, of the last `Event::Items`.
+    /// Returns the records of the last `Event::Items`.
     pub fn items(&self) -> Items {
         self.items.clone()
     }
 }
 
 impl Channels {
-    /// How a client is held by the embedder.
+    /// Returns the hold state for a client of the embedder.
     fn held_by(&mut self, hold: &Relayed<'_>) -> Held {
         let keep_alive = hold.keep_alive;
         Held::Own {
             keep_alive_ms: keep_alive.and_then(|it| NonZeroU32::new(it.interval_ms)),
-            // What the log has moved past cannot be made up for in a stream; the embedder is asked where it decides.
+            // A stream cannot recover events dropped from the log; the embedder decides where it
+            // receives items.
             closes_on_gap: !hold.takes_items,
             keeps_interval: keep_alive.is_some_and(|it| !it.restarts),
             keep_alive: keep_alive.map(|it| self.keep_alives.intern(it.data)),
@@ -102,16 +105,16 @@ impl Channels {
 }
 
 impl<D: Driver> Worker<D> {
-    /// From here on records mean what `stream` makes of them. To be called before the first event is asked for.
+    /// Sets the embedder's encoding of records. Must be called before the first poll.
     pub fn relay(&mut self, stream: Encoding) {
         self.channels.encoder.stream = Some(stream);
         self.http.passes_on = true;
     }
 
-    /// Answers a request with a complete response, whose head is passed on as it is.
+    /// Answers a request with a complete response, whose head is forwarded unchanged.
     ///
     /// # Errors
-    /// The request is gone.
+    /// The request is not open.
     pub fn respond_relayed(
         &mut self,
         handle: RequestId,
@@ -134,14 +137,17 @@ impl<D: Driver> Worker<D> {
             connection.out.extend_from_slice(body);
         }
         self.http.finish_answer(&mut self.net, index);
+        if body.len() >= LARGE_BYTES {
+            self.net.flush(&mut self.http, index.connection());
+        }
         Ok(())
     }
 
-    /// As [`Worker::begin_stream`], with a head that is passed on as it is. False: the answer has no body and is complete;
-    /// nothing is asked for.
+    /// Starts a stream like [`Worker::begin_stream`], with a head that is forwarded unchanged.
+    /// Returns false if the response has no body and is complete.
     ///
     /// # Errors
-    /// As of [`Worker::begin_stream`].
+    /// As for [`Worker::begin_stream`].
     pub fn begin_relayed_stream(
         &mut self,
         handle: RequestId,
@@ -153,15 +159,15 @@ impl<D: Driver> Worker<D> {
         let has_body = self
             .http
             .start_stream(&mut self.net, index, handle, length, head.status);
-        // The head goes at once; when it is sent the embedder is asked for more.
+        // Send the head now; then the embedder is polled for pieces.
         self.net.mark_dirty(index.connection());
         Ok(has_body)
     }
 
-    /// Answers a request by a stream that stays open: head, body, and then what is published.
+    /// Answers a request with a stream that stays open: head, body, and then published records.
     ///
     /// # Errors
-    /// The request is gone.
+    /// The request is not open.
     pub fn hold_relayed(
         &mut self,
         handle: RequestId,
@@ -183,7 +189,7 @@ impl<D: Driver> Worker<D> {
         Ok(())
     }
 
-    /// A stream of [`Worker::begin_relayed_stream`] stays open: what is published follows what was written.
+    /// Keeps a stream of [`Worker::begin_relayed_stream`] open: published records follow its bytes.
     ///
     /// # Errors
     /// The stream has ended.
@@ -213,7 +219,7 @@ impl<D: Driver> Worker<D> {
     /// Replaces subscriptions and keep-alive of a held client.
     ///
     /// # Errors
-    /// It has left.
+    /// It has disconnected.
     pub fn update_held(&mut self, handle: RequestId, hold: &Relayed<'_>) -> Result<(), Gone> {
         let index = self.net.held(handle)?;
         let held = self.channels.held_by(hold);
@@ -226,10 +232,10 @@ impl<D: Driver> Worker<D> {
         Ok(())
     }
 
-    /// Appends bytes to a held client's body. Returns how many of its bytes wait for it now.
+    /// Appends bytes to a held client's body. Returns the number of queued bytes.
     ///
     /// # Errors
-    /// It has left.
+    /// It has disconnected.
     pub fn write_held(&mut self, handle: RequestId, bytes: &[u8]) -> Result<usize, Gone> {
         let index = self.net.held(handle)?;
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
@@ -245,10 +251,10 @@ impl<D: Driver> Worker<D> {
         Ok(unsent)
     }
 
-    /// Ends a held client's response in order.
+    /// Ends a held client's response cleanly.
     ///
     /// # Errors
-    /// It has left.
+    /// It has disconnected.
     pub fn end_held(&mut self, handle: RequestId) -> Result<(), Gone> {
         let index = self.net.held(handle)?;
         self.channels
@@ -256,7 +262,7 @@ impl<D: Driver> Worker<D> {
         Ok(())
     }
 
-    /// Cuts a held client off: its response must not look whole.
+    /// Cuts off a held client, so that its response does not look complete.
     pub fn cut_held(&mut self, handle: RequestId) {
         if let Ok(index) = self.net.held(handle) {
             self.net.close(&mut self.http, index.connection());
@@ -264,10 +270,10 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Has the client of a request that is not answered yet get items.
+    /// Subscribes the client of an unanswered request to items.
     ///
     /// # Errors
-    /// The request is gone.
+    /// The request is not open.
     pub fn poll_items(&mut self, handle: RequestId, channels: &[&[u8]]) -> Result<(), Gone> {
         let index = self.net.open_request(handle)?;
         let hold = Relayed {
@@ -279,17 +285,17 @@ impl<D: Driver> Worker<D> {
         Ok(())
     }
 
-    /// It gets none any more: to be called before it is answered.
+    /// Ends these subscriptions; must be called before the response.
     pub fn end_items(&mut self, handle: RequestId) {
         if let Ok(index) = self.net.open_request(handle) {
             self.channels.drop_subscriptions(&mut self.net, index);
         }
     }
 
-    /// Subscribes a socket: it takes items. False when it has ended.
+    /// Subscribes a socket to items.
     ///
     /// # Errors
-    /// The socket has ended.
+    /// The socket has closed.
     pub fn subscribe_socket(&mut self, socket: SocketId, channel: &[u8]) -> Result<(), SendError> {
         let Some((_, exchange)) = self.net.connections.socket_mut(socket) else {
             return Err(SendError::Gone);
@@ -317,9 +323,9 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Makes the current request's connection a WebSocket, if its handshake is one that can be accepted: by
-    /// `accept_upgrade`, or it is answered like a request. False: it has been refused, or `handle` is not the request of the
-    /// last event any more: what is known of the current one would be said of another client.
+    /// Prepares the current request's handshake for `accept_upgrade` or a response. Returns false
+    /// if it was refused, or if `handle` is not the request of the last event: the current one
+    /// belongs to another client.
     pub fn begin_handshake(&mut self, handle: RequestId, route: u16) -> bool {
         if self.http.lent != Some(handle) {
             return false;

@@ -1,51 +1,51 @@
-//! What an embedder says that publishes in formats of its own.
+//! Argument types for an embedder that publishes in its own formats.
 
 use std::rc::Rc;
 
 use crate::embed::event::Left;
 use crate::id::RequestId;
 
-/// The status line and headers of a response, as an origin gave them.
+/// Status line and headers of a forwarded response.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseHead<'a> {
-    /// 100 to 999.
+    /// Status, 100 to 999.
     pub status: u16,
-    /// The reason phrase; empty: the standard one.
+    /// Reason phrase; empty = the standard one.
     pub reason: &'a [u8],
-    /// Valid names and values, none about framing or the connection.
+    /// Valid names and values, without framing and connection fields.
     pub headers: &'a [(&'a [u8], &'a [u8])],
-    /// What a HEAD is told of the body's length.
+    /// Body length for the response to a HEAD request.
     pub length: Option<u64>,
 }
 
-/// What is written to a silent stream.
+/// Keep-alive of a silent stream.
 #[derive(Clone, Copy, Debug)]
 pub struct KeepAlive<'a> {
-    /// The bytes.
+    /// Bytes to write.
     pub data: &'a [u8],
-    /// How long it may be silent.
+    /// Maximum silence in milliseconds.
     pub interval_ms: u32,
-    /// Whether the interval begins anew with everything that is sent.
+    /// Restart the interval whenever something is sent.
     pub restarts: bool,
 }
 
 /// How a client is held.
 #[derive(Clone, Copy, Debug)]
 pub struct Relayed<'a> {
-    /// What it is subscribed to.
+    /// Its subscriptions.
     pub channels: &'a [&'a [u8]],
-    /// The embedder decides on each item; otherwise the client gets what [`Encoding`] makes of it.
+    /// Pass each item to the embedder; otherwise the client receives the output of [`Encoding`].
     pub takes_items: bool,
-    /// What keeps it open.
+    /// Keep-alive, if any.
     pub keep_alive: Option<KeepAlive<'a>>,
 }
 
-/// What was published to one client.
+/// Records for one client.
 #[derive(Clone, Debug)]
 pub struct Items {
     /// The client.
     pub client: Left,
-    /// It has lost some before these: it was too slow.
+    /// Earlier records were lost because the client was too slow.
     pub gap: bool,
     pub(crate) frames: Rc<[u8]>,
 }
@@ -61,7 +61,7 @@ impl Default for Items {
 }
 
 impl Items {
-    /// Channel and data of each record, in order.
+    /// Returns channel and data of each record, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut rest = &self.frames[..];
         std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Unix sockets by which workers find each other: files in the folder for temporary files, as long as the server runs.
+//! Unix sockets between workers: files in the temporary directory that exist while the server runs.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -8,29 +8,30 @@ use fermata_config::{Access, Listen, Scheme, Transport};
 use crate::net::listen_error::ListenError;
 use crate::net::listeners::bind_unix;
 
-/// Only the user of the workers may connect.
+/// Only the workers' user may connect.
 const FILE_MODE: u32 = 0o600;
 
-/// Where a worker is found by the others. To be made before they are forked: its clients wait while a worker is replaced.
+/// A worker's listener for other workers. Must be created before the fork: its clients wait while a
+/// worker is replaced.
 #[derive(Debug)]
 pub struct Rendezvous {
-    /// The file.
+    /// Path of the socket.
     pub path: PathBuf,
-    /// What the worker accepts from.
+    /// The listening socket.
     pub listener: OwnedFd,
     _file: SocketFile,
 }
 
-/// The file of a socket, which goes with it.
+/// A socket file, deleted when this is dropped.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    /// The process that has made the file, and removes it. Others have a copy of this and end before.
+    /// The process that created the file and deletes it. Copies in other processes do not.
     owner: u32,
 }
 
 impl SocketFile {
-    /// That of a socket which this process has made.
+    /// Wraps a socket file that this process has created.
     pub fn new(path: PathBuf) -> Self {
         Self {
             path,
@@ -39,7 +40,7 @@ impl SocketFile {
     }
 }
 
-/// The socket could not be made.
+/// The socket could not be created.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot make {} for the workers: {source}; set TMPDIR to a folder that can be written", path.display())]
 pub struct RendezvousError {
@@ -48,11 +49,11 @@ pub struct RendezvousError {
 }
 
 impl Rendezvous {
-    /// Makes one. `program` and `ending` are parts of the file's name; `user` and `group` are those of the workers, where
-    /// they are not the master's.
+    /// Creates a listener. `program` and `ending` are parts of the file name; `user` and `group`
+    /// are the workers', if different from the master's.
     ///
     /// # Errors
-    /// Why it cannot be done, and what helps.
+    /// The socket cannot be created; the message suggests a fix.
     pub fn bind(
         program: &str,
         ending: &str,
@@ -68,7 +69,7 @@ impl Rendezvous {
             transport: Transport::Unix,
             host: path.display().to_string(),
             port: 0,
-            // Workers are that user when they connect.
+            // Workers connect as that user.
             access: Access {
                 mode: Some(FILE_MODE),
                 user,
@@ -90,7 +91,7 @@ impl Rendezvous {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if std::process::id() == self.owner {
-            // It may be gone; nobody connects there any more.
+            // The file may already be deleted.
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -1,6 +1,6 @@
-//! What an embedder asks about requests, and answers them with.
+//! Request API of an embedder: client properties, bodies and responses.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -14,39 +14,55 @@ use crate::http::respond::file::{FileAnswer, StaticFound};
 use crate::http::respond::streams::{StreamError, Wanted};
 use crate::id::RequestId;
 use crate::log::Detail;
+use crate::net::buffered::LARGE_BYTES;
 use crate::worker::Worker;
 
+/// RFC 8297.
+const EARLY_HINTS: u16 = 103;
+
 impl<D: Driver> Worker<D> {
-    /// Address and port of the current request's client, `None` on a Unix socket: as a trusted proxy says, else the
-    /// other end of the connection.
+    /// Returns address and port of the current request's client: from a trusted proxy, or else the
+    /// peer. `None` on a Unix socket.
     pub fn client_address(&self) -> Option<(IpAddr, u16)> {
         self.http.client_address(&self.net)
     }
 
-    /// The host and port that the client asked for, as a trusted proxy says, else as the request does.
+    /// Returns the address that identifies the client of an unanswered request. It is
+    /// [`Worker::client_address`], for IPv6 its /64 network, since one client may use all its
+    /// addresses.
+    pub fn client_network(&self, handle: RequestId) -> Option<IpAddr> {
+        let address = self.http.client_of(&self.net, handle)?;
+        Some(match address.to_canonical() {
+            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from(u128::from(address) >> 64 << 64)),
+            address => address,
+        })
+    }
+
+    /// Returns the requested host and port: from a trusted proxy, or else from the request.
     pub fn client_host(&self) -> Option<&[u8]> {
         self.http.client_host(&self.net)
     }
 
-    /// Whether the client of the current request speaks TLS: to us, or to a trusted proxy in front.
+    /// Returns true if the client of the current request uses TLS, to this server or to a trusted
+    /// proxy.
     pub fn is_client_secure(&self) -> bool {
         self.http.is_client_secure(&self.net)
     }
 
-    /// Whether the connection of the current request is encrypted.
+    /// Returns true if the connection of the current request uses TLS.
     pub fn is_secure(&self) -> bool {
         self.http.is_secure(&self.net)
     }
 
-    /// The certificate that the client of the current request has shown.
+    /// Returns the client certificate of the current request.
     pub fn client_certificate(&self) -> Option<Rc<ClientCertificate>> {
         self.http.client_certificate(&self.net)
     }
 
-    /// Reads on in the body of an open request, at most `bytes_max`.
+    /// Reads more of an open request's body, at most `bytes_max`.
     ///
     /// # Errors
-    /// [`ReadError`], and the same from then on; the request has still to be answered.
+    /// [`ReadError`], also for all later calls; the request still needs a response.
     pub fn read_body(&mut self, handle: RequestId, bytes_max: usize) -> Result<Read, ReadError> {
         self.http
             .read_body(&mut self.net, &mut self.waiting, handle, bytes_max)
@@ -55,10 +71,11 @@ impl<D: Driver> Worker<D> {
     /// Answers a request with a complete response.
     ///
     /// Names and values of `headers` must have passed `fermata_proto::response::valid_name` and
-    /// `valid_value`, and must not be reserved. `Date`, `Content-Length` and `Connection` are ours.
+    /// `valid_value`, and must not be reserved. The engine writes `Date`, `Content-Length` and
+    /// `Connection`.
     ///
-    /// A GET whose conditions an `ETag` or `Last-Modified` among them answers gets 304 or 412 instead, and what is
-    /// worth compressing is compressed for a client that reads it.
+    /// A conditional GET is answered 304 or 412 if `headers` contain a matching `ETag` or
+    /// `Last-Modified`. Compressible content is compressed if the client accepts it.
     #[inline]
     pub fn respond<'h>(
         &mut self,
@@ -72,7 +89,7 @@ impl<D: Driver> Worker<D> {
             .respond(&mut self.net, handle, status, content_type, headers, body)
     }
 
-    /// Answers a request whose handler failed: `status` to the client, the reason to the log only.
+    /// Answers a request whose handler failed: `status` to the client, the reason only to the log.
     pub fn fail(
         &mut self,
         handle: RequestId,
@@ -84,8 +101,8 @@ impl<D: Driver> Worker<D> {
             .fail(&mut self.net, handle, status, log_message, detail)
     }
 
-    /// Sends `103 Early Hints` with these header lines at once (RFC 8297). False when the client would not understand them,
-    /// and nothing was sent.
+    /// Sends `103 Early Hints` with these fields (RFC 8297). Returns false without sending if the
+    /// client would not understand them, or has more than 16 KiB to read first.
     ///
     /// Names and values as for [`Worker::respond`].
     pub fn send_early_hints<'h>(
@@ -93,18 +110,32 @@ impl<D: Driver> Worker<D> {
         handle: RequestId,
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
     ) -> Result<bool, Gone> {
-        self.http.send_early_hints(&mut self.net, handle, headers)
+        self.send_interim(handle, EARLY_HINTS, headers)
     }
 
-    /// What `path`, the decoded path of a request, leads to in the static tree that `handler` stands in front of.
+    /// Sends an interim response with any status except 101, after which the protocol is no longer
+    /// HTTP.
+    pub fn send_interim<'h>(
+        &mut self,
+        handle: RequestId,
+        status: u16,
+        headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
+    ) -> Result<bool, Gone> {
+        debug_assert!((100..200).contains(&status) && status != 101);
+        self.http
+            .send_interim(&mut self.net, handle, status, headers)
+    }
+
+    /// Looks up `path`, the decoded path of a request, in the static directory that `handler`
+    /// guards.
     pub fn find_static(&mut self, handler: u32, path: &[u8]) -> StaticFound {
         self.http.find_static(&mut self.net, handler, path)
     }
 
-    /// Answers a request with a file: conditions and ranges of the request, which `asked` holds, are met.
+    /// Answers a request with a file, applying the request's conditions and ranges in `asked`.
     ///
-    /// One that is not there is answered 404, one that cannot be read 500 with a line in the log. `headers` must be
-    /// checked as for [`Worker::respond`].
+    /// A missing file is answered 404, an unreadable one 500 with a line in the log. `headers` must
+    /// be checked as for [`Worker::respond`].
     pub fn respond_file<'h>(
         &mut self,
         handle: RequestId,
@@ -116,13 +147,15 @@ impl<D: Driver> Worker<D> {
             .respond_file(&mut self.net, handle, answer, headers, asked)
     }
 
-    /// Answers a request with the file that `rest` names below the folder: percent-decoded, empty or from a slash on.
-    /// Conditions and ranges of the request, which `asked` holds, are met.
+    /// Answers a request with the file named by `rest` below the directory; `rest` is
+    /// percent-decoded, and empty or starts with a slash. Applies the request's conditions and
+    /// ranges in `asked`.
     ///
-    /// `Nothing` and `Directory` are still to be answered; what cannot be read is answered 500 with a line in the log.
+    /// `Nothing` and `Directory` still need a response; an unreadable file is answered 500 with a
+    /// line in the log.
     ///
     /// # Errors
-    /// The request is gone.
+    /// The request is not open.
     pub fn respond_tree(
         &mut self,
         handle: RequestId,
@@ -135,16 +168,18 @@ impl<D: Driver> Worker<D> {
             .respond_tree(&mut self.net, handle, directory, rest, headers, asked)
     }
 
-    /// What to do about a request that is to be answered by a stream.
+    /// Returns what the response to a request needs if it is a stream.
     pub fn stream_wanted(&self, handle: RequestId, status: u16) -> Wanted {
         self.http.stream_wanted(&self.net, handle, status)
     }
 
-    /// Answers a request by a stream, and takes as much of its first piece as it returns. `length` is promised to the
-    /// client; without it the body is chunked, and for an HTTP/1.0 client it ends with the connection.
+    /// Answers a request with a stream, and accepts a part of its first piece; returns its length.
+    /// `length` is announced to the client. Without it the body is chunked; for HTTP/1.0 it ends
+    /// with the connection.
     ///
-    /// From here on [`Event::Stream`] asks for more, until [`Worker::end_stream`], [`Worker::fail_stream`] or
-    /// [`Event::StreamEnd`]. Nothing follows when only the head is wanted. `headers` as for [`Worker::respond`].
+    /// [`Event::Stream`] then requests more, until [`Worker::end_stream`], [`Worker::fail_stream`]
+    /// or [`Event::StreamEnd`]. No event follows if only the head is needed. `headers` as for
+    /// [`Worker::respond`].
     pub fn begin_stream<'h>(
         &mut self,
         handle: RequestId,
@@ -159,8 +194,8 @@ impl<D: Driver> Worker<D> {
             .begin_stream(&mut self.net, handle, line, headers, length, first)
     }
 
-    /// Ends a stream that the program cannot go on with: what was given is sent, and the connection ends without the
-    /// mark of a whole body. The reason goes to the log.
+    /// Ends a stream that the application cannot continue: written bytes are sent, and the
+    /// connection closes without the end mark of a complete body. The reason goes to the log.
     pub fn fail_stream(
         &mut self,
         handle: RequestId,
@@ -171,32 +206,44 @@ impl<D: Driver> Worker<D> {
             .fail_stream(&mut self.net, handle, log_message, detail)
     }
 
-    /// Ends a stream without its end, if it has not ended.
+    /// Cuts off a stream, if it is open.
     pub fn drop_stream(&mut self, handle: RequestId) {
         self.http.drop_stream(&mut self.net, handle)
     }
 
-    /// As `Net::write_stream`, for a piece that is in a buffer of the embedder's: a large one is given to the kernel from
-    /// there, and only what that does not take is copied.
+    /// Writes a piece like `Net::write_stream`, from a buffer of the embedder: a large piece is
+    /// passed to the kernel directly, and only the rest is copied.
     ///
     /// # Errors
-    /// The client has left, or the piece is longer than what is left of the length that the stream was given.
+    /// The client has disconnected, or the piece exceeds the announced length.
     pub fn pass_stream(&mut self, handle: RequestId, piece: &[u8]) -> Result<usize, StreamError> {
         self.http.pass_stream(&mut self.net, handle, piece)
     }
 
-    /// The last piece was given.
+    /// Flushes a stream after `queued` bytes, if they are large: the rest is then counted before
+    /// another handler runs.
+    #[inline]
+    pub fn send_large(&mut self, handle: RequestId, queued: usize) {
+        if queued >= LARGE_BYTES
+            && let Ok(index) = self.net.open_stream(handle)
+        {
+            self.net.flush(&mut self.http, index.connection());
+        }
+    }
+
+    /// Ends a stream after its last piece.
     pub fn end_stream(&mut self, handle: RequestId) -> Result<(), StreamError> {
         self.http.end_stream(&mut self.net, handle)
     }
 
-    /// As [`Worker::end_stream`], with trailers: valid names and values, none about framing or the connection.
+    /// Ends a stream like [`Worker::end_stream`], with trailers: valid names and values, without
+    /// framing and connection fields.
     ///
-    /// Clients of HTTP/2 get them. Over HTTP/1 they are left out, as RFC 9110, 6.5.1 allows: few clients say that they
-    /// read any, and none that needs them.
+    /// HTTP/2 clients receive them. Over HTTP/1 they are dropped, as RFC 9110, section 6.5.1
+    /// permits: few clients announce support, and none needs them.
     ///
     /// # Errors
-    /// As of [`Worker::end_stream`].
+    /// As for [`Worker::end_stream`].
     pub fn end_stream_with(
         &mut self,
         handle: RequestId,
@@ -205,7 +252,7 @@ impl<D: Driver> Worker<D> {
         self.http.end_stream_with(&mut self.net, handle, trailers)
     }
 
-    /// The handler goes on while its stream is sent, and wants to know when the client has left.
+    /// Requests a notification if the client of a stream disconnects while its handler continues.
     pub fn watch_stream(&mut self, handle: RequestId) {
         if let Ok(index) = self.net.open_stream(handle) {
             self.waiting.defer_at(&mut self.net, index);

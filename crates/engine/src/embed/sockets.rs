@@ -1,4 +1,4 @@
-//! What an embedder does with WebSockets.
+//! WebSocket API of an embedder.
 
 use fermata_io::{Driver, Peer};
 
@@ -8,8 +8,8 @@ use crate::websocket::{AcceptError, Accepted, Join, SendError, SocketEvent, Sock
 use crate::worker::Worker;
 
 impl<D: Driver> Worker<D> {
-    /// Accepts the handshake of an `Event::Upgrade` and returns the socket's handle. Without a
-    /// `protocol` the first of the route's that the client offers is taken.
+    /// Accepts the handshake of an `Event::Upgrade` and returns the socket's id. Without a
+    /// `protocol`, the first one of the route that the client offers is selected.
     pub fn accept_upgrade(
         &mut self,
         handle: RequestId,
@@ -38,23 +38,23 @@ impl<D: Driver> Worker<D> {
         socket.ok_or(AcceptError::Gone)
     }
 
-    /// The event of the last `Event::Open`, `Event::Message` or `Event::Close`.
+    /// Returns the event of the last `Event::Open`, `Event::Message` or `Event::Close`.
     #[inline]
     pub fn socket_event(&self) -> SocketEvent<'_> {
         self.sockets.socket_event(&self.net)
     }
 
-    /// What can be said about a socket; `None` when it is gone.
+    /// Returns properties of a socket; `None` if it has closed.
     pub fn socket_info(&self, socket: SocketId) -> Option<SocketInfo<'_>> {
         self.sockets.socket_info(&self.net, &self.channels, socket)
     }
 
-    /// The other end of a socket, also of one whose close is the current event.
+    /// Returns the peer of a socket, also during its close event.
     pub fn socket_peer(&self, socket: SocketId) -> Option<Peer> {
         self.sockets.socket_peer(&self.net, socket)
     }
 
-    /// Queues a message for a socket; it leaves at the end of the turn.
+    /// Queues a message for a socket; it is sent at the end of the turn.
     #[inline]
     pub fn send(
         &mut self,
@@ -74,8 +74,8 @@ impl<D: Driver> Worker<D> {
         sent
     }
 
-    /// Begins to close a socket. `Event::Close` follows when the client has answered, or has not
-    /// within `websocket_close_timeout_ms`.
+    /// Starts to close a socket. `Event::Close` follows when the client has replied, or after
+    /// `websocket_close_timeout_ms`.
     pub fn disconnect(
         &mut self,
         socket: SocketId,
@@ -86,7 +86,7 @@ impl<D: Driver> Worker<D> {
             .disconnect(&mut self.net, &mut self.channels, socket, code, reason)
     }
 
-    /// Ends a socket whose handler failed: code 1011 to the client, the reason to the log only.
+    /// Closes a socket whose handler failed: code 1011 to the client, the reason only to the log.
     pub fn fail_socket(&mut self, socket: SocketId, log_message: &str, detail: &Detail<'_>) {
         self.sockets.fail_socket(
             &mut self.net,
@@ -97,31 +97,31 @@ impl<D: Driver> Worker<D> {
         )
     }
 
-    /// Subscribes a socket to a channel from now on, after what it has missed.
+    /// Subscribes a socket to a channel, after its missed messages.
     pub fn join_channel(&mut self, socket: SocketId, join: &Join<'_>) -> Result<(), SendError> {
         let (channels, mut to) = self.clients();
         channels.join_channel(&mut to, socket, join)
     }
 
-    /// Ends a subscription. What the channel has brought before and the client has not taken is lost.
+    /// Ends a subscription. Messages not yet sent to the client are lost.
     pub fn leave_channel(&mut self, socket: SocketId, channel: &[u8]) -> Result<(), SendError> {
         self.channels.leave_channel(&mut self.net, socket, channel)
     }
 
-    /// The text by which any worker can send to a socket: this life of the worker, its slot and the
-    /// socket's handle.
+    /// Returns the id with which any worker can send to a socket: the worker's identity, its slot
+    /// and the socket's handle.
     pub fn socket_id(&self, socket: SocketId) -> Option<String> {
         let is_known = self.sockets.is_known(&self.net, socket);
         is_known.then(|| self.channels.socket_id(socket))
     }
 
-    /// What that text is made of, beside the handle: this life of the worker, and its slot.
+    /// Returns the parts of that id besides the handle: the worker's identity, and its slot.
     pub fn socket_place(&self, socket: SocketId) -> Option<(u64, u16)> {
         let is_known = self.sockets.is_known(&self.net, socket);
         is_known.then(|| self.channels.socket_place())
     }
 
-    /// Sends a message to a socket of any worker by its id. Nothing happens when it has left.
+    /// Sends a message to a socket of any worker by its id. Has no effect if it has closed.
     pub fn send_to(&mut self, id: &[u8], is_binary: bool, data: &[u8]) -> Result<(), SendError> {
         let (channels, mut to) = self.clients();
         channels.send_to(&mut to, id, is_binary, data)

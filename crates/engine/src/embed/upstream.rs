@@ -1,4 +1,4 @@
-//! Spans of what an embedder asks other servers for a request.
+//! Spans of an embedder's upstream requests.
 
 use fermata_io::Driver;
 
@@ -9,35 +9,36 @@ use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 use crate::worker::Worker;
 
-/// The span of a request to another server, which has not ended.
+/// The span of an upstream request in progress.
 pub struct UpstreamSpan(Box<Span>);
 
 impl UpstreamSpan {
-    /// The header `traceparent` that the other server is to get, so that its spans stand below this one.
+    /// Returns the `traceparent` header for the upstream request, which makes its spans children of
+    /// this one.
     pub fn traceparent(&self) -> String {
         self.0.traceparent()
     }
 }
 
 impl<D: Driver> Worker<D> {
-    /// Begins the span of what another server is asked for a request; `None` where that is not recorded.
+    /// Starts the span of an upstream request for a request; `None` if it is not recorded.
     pub fn begin_upstream(&mut self, handle: RequestId) -> Option<UpstreamSpan> {
         let index = self.http.recorded(&self.net, handle)?;
         self.http.trace.begin_upstream(index).map(UpstreamSpan)
     }
 
-    /// The other server has answered, or will not.
+    /// Finishes the span when the upstream has responded or failed.
     pub fn end_upstream(&mut self, span: UpstreamSpan, upstream: &Upstream<'_>) {
         self.http.trace.end_upstream(span.0, upstream);
     }
 
-    /// Trace and span of a request that is recorded, as `traceparent` has them.
+    /// Returns trace and span id of a recorded request, as in `traceparent`.
     pub fn request_span(&self, handle: RequestId) -> Option<SpanIds> {
         self.http.trace.ids(self.http.recorded(&self.net, handle)?)
     }
 
-    /// Whether the server records spans, and not of this request: who is asked for it is not to record it either, whatever its
-    /// client says.
+    /// Returns true if the server records spans, but not of this request: upstreams must not record
+    /// it either, whatever its client requests.
     pub fn is_left_out(&self, handle: RequestId) -> bool {
         let index = self.http.recorded(&self.net, handle);
         index.is_some_and(|index| !self.http.trace.is_recorded(index))
@@ -45,7 +46,7 @@ impl<D: Driver> Worker<D> {
 }
 
 impl Http {
-    /// The exchange of a request, where spans are recorded and it is still there.
+    /// Returns the exchange of a request, if spans are enabled and it is still open.
     pub(crate) fn recorded<D: Driver>(
         &self,
         net: &Net<D>,

@@ -1,4 +1,4 @@
-//! Events for handlers that wait, and what is remembered for them.
+//! Events and state of waiting handlers.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::embed::wires::WireEvent;
 use crate::id::RequestId;
 use crate::net::index::ConnectionIndex;
 
-/// What `next_wait_event` hands out.
+/// Queued events for `next_wait_event`.
 #[derive(Clone, Debug)]
 pub(crate) enum WaitEvent {
     Left(Left),
@@ -20,37 +20,36 @@ pub(crate) enum WaitEvent {
     Wire(WireEvent),
     Items(Items),
     PeerMessage(Box<[u8]>),
-    /// More of this request's body has arrived, or will not.
+    /// More of this request's body has arrived, or it failed.
     Body(RequestId),
 }
 
-/// What the worker remembers about waiting handlers.
+/// A worker's state for waiting handlers.
 pub struct Waiting {
-    /// When the program wants to be woken.
+    /// Time at which the application wants to be woken.
     pub(crate) wake: Deadline,
-    /// The loop does not sleep: its owner has something else to do when nothing is left to do at this time.
+    /// The loop does not sleep: its caller has other work when there is nothing to do.
     pub(crate) never_sleeps: bool,
-    /// What the last turn has left undone will be done in the next.
+    /// The next turn continues unfinished work of the last one.
     pub(crate) is_unfinished: bool,
-    /// The time has come, and the program has not been told.
+    /// A wake-up is due and was not delivered.
     pub(crate) is_due: bool,
-    /// The operator wants files to be read again, and the program has not been told.
+    /// The operator has requested a reload, which was not delivered.
     pub(crate) has_reload: bool,
-    /// The program has begun something that the worker must not stop before.
+    /// The application has started work that must finish before the worker stops.
     pub(crate) is_busy: bool,
     /// No new request or message can be handled.
     pub(crate) is_full: bool,
-    /// What was not handed out yet. A client that has left is listed once, a descriptor once for each time
-    /// that it was asked for.
+    /// Undelivered events. A disconnected client is listed once, a descriptor once per request.
     pub(crate) events: VecDeque<WaitEvent>,
-    /// The descriptors of the program that it waits for; `None` until it does.
+    /// Watched descriptors of the application; `None` until the first.
     pub(crate) watching: Option<Box<Watching>>,
-    /// Of the last event of each kind.
+    /// Data of the last event of each kind.
     pub(crate) ready: Option<Ready>,
     pub(crate) wire: Option<WireEvent>,
     pub(crate) items: Items,
     pub(crate) peer_message: Box<[u8]>,
-    /// Connections with something to read, held back while `is_full`.
+    /// Connections with input, postponed while `is_full`.
     pub(crate) held_back: Vec<ConnectionIndex>,
 }
 
@@ -78,19 +77,19 @@ impl Waiting {
         self.is_full
     }
 
-    /// The operator wants files to be read again.
+    /// Delivers the operator's request for a reload.
     pub(crate) fn reload(&mut self) {
         self.has_reload = true;
         self.wake_now();
     }
 
-    /// The program is woken before the loop sleeps, and then asks anew for the time it wants to be woken at.
+    /// Wakes the application before the loop sleeps; it then sets its next wake-up again.
     pub(crate) fn wake_now(&mut self) {
         self.wake = Deadline::NEVER;
         self.is_due = true;
     }
 
-    /// Whether the program has begun something that can still come to its end.
+    /// Returns true if the application has started work that can still finish.
     pub(crate) fn can_finish(&self) -> bool {
         let watched = self.watching.as_ref().map_or(0, |it| it.armed());
         self.is_busy && (!self.wake.is_never() || watched > 0 || !self.events.is_empty())

@@ -1,8 +1,8 @@
-//! Descriptors of the program that its handlers wait for.
+//! Watched descriptors of the application.
 //!
-//! They are in a set of their own (`fermata_io::watch`), which the driver reports like a waker: a program
-//! that waits for none pays nothing, and one that does pays one more call for each batch of events that has
-//! some.
+//! They are in a separate set (`fermata_io::watch`), which the driver reports like a waker. An
+//! application without watched descriptors has no overhead. Otherwise each batch of events with a
+//! ready descriptor needs one more call.
 
 use std::io;
 
@@ -11,17 +11,17 @@ use fermata_io::{Driver, Fd};
 
 use crate::net::token::TOKEN_WATCH;
 
-/// The set, and what has just been collected from it.
+/// The set, and the collected events.
 pub(crate) struct Watching {
     watch: Watch,
     found: Vec<Ready>,
 }
 
 impl Watching {
-    /// Has `driver` report a new set.
+    /// Creates a set that `driver` reports.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors of the kernel.
     pub fn new<D: Driver>(driver: &mut D) -> io::Result<Watching> {
         let watch = Watch::new()?;
         driver.add_wake(watch.fd(), TOKEN_WATCH)?;
@@ -29,15 +29,15 @@ impl Watching {
         Ok(Watching { watch, found })
     }
 
-    /// Descriptors that are waited for.
+    /// Returns the number of watched descriptors.
     pub fn armed(&self) -> usize {
         self.watch.armed()
     }
 
-    /// Waits for `fd` in place of what it was waited for; `Interest::NONE` = not any more.
+    /// Watches `fd` for `interest` instead of its previous interest; `Interest::NONE` stops.
     ///
     /// # Errors
-    /// As of [`Watch::arm`].
+    /// As for [`Watch::arm`].
     pub fn set(&mut self, fd: Fd, interest: Interest) -> io::Result<()> {
         if interest == Interest::NONE {
             self.watch.disarm(fd);
@@ -47,7 +47,7 @@ impl Watching {
         }
     }
 
-    /// What is ready, also when asking for more of it has failed.
+    /// Collects ready descriptors; returns those collected before an error, too.
     pub fn collect(&mut self) -> (io::Result<()>, impl Iterator<Item = Ready>) {
         let result = self.watch.collect(&mut self.found);
         (result, self.found.drain(..))

@@ -1,10 +1,10 @@
-//! Sockets of the embedder in the worker's loop: connections that it opens, listeners that it accepts from itself, and
-//! listeners whose HTTP requests the engine parses for it.
+//! Wires: sockets of the embedder in the worker's loop. They are connections that it opens,
+//! listeners that it accepts from, and listeners whose HTTP requests the engine parses.
 //!
-//! Wires speak whatever the embedder makes of them; the engine only says when there is something to do
-//! ([`Event::Wire`](crate::Event::Wire)). They are edge triggered as the driver is: a reported readiness is to be
-//! remembered until a call would block. Their tokens have an index that no connection has, so the path of a request is
-//! the same whether there are wires or not.
+//! The embedder defines the protocol; the engine only reports readiness
+//! ([`Event::Wire`](crate::Event::Wire)). Wires are edge-triggered like the driver: readiness lasts
+//! until a call would block. Their tokens use an index that no connection has, so request handling
+//! is unaffected by wires.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,24 +16,24 @@ use crate::id::WireId;
 use crate::net::index::ExchangeIndex;
 use crate::net::slab::{Key, Slab};
 
-/// Marks indexes of wires in tokens. A worker has fewer connections than this.
+/// Flag of wire indexes in tokens. A worker has fewer connections than this.
 const MARK: u32 = 1 << 31;
 
-/// What became ready.
+/// Readiness of a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WireEvent {
-    /// Which wire.
+    /// The wire.
     pub wire: WireId,
     /// There are bytes, a connection to accept, or the end of the stream.
     pub readable: bool,
-    /// There is room to send; of a connection that was being opened, that it stands.
+    /// There is room to send; a new connection is open.
     pub writable: bool,
     /// The peer has closed its sending side, or the connection is broken.
     pub hangup: bool,
 }
 
 impl WireEvent {
-    /// Nothing is known: to look at a wire that may stand already.
+    /// Creates an event without readiness, for checking a wire that may be open already.
     pub fn of(wire: WireId) -> WireEvent {
         WireEvent {
             wire,
@@ -47,11 +47,12 @@ impl WireEvent {
 /// All wires of a worker.
 pub(crate) struct Wires {
     pub slab: Slab<Wire>,
-    /// What bodies of requests may have, for handlers with bounds of their own.
+    /// Body limits of handlers that have their own.
     pub bodies: HashMap<u32, BodyLimits>,
-    /// The handler of the listener that is being accepted from.
+    /// Handler of the listener that is being accepted from.
     pub accepting: u32,
-    /// Handlers of connections of `Origin::Own`, by index; an entry stays until the index is used again.
+    /// Handlers of connections of `Origin::Own`, by index; an entry stays until the index is
+    /// reused.
     pub handlers: HashMap<ExchangeIndex, u32>,
 }
 
@@ -64,7 +65,7 @@ pub(crate) struct Wire {
 pub(crate) enum Kind {
     Stream,
     Listener,
-    /// Connections to it carry HTTP for this handler.
+    /// Its connections carry HTTP for this handler.
     Requests(u32),
 }
 
@@ -109,17 +110,17 @@ impl Wires {
         listeners.collect()
     }
 
-    /// A connection of the listener that is being accepted from.
+    /// Registers a connection of the listener that is being accepted from.
     pub fn opened(&mut self, index: ExchangeIndex) {
         self.handlers.insert(index, self.accepting);
     }
 
-    /// What the bodies of a connection's requests may have, where its handler has bounds of its own.
+    /// Returns the body limits of a connection's handler, if it has its own.
     pub fn body_limits(&self, index: ExchangeIndex) -> Option<BodyLimits> {
         self.bodies.get(&self.handler_of(index)).copied()
     }
 
-    /// The handler of a connection's requests.
+    /// Returns the handler of a connection's requests.
     pub fn handler_of(&self, index: ExchangeIndex) -> u32 {
         self.handlers.get(&index).copied().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What an embedder asks of a worker besides events, and tells it about itself.
+//! Worker API of an embedder besides events: logging, uploads, metrics and retirement.
 
 use fermata_config::{LogLevel, Settings};
 use fermata_io::{Driver, Fd};
@@ -18,43 +18,49 @@ impl<D: Driver> Net<D> {
         self.log.write(level, self.driver.unix_ms(), message);
     }
 
-    /// The same with what is known of the program's code.
+    /// Writes a line that a script printed to standard error, whatever `log_level` is.
+    pub fn log_text(&self, line: &str) {
+        let unix_ms = self.driver.unix_ms();
+        self.log.logger().write_text(unix_ms, line);
+    }
+
+    /// Writes a log line with details of the application code.
     pub fn log_detailed(&self, level: LogLevel, message: &str, detail: &Detail<'_>) {
         let unix_ms = self.driver.unix_ms();
         self.log.write_detailed(level, unix_ms, message, detail);
     }
 
-    /// Writes a log line of the embedder that clients can cause at will: at most so many per second.
+    /// Writes a log line that clients can trigger at will, within the limit per second.
     pub fn log_for_client(&mut self, level: LogLevel, message: &str) {
         let unix_ms = self.driver.unix_ms();
         self.log.write_limited(level, unix_ms, message);
     }
 
-    /// The same with what is known of the program's code.
+    /// Writes such a line with details of the application code.
     pub fn log_detailed_for_client(&mut self, level: LogLevel, message: &str, detail: &Detail<'_>) {
         let unix_ms = self.driver.unix_ms();
         self.log
             .write_limited_detailed(level, unix_ms, message, detail);
     }
 
-    /// Where its log lines go.
+    /// Returns its logger.
     pub fn logger(&self) -> Logger {
         self.log.logger().clone()
     }
 }
 
 impl Http {
-    /// What a body has left outside of memory, by the number that `RequestView::upload` gave.
+    /// Returns the stored part of a body, by the number of `RequestView::upload`.
     pub fn upload(&self, number: u32) -> Option<&Upload> {
         self.uploads.get(number)
     }
 
-    /// The request is over: removes its files, but for those that were moved away.
+    /// Deletes the files of a finished request, except those that were moved.
     pub fn release_upload(&mut self, number: u32) {
         self.uploads.release(number);
     }
 
-    /// What a handler was added for, for a log line: the pattern of its route without the method.
+    /// Returns the pattern of a handler's route without the method, for log lines.
     pub fn route_of(&self, handler: u32) -> &str {
         if handler == crate::http::router::TASK {
             return "a task";
@@ -65,20 +71,28 @@ impl Http {
 }
 
 impl<D: Driver> Worker<D> {
-    /// The request of the last `Event::Request`. Meaningless after the next `next_event`.
+    /// Returns the request of the last `Event::Request`. Invalid after the next `next_event`.
     #[inline]
     pub fn request(&self) -> RequestView<'_> {
         self.http.request.view(&self.net.input.bytes)
     }
 
-    /// Stops taking requests for good because PHP can no longer run, tells the master to start a
-    /// replacement, and lets what has been written go out.
+    /// Stops accepting requests because PHP has become unusable, makes the master start a
+    /// replacement, and sends output that is already written.
     pub fn retire(&mut self) {
         self.has_fatal = true;
         self.begin_drain(true);
     }
 
-    /// What the process should exit with: 0, or `master::EXIT_RETIRED` after `retire`.
+    /// Starts no more requests because the application has ended, makes the master start a
+    /// replacement, and drains. Requests that no handler has started go to other workers or to the
+    /// replacement, with their connections.
+    pub fn replace(&mut self) {
+        self.net.gives_requests = true;
+        self.begin_drain(false);
+    }
+
+    /// Returns the exit code of the process: 0, or `master::EXIT_RETIRED` after `retire`.
     pub fn exit_code(&self) -> i32 {
         if self.has_fatal {
             crate::master::link::EXIT_RETIRED
@@ -92,17 +106,17 @@ impl<D: Driver> Worker<D> {
         self.net.open(&mut self.http, fd, peer, Origin::Public);
     }
 
-    /// What is told at the address for metrics beside the engine's own figures.
+    /// Adds metrics of the embedder to the metrics endpoint.
     pub fn add_metrics(&mut self, more: Box<MoreMetrics>) {
         self.reporter.more_metrics = Some(more);
     }
 
-    /// Has `tables` tell what the tables have that all processes of the server share.
+    /// Sets the function that returns statistics of shared tables.
     pub fn set_tables(&mut self, tables: Box<Tables>) {
         self.reporter.tables = Some(tables);
     }
 
-    /// The figures of all workers as of this moment.
+    /// Returns the current statistics of all workers.
     pub fn figures(&mut self) -> stats::Snapshot {
         self.report();
         self.reporter.snapshot(&self.channels, &self.net)

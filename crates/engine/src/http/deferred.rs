@@ -1,4 +1,4 @@
-//! What is remembered of requests whose handlers wait.
+//! State of requests whose handlers wait.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,19 +9,20 @@ use crate::http::files::ContentHeaders;
 use crate::id::RequestId;
 use crate::net::index::ExchangeIndex;
 
-/// What an answer depends on of a request whose bytes are gone: remembered while its handler waits.
+/// Request data needed for the response, stored while the handler waits, since the request's bytes
+/// are dropped.
 pub(crate) struct DeferredRequest {
-    /// The request, since another one may have taken its connection's place.
+    /// The request; another one may use its exchange by now.
     pub handle: RequestId,
     pub method: Method,
     pub headers: ContentHeaders<'static>,
-    /// The client's address, as a trusted proxy says.
+    /// Client address, as reported by a trusted proxy.
     pub client: Option<IpAddr>,
-    /// The first `Accept` line.
+    /// The first `Accept` field line.
     pub accept: Option<Box<[u8]>>,
 }
 
-/// What is kept of requests whose handlers wait: at most one of each exchange.
+/// Requests whose handlers wait: at most one per exchange.
 #[derive(Default)]
 pub(crate) struct DeferredRequests(HashMap<ExchangeIndex, Box<DeferredRequest>>);
 
@@ -31,13 +32,13 @@ impl DeferredRequests {
         (request.handle == handle).then_some(request)
     }
 
-    /// The same, for the answer, which comes once.
+    /// Removes and returns it, for the single response.
     pub fn take(&mut self, handle: RequestId) -> Option<Box<DeferredRequest>> {
         self.get(handle)?;
         self.0.remove(&handle.exchange())
     }
 
-    /// Keeps it until it is taken, or another request takes its exchange's place.
+    /// Stores it until it is taken or replaced by another request of its exchange.
     pub fn remember(&mut self, request: Box<DeferredRequest>) {
         self.0.insert(request.handle.exchange(), request);
     }

@@ -1,4 +1,5 @@
-//! What answers a request: its route, a file, the server itself, or the program for requests without a route.
+//! Selects the part that responds to a request: a route, a file, the server itself, or the
+//! application's fallback.
 
 use std::sync::Arc;
 
@@ -18,25 +19,25 @@ use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
 
-/// What answers a request.
+/// The part that responds to a request.
 pub(crate) enum Answerer {
-    /// The program.
+    /// The application.
     Program,
-    /// The server, and it has.
+    /// The server, which has already responded.
     Server,
-    /// A WebSocket of this number, if its handshake is one.
+    /// The WebSocket route with this number, if the request is a handshake.
     WebSocket(u16),
     /// The control socket.
     Control,
-    /// The address for metrics and health.
+    /// The metrics and health endpoint.
     Metrics,
 }
 
-/// What the router found, without borrowing it.
+/// Result of the router, without borrowing it.
 enum Outcome {
     Handler(u32),
     WebSocket(u16),
-    /// The path of a handler's has parameters that are no text.
+    /// A handler's path parameters are not valid text.
     NotText,
     File(Arc<Directory>, http1::Span, Option<u32>),
     Guarded(u32),
@@ -46,8 +47,15 @@ enum Outcome {
     NotFound,
 }
 
+/// Returns a host without its port.
+fn host_name(host: &[u8]) -> &[u8] {
+    let end = host.iter().position(|&byte| byte == b':');
+    &host[..end.unwrap_or(host.len())]
+}
+
 impl Http {
-    /// Finds who answers the current request, and answers it where nobody else does.
+    /// Finds the part that responds to the current request. Sends the response if that part is the
+    /// server.
     #[inline]
     pub(crate) fn dispatch<D: Driver>(
         &mut self,
@@ -64,12 +72,37 @@ impl Http {
         };
         self.trace.on_client(index, &client);
         let answerer = self.dispatch_to(net, index);
-        // Handshakes are told by `begin_upgrade`, which answers some.
+        // `begin_upgrade` records handshakes, some of which it answers itself.
         if matches!(answerer, Answerer::Program) {
             let label = self.router.label(self.request.handler);
             self.trace.on_route(index, label);
         }
         answerer
+    }
+
+    /// Runs the checks that settings require for each request. Returns false if the request was
+    /// refused.
+    #[inline(never)]
+    fn examine<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) -> bool {
+        self.note_contradiction(net);
+        let Some(hosts) = &self.hosts else {
+            return true;
+        };
+        // A page cannot write Host, but it can write a header in which a proxy would name another host.
+        let asked = [
+            self.request.view(&net.input.bytes).host(),
+            self.client_host(net),
+        ];
+        let Some(host) = asked.into_iter().find(|host| !hosts.allows(*host)) else {
+            return true;
+        };
+        let text = format!(
+            "This server answers localhost, addresses and the hosts of allowed_hosts, and {} is none of them; \
+             add it, as in FERMATA_ALLOWED_HOSTS={0}.\n",
+            String::from_utf8_lossy(host_name(host.unwrap_or_default()))
+        );
+        self.refuse(net, index, 403, &text);
+        false
     }
 
     fn dispatch_to<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) -> Answerer {
@@ -86,11 +119,11 @@ impl Http {
             Origin::Metrics => return Answerer::Metrics,
             Origin::Own => return self.hand_to(net.wires.handler_of(index)),
         }
+        if net.running != Running::Serving && self.turn_over(net, index) {
+            return Answerer::Server;
+        }
         net.counts.add(Counter::Requests, 1);
-        self.note_contradiction(net);
-        if matches!(net.running, Running::Retired { .. }) {
-            let text = "The server is restarting this worker; try again.\n";
-            self.refuse(net, index, 503, text);
+        if self.examines && !self.examine(net, index) {
             return Answerer::Server;
         }
         if let Err(refusal) = self.decode_path(net) {
@@ -112,7 +145,23 @@ impl Http {
         }
     }
 
-    /// Asks the router. The parameters of a path are the request's from here on.
+    /// Gives the current request to another worker if this one starts no more of them, or refuses
+    /// it if PHP cannot run. Returns false if it is to be handled here.
+    #[cold]
+    pub(crate) fn turn_over<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) -> bool {
+        if net.give_request(self, index.connection()) {
+            return true;
+        }
+        let is_retired = matches!(net.running, Running::Retired { .. });
+        if is_retired {
+            net.counts.add(Counter::Requests, 1);
+            let text = "The server is restarting this worker; try again.\n";
+            self.refuse(net, index, 503, text);
+        }
+        is_retired
+    }
+
+    /// Queries the router. The path parameters are stored in the request.
     #[inline]
     fn find<D: Driver>(&mut self, net: &Net<D>) -> Outcome {
         let request = &mut self.request;
@@ -134,11 +183,12 @@ impl Http {
         let params = &mut request.params;
         match self.router.find(method_name, path, slashes, params) {
             Found::WebSocket(number) => Outcome::WebSocket(number),
-            // A success would look like a WebSocket. An embedder that passes requests on takes the handshake itself.
+            // A successful response would look like a WebSocket. An embedder that forwards requests
+            // handles the handshake itself.
             _ if request.is_connect => Outcome::NotFound,
             Found::Handler(handler) => match params.is_empty() || is_text(path) {
                 true => Outcome::Handler(handler),
-                // Parameters become names of channels, JSON and file names, none of which may be anything else.
+                // Parameters become channel names, JSON and file names, which must be text.
                 false => Outcome::NotText,
             },
             Found::Files {
@@ -159,7 +209,8 @@ impl Http {
         }
     }
 
-    /// Answers what no handler of a route does: by a file, by the program's fallback, or by an error.
+    /// Answers a request without a handler route: by a file, the application's fallback, or an
+    /// error.
     fn answer_unrouted<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -206,14 +257,14 @@ impl Http {
         Answerer::Server
     }
 
-    /// Gives the current request to a handler that no route with parameters has led to.
+    /// Passes the current request to a handler without path parameters.
     fn hand_to(&mut self, handler: u32) -> Answerer {
         self.request.handler = handler;
         self.request.params = Params::default();
         Answerer::Program
     }
 
-    /// Hands a request that no route serves to the program, if that wants it.
+    /// Passes an unrouted request to the application, if it has a fallback.
     fn fall_back(&mut self, outcome: &Outcome) -> bool {
         let Some(fallback) = self.router.fallback() else {
             return false;
@@ -235,7 +286,7 @@ impl Http {
 }
 
 impl Http {
-    /// Decodes the path of the current request, unless there is nothing to decode.
+    /// Decodes the path of the current request, unless it contains no escapes.
     fn decode_path<D: Driver>(&mut self, net: &Net<D>) -> Result<(), http1::Refusal> {
         let mut path = std::mem::take(&mut self.request.path);
         let mut slashes = std::mem::take(&mut self.request.slashes);
@@ -261,9 +312,9 @@ impl Http {
     }
 }
 
-/// Whether a path that was percent-decoded is UTF-8 without control characters.
+/// Returns true if a percent-decoded path is UTF-8 without control characters.
 fn is_text(path: &[u8]) -> bool {
-    // Nearly every path is printable ASCII, which is seen sixteen bytes at a time.
+    // Fast path for printable ASCII, sixteen bytes at a time.
     let is_plain = |plain, byte: &u8| plain & (0x20..0x7f).contains(byte);
     path.iter().fold(true, is_plain)
         || std::str::from_utf8(path).is_ok() && !path.iter().any(u8::is_ascii_control)

@@ -1,7 +1,8 @@
-//! An exchange: one request and what it is answered with, be that a response, a stream, a hold or a WebSocket.
+//! An exchange: one request and its response, stream, hold or WebSocket.
 //!
-//! A connection of HTTP/1 has one at a time, and a stream of HTTP/2 has one. What belongs to the connection (bytes that come and go, deadlines, the end) is
-//! in `net`, and how an exchange's answer lies on its connection is up to [`Protocol`].
+//! An HTTP/1 connection has one exchange at a time; each HTTP/2 stream has one. Connection state
+//! (bytes, deadlines, close) is in `net`. [`Protocol`] decides how a response is written to the
+//! connection.
 
 use std::num::NonZeroU32;
 use std::rc::Rc;
@@ -13,7 +14,7 @@ use fermata_proto::http1::{Head, Method};
 use crate::channels::missed::Resume;
 use crate::channels::presence::Presence;
 use crate::channels::stream_format::StreamFormat;
-use crate::http::body::{Early, Partial};
+use crate::http::body::{Partial, StreamedBody};
 use crate::http::protocol::Protocol;
 use crate::http::respond::outgoing::Outgoing;
 use crate::id::SERIAL_NONE;
@@ -23,54 +24,54 @@ use crate::net::http2::CarrierPlace;
 use crate::net::index::ExchangeIndex;
 use crate::websocket::Socket;
 
-/// How far an exchange is, with what is needed for that.
+/// Stage of an exchange, with the stage's data.
 pub(crate) enum Stage {
-    /// Its head, or the rest of it, has to come.
+    /// Waiting for the rest of the head.
     Head,
-    /// Its body has to come.
+    /// Receiving the body.
     Body(Box<Partial>),
-    /// It is with the handler, which may read its body while that arrives, or its last answer has been given.
+    /// Handled by the application, which may still read the body; or the last response is complete.
     Handling(Option<Box<Partial>>),
-    /// Its client has nothing more to say and gets what is published.
+    /// Held: the client receives published events.
     Held(Held),
-    /// It has become a WebSocket.
+    /// A WebSocket.
     Socket(Socket),
-    /// There is none: the connection carries others as streams.
+    /// No request of its own: the connection carries other exchanges as HTTP/2 streams.
     Http2(CarrierPlace),
 }
 
-/// A held client: what it gets, and how its silence is broken, if it is.
+/// A held client: its format and its keep-alive.
 ///
-/// When the log has moved past one that `closes_on_gap`, it is closed instead of told.
+/// With `closes_on_gap` it is closed, without a gap event, when the log overtakes it.
 pub(crate) enum Held {
-    /// It gets events, and a comment when it was silent for so long.
+    /// Receives events, and a comment after `keep_alive_ms` of silence.
     Events {
         format: StreamFormat,
         keep_alive_ms: Option<NonZeroU32>,
         closes_on_gap: bool,
-        /// What it has still to be sent before it is live, when it came back.
+        /// Missed events to send before it is live.
         resume: Option<Box<Resume>>,
     },
-    /// It gets what its embedder makes of records, or hands it itself.
+    /// Receives the embedder's encoding of records, or bytes written by the embedder.
     Own {
         keep_alive_ms: Option<NonZeroU32>,
         closes_on_gap: bool,
-        /// Something sent does not move its keep-alive.
+        /// Sent data does not delay its keep-alive.
         keeps_interval: bool,
         keep_alive: Option<Rc<[u8]>>,
     },
-    /// It gets what its embedder selects of one channel, and a comment when it was silent for so long.
+    /// Receives a view of one channel, and a comment after a silence.
     View(Box<HeldView>),
 }
 
-/// What is known of a client that gets a view.
+/// The state of a view's client.
 pub(crate) struct HeldView {
     pub keep_alive_ms: Option<NonZeroU32>,
-    /// The embedder keeps what it knows of the view for as long as somebody has this.
+    /// The embedder retains its state of the view as long as this is referenced.
     pub view: Rc<u64>,
-    /// When the response ends by itself.
+    /// Time at which the response ends.
     pub ends: Deadline,
-    /// What it has still to be sent before it is live.
+    /// Missed events to send before it is live.
     pub resume: Option<Box<Resume>>,
 }
 
@@ -83,7 +84,7 @@ impl Held {
         }
     }
 
-    /// When its response ends by itself.
+    /// Returns the time at which its response ends.
     #[inline]
     pub fn ends(&self) -> Deadline {
         match self {
@@ -92,7 +93,7 @@ impl Held {
         }
     }
 
-    /// How it is told of events; `None` of one that the embedder writes to.
+    /// Returns its event format; `None` if the embedder writes to it.
     pub fn format(&self) -> Option<StreamFormat> {
         match self {
             Held::Events { format, .. } => Some(*format),
@@ -101,7 +102,7 @@ impl Held {
         }
     }
 
-    /// The view that it gets.
+    /// Returns its view.
     pub fn view(&self) -> Option<u64> {
         match self {
             Held::View(held) => Some(*held.view),
@@ -112,7 +113,8 @@ impl Held {
     pub fn closes_on_gap(&self) -> bool {
         match self {
             Held::Events { closes_on_gap, .. } | Held::Own { closes_on_gap, .. } => *closes_on_gap,
-            // It comes back with its last event id, and the ring has what the log has not.
+            // It resumes with its last event id: the ring still has what the view's log has
+            // dropped.
             Held::View(_) => true,
         }
     }
@@ -131,7 +133,7 @@ impl Held {
         self.format().is_none()
     }
 
-    /// What it has still to be sent.
+    /// Returns its missed events.
     #[inline]
     pub fn resume_mut(&mut self) -> Option<&mut Option<Box<Resume>>> {
         match self {
@@ -151,25 +153,25 @@ impl Held {
     }
 }
 
-/// One request and its answer.
+/// One request and its response.
 pub(crate) struct Exchange {
     pub stage: Stage,
     pub protocol: Protocol,
-    /// The request asked for HEAD: its response carries no body.
+    /// The request method is HEAD: the response has no body.
     pub is_head: bool,
-    /// Its handler waits: the client's next request or message waits, too, and its leaving is told.
+    /// Its handler waits: the next request or message is delayed, and a disconnect is reported.
     pub is_deferred: bool,
-    /// Its request waits for being begun, in `Starts`.
+    /// Its request waits in `Starts`.
     pub is_put_off: bool,
-    /// What its channels have for it is handed to the embedder.
+    /// Its channel records are passed to the embedder.
     pub takes_items: bool,
-    /// `Sockets` remembers something of its handshake.
+    /// `Sockets` stores data of its handshake.
     pub has_handshake: bool,
     /// Number of the request, part of its handle.
     pub serial: u32,
-    /// Head of the chain of subscriptions.
+    /// Head of its chain of subscriptions.
     pub chain: SubId,
-    /// The rest of its answer, which follows what the connection has to send.
+    /// Rest of its response, after the connection's output buffer.
     pub body: Option<Box<Outgoing>>,
     pub presence: Option<Box<Presence>>,
 }
@@ -191,7 +193,7 @@ impl Exchange {
         }
     }
 
-    /// Whether other parts know of it: handlers, sockets, channels.
+    /// Returns true if other parts refer to it: handlers, sockets, channels.
     pub fn is_known(&self) -> bool {
         self.is_deferred
             || self.has_handshake
@@ -203,7 +205,19 @@ impl Exchange {
             )
     }
 
-    /// Another stage begins. Those of a request without a body have nothing to be let go of, which is seen here without a call.
+    /// Returns true if it may use buffers although its connection is not blocked.
+    #[inline]
+    pub fn may_buffer(&self) -> bool {
+        self.is_put_off
+            || self.body.is_some()
+            || matches!(
+                self.stage,
+                Stage::Body(_) | Stage::Handling(Some(_)) | Stage::Socket(_) | Stage::Http2(_)
+            )
+    }
+
+    /// Enters another stage. The stages of a request without a body hold no memory; the check
+    /// avoids a call to drop.
     #[inline]
     pub fn enter(&mut self, stage: Stage) {
         let before = std::mem::replace(&mut self.stage, stage);
@@ -213,19 +227,19 @@ impl Exchange {
         }
     }
 
-    /// A request's head has been read.
+    /// Stores the properties of a parsed head.
     #[inline]
     pub fn note_head(&mut self, head: &Head) {
         self.is_head = head.method == Method::Head;
         self.protocol = Protocol::of(head);
     }
 
-    /// The handle of its request, by its number.
+    /// Returns the handle of its request.
     pub fn handle(&self, index: ExchangeIndex) -> RequestId {
         RequestId::new(self.serial, index)
     }
 
-    /// The WebSocket that it is, by its number.
+    /// Returns the id of its WebSocket.
     #[inline]
     pub fn socket_id(&self, index: ExchangeIndex) -> SocketId {
         SocketId::of(self.handle(index))
@@ -236,7 +250,7 @@ impl Exchange {
         matches!(self.stage, Stage::Head)
     }
 
-    /// Whether its connection is at rest but for what it has still to send.
+    /// Returns true if its connection is idle apart from unsent output.
     #[inline]
     pub fn awaits_request(&self) -> bool {
         matches!(self.stage, Stage::Head | Stage::Http2(_))
@@ -265,7 +279,7 @@ impl Exchange {
         }
     }
 
-    /// Whether it is held, and what is sent to it does not move its keep-alive.
+    /// Returns true if it is held and sent data does not delay its keep-alive.
     pub fn keeps_interval(&self) -> bool {
         self.held().is_some_and(Held::keeps_interval)
     }
@@ -293,28 +307,28 @@ impl Exchange {
         }
     }
 
-    /// The body that its handler reads while it arrives.
-    pub fn early(&self) -> Option<(&Partial, &Early)> {
+    /// Returns the body that its handler reads while it arrives.
+    pub fn early(&self) -> Option<(&Partial, &StreamedBody)> {
         match &self.stage {
             Stage::Handling(Some(partial)) => Some((partial, partial.early.as_ref()?)),
             _ => None,
         }
     }
 
-    pub fn early_mut(&mut self) -> Option<&mut Early> {
+    pub fn early_mut(&mut self) -> Option<&mut StreamedBody> {
         match &mut self.stage {
             Stage::Handling(Some(partial)) => partial.early.as_mut(),
             _ => None,
         }
     }
 
-    /// Whether its handler waits for more of its body, and has to be told of the end of that.
+    /// Returns true if its handler waits for more of the body and must be notified of its end.
     pub fn is_read_from(&self) -> bool {
         self.early().is_some_and(|(_, early)| early.is_waited_for())
     }
 
-    /// Whether its output has only to be sent, as far as it is concerned: its answer has been given whole, or it is a WebSocket
-    /// that follows no channel.
+    /// Returns true if only its output remains to be sent: its response is complete, or it is a
+    /// WebSocket without channels.
     #[inline]
     pub fn rests_when_sent(&self) -> bool {
         self.body.is_none()
@@ -325,7 +339,7 @@ impl Exchange {
             }
     }
 
-    /// The kernel has taken `bytes` more of what `connection` has to send, and not all of it.
+    /// Notes that the kernel has accepted `bytes` more of the output, but not all of it.
     pub fn drop_sent(&mut self, connection: &mut Connection, bytes: usize) {
         let sent = connection.out_sent as usize + bytes;
         if let Some(socket) = self.socket_mut() {
@@ -338,12 +352,26 @@ impl Exchange {
         }
     }
 
-    /// Whether something of its answer has not gone out over `connection`.
+    /// Returns true if a part of its response is unsent.
     pub fn has_output(&self, connection: &Connection) -> bool {
         connection.unsent() > 0 || self.body.is_some()
     }
 
-    /// Its mark of being listed in `Channels::resuming`, while it has still to be sent what it missed.
+    /// Returns the memory in bytes used by an incomplete request body or WebSocket message.
+    pub fn arriving_bytes(&self) -> usize {
+        match &self.stage {
+            Stage::Body(partial) | Stage::Handling(Some(partial)) => partial.buffered_bytes(),
+            Stage::Socket(socket) => socket.buffered_bytes(),
+            Stage::Head | Stage::Handling(None) | Stage::Held(_) | Stage::Http2(_) => 0,
+        }
+    }
+
+    /// Returns the memory in bytes used by a response, besides the connection's buffers.
+    pub fn unread_bytes(&self) -> usize {
+        self.body.as_deref().map_or(0, Outgoing::buffered_bytes)
+    }
+
+    /// Returns its flag for being in `Channels::resuming`, while it has missed events to send.
     pub fn resume_queued(&mut self) -> Option<&mut bool> {
         match &mut self.stage {
             Stage::Held(held) => Some(&mut held.resume_mut()?.as_mut()?.is_queued),

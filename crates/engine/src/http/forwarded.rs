@@ -1,11 +1,14 @@
-//! A client's address and request as trusted proxies say: `Forwarded` (RFC 7239) or `X-Forwarded-*`.
+//! Client address and request properties reported by trusted proxies: `Forwarded` (RFC 7239) or
+//! `X-Forwarded-*`.
 //!
-//! Any client can send these headers, so they count only as far as they were written by proxies of `trusted_proxies`: the
-//! list of addresses is read from its end, and the first that is no trusted proxy is the client. What comes before it
-//! the client may have made up. What is malformed ends the reading; what was read until then counts.
+//! Any client can send these headers, so only entries written by proxies in `trusted_proxies`
+//! count. The address list is read from its end; the first untrusted address is the client. A
+//! client can forge the entries before it. A malformed entry ends the reading; entries read before
+//! it count.
 //!
-//! A proxy passes on the headers that it does not write, so only those of `proxy_headers` are read. When the other kind
-//! is there as well, either the client has sent it or the setting is wrong, and nothing tells which: then neither counts.
+//! A proxy forwards the headers it does not write, so only those in `proxy_headers` are read. If
+//! headers of the other kind are present, the client sent them or the setting is wrong. The cases
+//! are indistinguishable, so neither kind counts.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
@@ -25,19 +28,19 @@ use crate::net::index::ExchangeIndex;
 use crate::net::preface::is_unnamed;
 use crate::websocket::Sockets;
 
-/// Proxies in a row that are followed.
+/// Maximum number of proxies in a row.
 const HOPS_MAX: usize = 32;
 
-/// What proxies say. What they do not say is as the connection has it.
+/// Values reported by proxies. `None`: the connection's own value applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Claim<'a> {
-    /// Address and port, which is 0 when it was not told.
+    /// Address and port; port 0 = unknown.
     pub address: Option<(IpAddr, u16)>,
     pub is_secure: Option<bool>,
     pub host: Option<&'a [u8]>,
 }
 
-/// Reads what the proxies before a request say; nothing when `peer` is no trusted one.
+/// Reads the values reported by proxies; all `None` if `peer` is not trusted.
 pub(crate) fn read<'a>(
     request: &RequestView<'a>,
     peer: Option<IpAddr>,
@@ -55,7 +58,7 @@ pub(crate) fn read<'a>(
     }
 }
 
-/// Whether a request has headers of the kind that no proxy in front writes.
+/// Returns true if a request has headers of the kind that no proxy in front writes.
 fn is_contradictory(request: &RequestView<'_>, written: &ProxyHeaders) -> bool {
     let has = |header: ProxyHeader| request.header(header.name().as_bytes(), 0).is_some();
     let customary = [ProxyHeader::For, ProxyHeader::Proto, ProxyHeader::Host];
@@ -66,7 +69,7 @@ fn is_contradictory(request: &RequestView<'_>, written: &ProxyHeaders) -> bool {
     }
 }
 
-/// `Forwarded: for=192.0.2.60;proto=https;host=example.com, for="[2001:db8::1]:4711"`.
+/// Reads `Forwarded: for=192.0.2.60;proto=https;host=example.com, for="[2001:db8::1]:4711"`.
 fn read_standard<'a>(request: &RequestView<'a>, trusted: &Networks) -> Claim<'a> {
     let mut claim = Claim::default();
     for element in elements_from_end(request, b"forwarded").take(HOPS_MAX) {
@@ -76,7 +79,7 @@ fn read_standard<'a>(request: &RequestView<'a>, trusted: &Networks) -> Claim<'a>
         claim.is_secure = said.is_secure.or(claim.is_secure);
         claim.host = said.host.or(claim.host);
         let Some(address) = said.address else {
-            // The proxy does not tell, or does not know.
+            // The proxy hides the address or does not know it.
             break;
         };
         claim.address = Some(address);
@@ -87,7 +90,7 @@ fn read_standard<'a>(request: &RequestView<'a>, trusted: &Networks) -> Claim<'a>
     claim
 }
 
-/// One element: what one proxy says. `None` when it is malformed.
+/// Parses one element, written by one proxy. `None` if it is malformed.
 fn read_element(element: &[u8]) -> Option<Claim<'_>> {
     let mut claim = Claim::default();
     for pair in split_outside_quotes(element, b';') {
@@ -98,7 +101,7 @@ fn read_element(element: &[u8]) -> Option<Claim<'_>> {
         let equals = memchr::memchr(b'=', pair)?;
         let (name, value) = (&pair[..equals], unquote(&pair[equals + 1..])?);
         if name.eq_ignore_ascii_case(b"for") {
-            // `unknown` and made-up names that begin with _ are no addresses, and no mistakes.
+            // `unknown` and obfuscated names starting with `_` are valid but not addresses.
             claim.address = parse_node(value);
         } else if name.eq_ignore_ascii_case(b"proto") {
             claim.is_secure = Some(parse_scheme(value)?);
@@ -110,7 +113,7 @@ fn read_element(element: &[u8]) -> Option<Claim<'_>> {
     Some(claim)
 }
 
-/// `X-Forwarded-For: client, proxy`, with `X-Forwarded-Proto` and `X-Forwarded-Host`.
+/// Reads `X-Forwarded-For: client, proxy`, with `X-Forwarded-Proto` and `X-Forwarded-Host`.
 fn read_customary<'a>(
     request: &RequestView<'a>,
     trusted: &Networks,
@@ -136,28 +139,28 @@ fn read_customary<'a>(
         }
         hops += 1;
     }
-    // A proxy that appends makes lists as long as that of the addresses; one that sets leaves one value.
+    // An appending proxy makes lists as long as the address list; a replacing one leaves one value.
     let of_hop = |header: ProxyHeader| elements(header).take(hops + 1).last();
     claim.is_secure = of_hop(ProxyHeader::Proto).and_then(parse_scheme);
     claim.host = of_hop(ProxyHeader::Host).filter(|host| valid_host(host));
     claim
 }
 
-/// The elements of all lines of a list header, the last first.
+/// Returns the elements of all field lines of a list header, the last first.
 fn elements_from_end<'a>(
     request: &RequestView<'a>,
     name: &[u8],
 ) -> impl Iterator<Item = &'a [u8]> + use<'a> {
     let lines: Vec<&[u8]> = (0..).map_while(|nth| request.header(name, nth)).collect();
-    // Each line is split from its end as well: a quote that the client has left open must not swallow
-    // what a proxy has appended.
+    // Split each line from its end: a quote left open by the client must not hide an element that a
+    // proxy has appended.
     let elements = lines.into_iter().rev();
     elements
         .flat_map(|line| rsplit_outside_quotes(line, b','))
         .map(<[u8]>::trim_ascii)
 }
 
-/// The parts between separators that are not in a quoted string.
+/// Splits at separators outside of quoted strings.
 fn split_outside_quotes(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let mut is_quoted = false;
     let mut is_escaped = false;
@@ -173,7 +176,7 @@ fn split_outside_quotes(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8
     })
 }
 
-/// The same from the end. Nothing that is read needs an escape, so none is looked for.
+/// Splits from the end. Ignores escapes, since no valid value needs one.
 fn rsplit_outside_quotes(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let mut is_quoted = false;
     text.rsplit(move |&byte| {
@@ -182,7 +185,7 @@ fn rsplit_outside_quotes(text: &[u8], separator: u8) -> impl Iterator<Item = &[u
     })
 }
 
-/// A token or a quoted string. Nothing of what is read here needs an escape, so one is a mistake.
+/// Parses a token or a quoted string. No valid value needs an escape, so one is an error.
 fn unquote(value: &[u8]) -> Option<&[u8]> {
     let inside = match value {
         [b'"', inside @ .., b'"'] => inside,
@@ -191,7 +194,8 @@ fn unquote(value: &[u8]) -> Option<&[u8]> {
     (!inside.is_empty() && !inside.iter().any(|byte| b"\"\\".contains(byte))).then_some(inside)
 }
 
-/// An address with an optional port: `192.0.2.60`, `192.0.2.60:80`, `2001:db8::1`, `[2001:db8::1]:80`.
+/// Parses an address with an optional port: `192.0.2.60`, `192.0.2.60:80`, `2001:db8::1`,
+/// `[2001:db8::1]:80`.
 fn parse_node(node: &[u8]) -> Option<(IpAddr, u16)> {
     let text = std::str::from_utf8(node).ok()?;
     if let Some(rest) = text.strip_prefix('[') {
@@ -207,7 +211,7 @@ fn parse_node(node: &[u8]) -> Option<(IpAddr, u16)> {
     Some((IpAddr::V4(address.parse().ok()?), port))
 }
 
-/// `:80`, or nothing. A port that a proxy hides behind a name counts as none.
+/// Parses `:80` or nothing. An obfuscated port counts as none.
 fn parse_port(text: &str) -> Option<u16> {
     match text.strip_prefix(':') {
         None => text.is_empty().then_some(0),
@@ -225,8 +229,8 @@ fn parse_scheme(scheme: &[u8]) -> Option<bool> {
 }
 
 impl<D: Driver> Net<D> {
-    /// The address of this machine that the client, or the proxy in front, has connected to; `None` on a Unix socket, and
-    /// when the request is not in progress.
+    /// Returns the local address to which the client, or the proxy in front, has connected. `None`
+    /// for a Unix socket, and if the request is not in progress.
     pub fn own_address(&mut self, handle: RequestId) -> Option<SocketAddr> {
         let carrier = self.carrier_of(handle.exchange().connection())?;
         let connection = self.connections.at_mut(carrier)?;
@@ -238,7 +242,8 @@ impl<D: Driver> Net<D> {
         Some(address)
     }
 
-    /// The version of HTTP of the request in progress, as CGI's `SERVER_PROTOCOL` says it (RFC 3875, 4.1.16).
+    /// Returns the HTTP version of the current request in the format of CGI's `SERVER_PROTOCOL`
+    /// (RFC 3875, section 4.1.16).
     pub fn protocol(&self, handle: RequestId) -> &'static str {
         let index = handle.exchange();
         let connection = self.connections.at(index.connection());
@@ -254,7 +259,7 @@ impl<D: Driver> Net<D> {
 }
 
 impl Http {
-    /// The current request asks for a WebSocket: whose it is, is not told again.
+    /// Stores the client address of a handshake, since the request is dropped later.
     pub(crate) fn note_socket_client<D: Driver>(
         &self,
         net: &Net<D>,
@@ -273,7 +278,7 @@ impl Http {
 }
 
 impl Sockets {
-    /// The address of the client of a WebSocket.
+    /// Returns the client address of a WebSocket.
     pub(crate) fn socket_client<D: Driver>(
         &self,
         net: &Net<D>,
@@ -285,7 +290,7 @@ impl Sockets {
 }
 
 impl Http {
-    /// What trusted proxies say of the current request.
+    /// Returns what trusted proxies report about the current request.
     pub(crate) fn claim<'a, D: Driver>(&'a self, net: &'a Net<D>) -> Claim<'a> {
         let trusted = &net.settings.trusted_proxies;
         let request = self.request.view(&net.input.bytes);
@@ -296,16 +301,13 @@ impl Http {
         read(&request, request.peer().ip(), trusted, written)
     }
 
-    /// Counts and logs a request that a trusted proxy has passed on with headers that it does not write.
+    /// Counts and logs a request that a trusted proxy forwarded with headers of the wrong kind.
     pub(crate) fn note_contradiction<D: Driver>(&self, net: &mut Net<D>) {
         let (trusted, written) = (&net.settings.trusted_proxies, &net.settings.proxy_headers);
-        if trusted.is_empty() {
-            return;
-        }
         let request = self.request.view(&net.input.bytes);
         let peer = request.peer();
         if is_unnamed(peer) {
-            // Nothing is believed of it whatever it sends.
+            // Its headers are ignored in any case.
             return;
         }
         if !trusted.contains(peer.ip()) || !is_contradictory(&request, written) {
@@ -318,8 +320,8 @@ impl Http {
         };
         net.counts.add(Counter::ProxyHeadersIgnored, 1);
         let message = format!(
-            "the proxy at {peer} has passed on {other}, which it does not write as proxy_headers says: \
-             no header tells who the client is; have the proxy remove them, or set proxy_headers"
+            "the proxy at {peer} forwarded {other}, which proxy_headers does not list: \
+             all client headers are ignored; make the proxy remove them, or set proxy_headers"
         );
         net.log_for_client(LogLevel::Warning, &message);
     }
@@ -330,7 +332,8 @@ impl Http {
         claimed.or_else(|| Some((peer.ip()?, peer.port())))
     }
 
-    /// The address of the client of a request, also when its handler has waited and its head is gone.
+    /// Returns the client address of a request, also after its handler has waited and its head was
+    /// dropped.
     pub(crate) fn client_of<D: Driver>(&self, net: &Net<D>, handle: RequestId) -> Option<IpAddr> {
         if self.lent == Some(handle) {
             return self.client_address(net).map(|(address, _)| address);
@@ -394,7 +397,7 @@ mod tests {
 
     const CUSTOMARY: &str = "x-forwarded-for, x-forwarded-proto, x-forwarded-host";
 
-    /// Trusted are 10.0.0.0/8, fd00::/8 and Unix sockets.
+    /// Trusted: 10.0.0.0/8, fd00::/8 and Unix sockets.
     fn claim(written: &str, peer: Option<&str>, lines: &str) -> (String, String, String) {
         let mut builder = Builder::new();
         for (name, text) in [
@@ -448,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn only_trusted_peers_are_believed() {
+    fn trusts_only_trusted_peers() {
         let lines =
             "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: b\r\n";
         let nothing = (String::new(), String::new(), String::new());
@@ -470,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn hops_are_walked_from_the_right() {
+    fn reads_proxy_hops_from_the_right() {
         for (list, address) in [
             ("192.0.2.1", "192.0.2.1 0"),
             ("1.1.1.1, 192.0.2.1", "192.0.2.1 0"),
@@ -479,7 +482,7 @@ mod tests {
             ("10.0.0.3, 10.0.0.2", "10.0.0.3 0"),
             ("1.1.1.1, nonsense, 10.0.0.2", "10.0.0.2 0"),
             ("1.1.1.1, nonsense", ""),
-            // Left open by the client; what the proxy appended counts all the same.
+            // The client left a quote open; elements appended by the proxy still count.
             ("\", 192.0.2.1", "192.0.2.1 0"),
             ("a=\"b, 192.0.2.1, 10.0.0.2", "192.0.2.1 0"),
             ("1.1.1.1, ", ""),
@@ -511,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn scheme_and_host_are_those_of_the_client_s_hop() {
+    fn uses_scheme_and_host_of_the_clients_hop() {
         let addresses = "X-Forwarded-For: 1.1.1.1, 192.0.2.1, 10.0.0.2\r\n";
         for (lines, scheme, host) in [
             (
@@ -537,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn the_standard_header_is_read_where_proxies_write_it() {
+    fn reads_forwarded_if_proxies_write_it() {
         for (list, address, scheme, host) in [
             (
                 "for=192.0.2.1;proto=https;host=b",
@@ -578,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_no_proxy_writes_are_the_client_s() {
+    fn ignores_headers_that_no_proxy_writes() {
         let forged = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Host: evil.example\r\n";
         check_of("x-forwarded-for", forged, "192.0.2.1 0", "", "");
         check_of(
@@ -595,14 +598,14 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_together_are_believed_only_from_proxies_that_write_both() {
+    fn trusts_both_header_kinds_only_if_proxies_write_both() {
         let standard = "Forwarded: for=6.6.6.6;proto=https;host=evil.example\r\n";
         let customary = "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: https\r\n";
         let both = format!("{customary}{standard}");
         for written in ["forwarded", "x-forwarded-for,x-forwarded-proto", CUSTOMARY] {
             check_of(written, &both, "", "", "");
         }
-        // One kind alone, and the wrong one.
+        // Only the wrong kind.
         check_of(CUSTOMARY, standard, "", "", "");
         check_of("forwarded", customary, "", "", "");
         check_of(

@@ -1,4 +1,4 @@
-//! From bytes to a request: its head, and what follows from that for its body.
+//! Parsing request heads, and deciding how to receive the body.
 
 use fermata_io::Driver;
 use fermata_proto::http1::{Body, Parse};
@@ -17,7 +17,7 @@ use crate::net::input::Step;
 use crate::net::running::Running;
 
 impl Http {
-    /// Reads and parses a head at the current position.
+    /// Parses a head at the current position.
     pub(crate) fn step_head<D: Driver>(&mut self, net: &mut Net<D>, current: Current) -> Step {
         let Current {
             index, at, filled, ..
@@ -96,7 +96,7 @@ impl Http {
 
         let here = filled - body_start;
         match head.body {
-            // Has been taken above.
+            // Handled above.
             Body::None => Step::Again,
             Body::Length(length) if length > plan.bytes_max => {
                 self.refuse_body(net, index.exchange(), plan.bytes_max);
@@ -141,7 +141,7 @@ impl Http {
         self.lent = Some(self.request.handle);
     }
 
-    /// Tells a request from the others of its exchange.
+    /// Returns a serial, which distinguishes a request from others of its exchange.
     #[inline]
     fn next_serial(&mut self) -> u32 {
         self.serial = serial_after(self.serial);

@@ -1,4 +1,4 @@
-//! Requests and their answers: routing, bodies, files, and what a request says of its client.
+//! Requests and responses: routing, bodies, files, and client properties.
 
 pub(crate) mod body;
 pub(crate) mod deferred;
@@ -7,6 +7,7 @@ pub(crate) mod exchange;
 pub mod files;
 pub(crate) mod forwarded;
 mod head;
+mod hosts;
 pub(crate) mod protocol;
 mod put_off;
 pub(crate) mod request;
@@ -14,6 +15,7 @@ pub(crate) mod respond;
 pub mod router;
 pub(crate) mod starts;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use fermata_config::Settings;
@@ -22,6 +24,7 @@ use fermata_proto::{date, http1};
 
 use crate::admin::trace::Tracing;
 use crate::id::RequestId;
+use crate::net::index::ConnectionIndex;
 use body::{Spools, Uploads};
 use deferred::DeferredRequests;
 use files::{Compressors, Roots};
@@ -29,47 +32,54 @@ use request::Request;
 use respond::reason::Reason;
 use respond::streams::Streams;
 use router::Router;
-use starts::Starts;
+use starts::{Queued, Starts};
 
-/// What a worker keeps for requests and answers, besides what each connection has of its own.
+/// A worker's HTTP state, besides the state of each connection.
 pub struct Http {
     pub(crate) router: Arc<Router>,
-    /// The program passes requests and answers on as they are: their bodies are not taken apart, methods nobody knows are
-    /// its own business, and so is what an answer is sent as.
+    /// The application forwards requests and responses unchanged (GRIP edge): the engine does not
+    /// parse forms, reject unknown methods or compress responses.
     pub(crate) passes_on: bool,
     pub(crate) limits: http1::Limits,
-    /// The request that is with the handler.
+    /// Allowed hosts; `None`: all.
+    pub(crate) hosts: Option<hosts::AllowedHosts>,
+    /// Requests need the checks of [`Self::examine`].
+    pub(crate) examines: bool,
+    /// The current request.
     pub(crate) request: Request,
-    /// What is remembered of requests in progress, when somebody wants it.
+    /// Records of requests in progress, if tracing is enabled.
     pub(crate) trace: Tracing,
-    /// What is remembered of requests whose handlers wait.
+    /// Data of requests whose handlers wait.
     pub(crate) deferred: DeferredRequests,
-    /// Those that wait for being begun.
+    /// Requests that wait for their handlers to start.
     pub(crate) starts: Starts,
-    /// The header lines of the request before.
+    /// HTTP/2 requests, by stream, that wait until their clients have read earlier responses.
+    pub(crate) held_back: HashMap<ConnectionIndex, Queued>,
+    /// Cache of the previous request's field lines.
     pub(crate) repeats: http1::Repeats,
-    /// How the answer before began.
+    /// Cache of the start of the previous response.
     pub(crate) repeated: Repeated,
-    /// The reason phrase of the answer that comes next, where it has one of its own.
+    /// Custom reason phrase of the next response, if any.
     pub(crate) reason: Option<Reason>,
     pub(crate) serial: u32,
-    /// The request whose head and body can still be read.
+    /// The request whose head and body are still readable.
     pub(crate) lent: Option<RequestId>,
-    /// The request whose handler is about to publish, or none, where the embedder has said so.
+    /// The request whose handler is about to publish, if set by the embedder. The inner `None`
+    /// means that no handler publishes.
     pub(crate) publisher: Option<Option<RequestId>>,
-    /// What bodies of requests that are not over have left outside of memory.
+    /// Stored bodies of open requests.
     pub(crate) uploads: Uploads,
-    /// Where those lie.
+    /// Storage of temporary files.
     pub(crate) spools: Spools,
     pub(crate) streams: Streams,
-    /// The directories of static files.
+    /// Directories of static files.
     pub(crate) roots: Roots,
     pub(crate) compressors: Compressors,
-    /// Whether answers are compressed at all.
+    /// Response compression is enabled.
     pub(crate) compresses: bool,
-    /// What one answer was compressed to, reused.
+    /// Reused buffer for a compressed response.
     pub(crate) packed: Vec<u8>,
-    /// The time of this turn as answers tell it.
+    /// Value of `Date` in this turn.
     pub(crate) date: [u8; 29],
     pub(crate) date_unix_s: u64,
 }
@@ -89,10 +99,13 @@ impl Http {
                 target_bytes_max: settings.target_bytes_max,
                 headers_count_max: settings.headers_count_max,
             },
+            hosts: hosts::AllowedHosts::read(&settings.allowed_hosts),
+            examines: !settings.trusted_proxies.is_empty() || !settings.allowed_hosts.is_empty(),
             request: Request::new(),
             trace,
             deferred: DeferredRequests::default(),
             starts: Starts::new(),
+            held_back: HashMap::new(),
             repeats: http1::Repeats::default(),
             repeated: Repeated::default(),
             reason: None,
@@ -111,7 +124,7 @@ impl Http {
         }
     }
 
-    /// Has answers tell this time.
+    /// Sets the time for responses.
     pub(crate) fn set_date(&mut self, unix_s: u64) {
         if unix_s != self.date_unix_s {
             self.date_unix_s = unix_s;

@@ -1,4 +1,4 @@
-//! How an exchange's answer lies on its connection: the place that differs between versions of HTTP.
+//! Writing responses to connections: the differences between HTTP versions.
 
 use fermata_proto::http1::Head;
 use fermata_proto::http2::{self, hpack};
@@ -7,22 +7,22 @@ use fermata_proto::{chunk, number, response};
 
 use crate::embed::relayed::ResponseHead;
 
-/// What is spoken on the connection of an exchange.
+/// Protocol of an exchange's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Http10,
     Http11,
-    /// Heads are header blocks, and the end of a body is that of its stream.
+    /// A head is a header block; a body ends with its stream.
     Http2,
 }
 
-/// What a head says of the body behind it.
+/// Body length announced in a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyLength {
-    /// There is none, and nothing is said about it.
+    /// No body, and no length field.
     None,
     Known(u64),
-    /// It is as long as it gets: `write_piece` and `end` write it.
+    /// Unknown: `write_piece` and `end` write the body.
     Unknown,
 }
 
@@ -35,19 +35,20 @@ impl Protocol {
         }
     }
 
-    /// Whether a body of unknown length has an end of its own; otherwise it ends with the connection.
+    /// Returns true if a body of unknown length has an end mark; otherwise it ends with the
+    /// connection.
     #[inline]
     pub fn marks_end(self) -> bool {
         self != Protocol::Http10
     }
 
-    /// Whether a body of unknown length goes in chunks.
+    /// Returns true if a body of unknown length uses chunked coding.
     #[inline]
     pub fn is_chunked(self) -> bool {
         self == Protocol::Http11
     }
 
-    /// Appends the head of an answer of the program or the server.
+    /// Appends the head of a response of the application or the server.
     #[inline]
     pub fn write_head<'h>(
         self,
@@ -74,7 +75,7 @@ impl Protocol {
         );
     }
 
-    /// Appends a head that is passed on as it is.
+    /// Appends a forwarded head unchanged.
     pub fn write_passed_head(
         self,
         out: &mut Vec<u8>,
@@ -112,7 +113,7 @@ impl Protocol {
         }
     }
 
-    /// Appends what `write` appends, likewise.
+    /// Appends the bytes that `write` produces as part of a body of unknown length.
     pub fn write_piece_with(self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
         match self {
             Protocol::Http10 | Protocol::Http2 => write(out),
@@ -122,7 +123,7 @@ impl Protocol {
         }
     }
 
-    /// Appends the end of a body of unknown length, where it is among its bytes.
+    /// Appends the end of a body of unknown length, if the protocol marks it in the bytes.
     pub fn end(self, out: &mut Vec<u8>) {
         if self.is_chunked() {
             out.extend_from_slice(chunk::LAST_CHUNK);
@@ -135,7 +136,7 @@ impl Protocol {
             (BodyLength::None, _) => Framing::None,
             (BodyLength::Known(length), _) => Framing::Length(length),
             (BodyLength::Unknown, Protocol::Http10) => Framing::UntilClose,
-            // Header blocks say nothing about framing.
+            // Header blocks contain no framing fields.
             (BodyLength::Unknown, Protocol::Http11 | Protocol::Http2) => Framing::Chunked,
         }
     }
@@ -150,7 +151,7 @@ impl Protocol {
     }
 }
 
-/// Appends the head of an answer as a header block, in the order of HTTP/1.
+/// Appends the head of a response as a header block, in the order of HTTP/1.
 fn write_block<'h>(
     out: &mut Vec<u8>,
     (status, date): (u16, &[u8; 29]),
@@ -167,7 +168,7 @@ fn write_block<'h>(
     write_fields(out, headers);
 }
 
-/// The same with a date among the headers.
+/// Appends a header block whose `headers` include the date.
 fn write_block_of<'h>(
     out: &mut Vec<u8>,
     status: u16,
@@ -187,7 +188,7 @@ fn write_length(out: &mut Vec<u8>, length: BodyLength) {
     }
 }
 
-/// What means a connection of HTTP/1 has no place here.
+/// Omits connection-specific fields of HTTP/1.
 fn write_fields<'h>(out: &mut Vec<u8>, headers: impl Iterator<Item = (&'h [u8], &'h [u8])>) {
     for (name, value) in headers {
         if !http2::is_of_connection(name) {

@@ -1,18 +1,19 @@
-//! Putting requests off, and beginning those that were.
+//! Postponing requests, and starting them later.
 
 use fermata_io::{Deadline, Driver};
 
 use crate::embed::event::Event;
 use crate::embed::waiting::Waiting;
 use crate::http::Http;
-use crate::http::request::Place;
+use crate::http::request::{Place, Request};
 use crate::http::starts::Queued;
 use crate::missed::Known;
 use crate::net::Net;
+use crate::net::index::ConnectionIndex;
 use crate::net::timers::ALL_WAIT;
 
 impl Http {
-    /// The next request to begin of those that were put off.
+    /// Returns the next postponed request to start.
     pub(crate) fn next_start<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -21,6 +22,16 @@ impl Http {
         while !self.starts.is_empty() && !waiting.is_full() {
             let queued = self.starts.take()?;
             if self.take_queued(net, queued) {
+                let index = self.request.index().connection();
+                if net.gives_requests && net.give_request(self, index) {
+                    self.starts.cancel();
+                    continue;
+                }
+                if let Some(carrier) = net.unread_carrier(index) {
+                    self.hold_back(net, carrier);
+                    self.starts.cancel();
+                    continue;
+                }
                 self.note_begin(net);
                 return Some(match self.request.is_connect {
                     true => Event::Upgrade,
@@ -34,11 +45,12 @@ impl Http {
 }
 
 impl Http {
-    /// Puts the current request off when it is not its turn to be begun. Its connection is not read from meanwhile, as while
-    /// its handler runs.
+    /// Postpones the current request if its handler has to wait for its turn. Its connection is not
+    /// read meanwhile, as while a handler runs.
     #[inline]
     pub(crate) fn put_off<D: Driver>(&mut self, net: &mut Net<D>, waiting: &Waiting) -> bool {
-        // What is passed on takes its time elsewhere, and connections that are not the public's are few.
+        // Forwarded requests spend their time elsewhere, and other connections than public ones are
+        // few.
         if self.passes_on {
             return false;
         }
@@ -54,7 +66,8 @@ impl Http {
         true
     }
 
-    /// Puts a WebSocket's handshake off that the program looks at, until a handler is free. One over HTTP/1 waits unread.
+    /// Postpones a WebSocket handshake that needs a handler until one is free. Over HTTP/1, the
+    /// handshake stays unread instead.
     #[cold]
     pub(crate) fn put_off_upgrade<D: Driver>(
         &mut self,
@@ -68,7 +81,7 @@ impl Http {
         puts_off
     }
 
-    /// Refuses requests that nobody could take in time, because all handlers wait.
+    /// Refuses requests that could not start in time because all handlers wait.
     pub(crate) fn refuse_overdue<D: Driver>(&mut self, net: &mut Net<D>, waiting: &Waiting) {
         if self.starts.is_empty() || !waiting.is_full() {
             return;
@@ -87,7 +100,7 @@ impl Http {
         }
     }
 
-    /// When `refuse_overdue` has something to do.
+    /// Returns the time of the next call of `refuse_overdue`.
     pub(crate) fn overdue<D: Driver>(&self, net: &Net<D>, waiting: &Waiting) -> Deadline {
         if !waiting.is_full() {
             return Deadline::NEVER;
@@ -100,7 +113,8 @@ impl Http {
 }
 
 impl Http {
-    /// Whether the current request came over a stream: those are read while all handlers wait.
+    /// Returns true if the current request came over an HTTP/2 stream: streams are read while all
+    /// handlers wait.
     #[cold]
     fn is_of_stream<D: Driver>(&self, net: &Net<D>) -> bool {
         let index = self.request.index();
@@ -110,6 +124,13 @@ impl Http {
 
     #[cold]
     fn put_off_now<D: Driver>(&mut self, net: &mut Net<D>) {
+        let queued = self.take_off(net);
+        self.starts.put(queued);
+    }
+
+    /// Moves the current request to memory where it can wait.
+    #[cold]
+    pub(crate) fn take_off<D: Driver>(&mut self, net: &mut Net<D>) -> Queued {
         let index = self.request.index();
         if let Some(exchange) = net.connections.exchange_mut(index).known() {
             exchange.is_put_off = true;
@@ -132,10 +153,10 @@ impl Http {
             request.place = Place::Owned;
         }
         let since_ms = net.driver.now_ms();
-        self.starts.put(Queued { request, since_ms });
+        Queued { request, since_ms }
     }
 
-    /// A handler begins.
+    /// Notes the start of a handler.
     #[inline]
     fn note_begin<D: Driver>(&mut self, net: &Net<D>) {
         if self.starts.is_measuring() {
@@ -144,7 +165,7 @@ impl Http {
         }
     }
 
-    /// Makes a request the current one again. False when it needs no answer any more.
+    /// Makes a postponed request the current one. Returns false if it needs no response any more.
     fn take_queued<D: Driver>(&mut self, net: &mut Net<D>, queued: Queued) -> bool {
         let mut request = queued.request;
         std::mem::swap(&mut self.request, &mut request);
@@ -162,9 +183,14 @@ impl Http {
         true
     }
 
-    /// The client of a request that was put off has left. Where many have, they give up their places.
+    /// Notes that the client of a postponed request has disconnected; if there are many, their
+    /// entries are removed.
     #[cold]
-    pub(crate) fn note_dead<D: Driver>(&mut self, net: &Net<D>) {
+    pub(crate) fn note_dead<D: Driver>(&mut self, net: &Net<D>, index: ConnectionIndex) {
+        if let Some(queued) = self.held_back.remove(&index) {
+            self.give_up(queued.request);
+            return;
+        }
         if !self.starts.note_dead() {
             return;
         }
@@ -173,12 +199,17 @@ impl Http {
             let exchange = connections.exchange(request.index());
             exchange.is_none_or(|it| !it.is_put_off || it.handle(request.index()) != request.handle)
         });
-        for mut request in dead {
-            let upload = std::mem::take(&mut request.upload);
-            if upload != 0 {
-                self.uploads.release(upload);
-            }
-            self.starts.keep_spare(request);
+        for request in dead {
+            self.give_up(request);
         }
+    }
+
+    /// Drops a postponed request.
+    fn give_up(&mut self, mut request: Box<Request>) {
+        let upload = std::mem::take(&mut request.upload);
+        if upload != 0 {
+            self.uploads.release(upload);
+        }
+        self.starts.keep_spare(request);
     }
 }

@@ -1,10 +1,10 @@
-//! The request that is with the handler right now, as offsets into the bytes it came in.
+//! The current request, as offsets into the bytes it arrived in.
 //!
-//! There is one per worker and it is reused: a request costs no allocation. What the accessors
-//! return stays valid until the worker is asked for its next event.
+//! Each worker reuses one, so a request costs no allocation. Values returned by accessors are valid
+//! until the worker is polled for its next event.
 
 use fermata_io::{Deadline, Peer};
-use fermata_proto::http1;
+use fermata_proto::http1::{self, Body};
 
 use crate::http::exchange::{Exchange, Stage};
 use crate::http::router::Params;
@@ -15,19 +15,19 @@ use crate::net::index::ExchangeIndex;
 /// `RequestView::unrouted` of a request for a file whose directory has a handler in front.
 pub const UNROUTED_FILE: u16 = 200;
 
-/// Where the head and the body of the current request lie.
+/// Location of the current request's head and body.
 pub(crate) enum Place {
-    /// In the worker's input buffer: the whole request arrived in one read.
+    /// In the worker's input buffer: the complete request arrived in one read.
     Input {
         head_start: usize,
         body_start: usize,
         body_len: usize,
     },
-    /// In `head_bytes` and `body_bytes`: the body came in pieces or was chunked.
+    /// In `head_bytes` and `body_bytes`: the body arrived in pieces or was chunked.
     Owned,
 }
 
-/// A request and what routing found out about it.
+/// A request and the result of routing.
 pub struct Request {
     pub(crate) handle: RequestId,
     pub(crate) handler: u32,
@@ -38,23 +38,24 @@ pub struct Request {
     pub(crate) body_bytes: Vec<u8>,
     /// The percent-decoded path; empty when `path_is_plain`.
     pub(crate) path: Vec<u8>,
-    /// Where in it slashes stand that came as `%2F`.
+    /// Offsets of slashes that were sent as `%2F`.
     pub(crate) slashes: Vec<u32>,
-    /// The path with `%2F` in their places; empty when there are none.
+    /// The path with these slashes encoded as `%2F`; empty if there are none.
     pub(crate) path_shown: Vec<u8>,
     pub(crate) path_is_plain: bool,
     pub(crate) params: Params,
-    /// The status without a fallback handler; 0 when a route was found, or `UNROUTED_FILE`.
+    /// Status that the server would send without a fallback handler; 0 if a route was found, or
+    /// `UNROUTED_FILE`.
     pub(crate) unrouted: u16,
-    /// The `Allow` header of that answer.
+    /// `Allow` header of that response.
     pub(crate) allow: String,
-    /// It asks for a WebSocket by extended CONNECT (RFC 8441).
+    /// True for a WebSocket by extended CONNECT (RFC 8441).
     pub(crate) is_connect: bool,
-    /// Number of what of its body is not in `body_bytes`; 0 for nothing.
+    /// Number of the stored part of its body; 0 = none.
     pub(crate) upload: u32,
 }
 
-/// A view of the current request together with the buffer it lies in.
+/// The current request together with its buffer.
 #[derive(Clone, Copy)]
 pub struct RequestView<'a> {
     pub(crate) request: &'a Request,
@@ -84,7 +85,7 @@ impl Request {
         }
     }
 
-    /// Makes the parsed head the request that is with the handler.
+    /// Makes the parsed head the current request.
     #[inline]
     pub(crate) fn begin(
         &mut self,
@@ -106,7 +107,35 @@ impl Request {
         self.upload = 0;
     }
 
-    /// Its exchange.
+    /// Appends the request to `out` as a client would send it, for another worker to parse. `input` is the worker's input
+    /// buffer. Returns false if the body is not in memory.
+    pub(crate) fn write_again(&self, input: &[u8], out: &mut Vec<u8>) -> bool {
+        let view = self.view(input);
+        if self.upload != 0 || self.is_connect {
+            return false;
+        }
+        out.extend_from_slice(view.head);
+        match self.head.body {
+            Body::None => true,
+            Body::Length(length) => {
+                out.extend_from_slice(view.body);
+                length == view.body.len() as u64
+            }
+            // The client's chunks are not retained: one chunk has the same content.
+            Body::Chunked => {
+                if !view.body.is_empty() {
+                    let size = format!("{:x}\r\n", view.body.len());
+                    out.extend_from_slice(size.as_bytes());
+                    out.extend_from_slice(view.body);
+                    out.extend_from_slice(b"\r\n");
+                }
+                out.extend_from_slice(b"0\r\n\r\n");
+                true
+            }
+        }
+    }
+
+    /// Returns its exchange.
     #[inline]
     pub(crate) fn index(&self) -> ExchangeIndex {
         self.handle.exchange()
@@ -134,41 +163,43 @@ impl Request {
 }
 
 impl<'a> RequestView<'a> {
-    /// The handle that answers name this request by.
+    /// Returns the id of this request, for the response.
     #[inline]
     pub fn handle(&self) -> RequestId {
         self.request.handle
     }
 
-    /// Bytes of its head, request line and all.
+    /// Returns the length of its head in bytes, including the request line.
     pub fn head_len(&self) -> usize {
         self.head.len()
     }
 
-    /// The number its route was added with.
+    /// Returns the number of its route's handler.
     #[inline]
     pub fn handler(&self) -> u32 {
         self.request.handler
     }
 
-    /// Whether it asks for a WebSocket by extended CONNECT (RFC 8441): its method is shown as GET, and it has no `Upgrade`.
+    /// Returns true for a WebSocket by extended CONNECT (RFC 8441): its method is shown as GET, and
+    /// it has no `Upgrade`.
     pub fn is_extended_connect(&self) -> bool {
         self.request.is_connect
     }
 
-    /// The method as sent (RFC 9110, 9.1).
+    /// Returns the method as sent (RFC 9110, section 9.1).
     #[inline]
     pub fn method(&self) -> &'a [u8] {
         self.request.head.method_span.of(self.head)
     }
 
-    /// The request-target as sent (RFC 9112, 3.2).
+    /// Returns the request target as sent (RFC 9112, section 3.2).
     #[inline]
     pub fn target(&self) -> &'a [u8] {
         self.request.head.target.of(self.head)
     }
 
-    /// The path, percent-decoded but for `%2F`: each of its slashes separates two segments.
+    /// Returns the path, percent-decoded except for `%2F`: each of its slashes separates two
+    /// segments.
     #[inline]
     pub fn path(&self) -> &'a [u8] {
         if self.request.path_is_plain || self.request.slashes.is_empty() {
@@ -178,7 +209,7 @@ impl<'a> RequestView<'a> {
         }
     }
 
-    /// The path as parameters lie in it, with slashes that separate and slashes that do not.
+    /// Returns the fully decoded path, to which parameters refer.
     #[inline]
     fn decoded_path(&self) -> &'a [u8] {
         if self.request.path_is_plain {
@@ -188,38 +219,38 @@ impl<'a> RequestView<'a> {
         }
     }
 
-    /// What follows the first `?`, not decoded; `None` without a `?`.
+    /// Returns the part after the first `?`, not decoded; `None` without a `?`.
     #[inline]
     pub fn query(&self) -> Option<&'a [u8]> {
         self.request.head.query.map(|span| span.of(self.head))
     }
 
-    /// The content, with any transfer coding removed.
+    /// Returns the content, without transfer coding.
     #[inline]
     pub fn body(&self) -> &'a [u8] {
         self.body
     }
 
-    /// Number of what its body left outside of memory, for `Http::upload`; 0 for nothing. The embedder has to call
-    /// `Http::release_upload` when the request is over.
+    /// Returns the number of the stored part of its body, for `Http::upload`; 0 = none. The
+    /// embedder has to call `Http::release_upload` after the request.
     #[inline]
     pub fn upload(&self) -> u32 {
         self.request.upload
     }
 
-    /// Number of header field lines.
+    /// Returns the number of header field lines.
     #[inline]
     pub fn headers_len(&self) -> usize {
         self.request.head.headers.len()
     }
 
-    /// The field line at `index`: name as sent and value without surrounding whitespace.
+    /// Returns the field line at `index`: name as sent and value without surrounding whitespace.
     pub fn header_at(&self, index: usize) -> Option<(&'a [u8], &'a [u8])> {
         let line = self.request.head.headers.get(index)?;
         Some((line.name.of(self.head), line.value.of(self.head)))
     }
 
-    /// The `nth` field line of that name, case-insensitive.
+    /// Returns the `nth` field line of that name, case-insensitive.
     pub fn header(&self, name: &[u8], nth: usize) -> Option<&'a [u8]> {
         let mut seen = 0;
         for line in &self.request.head.headers {
@@ -233,25 +264,25 @@ impl<'a> RequestView<'a> {
         None
     }
 
-    /// The part of the path that the route's `{name}` matched.
+    /// Returns the part of the path that the route's `{name}` matched.
     pub fn route(&self, name: &[u8]) -> Option<&'a [u8]> {
         let span = self.request.params.get(name)?;
         Some(span.of(self.decoded_path()))
     }
 
-    /// The route parameter at `index`: its name and what it matched.
+    /// Returns the route parameter at `index`: name and matched text.
     pub fn route_at(&self, index: usize) -> Option<(&'a str, &'a [u8])> {
         let (name, span) = self.request.params.at(index)?;
         Some((name, span.of(self.decoded_path())))
     }
 
-    /// The host and port that the client asked for: of the target when it has one, else of `Host`.
+    /// Returns the requested host and port: from the target if it has one, else from `Host`.
     pub fn host(&self) -> Option<&'a [u8]> {
         self.request.head.host.map(|host| host.of(self.head))
     }
 
-    /// For a fallback handler: the status that the server would answer with, and its `Allow` header. 0 when a route
-    /// was found, [`UNROUTED_FILE`] when that is one of files.
+    /// For a fallback handler: returns the status that the server would send, and its `Allow`
+    /// header. 0 if a route was found, [`UNROUTED_FILE`] for a route of files.
     #[inline]
     pub fn unrouted(&self) -> (u16, Option<&'a [u8]>) {
         let request = self.request;
@@ -259,7 +290,7 @@ impl<'a> RequestView<'a> {
         (request.unrouted, allow)
     }
 
-    /// The other end of the connection.
+    /// Returns the address of the peer.
     pub fn peer(&self) -> Peer {
         self.request.peer
     }

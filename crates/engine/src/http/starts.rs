@@ -1,98 +1,101 @@
-//! Which requests are begun in a turn.
+//! Scheduling of request handlers within a turn.
 //!
-//! A request whose handler is known to take long waits here until everything short has been done, and so does one of a
-//! route that is not known yet when this turn's handlers have taken long already. From here requests are begun for a
-//! bounded time of each turn, the routes taking turns. So a short request waits for the rest of one turn, and not for all
-//! handlers of a crowd that came before. Handlers that take neither long nor next to nothing are begun at once until those of
-//! the turn have taken as much; routes that are known as short never wait here.
+//! A request whose handler usually takes long waits here for all short work of the turn. So does a
+//! request of an unmeasured route after the turn's handlers have taken long. Waiting requests start
+//! for a limited time in each turn, and routes take turns. So a short request waits for the rest of
+//! one turn, not for all handlers of an earlier crowd. Medium handlers start immediately until
+//! those of the turn have used the same time. Short routes never wait here.
 //!
-//! How long a handler takes is measured in each call until its route is known and while it is not short, and in one of
-//! [`SAMPLE`] calls else: a look at the clock costs as much as finding the route.
+//! The duration of each call is measured until its route is known, and while the route is not
+//! short. Of a short route, one of [`SAMPLE`] calls is measured: reading the clock costs as much as
+//! routing.
 //!
-//! The price: requests of different connections may be answered in another order than they came in. Those of one connection
-//! are not, and those of one route are begun in their order.
+//! Price: requests of different connections may be answered out of order. Those of one connection
+//! are not, and those of one route start in order.
 
 use std::collections::VecDeque;
 
 use crate::http::request::Request;
 
-/// Time that handlers which are begun at once may take in a turn until routes wait that are not known as short. None is
-/// interrupted.
+/// Handler time in a turn, in microseconds, after which routes that are not known as short wait.
+/// Handlers are not interrupted.
 pub(crate) const AT_ONCE_US_MAX: u64 = 4_000;
 
-/// Time that handlers begun from here, and handlers that go on after a wait, may take in a turn, each. One of either kind
-/// runs however long the turn has lasted.
+/// Time in microseconds per turn, each for handlers started from here and for handlers resumed
+/// after a wait. At least one of each kind runs per turn.
 pub(crate) const LONG_US_MAX: u64 = 2_000;
 
-/// From this mean time on the handlers of a route wait for short ones.
+/// Mean duration from which a route's handlers wait for short ones.
 const LONG_US: u64 = 500;
 
-/// From this mean time on each call is measured, and those of a turn are bounded: a crowd of them takes long, too.
+/// Mean duration from which each call is measured, and the calls per turn are limited, because many
+/// such calls take long, too.
 const MEDIUM_US: u64 = 100;
 
-/// One call counts as so much at most: a single one that was held up does not make a short route a long one.
+/// Maximum duration counted for one call, so that a single delayed call does not mark a short route
+/// as long.
 const CALL_US_MAX: u64 = 4 * LONG_US;
 
-/// The mean moves by this part of the difference with each call.
+/// Divisor of the weight of a new call in the mean.
 const MEAN_PART: u64 = 16;
 
-/// A route is known after so many calls.
+/// Number of calls after which a route is known.
 const CALLS_KNOWN: u8 = 16;
 
-/// Of a route that is known as short one of so many calls is measured.
+/// Sampling interval for short routes, in calls.
 const SAMPLE: u8 = 8;
 
-/// Routes with larger numbers are all begun at once.
+/// Number of measured routes; larger handler numbers always start immediately.
 const ROUTES_MAX: usize = 1 << 16;
 
-/// Requests whose clients have left are sought when there are so many, and when they are this part of those that wait: so
-/// they hold little, and each costs a few looks.
+/// Requests of disconnected clients are removed when there are `DEAD_MIN` of them and they are this
+/// fraction of the waiting ones. This limits both their memory and the cost of searching.
 const DEAD_MIN: usize = 64;
 const DEAD_PART: usize = 8;
 
-/// Emptied requests kept for the next, and the room for a body that each keeps.
+/// Number of cleared requests kept for reuse, and the maximum body buffer that each keeps.
 const SPARES_MAX: usize = 64;
 const SPARE_BYTES_MAX: usize = 64 * 1024;
 
-/// What runs, and on whose account.
+/// The running handler, and the account of its time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Runs {
     Nothing,
-    /// The handler of this number, from the beginning.
+    /// The handler with this number, started immediately.
     AtOnce(u32),
-    /// The same, after it has waited here.
+    /// The handler with this number, started after waiting here.
     Queued(u32),
-    /// A handler or task that has waited for something else.
+    /// A handler or task resumed after another wait.
     Resumed,
 }
 
 #[derive(Default)]
 struct Route {
-    /// How long its handlers take until they end or wait, times [`MEAN_PART`].
+    /// Mean duration of its handlers until they return or wait, times [`MEAN_PART`].
     mean_us: u64,
-    /// Calls that were measured, until it is known.
+    /// Number of measured calls, until it is known.
     calls: u8,
-    /// Calls since one was measured.
+    /// Calls since the last measured one.
     unmeasured: u8,
     waiting: VecDeque<Queued>,
 }
 
-/// A request that waits for being begun.
+/// A request that waits to start.
 pub(crate) struct Queued {
     pub request: Box<Request>,
     pub since_ms: u64,
 }
 
-/// The requests of a worker that wait for being begun; at most one for each connection or stream, and a few of clients that
-/// have left.
+/// The waiting requests of a worker: at most one per connection or stream, and some of disconnected
+/// clients.
 pub(crate) struct Starts {
-    /// By the number of the handler.
+    /// Routes, by handler number.
     routes: Vec<Route>,
-    /// Handlers with requests that wait, in the order in which each gives one.
+    /// Handlers with waiting requests, in round-robin order.
     rotation: VecDeque<u32>,
-    /// Requests that wait, of all handlers.
+    /// Number of waiting requests of all handlers.
     waiting_len: usize,
-    /// Those of them whose clients have left.
+    /// Number of those whose clients have disconnected.
     dead_len: usize,
     #[expect(
         clippy::vec_box,
@@ -122,26 +125,26 @@ impl Starts {
         }
     }
 
-    /// Another turn: all may take as much again.
+    /// Starts another turn, with new time limits.
     pub fn begin_turn(&mut self) {
         self.at_once_us = 0;
         self.queued_us = 0;
         self.resumed_us = 0;
     }
 
-    /// Whether a handler runs whose time is measured: then it is to be said when it begins and returns.
+    /// Returns true if a measured handler runs; then its start and return must be reported.
     #[inline]
     pub fn is_measuring(&self) -> bool {
         self.runs != Runs::Nothing
     }
 
-    /// What `begin`, `take` or `begin_resumed` was about begins.
+    /// Notes the start of what `begin`, `take` or `begin_resumed` returned.
     #[inline]
     pub fn note_begin(&mut self, now_us: u64) {
         self.since_us = now_us;
     }
 
-    /// What ran has returned, or waits.
+    /// Notes that the handler has returned or waits.
     #[inline]
     pub fn note_return(&mut self, now_us: u64) {
         let took_us = now_us.saturating_sub(self.since_us);
@@ -160,7 +163,7 @@ impl Starts {
                 handler
             }
         };
-        // Those beyond `ROUTES_MAX` are not measured.
+        // Handlers beyond `ROUTES_MAX` are not measured.
         if let Some(route) = self.routes.get_mut(handler as usize) {
             let mean_us = route.mean_us - route.mean_us / MEAN_PART;
             route.mean_us = mean_us + took_us.min(CALL_US_MAX);
@@ -168,17 +171,17 @@ impl Starts {
         }
     }
 
-    /// A handler goes on that has waited.
+    /// Notes that a handler resumes after a wait.
     pub fn begin_resumed(&mut self) {
         self.runs = Runs::Resumed;
     }
 
-    /// Whether another handler may go on in this turn that has waited.
+    /// Returns true if another waiting handler may resume in this turn.
     pub fn may_resume(&self) -> bool {
         self.resumed_us < LONG_US_MAX
     }
 
-    /// Whether a request for this handler is begun now; otherwise it is to be put here.
+    /// Returns true if a request for this handler starts now; otherwise it must be put here.
     #[inline]
     pub fn begin(&mut self, handler: u32) -> bool {
         let at = handler as usize;
@@ -207,7 +210,7 @@ impl Starts {
         true
     }
 
-    /// A request that is not begun now.
+    /// Adds a request that does not start now.
     pub fn put(&mut self, queued: Queued) {
         let handler = queued.request.handler;
         let at = handler as usize;
@@ -222,18 +225,19 @@ impl Starts {
         self.waiting_len += 1;
     }
 
-    /// The client of a request that waits has left. True when those of such clients are to be taken out.
+    /// Notes that the client of a waiting request has disconnected. Returns true if such requests
+    /// should be removed.
     pub fn note_dead(&mut self) -> bool {
         self.dead_len += 1;
         self.dead_len >= DEAD_MIN.max(self.waiting_len / DEAD_PART)
     }
 
-    /// One of a client that has left was taken in its turn.
+    /// Notes that such a request was taken in its turn.
     pub fn forget_dead(&mut self) {
         self.dead_len = self.dead_len.saturating_sub(1);
     }
 
-    /// Takes out the requests whose clients have left.
+    /// Removes and returns the requests whose clients have disconnected.
     #[expect(clippy::vec_box, reason = "as with `spares`")]
     pub fn take_dead(&mut self, is_dead: impl Fn(&Request) -> bool) -> Vec<Box<Request>> {
         let mut dead = Vec::with_capacity(self.dead_len);
@@ -253,7 +257,7 @@ impl Starts {
         dead
     }
 
-    /// How many wait, with those whose clients have left.
+    /// Returns the number of waiting requests, including those of disconnected clients.
     #[cfg(test)]
     pub fn waiting_len(&self) -> usize {
         self.waiting_len
@@ -263,7 +267,7 @@ impl Starts {
         self.rotation.is_empty()
     }
 
-    /// The next request to begin in this turn.
+    /// Returns the next request to start in this turn.
     pub fn take(&mut self) -> Option<Queued> {
         if self.queued_us >= LONG_US_MAX {
             return None;
@@ -279,12 +283,12 @@ impl Starts {
         queued
     }
 
-    /// What was taken is not begun.
+    /// Notes that the taken request does not start.
     pub fn cancel(&mut self) {
         self.runs = Runs::Nothing;
     }
 
-    /// The oldest that has waited since before `before_ms`, route by route.
+    /// Returns a request that has waited since before `before_ms`, route by route.
     pub fn take_overdue(&mut self, before_ms: u64) -> Option<Queued> {
         let handler = self.rotation.iter().copied().find(|&handler| {
             let first = self.routes[handler as usize].waiting.front();
@@ -299,23 +303,23 @@ impl Starts {
         queued
     }
 
-    /// Since when the oldest has waited; `None` = none does.
+    /// Returns the time since which the oldest request waits; `None` if none waits.
     pub fn oldest_ms(&self) -> Option<u64> {
         let waiting = self.rotation.iter();
         let first = waiting.filter_map(|&it| self.routes[it as usize].waiting.front());
         first.map(|it| it.since_ms).min()
     }
 
-    /// An empty one.
+    /// Returns an empty request.
     pub fn spare(&mut self) -> Box<Request> {
         let spare = self.spares.pop();
         spare.unwrap_or_else(|| Box::new(Request::new()))
     }
 
-    /// Takes one back.
+    /// Stores a request for reuse.
     pub fn keep_spare(&mut self, mut request: Box<Request>) {
         if self.spares.len() < SPARES_MAX {
-            // A large body is not kept for a small one.
+            // A large body buffer is not kept for small bodies.
             if request.body_bytes.capacity() > SPARE_BYTES_MAX {
                 request.body_bytes = Vec::new();
             }

@@ -1,4 +1,4 @@
-//! What the server says of itself when it starts: one line for a log, a few for a person at a terminal.
+//! Startup messages: one line for a log, or a few for a person at a terminal.
 
 use std::io::IsTerminal;
 

@@ -1,35 +1,36 @@
-//! Handlers that hold their worker's loop: the master samples where they are, the worker logs it.
+//! Detection of blocking handlers: the master samples their position, the worker logs it.
 //!
-//! Workers note which handler runs and since when: two stores in shared memory. The master looks at
-//! these notes four times per `blocking_call_ms` while handlers run at all, and asks the memory of a
-//! worker that has been in one for half of it where it is. When the handler returns, the worker sees
-//! how long it took and writes the line. A server with nothing to do is not looked at: the worker that
-//! runs the first handler wakes the master.
+//! Workers store the running handler and its start in shared memory (two stores). While handlers
+//! run, the master reads these words four times per `blocking_call_ms`. If a worker has been in one
+//! handler for half that time, the master reads the handler's position from the worker's memory.
+//! When the handler returns, the worker computes the duration and writes the log line. An idle
+//! server is not sampled: the worker that runs the first handler wakes the master.
 //!
-//! No signal and no thread: either would end a sleep or a poll of the program early, or run beside it.
+//! This uses no signal and no thread: a signal would interrupt a sleep or a poll of the
+//! application, a thread would run concurrently with it.
 
 use fermata_io::Deadline;
 use fermata_io::wake::Waker;
 
 use super::frames::Frames;
 
-/// When and how the stacks of handlers are sampled.
+/// Sampling of handlers' stacks.
 pub(super) struct StackSampler {
-    /// Rung by a worker that runs a handler while nothing is sampled.
+    /// Triggered by a worker that runs a handler while sampling is stopped.
     pub waker: Waker,
-    /// How frames are laid out, if the embedder has told.
+    /// Layout of frames, if the embedder has set it.
     pub frames: Option<Frames>,
-    /// When the next sample is due, if any is taken.
+    /// Time of the next sample; never while sampling is stopped.
     pub due: Deadline,
     pub idle_samples: u8,
 }
 
-/// The handler that one worker was last seen in.
+/// The handler in which a worker was last seen.
 #[derive(Default)]
 pub(super) struct HandlerSample {
-    /// When the handler that ran began.
+    /// Start of the running handler.
     pub since_unix_ms: Option<u64>,
-    /// How often its place was read.
+    /// Number of times its position was read.
     pub reads: u8,
 }
 

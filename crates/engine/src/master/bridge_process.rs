@@ -1,4 +1,4 @@
-//! The process that bridges this machine and the log of its cluster, as the master has it.
+//! The bridge process between this machine and its cluster log, in the master.
 
 use fermata_config::LogLevel;
 use fermata_hub::Owner;
@@ -12,7 +12,7 @@ use crate::channels::memory;
 use crate::log::Logger;
 
 impl Master {
-    /// Is the bridge, until that fails.
+    /// Runs the bridge in the forked process, until it fails.
     pub(super) fn be_bridge(&mut self, logger: Logger) -> std::io::Result<()> {
         self.otlp = None;
         let (Some(cluster), Some(ring)) = (self.cluster.take(), self.ring.take()) else {
@@ -23,7 +23,7 @@ impl Master {
         Err(Process::new(cluster, ring, owner, wakers, &self.settings, logger)?.run())
     }
 
-    /// It has ended: frees what it held.
+    /// Releases the locks of an exited bridge.
     pub(super) fn clean_up_bridge(&mut self, pid: Pid) {
         self.driver.refresh_now();
         let unix_ms = self.driver.unix_ms();
@@ -39,13 +39,14 @@ impl Master {
         if let Some(cluster) = &mut self.cluster {
             cluster.bridge_ended(&owner, pid as u32);
         }
-        // It may have published and waked nobody.
+        // It may have published records without waking workers.
         for waker in self.wakers.iter() {
             waker.wake();
         }
     }
 
-    /// No worker publishes any more. What it has not sent was never reported as published.
+    /// Kills the bridge when no worker publishes any more. Its unsent records were never reported
+    /// as published.
     pub(super) fn end_bridge(&mut self) {
         if self.bridge.pid != 0 {
             let _ = process::kill(self.bridge.pid, SIGKILL);

@@ -1,7 +1,7 @@
-//! The companion: one more process of the server, which the master keeps running beside the workers for its embedder.
+//! The companion: an additional process of the server, restarted by the master, for the embedder.
 //!
-//! It serves nothing and has none of the server's sockets. When it ends the master starts another; when the server ends,
-//! the embedder ends it by its own means, after the workers.
+//! It serves no requests and has none of the server's sockets. If it exits, the master starts
+//! another. When the server stops, the embedder stops it after the workers.
 
 use fermata_config::LogLevel;
 use fermata_io::clock;
@@ -10,7 +10,7 @@ use super::restarted_process::RestartedProcess;
 use crate::admin::stats;
 use crate::log::Logger;
 
-/// The server as its companion has it: a log, and figures of what it does.
+/// The companion's handle of the server: a log, and counters.
 pub struct Companion {
     pub(super) logger: Logger,
     pub(super) stats: stats::Shared,
@@ -18,7 +18,7 @@ pub struct Companion {
 }
 
 impl Companion {
-    /// The memory limit of programs that have none of their own; 0 = none.
+    /// Returns the memory limit of programs without their own; 0 = none.
     pub fn memory_bytes_max(&self) -> usize {
         self.memory_bytes_max
     }
@@ -28,25 +28,30 @@ impl Companion {
         self.logger.write(level, clock::unix_ms(), message);
     }
 
-    /// A job begins. Every process below the companion may say so.
+    /// Writes a line that a script printed to standard error, whatever `log_level` is.
+    pub fn log_text(&self, line: &str) {
+        self.logger.write_text(clock::unix_ms(), line);
+    }
+
+    /// Counts a started job. May be called in every child process of the companion.
     pub fn job_begins(&self) {
         self.stats.job_begins();
     }
 
-    /// It has ended, or its process has.
+    /// Counts a job that has finished, or whose process has exited.
     pub fn job_ends(&self) {
         self.stats.job_ends();
     }
 
-    /// A process for jobs has ended and is replaced.
+    /// Counts a replaced job process.
     pub fn process_replaced(&self) {
         self.stats.job_process_replaced();
     }
 }
 
-/// The companion as the master sees it.
+/// The master's state of the companion.
 pub(super) struct CompanionProcess {
-    /// The name its log lines have; `None` = the embedder wants none.
+    /// Name in its log lines; `None` = no companion.
     pub name: Option<String>,
     pub process: RestartedProcess,
 }

@@ -10,9 +10,10 @@ use super::restarted_process::Helper;
 use super::state::{Master, SIGNALS};
 
 impl Master {
-    /// Forks the companion when it is due. `Some` in it: the rest of the master is to be dropped there.
+    /// Forks the companion when it is due. Returns `Some` in the companion, where the master's
+    /// state is to be dropped.
     ///
-    /// It is started anew while the server stops as well: handlers that the workers still wait for may need it.
+    /// It is also restarted while the server stops: waiting handlers may need it.
     pub(super) fn start_companion(&mut self, now_ms: u64) -> Option<Companion> {
         if !self.companion.process.due.is_due(now_ms) {
             return None;
@@ -21,7 +22,7 @@ impl Master {
         let logger = self.logger.named(name);
         match process::fork() {
             Ok(Fork::Child) => {
-                // What a process does from its start on; the embedder sets up its own.
+                // Restore default signals; the embedder sets up its own.
                 for signal in SIGNALS {
                     let _ = signal::restore_default(signal);
                 }

@@ -1,29 +1,32 @@
-//! How many connections a worker can have with the descriptors it may open.
+//! Connection limit of a worker from its limit of descriptors.
 //!
-//! A worker whose clients have taken the last descriptor cannot open a file or a database for those that are
-//! there already. So a part is kept from clients, and one more of them is told so instead of waiting for ever.
+//! A worker whose clients use the last descriptor cannot open a file or a database connection for
+//! them. So some descriptors are reserved, and a client beyond the limit gets a response instead of
+//! waiting forever.
 
 use fermata_config::Settings;
 
-/// Descriptors that are kept from the clients of a worker, at least.
+/// Minimum number of descriptors reserved from a worker's clients.
 const SPARE: u64 = 128;
 
-/// Of those, what is for files, uploads and the program, however many all workers share.
+/// Part of the reserve for files, uploads and the application. Descriptors that all workers share
+/// are added to it.
 const OWN: u64 = 64;
 
-/// What is kept from clients when all workers share so many descriptors.
+/// Returns the reserve if all workers share `shared` descriptors.
 fn spare(shared: u64) -> u64 {
     SPARE.max(shared + OWN)
 }
 
-/// Connections that fit below the limit of descriptors. Where that is tiny, half of it is for clients.
+/// Returns the number of connections below the limit of descriptors. If the limit is tiny, half of
+/// it is for clients.
 fn reachable(limit: u64, spare: u64) -> usize {
     let connections = limit.saturating_sub(spare).max(limit / 2).max(1);
     usize::try_from(connections).unwrap_or(usize::MAX)
 }
 
-/// Lowers `connections_max` to what descriptors allow, of which every worker has `shared` from its start. Says so if
-/// that is less than was asked for.
+/// Lowers `connections_max` to what descriptors allow; every worker starts with `shared` of them.
+/// Returns a warning if this is less than requested.
 pub(super) fn fit(settings: &mut Settings, limit: u64, shared: usize) -> Option<String> {
     let spare = spare(shared as u64);
     let (wanted, reachable) = (settings.connections_max, reachable(limit, spare));
@@ -42,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_that_connections_cannot_reach_is_told_and_kept_from() {
+    fn warns_of_a_connection_limit_above_the_descriptors() {
         let mut settings = Settings::default();
         let told = fit(&mut settings, 1024, 3).expect("1024 is too few");
         assert!(
@@ -57,14 +60,14 @@ mod tests {
     }
 
     #[test]
-    fn a_tiny_limit_leaves_some_for_clients() {
+    fn leaves_descriptors_for_clients_at_a_tiny_limit() {
         assert_eq!(reachable(160, SPARE), 80);
         assert_eq!(reachable(0, SPARE), 1);
         assert_eq!(reachable(u64::MAX, SPARE) as u64, u64::MAX - SPARE);
     }
 
     #[test]
-    fn many_workers_share_more_than_is_spared_for_one() {
+    fn raises_the_reserve_for_many_workers() {
         let mut settings = Settings::default();
         let told = fit(&mut settings, 1024, 384).expect("1024 is too few");
         assert!(told.contains("a worker takes 576"), "{told}");

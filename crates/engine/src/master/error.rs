@@ -1,4 +1,4 @@
-//! Why a server does not start.
+//! Errors of starting a server.
 
 use std::path::PathBuf;
 
@@ -12,60 +12,60 @@ use crate::master::identity::IdentityError;
 use crate::net::listen_error::ListenError;
 use crate::net::tls::TlsError;
 
-/// Why a server did not start. Each sentence names the setting, the cause and the fix.
+/// Why a server did not start. Each message has the setting, the cause and a fix.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A setting has a bad value.
+    /// An invalid setting.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// The certificates.
+    /// An error of the certificates.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The log that machines share.
+    /// An error of the cluster setting or its memory.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// The collector of spans.
+    /// An error of the span collector.
     #[error(transparent)]
     Otlp(#[from] OtlpError),
-    /// The access log.
+    /// An error of the access log.
     #[error(transparent)]
     AccessLog(#[from] SinkError),
-    /// The address for metrics.
+    /// An error of the metrics endpoint.
     #[error("metrics_listen: cannot listen on {address}: {cause}")]
     Metrics {
-        /// What was asked for.
+        /// The configured address.
         address: String,
-        /// What went wrong and what helps.
+        /// The cause and a fix.
         cause: ListenError,
     },
-    /// A listener.
+    /// An error of a listener.
     #[error("listen: cannot listen on {address}: {cause}")]
     Listen {
-        /// What was asked for.
+        /// The configured address.
         address: String,
-        /// What went wrong and what helps.
+        /// The cause and a fix.
         cause: ListenError,
     },
-    /// The control socket.
+    /// An error of the control socket.
     #[error("control: cannot listen on unix:{}: {source}; is another server using it, and may this user write there?", path.display())]
     Control {
         /// Its path.
         path: PathBuf,
-        /// What the kernel said.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The user whose rights workers are to have.
+    /// An error of the workers' user or group.
     #[error(transparent)]
     Account(#[from] IdentityError),
-    /// The shared memory or file of the hub.
+    /// An error of the ring's shared memory or file.
     #[error(transparent)]
     Hub(#[from] HubError),
-    /// The kernel refused something that no setting changes.
+    /// An error of the kernel unrelated to a setting.
     #[error("starting the server: {what}: {source}")]
     Io {
-        /// What was being done.
+        /// The failed operation.
         what: &'static str,
-        /// What the kernel said.
+        /// The cause.
         source: std::io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! The process that takes spans to their collector, as the master has it.
+//! The exporter process for spans, in the master.
 
 use std::time::{Duration, Instant};
 
@@ -10,11 +10,11 @@ use super::state::Master;
 use crate::admin::otlp::{Exporter, FLUSH_MS_MAX};
 use crate::log::Logger;
 
-/// Between two looks whether it has ended.
+/// Interval of checks if it has exited.
 const LOOK: Duration = Duration::from_millis(2);
 
 impl Master {
-    /// Is the exporter, until the master says that no worker is left.
+    /// Runs the exporter in the forked process, until the master reports that no worker is left.
     pub(super) fn be_exporter(&mut self, logger: Logger) -> std::io::Result<()> {
         self.cluster = None;
         self.ring = None;
@@ -25,7 +25,7 @@ impl Master {
         exporter.map_err(std::io::Error::other)?.run()
     }
 
-    /// No worker records any more: the exporter is given a moment for what it has.
+    /// Stops the exporter when no worker records any more, with time to flush.
     pub(super) fn end_exporter(&mut self) {
         let (Some(otlp), pid) = (&self.otlp, self.exporter.pid) else {
             return;
@@ -39,7 +39,7 @@ impl Master {
             is_told = is_told || otlp.finish();
             if Instant::now() >= until {
                 let message = format!(
-                    "the exporter of spans has not ended within {FLUSH_MS_MAX} ms; killing it, and with it the spans that wait there"
+                    "the exporter of spans did not exit within {FLUSH_MS_MAX} ms; killing it, its queued spans are lost"
                 );
                 self.log(LogLevel::Warning, &message);
                 let _ = process::kill(pid, SIGKILL);

@@ -1,40 +1,40 @@
-//! Where a worker's program is, read from outside: the worker itself may be in the middle of a system
-//! call that does not return, and a signal would end that call early.
+//! Reads the position of a worker's handler from outside: the worker may be in a system call that
+//! does not return, and a signal would interrupt it.
 //!
-//! A forked worker has everything at the address at which the master has it, so the embedder says once
-//! where its current frame is found and how frames, functions and strings are laid out. Reading races
-//! with the program: a pointer may be stale, which gives a wrong place or an error, never harm.
+//! A forked worker has the same addresses as the master. So the embedder describes once where its
+//! current frame is, and the layout of frames, functions and strings. Reading races with the
+//! worker: a stale pointer gives a wrong position or an error, but no harm.
 
 use std::io;
 
 use fermata_io::process;
 
-/// Frames that are looked at for one with a file and a line.
+/// Maximum number of frames examined for one with file and line.
 const FRAMES_MAX: usize = 32;
 
-/// Bytes of a name or path that are read.
+/// Maximum number of bytes read of a name or path.
 const TEXT_BYTES_MAX: usize = 200;
 
-/// How the embedder's frames are laid out: one address, and offsets in bytes.
+/// Layout of the embedder's frames: one address, and offsets in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Frames {
-    /// Where the pointer to the innermost frame is.
+    /// Address of the pointer to the innermost frame.
     pub current: usize,
     /// In a frame: pointer to its function.
     pub frame_function: usize,
-    /// In a frame: pointer to the instruction that runs.
+    /// In a frame: pointer to the current instruction.
     pub frame_instruction: usize,
-    /// In a frame: pointer to the frame that called it.
+    /// In a frame: pointer to the calling frame.
     pub frame_caller: usize,
     /// In a function: its kind, one byte.
     pub function_kind: usize,
-    /// The kind that has neither file nor line.
+    /// The kind without file and line.
     pub kind_native: u8,
     /// In a function: pointer to its name.
     pub function_name: usize,
     /// In a function: pointer to its class.
     pub function_class: usize,
-    /// In a function that is not native: pointer to the name of its file.
+    /// In a function that is not native: pointer to its file name.
     pub function_file: usize,
     /// In a function that is not native: its first and last line, four bytes each.
     pub function_lines: [usize; 2],
@@ -49,7 +49,7 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// What the program of `pid` is doing: `sleep() at /srv/server.php:12`.
+    /// Returns the position of the program of `pid`: `sleep() at /srv/server.php:12`.
     pub(super) fn place(&self, pid: process::Pid) -> io::Result<String> {
         let memory = Memory { pid };
         let mut frame = memory.pointer(self.current)?;
@@ -68,7 +68,8 @@ impl Frames {
                     let instruction = frame.wrapping_add(self.frame_instruction);
                     let instruction = memory.pointer(instruction)?;
                     let line = memory.bytes(instruction.wrapping_add(self.instruction_line))?;
-                    // The frame may have gone on while it was read; then at least the function is right.
+                    // The frame may have changed during the read; then at least the function is
+                    // correct.
                     let [first, last] = self.function_lines.map(|at| function.wrapping_add(at));
                     let first = u32::from_ne_bytes(memory.bytes(first)?);
                     let last = u32::from_ne_bytes(memory.bytes(last)?);
@@ -92,7 +93,7 @@ impl Frames {
         }
         let name = self.text(memory, name)?;
         let class = memory.pointer(function.wrapping_add(self.function_class))?;
-        // A closure's class says nothing: its file and line do.
+        // A closure's class is useless: its file and line identify it.
         if class == 0 || name.starts_with('{') {
             return Ok(format!("{name}()"));
         }

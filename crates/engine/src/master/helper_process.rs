@@ -1,4 +1,4 @@
-//! Processes that the master keeps beside the workers and ends itself: started, started anew, and what they have in common.
+//! Helper processes of the master: start, restart and common setup.
 
 use fermata_config::LogLevel;
 use fermata_io::process::{self, Exit, Fork, Pid};
@@ -9,7 +9,7 @@ use super::restarted_process::{Helper, RestartedProcess};
 use super::state::{Master, SIGNALS};
 use crate::log::Logger;
 
-/// What a process does that the master ends itself, until that fails or has nothing more to do.
+/// Main function of a helper process; returns on failure or when its work is done.
 type Serve = fn(&mut Master, Logger) -> std::io::Result<()>;
 
 impl Master {
@@ -21,7 +21,8 @@ impl Master {
         }
     }
 
-    /// Forks those that are due. While the server stops as well: workers that drain go on publishing and recording.
+    /// Forks due helpers, also while the server stops: draining workers still publish and record
+    /// spans.
     pub(super) fn start_helpers(&mut self, now_ms: u64) {
         if self.bridge.due.is_due(now_ms) {
             self.start_helper(Helper::Bridge, "bridge", Self::be_bridge, now_ms);
@@ -35,6 +36,7 @@ impl Master {
         let master = process::pid();
         match process::fork() {
             Ok(Fork::Child) => {
+                process::set_title(&format!("fermata {name}"));
                 let logger = self.logger.named(name);
                 let code = match self.be_helper(serve, master, logger.clone()) {
                     Ok(()) => 0,
@@ -54,27 +56,28 @@ impl Master {
         }
     }
 
-    /// It could not be forked.
+    /// Schedules a retry after a failed fork.
     pub(super) fn delay_helper(&mut self, helper: Helper, now_ms: u64, error: &std::io::Error) {
         let longest_ms = self.settings.restart_delay_ms_max;
         let process = self.helper(helper);
         process.delay(now_ms, longest_ms);
         let message = format!(
-            "{} cannot be started: fork: {error}; tried again in {} ms",
+            "cannot start {}: fork: {error}; retrying in {} ms",
             helper.titles().1,
             process.delay_ms
         );
         self.log(LogLevel::Error, &message);
     }
 
-    /// What runs in the forked process, until that fails or has nothing more to do.
+    /// Runs a helper in its forked process.
     fn be_helper(&mut self, serve: Serve, master: Pid, logger: Logger) -> std::io::Result<()> {
-        // The master ends it, behind the last worker: not a terminal, and not whoever signals all processes.
+        // The master kills it after the last worker; ignore signals from a terminal or to the
+        // process group.
         for signal in SIGNALS.into_iter().chain([SIGPIPE]) {
             signal::ignore(signal)?;
         }
         signal::restore_default(SIGCHLD)?;
-        // What belongs to the master and to workers, above all the listeners.
+        // Release resources of the master and the workers, above all the listeners.
         self.children.clear();
         self.seats.clear();
         self.control = None;
@@ -88,7 +91,7 @@ impl Master {
         serve(self, logger)
     }
 
-    /// A child of this process has ended: starts it anew if it was one of them.
+    /// Handles an exited child process: restarts it if it is a helper.
     pub(super) fn on_helper_exit(&mut self, pid: Pid, exit: Exit) {
         for helper in Helper::ALL {
             if self.helper(helper).pid != pid {
@@ -104,7 +107,7 @@ impl Master {
             let process = self.helper(helper);
             process.end(now_ms, longest_ms);
             let message = format!(
-                "{} has ended pid={pid} ({exit}): {}; it is started anew in {} ms",
+                "{} exited pid={pid} ({exit}): {}; restarting it in {} ms",
                 helper.titles().1,
                 helper.loss(),
                 process.delay_ms

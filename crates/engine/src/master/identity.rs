@@ -1,7 +1,7 @@
-//! The rights of workers: those of another user when the server was started as root.
+//! The user of workers, if the server was started as root.
 //!
-//! The master stays root. It runs no handler and reads nothing that clients have sent; as root it can read keys that
-//! were renewed, make log files anew, and look into and end its workers.
+//! The master stays root. It runs no handler and reads no client data. As root it can read renewed
+//! keys, recreate log files, and inspect and kill its workers.
 
 use std::os::unix::fs::lchown;
 use std::path::Path;
@@ -12,39 +12,39 @@ use fermata_io::users::{self, GROUPS, USERS, UnknownName};
 
 use crate::admin::trace::Sink;
 
-/// Why workers cannot have the rights of the user that the settings name.
+/// Why workers cannot change their user.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// A group without a user.
-    #[error("group: it says nothing without user; set user as well")]
+    #[error("group: cannot change the group without a user; set user as well")]
     GroupAlone,
-    /// The machine does not know the user.
+    /// An unknown user.
     #[error("user: {0}")]
     User(#[source] UnknownName),
-    /// Nor the group.
+    /// An unknown group.
     #[error("group: {0}")]
     Group(#[source] UnknownName),
-    /// The user is a number that is in no list.
+    /// A numeric user that is not in the user database.
     #[error("user: {0} is not in {USERS}, so its group is not known; set group")]
     NoGroup(String),
-    /// The server was started as another user than root.
+    /// The server was not started as root.
     #[error(
         "user: only root can become {name}, and this is user {own}; start the server as root or as {name}"
     )]
     NotRoot {
         /// The setting.
         name: String,
-        /// What the server runs as.
+        /// The server's user id.
         own: u32,
     },
-    /// The kernel does not let root change it.
+    /// The kernel refuses to change the user.
     #[error(
-        "user: this process may not change its user: {0}; does the container allow it (SETUID, SETGID)?"
+        "user: cannot change the user of this process: {0}; grant it CAP_SETUID and CAP_SETGID"
     )]
     Refused(#[source] std::io::Error),
 }
 
-/// The user and groups of workers.
+/// User and groups of workers.
 pub(super) struct Identity {
     user: u32,
     group: u32,
@@ -52,7 +52,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// What the settings ask for; `None` where nothing is to be changed.
+    /// Returns the identity in the settings; `None` to change nothing.
     pub(super) fn of(settings: &Settings) -> Result<Option<Identity>, IdentityError> {
         let Some(name) = &settings.user else {
             return match &settings.group {
@@ -86,27 +86,27 @@ impl Identity {
         }
     }
 
-    /// Changes this process, which is to run handlers.
+    /// Changes the user of this process, which will run handlers.
     pub(super) fn take_on(&self) -> Result<(), IdentityError> {
         process::become_user(self.user, self.group, &self.groups).map_err(IdentityError::Refused)
     }
 
-    /// Gives a socket that root has just made to those who use it. They may be able to put a link in its place: that
-    /// is not followed.
+    /// Gives a new socket to the workers' user, without following a link that this user may have
+    /// put in its place.
     pub(super) fn own(&self, path: &Path) -> std::io::Result<()> {
         lchown(path, Some(self.user), Some(self.group))
     }
 
-    /// Gives them the access log.
+    /// Gives the access log to the workers' user.
     pub(super) fn own_log(&self, log: &Sink) -> std::io::Result<()> {
         log.give(self.user, self.group)
     }
 }
 
-/// What is said of a server that runs handlers as root.
+/// Returns the warning of a server whose workers run as root.
 pub(super) fn warning(identity: Option<&Identity>) -> Option<String> {
     (identity.is_none() && process::user() == ROOT).then(|| {
-        "handlers run as root, so a mistake in one can do anything to this machine; set user (to www-data, or one of its own), \
+        "workers run as root, so a mistake in one can do anything to this machine; set user (to www-data, or one of its own), \
          or start the server as another user"
             .to_owned()
     })

@@ -1,4 +1,4 @@
-//! Connections that were handed to a worker which has ended before it took them.
+//! Connections handed to a worker that exited before it accepted them.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use super::state::Master;
 use crate::missed::missed;
 
 impl Master {
-    /// Hands what is in the inbox of an ended worker to the others. Without any it stays there for the next worker that
-    /// starts; when there will be none, its clients are closed.
+    /// Hands the connections in an exited worker's inbox to other workers. If there are none, they
+    /// stay for the next worker, or are closed if none will start.
     pub(super) fn pass_on(&mut self, slot: u16) {
         let mut left = vec![slot];
         while let Some(slot) = left.pop() {
@@ -18,8 +18,8 @@ impl Master {
         }
     }
 
-    /// The workers that have got something and take nothing any more: they have looked into their inboxes for the last
-    /// time, maybe before that was there.
+    /// Empties an inbox. Returns the receiving workers that have stopped accepting, since they may
+    /// have read their inboxes for the last time before.
     fn empty(&mut self, slot: u16) -> BTreeSet<u16> {
         let mut heirs = BTreeSet::new();
         let slots = self.inboxes.len() as u16;
@@ -31,18 +31,18 @@ impl Master {
             if heir.is_none() && self.stopping_until.is_none() {
                 break;
             }
-            let accepted = match inbox.take() {
+            let (accepted, input) = match inbox.take() {
                 Taken::Nothing => break,
-                Taken::Connection(accepted) => accepted,
-                // Its worker has ended, and so has what it counted.
+                Taken::Connection(accepted, input) => (accepted, input),
+                // The counts of its worker were reset.
                 Taken::Lost => continue,
             };
             if let Some((heir, _)) = heir
                 && let Some(inbox) = self.inboxes.get(usize::from(heir))
             {
-                // Counted first: the heir may have taken and closed it before `put` returns.
+                // Counted first: the receiver may close it before `put` returns.
                 self.stats.add_settled(heir);
-                if inbox.put(accepted.fd, accepted.peer).is_err() {
+                if inbox.put(accepted.fd, accepted.peer, &input).is_err() {
                     self.stats.remove_settled(heir);
                 }
                 heirs.insert(heir);

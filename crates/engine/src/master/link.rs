@@ -1,4 +1,4 @@
-//! What a worker and its master tell each other.
+//! Messages between a worker and its master.
 
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -6,10 +6,10 @@ use std::os::unix::net::UnixStream;
 
 use fermata_io::{Fd, signal};
 
-/// Exit code of a worker that PHP has made unusable (a fatal error): "replace me".
+/// Exit code of a worker made unusable by a fatal PHP error, which requests a replacement.
 pub const EXIT_RETIRED: i32 = 255;
 
-/// What the master has told its worker.
+/// An order of the master.
 pub(crate) enum Order {
     None,
     Drain,
@@ -19,7 +19,7 @@ pub(crate) enum Order {
     MasterDied,
 }
 
-/// A worker's connection to its master, and its own signals.
+/// A worker's connection to its master, and its signals.
 pub struct Link {
     pub(super) stream: UnixStream,
     pub(super) signals: signal::Pipe,
@@ -56,9 +56,9 @@ impl Link {
         self.signals.read()
     }
 
-    /// Asks for a replacement at once: this worker only finishes what it has.
+    /// Requests an immediate replacement: this worker only finishes its work.
     pub(crate) fn tell_retiring(&mut self) {
-        // If the master is gone, the stream's end tells us so anyway.
+        // An error means that the master has exited; the end of the stream also reports that.
         let _ = self.stream.write(&[NOTE_RETIRING]);
     }
 }

@@ -1,12 +1,12 @@
-//! The service manager (systemd): told when the server is ready, reloads and stops, and that it lives.
+//! Notifications of the service manager (systemd): ready, reloading, stopping, and the watchdog.
 
 use fermata_io::systemd::Notifier;
 use fermata_io::{Deadline, clock};
 
-/// What is told to the service manager, if there is one.
+/// State of the notifications, if there is a service manager.
 pub(super) struct Manager {
     notifier: Option<Notifier>,
-    /// When it is next told that we live.
+    /// Time of the next watchdog notification.
     pub due: Deadline,
     is_ready: bool,
 }
@@ -27,28 +27,29 @@ impl Manager {
         }
     }
 
-    /// All workers have been started; clients that connect are served.
+    /// Notifies that all workers are started and clients are served.
     pub(super) fn ready(&mut self, status: &str) {
         if !std::mem::replace(&mut self.is_ready, true) {
             self.tell(&format!("READY=1\nSTATUS={status}"));
         }
     }
 
-    /// Certificates and logs are opened anew, which is done when this returns to the loop.
+    /// Notifies that certificates and logs are being reopened, which is done when the caller
+    /// returns to the loop.
     pub(super) fn reloading(&mut self) {
         let us = clock::monotonic_us();
         self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={us}"));
         self.is_ready = false;
     }
 
-    /// The server finishes what it has.
+    /// Notifies that the server drains.
     pub(super) fn stopping(&mut self) {
         self.tell("STOPPING=1\nSTATUS=stopping");
         self.is_ready = true;
     }
 
-    /// Tells it that the master's loop goes round. Workers that stand still are the master's
-    /// business, which replaces them.
+    /// Sends the watchdog notification if due. It covers the master's loop; the master replaces
+    /// stuck workers itself.
     pub(super) fn alive(&mut self, now_ms: u64) {
         if !self.due.is_due(now_ms) {
             return;
@@ -58,7 +59,7 @@ impl Manager {
     }
 }
 
-/// When the manager next wants one, if it watches.
+/// Returns the time of the next watchdog notification; never without a watchdog.
 fn sign_of_life(notifier: Option<&Notifier>, now_ms: u64) -> Deadline {
     let watchdog_ms = notifier.and_then(Notifier::watchdog_ms);
     watchdog_ms.map_or(Deadline::NEVER, |ms| Deadline::after(now_ms, ms))

@@ -1,7 +1,7 @@
-//! The master: binds, forks workers, replaces those that end, and stops them all.
+//! The master: binds, forks workers, replaces exited ones, and stops them.
 //!
-//! It holds every listener, so the connections that wait in a dead worker's queue are served by its
-//! replacement. It serves nothing itself and runs no PHP after the fork.
+//! It keeps all listeners open, so the replacement of a crashed worker serves the connections in
+//! its queue. It serves no requests and runs no PHP after the fork.
 
 mod banner;
 mod blocking;
@@ -36,7 +36,7 @@ pub use link::EXIT_RETIRED;
 pub(crate) use state::{Master, Program};
 pub use supervise::Started;
 
-/// `unix:/path` or `/path`, as the settings allow.
+/// Parses the path of the setting `control`: `unix:/path` or `/path`.
 pub fn control_path(control: &str) -> PathBuf {
     PathBuf::from(control.strip_prefix("unix:").unwrap_or(control))
 }

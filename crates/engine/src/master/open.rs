@@ -1,15 +1,15 @@
-//! Binding and mapping everything that workers share.
+//! Binding and mapping shared resources.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fermata_config::{LogLevel, Settings};
-use fermata_hub::{Owner, Ring};
+use fermata_hub::{Owner, PAST_UNKNOWN, Ring};
 use fermata_io::handover::Inbox;
 use fermata_io::signal;
 use fermata_io::sys::epoll::Epoll;
-use fermata_io::thread::PutAside;
+use fermata_io::thread::BlockedSignals;
 use fermata_io::wake::Waker;
 use fermata_io::{Deadline, Driver, net, process, random};
 
@@ -44,20 +44,20 @@ impl Master {
         let workers = memory::workers(&settings);
         let logger = Logger::new(settings.log_format, settings.log_level, "master");
         let identity = Identity::of(&settings)?;
-        // Before anything is bound: a bad certificate is the likeliest mistake.
+        // Before anything is bound: a bad certificate is the most frequent mistake.
         let tls = ServerTls::open(&settings, program.certificate_names, &logger)?;
         let has_log_file = open_access_log(&settings, identity.as_ref())?;
         let otlp = Otlp::open(&settings, program.open_post)?;
-        // Once the server listens it may be stopped, and it ends in order: a signal that comes before there are handlers waits for
-        // them. When the start fails it is as if nothing had been.
-        let aside = PutAside::signals();
+        // From listening on, a signal must stop the server cleanly: block signals until their
+        // handlers exist. A failed start restores them.
+        let blocked = BlockedSignals::block_all();
         let (listeners, addresses) = listeners::bind(&settings, workers)?;
         let metrics = listeners::bind_metrics(&settings)?;
         let metrics_listener = metrics.iter().map(|(listener, _)| listener);
         for listener in listeners.iter().flatten().chain(metrics_listener) {
             net::limit_undelivered(listener, settings.write_timeout_ms);
         }
-        let (ring, cluster) = open_channels(&settings, workers, program.once_ms, &logger)?;
+        let (ring, cluster) = open_channels(&settings, workers, &program, &logger)?;
         let stats = memory::open_stats()?;
         let logger = logger.counted(stats);
         let (wakers, inboxes) = open_wakers(workers)?;
@@ -88,7 +88,7 @@ impl Master {
         driver
             .add_wake(signals.fd(), TOKEN_SIGNALS)
             .map_err(io("epoll"))?;
-        drop(aside);
+        drop(blocked);
         Ok(Master {
             spools,
             settings: Arc::new(settings),
@@ -136,7 +136,8 @@ fn io(what: &'static str) -> impl Fn(std::io::Error) -> StartError {
     move |source| StartError::Io { what, source }
 }
 
-/// Tries whether the access log can be written, and gives it to the user of workers, who open it anew. Whether it is a file.
+/// Checks that the access log is writable, and gives it to the workers' user, since workers reopen
+/// it. Returns true if it is a file.
 fn open_access_log(settings: &Settings, identity: Option<&Identity>) -> Result<bool, StartError> {
     let Some(log) = Sink::open(settings)?.filter(Sink::is_file) else {
         return Ok(false);
@@ -148,24 +149,29 @@ fn open_access_log(settings: &Settings, identity: Option<&Identity>) -> Result<b
     Ok(true)
 }
 
-/// Maps the ring that all workers read, and what leads to the log of a cluster.
+/// Maps the ring, and opens the outbox if a cluster is set.
 fn open_channels(
     settings: &Settings,
     workers: u16,
-    once_ms: Option<u64>,
+    program: &Program,
     logger: &Logger,
 ) -> Result<(Ring, Option<Cluster>), StartError> {
     let mut ring = memory::open(settings, logger)?;
     let owner = memory::owner(Owner::MASTER_SLOT);
-    let cluster = Cluster::open(settings, memory::slots(workers), owner, once_ms)?;
+    let of_program = (program.once_ms, program.secrets.as_deref());
+    let cluster = Cluster::open(settings, memory::slots(workers), owner, of_program)?;
     if cluster.is_none() {
-        // What a history file has of a log means nothing here any more.
+        // Positions of a log in the history file are meaningless without a cluster.
         ring.end_log();
+    } else if ring.log_reached().is_some() {
+        // Later messages of the log belong to the past of clients that connect from now on.
+        let begun = ring.begin_past(&owner, PAST_UNKNOWN);
+        begun.map_err(|error| io("the history file")(std::io::Error::other(error)))?;
     }
     Ok((ring, cluster))
 }
 
-/// What wakes the worker of each slot, and what others hand it connections by.
+/// Creates the wakers and inboxes of all slots.
 fn open_wakers(workers: u16) -> Result<(Vec<Waker>, Vec<Inbox>), StartError> {
     let slots = memory::slots(workers);
     let wakers: Result<_, _> = (0..slots).map(|_| Waker::new()).collect();
@@ -176,7 +182,7 @@ fn open_wakers(workers: u16) -> Result<(Vec<Waker>, Vec<Inbox>), StartError> {
     ))
 }
 
-/// The socket over which programs publish and ask, for the user of workers as well.
+/// Binds the control socket, accessible to the workers' user as well.
 fn bind_control(
     settings: &Settings,
     identity: Option<&Identity>,

@@ -1,4 +1,4 @@
-//! What is read or opened anew while the server runs: certificates, the access log, the program's files.
+//! Reloading certificates, the access log and the application's files.
 
 use std::io::Write;
 
@@ -9,12 +9,12 @@ use super::state::{Child, Master};
 use crate::admin::trace::Sink;
 
 impl Master {
-    /// Whether SIGHUP has something to read again.
+    /// Returns true if SIGHUP has something to reload.
     pub(super) fn can_reload(&self) -> bool {
         self.tls.is_some() || self.has_log_file || self.takes_reloads
     }
 
-    /// Has the workers read the program's files again.
+    /// Makes the workers reload the application's files.
     pub(super) fn reload_program(&mut self) {
         if self.takes_reloads {
             for child in &mut self.children {
@@ -23,7 +23,7 @@ impl Master {
         }
     }
 
-    /// Has the workers open the access log anew.
+    /// Makes the workers reopen the access log.
     pub(super) fn reopen_access_log(&mut self) {
         if self.has_log_file {
             self.renew_access_log();
@@ -33,8 +33,8 @@ impl Master {
         }
     }
 
-    /// The access log of a new worker. The master has opened it before; a file that cannot be opened
-    /// any more is no reason not to serve.
+    /// Opens the access log for a new worker. The master has opened it before; a later error does
+    /// not prevent serving.
     pub(super) fn open_access_log(&self) -> Option<Sink> {
         Sink::open(&self.settings).unwrap_or_else(|error| {
             self.log(LogLevel::Error, &error.to_string());
@@ -42,7 +42,7 @@ impl Master {
         })
     }
 
-    /// Reads the certificates again, and has the workers do so when they are good.
+    /// Reloads the certificates, and makes the workers do so on success.
     pub(super) fn reload_tls(&mut self) {
         if self
             .tls
@@ -60,9 +60,10 @@ impl Master {
         }
     }
 
-    /// Replaces workers that have the certificates of before. Root's keys are not for other users to read: new workers have from
-    /// us what we have read. A worker is drained when there is a slot for its replacement, or when no other is being replaced:
-    /// those that drain for long, reload after reload, would leave none that serves.
+    /// Replaces workers that have old certificates. With a separate user, workers cannot read
+    /// root's keys: new workers inherit what the master has loaded. A worker drains if there is a
+    /// slot for its replacement, or if no other is being replaced. Otherwise repeated reloads could
+    /// leave no worker that serves.
     pub(super) fn renew_workers(&mut self) {
         let slots_free = self.wakers.len() - self.children.len();
         let is_going = |child: &&Child| child.is_drained && !child.is_replaced;
@@ -86,7 +87,8 @@ impl Master {
         }
     }
 
-    /// Makes the access log where it is gone, as root can everywhere, and gives it to the workers, who open it anew.
+    /// Recreates the access log as root, which can write everywhere, and gives it to the workers,
+    /// who reopen it.
     fn renew_access_log(&self) {
         let Some(identity) = &self.identity else {
             return;

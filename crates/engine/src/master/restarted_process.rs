@@ -1,31 +1,32 @@
-//! A process that the master starts beside the workers and starts anew when it ends, such as the bridge to the log of a cluster: when it runs, and when it is
-//! started.
+//! State of a helper process, which the master starts next to the workers and restarts when it
+//! exits.
 
 use fermata_io::Deadline;
 use fermata_io::process::Pid;
 
-/// A process that has lived this long was not a failed start: the restart delay begins anew.
+/// Lifetime in milliseconds from which a process counts as successfully started; the restart delay
+/// is then reset.
 pub(super) const STABLE_MS: u64 = 1_000;
 
-/// The first delay before a restart; it doubles up to `restart_delay_ms_max`.
+/// First restart delay in milliseconds; it doubles up to `restart_delay_ms_max`.
 pub(super) const RESTART_DELAY_MS: u64 = 100;
 
-/// One that serves nothing.
+/// A process that serves no requests.
 #[derive(Clone, Copy)]
 pub(super) enum Helper {
-    /// It talks to the log of the cluster. The master ends it, as the exporter.
+    /// Connects to the cluster log. Killed by the master.
     Bridge,
-    /// It takes spans to their collector.
+    /// Sends spans to their collector. Killed by the master.
     Exporter,
-    /// It runs jobs for the embedder, who ends it.
+    /// Runs jobs for the embedder, which stops it.
     Companion,
 }
 
 pub(super) struct RestartedProcess {
-    /// 0 = it does not run.
+    /// Process id; 0 = not running.
     pub pid: Pid,
     pub started_ms: u64,
-    /// When it is started, if it does not run and is wanted.
+    /// Time of the next start; never if it runs or is not needed.
     pub due: Deadline,
     pub delay_ms: u64,
 }
@@ -33,7 +34,7 @@ pub(super) struct RestartedProcess {
 impl Helper {
     pub const ALL: [Helper; 3] = [Helper::Bridge, Helper::Exporter, Helper::Companion];
 
-    /// What it is, short and in full.
+    /// Returns a short and a full name.
     pub fn titles(self) -> (&'static str, &'static str) {
         match self {
             Helper::Bridge => ("bridge", "the bridge to the log of the cluster"),
@@ -42,12 +43,12 @@ impl Helper {
         }
     }
 
-    /// What its end means.
+    /// Returns the consequence of its exit, for the log.
     pub fn loss(self) -> &'static str {
         match self {
-            Helper::Bridge => "the next one goes on from its place",
-            Helper::Exporter => "the spans that waited there are lost",
-            Helper::Companion => "the jobs that ran have ended with it",
+            Helper::Bridge => "the next one continues at its position",
+            Helper::Exporter => "its queued spans are lost",
+            Helper::Companion => "the running jobs ended with it",
         }
     }
 }
@@ -65,14 +66,15 @@ impl RestartedProcess {
         }
     }
 
-    /// It runs.
+    /// Notes that it was started.
     pub fn begin(&mut self, pid: Pid, now_ms: u64) {
         self.pid = pid;
         self.started_ms = now_ms;
         self.due = Deadline::NEVER;
     }
 
-    /// It has ended, and is started anew: at once, or more and more slowly where it keeps ending right after its start.
+    /// Notes that it has exited, and schedules a restart: immediate, or delayed increasingly if it
+    /// exits right after each start.
     pub fn end(&mut self, now_ms: u64, longest_ms: u64) {
         self.pid = 0;
         if now_ms.saturating_sub(self.started_ms) >= STABLE_MS {
@@ -83,7 +85,7 @@ impl RestartedProcess {
         }
     }
 
-    /// It could not be started.
+    /// Schedules a retry after a failed start.
     pub fn delay(&mut self, now_ms: u64, longest_ms: u64) {
         self.delay_ms = (self.delay_ms * 2).clamp(RESTART_DELAY_MS.min(longest_ms), longest_ms);
         self.due = Deadline::after(now_ms, self.delay_ms);

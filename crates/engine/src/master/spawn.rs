@@ -23,12 +23,12 @@ use crate::net::backend;
 use crate::start::Parts;
 use crate::worker::Worker;
 
-/// From one start of a worker to the next, when it could start and has run a handler: a page that ends its worker
-/// with every request may not have the master do nothing but fork.
+/// Minimum time between starts of a worker that was able to run a handler: a page that kills its
+/// worker with every request must not keep the master busy forking.
 const RESTART_GAP_MS: u64 = 50;
 
 impl Master {
-    /// Forks the worker of a seat. `Some` in the worker.
+    /// Forks the worker of a seat. Returns `Some` in the worker.
     pub(super) fn spawn(
         &mut self,
         index: u16,
@@ -41,7 +41,7 @@ impl Master {
         let Some(slot) = (0..self.wakers.len() as u16)
             .find(|slot| self.children.iter().all(|child| child.slot != *slot))
         else {
-            // Both slots of this seat are held by workers that are still draining.
+            // Both slots of this seat are used by draining workers.
             seat.due = Deadline::after(self.driver.now_ms(), RESTART_DELAY_MS);
             return Ok(None);
         };
@@ -50,18 +50,19 @@ impl Master {
         ours.set_nonblocking(true).map_err(io("socketpair"))?;
         theirs.set_nonblocking(true).map_err(io("socketpair"))?;
         let master_pid = process::pid();
-        // Those of this seat have left connections for their replacement.
+        // Retired workers of this seat have left connections for their replacement.
         let of_seat = self.children.iter().filter(|child| child.index == index);
         let retired: Vec<u16> = of_seat.map(|child| child.slot).collect();
         match process::fork() {
             Err(error) => {
-                let message = format!("worker {index} cannot be started: fork: {error}");
+                let message = format!("cannot start worker {index}: fork: {error}");
                 self.log(LogLevel::Error, &message);
                 self.delay_restart(index);
                 Ok(None)
             }
             Ok(Fork::Child) => {
                 drop(ours);
+                process::set_title(&format!("fermata work {index}"));
                 let begun = self.become_worker(index, slot, theirs, master_pid);
                 match begun {
                     Ok(mut worker) => {
@@ -69,7 +70,8 @@ impl Master {
                         Ok(Some(worker))
                     }
                     Err(error) => {
-                        // Not for the caller, whose code is the master's: it is tried again.
+                        // Do not return the error, which would run the master's code; the master
+                        // retries.
                         let message = format!("worker {index} cannot start: {error}");
                         self.log(LogLevel::Error, &message);
                         process::exit_now(1)
@@ -104,7 +106,7 @@ impl Master {
         }
     }
 
-    /// The first steps of a forked worker: it lets go of what belongs to the master.
+    /// Sets up a forked worker: releases resources of the master.
     fn become_worker(
         &mut self,
         index: u16,
@@ -113,10 +115,11 @@ impl Master {
         master_pid: i32,
     ) -> Result<Box<Worker<Tls<Kernel>>>, StartError> {
         let io = |what| move |source| StartError::Io { what, source };
-        // The terminal sends SIGINT and SIGHUP to the whole group: the master decides what happens.
+        fermata_io::systemd::forget_in_child();
+        // A terminal sends SIGINT and SIGHUP to the process group; only the master handles them.
         let signals = signal::Pipe::install(&[SIGTERM]).map_err(io("signal handlers"))?;
-        // And sendfile() to a client that has left raises SIGPIPE, whatever PHP has set up.
-        // The signal that reopens logs may be sent to the whole group, too.
+        // sendfile() to a disconnected client raises SIGPIPE, whatever PHP has set up. SIGUSR1 may
+        // be sent to the process group, too.
         for signal in [SIGINT, SIGHUP, SIGPIPE, SIGUSR1] {
             signal::ignore(signal).map_err(io("signal handlers"))?;
         }
@@ -184,7 +187,7 @@ impl Master {
                 _ => Some(self.sampler.waker.share().map_err(io("eventfd"))?),
             },
         };
-        // Everything that takes root's rights is open.
+        // Everything that requires root is open.
         if let Some(identity) = &self.identity {
             identity.take_on()?;
         }
@@ -193,11 +196,11 @@ impl Master {
         Ok(Box::new(worker))
     }
 
-    /// Plans the replacement of a worker that was started at `started_ms`.
+    /// Schedules the replacement of a worker that was started at `started_ms`.
     ///
-    /// One that could start is replaced at once, however often a handler ends it. One that keeps ending right
-    /// after its start, before it has run a handler, is restarted more and more slowly, so that a broken script,
-    /// or a kernel without memory that kills it again and again, costs little.
+    /// A worker that was able to start is replaced immediately, however often a handler kills it.
+    /// One that exits right after each start, before it has run a handler, is restarted with a
+    /// growing delay. So a broken script, or a kernel without memory, costs little.
     pub(super) fn schedule(&mut self, index: u16, started_ms: u64, has_run: bool) {
         let now_ms = self.driver.now_ms();
         let seat = &mut self.seats[usize::from(index)];

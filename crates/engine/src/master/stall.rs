@@ -1,29 +1,31 @@
-//! Workers that do not answer: the master asks each now and then, and replaces the one that stays silent.
+//! Unresponsive workers: the master checks each periodically, and replaces those without a
+//! heartbeat.
 //!
-//! Whatever keeps a worker's loop from going round, a handler that never returns, a debugger, SIGSTOP, a
-//! system call, its clients hang and its place in the ring stops publishers. From outside all of it looks
-//! the same: woken, it does not beat. An idle worker costs one wake-up per `stall_timeout_ms / 4`.
+//! A worker's loop may be blocked by a handler that never returns, a debugger, SIGSTOP or a system
+//! call. Then its clients hang, and its position in the ring blocks publishers. From outside, all
+//! causes look alike: the worker is woken but sends no heartbeat. An idle worker costs one wake-up
+//! per `stall_timeout_ms / 4`.
 
-/// The last beat that the master has seen of a worker.
+/// The last heartbeat of a worker that the master has read.
 pub(super) struct Heartbeat {
-    /// Its count when it was last looked at.
+    /// Its counter at the last check.
     pub beats: u64,
-    /// Since when the count may be the same.
+    /// Time since which the counter is unchanged.
     pub since_ms: u64,
 }
 
 impl Heartbeat {
-    /// Of a worker that has just been forked.
+    /// Creates the state of a newly forked worker.
     pub(super) fn new(now_ms: u64) -> Heartbeat {
         let (beats, since_ms) = (0, now_ms);
         Heartbeat { beats, since_ms }
     }
 }
 
-/// What a process that does not answer is doing, as far as the kernel tells.
+/// Describes an unresponsive process by its state in /proc/PID/stat.
 pub(super) fn doing(pid: i32) -> &'static str {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name before it is in parentheses and may contain anything.
+    // The process name before it is in parentheses and may contain any text.
     let state = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
     match state.as_bytes().first() {
         Some(b'T' | b't') => "stopped by a signal or a debugger",
@@ -39,7 +41,7 @@ mod tests {
     use super::doing;
 
     #[test]
-    fn what_a_process_does_is_read_from_the_kernel() {
+    fn reads_a_process_state_from_proc() {
         let pid = fermata_io::process::pid();
         assert!(
             [

@@ -1,4 +1,4 @@
-//! What the master knows: its listeners, its workers, and what they share.
+//! The master's state: listeners, workers, and shared resources.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -32,40 +32,43 @@ use crate::net::listeners::Bound;
 use crate::net::tls::ServerTls;
 use crate::websocket::Route;
 
-/// What the master is told by.
+/// Signals that the master handles.
 pub(super) const SIGNALS: [i32; 6] = [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD];
 
 pub(super) const TOKEN_SIGNALS: u64 = 0;
-/// No pid.
+/// Not a valid process id.
 pub(super) const TOKEN_SAMPLER: u64 = u64::MAX;
 
-/// The terminal of whatever process opens it; there is none for a daemon.
+/// The controlling terminal of the opening process; a daemon has none.
 pub(super) const TERMINAL: &str = "/dev/tty";
 
-/// What the embedder says of the program that runs in workers.
+/// The embedder's description of the application that runs in workers.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
-    /// Its name, version and what else is worth knowing, for the banner.
+    /// Name and version, for the banner.
     pub name: Option<String>,
-    /// What else there is, one line each.
+    /// Informational log lines.
     pub notes: Vec<String>,
-    /// What is probably not meant, one sentence each.
+    /// Warnings about probable mistakes, one sentence each.
     pub warnings: Vec<String>,
-    /// Workers have files to read again when the operator says so.
+    /// Workers reload files when the operator requests it.
     pub takes_reloads: bool,
     /// How its frames are found in a worker's memory.
     pub frames: Option<Frames>,
-    /// The name of its companion in the log; none without a name.
+    /// Name of its companion in the log; `None` = no companion.
     pub companion: Option<String>,
-    /// For how long an event of a cluster is left out whose channel has had one with the same name.
+    /// Time in milliseconds within which a cluster event with the same channel and name is dropped;
+    /// `None` = off.
     pub once_ms: Option<u64>,
-    /// Its client for HTTP, which takes spans to their collector.
+    /// Fingerprint of its secrets, which identifies the application in a cluster.
+    pub secrets: Option<String>,
+    /// HTTP client for the span collector.
     pub open_post: Option<OpenPost>,
-    /// What it calls the settings of certificates and their keys.
+    /// Names of the settings for certificates and keys, for messages.
     pub certificate_names: PairNames,
 }
 
-/// One worker process as the master sees it.
+/// The master's state of one worker process.
 pub(super) struct Child {
     pub pid: i32,
     pub index: u16,
@@ -73,26 +76,26 @@ pub(super) struct Child {
     pub stream: UnixStream,
     pub started_ms: u64,
     pub is_replaced: bool,
-    /// Which certificates it has: see `Master::certificates_number`.
+    /// Version of its certificates: see `Master::certificates_number`.
     pub certificates_number: u64,
-    /// It was told to drain for new ones.
+    /// It was signalled to drain because newer certificates exist.
     pub is_drained: bool,
     pub heartbeat: Heartbeat,
     pub sample: HandlerSample,
 }
 
-/// The place of a worker: its listeners, and when to fill the place again.
+/// A worker number: its listeners, and the time of its next start.
 pub(super) struct Seat {
-    /// In the order of the addresses. Given up when the server stops, so that new clients are
-    /// refused instead of left waiting.
+    /// Listeners in the order of the addresses. Closed when the server stops, so that new clients
+    /// are refused immediately.
     pub listeners: Vec<OwnedFd>,
-    /// When it is filled, unless it is.
+    /// Time of the next start; never while a worker runs.
     pub due: Deadline,
     pub delay_ms: u64,
 }
 
 impl Seat {
-    /// It is to be filled at once.
+    /// Creates a seat whose worker starts immediately.
     pub fn new(listeners: Vec<OwnedFd>) -> Seat {
         Seat {
             listeners,
@@ -102,64 +105,64 @@ impl Seat {
     }
 }
 
-/// The master's state. It is also what a forked worker starts from.
+/// The master's state; a forked worker starts with a copy.
 pub(crate) struct Master {
     pub(super) settings: Arc<Settings>,
     pub(super) router: Arc<Router>,
     pub(super) websockets: Arc<Vec<Route>>,
     pub(super) logger: Logger,
-    /// What is spoken where, ports as the kernel has chosen them.
+    /// Addresses with the actual ports.
     pub(super) addresses: Vec<Bound>,
     pub(super) tls: Option<ServerTls>,
-    /// How often they were read again.
+    /// Number of reloads of the certificates.
     pub(super) certificates_number: u64,
     pub(super) seats: Vec<Seat>,
     pub(super) children: Vec<Child>,
     pub(super) control: Option<(OwnedFd, PathBuf)>,
-    /// Where metrics are read.
+    /// Listener of the metrics endpoint.
     pub(super) metrics: Option<(OwnedFd, SocketAddr)>,
-    /// The access log is a file, which may be moved away.
+    /// The access log is a file, which logrotate may move.
     pub(super) has_log_file: bool,
-    /// Workers have files of the program's to read again.
+    /// Workers reload the application's files on request.
     pub(super) takes_reloads: bool,
     pub(super) wakers: Arc<Vec<Waker>>,
     pub(super) inboxes: Arc<Vec<Inbox>>,
-    /// `Some` in the master; a worker takes it with it.
+    /// `Some` in the master; a worker takes it.
     pub(super) ring: Option<Ring>,
-    /// What workers publish goes to a log that other machines share.
+    /// The outbox to the cluster log.
     pub(super) cluster: Option<Cluster>,
-    /// The process that talks to the log.
+    /// The bridge process to the log.
     pub(super) bridge: RestartedProcess,
-    /// What workers record goes to a collector of spans.
+    /// The connection to the span exporter.
     pub(super) otlp: Option<Otlp>,
-    /// The process that sends it there.
+    /// The exporter process.
     pub(super) exporter: RestartedProcess,
     pub(super) stats: stats::Shared,
     pub(super) signals: signal::Pipe,
     pub(super) driver: Epoll,
-    /// What workers wait with.
+    /// Kernel interface of workers.
     pub(super) backend: Backend,
     /// The server was started in a terminal.
     pub(super) has_terminal: bool,
     pub(super) stopping_until: Option<Deadline>,
-    /// SIGUSR2 has ended the server, and no signal to stop came since: its program is to be run again.
+    /// SIGUSR2 has stopped the server, and no other stop signal followed: run the program again.
     pub(super) is_to_restart: bool,
-    /// When the last signal to stop came.
+    /// Time of the last stop signal.
     pub(super) stop_signal_ms: u64,
-    /// The rights that workers get; `None` = those of the master.
+    /// User and groups of workers; `None` = the master's.
     pub(super) identity: Option<Identity>,
     pub(super) sampler: StackSampler,
     pub(super) manager: Manager,
     pub(super) companion: CompanionProcess,
     pub(super) spools: Spools,
-    /// What runs the handlers, for the banner.
+    /// Name of the handlers' runtime, for the banner.
     pub(super) program: Option<String>,
     pub(super) program_notes: Vec<String>,
-    /// What is probably not meant, for the log.
+    /// Warnings about probable mistakes, for the log.
     pub(super) warnings: Vec<String>,
-    /// Why another kernel interface is used than was asked for.
+    /// Why the requested kernel interface is unavailable.
     pub(super) backend_refusal: Option<String>,
-    /// When workers are next asked for a sign of life.
+    /// Time of the next heartbeat check.
     pub(super) check_due: Deadline,
 }
 

@@ -1,4 +1,4 @@
-//! The master's loop: workers that end, signals, and the end of the server.
+//! The master's loop: exited workers, signals, and stopping the server.
 
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -20,39 +20,39 @@ use crate::channels::memory;
 use crate::log::Logger;
 use crate::worker::Worker;
 
-/// A signal to stop that follows another one so soon is the same wish: shells send it to the group and to the
-/// process, container runtimes twice.
+/// Time in milliseconds within which a second stop signal counts as the same: shells signal the
+/// group and the process, container runtimes may send it twice.
 const SAME_SIGNAL_MS: u64 = 500;
 
-/// The process that every system and container has, and that orphans become children of.
+/// Process 1 of a system or container, which adopts orphans.
 const INIT_PID: i32 = 1;
 
-/// What a worker gets on top of `drain_timeout_ms` before it is killed.
+/// Time in milliseconds after `drain_timeout_ms` before a worker is killed.
 const KILL_GRACE_MS: u64 = 2_000;
 
-/// Which process `start` has returned in.
+/// The process in which `start` has returned.
 pub enum Started {
-    /// In a worker: pull events from it.
+    /// A worker: poll events from it.
     Worker(Box<Worker<Tls<Kernel>>>),
-    /// In the companion, each time the master has started one.
+    /// The companion, each time the master has started one.
     Companion(Companion),
-    /// In the process that called: all workers have ended.
+    /// The calling process: all workers have exited.
     Ended {
-        /// What the process should exit with: 0 after an orderly stop.
+        /// Exit code for the process: 0 after a clean stop.
         exit_code: i32,
-        /// The companion, which goes on until the caller ends it; 0 = there is none.
+        /// Process id of the companion, which the caller has to stop; 0 = none.
         companion_pid: i32,
-        /// The caller is to run its program again, with new code.
+        /// The caller has to run its program again, with new code.
         is_to_restart: bool,
-        /// All that was published, for who has not read it yet.
+        /// All published events, for readers that are behind.
         published: Option<Box<Archive>>,
-        /// The master's.
+        /// The master's logger.
         logger: Logger,
     },
 }
 
 impl Master {
-    /// Runs until every worker has ended; in a worker it returns at once.
+    /// Runs until every worker has exited; returns immediately in a worker.
     pub fn supervise(mut self) -> Result<Started, StartError> {
         self.logger.take_panics();
         self.announce();
@@ -116,14 +116,14 @@ impl Master {
     fn on_signal(&mut self, signal: i32) {
         match signal {
             SIGCHLD if process::pid() == INIT_PID => {
-                // An orphan in the container becomes our child, and a zombie until we wait for it.
+                // As process 1 of a container, reap adopted orphans.
                 while let Some((pid, exit)) = process::reap() {
                     self.on_exit(pid, exit);
                     self.on_helper_exit(pid, exit);
                 }
             }
             SIGCHLD => {
-                // One pid at a time: children that the script itself has started are not ours.
+                // Reap only own processes: others were started by the script.
                 for pid in self
                     .children
                     .iter()
@@ -142,16 +142,15 @@ impl Master {
             }
             SIGUSR1 => self.reopen_access_log(),
             SIGUSR2 => {
-                // A server that stops already is not started again.
+                // A server that is already stopping does not restart.
                 if self.stopping_until.is_none() {
                     self.is_to_restart = true;
-                    self.stop("stopping to start anew");
+                    self.stop("stopping to restart");
                 }
             }
             SIGHUP if !self.has_lost_terminal() => {
                 if !self.can_reload() {
-                    let message =
-                        "SIGHUP: there is nothing to read again; restart to run a changed program";
+                    let message = "SIGHUP: nothing to reload; restart to run a changed program";
                     self.log(LogLevel::Info, message);
                 }
                 self.manager.reloading();
@@ -163,11 +162,10 @@ impl Master {
                 self.stop("stopping; send the signal again to stop at once");
             }
             _ if self.is_to_restart => {
-                // The first signal to stop: what is under way is finished as after any other.
+                // The first stop signal after SIGUSR2: drain as after any other.
                 self.is_to_restart = false;
                 self.stop_signal_ms = self.driver.refresh_now();
-                let message =
-                    "stopping, and not starting anew; send the signal again to stop at once";
+                let message = "stopping without a restart; send the signal again to stop at once";
                 self.log(LogLevel::Info, message);
             }
             _ if self.is_same_signal() => {}
@@ -178,19 +176,19 @@ impl Master {
         }
     }
 
-    /// Whether a signal to stop belongs to the one before it.
+    /// Returns true if a stop signal counts as a repetition of the previous one.
     fn is_same_signal(&mut self) -> bool {
         let now_ms = self.driver.refresh_now();
         let before_ms = std::mem::replace(&mut self.stop_signal_ms, now_ms);
         now_ms.saturating_sub(before_ms) < SAME_SIGNAL_MS
     }
 
-    /// SIGHUP says that the terminal we were started in is gone, not that somebody sent it.
+    /// Returns true if SIGHUP means that the terminal was closed, rather than sent by an operator.
     fn has_lost_terminal(&self) -> bool {
         self.has_terminal && std::fs::File::open(TERMINAL).is_err()
     }
 
-    /// Asks all workers to finish.
+    /// Makes all workers drain.
     fn stop(&mut self, message: &str) {
         let now_ms = self.driver.refresh_now();
         let timeout_ms = self.settings.drain_timeout_ms + KILL_GRACE_MS;
@@ -203,7 +201,7 @@ impl Master {
             seat.due = Deadline::NEVER;
             seat.listeners.clear();
         }
-        // Not at the end: a server that is started while this one drains listens at the same paths.
+        // Now rather than at the end: a server started while this one drains uses the same paths.
         let control = self.control.as_ref().map(|(_, path)| path);
         let listening = self.addresses.iter().filter_map(|it| it.path.as_ref());
         for path in listening.chain(control) {
@@ -222,7 +220,7 @@ impl Master {
         }
     }
 
-    /// A worker has written to us: it retires, and its seat is free for a new one.
+    /// Handles a message of a worker: it retires, and its seat is free for a new one.
     fn on_note(&mut self, token: u64) {
         let Some(child) = self
             .children
@@ -241,7 +239,7 @@ impl Master {
                 }
             }
             Ok(0) => {
-                // Its end of the stream is closed; SIGCHLD follows.
+                // The stream is closed; SIGCHLD follows.
                 let _ = self.driver.remove(child.stream.as_raw_fd());
             }
             _ => {}
@@ -269,7 +267,8 @@ impl Master {
         if let Some(cluster) = &mut self.cluster {
             cluster.worker_ended(&owner, u32::from(child.slot), pid as u32);
         }
-        // Users of the dead worker may have to be announced as gone, and a full ring has room now.
+        // The leaves of the exited worker's users may have to be announced, and a full ring may have
+        // room now.
         for waker in self.wakers.iter() {
             waker.wake();
         }
@@ -326,7 +325,7 @@ impl Master {
         for signal in SIGNALS {
             let _ = signal::restore_default(signal);
         }
-        // A signal to stop that came after the last worker had ended.
+        // A stop signal after the last worker has exited.
         while let Some(signal) = self.signals.read() {
             let is_hangup = signal == SIGHUP && self.has_lost_terminal();
             self.is_to_restart &= !(matches!(signal, SIGTERM | SIGINT) || is_hangup);

@@ -1,4 +1,4 @@
-//! Looking after workers: whether they answer, and where their handlers are.
+//! Monitoring workers: heartbeats, and positions of handlers.
 
 use fermata_config::LogLevel;
 use fermata_io::signal::SIGKILL;
@@ -8,31 +8,31 @@ use super::blocking::HandlerSample;
 use super::stall::{Heartbeat, doing};
 use super::state::Master;
 
-/// Looks per `blocking_call_ms`.
+/// Number of samples per `blocking_call_ms`.
 const SAMPLES_PER_LIMIT: u64 = 4;
 
-/// Bounds of the time between two looks.
+/// Minimum and maximum time between samples.
 const SAMPLE_MS_MIN: u64 = 5;
 const SAMPLE_MS_MAX: u64 = 1_000;
 
-/// Looks without a handler before the master says that it looks no more.
+/// Number of samples without a handler before sampling stops.
 const IDLE_SAMPLES: u8 = 2;
 
-/// Checks per `stall_timeout_ms`: a stall is noticed at most a quarter later than that.
+/// Number of checks per `stall_timeout_ms`: a stall is detected at most a quarter later.
 const CHECKS: u64 = 4;
 
-/// Least time between two checks.
+/// Minimum time between two checks.
 const CHECK_MS_MIN: u64 = 10;
 
 impl Master {
-    /// Kills workers that have not answered for `stall_timeout_ms` and asks all others.
+    /// Kills workers without a heartbeat for `stall_timeout_ms`, and wakes all others.
     pub(super) fn check_workers(&mut self, now_ms: u64) {
         if !self.check_due.is_due(now_ms) {
             return;
         }
         let timeout_ms = self.settings.stall_timeout_ms;
         let interval_ms = (timeout_ms / CHECKS).max(CHECK_MS_MIN);
-        // When we ourselves were stopped or got no time, so perhaps did they: begin anew.
+        // If the master itself was suspended, so perhaps were the workers: start again.
         let was_absent = self.check_due.delayed(interval_ms + 1).is_due(now_ms);
         self.check_due = Deadline::after(now_ms, interval_ms);
         let mut stalled = Vec::new();
@@ -59,16 +59,20 @@ impl Master {
                     child.slot,
                     now_ms - child.heartbeat.since_ms,
                 ));
-                // It is dead soon; if not, the next one comes as late as this one.
+                // It will exit soon; otherwise the next kill follows after the same time.
                 child.heartbeat.since_ms = now_ms;
             }
             if let Some(waker) = self.wakers.get(usize::from(child.slot)) {
                 waker.wake();
             }
         }
+        let fate = match self.stopping_until {
+            None => "it is killed and replaced",
+            Some(_) => "it is killed",
+        };
         for (pid, index, slot, silent_ms) in stalled {
             let place = self.stats.handler(slot).map_or_else(
-                || "outside of handlers".to_owned(),
+                || "while it runs no handler".to_owned(),
                 |handler| format!("in {}", self.router.what_runs(handler)),
             );
             let frames = self.sampler.frames.as_ref();
@@ -76,8 +80,8 @@ impl Master {
             let line = line.map_or_else(String::new, |line| format!(", in {line}"));
             let message = format!(
                 "worker {index} (pid {pid}) has not answered for {silent_ms} ms \
-                 (stall_timeout_ms {timeout_ms}), {place}{line}, {}; it is killed and replaced. Long work \
-                 belongs into another process; if the handler may take that long, raise stall_timeout_ms",
+                 (stall_timeout_ms {timeout_ms}), {place}{line}, {}; {fate}. Long work \
+                 belongs into another process; if it may take that long, raise stall_timeout_ms",
                 doing(pid),
             );
             self.log(LogLevel::Error, &message);
@@ -86,7 +90,7 @@ impl Master {
         }
     }
 
-    /// A worker runs a handler after a pause.
+    /// Starts sampling, when a worker runs a handler after a pause.
     pub(super) fn start_sampling(&mut self) {
         self.sampler.waker.drain();
         self.sampler.idle_samples = 0;
@@ -100,7 +104,7 @@ impl Master {
         (self.settings.blocking_call_ms / SAMPLES_PER_LIMIT).clamp(SAMPLE_MS_MIN, SAMPLE_MS_MAX)
     }
 
-    /// Looks where handlers are that have been running for long.
+    /// Samples the positions of long-running handlers.
     pub(super) fn sample_handlers(&mut self, now_ms: u64) {
         if !self.sampler.due.is_due(now_ms) {
             return;
@@ -123,7 +127,8 @@ impl Master {
                 continue;
             };
             is_quiet = false;
-            // Once before it is too long, or one that ends just then would not be seen; once more after.
+            // Once before the limit, or one that ends at the limit would be missed; once more after
+            // it.
             let asked_ms = match child.sample.reads {
                 0 => self.settings.blocking_call_ms / 2,
                 1 => self.settings.blocking_call_ms,
@@ -133,12 +138,14 @@ impl Master {
                 continue;
             }
             child.sample.reads += 1;
-            let place = match &self.sampler.frames {
-                None => continue,
-                Some(frames) => frames.place(child.pid),
+            let Some(frames) = &self.sampler.frames else {
+                continue;
             };
-            let place =
-                place.unwrap_or_else(|error| format!("a place that cannot be read: {error}"));
+            // The worker runs while its memory is read, so a frame may be freed, for example those
+            // of a deep recursion after a fatal error. An earlier position, if any, stays.
+            let Ok(place) = frames.place(child.pid) else {
+                continue;
+            };
             if self.stats.handler_since_unix_ms(child.slot) == Some(since_unix_ms) {
                 self.stats.set_place(child.slot, since_unix_ms, &place);
             }
@@ -146,8 +153,8 @@ impl Master {
         self.rest_or_go_on(is_quiet);
     }
 
-    /// A handler may begin while we say that we look no more, and its worker may have seen that we
-    /// still do: so there is one look more after we have said it.
+    /// Stops sampling after idle samples. A handler may start meanwhile whose worker still saw
+    /// sampling on; so one more sample follows.
     fn rest_or_go_on(&mut self, is_quiet: bool) {
         let sampler = &mut self.sampler;
         if !is_quiet {

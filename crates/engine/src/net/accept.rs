@@ -1,4 +1,4 @@
-//! New connections, and the limits they are refused by.
+//! Accepting connections, and the limits that refuse them.
 
 use fermata_config::LogLevel;
 use fermata_io::{Deadline, Driver, Event, Fd, Peer};
@@ -14,10 +14,10 @@ use crate::net::index::ConnectionIndex;
 use crate::net::line::Line;
 use crate::net::token::{TOKEN_CONTROL, TOKEN_LISTENER, TOKEN_METRICS};
 
-/// Connections accepted in a row before other clients get their turn.
+/// Maximum number of connections accepted in a row before other clients get their turn.
 const ACCEPT_BATCH: usize = 256;
 
-/// Pause after an error of `accept`: short enough for clients, long enough to cost nothing.
+/// Pause in milliseconds after an error of `accept`.
 const ACCEPT_PAUSE_MS: u64 = 100;
 
 impl<D: Driver> Net<D> {
@@ -29,7 +29,7 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Takes a connection among ours, and looks in this turn for what it has sent.
+    /// Adds a connection, and schedules a read in this turn.
     pub(crate) fn insert(
         &mut self,
         mut connection: Connection,
@@ -41,8 +41,8 @@ impl<D: Driver> Net<D> {
         if !is_of_proxy {
             self.count_address(peer);
         }
-        // The request is usually here already. Reading at once saves a wait, and a connection that
-        // is answered and closed within this turn is never watched at all.
+        // The request usually has arrived already. Reading now saves a wait, and a connection that
+        // is closed within this turn is never watched.
         self.fresh.push(key.connection());
         self.events.push(Event::readable(key.to_u64()));
         key.connection()
@@ -57,14 +57,14 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Whether its client's address has as many connections as it may have.
+    /// Returns true if the client's address has reached its limit.
     pub(crate) fn is_crowded(&self, peer: Peer) -> bool {
         let per_address = self.settings.connections_per_address_max;
         let count = peer.ip().and_then(|address| self.addresses.get(&address));
         per_address > 0 && count.is_some_and(|&count| count as usize >= per_address)
     }
 
-    /// Which limit a new connection would break.
+    /// Returns the limit that a new connection would exceed.
     pub(crate) fn refuses(&self, peer: &Peer) -> Option<Refused> {
         if self.sockets_len() >= self.settings.connections_max {
             return Some(Refused {
@@ -85,8 +85,8 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Net<D> {
-    /// Watches the connections of this turn that are still open. Whatever became ready before is
-    /// reported by the next wait.
+    /// Watches the connections of this turn that are still open. The next wait reports earlier
+    /// events.
     pub(crate) fn watch_fresh(&mut self, http: &mut Http) {
         while let Some(index) = self.fresh.pop() {
             // It was closed within the turn.
@@ -97,7 +97,7 @@ impl<D: Driver> Net<D> {
                 missed(());
                 continue;
             };
-            // An entry may have been freed and taken again within the turn: it is listed twice then.
+            // An index reused within the turn is listed twice.
             if std::mem::replace(&mut connection.is_watched, true) {
                 continue;
             }
@@ -115,7 +115,7 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Takes new connections. True when there may be more.
+    /// Accepts new connections. Returns true if there may be more.
     pub(crate) fn accept(&mut self, http: &mut Http, listener: Fd, origin: Origin) -> bool {
         self.driver.refresh_now();
         for _ in 0..ACCEPT_BATCH {
@@ -125,10 +125,10 @@ impl<D: Driver> Net<D> {
                 }
                 Ok(Some(accepted)) => self.open(http, accepted.fd, accepted.peer, origin),
                 Ok(None) => return false,
-                // The client gave up before we came.
+                // The client disconnected before the connection was accepted.
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    // Out of descriptors or memory: the listeners would report for ever.
+                    // Out of descriptors or memory: pause, since the listeners would stay readable.
                     self.counts.add(Counter::RefusedAccept, 1);
                     self.pause_accepting();
                     let message = format!("accepting a connection failed: {error}");
@@ -141,7 +141,7 @@ impl<D: Driver> Net<D> {
         true
     }
 
-    /// Listens again when the pause is over.
+    /// Resumes accepting after the pause.
     pub(crate) fn resume_accepting(&mut self, http: &mut Http) {
         if !self.accept.is_due(self.driver.now_ms()) {
             return;
@@ -152,7 +152,7 @@ impl<D: Driver> Net<D> {
         let metrics = self.metrics.map(|fd| (fd, TOKEN_METRICS));
         for (fd, token) in public.chain(control).chain(metrics) {
             if self.driver.add_listener(fd, token).is_err() {
-                // Short of memory still.
+                // Still short of memory.
                 self.pause_accepting();
                 return;
             }
@@ -178,13 +178,14 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Answers a connection over a limit with what fits into its fresh send buffer, and closes.
+    /// Answers a connection over a limit with a response that fits its empty send buffer, and
+    /// closes it.
     pub(crate) fn turn_away(&mut self, http: &mut Http, fd: Fd, peer: Peer, refused: Refused) {
         self.counts.add(refused.counter, 1);
         self.counts.response(refused.status);
         let mut is_head = false;
         if self.input.current.is_none() {
-            // A request left unread would make the kernel send a reset, which destroys the answer.
+            // An unread request would make the kernel send a reset, which destroys the response.
             let read = self.driver.recv(fd, &mut self.input.bytes[..READ_BYTES]);
             let read = read.ok().flatten().unwrap_or(0);
             is_head = asks_for_head(&self.input.bytes[..read]);
@@ -219,7 +220,7 @@ impl<D: Driver> Net<D> {
     }
 }
 
-/// Which limit a connection has met.
+/// The limit that a connection exceeds.
 pub(crate) struct Refused {
     status: u16,
     counter: Counter,

@@ -1,11 +1,12 @@
-//! Which kernel interface workers use.
+//! Selection of the kernel interface for workers.
 
 use fermata_config::{LogLevel, Settings};
 use fermata_io::{Backend, Kernel, probe};
 
 use crate::log::Logger;
 
-/// What the setting `io` asks for, if this machine allows it; else why not, for the log.
+/// Returns the interface selected by the setting `io`. If it is unavailable, returns epoll and the
+/// reason for the log.
 pub(crate) fn choose(settings: &Settings) -> (Backend, Option<String>) {
     let wanted = match settings.io.as_str() {
         "epoll" => Backend::Epoll,
@@ -20,8 +21,8 @@ pub(crate) fn choose(settings: &Settings) -> (Backend, Option<String>) {
     (wanted, None)
 }
 
-/// Opens what was chosen. A worker that starts later may find that it is forbidden now, or that there
-/// is no memory for it; it serves all the same.
+/// Opens the selected interface. A worker that starts later may find io_uring forbidden or out of
+/// memory; it then uses epoll.
 pub(crate) fn open(backend: Backend, logger: &Logger) -> std::io::Result<Kernel> {
     match Kernel::open(backend) {
         Err(error) if backend == Backend::IoUring => {
@@ -42,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_value_of_the_setting_chooses() {
+    fn selects_the_backend_by_the_setting() {
         let backend = |io: &str| {
             let io = io.to_owned();
             choose(&Settings {

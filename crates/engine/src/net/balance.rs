@@ -1,15 +1,13 @@
-//! Fair share: connections that stay are spread evenly over the workers.
+//! Load balancing: keep-alive connections are spread evenly over the workers.
 //!
-//! The kernel chooses a worker by a hash of addresses and ports, which is even for many short
-//! connections and costs nothing, but leaves one of eight workers with twice its share of a hundred
-//! long ones. A connection has proved to be long when its first answer has gone out and it is still
-//! open. If another worker has fewer of those then, it is handed over: nothing of it is in this
-//! process but its descriptor. The price is one message between two processes in the life of a
-//! connection that is moved, and two atomic additions in that of one that stays; a connection per
-//! request pays neither.
+//! The kernel selects a worker by a hash of addresses and ports. This is even for many short
+//! connections, but gives one of eight workers twice its share of a hundred long ones. A connection
+//! counts as long when it is still open after its first response. If another worker then has fewer
+//! long connections, this one is handed over; only its descriptor has to move. Price: one message
+//! between two processes for a moved connection, two atomic additions for one that stays. A
+//! connection with a single request needs neither.
 //!
-//! Held clients, WebSockets and encrypted connections are counted but stay where they are: they have
-//! state that cannot move.
+//! Held clients, WebSockets and TLS connections are counted but stay: their state cannot move.
 
 use std::sync::Arc;
 
@@ -22,24 +20,30 @@ use crate::http::Http;
 use crate::http::exchange::Exchange;
 use crate::missed::{Known, missed};
 use crate::net::Net;
-use crate::net::connection::{Awaited, Connection, Origin, Phase};
+use crate::net::connection::{Awaited, Connection, Origin, Phase, Writing};
 use crate::net::index::ConnectionIndex;
 use crate::net::line::Line;
 use crate::net::running::Running;
 
-/// A worker may have this part more than the one with the fewest: exact balance among many would
+/// Tolerated excess over the worker with the fewest connections, as a divisor: exact balance would
 /// move every second connection.
 const SLACK_DIVISOR: u64 = 32;
 
-/// A worker that is in the same handler for so long gets nothing handed over.
+/// Time in milliseconds in the same handler after which a worker receives no connections.
 const BUSY_MS: u64 = 50;
 
-/// Connections taken over in a row before other clients get their turn.
+/// Maximum number of connections taken over in a row before other clients get their turn.
 const TAKE_BATCH: usize = 64;
 
+/// Maximum number of reads per connection of bytes that the kernel read while it was handed over.
+const GIVEN_READS_MAX: usize = 4;
+
+/// Maximum size of such a read.
+const GIVEN_PIECE_BYTES: usize = 4 * 1024;
+
 impl<D: Driver> Net<D> {
-    /// Counts a connection that has proved to stay, or hands it to another worker: true, and it is
-    /// gone from here.
+    /// Counts a long connection, or hands it to another worker. Returns true if it has left this
+    /// worker.
     #[cold]
     pub(crate) fn settle(&mut self, http: &mut Http, index: ConnectionIndex) -> bool {
         if self
@@ -47,8 +51,8 @@ impl<D: Driver> Net<D> {
             .current
             .is_some_and(|current| current.index == index)
         {
-            // Sent in the middle of a turn: what follows in the input is not parsed yet. Asked again
-            // after the next answer.
+            // Within a turn, further input is not parsed yet. Checked again after the next
+            // response.
             return false;
         }
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
@@ -59,13 +63,13 @@ impl<D: Driver> Net<D> {
             return false;
         }
         if exchange.is_handling() && connection.phase == Phase::Open && exchange.body.is_none() {
-            // So is the next request, which has come already and waits for being begun.
+            // The next request has arrived and waits to start.
             return false;
         }
         if can_move(connection, exchange)
             && self.running == Running::Serving
             && let Some(slot) = self.better_worker()
-            && self.hand_over(http, index, slot)
+            && self.hand_over(http, index, slot, b"")
         {
             return true;
         }
@@ -73,7 +77,7 @@ impl<D: Driver> Net<D> {
         false
     }
 
-    /// The worker that has fewer connections than we, if our share is more than fair.
+    /// Returns a worker with fewer connections, if this one exceeds its fair share.
     fn better_worker(&self) -> Option<u16> {
         let shared = &self.handover.shared;
         let own = shared.settled(self.slot);
@@ -86,45 +90,169 @@ impl<D: Driver> Net<D> {
         (own > least + least / SLACK_DIVISOR && slot != self.slot).then_some(slot)
     }
 
-    /// Gives a connection to another worker, or to the replacement of this one, which retires or ends alone. True when it is
-    /// gone from here.
+    /// Hands an idle connection to another worker, or to the replacement of this one, when this
+    /// worker retires or drains without the server. Returns true if the connection has left this
+    /// worker.
     pub(crate) fn give_away(&mut self, http: &mut Http, index: ConnectionIndex) -> bool {
-        let is_whole = |(it, exchange): (&Connection, &Exchange)| {
-            it.origin == Origin::Public
-                && it.inbox.is_empty()
-                && !it.is_dirty
-                && !exchange.has_output(it)
+        let gives_input = self.gives_requests && !self.handover.shared.is_stopping();
+        let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
+            return missed(false);
         };
-        if !self
-            .connections
-            .pair(index.exchange())
-            .is_some_and(is_whole)
+        let is_whole = connection.origin == Origin::Public
+            && (connection.inbox.is_empty() || gives_input)
+            && !connection.line.is_stream()
+            && !connection.is_dirty
+            && !exchange.has_output(connection);
+        if !is_whole {
+            return false;
+        }
+        let mut input = std::mem::take(&mut connection.inbox);
+        // The replacement reads this worker's inbox.
+        let slot = self.heir().unwrap_or(self.slot);
+        if self.give_with(http, index, slot, &mut input) {
+            self.pool.give(input);
+            return true;
+        }
+        if let Some(connection) = self.connections.at_mut(index).known()
+            && !input.is_empty()
         {
-            return false;
+            connection.inbox = input;
         }
-        let busy_before_unix_ms = self.driver.unix_ms().saturating_sub(BUSY_MS);
-        let slots = self.handover.inboxes.len() as u16;
-        // A server in the process of its test has none but itself.
-        if slots == 0 {
-            return false;
-        }
-        let shared = &self.handover.shared;
-        let heir = shared.least_settled(slots, busy_before_unix_ms);
-        self.hand_over(http, index, heir.map_or(self.slot, |(slot, _)| slot))
+        false
     }
 
-    /// Takes, at its start, what is left in the inboxes of `retired` workers and of those that have ended.
+    /// Returns the worker with the fewest connections among those that accept connections and are
+    /// not busy.
+    fn heir(&self) -> Option<u16> {
+        let busy_before_unix_ms = self.driver.unix_ms().saturating_sub(BUSY_MS);
+        let slots = self.handover.inboxes.len() as u16;
+        let least = self
+            .handover
+            .shared
+            .least_settled(slots, busy_before_unix_ms);
+        least.map(|(slot, _)| slot)
+    }
+
+    /// Hands a connection to the worker of `slot`, with its unprocessed `input`. Returns true if
+    /// the connection has left this worker.
+    ///
+    /// Over `io_uring`, the kernel may have read bytes for this worker. A worker that gives its
+    /// requests appends them to `input`, and they leave with the connection, or stay in `input`. It
+    /// appends no more than the input buffer of a worker holds.
+    fn give_with(
+        &mut self,
+        http: &mut Http,
+        index: ConnectionIndex,
+        slot: u16,
+        input: &mut Vec<u8>,
+    ) -> bool {
+        // An in-process server has no inboxes.
+        let max = self.input.bytes.len();
+        if self.handover.inboxes.is_empty() || input.len() > max {
+            return false;
+        }
+        for _ in 0..GIVEN_READS_MAX {
+            if self.hand_over(http, index, slot, input) {
+                return true;
+            }
+            let Some(connection) = self.connections.at(index) else {
+                return missed(false);
+            };
+            if !self.gives_requests || self.handover.shared.is_stopping() {
+                return false;
+            }
+            let read = read_unread(&mut self.driver, connection.line, input, max);
+            if read == 0 {
+                return false;
+            }
+            if connection.origin == Origin::Public {
+                self.counts.add(Counter::BytesReceived, read as u64);
+            }
+        }
+        false
+    }
+
+    /// Gives the current request, which no handler has started, to another worker, with its
+    /// connection. Returns true if they have left this worker.
+    ///
+    /// It stays if its body is not in memory, it is an HTTP/2 stream, the connection uses TLS, or
+    /// the client has not read earlier responses.
+    #[cold]
+    pub(crate) fn give_request(&mut self, http: &mut Http, index: ConnectionIndex) -> bool {
+        if !self.gives_requests || self.handover.shared.is_stopping() {
+            return false;
+        }
+        let is_movable = |(it, exchange): (&Connection, &Exchange)| {
+            it.origin == Origin::Public
+                && it.phase == Phase::Open
+                && it.writing == Writing::Open
+                && it.line.socket().is_some()
+                && exchange.body.is_none()
+        };
+        let pair = self.connections.pair(index.exchange());
+        if !pair.is_some_and(is_movable) {
+            return false;
+        }
+        let mut bytes = Vec::new();
+        if !http.request.write_again(&self.input.bytes, &mut bytes) {
+            return false;
+        }
+        if let Some(current) = self.input.current.filter(|it| it.index == index) {
+            bytes.extend_from_slice(&self.input.bytes[current.at..current.filled]);
+        }
+        // Earlier responses to the same client go first.
+        let connection = self.connections.at(index);
+        if connection.is_some_and(|it| it.unsent() > 0) {
+            self.flush(http, index);
+            self.driver.flush();
+        }
+        // The client disconnected: sending has closed the connection.
+        let Some(connection) = self.connections.at(index) else {
+            return true;
+        };
+        if connection.unsent() > 0 {
+            return false;
+        }
+        bytes.extend_from_slice(&connection.inbox);
+        // The replacement may have read this worker's inbox already. A busy worker is then better
+        // than waiting for this one to exit.
+        let any = || {
+            let slots = self.handover.inboxes.len() as u16;
+            self.handover.shared.least_settled(slots, 0)
+        };
+        let heir = self.heir().or_else(|| any().map(|(slot, _)| slot));
+        let entry = http.trace.take_entry(index.exchange());
+        let own = bytes.len();
+        let is_given = self.give_with(http, index, heir.unwrap_or(self.slot), &mut bytes);
+        if !is_given {
+            http.trace.put_back(index.exchange(), entry);
+            if let (Some(connection), Some(unread)) =
+                (self.connections.at_mut(index), bytes.get(own..))
+            {
+                connection.inbox.extend_from_slice(unread);
+            }
+        }
+        is_given
+    }
+
+    /// Takes over, at startup, connections in the inboxes of `retired` and exited workers.
     pub(crate) fn inherit(&mut self, retired: &[u16]) {
         for slot in 0..self.handover.inboxes.len() as u16 {
-            // The master leaves it there when it finds no worker that takes connections, which this one does by now.
+            // The master leaves connections there if no worker accepts them; by now this one does.
             if retired.contains(&slot) || self.handover.shared.is_vacant(slot) {
                 self.take_from(slot, true);
             }
         }
     }
 
-    /// Gives a connection away. False when it stays, as it was.
-    pub(crate) fn hand_over(&mut self, http: &mut Http, index: ConnectionIndex, slot: u16) -> bool {
+    /// Hands over a connection. Returns false if it stays unchanged.
+    pub(crate) fn hand_over(
+        &mut self,
+        http: &mut Http,
+        index: ConnectionIndex,
+        slot: u16,
+        input: &[u8],
+    ) -> bool {
         let Some(connection) = self.connections.at(index) else {
             return missed(false);
         };
@@ -138,9 +266,9 @@ impl<D: Driver> Net<D> {
         if !self.driver.release(fd) {
             return false;
         }
-        // Counted first: the other worker may have taken and closed it before `put` returns.
+        // Counted first: the other worker may close it before `put` returns.
         self.handover.shared.add_settled(slot);
-        if inbox.put(fd, peer).is_err() {
+        if inbox.put(fd, peer, input).is_err() {
             self.handover.shared.remove_settled(slot);
             let key = self.connections.key(index);
             if let (true, Some(key)) = (is_watched, key)
@@ -154,15 +282,16 @@ impl<D: Driver> Net<D> {
         self.counts.add(Counter::Moved, 1);
         self.close(http, index);
         if slot != self.slot && !self.handover.shared.takes(slot) {
-            // It has looked into its inbox for the last time, maybe before this was there, and so may its replacement.
+            // It has read its inbox for the last time, maybe before this entry, and so may its
+            // replacement.
             self.take_from(slot, true);
         }
         true
     }
 
-    /// Takes the connections that others have handed to us.
+    /// Takes over connections from this worker's inbox.
     pub(crate) fn take_over(&mut self) {
-        // What comes to a worker that has begun to end, it has put there itself.
+        // A draining worker has put the connections there itself.
         if self.running == Running::Serving {
             self.take_from(self.slot, false);
         }
@@ -170,7 +299,7 @@ impl<D: Driver> Net<D> {
 
     fn take_from(&mut self, slot: u16, is_inherited: bool) {
         let inboxes = Arc::clone(&self.handover.inboxes);
-        // A worker without a master has none.
+        // A worker without a master has no inbox.
         let Some(inbox) = inboxes.get(usize::from(slot)) else {
             return;
         };
@@ -178,12 +307,14 @@ impl<D: Driver> Net<D> {
         for _ in 0..batch {
             let taken = inbox.take();
             if is_inherited && !matches!(taken, Taken::Nothing) {
-                // It was counted for the one that has left it.
+                // It was counted for the worker that put it there.
                 self.handover.shared.add_settled(self.slot);
             }
             match taken {
                 Taken::Nothing => return,
-                Taken::Connection(accepted) => self.open_moved(accepted.fd, accepted.peer),
+                Taken::Connection(accepted, input) => {
+                    self.open_moved(accepted.fd, accepted.peer, &input);
+                }
                 Taken::Lost => self.lose_moved(),
             }
         }
@@ -191,7 +322,7 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Net<D> {
-    /// Counts a connection that stays, if it is not counted yet.
+    /// Counts a long connection, unless it is already counted.
     pub(crate) fn mark_settled(&mut self, index: ConnectionIndex) {
         if let Some(connection) = self.connections.at_mut(index).known()
             && !connection.line.is_stream()
@@ -201,7 +332,7 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// A client was handed to us for which we have no descriptor: it finds its connection closed.
+    /// Handles a handed-over connection whose descriptor was lost: the client finds it closed.
     fn lose_moved(&mut self) {
         self.handover.shared.remove_settled(self.slot);
         let line = "a connection of another worker is lost, as no descriptor is left for it; raise the limit of \
@@ -209,23 +340,32 @@ impl<D: Driver> Net<D> {
         self.log_for_client(LogLevel::Warning, line);
     }
 
-    fn open_moved(&mut self, fd: Fd, peer: Peer) {
-        if self.sockets_len() >= self.settings.connections_max {
-            // Between two requests a server may close without a word; the client comes again.
+    fn open_moved(&mut self, fd: Fd, peer: Peer, input: &[u8]) {
+        let is_too_large = input.len() > self.input.bytes.len();
+        if self.sockets_len() >= self.settings.connections_max || is_too_large {
+            // A server may close a connection between two requests; the client reconnects.
             self.handover.shared.remove_settled(self.slot);
             self.driver.close(fd);
             return;
         }
         let mut connection = Connection::new(Line::of_socket(fd), peer, Origin::Public);
         connection.is_settled = true;
-        // It has had its first request: from now on the time between two counts.
+        // It has had its first request: from now on the idle time limit applies.
         connection.awaited = Awaited::Next;
+        if !input.is_empty() {
+            connection.inbox = self.pool.take();
+            connection.inbox.extend_from_slice(input);
+        }
         let deadline = Deadline::after(self.driver.now_ms(), self.settings.idle_timeout_ms);
-        self.insert(connection, deadline);
+        let index = self.insert(connection, deadline);
+        if !input.is_empty() {
+            // The kernel reports no event for this input.
+            self.go_on(index);
+        }
     }
 }
 
-/// Whether nothing of a connection is here but its descriptor.
+/// Returns true if a connection has no state but its descriptor.
 fn can_move(connection: &Connection, exchange: &Exchange) -> bool {
     connection.phase == Phase::Open
         && exchange.awaits_head()
@@ -237,4 +377,22 @@ fn can_move(connection: &Connection, exchange: &Exchange) -> bool {
         && !connection.is_dirty
         && !connection.is_again
         && !exchange.has_output(connection)
+}
+
+/// Appends to `input` what the driver has read of a connection, up to `max` bytes in all. Returns the
+/// number of appended bytes.
+fn read_unread(driver: &mut impl Driver, line: Line, input: &mut Vec<u8>, max: usize) -> usize {
+    let Some(fd) = line.socket() else {
+        return 0;
+    };
+    // On the stack: most connections have no such bytes and must not keep a buffer.
+    let mut piece = [0; GIVEN_PIECE_BYTES];
+    let from = input.len();
+    while input.len() + GIVEN_PIECE_BYTES <= max {
+        match driver.recv(fd, &mut piece) {
+            Ok(Some(read)) if read > 0 => input.extend_from_slice(&piece[..read]),
+            _ => break,
+        }
+    }
+    input.len() - from
 }

@@ -1,11 +1,12 @@
-//! The one buffer that sockets are read into, and how far it is parsed.
+//! The shared input buffer of a worker, and the parsing position.
 
 use crate::net::index::ConnectionIndex;
 
-/// The bytes of one connection at a time: what is left of them when the next is read goes to its `inbox`.
+/// Input of one connection at a time: unparsed bytes move to its `inbox` before the next connection
+/// is read.
 pub(crate) struct Input {
     pub bytes: Vec<u8>,
-    /// What of them is being parsed.
+    /// The part that is being parsed.
     pub current: Option<Current>,
 }
 
@@ -13,16 +14,16 @@ pub(crate) struct Input {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Current {
     pub index: ConnectionIndex,
-    /// Parsed bytes at the front of `input`.
+    /// Number of parsed bytes at the front of `input`.
     pub at: usize,
-    /// Bytes in `input`.
+    /// Number of bytes in `input`.
     pub filled: usize,
-    /// Requests taken from it.
+    /// Number of requests parsed from it.
     pub requests: u32,
 }
 
 impl Input {
-    /// With room for `bytes_max`: what waits of a head, and one read behind it.
+    /// Creates a buffer of `bytes_max`: the maximum head waiting in an inbox, plus one read.
     pub fn new(bytes_max: usize) -> Input {
         Input {
             bytes: vec![0; bytes_max],
@@ -30,7 +31,7 @@ impl Input {
         }
     }
 
-    /// Begins to parse `filled` bytes of a connection.
+    /// Starts to parse `filled` bytes of a connection.
     pub fn begin(&mut self, index: ConnectionIndex, filled: usize) {
         self.current = Some(Current {
             index,
@@ -40,7 +41,7 @@ impl Input {
         });
     }
 
-    /// Parsing goes on at `at`.
+    /// Moves the parsing position to `at`.
     #[inline]
     pub fn advance(&mut self, at: usize) {
         if let Some(current) = &mut self.current {
@@ -48,7 +49,7 @@ impl Input {
         }
     }
 
-    /// What was taken from it counts as so many requests: behind enough of them, others get their turn.
+    /// Counts work as this number of requests; after enough of them, other clients get their turn.
     #[inline]
     pub fn count(&mut self, requests: u32) {
         if let Some(current) = &mut self.current {

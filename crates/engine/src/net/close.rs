@@ -1,4 +1,4 @@
-//! The end of connections.
+//! Closing connections.
 
 use fermata_io::Driver;
 
@@ -12,22 +12,24 @@ use crate::net::index::ConnectionIndex;
 use crate::net::line::Carries;
 
 impl<D: Driver> Net<D> {
-    /// Ends a connection. Parts that know of it are told afterwards, by `Channels::after_output`.
+    /// Closes a connection. `Channels::after_output` notifies other parts later.
     pub(crate) fn close(&mut self, http: &mut Http, index: ConnectionIndex) {
         http.trace.on_close(index.exchange(), self);
-        // Two parts may give up the same connection.
+        // Two parts may close the same connection.
         let Some(key) = self.connections.key(index) else {
             return;
         };
         let Some((mut connection, exchange)) = self.connections.remove(index) else {
             return missed(());
         };
-        self.gauges.end(&mut connection, &exchange);
+        if self.gauges.end(&mut connection, &exchange) || exchange.may_buffer() {
+            self.forget_buffered(index);
+        }
         if connection.is_settled {
             self.handover.shared.remove_settled(self.slot);
         }
         if exchange.is_put_off {
-            http.note_dead(self);
+            http.note_dead(self, index);
         }
         if let Some(body) = &exchange.body {
             http.drop_body(body);

@@ -1,67 +1,68 @@
-//! What the engine remembers of the socket of one client, or of a stream in its place (`http2`); what is asked and answered
-//! over it is its `Exchange`.
+//! The state of one client's socket, or of an HTTP/2 stream instead (`http2`). Its requests and
+//! responses are in its `Exchange`.
 //!
-//! An idle connection is these two and nothing else: no buffer, no heap block. `inbox` and `out` hold memory only while
-//! bytes are in flight.
+//! An idle connection consists of these two, without buffers or heap blocks. `inbox` and `out` use
+//! memory only while bytes are in flight.
 
 use fermata_io::buffer::{Buffer, Pool};
 use fermata_io::{Deadline, Peer};
 
+use crate::net::buffered::LARGE_BYTES;
 use crate::net::deadline::Armed;
 use crate::net::line::Line;
 use crate::net::own_addresses::OwnAddress;
 
-/// Sent bytes at the front of `out` that are not worth removing.
+/// Number of sent bytes at the front of `out` below which they are not removed.
 const COMPACT_BYTES_MIN: usize = 16 * 1024;
 
-/// Where a connection came in.
+/// The listener of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The public listener: requests go to routes.
+    /// A public listener: requests go to routes.
     Public,
-    /// The control socket: requests are answered by `control`.
+    /// The control socket: `control` handles requests.
     Control,
-    /// The listener for metrics and health: requests are answered by `metrics`.
+    /// The listener for metrics and health: `metrics` handles requests.
     Metrics,
     /// A listener of the embedder: see `wires`.
     Own,
 }
 
-/// What a connection is there for now.
+/// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// A proxy says of its client who that is, by the PROXY protocol, before anything else.
+    /// Waiting for the PROXY protocol header, with the client's address.
     Preface,
-    /// Exchanges.
+    /// Serving exchanges.
     Open,
-    /// Our side is finished; what arrives is dropped until the peer closes, so that the kernel
-    /// does not answer unread bytes with a reset that would destroy our last response.
+    /// Our side is shut down; input is discarded until the peer closes. Otherwise the kernel would
+    /// answer unread bytes with a reset that destroys the last response.
     Lingering,
 }
 
-/// How far the head of the next request is, and whether its deadline is set.
+/// Progress of the next request's head, and of its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
-    /// The first one: its deadline has been set when the connection was opened.
+    /// First request: its deadline was set when the connection was opened.
     First,
-    /// Nothing of it has come.
+    /// No byte has arrived.
     Next,
-    /// It has begun, and its deadline is set.
+    /// It has started to arrive, and its deadline is set.
     Begun,
 }
 
-/// What happens when `out` has been sent.
+/// Action after `out` has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writing {
-    /// More responses may follow.
+    /// Keep the connection open: more responses may follow.
     Open,
-    /// Close at once: the request was read to its end.
+    /// Close immediately: the request was read completely.
     Close,
     /// Close after lingering: the peer may still be sending.
     Linger,
 }
 
-/// The bytes of one client, and what is due for it.
+/// The bytes and deadline of one client.
 pub(crate) struct Connection {
     pub line: Line,
     pub peer: Peer,
@@ -70,39 +71,37 @@ pub(crate) struct Connection {
     pub phase: Phase,
     pub writing: Writing,
     pub awaited: Awaited,
-    /// The request in progress allows another one after it.
+    /// Another request may follow the current one.
     pub keeps_alive: bool,
     /// The driver reports its events; set at the end of its first turn.
     pub is_watched: bool,
-    /// It has proved to stay, and is counted as such: see `balance`.
+    /// It is counted as long; see `balance`.
     pub is_settled: bool,
-    /// Listed in `Net::dirty`.
+    /// True while it is in `Net::dirty`.
     pub is_dirty: bool,
-    /// Listed in `Net::again`.
+    /// True while it is in `Net::again`.
     pub is_again: bool,
-    /// The kernel took less than we had; a writable event will come.
+    /// The kernel did not accept all bytes; a writable event will follow.
     pub is_blocked: bool,
-    /// A request or an answer is on its way longer than one turn; counted in `Gauges::active`.
+    /// A request or response takes longer than one turn; counted in `Gauges::active`.
     pub is_active: bool,
-    /// The last read filled the buffer or an event was passed over: the socket may hold more.
+    /// The socket may hold unread bytes: the last read filled the buffer, or an event was skipped.
     pub has_unread: bool,
-    /// The peer has sent its end of stream, which may still be behind unread bytes.
+    /// The peer has sent end-of-stream, possibly after unread bytes.
     pub has_hung_up: bool,
-    /// The peer's end of stream has been read.
+    /// The peer's end-of-stream was read.
     pub has_ended: bool,
-    /// Responses piled up over `queue_bytes_max`, or a file is on its way; parsing goes on when
-    /// they are sent.
+    /// Parsing waits because responses exceed `queue_bytes_max`, or a file is being sent.
     pub is_paused: bool,
-    /// Sent bytes at the front of `out`. Invariant: `out_sent <= out.len()`.
+    /// Number of sent bytes at the front of `out`. Invariant: `out_sent <= out.len()`.
     pub out_sent: u32,
-    /// Bytes for the client that the kernel has not taken yet.
+    /// Bytes that the kernel has not accepted yet.
     pub out: Buffer,
-    /// Bytes from the client that are not parsed yet.
+    /// Received bytes that are not parsed yet.
     pub inbox: Buffer,
-    /// When something is due for this connection.
+    /// Time at which something is due for this connection.
     pub deadline: Deadline,
-    /// Due time of its live entry in the wheel.
-    /// Invariant: it is not after `deadline`, unless that is never.
+    /// Due time of its live timer entry. Invariant: not after `deadline`, unless that is never.
     pub armed: Armed,
 }
 
@@ -135,14 +134,14 @@ impl Connection {
         }
     }
 
-    /// A request's head has been read; whether its client may send another one.
+    /// Notes that a request's head was parsed; `keeps_alive` allows another request.
     #[inline]
     pub fn note_head(&mut self, keeps_alive: bool) {
         self.awaited = Awaited::Next;
         self.keeps_alive = keeps_alive;
     }
 
-    /// Whether its output has only to be sent, as far as it is concerned.
+    /// Returns true if only its output remains to be sent.
     #[inline]
     pub fn rests_when_sent(&self) -> bool {
         self.writing == Writing::Open
@@ -150,7 +149,7 @@ impl Connection {
             && !(self.is_blocked | self.is_active | self.is_paused)
     }
 
-    /// Takes a buffer for its output, if it has none.
+    /// Returns its output buffer, allocating one if necessary.
     #[inline]
     pub fn take_buffer(&mut self, pool: &mut Pool) -> &mut Buffer {
         if self.out.capacity() == 0 {
@@ -159,21 +158,26 @@ impl Connection {
         &mut self.out
     }
 
-    /// Bytes that wait for the kernel.
+    /// Returns the number of bytes that the kernel has not accepted.
     #[inline]
     pub fn unsent(&self) -> usize {
         self.out.len() - self.out_sent as usize
     }
 
-    /// Notes that the kernel has taken bytes up to `sent` of `out`. True when they have been removed.
+    /// Notes that the kernel has accepted the first `sent` bytes of `out`. Returns true if they
+    /// were removed.
     ///
-    /// A client that is never quite up to date would otherwise make `out` grow for ever. What has been
-    /// sent is removed when it is more than what has not, so each byte is moved once at most.
+    /// Sent bytes are removed when they outnumber the rest, so each byte moves at most once. If
+    /// they stayed, `out` would grow without limit for a client that is always slightly behind.
     pub fn drop_sent(&mut self, sent: usize) -> bool {
         let removes = sent > COMPACT_BYTES_MIN && sent > self.out.len() - sent
             || u32::try_from(sent).is_err();
         if removes {
             self.out.drain(..sent);
+            if self.out.capacity() > LARGE_BYTES {
+                // Memory shrinks with each halving of the rest.
+                self.out.shrink_to_fit();
+            }
             self.out_sent = 0;
         } else {
             self.out_sent = sent as u32;

@@ -1,4 +1,4 @@
-//! The connections of a worker, each with the exchange that it has: those with sockets, and streams of HTTP/2.
+//! The connections of a worker, each with its exchange: sockets and HTTP/2 streams.
 
 use super::connection::Connection;
 use super::index::{ConnectionIndex, ExchangeIndex};
@@ -7,11 +7,12 @@ use crate::http::exchange::Exchange;
 use crate::id::SocketId;
 use crate::websocket::Socket;
 
-/// The size an entry may have; a test fails when a new field makes clients dearer.
+/// Maximum size of an entry; a test fails if a new field makes clients more expensive.
 #[cfg(test)]
 const IDLE_BYTES_MAX: usize = 128;
 
-/// Connections and exchanges by number. A connection has one exchange at a time, which has its number.
+/// Connections and exchanges by index. A connection has one exchange at a time, with the same
+/// index.
 pub(crate) struct Connections {
     slab: Slab<Entry>,
 }
@@ -38,12 +39,12 @@ impl Connections {
         Connections { slab: Slab::new() }
     }
 
-    /// A connection that waits for its first request.
+    /// Adds a connection that waits for its first request.
     pub fn insert(&mut self, connection: Connection) -> Key {
         self.insert_pair(connection, Exchange::new())
     }
 
-    /// A connection with what it is there for.
+    /// Adds a connection with its exchange.
     pub fn insert_pair(&mut self, connection: Connection, exchange: Exchange) -> Key {
         self.slab.insert(Entry {
             connection,
@@ -56,8 +57,8 @@ impl Connections {
         Some((entry.connection, entry.exchange))
     }
 
-    /// The connection at `index`, whatever its generation: for callers that just got the index from a list that is kept
-    /// in step.
+    /// Returns the connection at `index`, without a check of its generation: for indexes from lists
+    /// that are kept in sync.
     #[inline]
     pub fn at(&self, index: ConnectionIndex) -> Option<&Connection> {
         Some(&self.slab.at(index.0)?.connection)
@@ -68,7 +69,7 @@ impl Connections {
         Some(&mut self.slab.at_mut(index.0)?.connection)
     }
 
-    /// The exchange at `index`, likewise.
+    /// Returns the exchange at `index`, without a check of its generation.
     #[inline]
     pub fn exchange(&self, index: ExchangeIndex) -> Option<&Exchange> {
         Some(&self.slab.at(index.0)?.exchange)
@@ -79,7 +80,7 @@ impl Connections {
         Some(&mut self.slab.at_mut(index.0)?.exchange)
     }
 
-    /// An exchange and the connection that carries it.
+    /// Returns an exchange and its connection.
     #[inline]
     pub fn pair(&self, index: ExchangeIndex) -> Option<(&Connection, &Exchange)> {
         self.slab.at(index.0).map(Entry::pair)
@@ -90,13 +91,13 @@ impl Connections {
         self.slab.at_mut(index.0).map(Entry::pair_mut)
     }
 
-    /// The pair `key` was made for, unless its connection has ended since.
+    /// Returns the pair that `key` refers to, unless its connection was closed.
     #[inline]
     pub fn get_mut(&mut self, key: Key) -> Option<(&mut Connection, &mut Exchange)> {
         self.slab.get_mut(key).map(Entry::pair_mut)
     }
 
-    /// The exchange of a WebSocket, unless another request has come there since.
+    /// Returns the exchange of a WebSocket, unless another request has replaced it.
     #[inline]
     pub fn socket(&self, socket: SocketId) -> Option<(&Connection, &Exchange)> {
         let pair = self.pair(socket.exchange())?;
@@ -109,7 +110,8 @@ impl Connections {
         (pair.1.serial == socket.handshake().serial()).then_some(pair)
     }
 
-    /// The WebSocket at `index`, with its name and the connection that carries it, if what is there is one.
+    /// Returns the WebSocket at `index`, with its id and connection; `None` if it is not a
+    /// WebSocket.
     #[inline]
     pub fn socket_at(
         &mut self,
@@ -148,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_idle_connection_is_small() {
+    fn limits_the_size_of_an_idle_connection() {
         let bytes = size_of::<Option<Entry>>();
         assert!(bytes <= IDLE_BYTES_MAX, "{bytes}");
     }

@@ -1,4 +1,4 @@
-//! Connections that are gone.
+//! Closed connections.
 
 use std::collections::VecDeque;
 
@@ -7,15 +7,16 @@ use fermata_io::Peer;
 use crate::http::exchange::Exchange;
 use crate::net::slab::Key;
 
-/// A connection that is gone, and what the parts that know of it have still to be told.
+/// A closed connection that other parts have to be notified of.
 pub(crate) struct Ended {
-    /// Of the connection; another one may have its place by now.
+    /// Key of the connection, whose index may be reused by now.
     pub key: Key,
     pub peer: Peer,
-    /// Its request could still be answered.
+    /// Its request was still unanswered.
     pub is_open: bool,
     pub exchange: Exchange,
 }
 
-/// Those that the other parts have not been told of, in the order in which they ended: as many as there were connections.
+/// Closed connections that other parts were not notified of yet, in order; at most as many as there
+/// were connections.
 pub(crate) type EndedConnections = VecDeque<Ended>;

@@ -1,4 +1,5 @@
-//! How many connections are in which state, kept as they change: too many to be counted when somebody asks.
+//! Number of connections per state, updated on each change: counting them on demand would take too
+//! long.
 
 use super::connection::{Connection, Origin};
 #[cfg(test)]
@@ -10,18 +11,18 @@ use crate::http::exchange::{Exchange, Stage};
 pub(crate) struct Gauges {
     /// Public connections with `Connection::is_active`.
     pub active: u64,
-    /// Exchanges that are held.
+    /// Held exchanges.
     pub held: u64,
-    /// Exchanges that are WebSockets.
+    /// WebSocket exchanges.
     pub sockets: u64,
-    /// Connections that are not for the public.
+    /// Connections of non-public listeners.
     pub control: u64,
     /// Connections with `Connection::is_blocked`.
     pub blocked: u64,
 }
 
 impl Gauges {
-    /// A public connection has something on its way.
+    /// Notes that a public connection has a request or response in progress.
     pub fn begin_active(&mut self, connection: &mut Connection, exchange: &Exchange) {
         let is_one = !matches!(
             exchange.stage,
@@ -33,7 +34,7 @@ impl Gauges {
         }
     }
 
-    /// It is at rest again, or is not an HTTP connection any more.
+    /// Notes that a connection is idle again, or no longer an HTTP connection.
     #[inline]
     pub fn end_active(&mut self, connection: &mut Connection) {
         if std::mem::take(&mut connection.is_active) {
@@ -41,7 +42,7 @@ impl Gauges {
         }
     }
 
-    /// The kernel takes bytes for a client again.
+    /// Notes that the kernel accepts bytes of a client again.
     #[inline]
     pub fn end_blocked(&mut self, connection: &mut Connection) -> bool {
         let was_blocked = std::mem::take(&mut connection.is_blocked);
@@ -49,16 +50,17 @@ impl Gauges {
         was_blocked
     }
 
-    /// A connection is gone: it is in no gauge any more.
-    pub fn end(&mut self, connection: &mut Connection, exchange: &Exchange) {
+    /// Removes a closed connection from all gauges. Returns true if it was blocked.
+    pub fn end(&mut self, connection: &mut Connection, exchange: &Exchange) -> bool {
         self.end_active(connection);
-        self.end_blocked(connection);
+        let was_blocked = self.end_blocked(connection);
         self.held -= u64::from(exchange.is_held());
         self.sockets -= u64::from(exchange.is_socket());
         self.control -= u64::from(connection.origin != Origin::Public);
+        was_blocked
     }
 
-    /// Panics unless the gauges agree with what they count.
+    /// Panics unless the gauges match the connections.
     #[cfg(test)]
     pub fn check(&self, connections: &Connections) {
         let count = |is: &dyn Fn(&Connection, &Exchange) -> bool| {

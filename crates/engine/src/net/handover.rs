@@ -1,4 +1,4 @@
-//! What a worker knows of the others that it hands connections to.
+//! Handing connections to other workers.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use fermata_io::handover::Inbox;
 
 use crate::admin::stats::Shared;
 
-/// Where connections are handed over, and how many each worker has.
+/// Inboxes of the workers, and their numbers of connections.
 pub(crate) struct Handover {
-    /// By slot.
+    /// Inboxes, by slot.
     pub inboxes: Arc<Vec<Inbox>>,
-    /// Connections that stay are spread evenly; otherwise only those of a worker that retires are handed over.
+    /// Spread keep-alive connections evenly; if false, only a retiring worker hands over.
     pub balances: bool,
     pub shared: Shared,
 }

@@ -1,18 +1,18 @@
-//! Places of connections and of exchanges, which are two things although they are equal: a stream of HTTP/2 has a
-//! connection of its own.
+//! Indexes of connections and exchanges: distinct types although the numbers are equal, since each
+//! HTTP/2 stream has its own connection entry.
 
 use super::slab::Key;
 
-/// The place of a connection.
+/// Index of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ConnectionIndex(pub u32);
 
-/// The place of an exchange.
+/// Index of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ExchangeIndex(pub u32);
 
 impl ConnectionIndex {
-    /// Its exchange: it has one at a time.
+    /// Returns its exchange: it has one at a time.
     #[inline]
     pub fn exchange(self) -> ExchangeIndex {
         ExchangeIndex(self.0)
@@ -20,7 +20,7 @@ impl ConnectionIndex {
 }
 
 impl ExchangeIndex {
-    /// The connection that carries it.
+    /// Returns the connection that carries it.
     #[inline]
     pub fn connection(self) -> ConnectionIndex {
         ConnectionIndex(self.0)
@@ -28,13 +28,13 @@ impl ExchangeIndex {
 }
 
 impl Key {
-    /// The connection that it was made for.
+    /// Returns the connection that the key was made for.
     #[inline]
     pub fn connection(self) -> ConnectionIndex {
         ConnectionIndex(self.index)
     }
 
-    /// The exchange that it was made for.
+    /// Returns the exchange that the key was made for.
     #[inline]
     pub fn exchange(self) -> ExchangeIndex {
         ExchangeIndex(self.index)

@@ -1,8 +1,8 @@
-//! Bytes to requests.
+//! Reading from sockets.
 //!
-//! One socket's bytes are read into the worker's input buffer and parsed in place, request after
-//! request, so that pipelined ones cost one read. What is left over (the beginning of a head) moves
-//! to the connection's `inbox`; a body that has not arrived whole collects in its `partial` (see `body`).
+//! A socket's bytes are read into the worker's input buffer and parsed in place, request after
+//! request, so that pipelined requests cost one read. A remaining partial head moves to the
+//! connection's `inbox`; an incomplete body is collected in its `partial` (see `body`).
 
 use std::io;
 
@@ -25,7 +25,7 @@ use crate::net::line::Carries;
 use crate::net::running::Running;
 
 impl<D: Driver> Net<D> {
-    /// A read has failed: worth a line when TLS knows why and the client did not just vanish.
+    /// Logs a failed read if TLS reports a cause.
     pub(crate) fn note_recv_error(&mut self, index: ConnectionIndex, error: &io::Error) {
         if error.kind() != io::ErrorKind::InvalidData {
             return;
@@ -39,7 +39,7 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Net<D> {
-    /// Reads what a connection has sent. True when there is input to parse.
+    /// Reads a connection's input. Returns true if there is input to parse.
     pub(crate) fn load(
         &mut self,
         http: &mut Http,
@@ -53,7 +53,8 @@ impl<D: Driver> Net<D> {
         self.wants_input(http, waiting, index) && self.fill_input(http, index)
     }
 
-    /// Whether what a connection has sent is to be parsed now. What nobody wants is dropped, and what has to wait is noted.
+    /// Returns true if a connection's input is to be parsed now. Discards unneeded input, and notes
+    /// input that has to wait.
     #[inline]
     fn wants_input(
         &mut self,
@@ -61,7 +62,7 @@ impl<D: Driver> Net<D> {
         waiting: &mut Waiting,
         index: ConnectionIndex,
     ) -> bool {
-        // It was closed since it was listed, or has just been.
+        // It was closed just now, or after it was listed.
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
             return false;
         };
@@ -82,7 +83,8 @@ impl<D: Driver> Net<D> {
                 return false;
             }
             Stage::Body(_) | Stage::Http2(_) if http.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
-                // Others first; before them in the next turn, or those that are first would stay so.
+                // Serve other connections first. In the next turn, serve this connection before
+                // them; otherwise they would always precede it.
                 connection.has_unread = true;
                 if !std::mem::replace(&mut connection.is_again, true) {
                     http.uploads.postponed.push(index);
@@ -94,19 +96,19 @@ impl<D: Driver> Net<D> {
         if connection.is_paused || exchange.is_deferred || connection.writing != Writing::Open {
             connection.has_unread = true;
             if let Some(socket) = exchange.socket_mut() {
-                // A pong may be among what is not read.
+                // The unread bytes may contain a pong.
                 socket.note_alive();
             }
             return false;
         }
-        // What carriers bring beside requests (windows, cancellations, pings) waits for no handler, and without it those
-        // that run might not come to their end. Their requests are put off one by one.
+        // HTTP/2 control frames (windows, resets, pings) wait for no handler: running handlers may
+        // need them to finish. Requests are postponed one by one.
         let waits_for_handler = waiting.is_full() && !matches!(exchange.stage, Stage::Http2(_));
         !(waits_for_handler && waiting.hold_back(self, index))
     }
 
-    /// Brings what a connection has sent into the input: what waits in its inbox, and what its socket has. True when there is
-    /// something to parse.
+    /// Fills the input buffer from a connection's inbox and its socket. Returns true if there is
+    /// input to parse.
     #[inline]
     fn fill_input(&mut self, http: &mut Http, index: ConnectionIndex) -> bool {
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
@@ -123,7 +125,8 @@ impl<D: Driver> Net<D> {
             self.input.bytes[..filled].copy_from_slice(&inbox);
             self.pool.give(inbox);
         }
-        // Input that may hold whole requests is parsed before more is read, which bounds the inbox.
+        // Input that may contain complete requests is parsed before more is read, which limits the
+        // inbox.
         let is_enough = filled >= self.settings.header_bytes_max;
         if is_enough || connection.has_ended {
             connection.has_unread = true;
@@ -135,8 +138,8 @@ impl<D: Driver> Net<D> {
                     connection.has_unread = true;
                 }
                 Ok(Some(read)) => {
-                    // A short read has emptied the socket, and the next byte raises a new event.
-                    // Only a full one, or one with the peer's end of stream behind it, goes on.
+                    // A short read has emptied the socket, and further bytes raise an event.
+                    // Continue only after a full read, or if end-of-stream follows.
                     connection.has_unread = read == READ_BYTES || connection.has_hung_up;
                     if connection.origin == Origin::Public {
                         self.counts.add(Counter::BytesReceived, read as u64);
@@ -146,7 +149,7 @@ impl<D: Driver> Net<D> {
                 Ok(None) => {
                     connection.has_unread = false;
                     if filled == 0 {
-                        // A publisher, or one that asks whether the server is ready, has connected and is about to ask.
+                        // A publisher or health check has connected and will send its request.
                         let is_about_to_ask =
                             matches!(connection.origin, Origin::Control | Origin::Metrics)
                                 && connection.awaited == Awaited::First;
@@ -158,7 +161,7 @@ impl<D: Driver> Net<D> {
                     }
                 }
                 Err(error) => {
-                    // Reset by the peer; there is nobody to tell.
+                    // Reset by the peer.
                     self.note_recv_error(index, &error);
                     self.close_broken(http, index, &error);
                     return false;
@@ -169,7 +172,7 @@ impl<D: Driver> Net<D> {
         true
     }
 
-    /// Drops what a held or lingering client sends, and notices that it has left.
+    /// Discards input of a held or lingering client, and detects a disconnect.
     fn discard(&mut self, http: &mut Http, index: ConnectionIndex) {
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
             return missed(());
@@ -212,7 +215,7 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Net<D> {
-    /// Puts the request that PHP has not answered in `next_event`'s time aside.
+    /// Stores the input after a request that PHP has not answered before the next `next_event`.
     pub(crate) fn leave_unanswered(&mut self) {
         if let Some(current) = self.input.current
             && let Some((connection, exchange)) =
@@ -224,8 +227,8 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Ends the parsing of the current input: what is left waits in the inbox, and a deadline is set
-    /// for what has to come.
+    /// Stops parsing the current input: the rest is stored in the inbox, and a deadline is set for
+    /// what is missing.
     pub(crate) fn stash(&mut self) {
         let Some(Current {
             index, at, filled, ..
@@ -236,9 +239,9 @@ impl<D: Driver> Net<D> {
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
             return missed(());
         };
-        // A held client has nothing to say any more.
+        // Input of a held client is ignored.
         if at < filled && !exchange.is_held() {
-            // Only of a stream more may have been there than was taken.
+            // Only a stream can have further bytes in its inbox.
             let rest = std::mem::replace(&mut connection.inbox, self.pool.take());
             connection
                 .inbox
@@ -252,13 +255,13 @@ impl<D: Driver> Net<D> {
         }
         let must_go_on = connection.has_unread && !connection.is_paused;
         match &exchange.stage {
-            // After our close frame the time to answer it runs on, whatever the client sends instead.
+            // After our close frame its deadline stays, whatever the client sends.
             Stage::Socket(socket) if socket.can_send() => {
                 self.restart_deadline(index);
             }
             Stage::Head if connection.is_paused => {}
-            // The limit counts from a head's first byte, so a client that drips bytes gains
-            // nothing. A fresh connection has had its deadline since it was opened.
+            // The limit starts at a head's first byte, so that dripping bytes does not extend it. A
+            // new connection has had its deadline since it was opened.
             Stage::Head if at < filled && connection.awaited == Awaited::Next => {
                 connection.awaited = Awaited::Begun;
                 let now_ms = self.driver.refresh_now();
@@ -268,7 +271,7 @@ impl<D: Driver> Net<D> {
                 );
             }
             Stage::Head if at < filled => {}
-            // With output, idleness begins when it has gone out.
+            // With output, the idle time starts when it was sent.
             Stage::Head if connection.deadline.is_never() && !exchange.has_output(connection) => {
                 self.restart_deadline(index);
             }
@@ -280,13 +283,15 @@ impl<D: Driver> Net<D> {
     }
 }
 
-/// How far parsing came.
+/// Result of a parsing step.
 pub(crate) enum Step {
     /// The current request is complete.
     Request,
-    /// A WebSocket's program is to be told.
+    /// A stream's request is complete, but its client has to read responses before it starts.
+    Later(ConnectionIndex),
+    /// A WebSocket event for the application.
     Socket(Event),
-    /// Something was consumed; look again.
+    /// Input was consumed; continue.
     Again,
     /// More bytes are needed.
     Starved,

@@ -1,17 +1,17 @@
-//! What carries the bytes of a connection.
+//! The transport of a connection.
 
 use fermata_io::Fd;
 
-/// Where a stream of HTTP/2 is among those of its worker.
+/// Index of an HTTP/2 stream in its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StreamPlace(pub u32);
 
-/// A socket, or a stream of a connection of HTTP/2. In one number: descriptors are not negative, and what is carried by
-/// a stream is as small as what has a socket.
+/// A socket or an HTTP/2 stream, in one number: descriptors are never negative, so streams use
+/// negative numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line(Fd);
 
-/// A line taken apart.
+/// The decoded form of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carries {
     Socket(Fd),
@@ -25,7 +25,7 @@ impl Line {
         Line(fd)
     }
 
-    /// There are fewer streams in a worker than positive numbers.
+    /// Creates the line of a stream; a worker has fewer streams than positive numbers.
     #[inline]
     pub fn of_stream(place: StreamPlace) -> Line {
         Line(!(place.0 as Fd))

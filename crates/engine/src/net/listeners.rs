@@ -1,4 +1,4 @@
-//! The addresses of a server: resolved, checked, and bound once for each worker.
+//! Listening addresses: resolved, checked, and bound once for each worker.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
@@ -10,21 +10,21 @@ use fermata_io::{net, systemd, users};
 use crate::master::error::StartError;
 use crate::net::listen_error::ListenError;
 
-/// Connections that may wait for `accept`; the kernel lowers it to `net.core.somaxconn`.
+/// Length of the accept queue; the kernel limits it to `net.core.somaxconn`.
 pub(crate) const BACKLOG: i32 = 4096;
 
 /// An address at which the server listens.
 pub(crate) struct Bound {
     pub scheme: Scheme,
-    /// As people are told it, with the port that the kernel has chosen.
+    /// Address for display, with the actual port.
     pub name: String,
-    /// A socket file that goes with the server.
+    /// Socket file to delete when the server stops.
     pub path: Option<PathBuf>,
-    /// Its connections begin with a header of the PROXY protocol.
+    /// Its connections start with a PROXY protocol header.
     pub has_preface: bool,
 }
 
-/// For each worker a listener at every address, and the addresses as they were bound.
+/// Binds a listener for each worker at every address; returns them with the addresses.
 pub(crate) fn bind(
     settings: &Settings,
     workers: u16,
@@ -108,10 +108,10 @@ pub(crate) fn bind(
     Ok((seats, bound))
 }
 
-/// Listens at a Unix socket for those that its address names; `mode` is what it is opened with where that says nothing.
+/// Listens at a Unix socket with the owner and mode in its address; `mode` is the default.
 ///
 /// # Errors
-/// Why it cannot be done, and what helps.
+/// The socket cannot be created; the message suggests a fix.
 pub fn bind_unix(listen: &Listen, mode: u32) -> Result<OwnedFd, ListenError> {
     let owners = owners(&listen.access)?;
     let mode = listen.access.mode.unwrap_or(mode);
@@ -132,7 +132,8 @@ fn failed(listen: &Listen, cause: ListenError) -> StartError {
     }
 }
 
-/// Gives every worker the same listener: a connection wakes one of those that wait.
+/// Gives every worker the same listener: the kernel wakes one of the waiting workers per
+/// connection.
 fn share(listen: &Listen, socket: &OwnedFd, seats: &mut [Vec<OwnedFd>]) -> Result<(), StartError> {
     for listeners in seats {
         let copy = socket.try_clone();
@@ -141,7 +142,7 @@ fn share(listen: &Listen, socket: &OwnedFd, seats: &mut [Vec<OwnedFd>]) -> Resul
     Ok(())
 }
 
-/// The owner of a socket: a user and a group.
+/// Owner of a socket: user and group.
 type Owners = (Option<u32>, Option<u32>);
 
 fn owners(access: &Access) -> Result<Owners, ListenError> {
@@ -156,7 +157,7 @@ fn owners(access: &Access) -> Result<Owners, ListenError> {
     Ok((user, group))
 }
 
-/// Gives a socket to whom the address says; not what a link leads to that somebody has put in its place.
+/// Changes the owner of a socket, without following a link that another user has put in its place.
 fn give(path: &Path, (user, group): Owners) -> std::io::Result<()> {
     if user.is_none() && group.is_none() {
         return Ok(());
@@ -164,7 +165,7 @@ fn give(path: &Path, (user, group): Owners) -> std::io::Result<()> {
     std::os::unix::fs::lchown(path, user, group)
 }
 
-/// The one listener at `metrics_listen`, if there is one.
+/// Binds the shared listener at `metrics_listen`, if set.
 pub(crate) fn bind_metrics(
     settings: &Settings,
 ) -> Result<Option<(OwnedFd, SocketAddr)>, StartError> {
@@ -183,11 +184,11 @@ pub(crate) fn bind_metrics(
         .map_err(|error| failed(ListenError::of_tcp(error)))
 }
 
-/// One listener per seat, all on the same port.
+/// Binds one listener per worker, all on the same port.
 fn bind_one(listen: &Listen, seats: &mut [Vec<OwnedFd>]) -> Result<SocketAddr, StartError> {
     let mut address = resolve(listen).map_err(|cause| failed(listen, cause))?;
     let explain = |error| failed(listen, ListenError::of_tcp(error));
-    // With SO_REUSEPORT a second server of the same user would share the port in silence.
+    // With SO_REUSEPORT, a second server of the same user would silently share the port.
     net::check_tcp_free(address).map_err(explain)?;
     for listeners in seats {
         let (listener, bound) = net::bind_tcp(address, BACKLOG, true).map_err(explain)?;
@@ -212,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_is_given_away_and_not_what_it_leads_to() {
+    fn changes_the_owner_of_a_link_not_of_its_target() {
         let link = std::env::temp_dir().join(format!("fermata-link-{}", std::process::id()));
         std::os::unix::fs::symlink("/nowhere/at/all", &link).expect("a link");
         let metadata = std::fs::symlink_metadata(&link).expect("made");

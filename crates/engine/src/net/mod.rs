@@ -1,9 +1,10 @@
-//! Connections as the kernel sees them: accepting, reading, writing, time-outs, the end.
+//! Connections: accepting, reading, writing, timeouts and closing.
 
 pub(crate) mod accept;
 pub(crate) mod backend;
 pub(crate) mod balance;
 pub(crate) mod buffer;
+pub(crate) mod buffered;
 mod close;
 pub(crate) mod connection;
 pub(crate) mod connections;
@@ -20,6 +21,7 @@ pub(crate) mod listeners;
 pub(crate) mod output;
 pub(crate) mod own_addresses;
 pub(crate) mod preface;
+pub(crate) mod relief;
 pub(crate) mod running;
 pub(crate) mod slab;
 pub(crate) mod timers;
@@ -42,6 +44,7 @@ use crate::missed::{Known, missed};
 use crate::net::index::{ConnectionIndex, ExchangeIndex};
 use crate::websocket::Silence;
 use buffer::Input;
+use buffered::{Buffered, RELIEF};
 use connections::Connections;
 use deadline::{ARMED_AHEAD_MS_MAX, Armed};
 use ended::EndedConnections;
@@ -55,16 +58,16 @@ use own_addresses::OwnAddresses;
 use running::Running;
 use tls::ServerTls;
 
-/// Bytes read from one socket at once. Larger reads save calls for large bodies, but make the
-/// others wait longer for their turn.
+/// Maximum number of bytes read from a socket in one call. Larger reads need fewer calls for large
+/// bodies, but delay other clients.
 pub(crate) const READ_BYTES: usize = 64 * 1024;
 
-/// Buffers kept for reuse, what a new one has room for, and the largest that is worth keeping.
+/// Number of pooled buffers, the capacity of a new one, and the maximum capacity worth pooling.
 const POOL_BUFFERS: usize = 256;
 const POOL_BUFFER_BYTES: usize = 4 * 1024;
 const POOL_BUFFER_BYTES_MAX: usize = 64 * 1024;
 
-/// The connections of a worker, and what all of them share.
+/// The connections of a worker, and their shared state.
 pub struct Net<D> {
     pub(crate) driver: D,
     /// This worker's slot in the hub.
@@ -72,54 +75,61 @@ pub struct Net<D> {
     pub(crate) handover: Handover,
     pub(crate) settings: Arc<Settings>,
     pub(crate) running: Running,
+    /// Requests without a started handler go to other workers, because PHP cannot start more.
+    pub(crate) gives_requests: bool,
     pub(crate) connections: Connections,
     pub(crate) http2: Http2,
-    /// Connections of each address, where there is a limit for them.
+    /// Number of connections per address, if limited.
     pub(crate) addresses: HashMap<IpAddr, u32>,
-    /// Those of this machine that clients have connected to.
+    /// Local addresses to which clients have connected.
     pub(crate) own_addresses: OwnAddresses,
     pub(crate) wheel: Wheel,
     pub(crate) fired: Vec<Fired>,
     pub(crate) pool: Pool,
     pub(crate) counts: Counts,
     pub(crate) gauges: Gauges,
+    /// Bytes buffered for clients.
+    pub(crate) buffered: Buffered,
 
     pub(crate) listeners: Vec<Fd>,
-    /// Those of `listeners` whose connections begin with a header of the PROXY protocol.
+    /// The members of `listeners` whose connections start with a PROXY protocol header.
     pub(crate) prefaced: Vec<Fd>,
     pub(crate) control: Option<Fd>,
     pub(crate) metrics: Option<Fd>,
     pub(crate) tls: Option<ServerTls>,
-    /// When accepting goes on after an error, if it has stopped.
+    /// Time at which accepting resumes after an error.
     pub(crate) accept: Deadline,
 
     pub(crate) log: Log,
-    /// How long WebSockets may be silent, by route.
+    /// Maximum silence of WebSockets, by route.
     pub(crate) silences: Vec<Silence>,
     /// Sockets of the embedder.
     pub(crate) wires: Wires,
     pub(crate) input: Input,
-    /// For what is composed within one call.
+    /// Reused buffer for output composed within one call.
     pub(crate) scratch: Vec<u8>,
-    /// When the events of this turn were collected.
+    /// Time at which this turn's events were collected.
     pub(crate) turn_ms: u64,
-    /// The events of this turn, and how many of them have been taken.
+    /// The events of this turn, and the number of processed ones.
     pub(crate) events: Vec<Event>,
     pub(crate) events_at: usize,
+    /// Events postponed to the next turn, because clients were closed at a limit and PHP has to be
+    /// notified first.
+    pub(crate) later: Vec<Event>,
     /// Connections accepted in this turn.
     pub(crate) fresh: Vec<ConnectionIndex>,
     /// Connections with output for the end of the turn.
     pub(crate) dirty: Vec<ConnectionIndex>,
-    /// Those that are gone, and other parts have not been told.
+    /// Closed connections that other parts were not notified of yet.
     pub(crate) ended: EndedConnections,
-    /// Held clients that have taken everything: what is in their channels' logs can follow.
+    /// Held clients whose output is empty, ready for their channels' logs.
     pub(crate) flushed: Vec<ExchangeIndex>,
-    /// Connections to go on with in the next turn without waiting for an event.
+    /// Connections to continue in the next turn without an event.
     pub(crate) again: Vec<ConnectionIndex>,
 }
 
 impl<D: Driver> Net<D> {
-    /// Without listeners and connections.
+    /// Creates the state without listeners and connections.
     pub(crate) fn new(
         driver: D,
         settings: Arc<Settings>,
@@ -133,6 +143,7 @@ impl<D: Driver> Net<D> {
             slot,
             handover,
             running: Running::Serving,
+            gives_requests: false,
             connections: Connections::new(),
             http2,
             addresses: HashMap::new(),
@@ -142,6 +153,7 @@ impl<D: Driver> Net<D> {
             pool: Pool::new(POOL_BUFFERS, POOL_BUFFER_BYTES, POOL_BUFFER_BYTES_MAX),
             counts: Counts::new(),
             gauges: Gauges::default(),
+            buffered: Buffered::new(&settings),
             listeners: Vec::new(),
             prefaced: Vec::new(),
             control: None,
@@ -156,6 +168,7 @@ impl<D: Driver> Net<D> {
             turn_ms: driver.now_ms(),
             events: Vec::new(),
             events_at: 0,
+            later: Vec::new(),
             fresh: Vec::new(),
             dirty: Vec::new(),
             ended: EndedConnections::new(),
@@ -166,18 +179,18 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Connections with sockets: streams are not counted.
+    /// Returns the number of connections with sockets, excluding HTTP/2 streams.
     pub(crate) fn sockets_len(&self) -> usize {
         self.connections.len() - self.http2.streams_len()
     }
 
-    /// The socket of a connection, or that of the one that carries it.
+    /// Returns the socket of a connection, or of its carrier.
     pub(crate) fn socket_of(&self, index: ConnectionIndex) -> Option<Fd> {
         let carrier = self.carrier_of(index)?;
         self.connections.at(carrier)?.line.socket()
     }
 
-    /// The connection that has the socket of a connection: itself, or for a stream the one that carries it.
+    /// Returns the connection with the socket: itself, or the carrier of a stream.
     pub(crate) fn carrier_of(&self, index: ConnectionIndex) -> Option<ConnectionIndex> {
         match self.connections.at(index)?.line.carries() {
             Carries::Socket(_) => Some(index),
@@ -185,7 +198,7 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Tells a client that waits for it to send its body.
+    /// Sends `100 Continue` to a client that waits for it.
     pub(crate) fn send_continue(&mut self, index: ConnectionIndex) {
         let Some(connection) = self.connections.at_mut(index) else {
             return missed(());
@@ -202,7 +215,7 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Has the end of a connection, which comes next, tell its client that something is missing.
+    /// Makes the following close a reset, so that the client detects missing data.
     pub(crate) fn reset_on_close(&mut self, line: Line) {
         match line.carries() {
             Carries::Socket(fd) => self.driver.reset_on_close(fd),
@@ -210,11 +223,11 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Gives `index` a deadline. Moving a deadline back costs one store: its entry in the wheel
-    /// fires early and is put in again then.
+    /// Sets the deadline of a connection. Postponing costs one store: its timer entry fires early
+    /// and is armed again then.
     ///
-    /// While the client takes nothing, the write time-out rules alone; what is due then is set anew
-    /// when it takes something again.
+    /// While the client is blocked, only the write timeout applies; other deadlines are set again
+    /// afterwards.
     #[inline]
     pub(crate) fn set_deadline(&mut self, index: ConnectionIndex, deadline: Deadline) {
         let latest_ms = self.driver.now_ms() + ARMED_AHEAD_MS_MAX;
@@ -228,7 +241,7 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Puts a connection into the wheel.
+    /// Arms a connection's timer.
     pub(crate) fn arm(&mut self, index: ConnectionIndex) {
         let Some(key) = self.connections.key(index) else {
             return missed(());
@@ -255,22 +268,41 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Begins the next batch of events with those of connections that go on without one, `first` before the others.
+    /// Starts the next batch with events for connections that continue without one, `first` before
+    /// the others.
     pub(crate) fn begin_batch(&mut self, first: &mut Vec<ConnectionIndex>) {
         self.events.clear();
         self.events_at = 0;
-        // As in nearly every turn.
+        // Nearly all turns.
         if first.is_empty() && self.again.is_empty() {
             return;
         }
         for index in first.drain(..).chain(self.again.drain(..)) {
-            // It may have been closed since it was listed.
+            // It may have been closed after it was listed.
             if let Some(key) = self.connections.key(index)
                 && let Some(connection) = self.connections.at_mut(index)
             {
                 connection.is_again = false;
                 self.events.push(Event::readable(key.to_u64()));
             }
+        }
+        self.events.append(&mut self.later);
+    }
+
+    /// Postpones the rest of this turn's input to the next turn. `first` are the connections that
+    /// then precede others.
+    #[cold]
+    pub(crate) fn put_input_off(&mut self, first: &mut Vec<ConnectionIndex>) {
+        if let Some(current) = self.input.current
+            && let Some(connection) = self.connections.at_mut(current.index).known()
+        {
+            connection.has_unread = true;
+            self.stash();
+        }
+        if self.events_at < self.events.len() {
+            self.later.extend(self.events.drain(self.events_at..));
+            // Makes the next batch include `later`; no connection has this index.
+            first.push(RELIEF.connection());
         }
     }
 

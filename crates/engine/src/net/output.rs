@@ -1,4 +1,4 @@
-//! Bytes to sockets, and the end of connections.
+//! Writing to sockets, and finishing connections.
 
 use std::io;
 
@@ -18,24 +18,29 @@ use crate::net::index::ConnectionIndex;
 use crate::net::line::Carries;
 use crate::websocket::Socket;
 
-/// How long a finished connection waits for its peer's end of stream.
+/// Time in milliseconds that a finished connection waits for its peer's end-of-stream.
 const LINGER_MS: u64 = 2_000;
 
-/// Bytes of a body that are sent in a row before other clients get their turn.
+/// Maximum number of body bytes sent in a row before other clients get their turn.
 const BODY_TURN_BYTES: u64 = 1024 * 1024;
 
 impl<D: Driver> Net<D> {
-    /// The kernel's buffer is full: a writable event will come, or the write time-out.
-    pub(crate) fn block(&mut self, index: ConnectionIndex) {
+    /// Marks a connection as blocked: the kernel's buffer is full, and a writable event or the
+    /// write timeout follows. The client has just read `sent` bytes.
+    pub(crate) fn block(&mut self, index: ConnectionIndex, sent: usize) {
         if self.connections.at(index).is_none_or(|it| it.is_blocked) {
-            // It has taken nothing since: the time-out runs on.
+            // It has accepted nothing since, so the timeout continues.
             return;
+        }
+        if sent > 0 {
+            self.buffered.note_read(index, self.driver.now_ms());
         }
         let is_stream = |connection: &Connection| connection.line.is_stream();
         let deadline = match self.connections.at(index).is_some_and(is_stream) {
-            // It may wait for its turn, which is nobody's fault; for windows its carrier knows the time.
+            // A stream may wait for its turn, which is not the client's fault; its carrier has a
+            // deadline for windows.
             true => Deadline::NEVER,
-            false => Deadline::after(self.driver.refresh_now(), self.settings.write_timeout_ms),
+            false => self.write_deadline(index, sent),
         };
         self.set_deadline(index, deadline);
         if let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()).known() {
@@ -44,21 +49,22 @@ impl<D: Driver> Net<D> {
             self.gauges.begin_active(connection, exchange);
             self.counts.add(Counter::Blocked, 1);
         }
+        self.note_buffered(index);
     }
 }
 
 impl<D: Driver> Net<D> {
-    /// Whether a connection has something to be sent in this turn.
+    /// Returns true if a connection has output to send in this turn.
     #[inline]
     pub(crate) fn is_dirty(&self) -> bool {
         !self.dirty.is_empty() || self.http2.is_dirty()
     }
 
-    /// Sends what this turn has produced: one write per connection.
+    /// Sends this turn's output: one write per connection.
     pub(crate) fn flush_dirty(&mut self, http: &mut Http) {
         let mut dirty = std::mem::take(&mut self.dirty);
         for index in dirty.drain(..) {
-            // It was closed since it was listed.
+            // It was closed after it was listed.
             let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
                 continue;
             };
@@ -69,7 +75,7 @@ impl<D: Driver> Net<D> {
                 self.flush(http, index);
             }
         }
-        // Flushing may have listed connections again (a held one with more in its log).
+        // Flushing may have listed connections again, for example a held one with more in its log.
         dirty.append(&mut self.dirty);
         self.dirty = dirty;
         if self.http2.is_dirty() {
@@ -77,7 +83,7 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// What `flush` does for a client whose connection and exchange both rest when all is sent.
+    /// Fast path of `flush` for a connection that needs nothing else after sending.
     #[inline]
     fn flush_usual(&mut self, http: &mut Http, index: ConnectionIndex) {
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
@@ -85,7 +91,7 @@ impl<D: Driver> Net<D> {
         };
         let unsent = &connection.out[connection.out_sent as usize..];
         let length = unsent.len();
-        // Streams are flushed by `flush`: none of them is settled.
+        // Streams are never settled, so `flush` handles them.
         let Some(fd) = connection.line.socket() else {
             return;
         };
@@ -119,7 +125,7 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// The kernel has taken less than there is, or nothing.
+    /// Handles a send that the kernel did not accept completely.
     fn on_refused(&mut self, http: &mut Http, index: ConnectionIndex, sent: Option<usize>) {
         if let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()).known()
             && let Some(sent) = sent
@@ -131,17 +137,19 @@ impl<D: Driver> Net<D> {
             http.trace.on_sent(index.exchange(), sent);
             self.gauges.end_blocked(connection);
         }
-        self.block(index);
+        self.block(index, sent.unwrap_or(0));
     }
-    /// Sends as much of a connection's output as the kernel takes, then does what was waiting for it: closing, the next
-    /// piece of a file, requests that were held back.
+    /// Sends a connection's output as far as the kernel accepts it. Afterwards continues what
+    /// waited for it: close, the next piece of a file, delayed requests.
     pub(crate) fn flush(&mut self, http: &mut Http, index: ConnectionIndex) {
-        let is_blocked = |connection: &Connection| connection.is_blocked;
-        if !self.connections.at(index).is_none_or(is_blocked) {
-            self.write_out(http, index);
+        match self.connections.at(index) {
+            Some(connection) if !connection.is_blocked => self.write_out(http, index),
+            // More output was appended to a blocked connection.
+            Some(_) => self.note_buffered(index),
+            None => {}
         }
     }
-    /// The kernel takes bytes again, or says so.
+    /// Handles a writable event.
     pub(crate) fn on_writable(&mut self, http: &mut Http, index: ConnectionIndex) {
         if self.connections.at(index).is_some_and(|it| it.is_blocked) {
             self.write_out(http, index);
@@ -155,8 +163,8 @@ impl<D: Driver> Net<D> {
             self.on_flushed(http, index);
         }
     }
-    /// Gives the kernel what there is, to a connection that is not blocked. True when it has taken everything; what
-    /// follows from that is up to the caller.
+    /// Writes all output of an unblocked connection. Returns true if the kernel has accepted
+    /// everything; the caller handles the consequences.
     pub(crate) fn write_all(&mut self, http: &mut Http, index: ConnectionIndex) -> bool {
         let mut turn_bytes = 0;
         loop {
@@ -204,19 +212,22 @@ impl<D: Driver> Net<D> {
                 }
                 return true;
             }
-            // Taken by the kernel: what stays in `out` would be sent again.
+            // The kernel has accepted it: bytes left in `out` would be sent again.
             connection.out.clear();
             if turn_bytes >= BODY_TURN_BYTES {
-                self.gauges.end_blocked(connection);
+                let was_blocked = self.gauges.end_blocked(connection);
                 self.gauges.begin_active(connection, exchange);
                 connection.deadline = Deadline::NEVER;
+                if was_blocked {
+                    self.note_buffered(index);
+                }
                 self.mark_dirty(index);
                 return false;
             }
             match self.advance_body(http, index) {
                 Advance::Went(bytes) => turn_bytes += bytes,
                 Advance::Blocked => {
-                    self.block(index);
+                    self.block(index, turn_bytes as usize);
                     return false;
                 }
                 Advance::Over => return false,
@@ -224,19 +235,28 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Everything has been taken by the kernel.
+    /// Continues a connection whose output is empty.
     pub(crate) fn on_flushed(&mut self, http: &mut Http, index: ConnectionIndex) {
         http.trace.on_flushed(index.exchange(), self);
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
             return missed(());
         };
         let was_blocked = self.gauges.end_blocked(connection);
+        let (connection, exchange) = if was_blocked {
+            self.note_buffered(index);
+            match self.connections.pair_mut(index.exchange()) {
+                Some(pair) => pair,
+                None => return missed(()),
+            }
+        } else {
+            (connection, exchange)
+        };
         if connection.is_active && exchange.awaits_request() && connection.inbox.is_empty() {
             self.gauges.end_active(connection);
         }
         match connection.writing {
-            // Its end was sent with its last byte. A client that still sends would be told of a reset, for which some forget
-            // the answer that they have got.
+            // The end was sent with the last byte. A reset of a stream that the client still sends
+            // makes some clients drop the received response.
             Writing::Close | Writing::Linger if connection.line.is_stream() => {
                 if connection.has_ended {
                     self.close(http, index);
@@ -244,7 +264,7 @@ impl<D: Driver> Net<D> {
                     connection.phase = Phase::Lingering;
                     let now_ms = self.driver.refresh_now();
                     self.set_deadline(index, Deadline::after(now_ms, LINGER_MS));
-                    // Its client could not send the rest without a window.
+                    // The client needs a window to send the rest.
                     self.drop_input(index);
                 }
                 return;
@@ -293,8 +313,8 @@ impl<D: Driver> Net<D> {
             self.flushed.push(index.exchange());
         }
     }
-    /// Ends a connection that a call on its socket has found broken. What the kernel has taken of the output is its to
-    /// deliver, and it says by `TimedOut` that the client has taken none of it for `write_timeout_ms`.
+    /// Closes a connection after an error of its socket. The kernel still delivers the output it
+    /// has accepted. `TimedOut` means that the client has read none of it for `write_timeout_ms`.
     pub(crate) fn close_broken(
         &mut self,
         http: &mut Http,

@@ -1,24 +1,25 @@
-//! The addresses of this machine that clients have connected to.
+//! Local addresses to which clients have connected.
 //!
-//! A program that reads `SERVER_ADDR` asks for it with every request, and the kernel's answer costs a system call. Machines have
-//! few addresses, so a connection remembers in one byte which of them is its own.
+//! An application that reads `SERVER_ADDR` needs it for every request, and querying the kernel
+//! costs a system call. A machine has few addresses, so a connection stores the index of its
+//! address in one byte.
 
 use std::net::SocketAddr;
 
-/// How many a worker remembers: as many as a byte can tell apart from [`OwnAddress::UNKNOWN`]. The kernel is asked each time for
-/// others.
+/// Maximum number of stored addresses: the values of a byte other than [`OwnAddress::UNKNOWN`].
+/// Further addresses are queried each time.
 const ADDRESSES_MAX: usize = u8::MAX as usize;
 
-/// Which of the addresses a connection has been made to.
+/// Index of a connection's local address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnAddress(u8);
 
 impl OwnAddress {
-    /// The kernel has not been asked yet.
+    /// Not queried yet.
     pub const UNKNOWN: OwnAddress = OwnAddress(u8::MAX);
 }
 
-/// Those of a worker, in the order in which they were first asked for.
+/// The addresses of a worker, in order of their first query.
 #[derive(Debug, Default)]
 pub(crate) struct OwnAddresses(Vec<SocketAddr>);
 
@@ -27,7 +28,7 @@ impl OwnAddresses {
         self.0.get(usize::from(which.0)).copied()
     }
 
-    /// Remembers an address; [`OwnAddress::UNKNOWN`] when there are too many.
+    /// Stores an address; returns [`OwnAddress::UNKNOWN`] if there are too many.
     pub fn note(&mut self, address: SocketAddr) -> OwnAddress {
         if let Some(at) = self.0.iter().position(|it| *it == address) {
             return OwnAddress(at as u8);
@@ -45,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_kept_once_and_no_more_than_a_byte_can_name() {
+    fn stores_each_address_once_up_to_255() {
         let mut addresses = OwnAddresses::default();
         let of_port = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
         assert_eq!(addresses.get(OwnAddress::UNKNOWN), None);

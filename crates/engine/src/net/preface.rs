@@ -1,8 +1,8 @@
-//! Connections that begin with what a proxy says of its client: the PROXY protocol.
+//! Connections that start with a PROXY protocol header, which has the client's address.
 //!
-//! From the header on the client is the connection's other end, for limits, logs and programs, as if it had connected
-//! itself; TLS comes behind it. Exactly the header is read, so nothing has to be given back. The price: a line of
-//! version 1, whose length is not known, is read two bytes at a time.
+//! After the header, the client counts as the connection's peer, for limits, logs and applications;
+//! TLS follows. Exactly the header is read, so no bytes have to be put back. Price: a version 1
+//! line has no length prefix and is read two bytes at a time.
 
 use std::net::Ipv4Addr;
 
@@ -19,8 +19,8 @@ use crate::net::index::ConnectionIndex;
 use crate::net::line::Line;
 use crate::net::running::Running;
 
-/// The other end of a connection that a proxy has passed on without telling whose it is: port 0, which no client has. What
-/// its requests say of clients is not the proxy's.
+/// Returns the peer of a forwarded connection without a client address: port 0, which no client
+/// has. Client information in its requests is not from the proxy.
 fn unnamed(proxy: Peer) -> Peer {
     match proxy {
         Peer::V4(address, _) => Peer::V4(address, 0),
@@ -29,13 +29,14 @@ fn unnamed(proxy: Peer) -> Peer {
     }
 }
 
-/// Whether it is such an end.
+/// Returns true for such a peer.
 pub(crate) fn is_unnamed(peer: Peer) -> bool {
     peer != Peer::Unix && peer.port() == 0
 }
 
 impl<D: Driver> Net<D> {
-    /// Reads the header. True when it is complete, and the connection goes on as its client's.
+    /// Reads the header. Returns true if it is complete; the connection then continues as the
+    /// client's.
     pub(crate) fn read_preface(&mut self, http: &mut Http, index: ConnectionIndex) -> bool {
         loop {
             let Some(connection) = self.connections.at_mut(index) else {
@@ -111,7 +112,7 @@ impl<D: Driver> Net<D> {
         true
     }
 
-    /// Closes a connection without its header. A peer that does not speak the protocol gets no answer in another one.
+    /// Closes a connection with a bad header, without a response, since its protocol is unknown.
     pub(crate) fn refuse_preface(&mut self, http: &mut Http, index: ConnectionIndex, cause: &str) {
         let Some(connection) = self.connections.at(index) else {
             return missed(());
@@ -124,19 +125,19 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Net<D> {
-    /// A new connection of a proxy. Only a trusted proxy may name a client.
+    /// Opens a connection from a proxy. Only a trusted proxy may name clients.
     pub(crate) fn open_prefaced(&mut self, fd: Fd, peer: Peer) {
         if !self.settings.trusted_proxies.contains(peer.ip()) {
             self.counts.add(Counter::RefusedProxy, 1);
             self.driver.close(fd);
             let message = format!(
-                "connection from {peer} closed: the address is for the proxies of trusted_proxies, which it is none of"
+                "connection from {peer} closed: it is not in trusted_proxies, and this address is for proxies"
             );
             self.log_for_client(LogLevel::Warning, &message);
             return;
         }
         if self.sockets_len() >= self.settings.connections_max {
-            // An answer would need to know what is spoken behind the header.
+            // A response is impossible without knowing the protocol after the header.
             self.counts.add(Counter::RefusedConnections, 1);
             self.driver.close(fd);
             return;

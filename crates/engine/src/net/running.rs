@@ -1,14 +1,14 @@
-//! Whether new requests are taken.
+//! The running state of a worker.
 
 use fermata_io::Deadline;
 
-/// Why the worker takes no new requests.
+/// The running state of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Running {
-    /// It does take them.
+    /// It accepts requests.
     Serving,
-    /// Requests that have begun are finished, then it stops.
+    /// It completes started requests, then stops.
     Draining { until: Deadline },
-    /// As draining, but PHP cannot run any more: only what is already written goes out.
+    /// Draining after PHP has become unusable: it only sends output that is already written.
     Retired { until: Deadline },
 }

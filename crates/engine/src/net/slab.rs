@@ -1,10 +1,10 @@
-//! Storage for connections: stable indexes, tagged with a generation, in chunks that never move.
+//! Storage for connections: stable indexes with a generation, in chunks that never move.
 //!
-//! A chunk is allocated when it is first needed and kept. Growing by chunks instead of doubling one
-//! array means that 100,001 clients cost 100,001 entries and not 200,000, and that no client pays
-//! for copying the others. Freed entries are reused last-in first-out, so the warm ones stay warm.
+//! A chunk is allocated on first use and never freed. Unlike doubling one array, 100,001 clients
+//! need memory for 100,001 entries, not 200,000, and no client waits for a copy of the others.
+//! Freed entries are reused last-in first-out, so that cached ones are preferred.
 
-/// Entries per chunk. A power of two, so that finding an entry is a shift and a mask.
+/// Entries per chunk: a power of two, so that locating an entry is a shift and a mask.
 const CHUNK: usize = 256;
 
 /// A slab of `T` addressed by `(index, generation)`.
@@ -19,8 +19,8 @@ struct Entry<T> {
     value: Option<T>,
 }
 
-/// Where a value lives. A key outlives its value harmlessly: once the entry is freed, the
-/// generation no longer matches.
+/// Location of a value. A key may outlive its value: after the entry is freed, the generation no
+/// longer matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub index: u32,
@@ -41,7 +41,7 @@ impl Key {
 }
 
 impl<T> Slab<T> {
-    /// What one entry costs, with its place in the list of free ones.
+    /// Memory per entry, including its slot in the free list.
     #[cfg(test)]
     pub const ENTRY_BYTES: usize = size_of::<Entry<T>>() + size_of::<u32>();
 
@@ -63,7 +63,8 @@ impl<T> Slab<T> {
                     value: None,
                 })
                 .collect();
-            // Its length is part of its type, so that finding an entry looks at the list of chunks alone.
+            // The length is part of the type, so that locating an entry reads only the list of
+            // chunks.
             let Ok(chunk) = chunk.try_into() else {
                 unreachable!("it has been made of so many");
             };
@@ -93,8 +94,8 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// The value at `index`, whatever its generation: for callers that just got the index from a
-    /// list that is kept in step with the slab.
+    /// Returns the value at `index`, without a check of its generation: for indexes from lists that
+    /// are kept in sync.
     #[inline]
     pub fn at_mut(&mut self, index: u32) -> Option<&mut T> {
         self.chunks
@@ -113,7 +114,7 @@ impl<T> Slab<T> {
             .as_ref()
     }
 
-    /// The value `key` was made for, unless it has been removed since.
+    /// Returns the value that `key` refers to, unless it was removed.
     #[inline]
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         let entry = self
@@ -140,7 +141,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The key of the value at `index`.
+    /// Returns the key of the value at `index`.
     #[inline]
     pub fn key(&self, index: u32) -> Option<Key> {
         let entry = self
@@ -154,7 +155,7 @@ impl<T> Slab<T> {
         })
     }
 
-    /// All values, in no useful order.
+    /// Returns all values, in arbitrary order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         let entries = self.chunks.iter().flat_map(|chunk| chunk.iter());
         entries.filter_map(|entry| entry.value.as_ref())
@@ -168,7 +169,7 @@ impl<T> Slab<T> {
         self.len == 0
     }
 
-    /// Indexes of all live values, in order.
+    /// Returns the indexes of all values, in order.
     pub fn indexes(&self) -> Vec<u32> {
         (0..(self.chunks.len() * CHUNK) as u32)
             .filter(|&index| self.at(index).is_some())
@@ -185,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_dies_with_its_value() {
+    fn invalidates_a_key_with_its_value() {
         let mut slab = Slab::new();
         let first = slab.insert("a");
         assert_eq!(slab.get_mut(first), Some(&mut "a"));
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn indexes_lists_the_live_ones_over_several_chunks() {
+    fn lists_live_indexes_over_several_chunks() {
         let mut slab = Slab::new();
         let keys: Vec<Key> = (0..CHUNK * 2 + 3).map(|n| slab.insert(n)).collect();
         assert_eq!(slab.len(), keys.len());

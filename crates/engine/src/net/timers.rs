@@ -1,4 +1,4 @@
-//! Deadlines: one per connection, kept in the wheel by lazy re-arming.
+//! Deadlines: one per connection, in a timer wheel with lazy re-arming.
 
 use fermata_config::LogLevel;
 use fermata_io::{Deadline, Driver};
@@ -11,18 +11,18 @@ use crate::net::Net;
 use crate::net::connection::Phase;
 use crate::net::index::ConnectionIndex;
 
-/// What a client is told whose request nobody could take in time.
+/// Body of the response to a request that no handler could start in time.
 pub(crate) const ALL_WAIT: &str =
     "All handlers are waiting, and none was free in time; try again.\n";
 
 impl<D: Driver> Net<D> {
-    /// A client is given up that has taken nothing for `write_timeout_ms`.
+    /// Logs and counts a client closed by `write_timeout_ms`.
     pub(crate) fn note_write_timeout(&mut self, index: ConnectionIndex) {
         let Some(connection) = self.connections.at(index) else {
             return missed(());
         };
         let message = format!(
-            "{}: the client took nothing for write_timeout_ms",
+            "{}: the client read nothing for write_timeout_ms",
             connection.peer
         );
         self.log_for_client(LogLevel::Info, &message);
@@ -31,7 +31,7 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Net<D> {
-    /// Gives a connection the deadline of what it is doing, counted from now.
+    /// Restarts the deadline for the connection's current phase.
     #[inline]
     pub(crate) fn restart_deadline(&mut self, index: ConnectionIndex) {
         let now_ms = self.driver.now_ms();

@@ -1,4 +1,4 @@
-//! TLS of a server: its certificates from settings, read again on demand, and what workers note.
+//! TLS: certificates from the settings, reloading, and counters.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use fermata_tls::{Certificates, Handle, LoadError, Options, PairNames, developme
 
 use crate::log::Logger;
 
-/// What the driver and the worker of one process share, and how to read the files again.
+/// TLS state shared by the driver and the worker of one process, and the source for reloading.
 #[derive(Clone)]
 pub struct ServerTls {
-    /// What new connections use, and what is counted.
+    /// Configuration of new connections, and counters.
     pub handle: Rc<Handle>,
     certificates: Certificates,
 }
@@ -23,25 +23,25 @@ pub struct ServerTls {
 /// Why a server with an https address did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file, or what it holds.
+    /// A certificate file, or its content.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The certificate for localhost.
-    #[error("tls_development: a certificate for localhost cannot be kept in {}: {source}; \
+    /// The development certificate cannot be stored.
+    #[error("tls_development: cannot store a certificate for localhost in {}: {source}; \
         make the folder writable, or set HOME", folder.display())]
     Development {
-        /// Where it should be.
+        /// Its directory.
         folder: PathBuf,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
-    /// Nowhere to keep it.
-    #[error("tls_development: there is no place for a certificate; set HOME or XDG_DATA_HOME")]
+    /// There is no directory for it.
+    #[error("tls_development: cannot find a folder for the certificate; set HOME or XDG_DATA_HOME")]
     NoHome,
 }
 
 impl ServerTls {
-    /// Reads the certificates if `settings` has an https address.
+    /// Loads the certificates if `settings` has an https address.
     pub(crate) fn open(
         settings: &Settings,
         names: PairNames,
@@ -76,7 +76,7 @@ impl ServerTls {
         Ok(Some(tls))
     }
 
-    /// The same for a forked worker, whose figures are its own.
+    /// Returns the state for a forked worker, with its own counters.
     pub(crate) fn for_worker(&self) -> ServerTls {
         ServerTls {
             handle: self.handle.fork(),
@@ -84,7 +84,8 @@ impl ServerTls {
         }
     }
 
-    /// Reads all files again for connections to come. When they are not good, the old ones stay.
+    /// Reloads all files, for new connections. On an error the old certificates stay in use.
+    /// Returns true on success.
     pub(crate) fn reload(&self, logger: &Logger) -> bool {
         let unix_ms = clock::unix_ms();
         match self.read(logger) {

@@ -1,9 +1,8 @@
-//! What the driver reports besides connections.
+//! Event tokens other than connections.
 
 use fermata_config::LISTENERS_MAX;
 
-/// Tokens of what is not a connection. No connection has such an index.
-/// Listeners count up from the first.
+/// Tokens outside the range of connection indexes. Listeners are numbered from the first.
 pub(crate) const TOKEN_LISTENER: u64 = u64::MAX - 0xff;
 pub(crate) const TOKEN_LISTENER_LAST: u64 = TOKEN_LISTENER + LISTENERS_MAX as u64 - 1;
 pub(crate) const TOKEN_CONTROL: u64 = u64::MAX - 1;

@@ -1,4 +1,4 @@
-//! Bounds: queues, buffers, connections, addresses, descriptors.
+//! Tests of limits: queues, buffers, connections, addresses, descriptors.
 
 use std::net::Ipv4Addr;
 
@@ -13,13 +13,13 @@ use crate::net::READ_BYTES;
 use crate::net::connection::Connection;
 use crate::net::index::ConnectionIndex;
 
-/// All connections there are.
+/// Returns all connections.
 fn connections(rig: &Rig) -> Vec<(&Connection, &Exchange)> {
     rig.worker.net.connections.iter().collect()
 }
 
 #[test]
-fn a_queue_grows_over_its_bound_by_one_response_at_most() {
+fn exceeds_the_queue_limit_by_at_most_one_response() {
     let mut settings = settings();
     settings.queue_bytes_max = 4096;
     let mut rig = Rig::with(1, settings);
@@ -46,7 +46,7 @@ fn a_queue_grows_over_its_bound_by_one_response_at_most() {
 }
 
 #[test]
-fn a_client_that_is_always_a_little_behind_does_not_grow_its_queue() {
+fn bounds_the_queue_of_a_client_that_is_always_slightly_behind() {
     let mut rig = Rig::new(1);
     let peer = rig.connect();
     peer.set_window(4_000);
@@ -83,7 +83,7 @@ fn idle_and_held_connections_have_no_buffers() {
     after_body.set_window(1 << 20);
     let _held = rig.peer(&get("/hold/a"));
     let talks = rig.peer(&get("/hold/b"));
-    // A client that speaks although it is held.
+    // A held client that sends data.
     talks.write(&[b'x'; 50_000]);
     let mut pipelined = get("/hold/c");
     pipelined.extend(get("/hello"));
@@ -101,7 +101,7 @@ fn idle_and_held_connections_have_no_buffers() {
 }
 
 #[test]
-fn a_thousand_keep_alives_and_farewells_share_buffers() {
+fn shares_buffers_among_a_thousand_keep_alives_and_ends() {
     let mut rig = Rig::new(1);
     let peers: Vec<_> = (0..1000).map(|_| rig.connect()).collect();
     for peer in &peers {
@@ -126,13 +126,13 @@ fn a_thousand_keep_alives_and_farewells_share_buffers() {
 }
 
 #[test]
-fn a_watcher_of_the_figures_does_not_keep_the_loop_awake() {
+fn sleeps_while_statistics_are_watched() {
     let mut rig = Rig::new(1);
     let _held = rig.peer(&get("/hold/a?keep=0"));
     let now_ms = rig.worker.net.now_ms();
     rig.worker.reporter.watch(now_ms, &[]);
     rig.worker.report();
-    // Steps that have no divisor in common with the times at which figures and lists are due.
+    // The steps are coprime to the intervals of counters and lists.
     for step in 0..100 {
         rig.publish("a", "news");
         rig.run();
@@ -142,7 +142,7 @@ fn a_watcher_of_the_figures_does_not_keep_the_loop_awake() {
 }
 
 #[test]
-fn a_large_body_is_given_back() {
+fn frees_the_buffer_of_a_large_body() {
     let mut rig = Rig::new(1);
     let peer = rig.peer(&post("/echo", &"x".repeat(1_000_000)));
     assert!(!peer.read().is_empty());
@@ -170,7 +170,7 @@ fn connections_over_the_limit_are_answered_503() {
 }
 
 #[test]
-fn connections_per_address_are_counted_on_every_way_out() {
+fn counts_connections_per_address_on_every_close() {
     let mut settings = settings();
     settings.connections_per_address_max = 2;
     let mut rig = Rig::with(1, settings);
@@ -205,7 +205,7 @@ fn connections_per_address_are_counted_on_every_way_out() {
 }
 
 #[test]
-fn running_out_of_descriptors_does_not_spin() {
+fn pauses_accepting_without_descriptors() {
     let mut rig = Rig::new(1);
     rig.fake.set_streams_max(2);
     let peers: Vec<_> = (0..5).map(|_| rig.connect()).collect();
@@ -217,7 +217,7 @@ fn running_out_of_descriptors_does_not_spin() {
         after.accepts - before.accepts <= 25,
         "it tries ten times a second"
     );
-    // As soon as there are descriptors again, who has waited is served.
+    // When there are descriptors again, waiting clients are served.
     peers[0].close();
     peers[1].close();
     rig.fake.set_streams_max(100);
@@ -228,7 +228,7 @@ fn running_out_of_descriptors_does_not_spin() {
     for peer in &peers[2..] {
         assert_eq!(answers(&peer.read(), &[])[0].status, 200);
     }
-    // And a drain in the middle of such a pause stops as always.
+    // A drain during such a pause stops as usual.
     rig.fake.set_streams_max(3);
     let _waiting = rig.connect();
     rig.run();
@@ -238,9 +238,9 @@ fn running_out_of_descriptors_does_not_spin() {
 }
 
 #[test]
-fn an_index_that_is_used_again_brings_nothing_of_its_former_owner() {
+fn isolates_a_reused_index_from_its_former_owner() {
     let mut rig = Rig::new(1);
-    // One turn with everything: the old owner is listed as dirty, again and ready, and is closed.
+    // A single turn in which the old owner is listed as dirty, again and ready, and is closed.
     let old = rig.peer(&get("/hold/a?user=old"));
     let _ = old.read();
     rig.publish("a", "for the old one");
@@ -265,7 +265,7 @@ fn an_index_that_is_used_again_brings_nothing_of_its_former_owner() {
 }
 
 #[test]
-fn a_quiet_worker_sleeps() {
+fn sleeps_while_idle() {
     let mut rig = Rig::new(1);
     let _idle: Vec<_> = (0..50).map(|_| rig.peer(&get("/hello"))).collect();
     let _held: Vec<_> = (0..50).map(|_| rig.peer(&get("/hold/a?keep=0"))).collect();
@@ -281,7 +281,7 @@ fn a_quiet_worker_sleeps() {
 }
 
 #[test]
-fn uploads_write_a_bounded_part_of_each_turn_and_let_others_pass() {
+fn limits_upload_writes_per_turn() {
     const UPLOADS: usize = 60;
     const BODY_BYTES: usize = 200_000;
     let mut settings = settings();
@@ -312,7 +312,7 @@ fn uploads_write_a_bounded_part_of_each_turn_and_let_others_pass() {
         turns += 1;
     }
     assert_eq!(rig.requests, UPLOADS);
-    // One read goes over the bound at most.
+    // At most one read exceeds the limit.
     let bound = SPOOL_TURN_BYTES + READ_BYTES as u64;
     assert!(most <= bound, "{most} bytes in one turn");
     assert!(most > bound / 2, "the test is about many uploads at a time");
@@ -320,7 +320,7 @@ fn uploads_write_a_bounded_part_of_each_turn_and_let_others_pass() {
         assert_eq!(answers(&client.read(), &[])[0].status, 200);
     }
 
-    // A small request does not wait for the uploads before it.
+    // A small request does not wait for earlier uploads.
     let _uploads: Vec<_> = (0..UPLOADS)
         .map(|_| {
             let peer = rig.connect();

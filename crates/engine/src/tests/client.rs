@@ -1,20 +1,21 @@
-//! The client's side: responses and events out of bytes.
+//! The client's side: parses responses and events.
 
 use std::collections::HashMap;
 
-/// One response as a client understands it.
+/// A response as a client parses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
     pub headers: HashMap<String, String>,
     pub body: Vec<u8>,
-    /// Its framing says that nothing is missing.
+    /// Its framing shows that it is complete.
     pub is_whole: bool,
 }
 
-/// All responses in `bytes`. `is_head` tells for each request whether it was HEAD; missing ones are not.
+/// Parses all responses in `bytes`. `is_head` has one entry per request: true if it was HEAD.
+/// Missing entries are false.
 ///
-/// Panics when something stands where a status line has to be: that is what these tests are about.
+/// Panics if a status line is malformed, which is what these tests check.
 pub fn answers(bytes: &[u8], is_head: &[bool]) -> Vec<Answer> {
     let mut answers = Vec::new();
     let mut rest = bytes;
@@ -70,7 +71,8 @@ pub fn answers(bytes: &[u8], is_head: &[bool]) -> Vec<Answer> {
     answers
 }
 
-/// The payload of whole chunks, the bytes they took, and whether the last one was there.
+/// Returns the payload of complete chunks, their encoded length, and true if the last chunk was
+/// present.
 fn chunks(bytes: &[u8]) -> (Vec<u8>, usize, bool) {
     let mut body = Vec::new();
     let mut at = 0;
@@ -92,7 +94,7 @@ fn chunks(bytes: &[u8]) -> (Vec<u8>, usize, bool) {
     (body, bytes.len(), false)
 }
 
-/// One dispatched event, or one that only moved the last event id (`data` is `None`).
+/// A dispatched event, or one that only changed the last event id (`data` is `None`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
     pub id: Option<String>,
@@ -100,7 +102,7 @@ pub struct Received {
     pub data: Option<String>,
 }
 
-/// What a page has received: the events of the one stream in `bytes`, comments left out.
+/// Returns the events of the one stream in `bytes`, without comments.
 pub fn events(bytes: &[u8]) -> Vec<Received> {
     let all = answers(bytes, &[]);
     let stream = all.last().expect("a response");
@@ -128,7 +130,7 @@ pub fn events(bytes: &[u8]) -> Vec<Received> {
         .collect()
 }
 
-/// The data of the messages without a name.
+/// Returns the data of unnamed messages.
 pub fn data(bytes: &[u8]) -> Vec<String> {
     events(bytes)
         .into_iter()
@@ -137,7 +139,7 @@ pub fn data(bytes: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// The last event id a browser would send when it comes back.
+/// Returns the last event id that a browser would send when it reconnects.
 pub fn last_id(bytes: &[u8]) -> String {
     events(bytes)
         .into_iter()

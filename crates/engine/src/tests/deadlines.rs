@@ -1,15 +1,15 @@
-//! Every time-out, under virtual time: what is silent, slow or stuck ends when its setting says so,
-//! and nothing ends before.
+//! Tests of all timeouts, with virtual time: silent, slow and stuck connections close at their
+//! limit, not before.
 
 use fermata_io::sys::fake::{End, FakePeer};
 
 use super::client::answers;
 use super::{Rig, get, post, settings};
 
-/// How much later than due something may happen here: the clock moves in steps of 100 ms.
+/// Tolerated delay in milliseconds: the clock advances in steps of 100 ms.
 const SLACK_MS: u64 = 200;
 
-/// Asserts that the connection is open until `ms` have passed, and has ended soon after.
+/// Asserts that the connection is open until `ms` have passed, and closes soon after.
 fn ends_after(rig: &mut Rig, peer: &FakePeer, ms: u64) {
     rig.advance(ms - SLACK_MS);
     assert_eq!(peer.end(), End::Open, "it ended too early");
@@ -17,7 +17,7 @@ fn ends_after(rig: &mut Rig, peer: &FakePeer, ms: u64) {
     assert_ne!(peer.end(), End::Open, "it did not end");
 }
 
-/// After a last response the connection lingers; then nothing is left.
+/// Asserts that nothing is left after the last response has lingered.
 fn is_gone(rig: &mut Rig) {
     rig.advance(3_000);
     assert_eq!(rig.worker.net.sockets_len(), 0);
@@ -25,7 +25,7 @@ fn is_gone(rig: &mut Rig) {
 }
 
 #[test]
-fn a_silent_connection_ends_after_header_timeout() {
+fn closes_a_silent_connection_after_header_timeout() {
     let mut rig = Rig::new(1);
     let peer = rig.peer(b"");
     ends_after(&mut rig, &peer, settings().header_timeout_ms);
@@ -34,7 +34,7 @@ fn a_silent_connection_ends_after_header_timeout() {
 }
 
 #[test]
-fn a_dripped_head_ends_after_header_timeout_however_it_drips() {
+fn refuses_a_dripping_head_after_header_timeout() {
     // The first request of a connection, and a later one.
     for first in [&b""[..], &get("/hello")] {
         let mut rig = Rig::new(1);
@@ -58,7 +58,7 @@ fn a_dripped_head_ends_after_header_timeout_however_it_drips() {
 }
 
 #[test]
-fn an_idle_connection_ends_after_idle_timeout() {
+fn closes_an_idle_connection_after_idle_timeout() {
     let mut rig = Rig::new(1);
     let peer = rig.peer(&get("/hello"));
     rig.advance(60_000);
@@ -70,7 +70,7 @@ fn an_idle_connection_ends_after_idle_timeout() {
 }
 
 #[test]
-fn a_body_ends_after_body_timeout_however_it_drips() {
+fn refuses_a_dripping_body_after_body_timeout() {
     for head in [
         "POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 1000\r\n\r\n",
         "POST /echo HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n200\r\n",
@@ -91,7 +91,7 @@ fn a_body_ends_after_body_timeout_however_it_drips() {
 }
 
 #[test]
-fn a_body_may_take_longer_at_a_fair_rate_and_no_longer_than_that() {
+fn extends_the_body_timeout_only_at_the_minimum_rate() {
     const SECONDS: usize = 100;
     for (bytes_per_second, status) in [(1_000, 200), (500, 408)] {
         let mut settings = settings();
@@ -110,13 +110,13 @@ fn a_body_may_take_longer_at_a_fair_rate_and_no_longer_than_that() {
             got = peer.read();
         }
         assert_eq!(answers(&got, &[])[0].status, status);
-        // At half the rate each second earns half a second more: 30 become 60.
+        // At half the rate, each second extends the time by half a second: 30 become 60.
         assert!(status == 200 || (58..=62).contains(&waited_s), "{waited_s}");
     }
 }
 
 #[test]
-fn a_client_that_takes_nothing_ends_after_write_timeout_whatever_it_sends() {
+fn closes_a_client_that_reads_nothing_after_write_timeout() {
     for sends in [false, true] {
         let mut rig = Rig::new(1);
         let peer = rig.connect();
@@ -134,13 +134,13 @@ fn a_client_that_takes_nothing_ends_after_write_timeout_whatever_it_sends() {
             assert!(waited_ms <= 31_000, "still open");
         }
         assert!(waited_ms >= 29_000, "only {waited_ms} ms");
-        // Else the kernel would keep for it what it does not take.
+        // Otherwise the kernel would keep unread bytes.
         assert_eq!(peer.end(), End::Reset);
     }
 }
 
 #[test]
-fn what_a_stuck_client_begins_does_not_prolong_its_time() {
+fn does_not_extend_write_timeout_for_new_requests() {
     let mut settings = settings();
     settings.write_timeout_ms = 5_000;
     settings.body_timeout_ms = 60_000;
@@ -165,7 +165,7 @@ fn what_a_stuck_client_begins_does_not_prolong_its_time() {
 }
 
 #[test]
-fn a_client_that_takes_a_little_stays_and_becomes_idle_anew() {
+fn keeps_a_slow_reading_client_and_restarts_its_idle_time() {
     let mut rig = Rig::new(1);
     let peer = rig.connect();
     peer.set_window(1000);
@@ -187,7 +187,7 @@ fn a_client_that_takes_a_little_stays_and_becomes_idle_anew() {
 }
 
 #[test]
-fn a_body_is_still_bounded_after_its_client_was_slow_to_read() {
+fn limits_a_body_after_its_client_read_slowly() {
     let mut rig = Rig::new(1);
     let peer = rig.connect();
     peer.set_window(1000);
@@ -208,7 +208,7 @@ fn a_body_is_still_bounded_after_its_client_was_slow_to_read() {
 }
 
 #[test]
-fn a_refused_client_that_goes_on_sending_is_dropped_after_lingering() {
+fn closes_a_refused_client_that_keeps_sending_after_lingering() {
     let mut rig = Rig::new(1);
     let peer = rig.peer(b"POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 99999999\r\n\r\n");
     assert_eq!(answers(&peer.read(), &[])[0].status, 413);
@@ -223,7 +223,7 @@ fn a_refused_client_that_goes_on_sending_is_dropped_after_lingering() {
 }
 
 #[test]
-fn a_file_that_is_taken_slowly_but_steadily_is_not_cut() {
+fn completes_a_file_for_a_slow_steady_client() {
     let mut rig = Rig::new(1);
     let peer = rig.connect();
     peer.set_window(5_000);
@@ -243,7 +243,7 @@ fn a_file_that_is_taken_slowly_but_steadily_is_not_cut() {
 }
 
 #[test]
-fn a_request_that_waits_for_its_handler_has_no_deadline() {
+fn sets_no_deadline_while_a_request_waits_for_its_handler() {
     let mut rig = Rig::new(1);
     let peer = rig.peer(&get("/late"));
     rig.advance(200_000);
@@ -257,7 +257,7 @@ fn a_request_that_waits_for_its_handler_has_no_deadline() {
 }
 
 #[test]
-fn time_that_handlers_take_is_not_counted_against_clients() {
+fn does_not_count_handler_time_against_clients() {
     let mut rig = Rig::new(1);
     let peer = rig.connect();
     let other = rig.peer(&get("/hello"));
@@ -266,7 +266,7 @@ fn time_that_handlers_take_is_not_counted_against_clients() {
     peer.write(&get("/late"));
     rig.run();
     let handle = rig.late.pop_front().expect("it was asked for");
-    // The handler of this request takes longer than every time-out; the clock is not looked at.
+    // The handler of this request takes longer than every timeout; the clock is not read.
     rig.fake.advance(100_000);
     rig.respond(handle, &[b'x'; 50_000]);
     other.write(&get("/hello"));
@@ -286,13 +286,13 @@ fn time_that_handlers_take_is_not_counted_against_clients() {
 }
 
 #[test]
-fn slow_handlers_do_not_hold_back_answers_that_are_ready() {
+fn flushes_ready_responses_between_slow_handlers() {
     let mut rig = Rig::new(1);
     let first = rig.connect();
     let second = rig.connect();
     first.write(&get("/hello"));
     second.write(&get("/late"));
-    // One turn by hand: the first handler answers, the second one takes ten milliseconds.
+    // One manual turn: the first handler answers, the second one takes ten milliseconds.
     loop {
         rig.worker.begin_poll();
         match rig.worker.poll_event() {
@@ -311,7 +311,7 @@ fn slow_handlers_do_not_hold_back_answers_that_are_ready() {
 }
 
 #[test]
-fn a_silent_stream_gets_comments() {
+fn sends_comments_on_a_silent_stream() {
     const COMMENT: &[u8] = b"4\r\n: \n\n\r\n";
     let mut rig = Rig::new(1);
     let peer = rig.peer(&get("/hold/a?keep=10000"));
@@ -330,11 +330,11 @@ fn a_silent_stream_gets_comments() {
 }
 
 #[test]
-fn a_client_that_left_just_before_its_comment_is_closed_by_it() {
+fn closes_a_disconnected_client_when_a_comment_is_due() {
     let mut rig = Rig::new(1);
     let peer = rig.peer(&get("/hold/a?keep=10000"));
     rig.fake.advance(10_000);
-    // The time is looked at when a turn waits, and the comment is written in the next one.
+    // The clock is read when a turn waits, and the comment is written in the next one.
     rig.turn();
     peer.reset();
     rig.run();
@@ -342,7 +342,7 @@ fn a_client_that_left_just_before_its_comment_is_closed_by_it() {
 }
 
 #[test]
-fn keep_alives_of_a_crowd_are_spread_and_stay_so() {
+fn spreads_keep_alives_of_a_crowd_permanently() {
     let mut rig = Rig::new(1);
     let peers: Vec<_> = (0..1000).map(|_| rig.connect()).collect();
     for peer in &peers {
@@ -354,7 +354,7 @@ fn keep_alives_of_a_crowd_are_spread_and_stay_so() {
         peers.iter().filter(|peer| !peer.read().is_empty()).count()
     };
     comments(&mut rig);
-    // The rest of the first interval is as busy as the second one, and each second as the others.
+    // The rest of the first interval is as busy as the second one, and all seconds are alike.
     for second in 1..20 {
         let count = comments(&mut rig);
         assert!((90..=110).contains(&count), "{count} in second {second}");
@@ -368,7 +368,7 @@ fn keep_alives_of_a_crowd_are_spread_and_stay_so() {
 }
 
 #[test]
-fn comments_of_many_clients_come_in_few_turns() {
+fn batches_comments_of_many_clients() {
     let mut rig = Rig::new(1);
     let peers: Vec<_> = (0..500).map(|_| rig.connect()).collect();
     for peer in &peers {
@@ -385,7 +385,7 @@ fn comments_of_many_clients_come_in_few_turns() {
 }
 
 #[test]
-fn a_stream_without_comments_and_one_with_rare_ones_stay_open() {
+fn keeps_silent_streams_open() {
     let mut rig = Rig::new(1);
     let month_ms = 40 * 24 * 3_600 * 1_000_u64;
     let never = rig.peer(&get("/hold/a?keep=0"));
@@ -401,7 +401,7 @@ fn a_stream_without_comments_and_one_with_rare_ones_stay_open() {
 }
 
 #[test]
-fn a_stream_that_is_stuck_ends_after_write_timeout() {
+fn resets_a_stuck_stream_after_write_timeout() {
     let mut rig = Rig::new(1);
     let peer = rig.peer(&get("/hold/a?keep=0"));
     let _ = peer.read();
@@ -417,7 +417,7 @@ fn a_stream_that_is_stuck_ends_after_write_timeout() {
 }
 
 #[test]
-fn an_answered_client_may_be_slow_to_send_its_next_request() {
+fn waits_idle_timeout_for_the_next_request() {
     let mut rig = Rig::new(1);
     let peer = rig.peer(&post("/echo", "one"));
     rig.advance(70_000);
@@ -426,4 +426,25 @@ fn an_answered_client_may_be_slow_to_send_its_next_request() {
     peer.write(b"Host: test\r\n\r\n");
     rig.run();
     assert_eq!(answers(&peer.read(), &[]).len(), 2);
+}
+
+#[test]
+fn refuses_a_fast_body_that_pauses_longer_than_body_timeout() {
+    let mut settings = settings();
+    settings.body_timeout_ms = 30_000;
+    settings.body_rate_min = 1_000;
+    let mut rig = Rig::with(1, settings);
+    let peer = rig.peer(b"POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 200000\r\n\r\n");
+    // Worth 100 seconds, which cannot be saved up.
+    peer.write(&vec![b'a'; 100_000]);
+    rig.advance(1_000);
+    let mut waited_s = 0;
+    let mut got = Vec::new();
+    while got.is_empty() && waited_s < 60 {
+        rig.advance(1_000);
+        waited_s += 1;
+        got = peer.read();
+    }
+    assert_eq!(answers(&got, &[])[0].status, 408);
+    assert!((28..=31).contains(&waited_s), "{waited_s}");
 }

@@ -1,4 +1,4 @@
-//! Bodies that their handlers read while they arrive.
+//! Tests of bodies that handlers read while they arrive.
 
 use fermata_config::Settings;
 use fermata_io::sys::fake::{End, FakePeer};
@@ -13,7 +13,7 @@ use crate::{ARRIVING, Left, Read, ReadError};
 const KNOWN: &str = "POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\n";
 const CHUNKED: &str = "POST /early HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
 
-/// A request that its handler has got, and its client.
+/// Starts a request; returns its client and id.
 fn begun(rig: &mut Rig, bytes: &str) -> (FakePeer, RequestId) {
     let peer = rig.peer(bytes.as_bytes());
     let handle = rig.late.pop_front().expect("it was handed out");
@@ -21,7 +21,7 @@ fn begun(rig: &mut Rig, bytes: &str) -> (FakePeer, RequestId) {
     (peer, handle)
 }
 
-/// What there is, until nothing comes or nothing follows.
+/// Reads until no more bytes are available, or the body ends.
 fn read(rig: &mut Rig, handle: RequestId) -> Result<(Vec<u8>, bool), ReadError> {
     let mut all = Vec::new();
     loop {
@@ -45,7 +45,7 @@ fn answer(rig: &mut Rig, handle: RequestId) {
     rig.run();
 }
 
-/// Status lines and bodies that the client has got.
+/// Returns the statuses and bodies that the client has received.
 fn statuses(peer: &FakePeer) -> Vec<(u16, String)> {
     let answers = answers(&peer.read(), &[]);
     let shown = |body: &[u8]| String::from_utf8_lossy(body).into_owned();
@@ -58,7 +58,7 @@ fn done() -> (u16, String) {
 }
 
 #[test]
-fn what_has_come_is_read_and_the_rest_is_told_of() {
+fn reads_arrived_bytes_and_announces_more() {
     let mut rig = Rig::new(1);
     let (peer, handle) = begun(&mut rig, &format!("{KNOWN}ab"));
     assert_eq!(read(&mut rig, handle), Ok((b"ab".to_vec(), false)));
@@ -80,7 +80,7 @@ fn what_has_come_is_read_and_the_rest_is_told_of() {
 }
 
 #[test]
-fn a_body_that_came_with_its_head_is_like_any_other() {
+fn delivers_a_body_that_arrived_with_its_head_normally() {
     let mut rig = Rig::new(2);
     let (_peer, handle) = begun(&mut rig, &format!("{KNOWN}abcdef"));
     assert_eq!(read(&mut rig, handle), Err(ReadError::Gone));
@@ -89,7 +89,7 @@ fn a_body_that_came_with_its_head_is_like_any_other() {
 }
 
 #[test]
-fn nothing_is_read_that_the_handler_has_not_asked_for() {
+fn reads_only_what_the_handler_requests() {
     let mut rig = Rig::with(
         3,
         Settings {
@@ -128,7 +128,7 @@ fn nothing_is_read_that_the_handler_has_not_asked_for() {
 }
 
 #[test]
-fn the_client_is_asked_to_go_on_when_the_handler_reads() {
+fn sends_100_continue_when_the_handler_reads() {
     let mut rig = Rig::new(4);
     let head = KNOWN.replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n");
     let (peer, handle) = begun(&mut rig, &head);
@@ -145,7 +145,7 @@ fn the_client_is_asked_to_go_on_when_the_handler_reads() {
     answer(&mut rig, handle);
     assert_eq!(statuses(&peer), [done()]);
 
-    // A client that is answered before it was told to continue need not send the body.
+    // A client answered before `100 Continue` need not send the body.
     let (peer, handle) = begun(&mut rig, &head);
     answer(&mut rig, handle);
     assert_eq!(statuses(&peer), [done()]);
@@ -153,7 +153,7 @@ fn the_client_is_asked_to_go_on_when_the_handler_reads() {
 }
 
 #[test]
-fn an_answer_before_the_end_of_the_body_is_the_last_one() {
+fn closes_after_a_response_before_the_end_of_the_body() {
     let mut rig = Rig::new(5);
     let (peer, handle) = begun(&mut rig, &format!("{KNOWN}ab"));
     peer.write(b"c");
@@ -172,7 +172,7 @@ fn an_answer_before_the_end_of_the_body_is_the_last_one() {
 }
 
 #[test]
-fn what_is_malformed_or_too_large_is_told_the_handler_and_stays_so() {
+fn reports_body_errors_to_the_handler_permanently() {
     let mut rig = Rig::with(
         6,
         Settings {
@@ -192,14 +192,14 @@ fn what_is_malformed_or_too_large_is_told_the_handler_and_stays_so() {
         assert_eq!(statuses(&peer), [done()]);
         assert_eq!(peer.end(), End::Finished);
     }
-    // What is announced is refused without a handler.
+    // An announced length over the limit is refused without a handler.
     let peer = rig.peer(KNOWN.replace(": 6", ": 11").as_bytes());
     assert_eq!(statuses(&peer)[0].0, 413);
     assert_eq!(rig.late.len(), 0);
 }
 
 #[test]
-fn time_counts_only_while_the_handler_waits_for_the_body() {
+fn counts_body_time_only_while_the_handler_waits() {
     let mut rig = Rig::with(
         7,
         Settings {
@@ -229,7 +229,7 @@ fn time_counts_only_while_the_handler_waits_for_the_body() {
 }
 
 #[test]
-fn a_client_that_leaves_ends_the_wait() {
+fn ends_a_wait_when_the_client_disconnects() {
     let mut rig = Rig::new(8);
     let (peer, handle) = begun(&mut rig, &format!("{KNOWN}a"));
     assert_eq!(read(&mut rig, handle), Ok((b"a".to_vec(), false)));
@@ -253,7 +253,7 @@ fn a_client_that_leaves_ends_the_wait() {
 }
 
 #[test]
-fn an_answer_may_begin_before_the_body_ends() {
+fn streams_a_response_before_the_body_ends() {
     let mut rig = Rig::new(9);
     let (peer, handle) = begun(&mut rig, &format!("{KNOWN}ab"));
     let none = std::iter::empty();
@@ -276,7 +276,7 @@ fn an_answer_may_begin_before_the_body_ends() {
 proptest! {
     #![proptest_config(cases(64))]
 
-    /// Whatever the splits: the handler gets the same bytes, and the next request comes after them.
+    /// For any split, the handler gets the same bytes, and the next request follows them.
     #[test]
     fn every_split_gives_the_same_body(
         seed in any::<u64>(),

@@ -1,5 +1,5 @@
-//! A client that is always ready for more takes no more than its part of a turn, whatever it sends or takes; the others
-//! are served in between. Turns and bytes are counted, never time.
+//! Tests that a client with endless work gets only its share of a turn, whatever it sends or reads;
+//! others are served in between. The tests count turns and bytes, never time.
 
 use fermata_config::Settings;
 use fermata_io::sys::fake::FakePeer;
@@ -12,17 +12,17 @@ use crate::http::body::{SPOOL_TURN_BYTES, TURN_BYTES_MAX};
 use crate::net::READ_BYTES;
 use crate::{Event, Read};
 
-/// What one client may move in a turn: a read, a slice of a file, or what handlers read. It is looked at twice at most,
-/// because it was left with more to do and because more has come.
+/// Maximum bytes of a client per turn: a read, a slice of a file, or reads of handlers. It is
+/// served at most twice, once for the rest and once for new input.
 const TURN_BYTES: usize = 2 * (1024 * 1024 + 4 * READ_BYTES);
 
-/// Requests or messages of one client in a turn, and the visitor's.
+/// Maximum requests or messages of one client per turn, plus the visitor's.
 const TURN_EVENTS: usize = 2 * 128 + 1;
 
-/// Turns until a visitor has its answer: one accepts it, one reads, one sends.
+/// Turns until a visitor has its response: one accepts it, one reads, one sends.
 const VISIT_TURNS: usize = 3;
 
-/// More than any turn moves, several times.
+/// Several times what a turn moves.
 const LONG: usize = 8 * 1024 * 1024;
 
 fn roomy() -> Settings {
@@ -37,7 +37,8 @@ fn roomy() -> Settings {
     }
 }
 
-/// Runs until `greedy` has sent and taken everything, with a visitor for every few turns. `on_turn` plays handlers.
+/// Runs until `greedy` has sent and read everything, with a visitor every few turns. `on_turn`
+/// acts as the handlers.
 #[track_caller]
 fn others_pass(rig: &mut Rig, greedy: &FakePeer, mut on_turn: impl FnMut(&mut Rig)) {
     let mut turns = 0;
@@ -68,7 +69,7 @@ fn others_pass(rig: &mut Rig, greedy: &FakePeer, mut on_turn: impl FnMut(&mut Ri
     );
 }
 
-/// A client with all of `bytes` on their way to a worker.
+/// Connects a client that sends all of `bytes`.
 fn client(rig: &Rig, bytes: &[u8]) -> FakePeer {
     let peer = rig.connect();
     peer.set_window(1 << 30);
@@ -76,7 +77,7 @@ fn client(rig: &Rig, bytes: &[u8]) -> FakePeer {
     peer
 }
 
-/// A handler that reads its body as long as there is any, on a fiber that waits when it has to.
+/// Acts as a handler that reads its complete body and waits for pieces that have not arrived.
 fn read_early(rig: &mut Rig) {
     while let Some(handle) = rig.late.pop_front() {
         rig.worker.defer(handle).expect("it is open");
@@ -126,7 +127,7 @@ fn a_handler_that_reads_an_endless_body() {
 }
 
 #[test]
-fn a_body_that_is_read_by_turns_ends_as_it_should() {
+fn reads_a_body_over_several_turns_to_its_end() {
     let mut rig = Rig::with(1, roomy());
     let body = "x".repeat(LONG);
     let peer = client(&rig, &[post("/early", &body), get("/hello")].concat());
@@ -140,7 +141,7 @@ fn a_body_that_is_read_by_turns_ends_as_it_should() {
         .collect();
     assert_eq!(statuses, [200, 200]);
 
-    // The client leaves while its handler waits for its turn.
+    // The client disconnects while its handler waits for its turn.
     let peer = client(&rig, &post("/early", &body)[..LONG / 2]);
     while rig.late.is_empty() {
         rig.turn();
@@ -173,7 +174,7 @@ fn pipelined_requests() {
     let mut rig = Rig::with(1, roomy());
     let greedy = client(&rig, &get("/hello").repeat(5_000));
     others_pass(&mut rig, &greedy, |_| {});
-    // Of files and refusals, which no handler sees.
+    // Files and refusals, which need no handler.
     let greedy = client(&rig, &get("/nothing").repeat(50_000));
     others_pass(&mut rig, &greedy, |_| {});
 }
@@ -211,7 +212,7 @@ fn messages_of_a_websocket() {
 }
 
 #[test]
-fn a_file_and_a_replay() {
+fn limits_files_and_replays_per_turn() {
     let mut rig = Rig::with(1, roomy());
     let greedy = client(&rig, &get("/files/huge.bin").repeat(3));
     others_pass(&mut rig, &greedy, |_| {});
@@ -262,7 +263,7 @@ fn a_stream_that_never_ends() {
 }
 
 #[test]
-fn each_of_many_uploads_to_files_gets_its_turn() {
+fn gives_each_upload_a_turn() {
     const UPLOADS: usize = 50;
     let mut settings = roomy();
     settings.body_memory_bytes_max = 4096;
@@ -280,7 +281,7 @@ fn each_of_many_uploads_to_files_gets_its_turn() {
     for _ in 0..3 {
         rig.turn();
     }
-    // A turn has room for so many reads.
+    // A turn has room for this many reads.
     let served = SPOOL_TURN_BYTES as usize / READ_BYTES;
     for round in 0..5 {
         let before = left();

@@ -1,4 +1,4 @@
-//! Broadcasts do not stop the worker, and the worker does not stop broadcasts.
+//! Tests that broadcasts do not block the worker, and the worker does not block broadcasts.
 
 use fermata_io::sys::fake::FakePeer;
 
@@ -22,7 +22,7 @@ fn subscribers(rig: &mut Rig, count: usize) -> Vec<FakePeer> {
 }
 
 #[test]
-fn a_request_is_answered_in_the_middle_of_a_broadcast() {
+fn answers_a_request_during_a_broadcast() {
     let mut settings = super::settings();
     settings.connections_max = 20_000;
     let mut rig = Rig::with(1, settings);
@@ -42,7 +42,7 @@ fn a_request_is_answered_in_the_middle_of_a_broadcast() {
         turns <= 3 && reached < 5_000,
         "{turns} turns, {reached} reached"
     );
-    // A subscriber that comes and one that goes in the middle disturb nobody.
+    // Subscribers that join or leave in the middle affect no others.
     peers[0].close();
     let _late = rig.connect();
     rig.run();
@@ -56,9 +56,9 @@ fn a_request_is_answered_in_the_middle_of_a_broadcast() {
     }
 }
 
-/// What a request waits for is counted, because no clock of a test machine says anything.
+/// Counts the sends before a response, since the clock of a test machine is unreliable.
 #[test]
-fn a_request_waits_for_one_slice_of_a_broadcast_at_most() {
+fn delays_a_request_by_at_most_one_slice_of_a_broadcast() {
     let mut settings = super::settings();
     settings.connections_max = 20_000;
     let mut rig = Rig::with(1, settings);
@@ -76,7 +76,8 @@ fn a_request_waits_for_one_slice_of_a_broadcast_at_most() {
             rig.turn();
         }
         let waited = rig.fake.calls().sends - before;
-        // One slice before it is seen; the other one follows its answer in the same turn.
+        // One slice before the request is read; the other one follows its response in the same
+        // turn.
         assert!(
             waited <= 2 * FANOUT_SLICE as u64 + 1,
             "{waited} sends before its answer"
@@ -92,7 +93,7 @@ fn a_request_waits_for_one_slice_of_a_broadcast_at_most() {
 }
 
 #[test]
-fn messages_that_follow_a_crowd_closely_are_sent_together() {
+fn sends_quick_messages_to_a_crowd_together() {
     let mut settings = super::settings();
     settings.gather_ms_max = 10;
     let mut rig = Rig::with(1, settings);
@@ -120,7 +121,7 @@ fn messages_that_follow_a_crowd_closely_are_sent_together() {
 }
 
 #[test]
-fn a_drain_brings_a_crowd_what_it_was_to_be_sent_together() {
+fn delivers_gathered_messages_on_drain() {
     let mut settings = super::settings();
     settings.gather_ms_max = 10;
     let mut rig = Rig::with(1, settings);
@@ -144,13 +145,13 @@ fn a_drain_brings_a_crowd_what_it_was_to_be_sent_together() {
 }
 
 #[test]
-fn a_socket_that_joins_in_the_middle_of_a_broadcast_finishes_none() {
+fn sends_no_part_of_a_running_broadcast_to_a_joining_socket() {
     let mut settings = super::settings();
     settings.connections_max = 20_000;
     let mut rig = Rig::with(1, settings);
     let peers = subscribers(&mut rig, 10_000);
     let mut client = rig.socket("/ws");
-    // The second is read from the ring when everybody has got the first.
+    // The second is read from the ring when every client has received the first.
     rig.publish("all", "first");
     rig.turn();
     rig.publish("all", "second");
@@ -182,7 +183,7 @@ fn a_socket_that_joins_in_the_middle_of_a_broadcast_finishes_none() {
 }
 
 #[test]
-fn a_slice_of_slow_sends_is_shorter() {
+fn shortens_a_slice_of_slow_sends() {
     let mut settings = super::settings();
     settings.connections_max = 20_000;
     let mut rig = Rig::with(1, settings);
@@ -195,7 +196,7 @@ fn a_slice_of_slow_sends_is_shorter() {
         let before = reached(&rig);
         rig.turn();
         let sent = reached(&rig) - before;
-        // 64 until the first look at the clock, 100 in two milliseconds, 64 until the next look.
+        // 64 until the clock is first read, 100 in two milliseconds, 64 until it is read again.
         assert!(sent <= 64 + 100 + 64, "{sent} sends in one turn");
     }
     rig.run();
@@ -205,7 +206,7 @@ fn a_slice_of_slow_sends_is_shorter() {
 }
 
 #[test]
-fn thousands_of_records_that_nobody_here_wants_do_not_hold_up_a_turn() {
+fn limits_records_without_subscribers_per_turn() {
     let [mut here, mut elsewhere] = Rig::pair(1, &super::settings());
     let visitor = here.peer(b"");
     for n in 0..11_000 {
@@ -245,7 +246,7 @@ fn a_burst_is_one_write_per_subscriber() {
 }
 
 #[test]
-fn a_client_behind_by_more_than_one_send_is_served_to_the_end_without_new_events() {
+fn serves_a_client_far_behind_without_new_events() {
     let mut settings = super::settings();
     settings.channel_log_bytes_max = 1 << 20;
     settings.event_bytes_max = 4096;
@@ -265,10 +266,10 @@ fn a_client_behind_by_more_than_one_send_is_served_to_the_end_without_new_events
     assert_eq!(data(&got).len(), 150);
 }
 
-/// With everything to do in several turns, the worker must not sleep before it is done. Under
-/// `auto_advance` a sleep moves the clock.
+/// The worker must not sleep before work that takes several turns is done. With `auto_advance`, a
+/// sleep advances the clock.
 #[test]
-fn no_work_waits_for_a_timer() {
+fn never_sleeps_with_unfinished_work() {
     let mut settings = super::settings();
     settings.channel_log_bytes_max = 8192;
     let mut rig = Rig::with(1, settings);
@@ -306,7 +307,7 @@ fn no_work_waits_for_a_timer() {
 }
 
 #[test]
-fn one_handler_may_publish_more_than_the_ring_holds() {
+fn publishes_more_than_the_ring_holds_in_one_handler() {
     let mut rig = Rig::new(1);
     let peers = subscribers(&mut rig, 3);
     for peer in &peers {

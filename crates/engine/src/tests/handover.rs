@@ -1,5 +1,5 @@
-//! Connections that move from one worker to another. Over real sockets: what the fake network hands out is no
-//! descriptor that another process could be given.
+//! Tests of connections that move between workers. They use real sockets: the fake network has no
+//! descriptors that can be passed.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::IntoRawFd;
@@ -16,10 +16,10 @@ use super::{get, parts, rings, settings};
 use crate::admin::stats::Shared;
 use crate::{Event, Worker};
 
-/// Turns after which what has to happen never will. One takes a millisecond at most.
+/// Maximum number of turns to wait for an outcome. Each takes at most one millisecond.
 const TURNS_MAX: usize = 50_000;
 
-/// A handler that runs longer than this has its answer sent in the middle of the turn.
+/// Handler time in milliseconds after which its response is sent within the turn.
 const LONG_MS: u64 = 10;
 
 /// Two workers of a server, in one process.
@@ -27,12 +27,14 @@ struct Pair {
     workers: [Worker<Kernel>; 2],
     inboxes: Arc<Vec<Inbox>>,
     stats: Shared,
-    /// The queries that each has answered.
+    /// Queries that each worker has answered.
     seen: [Vec<String>; 2],
+    /// The first worker is replaced after its first response, when this many of its requests wait.
+    replaces_at: Option<usize>,
 }
 
 impl Pair {
-    /// `None` where the machine forbids the backend.
+    /// Creates the workers; `None` if the machine forbids the backend.
     fn new(backend: Backend) -> Option<Pair> {
         if let (Backend::IoUring, Err(error)) = (backend, Kernel::open(backend)) {
             println!("not run: io_uring: {error}");
@@ -54,10 +56,11 @@ impl Pair {
             inboxes,
             stats,
             seen: [Vec::new(), Vec::new()],
+            replaces_at: None,
         })
     }
 
-    /// A client of the first worker.
+    /// Connects a client to the first worker.
     fn connect(&mut self) -> UnixStream {
         let (ours, theirs) = UnixStream::pair().expect("descriptors are left");
         for end in [&ours, &theirs] {
@@ -67,7 +70,7 @@ impl Pair {
         ours
     }
 
-    /// A client of the first worker that is there to stay.
+    /// Connects a keep-alive client to the first worker.
     fn settled(&mut self) -> UnixStream {
         let mut client = self.connect();
         ask(&mut client, "settled");
@@ -76,7 +79,7 @@ impl Pair {
         client
     }
 
-    /// Both workers take turns until all is as it should be. `during` is run while a handler does.
+    /// Runs both workers in turns until `is_done`. `during` runs inside handlers.
     fn run(
         &mut self,
         mut during: impl FnMut(&mut Worker<Kernel>, &str),
@@ -95,7 +98,7 @@ impl Pair {
 
     fn turn(&mut self, at: usize, during: &mut impl FnMut(&mut Worker<Kernel>, &str)) {
         let worker = &mut self.workers[at];
-        // Nothing to do is no reason to sleep here: the other one has its turn.
+        // Do not sleep when idle: the other worker needs its turn.
         worker
             .waiting
             .wake_at(Deadline::after(worker.net.driver.now_ms(), 1));
@@ -109,17 +112,25 @@ impl Pair {
                         .wake_at(Deadline::after(worker.net.driver.now_ms(), 1));
                     continue;
                 }
+                Some(Event::Stop) => return,
                 Some(other) => panic!("{other:?} of a request"),
                 None => return,
             }
             let handle = worker.request().handle();
             let query = worker.request().query().unwrap_or_default().to_vec();
-            let query = String::from_utf8(query).expect("it is ours");
+            let mut query = String::from_utf8(query).expect("it is ours");
+            let body = worker.request().body().to_vec();
+            query.push_str(&String::from_utf8(body).expect("it is ours"));
             during(worker, &query);
             worker
                 .respond(handle, 200, None, std::iter::empty(), query.as_bytes())
                 .expect("it was handed out just now");
             self.seen[at].push(query);
+            let waiting = worker.http.starts.waiting_len();
+            if at == 0 && self.replaces_at.is_some_and(|count| waiting >= count) {
+                self.replaces_at = None;
+                worker.replace();
+            }
         }
     }
 
@@ -137,7 +148,7 @@ fn ask(client: &mut UnixStream, query: &str) {
     client.write_all(&request).expect("it has room");
 }
 
-/// Reads what has come, and whether that is so many answers.
+/// Reads available bytes; returns true if `count` responses have arrived.
 fn has_read(client: &mut UnixStream, got: &mut Vec<u8>, count: usize) -> bool {
     match client.read_to_end(got) {
         Ok(_) => panic!("it has ended after {} answers", answers(got, &[]).len()),
@@ -155,7 +166,7 @@ fn bodies(got: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// Runs a test over both kernel interfaces.
+/// Runs a test with both kernel interfaces.
 fn over_each(test: impl Fn(&mut Pair)) {
     for backend in [Backend::Epoll, Backend::IoUring] {
         if let Some(mut pair) = Pair::new(backend) {
@@ -166,7 +177,7 @@ fn over_each(test: impl Fn(&mut Pair)) {
 }
 
 #[test]
-fn a_request_that_comes_at_the_hand_over_is_answered_once() {
+fn answers_a_request_during_a_handover_once() {
     over_each(|pair| {
         let _settled = pair.settled();
         let mut client = pair.connect();
@@ -174,7 +185,8 @@ fn a_request_that_comes_at_the_hand_over_is_answered_once() {
         ask(&mut client, "1");
         let mut got = Vec::new();
         let during = |_: &mut Worker<Kernel>, query: &str| {
-            // Behind what the worker has read, and before the answer after which the connection moves.
+            // After what the worker has read, and before the response after which the connection
+            // moves.
             if query == "1" {
                 ask(&mut next, "2");
             }
@@ -189,14 +201,14 @@ fn a_request_that_comes_at_the_hand_over_is_answered_once() {
 }
 
 #[test]
-fn pipelined_requests_are_answered_where_they_were_read_and_the_next_one_elsewhere() {
+fn answers_pipelined_requests_before_moving_the_connection() {
     over_each(|pair| {
         let settled = pair.settled();
         let mut client = pair.connect();
         let pipelined = [get("/hello?1"), get("/hello?2")].concat();
         client.write_all(&pipelined).expect("it has room");
         let mut got = Vec::new();
-        // Its answer goes out while the second request waits in the worker's input.
+        // Its response is sent while the second request waits in the worker's input.
         let during = |worker: &mut Worker<Kernel>, query: &str| {
             let begin_ms = worker.net.driver.unix_ms();
             while query == "1" && worker.net.driver.unix_ms() < begin_ms + LONG_MS {
@@ -216,9 +228,9 @@ fn pipelined_requests_are_answered_where_they_were_read_and_the_next_one_elsewhe
 }
 
 #[test]
-fn a_connection_that_arrives_without_its_descriptor_is_not_counted_for_ever() {
+fn uncounts_a_connection_that_arrives_without_its_descriptor() {
     over_each(|pair| {
-        // As whoever hands it over does.
+        // The worker that hands it over does the same.
         pair.stats.add_settled(1);
         hand_over_lost(&pair.inboxes[1]).expect("it has room");
         pair.run(|_, _| {}, |pair| pair.settled_counts() == [0, 0]);
@@ -226,14 +238,14 @@ fn a_connection_that_arrives_without_its_descriptor_is_not_counted_for_ever() {
 }
 
 #[test]
-fn a_connection_for_a_worker_that_has_retired_meanwhile_is_served_by_the_one_that_had_it() {
+fn takes_back_a_connection_whose_receiver_has_retired() {
     over_each(|pair| {
         let mut client = pair.settled();
         let index = pair.workers[0].net.connections.indexes()[0];
-        // Chosen as the taker a moment ago; its replacement, too, has looked into this inbox by now.
+        // It was just selected as the receiver; by now its replacement has read this inbox too.
         pair.workers[1].begin_drain(true);
         let Worker { net, http, .. } = &mut pair.workers[0];
-        assert!(net.hand_over(http, index, 1));
+        assert!(net.hand_over(http, index, 1, b""));
         ask(&mut client, "next");
         let mut got = Vec::new();
         for _ in 0..TURNS_MAX {
@@ -248,14 +260,14 @@ fn a_connection_for_a_worker_that_has_retired_meanwhile_is_served_by_the_one_tha
 }
 
 #[test]
-fn a_worker_takes_at_its_start_what_one_that_has_ended_has_left() {
+fn inherits_connections_of_an_exited_worker() {
     over_each(|pair| {
         let mut client = pair.settled();
         let index = pair.workers[0].net.connections.indexes()[0];
-        // The master looks for somebody who takes it before the first worker does.
+        // The master looks for a receiver before the first worker does.
         pair.stats.set_takes(0, false);
         let Worker { net, http, .. } = &mut pair.workers[0];
-        assert!(net.hand_over(http, index, 1));
+        assert!(net.hand_over(http, index, 1, b""));
         pair.stats.worker_ended(1, 1, true);
         pair.stats.set_takes(0, true);
         pair.workers[0].net.inherit(&[]);
@@ -268,5 +280,138 @@ fn a_worker_takes_at_its_start_what_one_that_has_ended_has_left() {
             }
         }
         assert_eq!(bodies(&got), ["next"]);
+    });
+}
+
+#[test]
+fn moves_unstarted_requests_when_a_worker_is_replaced() {
+    over_each(|pair| {
+        let mut clients: Vec<UnixStream> = (0..4).map(|_| pair.connect()).collect();
+        let [pipelined, first, split, chunked] = &mut clients[..] else {
+            panic!("there are four");
+        };
+        // Read together: the second request waits in the input while the first is handled.
+        let both = [get("/hello?end"), get("/hello?2")].concat();
+        pipelined.write_all(&both).expect("it has room");
+        let mut rest = [
+            first.try_clone().expect("descriptors are left"),
+            split.try_clone().expect("descriptors are left"),
+            chunked.try_clone().expect("descriptors are left"),
+        ];
+        first.write_all(b"GET /hello?3 HTT").expect("it has room");
+        let head = "POST /echo?4 HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\n";
+        split.write_all(head.as_bytes()).expect("it has room");
+        split.write_all(b"ab").expect("it has room");
+        let head = "POST /echo?5 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+        chunked.write_all(head.as_bytes()).expect("it has room");
+        chunked.write_all(b"2\r\nab\r\n").expect("it has room");
+        pair.replaces_at = Some(0);
+        let during = |_: &mut Worker<Kernel>, query: &str| {
+            if query == "end" {
+                let [first, split, chunked] = &mut rest;
+                first
+                    .write_all(b"P/1.1\r\nHost: a\r\n\r\n")
+                    .expect("it has room");
+                split.write_all(b"cdef").expect("it has room");
+                chunked
+                    .write_all(b"4\r\ncdef\r\n0\r\n\r\n")
+                    .expect("it has room");
+            }
+        };
+        let mut got = vec![Vec::new(); clients.len()];
+        pair.run(during, |_| {
+            let reads = clients.iter_mut().zip(&mut got).zip([2, 1, 1, 1]);
+            reads.fold(true, |all, ((client, got), count)| {
+                has_read(client, got, count) && all
+            })
+        });
+        let got: Vec<_> = got.iter().map(|got| bodies(got)).collect();
+        assert_eq!(
+            got,
+            [
+                vec!["end".to_owned(), "2".to_owned()],
+                vec!["3".to_owned()],
+                vec!["4abcdef".to_owned()],
+                vec!["5abcdef".to_owned()]
+            ]
+        );
+        assert_eq!(pair.seen[0], ["end"]);
+        let mut seen = pair.seen[1].clone();
+        seen.sort();
+        assert_eq!(seen, ["2", "3", "4abcdef", "5abcdef"]);
+    });
+}
+
+#[test]
+fn moves_a_waiting_request_when_its_worker_is_replaced() {
+    over_each(|pair| {
+        let mut clients: Vec<UnixStream> = (0..3).map(|_| pair.connect()).collect();
+        let mut got = vec![Vec::new(); clients.len()];
+        for (number, client) in clients.iter_mut().enumerate() {
+            ask(client, &number.to_string());
+        }
+        // The route takes long, so the others wait before this handler returns.
+        let mut begun = 0;
+        let during = |_: &mut Worker<Kernel>, _: &str| {
+            begun += 1;
+            if begun == 1 {
+                std::thread::sleep(Duration::from_millis(LONG_MS));
+            }
+        };
+        pair.replaces_at = Some(1);
+        pair.run(during, |_| {
+            let reads = clients.iter_mut().zip(&mut got);
+            reads.fold(true, |all, (client, got)| has_read(client, got, 1) && all)
+        });
+        for (number, got) in got.iter().enumerate() {
+            assert_eq!(bodies(got), [number.to_string()]);
+        }
+        assert!(pair.seen[0].len() < 3, "{:?}", pair.seen);
+        assert_eq!(pair.seen.concat().len(), 3);
+        assert!(!pair.seen[1].is_empty());
+    });
+}
+
+/// The kernel may have read more of it than a worker's input buffer holds.
+#[test]
+fn answers_an_upload_that_begins_while_its_worker_is_replaced() {
+    const UPLOAD_BYTES: usize = 150_000;
+    over_each(|pair| {
+        let mut idle = pair.settled();
+        let mut upload = idle.try_clone().expect("descriptors are left");
+        let mut last = pair.connect();
+        ask(&mut last, "end");
+        pair.replaces_at = Some(0);
+        let head =
+            format!("POST /echo?5 HTTP/1.1\r\nHost: a\r\nContent-Length: {UPLOAD_BYTES}\r\n\r\n");
+        let bytes = [head.as_bytes(), &[b'x'; UPLOAD_BYTES]].concat();
+        let sent = std::cell::Cell::new(0);
+        let mut send = move || {
+            while let Ok(written) = upload.write(&bytes[sent.get()..]) {
+                sent.set(sent.get() + written);
+                if written == 0 {
+                    break;
+                }
+            }
+        };
+        let (mut got, mut end) = (Vec::new(), Vec::new());
+        for turn in 0..TURNS_MAX {
+            let mut during = |_: &mut Worker<Kernel>, query: &str| {
+                if query == "end" {
+                    send();
+                }
+            };
+            for at in 0..2 {
+                pair.turn(at, &mut during);
+            }
+            if turn > 0 {
+                send();
+            }
+            if has_read(&mut last, &mut end, 1) && has_read(&mut idle, &mut got, 1) {
+                break;
+            }
+        }
+        let body = &bodies(&got)[0];
+        assert!(body.starts_with('5') && body.len() == 1 + UPLOAD_BYTES);
     });
 }

@@ -1,4 +1,4 @@
-//! Held clients: order, replay, gaps, presence, the end.
+//! Tests of held clients: order, replay, gaps, presence, end.
 
 use fermata_config::Settings;
 use fermata_io::sys::fake::{End, FakePeer, Faults};
@@ -30,7 +30,7 @@ fn messages_of_several_channels_arrive_in_the_order_of_publishing() {
 }
 
 #[test]
-fn a_burst_larger_than_the_log_is_no_gap_for_who_keeps_up() {
+fn sends_no_gap_to_a_client_that_keeps_up_with_a_large_burst() {
     let mut settings = settings();
     settings.channel_log_bytes_max = 8192;
     let mut rig = Rig::with(1, settings);
@@ -50,7 +50,7 @@ fn a_burst_larger_than_the_log_is_no_gap_for_who_keeps_up() {
 }
 
 #[test]
-fn a_slow_client_is_told_of_its_gap_or_closed() {
+fn sends_a_gap_to_or_closes_a_slow_client() {
     let mut settings = settings();
     settings.channel_log_bytes_max = 4096;
     for closes in [false, true] {
@@ -93,7 +93,7 @@ fn a_slow_client_is_told_of_its_gap_or_closed() {
 }
 
 #[test]
-fn a_client_that_comes_back_gets_what_it_missed_and_only_that() {
+fn sends_exactly_the_missed_events_to_a_reconnecting_client() {
     let mut rig = Rig::new(1);
     let peer = rig.peer(&get("/hold/a,b"));
     rig.publish("a", "one");
@@ -113,7 +113,7 @@ fn a_client_that_comes_back_gets_what_it_missed_and_only_that() {
 }
 
 #[test]
-fn an_id_of_another_life_is_a_gap() {
+fn sends_a_gap_for_an_id_of_another_ring() {
     for id in ["zz-5", "nonsense", "7-zzzzzzzz"] {
         let mut rig = Rig::new(1);
         rig.publish("a", "old");
@@ -130,7 +130,7 @@ fn an_id_of_another_life_is_a_gap() {
 }
 
 #[test]
-fn history_that_is_gone_is_a_gap() {
+fn sends_a_gap_for_lost_history() {
     let mut settings = settings();
     settings.history_count_max = 5;
     let mut rig = Rig::with(1, settings);
@@ -145,7 +145,7 @@ fn history_that_is_gone_is_a_gap() {
 }
 
 #[test]
-fn a_drain_ends_streams_in_order_and_stops() {
+fn ends_streams_cleanly_on_drain() {
     let mut rig = Rig::new(1);
     let old = rig.connect();
     old.write(b"GET /hold/a HTTP/1.0\r\n\r\n");
@@ -170,7 +170,7 @@ fn a_drain_ends_streams_in_order_and_stops() {
 }
 
 #[test]
-fn a_drain_answers_what_has_begun_and_drops_what_has_not() {
+fn completes_started_requests_and_drops_others_on_drain() {
     let mut rig = Rig::new(1);
     let idle = rig.peer(&get("/hello"));
     let fresh = rig.peer(b"");
@@ -178,7 +178,7 @@ fn a_drain_answers_what_has_begun_and_drops_what_has_not() {
     let body = rig.peer(b"POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 3\r\n\r\na");
     let late = rig.peer(&get("/late"));
     let _ = idle.read();
-    // Both have sent a request that nobody has looked at.
+    // Two connections with an unread request: one after a response, one new.
     let unread = rig.peer(&get("/hello"));
     let _ = unread.read();
     unread.write(&get("/hello"));
@@ -203,13 +203,13 @@ fn a_drain_answers_what_has_begun_and_drops_what_has_not() {
         assert_eq!(answer.status, 200);
         assert_eq!(answer.headers["connection"], "close");
     }
-    // Where more may have been sent, the end is waited for.
+    // If the client may have sent more, the connection lingers.
     rig.advance(3_000);
     assert!(rig.is_stopped);
 }
 
 #[test]
-fn a_drain_ends_when_its_time_is_over() {
+fn stops_when_the_drain_timeout_is_over() {
     let mut rig = Rig::new(1);
     let stuck = rig.connect();
     stuck.set_window(100);
@@ -225,7 +225,7 @@ fn a_drain_ends_when_its_time_is_over() {
 }
 
 #[test]
-fn a_retired_worker_runs_no_more_handlers() {
+fn runs_no_handlers_after_retiring() {
     let mut rig = Rig::new(1);
     let body = rig.peer(b"POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 3\r\n\r\na");
     let held = rig.peer(&get("/hold/a"));
@@ -245,7 +245,7 @@ fn a_retired_worker_runs_no_more_handlers() {
         got.extend(file.read());
         rig.run();
     }
-    // The file is finished, and nothing is mixed into it.
+    // The file is complete, without other bytes in between.
     let answer = &answers(&got, &[])[0];
     assert!(answer.is_whole && answer.body == super::file_content());
     assert_eq!(rig.requests, requests);
@@ -258,7 +258,7 @@ fn a_retired_worker_runs_no_more_handlers() {
 }
 
 #[test]
-fn presence_is_left_on_every_way_out() {
+fn leaves_presence_on_every_close() {
     for way in 0..6 {
         let mut rig = Rig::new(1);
         let watcher = rig.peer(&get("/hold/a"));
@@ -275,7 +275,7 @@ fn presence_is_left_on_every_way_out() {
             1 => peer.reset(),
             2 => peer.shutdown_write(),
             3 => {
-                // Stuck: the write time-out ends it.
+                // Stuck: the write timeout closes it.
                 peer.set_window(0);
                 rig.advance(32_000);
             }
@@ -299,7 +299,7 @@ fn presence_is_left_on_every_way_out() {
                 rig.worker.after_output();
             }
             _ => {
-                // A page that reloads: no leave, no second join.
+                // A reloaded page: no leave, no second join.
                 peer.close();
                 rig.advance(500);
                 let again = rig.peer(&get("/hold/a?user=ann"));
@@ -343,7 +343,7 @@ fn presence_is_left_on_every_way_out() {
 }
 
 #[test]
-fn a_user_of_two_workers_leaves_with_the_last_connection() {
+fn announces_a_leave_after_the_last_connection_of_two_workers() {
     let mut rigs = Rig::pair(1, &settings());
     let watcher = rigs[0].peer(&get("/hold/a"));
     let here = rigs[0].peer(&get("/hold/a?user=ann"));
@@ -384,7 +384,7 @@ fn a_user_of_two_workers_leaves_with_the_last_connection() {
 }
 
 #[test]
-fn a_client_that_has_left_before_its_late_hold_is_let_go() {
+fn drops_a_late_hold_of_a_disconnected_client() {
     for resets in [false, true] {
         let mut rig = Rig::new(1);
         let peer = rig.peer(&get("/late"));
@@ -410,7 +410,7 @@ fn a_client_that_has_left_before_its_late_hold_is_let_go() {
 }
 
 #[test]
-fn head_on_a_stream_holds_nobody() {
+fn does_not_hold_a_head_request() {
     let mut rig = Rig::new(1);
     let mut bytes = b"HEAD /hold/a?user=ann HTTP/1.1\r\nHost: t\r\n\r\n".to_vec();
     bytes.extend(get("/hello"));
@@ -430,7 +430,7 @@ fn head_on_a_stream_holds_nobody() {
 }
 
 #[test]
-fn an_old_client_gets_events_without_chunks() {
+fn sends_events_without_chunks_to_http_1_0() {
     let mut rig = Rig::new(1);
     let peer = rig.connect();
     peer.set_window(50);
@@ -457,14 +457,14 @@ fn an_old_client_gets_events_without_chunks() {
     assert!(numbers.is_sorted_by(|a, b| a + 1 == *b), "{numbers:?}");
 }
 
-/// What happens to clients of two channels.
+/// Actions on clients of two channels.
 #[derive(Clone, Debug)]
 enum Step {
-    /// At a worker, to the first channel or the second, so many bytes.
+    /// Worker, first channel or second, number of bytes.
     Publish(usize, bool, usize),
     Take(usize),
     Window(usize, usize),
-    /// To a worker.
+    /// Target worker.
     Reconnect(usize, usize),
     Turn(usize),
     Advance(u64),
@@ -489,14 +489,14 @@ struct Page {
     query: &'static str,
     peer: FakePeer,
     got: Vec<u8>,
-    /// Numbers of the messages, in the order in which they came; `None` = a gap was told.
+    /// Numbers of the messages in order of arrival; `None` = a gap event.
     numbers: Vec<Option<usize>>,
     last_id: Option<String>,
 }
 
 impl Page {
     fn take_in(&mut self) {
-        // Time that passes while a request is on its way may end it with 408.
+        // A request in progress may be answered 408 if time passes.
         let answers = answers(&self.got, &[]);
         if answers.last().is_none_or(|it| it.status != 200) {
             self.got.clear();
@@ -522,10 +522,11 @@ impl Page {
 proptest! {
     #![proptest_config(super::cases(200))]
 
-    /// Slow, quick and reconnecting clients of two workers under faults: every page gets every message
-    /// of its channels once and in order, or is told of a gap just where something is missing.
+    /// Slow, fast and reconnecting clients of two workers under faults: every page gets every
+    /// message of its channels once and in order, or a gap event exactly where messages are
+    /// missing.
     #[test]
-    fn nothing_is_lost_twice_or_out_of_order(steps in steps(), seed in any::<u64>(), log in prop_oneof![Just(4096_usize), Just(262_144)]) {
+    fn delivers_in_order_or_sends_a_gap(steps in steps(), seed in any::<u64>(), log in prop_oneof![Just(4096_usize), Just(262_144)]) {
         let mut settings = settings();
         settings.channel_log_bytes_max = log;
         settings.keep_alive_ms = 3_000;
@@ -562,7 +563,7 @@ proptest! {
                 Step::Advance(ms) => rigs.iter().for_each(|rig| rig.fake.advance(ms)),
             }
         }
-        // In the end everybody reads, and comes back if it was closed.
+        // Finally every client reads, and reconnects if it was closed.
         for _ in 0..400 {
             rigs.iter_mut().for_each(Rig::turn);
             for page in &mut pages {
@@ -576,7 +577,8 @@ proptest! {
         }
         for page in &mut pages {
             page.take_in();
-            // Per channel: what is due next, and whether a gap was told that may explain a jump.
+            // Per channel: the next expected message, and a flag for a gap event that may explain a
+            // jump.
             let mut due = [true, false].map(|is_a| {
                 let is_subscribed = page.channels.contains(if is_a { "a" } else { "b" });
                 let of_channel = move |&&(_, it): &&(usize, bool)| is_subscribed && it == is_a;
@@ -606,7 +608,7 @@ proptest! {
     }
 }
 
-/// A browser that lost its connection.
+/// Plays a browser that lost its connection.
 fn reconnect(rig: &Rig, page: &mut Page) {
     let bytes = page.peer.read();
     page.got.extend(bytes);
@@ -621,10 +623,10 @@ fn reconnect(rig: &Rig, page: &mut Page) {
     page.peer.write(&request);
 }
 
-/// Subscriptions that have ended are a list: the events of a client whose sending failed were looked for in it, as many as had
-/// ever left.
+/// Ended subscriptions form a free list. A failed send once counted events along that list, as many
+/// as had ever been freed.
 #[test]
-fn events_of_a_client_that_is_gone_are_not_counted() {
+fn counts_no_events_of_a_closed_client() {
     let settings = Settings {
         otlp_endpoint: Some("http://127.0.0.1:1".to_owned()),
         ..settings()

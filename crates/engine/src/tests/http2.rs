@@ -1,4 +1,4 @@
-//! HTTP/2 over the fake network: the client is the other role of the same state machine.
+//! Tests of HTTP/2 over the fake network; the client uses the other role of the same state machine.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::admin::stats::Counter;
 use crate::net::READ_BYTES;
 use crate::{Left, Read};
 
-/// What a client has got of one answer.
+/// The received part of a response.
 #[derive(Default)]
 pub(super) struct Answer {
     pub status: u16,
@@ -35,9 +35,9 @@ pub(super) struct Client {
     limits: Limits,
     pub out: Vec<u8>,
     answers: BTreeMap<u32, Answer>,
-    /// Bytes of DATA are given back at once.
-    takes: bool,
-    /// The last stream of each GOAWAY.
+    /// Return windows of received DATA immediately.
+    pub takes: bool,
+    /// Last stream of each GOAWAY.
     go_aways: Vec<u32>,
     now_ms: u64,
 }
@@ -70,7 +70,7 @@ impl Client {
         }
     }
 
-    fn open(&mut self, method: &str, path: &str, end: bool) -> StreamId {
+    pub fn open(&mut self, method: &str, path: &str, end: bool) -> StreamId {
         self.open_with(method, path, &[], end)
     }
 
@@ -84,7 +84,7 @@ impl Client {
         self.open_as(method, path, None, fields, end)
     }
 
-    /// Asks for a WebSocket (RFC 8441).
+    /// Requests a WebSocket (RFC 8441).
     fn connect(&mut self, path: &str, fields: &[(&str, &str)]) -> StreamId {
         let fields = [&[("sec-websocket-version", "13")], fields].concat();
         self.open_as("CONNECT", path, Some("websocket"), &fields, false)
@@ -115,19 +115,38 @@ impl Client {
         self.open("GET", path, true)
     }
 
-    fn post(&mut self, path: &str, body: &[u8]) -> StreamId {
+    pub fn post(&mut self, path: &str, body: &[u8]) -> StreamId {
         let length = body.len().to_string();
         let stream = self.open_with("POST", path, &[("content-length", &length)], false);
         self.send(stream, body, Rest::End);
         stream
     }
 
-    fn send(&mut self, stream: StreamId, data: &[u8], rest: Rest) {
+    pub fn send(&mut self, stream: StreamId, data: &[u8], rest: Rest) {
         let sent = self.machine.send_data(stream, data, rest, &mut self.out);
         assert_eq!(sent, data.len(), "the window has room for it");
     }
 
-    /// Exchanges bytes with the server until nothing comes any more.
+    /// Returns the windows of received DATA of these streams, and of all later DATA.
+    pub fn read_on(&mut self, streams: &[StreamId]) {
+        self.takes = true;
+        for &stream in streams {
+            let len = self
+                .answers
+                .get(&stream.number())
+                .map_or(0, |it| it.body.len());
+            self.machine
+                .consumed(stream, len, &self.limits, &mut self.out);
+        }
+    }
+
+    /// Returns a part of a window.
+    pub fn read_some(&mut self, stream: StreamId, bytes: usize) {
+        self.machine
+            .consumed(stream, bytes, &self.limits, &mut self.out);
+    }
+
+    /// Exchanges bytes with the server until none arrive.
     pub fn run(&mut self, rig: &mut Rig) {
         loop {
             if !self.out.is_empty() {
@@ -199,7 +218,7 @@ impl Client {
         &self.answers[&stream.number()]
     }
 
-    /// Status and body of an answer that is whole.
+    /// Returns status and body of a complete response.
     pub fn whole(&self, stream: StreamId) -> (u16, String) {
         let answer = self.answer(stream);
         assert!(answer.has_ended, "it is whole");
@@ -212,7 +231,7 @@ pub(super) fn ok(body: &str) -> (u16, String) {
     (200, body.to_owned())
 }
 
-/// Nothing of a stream is left.
+/// Asserts that no stream is left.
 pub(super) fn check_empty(rig: &Rig) {
     assert_eq!(rig.worker.net.http2.streams_len(), 0);
     assert_eq!(
@@ -222,7 +241,7 @@ pub(super) fn check_empty(rig: &Rig) {
 }
 
 #[test]
-fn it_is_refused_where_it_is_off() {
+fn refuses_http2_if_disabled() {
     let mut rig = Rig::with(
         1,
         Settings {
@@ -240,7 +259,7 @@ fn it_is_refused_where_it_is_off() {
 }
 
 #[test]
-fn requests_of_one_connection_are_answered_side_by_side() {
+fn answers_requests_of_a_connection_concurrently() {
     let mut rig = Rig::with(1, on());
     let mut client = Client::new(&rig);
     let hello = client.get("/hello");
@@ -263,7 +282,7 @@ fn requests_of_one_connection_are_answered_side_by_side() {
     assert_eq!(client.answer(head).headers["content-length"], "5");
     check_empty(&rig);
 
-    // The connection stays, and HTTP/1.1 is spoken on others.
+    // The connection stays, and others use HTTP/1.1.
     let again = client.get("/hello");
     client.run(&mut rig);
     assert_eq!(client.whole(again), ok("hello"));
@@ -272,7 +291,7 @@ fn requests_of_one_connection_are_answered_side_by_side() {
 }
 
 #[test]
-fn answers_of_one_turn_go_in_one_write() {
+fn sends_responses_of_a_turn_in_one_write() {
     let mut rig = Rig::with(1, on());
     let mut client = Client::new(&rig);
     client.run(&mut rig);
@@ -288,7 +307,7 @@ fn bodies_come_in_pieces_of_any_kind() {
     let mut rig = Rig::with(1, on());
     let mut client = Client::new(&rig);
     client.run(&mut rig);
-    // Of unknown length, in pieces that come apart, more than a window altogether.
+    // Unknown length, in separate pieces, together more than a window.
     let echo = client.open("POST", "/echo", false);
     let other = client.open("POST", "/echo", false);
     let mut sent = Vec::new();
@@ -314,7 +333,7 @@ fn bodies_come_in_pieces_of_any_kind() {
     client.run(&mut rig);
     assert_eq!(client.whole(echo), ok("body"));
 
-    // Asked for.
+    // With `Expect: 100-continue`.
     let fields = [("expect", "100-continue"), ("content-length", "2")];
     let echo = client.open_with("POST", "/echo", &fields, false);
     client.run(&mut rig);
@@ -326,7 +345,7 @@ fn bodies_come_in_pieces_of_any_kind() {
 }
 
 #[test]
-fn a_body_that_comes_with_its_end_may_be_larger_than_one_read() {
+fn accepts_an_http2_body_larger_than_one_read() {
     let wide = Settings {
         stream_window_bytes: 1 << 20,
         ..on()
@@ -368,7 +387,7 @@ fn bodies_over_a_limit_are_refused_and_the_connection_stays() {
     rig.advance(31_000);
     client.run(&mut rig);
     assert_eq!(client.answer(slow).status, 408);
-    // A client that still sends may finish for a while, without a reset.
+    // A client that still sends may finish within the linger time, without a reset.
     let (finishes, goes_on) = (client.open("POST", "/echo", false), slow);
     client.send(finishes, &[0; 1100], Rest::Open);
     client.run(&mut rig);
@@ -386,9 +405,10 @@ fn bodies_over_a_limit_are_refused_and_the_connection_stays() {
     check_empty(&rig);
 }
 
-/// Windows, cancellations and pings are read while no handler is free, or those that run might not come to their end.
+/// Windows, resets and pings are read while no handler is free: running handlers may need them to
+/// finish.
 #[test]
-fn connections_are_read_while_all_handlers_wait() {
+fn reads_http2_connections_while_all_handlers_wait() {
     let few = Settings {
         connections_max: 6,
         header_timeout_ms: 5_000,
@@ -409,7 +429,8 @@ fn connections_are_read_while_all_handlers_wait() {
     other.run(&mut rig);
 
     rig.worker.set_full(true);
-    // A window goes on with an answer, a handler that reads its body gets it, and a client's leaving is told.
+    // A window continues a response, a handler that reads its body gets it, and a client's
+    // disconnect is reported.
     client.takes = true;
     let (machine, out) = (&mut client.machine, &mut client.out);
     machine.consumed(huge, 65_535, &client.limits, out);
@@ -427,7 +448,7 @@ fn connections_are_read_while_all_handlers_wait() {
         machine.release(over, &client.limits, out);
     }
 
-    // Requests wait, and over all connections there are as many as there may be connections.
+    // Requests wait, at most as many over all connections as the limit of connections.
     let requests = rig.requests;
     let waiting: Vec<_> = (0..4).map(|_| client.get("/hello")).collect();
     client.run(&mut rig);
@@ -449,7 +470,7 @@ fn connections_are_read_while_all_handlers_wait() {
         assert_eq!(client.whole(waiting[at]), ok("hello"));
     }
 
-    // And not for ever.
+    // But not forever.
     rig.worker.set_full(true);
     let overdue = client.get("/hello");
     client.run(&mut rig);
@@ -465,9 +486,9 @@ fn connections_are_read_while_all_handlers_wait() {
     check_empty(&rig);
 }
 
-/// A handshake that the program looks at needs a handler, as a request does.
+/// A handshake that the application decides on needs a handler, like a request.
 #[test]
-fn handshakes_wait_while_all_handlers_do() {
+fn postpones_handshakes_while_all_handlers_wait() {
     let mut rig = Rig::with(
         1,
         Settings {
@@ -484,7 +505,7 @@ fn handshakes_wait_while_all_handlers_do() {
     client.run(&mut rig);
     let (machine, out) = (&mut client.machine, &mut client.out);
     machine.reset(left, ErrorCode::CANCEL, out);
-    // What comes behind the handshake is not lost.
+    // Data after the handshake is not lost.
     client.send(asked, &frame(Opcode::Text, b"early"), Rest::Open);
     client.run(&mut rig);
     assert_eq!(rig.calls, [], "no handler begins");
@@ -513,9 +534,9 @@ fn handshakes_wait_while_all_handlers_do() {
     check_empty(&rig);
 }
 
-/// Requests that were cancelled while they waited give up their places, so that those of others wait in them.
+/// Requests cancelled while they wait release their slots for others.
 #[test]
-fn cancelled_requests_do_not_wait() {
+fn releases_slots_of_cancelled_requests() {
     let mut rig = Rig::with(
         1,
         Settings {
@@ -550,9 +571,9 @@ fn cancelled_requests_do_not_wait() {
     check_empty(&rig);
 }
 
-/// A client may send the rest of a body that nobody wants, however small its window is.
+/// A client may send the rest of an unneeded body, however small its window is.
 #[test]
-fn a_refused_body_gives_its_window_back() {
+fn returns_the_window_of_a_refused_body() {
     let small = Settings {
         body_bytes_max: 1_000,
         ..on()
@@ -564,7 +585,7 @@ fn a_refused_body_gives_its_window_back() {
     client.send(refused, &[0; 65_535], Rest::Open);
     client.run(&mut rig);
     assert_eq!(client.answer(refused).status, 413);
-    // Answered by its handler, which reads nothing of it.
+    // The handler responds without reading the body.
     let answered = client.open("POST", "/early", false);
     client.send(answered, &[0; 65_535], Rest::Open);
     client.run(&mut rig);
@@ -583,9 +604,9 @@ fn a_refused_body_gives_its_window_back() {
     check_empty(&rig);
 }
 
-/// What a handler keeps from being parsed is bounded by the window of its stream.
+/// Input that a handler delays is limited by the window of its stream.
 #[test]
-fn a_websocket_whose_handler_waits_is_sent_no_more_than_its_window() {
+fn limits_input_of_a_waiting_websocket_to_its_window() {
     let mut rig = Rig::with(1, on());
     let mut client = Client::new(&rig);
     client.run(&mut rig);
@@ -595,7 +616,7 @@ fn a_websocket_whose_handler_waits_is_sent_no_more_than_its_window() {
     rig.worker.defer_socket(handle).expect("it is open");
     let message = frame(Opcode::Text, &[b'm'; 1_000]);
     let mut sent = 0;
-    // As long as anything of the window comes back, however often the connection is read.
+    // Send while the server returns window credit. The number of its reads does not matter.
     for _ in 0..200 {
         let window = client.machine.window(chat).min(message.len());
         client.send(chat, &message[..window], Rest::Open);
@@ -619,7 +640,7 @@ fn a_websocket_whose_handler_waits_is_sent_no_more_than_its_window() {
 }
 
 #[test]
-fn a_body_is_read_while_it_arrives() {
+fn reads_a_body_while_it_arrives() {
     let mut rig = Rig::with(1, on());
     let mut client = Client::new(&rig);
     client.run(&mut rig);
@@ -661,7 +682,7 @@ fn a_body_is_read_while_it_arrives() {
     client.run(&mut rig);
     assert_eq!(client.whole(stream), ok("read"));
 
-    // Its client cancels while it is waited for.
+    // Its client cancels while the handler waits.
     let stream = client.open("POST", "/early?waits", false);
     client.run(&mut rig);
     let handle = rig.late.pop_front().expect("another one");
@@ -679,7 +700,7 @@ fn a_body_is_read_while_it_arrives() {
 }
 
 #[test]
-fn files_and_parts_of_them_are_sent() {
+fn sends_files_and_ranges() {
     let mut rig = Rig::with(1, on());
     let mut client = Client::new(&rig);
     let large = client.get("/files/large.bin");
@@ -709,17 +730,17 @@ fn files_and_parts_of_them_are_sent() {
 }
 
 #[test]
-fn a_client_that_takes_nothing_is_given_up_and_others_are_served() {
+fn serves_others_while_one_client_reads_nothing() {
     let mut rig = Rig::with(1, on());
     let mut client = Client::new(&rig);
     client.takes = false;
     let huge = client.get("/files/huge.bin");
     client.run(&mut rig);
-    // Its window is used up, and only that.
+    // Only its window is used up.
     assert_eq!(client.answer(huge).body.len(), 65_535);
     rig.advance(1_000);
     client.run(&mut rig);
-    // The window of the connection is the same one: what has no body is answered.
+    // It is also the connection's window: responses without a body still pass.
     let head = client.open("HEAD", "/hello", true);
     client.run(&mut rig);
     assert_eq!(client.whole(head), ok(""));
@@ -730,7 +751,7 @@ fn a_client_that_takes_nothing_is_given_up_and_others_are_served() {
 }
 
 #[test]
-fn a_connection_that_was_blocked_goes_on_behind_its_turn() {
+fn continues_a_formerly_blocked_connection_in_its_turn() {
     let mut rig = Rig::with(1, on());
     let limits = Limits {
         stream_window_bytes: 1 << 24,
@@ -754,7 +775,7 @@ fn a_connection_that_was_blocked_goes_on_behind_its_turn() {
 }
 
 #[test]
-fn streams_of_a_connection_share_it() {
+fn shares_a_connection_among_streams() {
     let mut rig = Rig::with(1, on());
     let limits = Limits {
         stream_window_bytes: 1000,
@@ -766,7 +787,7 @@ fn streams_of_a_connection_share_it() {
     let first = small.get("/files/huge.bin");
     small.run(&mut rig);
     assert_eq!(small.answer(first).body.len(), 1000);
-    // Another stream has a window of its own.
+    // Another stream has its own window.
     let second = small.get("/hello");
     small.run(&mut rig);
     assert_eq!(small.whole(second), ok("hello"));
@@ -801,7 +822,7 @@ fn events_go_to_all_streams_of_a_connection_in_one_write() {
     let body = &client.answer(other).body;
     assert!(!String::from_utf8_lossy(body).contains("news"));
 
-    // Comments when it is silent.
+    // Keep-alive comments while it is silent.
     rig.advance(56_000);
     client.run(&mut rig);
     let body = String::from_utf8_lossy(&client.answer(other).body).into_owned();
@@ -810,7 +831,7 @@ fn events_go_to_all_streams_of_a_connection_in_one_write() {
         "{body:?}"
     );
 
-    // Pages that close one: the rest goes on.
+    // Closing some pages leaves the others open.
     for stream in &held[1..] {
         client
             .machine
@@ -823,7 +844,7 @@ fn events_go_to_all_streams_of_a_connection_in_one_write() {
     let body = String::from_utf8_lossy(&client.answer(held[0]).body).into_owned();
     assert!(body.ends_with("data: more\n\n"), "{body}");
 
-    // The connection ends, and everything with it.
+    // Closing the connection closes everything.
     client.peer.close();
     rig.run();
     assert_eq!(rig.worker.net.gauges.held, 0);
@@ -831,7 +852,7 @@ fn events_go_to_all_streams_of_a_connection_in_one_write() {
 }
 
 #[test]
-fn a_subscriber_without_a_window_is_a_slow_one_and_nobody_else_waits() {
+fn treats_a_subscriber_without_window_as_slow() {
     let mut rig = Rig::with(
         1,
         Settings {
@@ -856,7 +877,7 @@ fn a_subscriber_without_a_window_is_a_slow_one_and_nobody_else_waits() {
         rig.publish("a", &data);
         published.push(data);
         client.run(&mut rig);
-        // One of them takes what it gets.
+        // One client reads what it receives.
         let unread = client.answer(quick).body.len();
         let (machine, out) = (&mut client.machine, &mut client.out);
         machine.consumed(quick, unread, &client.limits, out);
@@ -869,7 +890,7 @@ fn a_subscriber_without_a_window_is_a_slow_one_and_nobody_else_waits() {
     assert!(published.iter().all(|data| body.contains(data.as_str())));
     assert_eq!(client.answer(slow).body.len(), 2000);
     assert!(client.answer(closed).reset.is_some());
-    // It goes on behind a gap when it takes something.
+    // It continues after a gap event when it reads.
     for _ in 0..40 {
         let (machine, out) = (&mut client.machine, &mut client.out);
         machine.consumed(slow, 2000, &client.limits, out);
@@ -880,7 +901,7 @@ fn a_subscriber_without_a_window_is_a_slow_one_and_nobody_else_waits() {
     assert!(body.contains(published.last().expect("some").as_str()));
 }
 
-/// A frame as clients send it.
+/// Encodes a frame of a client.
 fn frame(opcode: Opcode, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mask = Some([1, 2, 3, 4]);
@@ -888,7 +909,7 @@ fn frame(opcode: Opcode, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The same as servers send it.
+/// Encodes a frame of a server.
 fn told(opcode: Opcode, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     ws::frame::write(&mut out, opcode, true, Reserved::NONE, None, payload);
@@ -896,7 +917,7 @@ fn told(opcode: Opcode, payload: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn websockets_are_streams() {
+fn runs_websockets_over_http2_streams() {
     let mut rig = Rig::with(1, on());
     let mut client = Client::new(&rig);
     client.run(&mut rig);
@@ -921,7 +942,7 @@ fn websockets_are_streams() {
     client.send(chat, &frame(Opcode::Ping, b"there?"), Rest::Open);
     client.run(&mut rig);
     expected.extend_from_slice(&told(Opcode::Pong, b"there?"));
-    // More than a window altogether.
+    // Together more than a window.
     for _ in 0..10 {
         let long = vec![b'y'; 20_000];
         client.send(chat, &frame(Opcode::Text, &long), Rest::Open);
@@ -960,7 +981,7 @@ fn websockets_are_streams() {
 }
 
 #[test]
-fn handshakes_over_streams_are_checked() {
+fn checks_handshakes_over_http2() {
     let mut rig = Rig::with(1, on());
     let mut client = Client::new(&rig);
     client.run(&mut rig);
@@ -991,7 +1012,7 @@ fn handshakes_over_streams_are_checked() {
 }
 
 #[test]
-fn streams_of_the_program_come_piece_by_piece() {
+fn sends_application_streams_piece_by_piece() {
     let mut rig = Rig::with(1, on());
     let mut client = Client::new(&rig);
     let stream = client.get("/late");
@@ -1012,7 +1033,7 @@ fn streams_of_the_program_come_piece_by_piece() {
     client.run(&mut rig);
     assert_eq!(client.whole(stream), ok("one two"));
 
-    // Without its end it does not look whole.
+    // Without its end it does not look complete.
     let stream = client.get("/late");
     client.run(&mut rig);
     let handle = rig.late.pop_front().expect("it was handed out");
@@ -1029,7 +1050,7 @@ fn streams_of_the_program_come_piece_by_piece() {
 }
 
 #[test]
-fn a_cancelled_request_counts_until_its_handler_has_come_to_its_end() {
+fn counts_a_cancelled_request_until_its_handler_returns() {
     let mut rig = Rig::with(
         1,
         Settings {
@@ -1039,7 +1060,7 @@ fn a_cancelled_request_counts_until_its_handler_has_come_to_its_end() {
     );
     let mut client = Client::new(&rig);
     client.run(&mut rig);
-    // A quarter more than the limit: the client does not count what it has cancelled.
+    // A quarter above the limit: the client does not count cancelled streams.
     for _ in 0..5 {
         let stream = client.get("/late?waits");
         client.run(&mut rig);
@@ -1058,7 +1079,7 @@ fn a_cancelled_request_counts_until_its_handler_has_come_to_its_end() {
         client.answer(refused).reset,
         Some(ErrorCode::REFUSED_STREAM)
     );
-    // One answers although nobody is there any more, the others end.
+    // One handler answers after the disconnect, the others end.
     for handle in std::mem::take(&mut rig.late) {
         assert!(rig.left.contains(&Left::Request(handle)));
         if rig.left.first() == Some(&Left::Request(handle)) {
@@ -1075,7 +1096,7 @@ fn a_cancelled_request_counts_until_its_handler_has_come_to_its_end() {
 }
 
 #[test]
-fn a_drain_names_the_last_stream_and_lets_it_come_to_its_end() {
+fn sends_goaway_on_drain_and_completes_streams() {
     let mut rig = Rig::with(1, on());
     let mut client = Client::new(&rig);
     let late = client.get("/late?waits");
@@ -1119,13 +1140,13 @@ fn idle_connections_are_closed() {
 }
 
 #[test]
-fn a_client_that_breaks_the_protocol_is_told_and_closed() {
+fn sends_goaway_to_a_client_that_violates_the_protocol() {
     let mut rig = Rig::with(1, on());
     let mut client = Client::new(&rig);
     client.get("/hold/a");
     client.get("/late?waits");
     client.run(&mut rig);
-    // DATA of a stream that nobody has opened.
+    // DATA of a stream that was never opened.
     client.peer.write(&[0, 0, 0, 0, 0, 0, 0, 0, 99]);
     client.run(&mut rig);
     assert_eq!(client.go_aways.len(), 1);
@@ -1144,9 +1165,9 @@ fn a_client_that_breaks_the_protocol_is_told_and_closed() {
 proptest! {
     #![proptest_config(cases(48))]
 
-    /// Whatever the clients do and however the network cuts it, answers are whole, and nothing stays behind.
+    /// For any behavior of clients and network, responses are complete, and nothing is left.
     #[test]
-    fn nothing_is_lost_and_nothing_stays(
+    fn loses_nothing_and_leaves_no_stream(
         seed in any::<u64>(),
         window in 2_000_u32..70_000,
         steps in prop::collection::vec((0_u8..9, any::<u8>()), 1..40),

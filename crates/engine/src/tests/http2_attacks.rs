@@ -1,5 +1,5 @@
-//! Clients of HTTP/2 that cost the server more than themselves: each is ended, told why and counted, and others are
-//! answered meanwhile.
+//! Tests of HTTP/2 clients that cost the server more than themselves: each is closed with an error
+//! and counted, and others are served meanwhile.
 
 use fermata_config::Settings;
 use fermata_io::sys::fake::FakePeer;
@@ -10,12 +10,12 @@ use super::http2::{Client, check_empty, ok, on};
 use super::{Rig, get};
 use crate::admin::stats::Counter;
 
-/// `GET /hello` of the authority `a`, without the head's end.
+/// `GET /hello` of the authority `a`, without the end of the head.
 const GET: [u8; 12] = [
     0x82, 0x86, 0x04, 6, b'/', b'h', b'e', b'l', b'l', b'o', 0x01, 1,
 ];
 
-/// What is written before what a test repeats, so that it has a stream to go on with.
+/// Stream opened before the repeated frames, for their use.
 const STREAM: u32 = 1;
 
 fn head() -> Vec<u8> {
@@ -30,7 +30,7 @@ fn bytes(frames: &[(Kind, u8, u32, &[u8])]) -> Vec<u8> {
     out
 }
 
-/// A client that writes whatever a test wants it to.
+/// A client that writes arbitrary bytes.
 struct Attacker {
     peer: FakePeer,
     received: Vec<u8>,
@@ -47,7 +47,7 @@ impl Attacker {
         }
     }
 
-    /// The frames that it was sent.
+    /// Returns the received frames.
     fn frames(&mut self) -> Vec<(Header, Vec<u8>)> {
         self.received.extend(self.peer.read());
         let mut frames = Vec::new();
@@ -67,7 +67,7 @@ impl Attacker {
         of_kind.count()
     }
 
-    /// Why its connection has ended.
+    /// Returns the error code with which its connection was closed.
     fn told(&mut self) -> Option<ErrorCode> {
         let frames = self.frames();
         let (_, payload) = frames
@@ -78,8 +78,8 @@ impl Attacker {
     }
 }
 
-/// Writes what `attack` makes of numbers of streams, until the connection is closed or `times` are over; another client is
-/// answered after each. Returns how often it was written.
+/// Writes `attack` for successive stream numbers until the connection is closed, or `times` is
+/// reached; serves another client after each. Returns the number of writes.
 fn attack(
     rig: &mut Rig,
     attacker: &mut Attacker,
@@ -99,7 +99,10 @@ fn attack(
     times
 }
 
-/// A client is ended for `counter` with the write of `borne` and one more.
+/// Frames permitted beyond the limits because of the first request's HEADERS.
+const HEAD_CREDIT: u32 = 4;
+
+/// Asserts that a client is closed and counted in `counter` at write `borne` plus 1.
 #[track_caller]
 fn check_flood(counter: Counter, borne: u32, what: impl FnMut(u32) -> Vec<u8>) {
     let low = Settings {
@@ -115,7 +118,7 @@ fn check_flood(counter: Counter, borne: u32, what: impl FnMut(u32) -> Vec<u8>) {
     };
     let mut rig = Rig::with(1, low);
     let mut attacker = Attacker::new(&rig);
-    // A body that goes on.
+    // An unfinished body.
     attacker.peer.write(&bytes(&[(
         Kind::Headers,
         flag::END_HEADERS,
@@ -159,10 +162,10 @@ fn made_you_reset() {
     });
 }
 
-/// However many requests one read has that have to be reset or refused, a turn takes as many of them as requests in a row of
-/// HTTP/1.
+/// Requests of one read that are reset or refused are limited per turn like pipelined HTTP/1
+/// requests.
 #[test]
-fn a_turn_takes_few_streams_that_are_reset() {
+fn limits_reset_streams_per_turn() {
     const ATTACKS: usize = 600;
     let many = Settings {
         http2_resets_per_second_max: 1_000,
@@ -174,7 +177,7 @@ fn a_turn_takes_few_streams_that_are_reset() {
             (Kind::WindowUpdate, 0, stream, &[0; 4]),
         ])
     };
-    // A header in capitals.
+    // A header name in upper case.
     let refused: fn(u32) -> Vec<u8> = |stream| {
         let block = [&head()[..], &[0, 1, b'A', 1, b'b']].concat();
         bytes(&[(Kind::Headers, WHOLE, stream, &block)])
@@ -203,38 +206,42 @@ fn a_turn_takes_few_streams_that_are_reset() {
 
 #[test]
 fn frames_without_work_in_them() {
-    check_flood(Counter::Http2FloodPings, 20, |_| {
+    check_flood(Counter::Http2FloodPings, 20 + HEAD_CREDIT, |_| {
         bytes(&[(Kind::Ping, 0, 0, &[0; 8])])
     });
-    // One has come with the preface.
+    // One came with the preface.
     check_flood(Counter::Http2FloodSettings, 19, |_| {
         bytes(&[(Kind::Settings, 0, 0, &[])])
     });
-    check_flood(Counter::Http2FloodEmptyData, 20, |_| {
+    check_flood(Counter::Http2FloodEmptyData, 20 + HEAD_CREDIT, |_| {
         bytes(&[(Kind::Data, 0, STREAM, &[])])
     });
-    check_flood(Counter::Http2FloodUnknownFrames, 40, |_| {
+    check_flood(Counter::Http2FloodUnknownFrames, 40 + HEAD_CREDIT, |_| {
         b"\0\0\0\xfa\0\0\0\0\0".to_vec()
     });
 }
 
 #[test]
 fn windows_that_are_opened_bit_by_bit() {
-    check_flood(Counter::Http2FloodConnectionWindowUpdates, 4, |_| {
-        bytes(&[(Kind::WindowUpdate, 0, 0, &[0, 0, 0, 1])])
-    });
+    check_flood(
+        Counter::Http2FloodConnectionWindowUpdates,
+        4 + HEAD_CREDIT,
+        |_| bytes(&[(Kind::WindowUpdate, 0, 0, &[0, 0, 0, 1])]),
+    );
     // The first of a stream is free.
-    check_flood(Counter::Http2FloodStreamWindowUpdates, 41, |_| {
-        bytes(&[(Kind::WindowUpdate, 0, STREAM, &[0, 0, 0, 1])])
-    });
+    check_flood(
+        Counter::Http2FloodStreamWindowUpdates,
+        41 + HEAD_CREDIT,
+        |_| bytes(&[(Kind::WindowUpdate, 0, STREAM, &[0, 0, 0, 1])]),
+    );
 }
 
 #[test]
 fn priorities_that_change_all_the_time() {
-    check_flood(Counter::Http2FloodPriorities, 40, |_| {
+    check_flood(Counter::Http2FloodPriorities, 40 + HEAD_CREDIT, |_| {
         bytes(&[(Kind::PriorityUpdate, 0, 0, b"\0\0\0\x01u=1")])
     });
-    check_flood(Counter::Http2FloodPriorities, 40, |_| {
+    check_flood(Counter::Http2FloodPriorities, 40 + HEAD_CREDIT, |_| {
         bytes(&[(Kind::Priority, 0, STREAM, &[0, 0, 0, 0, 9])])
     });
 }
@@ -256,8 +263,8 @@ fn header_blocks_without_an_end() {
     });
 }
 
-/// One large entry of the table, named thousands of times with a byte each: refused request by request, and what is kept is
-/// bounded.
+/// One large table entry, referred to thousands of times with one byte each: each request is
+/// refused, and memory is limited.
 #[test]
 fn heads_that_become_large_when_they_are_decoded() {
     let mut rig = Rig::with(1, on());
@@ -284,9 +291,9 @@ fn heads_that_become_large_when_they_are_decoded() {
     check_empty(&rig);
 }
 
-/// CVE-2026-49975, with what comes behind a body.
+/// CVE-2026-49975, with trailers.
 #[test]
-fn trailers_count_as_the_headers_that_they_are() {
+fn counts_trailers_as_headers() {
     let mut rig = Rig::with(1, on());
     let mut attacker = Attacker::new(&rig);
     let mut trailers = b"\x40\x01c\x01d".to_vec();
@@ -296,7 +303,7 @@ fn trailers_count_as_the_headers_that_they_are() {
         (Kind::Headers, WHOLE, STREAM, &trailers),
     ]));
     rig.run();
-    // Its request is reset, which counts for what it makes the server reset.
+    // Its request is reset, which counts as a caused reset.
     let frames = attacker.frames();
     let reset = frames
         .iter()
@@ -307,7 +314,7 @@ fn trailers_count_as_the_headers_that_they_are() {
     check_empty(&rig);
 }
 
-/// Answers of which the client takes nothing, and for ever.
+/// Responses of which the client never reads anything.
 #[test]
 fn windows_that_stay_shut() {
     let mut rig = Rig::with(1, on());
@@ -337,9 +344,9 @@ fn windows_that_stay_shut() {
     check_empty(&rig);
 }
 
-/// An address has a limit of its own, over however many connections its streams come.
+/// The limit of an address covers the streams of all its connections.
 #[test]
-fn streams_of_an_address_are_limited() {
+fn limits_streams_per_address() {
     let few = Settings {
         streams_per_address_max: 3,
         ..on()
@@ -348,9 +355,9 @@ fn streams_of_an_address_are_limited() {
     check_address(&mut rig);
 }
 
-/// A hundred streams are as good as a hundred connections.
+/// A hundred streams cost as much as a hundred connections.
 #[test]
-fn a_limit_of_connections_is_one_of_streams() {
+fn applies_the_connection_limit_to_streams() {
     let few = Settings {
         connections_per_address_max: 3,
         ..on()
@@ -359,7 +366,7 @@ fn a_limit_of_connections_is_one_of_streams() {
     check_address(&mut rig);
 }
 
-/// An address has room for three streams.
+/// Asserts that an address may have three streams.
 fn check_address(rig: &mut Rig) {
     let mut one = Client::with(rig, Limits::default());
     let mut two = Client::new(rig);
@@ -367,7 +374,7 @@ fn check_address(rig: &mut Rig) {
     let held = [one.get("/hold/a"), one.get("/hold/a"), one.get("/hold/a")];
     one.run(rig);
     assert!(held.iter().all(|it| one.answer(*it).status == 200));
-    // A client is told, and does not ask for more over one connection.
+    // The client learns the limit, and sends no more requests over one connection.
     assert_eq!(one.machine.room(), 0);
     let more = two.get("/hello");
     two.run(rig);
@@ -385,7 +392,7 @@ fn check_address(rig: &mut Rig) {
     assert_eq!(one.whole(again), ok("hello"));
     two.peer.close();
     rig.run();
-    // Requests of HTTP/1 are not counted.
+    // HTTP/1 requests are not counted.
     let plain = rig.peer(&get("/hello"));
     assert!(plain.read().starts_with(b"HTTP/1.1 200"));
     one.peer.close();

@@ -1,9 +1,10 @@
-//! The worker over a fake network: virtual time, scripted peers, faults by seed.
+//! Tests of the worker over a fake network: virtual time, scripted peers, faults by seed.
 //!
-//! `Rig` is an embedder with a few handlers. Nothing here sleeps or opens a port, and a run depends on
-//! its seed alone.
+//! `Rig` is an embedder with a few handlers. The tests never sleep or open a port, and a run
+//! depends only on its seed.
 
 mod bounds;
+mod buffered;
 mod client;
 mod deadlines;
 mod early;
@@ -29,6 +30,7 @@ mod websocket_time;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, UNIX_EPOCH};
 
 use fermata_config::{LogFormat, LogLevel, Settings};
 use fermata_hub::{Config, Ring};
@@ -54,39 +56,39 @@ const EARLY: u32 = 7;
 const LONG: u32 = 8;
 const LONGER: u32 = 9;
 
-/// How long the handlers of `/long` and `/longer` take.
+/// Duration in milliseconds of the handlers of `/long` and `/longer`.
 const LONG_MS: u64 = 3;
 const LONGER_MS: u64 = 7;
 
-/// Bytes of `/files/large.bin`: more than a piece, a window and a pool buffer.
+/// Size of `/files/large.bin` in bytes: more than a piece, a window and a pool buffer.
 pub const FILE_BYTES: usize = 300_000;
 
-/// How often `/files/huge.bin` holds the same: more than several turns send.
+/// Size of `/files/huge.bin` as a multiple of `FILE_BYTES`. Sending it takes several turns.
 pub const HUGE: usize = 24;
 
-/// An embedder that plays the handlers.
+/// An embedder that acts as the handlers.
 pub struct Rig {
     pub fake: Fake,
     pub listener: Fd,
     pub worker: Worker<Fake>,
-    /// Handles of `/late` and `/early` requests, in the order they came.
+    /// Ids of `/late` and `/early` requests, in order of arrival.
     pub late: VecDeque<RequestId>,
-    /// Requests that handlers have seen.
+    /// Number of requests delivered to handlers.
     pub requests: usize,
     pub is_stopped: bool,
-    /// What sockets have told their program.
+    /// Socket events delivered to the application.
     pub calls: Vec<Call>,
-    /// Sockets that are open, in the order they were opened.
+    /// Open sockets, in order of opening.
     pub open: Vec<SocketId>,
-    /// Clients that have left while their handler waited.
+    /// Clients that disconnected while their handlers waited.
     pub left: Vec<Left>,
-    /// Requests whose handlers were told that more of their bodies has come.
+    /// Requests whose handlers were notified of more body bytes.
     pub arrived: Vec<RequestId>,
-    /// Times the program was woken.
+    /// Number of wake-ups of the application.
     pub wakes: usize,
 }
 
-/// Settings with small shared memory, as every test leaks its own.
+/// Returns settings with small shared memory, as every test leaks its own.
 pub fn settings() -> Settings {
     Settings {
         event_bytes_max: 4096,
@@ -105,7 +107,7 @@ impl Rig {
         Rig::over(seed, settings, 0, ring)
     }
 
-    /// Two workers of one server, each with a network of its own.
+    /// Creates two workers of one server, each with its own network.
     pub fn pair(seed: u64, settings: &Settings) -> [Rig; 2] {
         let [first, second] = rings(settings);
         [
@@ -138,7 +140,7 @@ impl Rig {
         self.fake.connect(self.listener)
     }
 
-    /// A peer that has been accepted and has sent `bytes`.
+    /// Connects a peer that sends `bytes`, and runs the worker.
     pub fn peer(&mut self, bytes: &[u8]) -> FakePeer {
         let peer = self.connect();
         peer.write(bytes);
@@ -146,9 +148,9 @@ impl Rig {
         peer
     }
 
-    /// Runs until nothing is left to do at this moment.
+    /// Runs until there is nothing to do.
     pub fn run(&mut self) {
-        // A broadcast goes on for several turns without an event.
+        // A broadcast continues for several turns without an event.
         let enough = if self.worker.channels.local.subscriptions() > 0 {
             50
         } else {
@@ -171,7 +173,7 @@ impl Rig {
         }
     }
 
-    /// One turn: all requests of a batch of events, and everything that follows from them.
+    /// Runs one turn: all requests of a batch of events, and everything that follows from them.
     pub fn turn(&mut self) {
         loop {
             self.worker.begin_poll();
@@ -186,16 +188,17 @@ impl Rig {
                 Some(Event::SocketGone(socket)) => self.left.push(Left::Socket(socket)),
                 Some(Event::Body(handle)) => self.arrived.push(handle),
                 Some(Event::Wake) => self.wakes += 1,
-                // Given when a test wants to.
+                // A test writes pieces itself.
                 Some(Event::Stream(_) | Event::StreamEnd(_)) => {}
                 Some(event) => self.on_socket(event),
                 None => break,
             }
         }
         self.worker.net.gauges.check(&self.worker.net.connections);
+        self.worker.net.buffered.check();
     }
 
-    /// Moves the clock in small steps, so that everything happens when it is due.
+    /// Advances the clock in small steps, so that everything happens when it is due.
     pub fn advance(&mut self, ms: u64) {
         let mut left = ms;
         while left > 0 {
@@ -270,7 +273,7 @@ impl Rig {
             .expect("it was handed out just now");
     }
 
-    /// `channels` are separated by commas, and so are the words of `query`: `close`, `keep=MS`,
+    /// `channels` are comma-separated, and so are the options in `query`: `close`, `keep=MS`,
     /// `user=NAME`.
     fn hold(
         &mut self,
@@ -297,7 +300,7 @@ impl Rig {
     }
 }
 
-/// What a worker of the rig is made of.
+/// Builds the parts of a rig's worker.
 fn parts(settings: Settings, slot: u16, listeners: Vec<Fd>, ring: Ring) -> Parts {
     let mut router = Router::new();
     for (method, pattern, handler) in [
@@ -356,7 +359,7 @@ fn parts(settings: Settings, slot: u16, listeners: Vec<Fd>, ring: Ring) -> Parts
     }
 }
 
-/// Where spans go of a worker whose settings name a collector, which there is none of.
+/// Creates an outbox for spans if the settings name a collector, which does not exist.
 fn spans(settings: &Settings) -> Option<crate::admin::otlp::Outbox> {
     struct Nobody;
     impl crate::Post for Nobody {
@@ -375,7 +378,7 @@ fn spans(settings: &Settings) -> Option<crate::admin::otlp::Outbox> {
     otlp.map(|it| it.into_outbox(crate::admin::stats::Shared::private()))
 }
 
-/// Runs of a property. A failure prints the smallest input, whose seeds make it repeatable.
+/// Sets the number of runs of a property. A failure prints the minimal input with its seeds.
 pub fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig {
         cases,
@@ -384,19 +387,19 @@ pub fn cases(cases: u32) -> ProptestConfig {
     }
 }
 
-/// A request without a body.
+/// Builds a request without a body.
 pub fn get(path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").into_bytes()
 }
 
-/// A request with a body of known length.
+/// Builds a request with a body of known length.
 pub fn post(path: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!("POST {path} HTTP/1.1\r\nHost: test\r\nContent-Length: {length}\r\n\r\n{body}")
         .into_bytes()
 }
 
-/// The same shared memory as two processes would see it.
+/// Creates the same shared memory for two processes.
 fn rings(settings: &Settings) -> [Ring; 2] {
     let config = Config {
         ring_bytes: settings.history_bytes_max.min(1 << 20),
@@ -415,8 +418,8 @@ fn rings(settings: &Settings) -> [Ring; 2] {
     ]
 }
 
-/// A static root with large files. It has one name for all runs, so that they leave one behind and
-/// not one each; a file appears under its name only when it is whole.
+/// Returns a static root with large files. All runs share it, so that only one is left behind; a
+/// file gets its name when it is complete.
 fn directory() -> PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY
@@ -429,6 +432,13 @@ fn directory() -> PathBuf {
             ] {
                 let new = path.join(format!("{name}.{}", std::process::id()));
                 std::fs::write(&new, content).expect("the same");
+                // The virtual clock starts in the past; current files would have a time in its
+                // future.
+                let modified =
+                    UNIX_EPOCH + Duration::from_millis(fermata_io::sys::fake::UNIX_START_MS);
+                let file = std::fs::File::options().write(true).open(&new);
+                file.and_then(|it| it.set_modified(modified))
+                    .expect("the same");
                 std::fs::rename(new, path.join(name)).expect("the same");
             }
             path

@@ -1,4 +1,4 @@
-//! Connections that begin with a header of the PROXY protocol.
+//! Tests of connections that start with a PROXY protocol header.
 
 use fermata_config::{Builder, Settings, Source};
 
@@ -24,9 +24,9 @@ fn rig() -> Rig {
 }
 
 #[test]
-fn a_connection_from_before_a_drain_is_answered_behind_a_proxy_too() {
+fn serves_a_proxied_connection_from_before_a_drain() {
     let mut rig = rig();
-    // One that nobody has accepted, one whose header has come, and one of which nothing has.
+    // One not accepted yet, one whose header has arrived, and one without any bytes.
     let asked = rig.connect();
     asked.write(HEADER);
     asked.write(&get("/hello"));
@@ -49,7 +49,7 @@ fn a_connection_from_before_a_drain_is_answered_behind_a_proxy_too() {
 }
 
 #[test]
-fn headers_of_a_connection_without_a_client_are_no_contradiction() {
+fn ignores_headers_of_a_connection_without_a_client() {
     for (header, count) in [(HEADER, 0), (&b"PROXY UNKNOWN\r\n"[..], 0)] {
         let mut rig = rig();
         let peer = rig.connect();

@@ -1,4 +1,4 @@
-//! Requests and responses: splits, faults, pipelining, half-closed peers.
+//! Tests of requests and responses: splits, faults, pipelining, half-closed peers.
 
 use fermata_io::sys::fake::{End, FakePeer, Faults};
 use proptest::prelude::*;
@@ -9,10 +9,10 @@ use crate::http::files::StaticOptions;
 use crate::log::Detail;
 use crate::net::connection::Origin;
 
-/// Turns after which a run that has not finished never will: a byte each, and then some.
+/// Maximum number of turns of a run: one per byte, and more.
 const TURNS_MAX: usize = 5_000_000;
 
-/// Text that a failed property does not print whole.
+/// Text that a failed property prints abbreviated.
 #[derive(Clone)]
 struct Text(String);
 
@@ -35,7 +35,7 @@ enum Ask {
     Percent,
     Publish,
     Http10,
-    /// These end the connection.
+    /// These close the connection.
     Close,
     Broken,
     TooLarge,
@@ -128,7 +128,7 @@ fn asks() -> impl Strategy<Value = Vec<Ask>> {
     })
 }
 
-/// How a peer behaves.
+/// Behavior of a peer.
 #[derive(Clone, Debug)]
 struct Manner {
     seed: u64,
@@ -166,7 +166,7 @@ fn manner() -> impl Strategy<Value = Manner> {
         )
 }
 
-/// Everything the peer receives, in whatever pieces it sends and takes.
+/// Returns everything the peer receives, in whatever pieces it sends and reads.
 fn exchange(asks: &[Ask], manner: &Manner) -> Vec<u8> {
     let mut settings = super::settings();
     settings.queue_bytes_max = manner.queue_bytes_max;
@@ -196,7 +196,7 @@ fn exchange(asks: &[Ask], manner: &Manner) -> Vec<u8> {
         let is_quiet = bytes.is_empty() && (left.is_empty() || peer.end() != End::Open);
         quiet = if is_quiet { quiet + 1 } else { 0 };
         got.extend(bytes);
-        // Faults hold things back for a few turns, never for a hundred.
+        // Faults delay data for a few turns, never for a hundred.
         if quiet > 100 {
             break;
         }
@@ -210,8 +210,8 @@ fn exchange(asks: &[Ask], manner: &Manner) -> Vec<u8> {
 proptest! {
     #![proptest_config(super::cases(200))]
 
-    /// Any split of the input, any fault schedule, any window and any queue bound give the same
-    /// responses in the order of the requests.
+    /// Any split of the input, fault schedule, window and queue limit give the same responses in
+    /// the order of the requests.
     #[test]
     fn every_request_gets_its_answer_in_order(asks in asks(), manner in manner()) {
         let got = exchange(&asks, &manner);
@@ -223,10 +223,10 @@ proptest! {
         }
     }
 
-    /// Bytes that are no requests, resets and aborted connections: the worker goes on, and everything
-    /// is given back.
+    /// Malformed requests, resets and aborted connections: the worker continues, and all resources
+    /// are released.
     #[test]
-    fn hostile_peers_leave_nothing_behind(
+    fn releases_everything_after_hostile_peers(
         seed in any::<u64>(),
         asks in prop::collection::vec(asks(), 1..6),
         noise in prop::collection::vec(any::<u8>(), 0..200),
@@ -268,7 +268,7 @@ proptest! {
 }
 
 #[test]
-fn a_request_behind_a_file_waits_for_it() {
+fn answers_a_request_after_the_preceding_file() {
     let mut rig = Rig::new(1);
     let peer = rig.connect();
     peer.set_window(10_000);
@@ -296,7 +296,7 @@ fn a_request_behind_a_file_waits_for_it() {
 }
 
 #[test]
-fn a_huge_file_is_sent_in_turns_and_once() {
+fn sends_a_huge_file_once_over_several_turns() {
     let mut rig = Rig::new(1);
     let peer = rig.connect();
     peer.set_window(usize::MAX);
@@ -308,7 +308,7 @@ fn a_huge_file_is_sent_in_turns_and_once() {
         peer.arrived_bytes() < 4 * FILE_BYTES,
         "others get their turn"
     );
-    // A worker that slept with the rest unsent would move the clock to this one's time-out.
+    // A worker that slept with unsent output would advance the clock to this client's timeout.
     let _idle = rig.connect();
     rig.fake.set_auto_advance(true);
     let start_ms = rig.fake.clock_ms();
@@ -324,7 +324,7 @@ fn a_huge_file_is_sent_in_turns_and_once() {
 }
 
 #[test]
-fn a_refusal_after_head_has_its_body() {
+fn sends_a_body_with_a_refusal_after_a_head_request() {
     let mut rig = Rig::new(1);
     let mut bytes = b"HEAD /hello HTTP/1.1\r\nHost: test\r\n\r\n".to_vec();
     bytes.extend_from_slice(b"GET /hello\r\n\r\n");
@@ -335,7 +335,7 @@ fn a_refusal_after_head_has_its_body() {
 }
 
 #[test]
-fn a_request_is_answered_once() {
+fn rejects_a_second_response() {
     for head in ["", "Connection: close\r\n"] {
         let mut rig = Rig::new(1);
         let request = format!("GET /late HTTP/1.1\r\nHost: test\r\n{head}\r\n");
@@ -357,7 +357,7 @@ fn a_request_is_answered_once() {
 }
 
 #[test]
-fn late_answers_keep_the_order_and_what_follows_waits() {
+fn keeps_the_order_of_late_responses() {
     let mut rig = Rig::new(1);
     let mut bytes = get("/late");
     bytes.extend(get("/hello"));
@@ -387,13 +387,13 @@ fn answered_len(body: &[u8]) -> usize {
 }
 
 #[test]
-fn a_client_that_leaves_before_its_late_answer_is_gone() {
+fn drops_a_client_that_disconnects_before_a_late_response() {
     let mut rig = Rig::new(1);
     let peer = rig.peer(&get("/late"));
     peer.reset();
     rig.run();
     let handle = rig.late.pop_front().expect("it was asked for");
-    // Whether it is noticed now or by the write does not matter; nothing may be left.
+    // The worker may notice now or when it writes; nothing may be left.
     let none = std::iter::empty();
     let _ = rig.worker.respond(handle, 200, None, none, b"x");
     rig.run();
@@ -401,7 +401,7 @@ fn a_client_that_leaves_before_its_late_answer_is_gone() {
 }
 
 #[test]
-fn whole_requests_before_the_end_of_the_stream_are_answered() {
+fn answers_complete_requests_before_end_of_stream() {
     let mut rig = Rig::new(1);
     let peer = rig.connect();
     peer.set_window(20_000);
@@ -424,7 +424,7 @@ fn whole_requests_before_the_end_of_the_stream_are_answered() {
 }
 
 #[test]
-fn expectations_are_met_when_the_body_has_not_come() {
+fn sends_100_continue_before_the_body() {
     let mut rig = Rig::new(1);
     let head =
         b"POST /echo HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n";
@@ -441,7 +441,17 @@ fn expectations_are_met_when_the_body_has_not_come() {
 }
 
 #[test]
-fn the_path_of_one_request_is_not_that_of_the_next() {
+fn refuses_an_unrouted_body_instead_of_sending_100() {
+    let mut rig = Rig::new(1);
+    let head =
+        "POST /nowhere HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n";
+    let peer = rig.peer(head.as_bytes());
+    let answers = answers(&peer.read(), &[]);
+    assert_eq!((answers.len(), answers[0].status), (1, 404));
+}
+
+#[test]
+fn resets_the_decoded_path_between_requests() {
     let mut rig = Rig::new(1);
     let peer = rig.peer(&get("/%68ello"));
     assert_eq!(answers(&peer.read(), &[])[0].status, 200);
@@ -453,7 +463,7 @@ fn the_path_of_one_request_is_not_that_of_the_next() {
 }
 
 #[test]
-fn a_publisher_that_has_just_connected_is_heard_by_a_worker_that_ends() {
+fn serves_a_just_connected_publisher_on_drain() {
     let mut rig = Rig::new(1);
     let peer = publisher(&mut rig);
     rig.run();
@@ -464,7 +474,7 @@ fn a_publisher_that_has_just_connected_is_heard_by_a_worker_that_ends() {
     assert_eq!(answers(&peer.read(), &[])[0].status, 200);
 }
 
-/// A connection to the control socket.
+/// Connects to the control socket.
 fn publisher(rig: &mut Rig) -> fermata_io::sys::fake::FakePeer {
     let listener = rig.fake.listen();
     let peer = rig.fake.connect(listener);
@@ -482,7 +492,7 @@ fn publisher(rig: &mut Rig) -> fermata_io::sys::fake::FakePeer {
 }
 
 #[test]
-fn a_long_pipeline_lets_others_in() {
+fn serves_others_during_a_long_pipeline() {
     let mut rig = Rig::new(1);
     let greedy = rig.connect();
     let modest = rig.connect();
@@ -502,7 +512,7 @@ fn a_long_pipeline_lets_others_in() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_takes_no_place() {
+fn uses_no_index_for_a_missing_directory() {
     let mut rig = Rig::new(1);
     for _ in 0..100 {
         let missing = std::path::Path::new("/nowhere/at/all");

@@ -1,4 +1,5 @@
-//! Clients that come back to more than one piece: in order, whole, with bounded memory, and beside others.
+//! Tests of clients that missed more than one piece: in order, complete, with bounded memory, and
+//! next to others.
 
 use fermata_hub::{ID_BYTES_MAX, Ids, LogPlace};
 use fermata_io::sys::fake::{End, FakePeer, Faults};
@@ -31,7 +32,7 @@ fn gaps(bytes: &[u8]) -> Vec<String> {
     gaps.filter_map(|gap| gap.data).collect()
 }
 
-/// Reads until nothing comes any more.
+/// Reads until no bytes arrive.
 fn drain(rig: &mut Rig, peer: &FakePeer, got: &mut Vec<u8>) {
     loop {
         rig.run();
@@ -44,7 +45,7 @@ fn drain(rig: &mut Rig, peer: &FakePeer, got: &mut Vec<u8>) {
 }
 
 #[test]
-fn more_than_a_queue_is_replayed_without_a_gap_and_without_being_queued() {
+fn replays_more_than_a_queue_without_a_gap() {
     let mut settings = settings();
     settings.queue_bytes_max = 4096;
     settings.channel_log_bytes_max = 4096;
@@ -62,7 +63,8 @@ fn more_than_a_queue_is_replayed_without_a_gap_and_without_being_queued() {
         });
         let mut got = Vec::new();
         for n in 600..900 {
-            // What is published meanwhile, far more than the channel's log holds, comes from the ring, too.
+            // The channel's log is too small for the messages published during the replay, so these
+            // are read from the ring, too.
             publish(&mut rig, n, 1);
             got.extend(peer.read());
             let queued: usize = rig
@@ -84,7 +86,7 @@ fn more_than_a_queue_is_replayed_without_a_gap_and_without_being_queued() {
         drain(&mut rig, &peer, &mut got);
         assert_eq!(gaps(&got), Vec::<String>::new());
         assert_eq!(numbers(&got), (1..900).collect::<Vec<_>>());
-        // It is live, and its position is behind everything.
+        // It is live, and its position is after everything.
         assert_eq!(rig.worker.channels.local.subscriptions(), 1);
         publish(&mut rig, 900, 1);
         let position = last_id(&got);
@@ -95,7 +97,7 @@ fn more_than_a_queue_is_replayed_without_a_gap_and_without_being_queued() {
 }
 
 #[test]
-fn a_client_slower_than_the_ring_gets_a_gap_or_is_closed() {
+fn sends_a_gap_to_or_closes_a_client_slower_than_the_ring() {
     for closes in [false, true] {
         let mut rig = Rig::with(1, settings());
         let first = publish(&mut rig, 0, 100);
@@ -124,7 +126,7 @@ fn a_client_slower_than_the_ring_gets_a_gap_or_is_closed() {
 }
 
 #[test]
-fn a_blocked_client_over_its_log_is_closed_at_once_where_that_is_the_policy() {
+fn closes_a_blocked_client_behind_its_log_immediately_if_the_policy_is_close() {
     let mut settings = settings();
     settings.channel_log_bytes_max = 4096;
     let mut rig = Rig::with(1, settings);
@@ -132,12 +134,12 @@ fn a_blocked_client_over_its_log_is_closed_at_once_where_that_is_the_policy() {
     let _ = peer.read();
     peer.set_window(0);
     publish(&mut rig, 0, 100);
-    // It has taken nothing since it was blocked, and never will.
+    // It has read nothing since it was blocked, and never will.
     assert_eq!(rig.worker.net.sockets_len(), 0);
 }
 
 #[test]
-fn a_drain_in_the_middle_of_a_replay_ends_between_events() {
+fn ends_a_replay_between_events_on_drain() {
     let mut rig = Rig::new(1);
     let first = publish(&mut rig, 0, 600);
     let peer = rig.connect();
@@ -154,7 +156,7 @@ fn a_drain_in_the_middle_of_a_replay_ends_between_events() {
 }
 
 #[test]
-fn many_who_come_back_share_the_turns_with_others() {
+fn shares_turns_between_resuming_and_other_clients() {
     let mut settings = settings();
     settings.connections_max = 1000;
     let mut rig = Rig::with(1, settings);
@@ -181,7 +183,7 @@ fn many_who_come_back_share_the_turns_with_others() {
 }
 
 #[test]
-fn clients_ahead_of_the_log_are_told_in_time_though_nothing_is_published() {
+fn sends_a_gap_to_clients_ahead_of_the_log_in_time() {
     let mut settings = settings();
     settings.connections_max = 1000;
     let mut rig = Rig::with(1, settings);
@@ -195,7 +197,7 @@ fn clients_ahead_of_the_log_are_told_in_time_though_nothing_is_published() {
     let id = Ids::new(place.epoch).text(9, &mut text);
     let request = since("/hold/a", std::str::from_utf8(id).expect("ids are text"));
     let peer = rig.peer(&request);
-    // Those that leave again stay listed no longer than one that waits.
+    // Disconnected clients stay listed no longer than one that waits.
     for _ in 0..100 {
         rig.peer(&request).close();
     }
@@ -213,7 +215,7 @@ fn clients_ahead_of_the_log_are_told_in_time_though_nothing_is_published() {
 }
 
 #[test]
-fn a_hold_in_the_middle_of_a_broadcast_waits_for_nobody() {
+fn starts_a_hold_during_a_broadcast_immediately() {
     let mut settings = settings();
     settings.connections_max = 20_000;
     let mut rig = Rig::with(1, settings);
@@ -224,7 +226,7 @@ fn a_hold_in_the_middle_of_a_broadcast_waits_for_nobody() {
     rig.run();
     rig.publish("a", "1");
     rig.turn();
-    // Published before it came, and not read by this worker yet.
+    // Published before it connected, and not read by this worker yet.
     rig.publish("a", "2");
     let late = rig.connect();
     late.write(&get("/hold/a?keep=0"));
@@ -245,9 +247,9 @@ fn a_hold_in_the_middle_of_a_broadcast_waits_for_nobody() {
 proptest! {
     #![proptest_config(super::cases(60))]
 
-    /// Whatever the network does, a client that comes back again and again has every message once.
+    /// For any network behavior, a repeatedly reconnecting client gets every message once.
     #[test]
-    fn nothing_is_lost_or_doubled_over_many_lives(
+    fn delivers_once_over_many_reconnects(
         seed: u64,
         lives in prop::collection::vec((0..60usize, 1..40usize, 200..6000usize), 1..12),
     ) {
@@ -275,7 +277,7 @@ proptest! {
             peer.close();
             rig.run();
             got.extend(peer.read());
-            // What arrived of an opening that was cut is not an answer yet.
+            // A partially received opening is not a response yet.
             if got.windows(4).any(|it| it == b"\r\n\r\n") && events(&got).iter().any(|it| it.id.is_some()) {
                 received.extend(numbers(&got));
                 id = last_id(&got);

@@ -1,4 +1,4 @@
-//! WebSockets of the rig: its program, and the client's side.
+//! WebSockets of the rig: its application, and the client's side.
 
 use fermata_io::sys::fake::FakePeer;
 use fermata_proto::ws::Role;
@@ -12,7 +12,7 @@ use crate::{Event, Message};
 
 pub const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
-/// One call of the program.
+/// An event delivered to the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     Upgrade,
@@ -22,7 +22,7 @@ pub enum Call {
     Close(SocketId, u16, String),
 }
 
-/// The rig's WebSockets. Their messages are commands, see `Rig::on_message`; what is none is echoed.
+/// The rig's WebSocket routes. Messages are commands, see `Rig::on_message`; others are echoed.
 pub fn routes() -> Vec<(&'static str, Route)> {
     let all = Callbacks {
         upgrade: false,
@@ -161,8 +161,8 @@ impl Rig {
         }
     }
 
-    /// `/close CODE REASON`, `/join CHANNEL`, `/json CHANNEL`, `/leave CHANNEL`, `/say CHANNEL TEXT` (all
-    /// but the sender), `/flood COUNT BYTES`.
+    /// Commands: `/close CODE REASON`, `/join CHANNEL`, `/json CHANNEL`, `/leave CHANNEL`, `/say
+    /// CHANNEL TEXT` (all but the sender), `/flood COUNT BYTES`.
     fn on_message(&mut self, socket: SocketId, text: &str) {
         let mut words = text.splitn(3, ' ');
         let (command, first, second) = (
@@ -198,8 +198,10 @@ impl Rig {
                 )
             }
             "/as" => {
-                let user = Some(second.as_bytes());
-                self.worker.join_channel(socket, &Join { user, ..join })
+                let (user, info) = second.split_once(' ').unwrap_or((second, ""));
+                let (user, info) = (Some(user.as_bytes()), Some(info.as_bytes()));
+                self.worker
+                    .join_channel(socket, &Join { user, info, ..join })
             }
             "/leave" => self.worker.leave_channel(socket, first.as_bytes()),
             "/say" => {
@@ -234,7 +236,7 @@ impl Rig {
         }
     }
 
-    /// An open WebSocket at `path`.
+    /// Opens a WebSocket at `path`.
     pub fn socket(&mut self, path: &str) -> Client {
         let peer = self.peer(&handshake(path, ""));
         let mut client = Client::new(peer);
@@ -243,7 +245,7 @@ impl Rig {
     }
 }
 
-/// A handshake with further header lines.
+/// Builds a handshake with further field lines.
 pub fn handshake(path: &str, lines: &str) -> Vec<u8> {
     format!(
         "GET {path} HTTP/1.1\r\nHost: test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -252,7 +254,7 @@ pub fn handshake(path: &str, lines: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// A client's frame, masked.
+/// Encodes a client's frame, masked.
 pub fn masked(opcode: Opcode, fin: bool, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let key = Some([1, 2, 0x83, payload.len() as u8]);
@@ -270,7 +272,7 @@ pub fn close(code: u16, reason: &str) -> Vec<u8> {
     masked(Opcode::Close, true, &payload)
 }
 
-/// What a client has received.
+/// A client and the bytes it has received.
 pub struct Client {
     pub peer: FakePeer,
     /// The response to the handshake.
@@ -287,7 +289,7 @@ impl Client {
         }
     }
 
-    /// The response to the handshake.
+    /// Returns the response to the handshake.
     pub fn accepted(&mut self) -> &str {
         self.bytes.extend(self.peer.read());
         if self.head.is_empty()
@@ -303,7 +305,7 @@ impl Client {
         &self.head
     }
 
-    /// The frames that have arrived whole since the last call.
+    /// Returns the complete frames that have arrived since the last call.
     pub fn frames(&mut self) -> Vec<(Opcode, Vec<u8>)> {
         self.bytes.extend(self.peer.read());
         let rules = Rules::for_role(Role::Client, u64::MAX);
@@ -327,7 +329,7 @@ impl Client {
         }
     }
 
-    /// The text messages among them; panics at anything else.
+    /// Returns the text messages among them; panics at other frames.
     pub fn texts(&mut self) -> Vec<String> {
         let texts = self.frames().into_iter().map(|(opcode, payload)| {
             assert_eq!(opcode, Opcode::Text, "{payload:?}");
@@ -336,7 +338,7 @@ impl Client {
         texts.collect()
     }
 
-    /// Code and reason of the close frame, which must be the only frame.
+    /// Returns code and reason of the close frame, which must be the only frame.
     pub fn closed(&mut self) -> (u16, String) {
         let frames = self.frames();
         let [(Opcode::Close, payload)] = &frames[..] else {

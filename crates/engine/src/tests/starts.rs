@@ -1,4 +1,5 @@
-//! Handlers that take long: short ones do not wait for a crowd of them, and none of them waits for ever.
+//! Tests of slow handlers: short handlers do not wait for many slow ones, and slow handlers do not
+//! wait forever.
 
 use fermata_io::sys::fake::{End, FakePeer};
 
@@ -6,12 +7,12 @@ use super::client::answers;
 use super::{LONG_MS, LONGER_MS, Rig, get, post};
 use crate::http::starts::{AT_ONCE_US_MAX, LONG_US_MAX, Starts};
 
-/// What the handlers of a turn may take: each kind its part and one handler more.
+/// Maximum handler time per turn: the share of each kind plus one more handler.
 const TURN_MS_MAX: u64 = (AT_ONCE_US_MAX + LONG_US_MAX) / 1000 + 2 * LONGER_MS;
 
 const CROWD: usize = 200;
 
-/// So many clients, each of which has sent a request that names it.
+/// Connects `CROWD` clients, each with a numbered request.
 fn crowd(rig: &Rig, path: &str) -> Vec<FakePeer> {
     let one = |number| {
         let peer = rig.connect();
@@ -27,7 +28,7 @@ fn bodies(peer: &FakePeer) -> Vec<String> {
     answers.map(|it| text(it.body)).collect()
 }
 
-/// How long a visitor waits for an answer that comes now.
+/// Returns the time until a new client has its response.
 fn visit_ms(rig: &mut Rig, path: &str) -> u64 {
     let visitor = rig.connect();
     visitor.write(&get(path));
@@ -40,7 +41,7 @@ fn visit_ms(rig: &mut Rig, path: &str) -> u64 {
 }
 
 #[test]
-fn a_short_request_waits_for_one_turn_and_not_for_a_crowd() {
+fn delays_a_short_request_by_at_most_one_turn() {
     let mut rig = Rig::new(1);
     let peers = crowd(&rig, "/long");
     let mut visits = 0;
@@ -57,10 +58,10 @@ fn a_short_request_waits_for_one_turn_and_not_for_a_crowd() {
 }
 
 #[test]
-fn handlers_that_are_just_not_long_are_bounded_too() {
+fn limits_medium_handlers_per_turn() {
     for took_us in [150, 300, 490] {
         let (mut starts, mut now_us) = (Starts::new(), 0);
-        // In the first the time is not known yet.
+        // In the first, the duration is not known yet.
         for turn in 0..50 {
             starts.begin_turn();
             let begin_us = now_us;
@@ -82,7 +83,7 @@ fn handlers_that_are_just_not_long_are_bounded_too() {
 }
 
 #[test]
-fn a_crowd_of_short_requests_waits_for_no_long_one() {
+fn runs_short_requests_before_long_ones() {
     let mut rig = Rig::new(8);
     for _ in 0..20 {
         visit_ms(&mut rig, "/hello");
@@ -100,10 +101,10 @@ fn a_crowd_of_short_requests_waits_for_no_long_one() {
 }
 
 #[test]
-fn a_long_request_waits_for_its_own_route_alone() {
+fn delays_a_long_request_only_by_its_own_route() {
     let mut rig = Rig::new(2);
     let peers = crowd(&rig, "/long");
-    // Known as long, both of them.
+    // Now both routes are measured as slow.
     for _ in 0..20 {
         visit_ms(&mut rig, "/longer");
     }
@@ -115,7 +116,7 @@ fn a_long_request_waits_for_its_own_route_alone() {
 }
 
 #[test]
-fn requests_of_a_route_are_begun_in_their_order() {
+fn starts_requests_of_a_route_in_order() {
     let mut rig = Rig::new(3);
     let peers = crowd(&rig, "/long");
     let mut begun = Vec::new();
@@ -133,7 +134,7 @@ fn requests_of_a_route_are_begun_in_their_order() {
 }
 
 #[test]
-fn a_connection_keeps_its_order_and_its_bodies() {
+fn preserves_order_and_bodies_of_a_connection() {
     let mut rig = Rig::new(4);
     let others = crowd(&rig, "/long");
     let large = "x".repeat(100_000);
@@ -160,7 +161,7 @@ fn a_connection_keeps_its_order_and_its_bodies() {
 }
 
 #[test]
-fn clients_that_leave_while_they_wait_cost_nobody_anything() {
+fn skips_waiting_requests_of_disconnected_clients() {
     let mut rig = Rig::new(5);
     let peers = crowd(&rig, "/long");
     rig.turn();
@@ -181,7 +182,7 @@ fn clients_that_leave_while_they_wait_cost_nobody_anything() {
 }
 
 #[test]
-fn while_all_handlers_wait_none_is_begun_and_they_are_refused_in_time() {
+fn refuses_requests_in_time_while_all_handlers_wait() {
     let mut rig = Rig::new(6);
     let peers = crowd(&rig, "/long");
     rig.turn();
@@ -206,7 +207,7 @@ fn while_all_handlers_wait_none_is_begun_and_they_are_refused_in_time() {
 }
 
 #[test]
-fn a_server_that_stops_begins_what_has_come() {
+fn starts_waiting_requests_while_draining() {
     let mut rig = Rig::new(7);
     let peers = crowd(&rig, "/long");
     rig.turn();

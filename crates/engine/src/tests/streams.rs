@@ -1,10 +1,10 @@
-//! Streams that the program makes piece by piece or pushes into.
+//! Tests of polled and pushed streams.
 
 use super::{Rig, get};
 use crate::{Event, PushedEvent};
 
 #[test]
-fn nothing_is_asked_for_while_something_was_given_meanwhile() {
+fn does_not_poll_a_stream_with_unsent_data() {
     let mut rig = Rig::new(1);
     let peer = rig.peer(&get("/late"));
     let handle = rig.late.pop_front().expect("it was handed out");
@@ -14,7 +14,8 @@ fn nothing_is_asked_for_while_something_was_given_meanwhile() {
         .expect("it is open");
     rig.run();
 
-    // All of it was taken, which is told with the next turn; before that the program gives more.
+    // All bytes were sent, and the next turn will report that. The application writes more before
+    // then.
     let index = rig.worker.net.open_stream(handle).expect("it is open");
     rig.worker.http.list_stream(&mut rig.worker.net, index);
     let event = PushedEvent {
@@ -33,7 +34,7 @@ fn nothing_is_asked_for_while_something_was_given_meanwhile() {
             .is_none()
     );
 
-    // It is told when that was taken as well.
+    // The report follows when these bytes were sent, too.
     rig.worker
         .net
         .flush(&mut rig.worker.http, index.connection());

@@ -1,4 +1,4 @@
-//! Handlers that wait: answers in order, clients that leave, waking, holding back new work, stopping.
+//! Tests of waiting handlers: responses in order, disconnects, wake-ups, postponed work, stopping.
 
 use fermata_config::Settings;
 use fermata_io::Deadline;
@@ -10,7 +10,7 @@ use super::{Rig, get, settings};
 use crate::id::RequestId;
 use crate::{Event, Left};
 
-/// A rig with one request whose handler waits, and its client.
+/// Creates a rig with one request whose handler waits, and its client.
 fn waiting() -> (Rig, FakePeer, RequestId) {
     let mut rig = Rig::new(1);
     let peer = rig.peer(&get("/late"));
@@ -31,7 +31,7 @@ fn bodies(peer: &FakePeer) -> Vec<String> {
 }
 
 #[test]
-fn the_next_request_of_a_client_comes_after_the_answer() {
+fn delays_the_next_request_until_the_response() {
     let (mut rig, peer, handle) = waiting();
     peer.write(&[get("/hello"), get("/hello")].concat());
     rig.run();
@@ -45,7 +45,7 @@ fn the_next_request_of_a_client_comes_after_the_answer() {
 }
 
 #[test]
-fn a_client_that_leaves_is_told_of_once_and_may_still_be_answered() {
+fn reports_a_disconnect_once_and_accepts_a_later_response() {
     let (mut rig, peer, handle) = waiting();
     peer.shutdown_write();
     rig.run();
@@ -58,7 +58,7 @@ fn a_client_that_leaves_is_told_of_once_and_may_still_be_answered() {
 }
 
 #[test]
-fn a_request_that_is_dropped_gives_its_place_back() {
+fn drops_a_request_and_closes_its_connection() {
     let (mut rig, peer, handle) = waiting();
     peer.shutdown_write();
     rig.run();
@@ -69,7 +69,7 @@ fn a_request_that_is_dropped_gives_its_place_back() {
     assert_eq!(rig.worker.net.sockets_len(), open - 1);
     assert_eq!(rig.left.len(), 1, "its owner knows already");
     assert!(bodies(&peer).is_empty());
-    // What was answered is nobody's to drop.
+    // An answered request cannot be dropped.
     let (mut rig, peer, handle) = waiting();
     answer(&mut rig, handle, "late").expect("the client is there");
     rig.worker.drop_request(handle);
@@ -78,7 +78,7 @@ fn a_request_that_is_dropped_gives_its_place_back() {
 }
 
 #[test]
-fn an_answer_that_has_begun_is_dropped_too() {
+fn drops_a_started_response() {
     let (mut rig, peer, handle) = waiting();
     peer.shutdown_write();
     let begun = rig
@@ -92,7 +92,7 @@ fn an_answer_that_has_begun_is_dropped_too() {
 }
 
 #[test]
-fn answers_before_a_dropped_request_are_sent() {
+fn sends_responses_before_a_dropped_request() {
     let mut rig = Rig::new(1);
     let peer = rig.peer(&[get("/hello"), get("/late")].concat());
     let handle = rig.late.pop_front().expect("it was handed out");
@@ -104,7 +104,7 @@ fn answers_before_a_dropped_request_are_sent() {
 }
 
 #[test]
-fn a_client_that_has_left_before_the_handler_waits_is_told_of() {
+fn reports_a_client_that_disconnected_before_its_handler_waited() {
     let mut rig = Rig::new(2);
     let peer = rig.connect();
     peer.write(&get("/late"));
@@ -118,7 +118,7 @@ fn a_client_that_has_left_before_the_handler_waits_is_told_of() {
 }
 
 #[test]
-fn nobody_is_told_of_clients_whose_handlers_do_not_wait() {
+fn reports_no_gone_client_unless_its_handler_waits() {
     let mut rig = Rig::new(3);
     let peer = rig.peer(&get("/late"));
     peer.close();
@@ -134,7 +134,7 @@ fn nobody_is_told_of_clients_whose_handlers_do_not_wait() {
 }
 
 #[test]
-fn the_program_is_woken_when_it_wants_to_be() {
+fn wakes_the_application_on_time() {
     let mut rig = Rig::new(4);
     let due_ms = rig.worker.net.now_ms() + 500;
     rig.worker.waiting.wake_at(Deadline::at(due_ms));
@@ -154,7 +154,7 @@ fn the_program_is_woken_when_it_wants_to_be() {
 }
 
 #[test]
-fn new_work_is_held_back_while_there_is_no_room() {
+fn postpones_new_work_while_all_handlers_wait() {
     let mut rig = Rig::new(5);
     let old = rig.peer(&get("/hello"));
     let mut socket = rig.socket("/ws");
@@ -178,7 +178,7 @@ fn new_work_is_held_back_while_there_is_no_room() {
 }
 
 #[test]
-fn a_request_that_waits_too_long_is_answered_503() {
+fn refuses_a_request_that_waits_too_long_with_503() {
     let mut rig = Rig::with(
         6,
         Settings {
@@ -197,7 +197,7 @@ fn a_request_that_waits_too_long_is_answered_503() {
 }
 
 #[test]
-fn messages_of_a_socket_wait_for_its_handler() {
+fn delays_messages_until_the_sockets_handler_returns() {
     let mut rig = Rig::new(7);
     let mut socket = rig.socket("/ws");
     let handle = rig.open[0];
@@ -221,7 +221,7 @@ fn messages_of_a_socket_wait_for_its_handler() {
 }
 
 #[test]
-fn a_client_that_left_before_its_handshake_was_accepted_ends_as_a_socket() {
+fn closes_a_socket_whose_client_left_before_the_101() {
     let mut rig = Rig::new(7);
     let peers = [0; 2].map(|_| rig.peer(&handshake("/asked/late", "")));
     let handles = std::mem::take(&mut rig.late);
@@ -229,7 +229,7 @@ fn a_client_that_left_before_its_handshake_was_accepted_ends_as_a_socket() {
         rig.worker.defer(*handle).expect("it is open");
     }
     peers.iter().for_each(FakePeer::close);
-    // Of one it is known that its client has left, while the other's is noted behind it.
+    // The disconnect of one client was reported; the other one is queued after it.
     let gone = std::iter::repeat_with(|| {
         rig.worker.begin_poll();
         rig.worker.poll_event()
@@ -248,7 +248,7 @@ fn a_client_that_left_before_its_handshake_was_accepted_ends_as_a_socket() {
 }
 
 #[test]
-fn a_drain_waits_for_handlers_and_tasks_but_not_for_ever() {
+fn waits_for_handlers_and_tasks_on_drain_until_its_timeout() {
     let (mut rig, peer, handle) = waiting();
     rig.worker.begin_drain(false);
     rig.advance(1000);
@@ -271,12 +271,12 @@ fn a_drain_waits_for_handlers_and_tasks_but_not_for_ever() {
     assert!(rig.is_stopped, "drain_timeout_ms is over");
 }
 
-/// The one answer to a `GET /late` with this header, whose handler has waited.
+/// Returns the response to a `GET /late` with these headers, whose handler has waited.
 fn answer_to(request: &str, headers: &[(&[u8], &[u8])], body: &[u8]) -> super::client::Answer {
     let mut rig = Rig::new(8);
     let peer = rig.peer(request.as_bytes());
     let handle = rig.late.pop_front().expect("it was handed out");
-    // Another request uses the buffers that the first one lay in.
+    // Another request reuses the buffers of the first one.
     let _other = rig.peer(&get("/hello"));
     assert_eq!(rig.worker.http.deferred.len(), 1);
     let headers = headers.iter().copied();
@@ -291,7 +291,7 @@ fn answer_to(request: &str, headers: &[(&[u8], &[u8])], body: &[u8]) -> super::c
 }
 
 #[test]
-fn an_answer_after_a_wait_meets_the_conditions_of_its_request() {
+fn applies_conditions_to_a_late_response() {
     let tag: &[(&[u8], &[u8])] = &[(b"ETag", b"\"1\"")];
     let ask = |method: &str, line: &str| {
         let request = format!("{method} /late?waits HTTP/1.1\r\nHost: a\r\n{line}\r\n\r\n");
@@ -311,7 +311,7 @@ fn an_answer_after_a_wait_meets_the_conditions_of_its_request() {
 }
 
 #[test]
-fn an_answer_after_a_wait_is_compressed_for_who_reads_that() {
+fn compresses_a_late_response() {
     let body = [b'x'; 5000];
     let ask = |line: &str| {
         let request = format!("GET /late?waits HTTP/1.1\r\nHost: a\r\n{line}\r\n\r\n");
@@ -324,7 +324,7 @@ fn an_answer_after_a_wait_is_compressed_for_who_reads_that() {
 }
 
 #[test]
-fn what_is_remembered_of_a_request_goes_with_its_handler() {
+fn drops_stored_request_data_with_its_handler() {
     let mut rig = Rig::new(9);
     let peer = rig.peer(&get("/late?waits"));
     let handle = rig.late.pop_front().expect("it was handed out");

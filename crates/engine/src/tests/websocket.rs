@@ -1,4 +1,4 @@
-//! Handshake, messages, limits, queues and the closing handshake, over a network that cuts everything.
+//! Tests of handshake, messages, limits, queues and closing, over a network that splits everything.
 
 use fermata_io::sys::fake::End;
 use fermata_proto::ws::frame::Opcode;
@@ -10,7 +10,7 @@ use crate::admin::stats::Counter;
 use crate::log::Detail;
 
 #[test]
-fn a_handler_that_fails_ends_its_socket_and_is_counted() {
+fn closes_the_socket_of_a_failed_handler() {
     let mut rig = Rig::new(40);
     let mut client = rig.socket("/ws");
     let socket = rig.open[0];
@@ -23,7 +23,7 @@ fn a_handler_that_fails_ends_its_socket_and_is_counted() {
 }
 
 #[test]
-fn a_handshake_is_answered_and_messages_come_back() {
+fn accepts_a_handshake_and_echoes_messages() {
     let mut rig = Rig::new(1);
     let mut client = rig.socket("/ws");
     client.peer.write(&text("hello"));
@@ -84,7 +84,7 @@ fn pipelined_messages_are_answered_in_one_write() {
 }
 
 #[test]
-fn refusals_say_why_and_leave_the_connection_alone() {
+fn refuses_handshakes_with_a_reason_and_keeps_the_connection() {
     for (request, status, header) in [
         (get("/ws"), 426, Some(("upgrade", "websocket"))),
         (
@@ -127,7 +127,7 @@ fn refusals_say_why_and_leave_the_connection_alone() {
 }
 
 #[test]
-fn pages_of_the_same_host_and_listed_ones_may_connect() {
+fn accepts_same_host_and_listed_origins() {
     for (path, origin) in [
         ("/ws", "http://test"),
         ("/ws", "https://test"),
@@ -142,7 +142,7 @@ fn pages_of_the_same_host_and_listed_ones_may_connect() {
 }
 
 #[test]
-fn subprotocols_follow_the_preference_of_the_server_or_the_program() {
+fn selects_subprotocols_by_server_or_application() {
     for (path, offered, expected) in [
         ("/listed", "chat, chat.v2", Some("chat.v2")),
         ("/listed", "other", None),
@@ -166,7 +166,7 @@ fn subprotocols_follow_the_preference_of_the_server_or_the_program() {
 }
 
 #[test]
-fn what_a_program_accepts_is_checked() {
+fn checks_accepted_handshakes() {
     let mut rig = Rig::new(7);
     let peer = rig.peer(&handshake(
         "/asked/late",
@@ -175,7 +175,11 @@ fn what_a_program_accepts_is_checked() {
     let handle = rig.late.pop_front().expect("a handshake");
     for (protocol, headers, word) in [
         (Some(&b"other"[..]), &[][..], "offer"),
-        (None, &[(&b"Upgrade"[..], &b"x"[..])][..], "own"),
+        (
+            None,
+            &[(&b"Upgrade"[..], &b"x"[..])][..],
+            "the server writes",
+        ),
         (None, &[(b"a b", b"x")], "malformed"),
         (None, &[(b"A", b"x\r\ny")], "malformed"),
     ] {
@@ -192,7 +196,7 @@ fn what_a_program_accepts_is_checked() {
 }
 
 #[test]
-fn either_side_may_close() {
+fn closes_from_either_side() {
     let mut rig = Rig::new(8);
     let mut client = rig.socket("/ws");
     let socket = rig.open[0];
@@ -211,7 +215,7 @@ fn either_side_may_close() {
     rig.run();
     assert_eq!(client.closed(), (4002, "enough".into()));
     assert!(rig.worker.send(socket, false, b"x").is_err());
-    // The client's messages that crossed our close frame concern nobody.
+    // Client messages that crossed our close frame are ignored.
     client.peer.write(&text("crossed"));
     client.peer.write(&close(4002, ""));
     rig.run();
@@ -224,7 +228,7 @@ fn either_side_may_close() {
 }
 
 #[test]
-fn an_end_without_a_close_frame_is_1006_and_told_once() {
+fn reports_1006_once_without_a_close_frame() {
     let mut rig = Rig::new(9);
     for is_reset in [false, true] {
         let client = rig.socket("/ws");
@@ -246,7 +250,7 @@ fn an_end_without_a_close_frame_is_1006_and_told_once() {
 }
 
 #[test]
-fn a_half_closed_client_gets_its_answers() {
+fn answers_a_half_closed_client() {
     let mut rig = Rig::new(10);
     let mut client = rig.socket("/ws");
     client.peer.set_window(4);
@@ -264,7 +268,7 @@ fn a_half_closed_client_gets_its_answers() {
 }
 
 #[test]
-fn violations_are_closed_with_their_code() {
+fn closes_violations_with_their_code() {
     let long = masked(Opcode::Text, true, &[b'x'; 6001]);
     let mut fragments = masked(Opcode::Text, false, &[b'x'; 5000]);
     fragments.extend(masked(Opcode::Continuation, true, &[b'x'; 5000]));
@@ -293,7 +297,8 @@ fn violations_are_closed_with_their_code() {
         assert_eq!(frames.len(), 2);
         let told = rig.calls.last().expect("a close");
         assert!(matches!(told, Call::Close(is, with, _) if *is == socket && *with == code));
-        // It is not cut off before it could read the code, and has sent its own close frame already.
+        // It is not cut off before it could read the code, unless it has already sent its close
+        // frame.
         let is_close = bytes[0] & 0xf == 8;
         let end = if is_close { End::Finished } else { End::Open };
         assert_eq!(client.peer.end(), end);
@@ -303,9 +308,10 @@ fn violations_are_closed_with_their_code() {
     }
 }
 
-/// Relays that know no half-open connections would cut off the close frame (RFC 6455, 7.1.1).
+/// Relays without support for half-open connections would cut off the close frame (RFC 6455,
+/// section 7.1.1).
 #[test]
-fn our_side_stays_open_until_a_violation_is_answered() {
+fn stays_open_until_a_violation_is_answered() {
     for is_together in [true, false] {
         let mut rig = Rig::new(14);
         let client = rig.socket("/ws");
@@ -327,7 +333,7 @@ fn our_side_stays_open_until_a_violation_is_answered() {
 }
 
 #[test]
-fn a_violation_that_is_never_answered_ends_with_its_time() {
+fn closes_after_an_unanswered_violation_times_out() {
     let mut rig = Rig::new(15);
     let client = rig.socket("/ws");
     client.peer.write(b"\xc1\x80\0\0\0\0");
@@ -368,7 +374,7 @@ fn pings_are_answered_between_fragments() {
 }
 
 #[test]
-fn a_flood_of_pings_of_a_client_that_never_reads_is_bounded() {
+fn bounds_pongs_for_a_client_that_never_reads() {
     let mut rig = Rig::new(13);
     let client = rig.socket("/close");
     client.peer.set_window(0);
@@ -383,7 +389,7 @@ fn a_flood_of_pings_of_a_client_that_never_reads_is_bounded() {
         client.peer.unread_bytes() > 1_000_000,
         "reading has stopped"
     );
-    // Another one is served meanwhile.
+    // Another client is served meanwhile.
     let mut other = rig.socket("/ws");
     other.peer.write(&text("hello"));
     rig.run();
@@ -391,7 +397,7 @@ fn a_flood_of_pings_of_a_client_that_never_reads_is_bounded() {
 }
 
 #[test]
-fn a_client_that_echoes_more_than_it_reads_is_held_back_not_closed() {
+fn pauses_a_client_that_sends_more_than_it_reads() {
     for path in ["/close", "/refuse", "/drop"] {
         let mut rig = Rig::new(14);
         let mut client = rig.socket(path);
@@ -410,7 +416,7 @@ fn a_client_that_echoes_more_than_it_reads_is_held_back_not_closed() {
 }
 
 #[test]
-fn a_full_queue_meets_the_policy_of_the_route() {
+fn applies_the_queue_policy_of_the_route() {
     let flood = |path: &str| {
         let mut rig = Rig::new(15);
         let mut client = rig.socket(path);
@@ -449,7 +455,7 @@ fn a_full_queue_meets_the_policy_of_the_route() {
         (*opcode, &payload[..2]),
         (Opcode::Close, &1013u16.to_be_bytes()[..])
     );
-    // It has not answered yet.
+    // It has not replied yet.
     assert!(
         rig.worker
             .socket_info(rig.open[0])
@@ -458,7 +464,7 @@ fn a_full_queue_meets_the_policy_of_the_route() {
 }
 
 #[test]
-fn a_message_larger_than_the_queue_goes_alone() {
+fn accepts_a_message_larger_than_an_empty_queue() {
     let mut rig = Rig::new(16);
     let mut client = rig.socket("/refuse");
     client
@@ -472,7 +478,7 @@ fn a_message_larger_than_the_queue_goes_alone() {
 }
 
 #[test]
-fn text_that_is_not_utf8_is_a_mistake_of_the_program() {
+fn rejects_text_that_is_not_utf8() {
     let mut rig = Rig::new(17);
     let _client = rig.socket("/ws");
     let socket = rig.open[0];
@@ -493,7 +499,7 @@ fn text_that_is_not_utf8_is_a_mistake_of_the_program() {
 }
 
 #[test]
-fn without_callbacks_nothing_reaches_the_program() {
+fn delivers_no_events_without_callbacks() {
     let mut rig = Rig::new(18);
     let mut client = rig.socket("/silent");
     client.peer.write(&text("hello"));
@@ -509,10 +515,10 @@ fn without_callbacks_nothing_reaches_the_program() {
 proptest! {
     #![proptest_config(cases(300))]
 
-    /// Whatever a client sends and however the network cuts it, the program sees the same messages and
-    /// the client gets the same answers.
+    /// For any behavior of the network, the application gets the same messages and the client the
+    /// same replies.
     #[test]
-    fn any_split_gives_the_same(
+    fn handles_any_split_equally(
         seed: u64,
         messages in proptest::collection::vec((any::<bool>(), 0..300usize, 1..4usize), 0..20),
         cuts in proptest::collection::vec(1..700usize, 0..40),
@@ -554,9 +560,9 @@ proptest! {
         prop_assert_eq!(got, expected);
     }
 
-    /// Garbage ends the socket at most, never the worker, and the program is told of each end once.
+    /// Garbage closes at most the socket, never the worker, and each close is reported once.
     #[test]
-    fn garbage_harms_nobody(
+    fn survives_garbage(
         seed: u64,
         garbage in proptest::collection::vec(any::<u8>(), 0..400),
         at in 0..200usize,

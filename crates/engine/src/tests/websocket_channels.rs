@@ -1,4 +1,5 @@
-//! Sockets in channels: formats, who is left out, resume, presence, slow ones, messages by id.
+//! Tests of sockets in channels: formats, excluded senders, resuming, presence, slow clients,
+//! messages by id.
 
 use fermata_proto::ws::frame::Opcode;
 
@@ -12,7 +13,7 @@ fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).expect("JSON")
 }
 
-/// Runs all workers until what one has published has reached the others.
+/// Runs all workers until published messages have reached the others.
 fn settle(rigs: &mut [Rig]) {
     for _ in 0..3 {
         for rig in rigs.iter_mut() {
@@ -22,7 +23,7 @@ fn settle(rigs: &mut [Rig]) {
 }
 
 #[test]
-fn a_message_reaches_all_but_its_sender_in_every_worker() {
+fn delivers_to_all_but_the_sender_in_every_worker() {
     let mut rigs = Rig::pair(1, &settings());
     let mut clients = Vec::new();
     for rig in &mut rigs {
@@ -47,12 +48,12 @@ fn a_message_reaches_all_but_its_sender_in_every_worker() {
         };
         assert_eq!(client.texts(), expected, "client {at}");
     }
-    // Those who read events see the same messages.
+    // Clients of event streams get the same messages.
     assert_eq!(client::data(&stream.read()), ["one", "two", "three"]);
 }
 
 #[test]
-fn a_burst_leaves_in_one_write() {
+fn sends_a_burst_in_one_write() {
     let mut rig = Rig::new(2);
     let mut client = rig.socket("/ws");
     client.peer.write(&text("/join room"));
@@ -67,7 +68,7 @@ fn a_burst_leaves_in_one_write() {
 }
 
 #[test]
-fn left_channels_bring_nothing_and_mistakes_are_named() {
+fn sends_nothing_after_leave_and_reports_misuse() {
     let mut rig = Rig::new(3);
     let mut client = rig.socket("/ws");
     for command in [
@@ -102,7 +103,7 @@ fn left_channels_bring_nothing_and_mistakes_are_named() {
 }
 
 #[test]
-fn channels_per_socket_are_bounded() {
+fn limits_channels_per_socket() {
     let mut rig = Rig::with(
         4,
         Settings {
@@ -120,7 +121,7 @@ fn channels_per_socket_are_bounded() {
 }
 
 #[test]
-fn json_tells_channel_id_and_event_and_resumes_by_id() {
+fn sends_json_events_and_resumes_by_id() {
     let mut rig = Rig::new(5);
     let mut client = rig.socket("/ws");
     client.peer.write(&text("/json room"));
@@ -135,7 +136,7 @@ fn json_tells_channel_id_and_event_and_resumes_by_id() {
     });
     assert_eq!(event, expected);
 
-    // Comes back, with its last id or with the position it was told at first.
+    // Reconnects with its last id, or with its initial position.
     client.peer.close();
     rig.run();
     rig.publish("room", "missed");
@@ -150,7 +151,7 @@ fn json_tells_channel_id_and_event_and_resumes_by_id() {
         assert_eq!(texts.len(), count + 1, "{texts:?}");
         assert_eq!(json(&texts[count - 1])["data"], "missed");
         assert_eq!(json(&texts[count])["event"], "position");
-        // From where it stands now it has missed nothing.
+        // From its current position it has missed nothing.
         let position = json(&texts[count])["id"].to_string();
         client.peer.write(&text("/leave room"));
         client
@@ -169,8 +170,21 @@ fn json_tells_channel_id_and_event_and_resumes_by_id() {
     );
 }
 
+/// Returns "EVENT USER" of each received event.
+fn member_events(texts: &[String]) -> Vec<String> {
+    texts
+        .iter()
+        .map(|text| {
+            let event = json(text);
+            let data = json(event["data"].as_str().expect("data"));
+            let (event, user) = (event["event"].as_str(), data["user"].as_str());
+            format!("{} {}", event.expect("a name"), user.expect("a user"))
+        })
+        .collect()
+}
+
 #[test]
-fn presence_counts_sockets_and_they_leave_with_their_end() {
+fn counts_sockets_in_presence_until_they_close() {
     let mut rig = Rig::new(6);
     let mut watcher = rig.socket("/ws");
     watcher.peer.write(&text("/json room"));
@@ -185,25 +199,32 @@ fn presence_counts_sockets_and_they_leave_with_their_end() {
     rig.run();
     let members = rig.worker.channels.members(b"room", 10).expect("a channel");
     assert_eq!(members.len(), 2);
+    let closing = [("cat", Some(1000)), ("dan", None), ("eve", Some(1001))].map(|(user, code)| {
+        let socket = rig.socket("/ws");
+        socket.peer.write(&text(&format!("/as room {user}")));
+        (socket, code)
+    });
+    rig.run();
+    let users = ["ann", "bob", "cat", "dan", "eve"];
+    let joins = users.map(|user| format!("join {user}"));
+    assert_eq!(member_events(&watcher.texts()), joins);
+    // After a lost connection or a reload (1001) the user may reconnect; the others leave on
+    // purpose.
     ann.peer.close();
     bob.peer.write(&text("/leave room"));
+    for (socket, code) in &closing {
+        let payload = code.map_or_else(Vec::new, |code: u16| code.to_be_bytes().to_vec());
+        socket.peer.write(&masked(Opcode::Close, true, &payload));
+    }
+    rig.run();
+    rig.run();
+    let mut left = member_events(&watcher.texts());
+    left.sort();
+    assert_eq!(left, ["leave bob", "leave cat", "leave dan"]);
     rig.advance(5_000);
-    let events: Vec<String> = watcher
-        .texts()
-        .iter()
-        .map(|text| {
-            let event = json(text);
-            let data = json(event["data"].as_str().expect("data"));
-            format!("{} {}", event["event"], data["user"])
-        })
-        .collect();
-    let expected = [
-        "\"join\" \"ann\"",
-        "\"join\" \"bob\"",
-        "\"leave\" \"ann\"",
-        "\"leave\" \"bob\"",
-    ];
-    assert_eq!(events, expected);
+    let mut left = member_events(&watcher.texts());
+    left.sort();
+    assert_eq!(left, ["leave ann", "leave eve"]);
     assert!(plain.texts().is_empty(), "data alone has no joins");
     assert!(
         rig.worker
@@ -215,7 +236,30 @@ fn presence_counts_sockets_and_they_leave_with_their_end() {
 }
 
 #[test]
-fn a_socket_behind_its_channel_meets_the_policy_of_its_route() {
+fn announces_changed_info_of_a_present_user() {
+    let mut rig = Rig::new(8);
+    let mut watcher = rig.socket("/ws");
+    watcher.peer.write(&text("/json room"));
+    rig.run();
+    watcher.texts();
+    let mut join = |info: &str| {
+        let tab = rig.socket("/ws");
+        tab.peer.write(&text(&format!("/as room ann {info}")));
+        rig.run();
+        let data = |text: &String| json(json(text)["data"].as_str().expect("data"));
+        let events: Vec<_> = watcher.texts().iter().map(data).collect();
+        (tab, events)
+    };
+    let (_first, events) = join("1");
+    assert_eq!(events, [json(r#"{"user":"ann","info":1}"#)]);
+    let (_second, events) = join("1");
+    assert!(events.is_empty(), "{events:?}");
+    let (_third, events) = join("2");
+    assert_eq!(events, [json(r#"{"user":"ann","info":2,"changed":true}"#)]);
+}
+
+#[test]
+fn applies_the_policy_to_a_socket_behind_its_channel() {
     for (path, is_closed) in [("/drop", false), ("/refuse", false), ("/close", true)] {
         let mut rig = Rig::with(
             7,
@@ -257,7 +301,7 @@ fn a_socket_behind_its_channel_meets_the_policy_of_its_route() {
 }
 
 #[test]
-fn members_are_unavailable_while_another_worker_keeps_the_table() {
+fn fails_members_while_the_table_is_locked() {
     let [mut here, mut elsewhere] = Rig::pair(10, &settings());
     let ann = here.socket("/ws");
     ann.peer.write(&text("/as room ann"));
@@ -290,7 +334,7 @@ fn members_are_unavailable_while_another_worker_keeps_the_table() {
 }
 
 #[test]
-fn a_message_by_id_finds_its_socket_in_any_worker() {
+fn delivers_a_message_by_id_to_any_worker() {
     let mut rigs = Rig::pair(8, &settings());
     let mut client = rigs[0].socket("/ws");
     let socket = rigs[0].open[0];
@@ -322,7 +366,8 @@ fn a_message_by_id_finds_its_socket_in_any_worker() {
         let error = worker.send_to(id.as_bytes(), false, data).expect_err(word);
         assert!(error.to_string().contains(word), "{error}");
     }
-    // A socket that left causes no error, and its successor does not take its place in the worker.
+    // A closed socket causes no error, and its successor at the same index does not receive its
+    // messages.
     client.peer.close();
     settle(&mut rigs);
     let mut next = rigs[0].socket("/ws");
@@ -337,7 +382,7 @@ fn a_message_by_id_finds_its_socket_in_any_worker() {
 }
 
 #[test]
-fn a_client_that_never_reads_costs_its_bounds_and_harms_nobody() {
+fn bounds_the_cost_of_a_client_that_never_reads() {
     let mut rig = Rig::new(9);
     let dead = rig.socket("/drop");
     dead.peer.write(&text("/join room"));
@@ -387,7 +432,7 @@ fn pings_and_messages_pass_between_channel_messages() {
 }
 
 #[test]
-fn users_are_counted_by_the_address_of_the_client_behind_a_proxy() {
+fn counts_users_by_client_address_behind_a_proxy() {
     let mut builder = fermata_config::Builder::new();
     let proxies = ("trusted_proxies", "192.0.2.0/24");
     builder
@@ -403,7 +448,7 @@ fn users_are_counted_by_the_address_of_the_client_behind_a_proxy() {
             ..settings()
         },
     );
-    // The server accepts on the first route, the program on the second.
+    // The server accepts on the first route, the application on the second.
     for path in ["/ws", "/asked/x"] {
         for (address, users) in [
             ("198.51.100.1", [true, false]),
@@ -431,7 +476,7 @@ fn users_are_counted_by_the_address_of_the_client_behind_a_proxy() {
     }
 }
 
-/// Shows an event as text.
+/// Formats an event as text.
 fn show(event: &ChannelEvent<'_>, out: &mut Vec<u8>) -> bool {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let text = match event {
@@ -447,7 +492,7 @@ fn show(event: &ChannelEvent<'_>, out: &mut Vec<u8>) -> bool {
 }
 
 #[test]
-fn an_embedder_writes_messages_of_its_own() {
+fn sends_messages_in_the_embedders_format() {
     let mut rigs = Rig::pair(1, &settings());
     let mut clients = Vec::new();
     let mut sockets = Vec::new();
@@ -484,7 +529,7 @@ fn an_embedder_writes_messages_of_its_own() {
             .expect("there is room");
     }
     settle(&mut rigs);
-    // A member is not told of its own join.
+    // A member receives no event for its own join.
     let joined = r#"join {"user":"bob","info":null}"#;
     assert_eq!(clients[0].texts(), ["gap room", joined, "all ", "but-bob "]);
     assert_eq!(clients[1].texts(), ["gap room", "all "]);

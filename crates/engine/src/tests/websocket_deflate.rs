@@ -1,4 +1,4 @@
-//! Compressed messages, shared and alone.
+//! Tests of compressed messages, shared and per socket.
 
 use fermata_proto::ws::Role;
 use fermata_proto::ws::deflate::{Compressor, Context, Decompressor};
@@ -10,14 +10,14 @@ use proptest::prelude::*;
 use super::sockets::{Client, handshake};
 use super::*;
 
-/// The client's side of an agreement.
+/// A client with negotiated compression.
 pub struct Party {
     pub peer: FakePeer,
     context: Context,
     compressor: Compressor,
     decompressor: Decompressor,
     bytes: Vec<u8>,
-    /// Bytes of frames received, and messages that came compressed.
+    /// Bytes of received frames, and number of compressed messages.
     received: usize,
     pub compressed: usize,
 }
@@ -118,7 +118,7 @@ fn messages_are_compressed_both_ways() {
 }
 
 #[test]
-fn clients_without_an_offer_and_routes_without_compression_stay_plain() {
+fn compresses_only_if_client_and_route_agree() {
     let mut rig = Rig::new(2);
     let mut client = rig.socket("/small");
     assert!(!client.head.contains("Extensions"));
@@ -132,7 +132,7 @@ fn clients_without_an_offer_and_routes_without_compression_stay_plain() {
 }
 
 #[test]
-fn a_channel_brings_each_socket_what_it_can_read() {
+fn sends_channel_messages_in_the_format_of_each_socket() {
     let mut rig = Rig::new(3);
     let mut shared: Vec<Party> = (0..3)
         .map(|_| Party::open(&mut rig, "/small", OFFER, false))
@@ -167,7 +167,7 @@ fn a_channel_brings_each_socket_what_it_can_read() {
 }
 
 #[test]
-fn a_client_far_behind_does_not_keep_others_waiting() {
+fn does_not_delay_others_for_a_client_far_behind() {
     let log_bytes_max = 64 * 1024;
     let mut rig = Rig::with(
         6,
@@ -194,7 +194,7 @@ fn a_client_far_behind_does_not_keep_others_waiting() {
     rig.turn();
     rig.turn();
     let first: usize = party.texts().iter().map(String::len).sum();
-    // It is visited twice a turn.
+    // It is served twice per turn.
     let enough = 4 * (log_bytes_max + 32 * 1024);
     assert!(first <= enough, "{first} bytes in two turns");
     rig.run();
@@ -203,7 +203,7 @@ fn a_client_far_behind_does_not_keep_others_waiting() {
 }
 
 #[test]
-fn little_that_becomes_much_is_read_over_several_turns() {
+fn spreads_highly_compressed_input_over_turns() {
     let mut rig = Rig::new(7);
     let mut party = Party::open(&mut rig, "/small", OFFER, false);
     let texts = vec!["0".repeat(600_000); 20];
@@ -222,7 +222,7 @@ fn little_that_becomes_much_is_read_over_several_turns() {
 }
 
 #[test]
-fn a_bomb_ends_its_socket() {
+fn closes_a_socket_that_sends_a_compression_bomb() {
     let mut rig = Rig::new(4);
     let mut party = Party::open(&mut rig, "/small", OFFER, false);
     party.send(&"0".repeat(2 << 20));
@@ -233,7 +233,7 @@ fn a_bomb_ends_its_socket() {
 }
 
 #[test]
-fn garbage_for_compressed_data_is_a_violation() {
+fn rejects_invalid_compressed_data() {
     let mut rig = Rig::new(5);
     let party = Party::open(&mut rig, "/small", OFFER, false);
     let mut frame = super::sockets::text("\u{7f}\u{7f}\u{7f}\u{7f}");
@@ -246,9 +246,9 @@ fn garbage_for_compressed_data_is_a_violation() {
 proptest! {
     #![proptest_config(cases(60))]
 
-    /// With takeover the order of everything sent to a socket counts, from whichever way it comes.
+    /// With takeover, the context covers everything sent to a socket in order, from all sources.
     #[test]
-    fn what_was_said_is_remembered_in_order(
+    fn keeps_the_compression_context_in_order(
         seed: u64,
         steps in proptest::collection::vec((0..3u8, 0..400usize), 1..60),
         window in 20..3000usize,

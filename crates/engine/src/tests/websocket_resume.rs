@@ -1,4 +1,5 @@
-//! Sockets that missed more than fits into their queue: in order, whole, with bounded memory, and beside others.
+//! Tests of sockets that missed more messages than their queue holds. They receive all messages in
+//! order, with bounded memory, and other sockets are served meanwhile.
 
 use fermata_proto::ws::frame::Opcode;
 use proptest::prelude::*;
@@ -8,7 +9,7 @@ use super::websocket_deflate::{OFFER, Party};
 use super::*;
 use crate::websocket::{Format, Join};
 
-/// Publishes numbers of `digits` digits to `channel`; returns the ids.
+/// Publishes numbers of 500 digits to `channel`; returns the ids.
 fn publish(rig: &mut Rig, channel: &str, numbers: std::ops::Range<usize>) -> Vec<String> {
     let ids = numbers
         .map(|n| rig.publish(channel, &format!("{n:0500}")))
@@ -73,7 +74,7 @@ impl Reader {
         }
     }
 
-    /// Reads until nothing comes any more.
+    /// Reads until no messages arrive.
     fn drain(&mut self, rig: &mut Rig, got: &mut Vec<String>) {
         let mut silent = 0;
         while silent < 3 {
@@ -86,7 +87,7 @@ impl Reader {
 }
 
 #[test]
-fn more_than_a_queue_is_replayed_without_a_gap_and_without_being_queued() {
+fn replays_more_than_a_queue_without_a_gap() {
     for path in ["/ws", "/refuse", "/small", "/smaller"] {
         let mut settings = settings();
         settings.queue_bytes_max = 4096;
@@ -98,7 +99,8 @@ fn more_than_a_queue_is_replayed_without_a_gap_and_without_being_queued() {
         join(&mut rig, "room", &first, Format::Data);
         let mut got = Vec::new();
         for n in 600..900 {
-            // What is published meanwhile, far more than the channel's log holds, comes from the ring, too.
+            // The channel's log is too small for the messages published during the replay, so these
+            // are read from the ring, too.
             publish(&mut rig, "room", n..n + 1);
             got.extend(reader.texts());
             let queued = queued(&rig);
@@ -118,7 +120,7 @@ fn more_than_a_queue_is_replayed_without_a_gap_and_without_being_queued() {
 }
 
 #[test]
-fn other_channels_and_the_program_go_on_meanwhile() {
+fn sends_other_messages_while_a_channel_resumes() {
     let mut rig = Rig::new(2);
     let first = publish(&mut rig, "a", 0..300).swap_remove(0);
     let second = publish(&mut rig, "b", 1000..1300).swap_remove(0);
@@ -165,7 +167,7 @@ fn other_channels_and_the_program_go_on_meanwhile() {
 }
 
 #[test]
-fn a_channel_can_be_left_and_counts_before_it_is_live() {
+fn leaves_and_counts_a_channel_that_is_not_live_yet() {
     let mut rig = Rig::with(
         3,
         Settings {
@@ -209,7 +211,7 @@ fn a_channel_can_be_left_and_counts_before_it_is_live() {
     rig.publish("a", "after");
     rig.run();
     assert_eq!(client.frames(), []);
-    // It may come back, and end in the middle.
+    // It may rejoin, and disconnect in the middle.
     client.peer.set_window(600);
     join(&mut rig, "a", &first, Format::Data);
     client.peer.reset();
@@ -219,7 +221,7 @@ fn a_channel_can_be_left_and_counts_before_it_is_live() {
 }
 
 #[test]
-fn what_a_socket_says_itself_is_not_replayed_to_it() {
+fn does_not_replay_a_sockets_own_messages() {
     let mut rig = Rig::new(4);
     let first = publish(&mut rig, "room", 0..200).swap_remove(0);
     let client = rig.socket("/ws");
@@ -235,7 +237,7 @@ fn what_a_socket_says_itself_is_not_replayed_to_it() {
 }
 
 #[test]
-fn a_socket_slower_than_the_ring_meets_the_policy_of_its_route() {
+fn applies_the_policy_to_a_socket_slower_than_the_ring() {
     for (path, is_closed) in [("/refuse", false), ("/close", true)] {
         let mut rig = Rig::new(5);
         let first = publish(&mut rig, "room", 0..100).swap_remove(0);
@@ -270,9 +272,9 @@ fn a_socket_slower_than_the_ring_meets_the_policy_of_its_route() {
 proptest! {
     #![proptest_config(cases(40))]
 
-    /// Whatever the pace: a channel's messages come once each and in order, from the past into the present.
+    /// At any pace, a channel's messages arrive once each and in order, from the past to live ones.
     #[test]
-    fn past_and_present_join_without_a_seam(
+    fn joins_past_and_live_messages_seamlessly(
         seed: u64,
         way in 0..3usize,
         past in 1..300usize,

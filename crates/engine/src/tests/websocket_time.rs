@@ -1,4 +1,4 @@
-//! Heartbeats, time-outs and drain of sockets.
+//! Tests of heartbeats, timeouts and drain of sockets.
 
 use fermata_io::sys::fake::End;
 use fermata_proto::ws::frame::Opcode;
@@ -7,7 +7,7 @@ use super::sockets::{Call, close, handshake, masked, text};
 use super::*;
 
 #[test]
-fn a_silent_client_is_asked_and_one_that_answers_stays() {
+fn pings_a_silent_client_and_keeps_it_after_a_pong() {
     let mut rig = Rig::new(1);
     let mut client = rig.socket("/ws");
     for _ in 0..5 {
@@ -16,7 +16,7 @@ fn a_silent_client_is_asked_and_one_that_answers_stays() {
         client.peer.write(&masked(Opcode::Pong, true, b""));
         rig.run();
     }
-    // A client that sent something within half of the time gets no ping.
+    // A client that sent something within half of the interval gets no ping.
     for _ in 0..5 {
         rig.advance(12_400);
         client.peer.write(&text("x"));
@@ -27,11 +27,11 @@ fn a_silent_client_is_asked_and_one_that_answers_stays() {
 }
 
 #[test]
-fn a_client_that_does_not_answer_is_cut_off() {
+fn cuts_off_a_client_that_sends_no_pong() {
     let mut rig = Rig::new(2);
     let client = rig.socket("/ws");
     let socket = rig.open[0];
-    // Its ping comes within the second half of the interval.
+    // The server sends the ping in the second half of the interval.
     rig.advance(12_500 + 19_900);
     assert_eq!(client.peer.end(), End::Open);
     rig.advance(12_500 + 200);
@@ -44,7 +44,7 @@ fn a_client_that_does_not_answer_is_cut_off() {
 }
 
 #[test]
-fn messages_of_a_channel_are_no_sign_of_life() {
+fn ignores_channel_messages_as_sign_of_life() {
     let mut rig = Rig::new(3);
     let client = rig.socket("/ws");
     client.peer.write(&text("/join room"));
@@ -58,7 +58,7 @@ fn messages_of_a_channel_are_no_sign_of_life() {
 }
 
 #[test]
-fn a_socket_without_messages_is_closed_where_the_route_says_so() {
+fn closes_an_idle_socket_by_its_route() {
     let mut rig = Rig::new(4);
     let mut client = rig.socket("/idle");
     let socket = rig.open[0];
@@ -84,7 +84,7 @@ fn a_socket_without_messages_is_closed_where_the_route_says_so() {
 }
 
 #[test]
-fn an_unanswered_close_frame_ends_with_its_time() {
+fn closes_after_an_unanswered_close_frame_times_out() {
     let mut rig = Rig::new(5);
     let client = rig.socket("/ws");
     let socket = rig.open[0];
@@ -101,7 +101,7 @@ fn an_unanswered_close_frame_ends_with_its_time() {
 }
 
 #[test]
-fn a_client_that_talks_on_gains_no_time_to_answer_a_close_frame() {
+fn does_not_extend_the_close_timeout_for_further_input() {
     let mut rig = Rig::new(11);
     let client = rig.socket("/ws");
     client.peer.write(&text("/close 4000 x"));
@@ -115,7 +115,7 @@ fn a_client_that_talks_on_gains_no_time_to_answer_a_close_frame() {
 }
 
 #[test]
-fn a_client_that_takes_nothing_is_cut_off_by_the_write_time_out() {
+fn cuts_off_a_client_that_reads_nothing_after_write_timeout() {
     let mut rig = Rig::new(6);
     let client = rig.socket("/ws");
     client.peer.set_window(0);
@@ -129,7 +129,7 @@ fn a_client_that_takes_nothing_is_cut_off_by_the_write_time_out() {
 }
 
 #[test]
-fn a_handshake_that_drips_is_ended_like_any_request() {
+fn refuses_a_dripping_handshake_after_header_timeout() {
     let mut rig = Rig::new(7);
     let peer = rig.connect();
     for byte in handshake("/ws", "") {
@@ -142,7 +142,7 @@ fn a_handshake_that_drips_is_ended_like_any_request() {
 }
 
 #[test]
-fn a_drain_says_going_away_and_waits_for_answers() {
+fn closes_sockets_with_1001_on_drain() {
     for is_retired in [false, true] {
         let mut rig = Rig::new(8);
         let mut polite = rig.socket("/ws");
@@ -183,7 +183,7 @@ fn a_drain_says_going_away_and_waits_for_answers() {
 }
 
 #[test]
-fn a_handshake_accepted_during_a_drain_is_told_so_at_once() {
+fn closes_a_socket_accepted_during_a_drain() {
     let mut rig = Rig::new(9);
     let peer = rig.peer(&handshake("/asked/late", ""));
     let handle = rig.late.pop_front().expect("a handshake");
@@ -199,7 +199,7 @@ fn a_handshake_accepted_during_a_drain_is_told_so_at_once() {
 }
 
 #[test]
-fn a_client_that_leaves_while_the_program_decides_is_gone() {
+fn drops_a_client_that_disconnects_during_its_handshake() {
     let mut rig = Rig::new(10);
     let peer = rig.peer(&handshake("/asked/late", ""));
     let handle = rig.late.pop_front().expect("a handshake");
@@ -207,7 +207,7 @@ fn a_client_that_leaves_while_the_program_decides_is_gone() {
     rig.run();
     let accepted = rig.worker.accept_upgrade(handle, None, &[]);
     if accepted.is_ok() {
-        // It is noticed when something is written.
+        // Noticed when something is written.
         rig.run();
     }
     assert!(rig.open.is_empty());

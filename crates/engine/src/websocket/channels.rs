@@ -1,9 +1,11 @@
-//! Sockets and the hub: joining and leaving channels, presence, what was missed, messages by id.
+//! Sockets in channels: joining and leaving, presence, missed messages, messages by id.
 //!
-//! A subscription of a socket is the same as one of a held client: a cursor in the channel's log, which
-//! holds whole frames. So SSE and WebSocket clients of a channel see the same messages.
+//! A socket's subscription resembles a held client's: a cursor in the channel's log, which contains
+//! complete frames. So SSE and WebSocket clients of a channel receive the same messages.
 
-use fermata_hub::{Backlog, ID_BYTES_MAX, Kind, Message as Record, Seq, SubId, Subscriber};
+use fermata_hub::{
+    Backlog, Departure, ID_BYTES_MAX, Kind, Message as Record, Seq, SubId, Subscriber,
+};
 use fermata_io::Driver;
 use fermata_proto::ws::utf8;
 
@@ -25,10 +27,10 @@ use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 
-/// Digits of a number in a socket's id.
+/// Number of digits of each number in a socket id.
 const ID_DIGITS: usize = 16;
 
-/// How a channel's events are sent to a socket.
+/// Format of a channel's events for a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// The data of messages, each as a text message.
@@ -36,32 +38,33 @@ pub enum Format {
     Data,
     /// Messages, joins, leaves and gaps as JSON: `channel`, `id`, `event` and `data`.
     Json,
-    /// What the embedder makes of them: [`Channels::write_messages`]. A socket is not told that its own user has joined, nor who
-    /// came and went before: the embedder tells it who is there.
+    /// The embedder's format: [`Channels::write_messages`]. A socket receives neither the join
+    /// event of its own user nor earlier joins and leaves: the embedder sends the list of members.
     Own,
 }
 
-/// A channel for a socket.
+/// A socket's request to join a channel.
 #[derive(Clone, Copy, Debug)]
 pub struct Join<'a> {
-    /// The channel.
+    /// Channel name.
     pub channel: &'a [u8],
-    /// The user that the socket counts as in the channel's presence.
+    /// User of the socket for the channel's presence.
     pub user: Option<&'a [u8]>,
-    /// What is told about the user: a JSON value.
+    /// Info about the user: a JSON value.
     pub info: Option<&'a [u8]>,
-    /// Whether `join` and `leave` events tell the channel about the user.
+    /// Publish `join` and `leave` events of the user.
     pub announces: bool,
-    /// The last event the client has seen: what came after it is sent first.
+    /// Last event id of the client; later events are sent first.
     pub since: Option<&'a [u8]>,
-    /// The id of the socket on which the client has seen it: what was published to all but that one is left out.
+    /// Id of the client's previous socket: messages that excluded it as sender are skipped.
     pub formerly: Option<&'a [u8]>,
-    /// How events are sent.
+    /// Event format.
     pub format: Format,
 }
 
 impl Channels {
-    /// Has `write` make the messages of sockets in [`Format::Own`]. To be called before the first of them joins.
+    /// Sets the encoder for sockets in [`Format::Own`]. Must be called before the first of them
+    /// joins.
     pub fn write_messages(&mut self, write: WriteMessage) {
         self.encoder.message = Some(write);
     }
@@ -79,16 +82,16 @@ impl Channels {
         check_channel(join.channel)?;
         check_member(join.user, join.info)?;
         self.check_join(to.net, id, join.channel)?;
-        // What was published before this moment is the past, which `since` asks for, and not news.
+        // Events published before this moment belong to the past, which only `since` requests.
         let mut newest = self.ring.newest();
         if let Some(user) = join.user {
             self.join_presence(to, id, join, user)?;
         }
         if join.format == Format::Own {
-            // Its own join is the past as well.
+            // The socket does not receive its own join event either.
             newest = self.ring.newest();
         }
-        // Making room for the announcement may have closed it.
+        // Waiting for room for the announcement may have closed the socket.
         let Some(Open { socket, .. }) = open_socket(to.net.connections.socket_mut(id)) else {
             return Err(SendError::Gone);
         };
@@ -120,7 +123,7 @@ impl Channels {
         Ok(())
     }
 
-    /// Whether a socket may join a channel.
+    /// Checks that a socket may join a channel.
     fn check_join<D: Driver>(
         &self,
         net: &mut Net<D>,
@@ -147,7 +150,7 @@ impl Channels {
         })
     }
 
-    /// Counts a socket as a user in the presence of a channel.
+    /// Adds a socket's user to the presence of a channel.
     fn join_presence<D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,
@@ -158,20 +161,21 @@ impl Channels {
         let client = to.sockets.socket_client(to.net, id.exchange());
         let member = (user, join.info.unwrap_or_default());
         let except = match join.format {
-            // Its own join is the past.
+            // Do not send the socket its own join event.
             Format::Own => self.excepted(to.net, id),
             Format::Data | Format::Json => None,
         };
         let presence = self.enter(to, &[join.channel], &member, client, join.announces, except)?;
         match open_socket(to.net.connections.socket_mut(id)) {
             Some(open) => open.socket.busy().presences.push(presence),
-            // Making room for the announcement has found it broken, or has closed it.
-            None => self.leave(to.net, presence),
+            // Waiting for room for the announcement has closed the socket.
+            None => self.leave(to.net, presence, Departure::Lost),
         }
         Ok(())
     }
 
-    /// How a channel's events are encoded for a socket: compressed once for all sockets that can read the same.
+    /// Returns the format of frames for a socket; compressed frames are shared by all sockets with
+    /// the same parameters.
     fn frame_format(&mut self, sockets: &Sockets, socket: &Socket, format: Format) -> u8 {
         let plain = match format {
             Format::Data => FORMAT_WS_DATA,
@@ -188,8 +192,8 @@ impl Channels {
         }
     }
 
-    /// Sends a socket what is published to a channel behind `newest`. With `is_unknown` it is told that what it has missed is
-    /// not known.
+    /// Sends a socket the events after `newest`. With `is_unknown`, it first gets a gap event,
+    /// since its last event id is unknown.
     fn begin_after<D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,
@@ -214,12 +218,12 @@ impl Channels {
         }
         to.sockets.append_frames(to.net, index, &opening);
         to.net.scratch = opening;
-        if self.reader.read_up_to() < newest {
-            // Records between where this worker reads and now are no news either: it goes live behind them, when a fan-out that
-            // is going on has come so far.
+        if self.reader.read_up_to() < newest || self.ring.is_past(newest) {
+            // Records between this worker's position and now are also past: the socket is live
+            // after them, when the current fan-out has reached that position.
             let missing = Missing {
                 channel: channel.into(),
-                backlog: Backlog::new(&[channel], newest),
+                backlog: Backlog::from_now(&[channel], newest),
                 format,
                 left_out: LeftOut::default(),
             };
@@ -251,7 +255,7 @@ impl Channels {
             Some(busy.presences.swap_remove(at))
         });
         if let Some(presence) = presence {
-            self.leave(net, presence);
+            self.leave(net, presence, Departure::Deliberate);
         }
         Ok(())
     }
@@ -286,7 +290,7 @@ impl Channels {
             return Err(Misuse::SocketMessageBytes { bytes, max }.into());
         }
         if subscriber.worker == self.identity {
-            // Zero is no socket's.
+            // Zero is not a socket.
             let Some(socket) = SocketId::from_raw(subscriber.key) else {
                 return Ok(());
             };
@@ -295,7 +299,7 @@ impl Channels {
                 .send(to.net, to.http, self, socket, is_binary, data);
             return match sent {
                 Err(SendError::Misuse(cause)) => Err(SendError::Misuse(cause)),
-                // Whether it arrives is not known for sockets of other workers either.
+                // Delivery is not reported for sockets of other workers either.
                 _ => Ok(()),
             };
         }
@@ -326,7 +330,7 @@ impl Channels {
         self.put(to, &record, Some(subscriber)).map(|_| ())
     }
 
-    /// Queues what other workers have sent to sockets of this one.
+    /// Queues messages of other workers for sockets of this one.
     pub(crate) fn deliver_directs<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
         for direct in self.local.take_directs() {
             if direct.key == Subscriber::WORKER.key {
@@ -335,7 +339,8 @@ impl Channels {
                     .push_back(WaitEvent::PeerMessage(direct.data));
                 continue;
             }
-            // No socket's, of one that has left, or of one that takes less than it is sent: as its route's policy says.
+            // Errors are ignored: the id is invalid, the socket has closed, or its queue policy
+            // applies.
             if let Some(socket) = SocketId::from_raw(direct.key) {
                 let data = &direct.data;
                 let _ = to
@@ -347,8 +352,13 @@ impl Channels {
 }
 
 impl Channels {
-    /// A socket that sends nothing any more receives nothing any more, and its user is gone.
-    pub(super) fn leave_channels<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
+    /// Ends the subscriptions and presence of a socket that sends no more.
+    pub(super) fn leave_channels<D: Driver>(
+        &mut self,
+        net: &mut Net<D>,
+        index: ExchangeIndex,
+        how: Departure,
+    ) {
         let Some(exchange) = net.connections.exchange_mut(index) else {
             return missed(());
         };
@@ -359,11 +369,11 @@ impl Channels {
             socket.take_presences()
         });
         for presence in presences {
-            self.leave(net, presence);
+            self.leave(net, presence, how);
         }
     }
 
-    /// The socket of this worker that a record leaves out, if it is still there.
+    /// Returns the subscriber that a record excludes for a socket of this worker, if it is open.
     pub(crate) fn excepted<D: Driver>(&self, net: &Net<D>, socket: SocketId) -> Option<Subscriber> {
         let (_, exchange) = net.connections.socket(socket)?;
         exchange.socket()?;
@@ -374,7 +384,7 @@ impl Channels {
     }
 }
 
-/// Slot and subscriber of a socket's id.
+/// Parses a socket id into slot and subscriber.
 pub(crate) fn parse_id(id: &[u8]) -> Option<(u16, Subscriber)> {
     let text = std::str::from_utf8(id).ok()?;
     if !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -388,6 +398,6 @@ pub(crate) fn parse_id(id: &[u8]) -> Option<(u16, Subscriber)> {
         worker: u64::from_str_radix(worker, 16).ok()?,
         key: u64::from_str_radix(key, 16).ok()?,
     };
-    // By this key workers tell each other something, which nobody must forge who may choose an id.
+    // This key marks messages between workers, which a client-supplied id must not forge.
     (subscriber.key != Subscriber::WORKER.key).then_some((slot, subscriber))
 }

@@ -1,6 +1,7 @@
-//! The end of sockets: the closing handshake, time-outs, heartbeats, drain.
+//! Closing sockets: closing handshake, timeouts, heartbeats, drain.
 
 use fermata_config::LogLevel;
+use fermata_hub::Departure;
 use fermata_io::Driver;
 use fermata_proto::ws::Violation;
 use fermata_proto::ws::close::{self, CloseCode, REASON_BYTES_MAX};
@@ -10,6 +11,7 @@ use super::output::{append, open_socket};
 use super::{QueuePolicy, SendError};
 use crate::admin::stats::Counter;
 use crate::channels::Channels;
+use crate::channels::missed::Loss;
 use crate::http::Http;
 use crate::http::exchange::Exchange;
 use crate::id::SocketId;
@@ -23,6 +25,18 @@ use crate::net::input::Step;
 use crate::net::running::Running;
 use crate::websocket::Sockets;
 
+/// Returns how the users of a socket leave that is closed with `code`, by either side.
+///
+/// Codes 1000 and 1005 (no code, `socket.close()` of a browser) end a connection on purpose. A
+/// reloaded page sends 1001; after this and every other code, the same user may reconnect.
+fn departure_of(code: u16) -> Departure {
+    if code == CloseCode::Normal as u16 || code == CloseCode::NoStatus as u16 {
+        Departure::Deliberate
+    } else {
+        Departure::Lost
+    }
+}
+
 impl<D: Driver> Net<D> {
     fn queue_close(&mut self, index: ExchangeIndex, payload: &close::Payload) {
         if let Some(connection) = self.connections.at_mut(index.connection()).known() {
@@ -34,7 +48,8 @@ impl<D: Driver> Net<D> {
 }
 
 impl Sockets {
-    /// The client has ended its stream without a close frame. What waits for it is still sent.
+    /// Handles a client that has ended its stream without a close frame. Queued output is still
+    /// sent.
     pub(crate) fn on_socket_end<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -45,7 +60,7 @@ impl Sockets {
         if let Some((_, _, socket)) = net.connections.socket_at(index).known() {
             socket.busy().closing.handle_end();
         }
-        channels.leave_channels(net, index);
+        channels.leave_channels(net, index, Departure::Lost);
         self.tell_ended(net, index, CloseCode::Abnormal as u16, "");
         match net.connections.pair_mut(index) {
             Some((connection, exchange)) if exchange.has_output(connection) => {
@@ -57,7 +72,7 @@ impl Sockets {
         }
     }
 
-    /// The server stops, or this worker does: the client is told to come back.
+    /// Closes a socket because the server or this worker drains; the client should reconnect.
     pub(crate) fn drain_socket<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -71,11 +86,11 @@ impl Sockets {
             CloseCode::GoingAway
         };
         self.start_close(net, channels, index, code as u16, "");
-        // At once, so that thousands share one buffer.
+        // Flush now, so that thousands of clients share one buffer.
         net.flush(http, index.connection());
     }
 
-    /// What was due for a socket happens.
+    /// Handles the deadline of a socket.
     pub(crate) fn on_socket_deadline<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -85,7 +100,7 @@ impl Sockets {
     ) {
         let now_ms = net.driver.now_ms();
         let Some((_, connection, socket)) = net.connections.socket_at(index) else {
-            // Its deadline has just been found, and was that of a socket.
+            // The caller has just checked that it is a socket.
             return missed(());
         };
         let (peer, has_unread) = (connection.peer, connection.has_unread);
@@ -95,7 +110,7 @@ impl Sockets {
             net.close(http, index.connection());
             return;
         }
-        // Input that nobody reads now (its handler waits, or all fibers do) may hold the pong.
+        // Unread input may contain the pong: the socket's handler waits, or all handlers do.
         if socket.awaits_pong() && silence.pong_timeout_ms.is_some() && !has_unread {
             net.counts.add(Counter::WebSocketTimeoutPong, 1);
             let line = format!(
@@ -106,7 +121,7 @@ impl Sockets {
                 net.close(http, index.connection());
                 return;
             };
-            // Its network may carry what we say, though nothing came back.
+            // The network may still deliver our close frame, although nothing came back.
             self.start_close(net, channels, index, code, reason);
             net.flush(http, index.connection());
             return;
@@ -127,7 +142,7 @@ impl Sockets {
         net.counts.add(Counter::WebSocketPingsSent, 1);
         append(connection, &mut net.pool, Opcode::Ping, b"");
         net.restart_deadline(index.connection());
-        // At once, so that thousands that are due together share one buffer.
+        // Flush now, so that thousands of due clients share one buffer.
         net.flush(http, index.connection());
     }
 }
@@ -169,13 +184,13 @@ impl Sockets {
     ) {
         net.counts.add(Counter::HandlerFailures, 1);
         net.log_detailed(LogLevel::Error, log_message, detail);
-        // A socket that has ended meanwhile needs no end.
+        // A socket that has already closed needs no close.
         let _ = self.disconnect(net, channels, socket, CloseCode::InternalError as u16, b"");
     }
 }
 
 impl Sockets {
-    /// Queues our close frame, unless there is one. Nothing is sent after it.
+    /// Queues our close frame, unless one is queued. Nothing is sent after it.
     pub(crate) fn start_close<D: Driver>(
         &self,
         net: &mut Net<D>,
@@ -190,13 +205,13 @@ impl Sockets {
             .and_then(Exchange::socket_mut)
             .and_then(|socket| socket.busy().closing.start(code, reason));
         if let Some(payload) = payload {
-            channels.leave_channels(net, index);
+            channels.leave_channels(net, index, departure_of(code));
             net.queue_close(index, &payload);
             net.restart_deadline(index.connection());
         }
     }
 
-    /// The client's close frame: the answer to ours, or to be answered.
+    /// Handles the client's close frame: the reply to ours, or one to reply to.
     pub(super) fn on_close_frame<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -214,7 +229,7 @@ impl Sockets {
             .closing
             .code()
             .unwrap_or(CloseCode::NoStatus as u16);
-        channels.leave_channels(net, index);
+        channels.leave_channels(net, index, departure_of(code));
         if let Some(payload) = answer {
             net.queue_close(index, &payload);
         }
@@ -233,7 +248,7 @@ impl Sockets {
         net.mark_dirty(index.connection());
     }
 
-    /// The client breaks the protocol: it is told, and nothing more is read from it.
+    /// Closes a socket whose client violated the protocol; reads no more from it.
     pub(super) fn on_violation<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -247,8 +262,8 @@ impl Sockets {
         };
         let line = format!("{}: WebSocket closed: {violation}", connection.peer);
         let payload = socket.busy().closing.fail(violation);
-        // A peer that sees our end before it has answered may never read the code: relays take the end of one
-        // side for that of both, and a client then reports 1006.
+        // A peer that sees our end-of-stream before it has replied may never read the close code.
+        // Relays treat the end of one side as that of both, and the client then reports 1006.
         let rest = match net.input.current {
             Some(current) if current.index == index.connection() => {
                 &net.input.bytes[current.at..current.filled]
@@ -258,7 +273,7 @@ impl Sockets {
         let has_answered = violation.is_of_close_frame() || close::ends_like_a_close(rest);
         socket.busy().awaits_answer = payload.is_some() && !has_answered;
         connection.writing = Writing::Linger;
-        channels.leave_channels(net, index);
+        channels.leave_channels(net, index, Departure::Lost);
         if let Some(payload) = payload {
             net.queue_close(index, &payload);
         }
@@ -269,7 +284,7 @@ impl Sockets {
         Step::Again
     }
 
-    /// A channel's log has moved past what a slow socket has received.
+    /// Handles a slow socket that a channel's log has overtaken.
     pub(crate) fn on_socket_gap<D: Driver>(
         &self,
         net: &mut Net<D>,
@@ -280,12 +295,13 @@ impl Sockets {
         let Some((connection, exchange, route)) =
             pair.and_then(|(it, exchange)| Some((it, &*exchange, exchange.socket()?.route())))
         else {
-            // Its cursor has just been looked at.
+            // Its cursor was read just now.
             return missed(());
         };
+        let loss = Loss::of(channels.local.is_log_lost(exchange.chain));
         if self.served[route].queue_policy == QueuePolicy::Close {
-            net.counts.add(Counter::DroppedSlow, 1);
-            let reason = "messages were missed; read faster";
+            net.counts.add(loss.dropped(), 1);
+            let reason = loss.close_reason();
             self.start_close(
                 net,
                 channels,
@@ -295,17 +311,17 @@ impl Sockets {
             );
             return;
         }
-        net.counts.add(Counter::GapsSlow, 1);
+        net.counts.add(loss.counter(), 1);
         channels.local.skip_gap(exchange.chain);
         let chain = exchange.chain;
         let out = connection.take_buffer(&mut net.pool);
-        // Once for each way in which it reads its channels.
+        // One gap event per format in which it receives channels.
         let mut told = Vec::new();
         for format in channels.local.formats_of(chain) {
             if !told.contains(&format) {
                 told.push(format);
                 let encoder = &mut channels.encoder;
-                encoder.gap_frame(format, None, "too slow", out);
+                encoder.gap_frame(format, None, loss.reason(), out);
             }
         }
         net.mark_dirty(index.connection());

@@ -1,8 +1,8 @@
-//! What the program is told of sockets, and what it can ask.
+//! WebSocket events for the application, and socket properties.
 //!
-//! A message is handed out the moment it is parsed. That a socket is open, or has ended, may come up
-//! anywhere in the loop, also while a handler runs; it waits here and is handed out before anything
-//! else is parsed. So a socket's events come in order: open, its messages, close.
+//! A message is delivered when it is parsed. Open and close events may occur anywhere in the loop,
+//! even while a handler runs; they are queued here and delivered before any more input is parsed.
+//! So a socket's events are ordered: open, messages, close.
 
 use std::collections::VecDeque;
 
@@ -11,33 +11,33 @@ use fermata_io::Peer;
 use crate::embed::event::Event;
 use crate::id::SocketId;
 
-/// An event about a socket, valid until the next one.
+/// An event of a socket, valid until the next one.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketEvent<'a> {
-    /// The number of the route.
+    /// Handler number of the route.
     pub handler: u32,
     /// The socket.
     pub socket: SocketId,
-    /// The close code, of `Event::Close`.
+    /// Close code, for `Event::Close`.
     pub code: u16,
-    /// Whether a message is binary.
+    /// The message is binary.
     pub is_binary: bool,
     /// The message, or the reason of a close.
     pub payload: &'a [u8],
 }
 
-/// What can be asked about a socket.
+/// Properties of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketInfo<'a> {
-    /// Whether something can be sent.
+    /// Messages can be sent.
     pub is_open: bool,
-    /// Bytes that wait for the client.
+    /// Bytes queued for the client.
     pub queued_bytes: usize,
-    /// The subprotocol, if one was agreed on.
+    /// The negotiated subprotocol, if any.
     pub protocol: Option<&'a [u8]>,
 }
 
-/// Where the payload of the current event lies.
+/// Location of the current event's payload.
 #[derive(Clone, Copy)]
 pub(crate) enum Place {
     /// In the worker's input buffer.
@@ -46,7 +46,7 @@ pub(crate) enum Place {
     Owned,
 }
 
-/// The current event, and those to come.
+/// The current event, and queued ones.
 pub(crate) struct Events {
     pub handler: u32,
     pub socket: SocketId,
@@ -54,9 +54,9 @@ pub(crate) struct Events {
     pub is_binary: bool,
     pub place: Place,
     pub bytes: Vec<u8>,
-    /// The other end of the socket whose close is the current event.
+    /// Peer of the socket whose close is the current event.
     pub peer: Option<Peer>,
-    /// At most two for each connection there was when the last one was taken.
+    /// At most two per connection that existed when the last one was taken.
     pub waiting: VecDeque<Waiting>,
 }
 
@@ -92,7 +92,7 @@ impl Events {
         self.waiting.push_back(Waiting::Open { socket, handler });
     }
 
-    /// A message whose `len` bytes lie in the input buffer, and end where its frame ends.
+    /// Sets a message whose `len` bytes are in the input buffer, and end where its frame ends.
     #[inline]
     pub fn lend(
         &mut self,
@@ -109,7 +109,7 @@ impl Events {
         self.place = Place::Input { start, len };
     }
 
-    /// A message that came in pieces.
+    /// Sets a message that arrived in pieces.
     pub fn give(&mut self, handler: u32, socket: SocketId, is_binary: bool, bytes: Vec<u8>) {
         self.handler = handler;
         self.socket = socket;
@@ -118,17 +118,17 @@ impl Events {
         self.bytes = bytes;
     }
 
-    /// Whether nothing waits.
+    /// Returns true if no event is queued.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Forgets what waits: nobody is there to be told.
+    /// Drops queued events: no handler can receive them.
     pub fn clear(&mut self) {
         self.waiting.clear();
     }
 
-    /// Lets go of the last message.
+    /// Releases the last message.
     #[inline]
     pub fn release(&mut self) {
         if self.bytes.capacity() > 0 {

@@ -1,4 +1,4 @@
-//! Bytes to messages: one frame of the current input at a time.
+//! Parsing frames: one frame of the current input at a time.
 
 use std::borrow::Cow;
 
@@ -20,11 +20,11 @@ use crate::net::buffer::Current;
 use crate::net::input::Step;
 use crate::websocket::Sockets;
 
-/// Decompressed bytes that take as long as a frame, so that a read of little that becomes much does not
-/// keep others waiting either.
+/// Number of decompressed bytes that count as one frame, so that highly compressed input does not
+/// delay other clients either.
 const INFLATED_BYTES_PER_FRAME: usize = 1024;
 
-/// What sockets agree on that remember nothing.
+/// Parameters of sockets without context takeover.
 const NO_TAKEOVER: Agreed = Agreed {
     server_no_context_takeover: true,
     client_no_context_takeover: true,
@@ -33,7 +33,7 @@ const NO_TAKEOVER: Agreed = Agreed {
 };
 
 impl Sockets {
-    /// Takes the next frame of the current input.
+    /// Processes the next frame of the current input.
     #[inline]
     pub(crate) fn step_socket<D: Driver>(
         &mut self,
@@ -46,12 +46,12 @@ impl Sockets {
             return Step::Starved;
         }
         let Some((id, connection, socket)) = net.connections.socket_at(index) else {
-            // `step_input` has just seen that it is a socket.
+            // `step_input` has just checked that it is a socket.
             return missed(Step::Starved);
         };
         let served = &self.served[socket.route()];
         if !socket.can_read() {
-            // Nothing counts behind a close frame or a violation.
+            // Input after a close frame or a violation is ignored.
             net.http2.consumed(connection.line, filled - at);
             net.input.advance(filled);
             return Step::Starved;
@@ -61,7 +61,7 @@ impl Sockets {
             Ok(step) => step,
             Err(violation) => return self.on_violation(net, channels, index, violation),
         };
-        // What is put back into the inbox is not used yet: its client may not send as much again.
+        // Bytes returned to the inbox are not consumed: the client may not send as many more.
         net.http2.consumed(connection.line, step.consumed);
         let at = at + step.consumed;
         let can_send = socket.can_send();
@@ -71,14 +71,19 @@ impl Sockets {
         }
         let handler = served.handler;
         match step.event {
-            None => Step::Starved,
-            // After our own close frame the program is done with the socket.
+            None => {
+                net.note_buffered(index.connection());
+                Step::Starved
+            }
+            // After our close frame the application gets no more messages.
             Some(FrameEvent::Message { .. }) if !can_send => Step::Again,
             Some(FrameEvent::Message {
                 kind,
                 mut payload,
                 compressed,
             }) => {
+                // It arrived in several reads, and was counted.
+                let was_split = matches!(payload, Cow::Owned(_));
                 if compressed {
                     let bytes_max = rules.message_bytes_max;
                     match socket.inflate(&mut self.inflater, kind, &payload, bytes_max) {
@@ -98,6 +103,10 @@ impl Sockets {
                     .add(Counter::WebSocketReceivedBytes, payload.len() as u64);
                 socket.message_s = (net.driver.now_ms() / 1000) as u32;
                 if !served.callbacks.message {
+                    drop(payload);
+                    if was_split {
+                        net.note_buffered(index.connection());
+                    }
                     return Step::Again;
                 }
                 let is_binary = kind == Kind::Binary;
@@ -105,7 +114,12 @@ impl Sockets {
                     Cow::Borrowed(payload) => {
                         self.events.lend(handler, id, is_binary, payload.len(), at);
                     }
-                    Cow::Owned(payload) => self.events.give(handler, id, is_binary, payload),
+                    Cow::Owned(payload) => {
+                        self.events.give(handler, id, is_binary, payload);
+                        if was_split {
+                            net.note_buffered(index.connection());
+                        }
+                    }
                 }
                 Step::Socket(Event::Message)
             }
@@ -116,8 +130,8 @@ impl Sockets {
                     return Step::Socket(Event::Ping);
                 }
                 if can_send {
-                    // The number of frames per turn, and reading no more from a client that takes
-                    // nothing, bound what a flood of pings can queue.
+                    // The limit of frames per turn, and pausing reads of blocked clients, bound the
+                    // output caused by a flood of pings.
                     append(connection, &mut net.pool, Opcode::Pong, &payload);
                     net.mark_dirty(index.connection());
                 }
@@ -138,7 +152,7 @@ impl Sockets {
 }
 
 impl Served {
-    /// What a socket of the route may send.
+    /// Returns the frame rules for a socket of the route.
     #[inline]
     fn rules(&self, socket: &Socket) -> &Rules {
         match socket.compresses.is_agreed() {
@@ -149,7 +163,7 @@ impl Served {
 }
 
 impl Socket {
-    /// Takes the next frame of `input`. A reader is kept only within a message.
+    /// Reads the next frame of `input`. A reader is kept only within a message.
     #[inline]
     fn read_frame<'a>(
         &mut self,
@@ -173,7 +187,7 @@ impl Socket {
         Ok(step)
     }
 
-    /// Decompresses a message, which may refer to those before where that was agreed on.
+    /// Decompresses a message, with the context of earlier ones if negotiated.
     fn inflate(
         &mut self,
         inflater: &mut Decompressor,

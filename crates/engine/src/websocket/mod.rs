@@ -1,12 +1,12 @@
-//! WebSockets: a connection from its 101 to its end.
+//! WebSockets, from the 101 response to the close.
 //!
-//! `upgrade` answers handshakes, `input` makes messages of bytes, `output` queues frames, `close` ends
-//! sockets in order and by time-out, `events` hands the program what concerns it, `channels` connects
-//! sockets with the hub, `resume` brings them what they missed. The rules of the protocol are in `fermata_proto::ws`.
+//! `upgrade` handles handshakes, `input` parses messages, `output` queues frames, `close` closes
+//! sockets, `events` delivers events to the application, `channels` connects sockets with channels,
+//! `resume` sends missed messages. The protocol rules are in `fermata_proto::ws`.
 //!
-//! A message that lies whole in the worker's input buffer is lent to the program from there, and frames
-//! are written straight into the connection's output, which leaves in one write at the end of the turn.
-//! An idle socket is its `Socket` and owns no buffer.
+//! A message that is complete in the worker's input buffer is lent to the application. Frames are
+//! written directly into the connection's output, which is sent in one write at the end of the
+//! turn. An idle socket consists of its `Socket` and has no buffer.
 
 mod channels;
 mod close;
@@ -48,21 +48,21 @@ pub(crate) use route::Served;
 pub use route::{Callbacks, Compression, OriginPolicy, QueuePolicy, Route};
 pub(crate) use silence::Silence;
 
-/// Frames that one client sends in a row are looked at up to this number before others get their
-/// turn: a whole read of small ones.
+/// Maximum number of frames of one client processed in a row before other clients get their turn: a
+/// full read of small ones.
 pub(crate) const FRAMES_MAX: u32 = 1024;
 
-/// What a worker keeps for WebSockets, besides what each has of its own.
+/// A worker's WebSocket state, besides the state of each socket.
 pub(crate) struct Sockets {
-    /// The routes, by number. They are those of the start, so each socket finds its own.
+    /// Routes, by number. They never change after the start.
     pub served: Vec<Served>,
-    /// What the program has still to be told.
+    /// Undelivered events.
     pub events: Events,
-    /// Handshakes that the program has to decide on, by connection.
+    /// Handshakes that wait for the application, by connection.
     pub upgrades: HashMap<ExchangeIndex, Upgrade>,
-    /// Clients that a trusted proxy has named, by connection.
+    /// Client addresses named by trusted proxies, by connection.
     pub clients: HashMap<ExchangeIndex, IpAddr>,
-    /// Decompresses what sockets send; allocates nothing until one does.
+    /// Decompressor for all sockets; allocates nothing until the first use.
     pub inflater: Decompressor,
 }
 
@@ -78,28 +78,27 @@ impl Sockets {
     }
 }
 
-/// `Socket::protocol` without one.
+/// `Socket::protocol` without a subprotocol.
 const PROTOCOL_NONE: u8 = u8::MAX;
 
-/// `Socket::protocol` when it stands in `Busy::protocol`.
+/// `Socket::protocol` if it is in `Busy::protocol`.
 const PROTOCOL_OWN: u8 = u8::MAX - 1;
 
-/// What a connection is besides since its 101 has been queued.
+/// WebSocket state of a connection after its 101 response.
 pub(crate) struct Socket {
-    /// What most sockets do not need most of the time.
+    /// State that most sockets rarely need.
     busy: Option<Box<Busy>>,
-    /// Its route: index into `Sockets::served`, plus one.
+    /// Route: index into `Sockets::served`, plus 1.
     route: NonZeroU16,
-    /// What it has agreed on to compress messages.
+    /// Negotiated compression.
     compresses: Compresses,
-    /// Its subprotocol: index into the route's, or one of the constants above.
+    /// Subprotocol: index into the route's list, or one of the constants above.
     protocol: u8,
-    /// When its last message came, in seconds of the driver's clock.
+    /// Time of its last message, in seconds of the driver's clock.
     message_s: u32,
 }
 
-/// Whether messages to a client are compressed, and how: the bits of the window, and a mark where it
-/// is kept from message to message. 0 = they are not.
+/// Compression of sent messages: window bits, and a flag for context takeover. 0 = none.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Compresses(u8);
 
@@ -122,7 +121,8 @@ impl Compresses {
         self.0 != 0
     }
 
-    /// Each message may refer to those before: none can be shared with other sockets.
+    /// Returns true if messages may refer to earlier ones: then frames cannot be shared between
+    /// sockets.
     fn refers_back(self) -> bool {
         self.0 & Self::TAKEOVER != 0
     }
@@ -132,27 +132,27 @@ impl Compresses {
     }
 }
 
-/// The part of a socket that is there only while it is needed.
+/// State of a socket that exists only while it is needed.
 struct Busy {
     closing: Closing,
-    /// Nothing has come since the last ping was sent.
+    /// Nothing has arrived since the last ping.
     awaits_pong: bool,
-    /// It was told what it did wrong: our side stays open until it has answered.
+    /// A close frame after a violation was sent: our side stays open until the reply.
     awaits_answer: bool,
-    /// The program has been told of its end, or need not be.
+    /// The close event was delivered or is not needed.
     is_told: bool,
-    /// The beginning of a message or frame whose end has not come.
+    /// The start of an incomplete message or frame.
     reader: Reader,
-    /// Where in `Connection::out` a frame begins of which nothing has been sent: not before `out_sent`
-    /// unless everything is sent.
+    /// Offset in `Connection::out` of the first frame of which nothing was sent; below `out_sent`
+    /// only if everything was sent.
     unsent_frame: usize,
-    /// What was said before, where compression may refer to it.
+    /// Compression context with earlier messages, if takeover was negotiated.
     context: Option<Box<Context>>,
-    /// Its users in the presence of its channels: one channel each.
+    /// Its users in the presence of channels, one channel each.
     presences: Vec<Presence>,
-    /// Channels of which it has still to be sent what it missed.
+    /// Channels with missed messages to send.
     resume: Option<Box<missing::Resume>>,
-    /// A subprotocol that the route does not list: the program has chosen it.
+    /// A subprotocol selected by the application that the route does not list.
     protocol: Option<Box<[u8]>>,
 }
 
@@ -192,20 +192,20 @@ impl Socket {
         }
     }
 
-    /// Whether frames may still be queued.
+    /// Returns true if frames may still be queued.
     pub fn can_send(&self) -> bool {
         self.busy
             .as_ref()
             .is_none_or(|busy| busy.closing.can_send())
     }
 
-    /// Index into `Sockets::served`.
+    /// Returns the index into `Sockets::served`.
     #[inline]
     pub fn route(&self) -> usize {
         usize::from(self.route.get() - 1)
     }
 
-    /// Whether frames of the client still count.
+    /// Returns true if frames of the client are still processed.
     #[inline]
     fn can_read(&self) -> bool {
         self.busy
@@ -217,19 +217,19 @@ impl Socket {
         self.busy.as_ref().is_some_and(|busy| busy.awaits_pong)
     }
 
-    /// The client has sent something, which may be its pong.
+    /// Notes that the client has sent something, possibly its pong.
     pub fn note_alive(&mut self) {
         if let Some(busy) = &mut self.busy {
             busy.awaits_pong = false;
         }
     }
 
-    /// Whether our side of the connection is kept open for its answer to our close frame.
+    /// Returns true if our side stays open for the reply to our close frame.
     pub fn awaits_answer(&self) -> bool {
         self.busy.as_ref().is_some_and(|busy| busy.awaits_answer)
     }
 
-    /// Looks at bytes that do not count any more. Whether they bring the answer that was waited for.
+    /// Examines ignored input. Returns true if it contains the awaited reply.
     pub fn is_answered(&mut self, bytes: &[u8]) -> bool {
         let busy = self.busy.as_mut();
         let awaits =
@@ -241,18 +241,25 @@ impl Socket {
         self.busy.get_or_insert_default()
     }
 
-    /// Its users in the presence of channels, when it ends.
+    /// Removes and returns its users in the presence of channels.
     pub fn take_presences(&mut self) -> Vec<Presence> {
         let busy = self.busy.as_mut();
         busy.map_or_else(Vec::new, |busy| std::mem::take(&mut busy.presences))
     }
 
-    /// Whether each message to it is compressed for it alone.
+    /// Returns true if messages are compressed separately for this socket.
     pub fn refers_back(&self) -> bool {
         self.compresses.refers_back()
     }
 
-    /// Frees what is not needed any more.
+    /// Returns the number of bytes of an incomplete message.
+    pub fn buffered_bytes(&self) -> usize {
+        self.busy
+            .as_ref()
+            .map_or(0, |busy| busy.reader.kept_bytes())
+    }
+
+    /// Frees `Busy` if it is not needed any more.
     fn rest(&mut self) {
         self.busy.take_if(|busy| {
             busy.closing.can_send()
@@ -274,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_idle_socket_is_small() {
+    fn limits_the_size_of_an_idle_socket() {
         assert_eq!(size_of::<Option<Socket>>(), 16);
         let mut socket = Socket::new(7, PROTOCOL_NONE, None);
         assert!(socket.can_send() && socket.can_read() && socket.busy.is_none());

@@ -1,4 +1,4 @@
-//! Frames to sockets: the queue of each is its connection's output, and bounded.
+//! Sending frames: a socket's queue is its connection's output, and bounded.
 
 use fermata_config::LogLevel;
 use fermata_hub::SubId;
@@ -23,23 +23,23 @@ use crate::net::connection::Connection;
 use crate::net::index::ExchangeIndex;
 use crate::websocket::Sockets;
 
-/// The part of a queue that is freed at least when older messages make room, so that a client far
-/// behind does not cost a copy of its queue for every message.
+/// Minimum part of a queue that is freed when old messages are dropped, as a divisor. Otherwise a
+/// client far behind would cost a copy of its queue per message.
 const DROP_PART: usize = 8;
 
-/// Bytes that are compressed for one socket before they are sent.
+/// Maximum number of bytes compressed for one socket before they are sent.
 const COMPRESS_BYTES_MAX: usize = 32 * 1024;
 
 /// Why a message was not queued.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// The socket is closed, or its close has begun.
+    /// The socket is closed or closing.
     #[error("the WebSocket is closed")]
     Gone,
-    /// The client takes less than it is sent, and the route refuses what does not fit.
+    /// The client reads too slowly, and the route refuses further messages.
     #[error(transparent)]
     Backpressure(Busy),
-    /// An argument is not acceptable.
+    /// An invalid argument.
     #[error(transparent)]
     Misuse(#[from] Misuse),
 }
@@ -61,7 +61,8 @@ impl From<PublishFailure> for SendError {
 }
 
 impl<D: Driver> Net<D> {
-    /// Queues a ping, or a pong that nobody asked for. More than a control frame has room for is cut off.
+    /// Queues a ping or an unsolicited pong. A payload beyond the maximum of a control frame is
+    /// cut.
     pub fn send_control(
         &mut self,
         socket: SocketId,
@@ -91,7 +92,7 @@ impl Sockets {
         is_binary: bool,
         data: &[u8],
     ) -> Result<(), SendError> {
-        // What the client has sent as text is not checked again when it is sent back.
+        // Text that the client has sent is not validated again when it is echoed.
         let is_text = is_binary || self.is_current_text(net, data) || utf8::valid(data);
         let open = open_socket(net.connections.socket_mut(id));
         let Some(mut open) = open else {
@@ -129,7 +130,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// Compresses what its channels have for a socket that shares frames with nobody, and sends it.
+    /// Compresses and sends channel messages for a socket with context takeover.
     pub(crate) fn send_compressed<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -137,7 +138,8 @@ impl Sockets {
         channels: &mut Channels,
         index: ExchangeIndex,
     ) {
-        // At least what one pump adds, or the log would overtake a client that takes everything.
+        // Send at least as many bytes as one read of the ring adds. Otherwise the log would overtake
+        // a client that reads fast enough.
         let mut left = COMPRESS_BYTES_MAX.max(net.settings.channel_log_bytes_max);
         while left > 0 {
             match self.send_compressed_piece(net, http, channels, index) {
@@ -145,11 +147,12 @@ impl Sockets {
                 None => return,
             }
         }
-        // Others get their turn.
+        // Other clients get their turn.
         net.mark_dirty(index.connection());
     }
 
-    /// The next piece. Bytes of its frames when there may be another one: the kernel has taken it.
+    /// Sends the next piece. Returns the size of its frames if the kernel has accepted it and more
+    /// may follow.
     fn send_compressed_piece<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -185,12 +188,12 @@ impl Sockets {
             let left = channels.local.frames_ahead(chain);
             http.trace.on_events(index, ahead.saturating_sub(left));
         }
-        // Comes back for what is left when it is taken.
+        // Sending the rest continues this later.
         net.write_all(http, index.connection())
             .then_some(gathered.bytes)
     }
 
-    /// A full queue: what it has is offered to the kernel, then the route's policy decides.
+    /// Handles a full queue: flushes it, then applies the route's policy.
     #[cold]
     fn make_room<D: Driver>(
         &mut self,
@@ -224,7 +227,7 @@ impl Sockets {
                 QueuePolicy::Close => {
                     net.counts.add(Counter::WebSocketQueueClosed, 1);
                     let line = format!(
-                        "{}: WebSocket closed: the client takes less than it is sent (queueBytes)",
+                        "{}: WebSocket closed: the client reads too slowly (queueBytes)",
                         connection.peer
                     );
                     socket.drop_frames(&mut connection.out, usize::MAX);
@@ -240,14 +243,14 @@ impl Sockets {
 }
 
 impl Sockets {
-    /// Appends whole text frames to a socket's output, compressed where it shares them with nobody.
+    /// Appends complete text frames to a socket's output, compressed if it has context takeover.
     pub(super) fn append_frames<D: Driver>(
         &mut self,
         net: &mut Net<D>,
         index: ExchangeIndex,
         frames: &[u8],
     ) {
-        // A client that is sent something on its way here may have been found broken.
+        // Sending may have closed the socket.
         let Some(open) = open_socket(net.connections.pair_mut(index)) else {
             return;
         };
@@ -264,7 +267,7 @@ impl Sockets {
         }
     }
 
-    /// Whether `data` is the text message that the program is handling.
+    /// Returns true if `data` is the text message that the application is handling.
     #[inline]
     fn is_current_text<D: Driver>(&self, net: &Net<D>, data: &[u8]) -> bool {
         let event = self.socket_event(net);
@@ -279,7 +282,7 @@ pub(super) struct Open<'a> {
     pub socket: &'a mut Socket,
 }
 
-/// The socket that an exchange has become, while frames may be queued.
+/// Returns the socket of an exchange, if frames may be queued.
 #[inline]
 pub(super) fn open_socket<'a>(
     pair: Option<(&'a mut Connection, &'a mut Exchange)>,
@@ -303,14 +306,14 @@ pub(super) fn append(connection: &mut Connection, pool: &mut Pool, opcode: Opcod
 }
 
 impl Socket {
-    /// Bytes that may wait for a client from which more is read: the other half of the queue is for
-    /// what the program has to say to what is being read.
+    /// Returns the queue size up to which more input is read. The other half of the queue is for
+    /// replies to this input.
     #[inline]
     pub fn reading_bytes_max(&self, served: &[Served]) -> usize {
         served[self.route()].queue_bytes_max / 2
     }
 
-    /// Appends a message as a frame that is compressed as agreed.
+    /// Appends a message as a compressed frame.
     fn write_compressed(
         &mut self,
         served: &mut Served,
@@ -328,7 +331,7 @@ impl Socket {
         }
     }
 
-    /// The same for the messages in plain frames of ours; what channels bring is text.
+    /// Compresses the messages of plain text frames.
     fn write_frames_compressed(&mut self, served: &mut Served, frames: &[u8], out: &mut Vec<u8>) {
         let mut at = 0;
         while at < frames.len() {
@@ -339,8 +342,8 @@ impl Socket {
         }
     }
 
-    /// Drops messages from the front of its queue, `wanted` bytes if there are so many. Returns how
-    /// many messages that were. What the kernel has a part of stays, and so do control frames.
+    /// Drops messages from the front of its queue until `wanted` bytes are free. Returns their
+    /// number. A partially sent frame and control frames stay.
     fn drop_frames(&self, out: &mut Vec<u8>, wanted: usize) -> u64 {
         let start = self.busy.as_ref().map_or(0, |busy| busy.unsent_frame);
         let (mut to, mut from) = (start, start);
@@ -359,7 +362,7 @@ impl Socket {
         dropped
     }
 
-    /// Output up to `sent` has been taken by the kernel, in the middle of a queue.
+    /// Notes that the kernel has accepted the output up to `sent`, within the queue.
     pub fn on_sent(&mut self, out: &[u8], sent: usize) {
         let busy = self.busy();
         while busy.unsent_frame < sent {
@@ -367,19 +370,19 @@ impl Socket {
         }
     }
 
-    /// `removed` bytes that were sent have been removed from the front of the output.
+    /// Notes that `removed` sent bytes were removed from the front of the output.
     pub fn on_removed(&mut self, removed: usize) {
         if let Some(busy) = &mut self.busy {
             busy.unsent_frame -= removed;
         }
     }
 
-    /// Output begins with `bytes` of a frame of which some was sent.
+    /// Notes that the output starts with the last `bytes` of a partially sent frame.
     pub fn on_rest(&mut self, bytes: usize) {
         self.busy().unsent_frame = bytes;
     }
 
-    /// All output has been taken by the kernel.
+    /// Notes that the kernel has accepted all output.
     #[inline]
     pub fn on_flushed(&mut self) {
         if let Some(busy) = &mut self.busy {
@@ -389,7 +392,7 @@ impl Socket {
     }
 }
 
-/// Bytes of the header of a whole frame of ours.
+/// Returns the header length of a frame written by the server.
 fn payload_start(frame: &[u8]) -> usize {
     match frame.get(1) {
         Some(126) => 4,
@@ -398,7 +401,7 @@ fn payload_start(frame: &[u8]) -> usize {
     }
 }
 
-/// Kind and length of the frame of ours at `at`.
+/// Returns opcode and length of the server's frame at `at`.
 fn frame_at(out: &[u8], at: usize) -> (Opcode, usize) {
     let rules = Rules {
         reserved: Reserved::ALL,
@@ -412,7 +415,7 @@ fn frame_at(out: &[u8], at: usize) -> (Opcode, usize) {
         }) if header.payload_len <= (rest.len() - header_bytes) as u64 => {
             (header.opcode, header_bytes + header.payload_len as usize)
         }
-        // Only our own frames are here, and whole.
+        // The queue contains only complete frames of the server.
         _ => {
             debug_assert!(rest.is_empty(), "no frame at {at} of {}", out.len());
             (Opcode::Close, rest.len().max(1))

@@ -1,10 +1,10 @@
-//! Sockets that come back to a channel: what they missed, piece by piece as they take it, then live
-//! messages.
+//! Reconnected sockets: missed messages of a channel, piece by piece as the client reads, then live
+//! ones.
 //!
-//! As with held clients (`crate::resume`), what was missed stays in the ring until there is room for it,
-//! and the subscription begins when a piece has come to where this worker reads. Unlike there, the
-//! socket is in use meanwhile: the program and its other channels go on sending between two pieces.
-//! Channels are caught up with one after the other, so only one of them remembers positions.
+//! As for held clients (`crate::resume`), missed messages stay in the ring until there is room for
+//! them. The subscription starts when a piece reaches the worker's position. Unlike a held client,
+//! the socket is in use meanwhile: the application and other channels send between two pieces.
+//! Channels resume one after the other.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ use super::output::{Open, open_socket};
 use super::{QueuePolicy, Socket};
 use crate::admin::stats::Counter;
 use crate::channels::Channels;
-use crate::channels::missed::PIECE_BYTES;
+use crate::channels::missed::{Loss, PIECE_BYTES};
 use crate::http::Http;
 use crate::http::exchange::Exchange;
 use crate::missed::{Known, missed};
@@ -27,7 +27,7 @@ use crate::net::index::ExchangeIndex;
 use crate::websocket::Sockets;
 
 impl Sockets {
-    /// Sends a socket that has taken everything the next piece of what it has missed.
+    /// Sends the next piece of missed messages to a socket whose output is empty.
     pub(crate) fn send_missed<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -36,13 +36,13 @@ impl Sockets {
         index: ExchangeIndex,
     ) {
         self.append_missed(net, channels, index);
-        // At once, so that thousands share one buffer; `send_held` lists it again.
+        // Flush now, so that thousands of clients share one buffer; `send_held` queues it again.
         net.flush(http, index.connection());
     }
 }
 
 impl Sockets {
-    /// Begins to bring a socket what it has missed of a channel.
+    /// Starts to send a socket missed messages of a channel.
     pub(super) fn begin_resume<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -65,7 +65,7 @@ impl Sockets {
             })
         });
         resume.waiting.push_back(missing);
-        // Mostly the first piece is all, and the client is live at once.
+        // Usually the first piece is complete, and the client is live immediately.
         if has_room && resume.waiting.len() == 1 {
             self.append_missed(net, channels, index);
         }
@@ -79,7 +79,7 @@ impl Sockets {
     ) {
         let exchange = net.connections.exchange(index);
         let own = exchange.and_then(|it| channels.excepted(net, it.socket_id(index)));
-        // It may have been closed since it was queued, or have left the last of these channels.
+        // It may have closed, or left the last of these channels, after it was queued.
         let Some(Open { socket, .. }) = open_socket(net.connections.pair_mut(index)) else {
             return;
         };
@@ -87,7 +87,7 @@ impl Sockets {
             return;
         };
         let served = &self.served[socket.route()];
-        // The other half of the queue is for what the program has to say.
+        // The other half of the queue is for the application's messages.
         let bytes_max = PIECE_BYTES.min(served.queue_bytes_max / 2);
         let is_slow = missing.backlog.has_begun();
         let stops = is_slow && served.queue_policy == QueuePolicy::Close;
@@ -96,6 +96,7 @@ impl Sockets {
         let (up_to, unix_ms) = (channels.reader.read_up_to(), net.driver.unix_ms());
         let is_json = channels.encoder.is_json(missing.format);
         let (mut records, mut gaps, mut plain_bytes) = (0, 0, 0);
+        let mut loss = None;
         let Missing {
             channel,
             backlog,
@@ -111,12 +112,14 @@ impl Sockets {
                         encoder.encode(*format, record, &mut piece);
                     }
                 }
-                Missed::Gap => {
+                Missed::Gap { is_of_log } => {
                     gaps += 1;
+                    let cause = Loss::of(is_of_log);
+                    loss = (is_slow || is_of_log).then_some(cause);
                     if stops {
                         return false;
                     }
-                    let reason = if is_slow { "too slow" } else { "expired" };
+                    let reason = loss.map_or("expired", Loss::reason);
                     let channel = Some(&channel[..]);
                     encoder.gap_frame(*format, channel, reason, &mut piece);
                 }
@@ -126,18 +129,14 @@ impl Sockets {
         net.counts.add(Counter::Replayed, records);
         if gaps > 0 && stops {
             net.scratch = piece;
-            self.stop_resume(net, channels, index);
+            self.stop_resume(net, channels, index, loss.unwrap_or(Loss::Slow));
             return;
         }
-        let counter = if is_slow {
-            Counter::GapsSlow
-        } else {
-            Counter::GapsExpired
-        };
+        let counter = loss.map_or(Counter::GapsExpired, Loss::counter);
         net.counts.add(counter, gaps);
-        // Joins and leaves that are left out must not come to it as live ones.
+        // Skipped joins and leaves must not arrive as live ones.
         let is_past_members = up_to >= missing.left_out.members_known_up_to;
-        let is_live = missing.backlog.is_at(up_to) && is_past_members;
+        let is_live = channels.is_live_at(&missing.backlog) && is_past_members;
         if is_live && is_json {
             let mut id = [0; ID_BYTES_MAX];
             let id = channels.ring.id_text(up_to, &mut id);
@@ -149,13 +148,13 @@ impl Sockets {
         if is_live {
             channels.go_live_socket(net, index, &missing.channel, missing.format);
         }
-        let is_waiting = missing.backlog.is_waiting();
+        let is_waiting = channels.is_waiting_at(&missing.backlog);
         let waits_until = missing.backlog.waits_until();
         let exchange = net.connections.exchange_mut(index);
         if let Some(socket) = exchange.and_then(Exchange::socket_mut) {
             socket.put_back((!is_live).then_some(missing));
             if is_waiting && let Some(is_queued) = socket.resume_queued() {
-                // Until the ring moves on.
+                // Until the ring advances.
                 *is_queued = true;
                 if let Some(key) = net.connections.key(index.connection()).known() {
                     channels.queue_ahead(net, key, waits_until);
@@ -164,24 +163,27 @@ impl Sockets {
         }
     }
 
-    /// The ring has lost something before the client was ready to take it, and its route says close.
+    /// Closes a socket, as its route specifies, because the ring has lost messages before it could
+    /// receive them.
     #[cold]
     fn stop_resume<D: Driver>(
         &self,
         net: &mut Net<D>,
         channels: &mut Channels,
         index: ExchangeIndex,
+        loss: Loss,
     ) {
         let Some(connection) = net.connections.at_mut(index.connection()) else {
             return missed(());
         };
-        let line = format!(
-            "{}: WebSocket closed: the client has caught up too slowly, history is gone",
-            connection.peer
-        );
+        let cause = match loss {
+            Loss::Slow => "the client has caught up too slowly, history is gone",
+            Loss::Log => loss.cause(),
+        };
+        let line = format!("{}: WebSocket closed: {cause}", connection.peer);
         net.log_for_client(LogLevel::Info, &line);
-        net.counts.add(Counter::DroppedSlow, 1);
-        let reason = "messages were missed; read faster";
+        net.counts.add(loss.dropped(), 1);
+        let reason = loss.close_reason();
         self.start_close(
             net,
             channels,
@@ -193,7 +195,7 @@ impl Sockets {
 }
 
 impl Channels {
-    /// Subscribes a socket: it is live in this channel from here on.
+    /// Subscribes a socket, which is live in this channel from here on.
     pub(super) fn go_live_socket<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -210,26 +212,26 @@ impl Channels {
 }
 
 impl Socket {
-    /// Whether it is not live yet in some channel.
+    /// Returns true if it is not live yet in some channel.
     #[inline]
     pub fn is_resuming(&self) -> bool {
         self.busy.as_ref().is_some_and(|busy| busy.resume.is_some())
     }
 
-    /// Its mark of being listed in `Channels::resuming`, while it is resuming.
+    /// Returns its flag for being in `Channels::resuming`, while it is resuming.
     pub fn resume_queued(&mut self) -> Option<&mut bool> {
         let busy = self.busy.as_mut()?;
         busy.resume.as_mut().map(|resume| &mut resume.is_queued)
     }
 
-    /// The channels in which it is not live yet.
+    /// Returns the channels in which it is not live yet.
     pub fn missing_channels(&self) -> impl Iterator<Item = &[u8]> {
         let resume = self.busy.as_ref().and_then(|busy| busy.resume.as_ref());
         let waiting = resume.into_iter().flat_map(|resume| &resume.waiting);
         waiting.map(|missing| &*missing.channel)
     }
 
-    /// Forgets what it has missed of a channel. Whether there was something.
+    /// Drops missed messages of a channel. Returns true if there were any.
     pub(super) fn forget_missing(&mut self, channel: &[u8]) -> bool {
         let Some(busy) = &mut self.busy else {
             return false;
@@ -246,7 +248,7 @@ impl Socket {
         is_found
     }
 
-    /// Forgets all of that.
+    /// Drops all missed messages.
     pub(super) fn end_resume(&mut self) {
         if let Some(busy) = &mut self.busy {
             busy.resume = None;
@@ -258,7 +260,7 @@ impl Socket {
         busy.resume.as_mut()?.waiting.pop_front()
     }
 
-    /// What is left after a piece.
+    /// Stores the rest after a piece.
     pub fn put_back(&mut self, missing: Option<Missing>) {
         if let Some(busy) = &mut self.busy
             && let Some(resume) = &mut busy.resume

@@ -1,4 +1,4 @@
-//! What a program wants of the WebSockets of one path, and the same with the settings filled in.
+//! Options of a WebSocket route, and the same completed by the settings.
 
 use fermata_config::Settings;
 use fermata_proto::http1::is_token;
@@ -10,112 +10,112 @@ use fermata_proto::ws::{Role, message};
 use super::option_error::{OptionError, PROTOCOLS_MAX};
 use crate::http::router::RouteError;
 
-/// Events that reach the program; the others end in the engine.
+/// Events delivered to the application; the engine handles the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Callbacks {
-    /// A handshake that can be accepted.
+    /// Acceptable handshakes.
     pub upgrade: bool,
-    /// A socket is open.
+    /// Opened sockets.
     pub open: bool,
-    /// A message has come.
+    /// Messages.
     pub message: bool,
-    /// A ping or a pong has come. Pings are the program's to answer then.
+    /// Pings and pongs. The application then has to reply to pings.
     pub control: bool,
-    /// A socket has ended.
+    /// Closed sockets.
     pub close: bool,
 }
 
 /// Pages that may connect; see [`Origins`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OriginPolicy {
-    /// Those of the host that the request names.
+    /// Pages of the request's host.
     #[default]
     SameHost,
-    /// These: `scheme://host` or `scheme://host:port`.
+    /// Listed origins: `scheme://host` or `scheme://host:port`.
     Listed(Vec<Vec<u8>>),
-    /// All.
+    /// All pages.
     Any,
 }
 
-/// What happens to a message for one socket that does not fit into its queue.
+/// Action if a message for one socket does not fit into its queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueuePolicy {
-    /// It is refused, and the caller is told.
+    /// Refuse it with an error for the caller.
     Refuse,
-    /// Older ones of which nothing was sent yet make room.
+    /// Drop older, completely unsent messages.
     DropOldest,
-    /// The socket is closed with code 1013.
+    /// Close the socket with code 1013.
     #[default]
     Close,
 }
 
-/// How messages are compressed for clients that can read that (RFC 7692).
+/// Compression of messages for clients that support it (RFC 7692).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compression {
-    /// Remember what was sent, so that similar messages shrink more. Costs memory and CPU per socket,
-    /// and what a channel brings is then compressed for each socket alone.
+    /// Keep the compression context of sent messages, so that similar messages shrink more. Costs
+    /// memory and CPU per socket; channel messages are then compressed separately for each socket.
     pub server_takeover: bool,
-    /// Let clients refer to what they have sent before. Costs memory per socket.
+    /// Let clients keep their compression context. Costs memory per socket.
     pub client_takeover: bool,
-    /// Each window has two to the power of this bytes: 9 to 15.
+    /// Base-2 logarithm of the window size in bytes: 9 to 15.
     pub window_bits: u8,
     /// 1 (fast) to 9 (small).
     pub level: u8,
-    /// Shorter messages are sent as they are.
+    /// Minimum size of a compressed message in bytes.
     pub bytes_min: u32,
 }
 
-/// The WebSockets of one path.
+/// Options of a WebSocket route.
 #[derive(Clone, Debug, Default)]
 pub struct Route {
-    /// The embedder's number, given with every event.
+    /// The embedder's number, part of every event.
     pub handler: u32,
-    /// Events that reach the program.
+    /// Events delivered to the application.
     pub callbacks: Callbacks,
     /// Pages that may connect.
     pub origins: OriginPolicy,
     /// Subprotocols, the preferred one first.
     pub protocols: Vec<Vec<u8>>,
-    /// `None` here and below: the setting of this name after `websocket_`.
+    /// Maximum message size. `None` here and below: the setting of this name after `websocket_`.
     pub message_bytes_max: Option<u64>,
-    /// 0: as many as a message.
+    /// Maximum frame size; 0 = the maximum message size.
     pub frame_bytes_max: Option<u64>,
-    /// Bytes that may wait for one socket.
+    /// Maximum number of bytes queued for one socket.
     pub queue_bytes_max: Option<u64>,
-    /// 0: no pings.
+    /// Interval of pings; 0 = no pings.
     pub ping_interval_ms: Option<u64>,
-    /// 0: for ever.
+    /// Time limit for a pong; 0 = unlimited.
     pub pong_timeout_ms: Option<u64>,
-    /// What a client is told that has answered no ping: a code and a reason. `None`: nothing, it is cut off.
+    /// Close code and reason after a missing pong; `None` = cut off without a close frame.
     pub pong_timeout_close: Option<(u16, &'static str)>,
-    /// 0: for ever.
+    /// Maximum time without a message; 0 = unlimited.
     pub idle_timeout_ms: Option<u64>,
-    /// What happens to a message that does not fit into the queue.
+    /// Action if a message does not fit into the queue.
     pub queue_policy: QueuePolicy,
-    /// `None`: messages are sent as they are.
+    /// Compression; `None` = off.
     pub compression: Option<Compression>,
 }
 
-/// A route with the settings filled in, as a worker serves it.
+/// A route completed by the settings, as used by a worker.
 pub(crate) struct Served {
     pub handler: u32,
     pub callbacks: Callbacks,
     pub origins: OriginPolicy,
     pub protocols: Vec<Vec<u8>>,
     pub rules: message::Rules,
-    /// The same where compression was agreed on.
+    /// Frame rules if compression was negotiated.
     pub rules_compressed: message::Rules,
-    /// What to agree on with clients that offer compression.
+    /// Compression offer handling; `None` = never negotiated.
     pub policy: Option<Policy>,
     pub compression: Option<Compression>,
-    /// Serves all sockets of the route; allocates nothing until a message is compressed.
+    /// Compressor for all sockets of the route; allocates nothing until the first use.
     pub compressor: Compressor,
     pub queue_bytes_max: usize,
     pub queue_policy: QueuePolicy,
 }
 
 impl Route {
-    /// Refuses what cannot work, and brings origins into the form that browsers send.
+    /// Checks the options, and normalizes origins to the form that browsers send.
     pub(crate) fn check(mut self, pattern: &str) -> Result<Route, RouteError> {
         let wrong = |cause| RouteError::WebSocket {
             pattern: pattern.to_owned(),
@@ -201,7 +201,7 @@ impl Route {
     }
 }
 
-/// As the setting of the same name: less would hold back a client that does nothing unusual.
+/// Minimum of the setting of the same name: less would affect ordinary clients.
 const QUEUE_BYTES_MIN: u64 = 4096;
 
 impl Served {
@@ -214,7 +214,7 @@ impl Served {
     }
 }
 
-/// An origin as browsers send it: lower case, without the port that goes without saying.
+/// Normalizes an origin as browsers do: lower case, without the default port.
 fn plain_origin(origin: &[u8]) -> Result<Vec<u8>, OptionError> {
     let text = String::from_utf8_lossy(origin).to_ascii_lowercase();
     let wrong = || OptionError::Origin(escaped(&text));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn origins_are_brought_into_the_form_of_browsers() {
+    fn normalizes_origins() {
         for (given, plain) in [
             ("https://Example.org", Some("https://example.org")),
             ("https://example.org:443", Some("https://example.org")),
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_that_names_a_socket_is_told_what_to_name() {
+    fn suggests_the_page_for_a_websocket_origin() {
         for (given, page) in [
             ("ws://example.org:81", "http://example.org:81"),
             ("wss://example.org", "https://example.org"),
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_refused_by_name() {
+    fn rejects_invalid_options_by_name() {
         let protocols = |names: &[&str]| Route {
             protocols: names.iter().map(|name| name.as_bytes().to_vec()).collect(),
             ..Route::default()
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_may_be_as_long_as_a_message_unless_said_otherwise() {
+    fn limits_frames_to_the_message_size_by_default() {
         let settings = Settings::default();
         let served = |message, frame| {
             Route {

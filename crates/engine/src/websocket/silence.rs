@@ -1,4 +1,4 @@
-//! What happens when nothing is heard of a socket, as its route says.
+//! Heartbeat and idle limits of sockets, by route.
 
 use std::num::{NonZeroU32, NonZeroU64};
 
@@ -8,7 +8,7 @@ use fermata_io::Deadline;
 use super::{Route, Socket};
 use crate::channels::pace::{Place, interval_of};
 
-/// How long the client of a socket may be silent. `None` = for ever.
+/// Limits for the silence of a socket's client; `None` = unlimited.
 #[derive(Clone, Copy)]
 pub(crate) struct Silence {
     ping_interval_ms: Option<NonZeroU32>,
@@ -18,7 +18,7 @@ pub(crate) struct Silence {
 }
 
 impl Silence {
-    /// Of each route, by number.
+    /// Returns the limits of each route, by number.
     pub fn of_routes(settings: &Settings, routes: &[Route]) -> Vec<Silence> {
         let or = |own: Option<u64>, setting| NonZeroU64::new(own.unwrap_or(setting));
         let of = |route: &Route| Silence {
@@ -34,7 +34,7 @@ impl Silence {
         routes.iter().map(of).collect()
     }
 
-    /// When something is due for an open socket, the connection of number `index` in the worker of `slot`.
+    /// Returns the next deadline of an open socket with connection `index` in the worker of `slot`.
     pub fn deadline(&self, socket: &Socket, index: u32, slot: u16, now_ms: u64) -> Deadline {
         let heartbeat = match (self.ping_interval_ms, self.pong_timeout_ms) {
             (None, _) => Deadline::NEVER,
@@ -48,8 +48,8 @@ impl Silence {
         heartbeat.min(self.idle_deadline(socket))
     }
 
-    /// When a socket has been without a message for too long. Messages are dated to the second, which must not make it
-    /// earlier.
+    /// Returns the time at which a socket has been idle too long. Message times are in whole
+    /// seconds, rounded so that the limit is never early.
     pub fn idle_deadline(&self, socket: &Socket) -> Deadline {
         self.idle_timeout_ms.map_or(Deadline::NEVER, |timeout_ms| {
             Deadline::after((u64::from(socket.message_s) + 1) * 1000, timeout_ms.get())

@@ -1,4 +1,4 @@
-//! What the program is told of sockets, and can ask about them.
+//! Delivering socket events to the application, and socket properties.
 
 use fermata_io::{Driver, Peer};
 use fermata_proto::ws::close::CloseCode;
@@ -50,7 +50,7 @@ impl Sockets {
         }
     }
 
-    /// The next event that has waited.
+    /// Returns the next queued event.
     #[inline]
     pub(crate) fn next_socket_event(
         &mut self,
@@ -82,7 +82,7 @@ impl Sockets {
         }
     }
 
-    /// Whether a socket is there, or its close is the current event.
+    /// Returns true if a socket is open, or its close is the current event.
     pub(crate) fn is_known<D: Driver>(&self, net: &Net<D>, socket: SocketId) -> bool {
         match net.connections.socket(socket) {
             Some((_, exchange)) => exchange.is_socket(),
@@ -90,7 +90,7 @@ impl Sockets {
         }
     }
 
-    /// Tells the program, once, that a socket has ended.
+    /// Queues the close event of a socket, once.
     pub(crate) fn tell_ended<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -104,7 +104,7 @@ impl Sockets {
         }
     }
 
-    /// The connection of a socket or of a handshake is gone.
+    /// Handles the closed connection of a socket or handshake.
     pub(crate) fn note_ended(&mut self, ended: &mut Ended, counts: &mut Counts) {
         let index = ended.key.exchange();
         if !self.upgrades.is_empty() {

@@ -1,4 +1,4 @@
-//! The handshake: checked here, looked at by the program if it wants to, answered with 101 or refused.
+//! The handshake: checked here, optionally by the application, then accepted with 101 or refused.
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
@@ -25,7 +25,8 @@ use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
 
 impl Sockets {
-    /// Looks at the current request, which has found a WebSocket. `Some` when the program decides.
+    /// Handles the current request, which was routed to a WebSocket. Returns `Some` if the
+    /// application decides.
     pub(crate) fn begin_upgrade<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -99,10 +100,11 @@ impl Sockets {
         Some(Event::Upgrade)
     }
 
-    /// Takes the handshake of a request that the program accepts by `protocol`, if it offers that, and with these headers.
+    /// Removes and returns the handshake of a request that the application accepts with `protocol`
+    /// and these headers.
     ///
     /// # Errors
-    /// It is not to be accepted so, or is gone.
+    /// An argument is invalid, or the request is not open.
     pub(crate) fn take_upgrade<D: Driver>(
         &mut self,
         net: &Net<D>,
@@ -135,7 +137,7 @@ impl Sockets {
         Ok((index, upgrade))
     }
 
-    /// Queues the 101: from here on the connection is a WebSocket.
+    /// Queues the 101 response: from here on the connection is a WebSocket.
     pub(crate) fn open_socket<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -189,14 +191,14 @@ impl Sockets {
         net.gauges.end_active(connection);
         net.gauges.sockets += 1;
         if connection.origin == Origin::Own {
-            // It counts as a WebSocket from here on, as any other, and once.
+            // From here on it counts as a WebSocket like any other, and only once.
             connection.origin = Origin::Public;
             net.gauges.control -= 1;
         }
         net.counts.response(status);
         net.counts.add(Counter::WebSocketUpgrades, 1);
         socket.message_s = (net.driver.now_ms() / 1000) as u32;
-        // What is queued so far is no frame.
+        // The queued bytes so far are not a frame.
         let queued = connection.out.len();
         socket.busy().unsent_frame = queued;
         exchange.stage = Stage::Socket(socket);
@@ -218,7 +220,7 @@ impl Sockets {
         net.mark_settled(index.connection());
         net.mark_dirty(index.connection());
         if goes_on {
-            // What has arrived meanwhile is waiting.
+            // Input has arrived in the meantime.
             net.go_on(index.connection());
         }
         if net.running != Running::Serving {
@@ -229,7 +231,7 @@ impl Sockets {
 }
 
 impl Http {
-    /// Answers a request that is no acceptable handshake. The connection stays what it was.
+    /// Answers a request that is not an acceptable handshake. The connection stays as it was.
     fn refuse_upgrade<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -262,7 +264,7 @@ impl Http {
             .connections
             .at(index.connection())
             .is_some_and(|connection| connection.keeps_alive);
-        // Where the connection ends, `Connection: close` is written already.
+        // If the connection closes, `Connection: close` is already written.
         let headers = refused.headers().iter().copied();
         let headers =
             headers.filter(|(name, _)| keeps_alive || !name.eq_ignore_ascii_case(b"connection"));

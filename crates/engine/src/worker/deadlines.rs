@@ -1,4 +1,4 @@
-//! What is due: one deadline per connection, of what it is doing.
+//! Deadlines: one per connection, for its current phase.
 
 use fermata_io::wheel::Fired;
 use fermata_io::{Deadline, Driver};
@@ -13,19 +13,20 @@ use crate::net::slab::Key;
 use crate::net::timers::ALL_WAIT;
 use crate::worker::Worker;
 
-/// So many timers at once take a time that is worth a look at the clock.
+/// Number of expired timers from which the clock is read again.
 const BURST: usize = 64;
 
 impl<D: Driver> Worker<D> {
     pub(crate) fn fire_timers(&mut self) {
-        // Not the present: what clients have done since is not known yet, however long handlers took.
+        // Use the time when input was read, not the present: later input of clients has not been
+        // read, however long handlers took.
         let now_ms = self.net.turn_ms;
         let mut fired = std::mem::take(&mut self.net.fired);
         self.net.wheel.poll(now_ms, &mut fired);
         let is_burst = fired.len() >= BURST;
         for Fired { key, due_ms } in fired.drain(..) {
             let key = Key::from_u64(key);
-            // It was closed since it was armed.
+            // The connection was closed after its timer was armed.
             let Some((connection, _)) = self.net.connections.get_mut(key) else {
                 continue;
             };
@@ -56,7 +57,7 @@ impl<D: Driver> Worker<D> {
             let Some(connection) = self.net.connections.at(index) else {
                 return missed(());
             };
-            // Else the kernel would keep megabytes for each client that takes nothing.
+            // Otherwise the kernel would keep megabytes for each client that reads nothing.
             let line = connection.line;
             self.net.reset_on_close(line);
             self.net.close(&mut self.http, index);

@@ -1,4 +1,4 @@
-//! The input of a turn: the events of its batch, and what each connection has sent.
+//! The input of a turn: the events of its batch, and the bytes received on each connection.
 
 use fermata_io::{Driver, Event as IoEvent};
 
@@ -20,15 +20,14 @@ use crate::net::token::{
 use crate::websocket::FRAMES_MAX;
 use crate::worker::Worker;
 
-/// Requests that one client sends in a row are answered up to this number before others get their
-/// turn.
+/// Maximum number of pipelined requests of one client served before other clients get their turn.
 const PIPELINE_MAX: u32 = 128;
 
-/// Frames that a message counts as which its program is told of: as many handlers run for messages in a row as for
-/// requests, however many frames without one may be read.
+/// Weight in frames of a message that is delivered to the application. So at most as many handlers
+/// run in a row for messages as for requests.
 const FRAMES_PER_HANDLER: u32 = FRAMES_MAX / PIPELINE_MAX;
 
-/// What parses the input of a connection.
+/// Parser for the input of a connection.
 enum Parser {
     Head,
     Body,
@@ -37,7 +36,7 @@ enum Parser {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Takes the next event of the batch. True when it left input to be parsed.
+    /// Handles the next event of the batch. Returns true if there is input to parse.
     pub(crate) fn next_input(&mut self) -> bool {
         while let Some(event) = self.net.events.get(self.net.events_at).copied() {
             self.net.events_at += 1;
@@ -62,7 +61,7 @@ impl<D: Driver> Worker<D> {
                     if let Some(waker) = self.channels.wakers.get(usize::from(self.net.slot)) {
                         waker.drain();
                     }
-                    // The master wakes everybody when a worker has died: its users may be leaving.
+                    // The master wakes all workers when one has crashed: its users may be leaving.
                     self.channels.expect_leaving(self.net.turn_ms);
                 }
                 TOKEN_INBOX => self.net.take_over(),
@@ -80,7 +79,7 @@ impl<D: Driver> Worker<D> {
         false
     }
 
-    /// Handles an event of a connection. True when it left input to be parsed.
+    /// Handles an event of a connection. Returns true if there is input to parse.
     fn on_connection(&mut self, key: Key, event: IoEvent) -> bool {
         let Some((connection, exchange)) = self.net.connections.get_mut(key) else {
             self.net.on_wire(&mut self.http, &mut self.waiting, event);
@@ -103,8 +102,8 @@ impl<D: Driver> Worker<D> {
                 .load(&mut self.http, &mut self.waiting, key.connection())
     }
 
-    /// Parses the current input up to the next request or message for PHP; `None` when the input is
-    /// used up.
+    /// Parses the current input up to the next request or message for PHP; returns `None` at its
+    /// end.
     pub(crate) fn step_input(&mut self) -> Option<Event> {
         while let Some(current) = self.net.input.current {
             let step = match self.parser(current)? {
@@ -137,10 +136,21 @@ impl<D: Driver> Worker<D> {
                         return event;
                     }
                     self.http.drop_upload();
-                    // A WebSocket that the server has opened by itself: its program is told first.
+                    // The server accepted a WebSocket by itself; its application gets the open
+                    // event first.
                     let event = self.next_socket_event();
                     if event.is_some() {
                         return event;
+                    }
+                }
+                Step::Later(carrier) => {
+                    self.net.input.count(1);
+                    match self.dispatch() {
+                        Some(Event::Request) if !self.http.passes_on => {
+                            self.http.hold_back(&mut self.net, carrier);
+                        }
+                        Some(event) => return Some(event),
+                        None => self.http.drop_upload(),
                     }
                 }
                 Step::Socket(event) => {
@@ -162,7 +172,8 @@ impl<D: Driver> Worker<D> {
         None
     }
 
-    /// The parser of the current input; `None` when it is not parsed now: it waits in the inbox, or is dropped.
+    /// Returns the parser of the current input. `None`: the input stays in the inbox for later, or
+    /// is dropped.
     #[inline]
     fn parser(&mut self, current: Current) -> Option<Parser> {
         let Some((connection, exchange)) = self.net.connections.pair_mut(current.index.exchange())
@@ -171,15 +182,15 @@ impl<D: Driver> Worker<D> {
             return None;
         };
         if connection.writing != Writing::Open {
-            // The last response closes the connection; what follows it is not for us.
+            // The last response closes the connection; ignore further input.
             let rest = current.filled - current.at;
             self.net.http2.consumed(connection.line, rest);
             self.net.input.current = None;
             return None;
         }
         if connection.is_paused || exchange.is_deferred {
-            // A file is on its way, and responses must not overtake it; or the handler of a socket
-            // waits, and messages must not overtake each other.
+            // Responses must not overtake a file in progress, and messages must not overtake one
+            // whose handler waits.
             self.net.stash();
             return None;
         }
@@ -191,7 +202,8 @@ impl<D: Driver> Worker<D> {
             && connection.origin == Origin::Public
             && !matches!(exchange.stage, Stage::Http2(_));
         if !waits_for_handler && connection.unsent() > queue_bytes_max {
-            // The client asks faster than it reads. Go on when it has caught up.
+            // The client sends requests faster than it reads responses; resume when it has caught
+            // up.
             connection.is_paused = true;
             self.net.stash();
             self.net.flush(&mut self.http, current.index);
@@ -199,7 +211,7 @@ impl<D: Driver> Worker<D> {
             return None;
         }
         let parser = match &exchange.stage {
-            // Others get their turn first.
+            // Other clients get their turn first.
             _ if waits_for_handler || current.requests >= steps_max => None,
             Stage::Body(_) if self.http.uploads.turn_bytes >= SPOOL_TURN_BYTES => None,
             Stage::Head => Some(Parser::Head),
@@ -218,7 +230,7 @@ impl<D: Driver> Worker<D> {
         parser
     }
 
-    /// Finds who answers the current request. `Some` when that is the program.
+    /// Finds the handler of the current request. Returns `Some` if it is the application.
     #[inline]
     fn dispatch(&mut self) -> Option<Event> {
         let index = self.http.request.index();
@@ -247,10 +259,10 @@ impl<D: Driver> Worker<D> {
         None
     }
 
-    /// More bytes are needed; none will come when the peer has ended its stream.
+    /// Handles incomplete input: waits for more bytes, unless the peer has ended its stream.
     fn starve(&mut self, index: ConnectionIndex) {
         match self.net.connections.at(index) {
-            // Of a stream more may be there than was taken.
+            // The inbox of an HTTP/2 stream may hold more bytes than were read.
             Some(connection) if connection.has_ended && connection.inbox.is_empty() => {
                 self.net.input.current = None;
                 self.on_end_of_stream(index);
@@ -259,7 +271,7 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The peer has finished sending, and nothing whole is left of what it has sent.
+    /// Handles the end of the peer's stream after all complete input was processed.
     fn on_end_of_stream(&mut self, index: ConnectionIndex) {
         let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return missed(());
@@ -273,13 +285,13 @@ impl<D: Driver> Worker<D> {
             );
             return;
         }
-        // Its end was not announced, so what it was to be sent has nobody who reads it.
+        // An HTTP/2 peer that closes without GOAWAY does not read further responses.
         if matches!(exchange.stage, Stage::Http2(_)) {
             self.net.close(&mut self.http, index);
             return;
         }
-        // A head or a body that ends early is not a request (RFC 9112, 8). What was asked for before
-        // is still sent: the peer may read on (a half-closed connection).
+        // An incomplete head or body is not a request (RFC 9112, section 8). Earlier responses are
+        // still sent: the connection may be half-closed.
         if exchange.has_output(connection) {
             exchange.stage = Stage::Handling(None);
             connection.writing = Writing::Close;

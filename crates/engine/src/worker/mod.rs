@@ -1,13 +1,13 @@
-//! One worker: a loop that is pulled.
+//! One worker: an event loop that the embedder pulls.
 //!
-//! The embedder calls `next_event` and gets one request; it answers with `respond`, `hold` or `fail`
-//! and calls again. Whatever else a server does (accepting, reading, parsing, timers, fan-out,
-//! writing) happens inside `next_event`, between two requests. So no frame of ours is on the stack
-//! while a handler runs, and a handler may leave by `longjmp` without hurting us.
+//! The embedder calls `next_event` and receives one request. It answers with `respond`, `hold` or
+//! `fail` and calls again. All other work (accepting, reading, parsing, timers, fan-out, writing)
+//! happens inside `next_event`, between two requests. So no engine frame is on the stack while a
+//! handler runs, and a handler may leave by `longjmp`.
 //!
-//! A *turn* of the loop: all requests of one batch of events, then the output of all of them in one
-//! write per connection, then a slice of fan-out, then timers, then waiting. What happens in each of
-//! these is in the folders of their subjects.
+//! A *turn* of the loop handles all requests of one batch of events, then writes their output in
+//! one write per connection. A slice of fan-out, timers and waiting follow. The folders of the
+//! subjects describe each step.
 
 use std::time::{Duration, Instant};
 
@@ -31,16 +31,18 @@ use crate::net::running::Running;
 use crate::net::{Net, READ_BYTES};
 use crate::websocket::Sockets;
 
-/// Subscribers served in a row (about a millisecond of sends) before other clients get their turn.
+/// Maximum number of subscribers served in a row (about one millisecond of sends) before other
+/// clients get their turn.
 pub(crate) const FANOUT_SLICE: usize = 800;
 
-/// What the loop waits for others at once, where it does not sleep.
+/// Interval in milliseconds at which a loop that never sleeps checks outside work.
 const OTHERS_MS: u64 = 20;
 
-/// Time that handlers may take in one turn before their output is sent without waiting for its end.
+/// Handler time in a turn, in milliseconds, after which finished output is sent before the turn
+/// ends.
 const FLUSH_AFTER_MS: u64 = 5;
 
-/// A worker: its parts, and what the turn itself has to know.
+/// A worker: its parts and the state of the turn.
 pub struct Worker<D: Driver> {
     pub(crate) index: u16,
     pub(crate) has_fatal: bool,
@@ -48,30 +50,31 @@ pub struct Worker<D: Driver> {
 
     /// Sockets, deadlines, clock and log.
     pub net: Net<D>,
-    /// The router, the request at hand, and what bodies and streams have open.
+    /// The router, the current request, and open bodies and streams.
     pub http: Http,
     pub(crate) sockets: Sockets,
     /// The ring and this worker's subscribers.
     pub channels: Channels,
-    /// Handlers that are not done yet.
+    /// Handlers that wait.
     pub waiting: Waiting,
-    /// What handlers have asked for of files.
+    /// File operations of handlers.
     pub file_jobs: FileJobs,
 
-    /// When the events of this turn were collected by the wall clock, or when output was last sent within the turn.
+    /// Wall-clock time at which this turn's events were collected, or output was last sent within
+    /// the turn.
     pub(crate) flushed_unix_ms: u64,
 
-    /// How long handlers hold the loop.
+    /// Detection of handlers that block the loop.
     pub(crate) blocking: Blocking,
-    /// What the operator sees of it.
+    /// Counters and gauges for the operator.
     pub reporter: Reporter,
 }
 
 impl<D: Driver> Worker<D> {
-    /// Runs the server until a request has to be answered or nothing is left to do.
+    /// Runs the server until there is an event for the embedder or the server has stopped.
     ///
-    /// A request handed out before and not answered yet stays open: its connection is not read
-    /// from until it is answered or closed.
+    /// An unanswered earlier request stays open: its connection is not read until the request is
+    /// answered or closed.
     pub fn next_event(&mut self) -> Event {
         self.begin_poll();
         loop {
@@ -81,8 +84,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// As `next_event`, and `None` when nothing is left to do at this time. What goes on outside of the process (descriptors
-    /// that the program waits for, work on files) is waited for, for as long as `wait` by the clock of the machine.
+    /// Like `next_event`, but returns `None` when there is nothing to do now. Waits up to `wait` of
+    /// real time for work outside the process (watched descriptors, file operations).
     pub fn next_event_within(&mut self, wait: Duration) -> Option<Event> {
         self.waiting.never_sleeps = true;
         self.begin_poll();
@@ -94,7 +97,7 @@ impl<D: Driver> Worker<D> {
             }
             let is_idle = !self.waiting.is_unfinished && self.net.events.is_empty();
             idle = if is_idle { idle + 1 } else { 0 };
-            // The first of them may have made something readable.
+            // The first idle turn may have made a descriptor readable.
             if idle < 2 {
                 continue;
             }
@@ -106,19 +109,19 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Whether something that the program waits for goes on outside of it.
+    /// Returns true if the application waits for something outside the process.
     fn waits_for_others(&self) -> bool {
         let watched = self.waiting.watching.as_ref().map_or(0, |it| it.armed());
         self.file_jobs.has_file_jobs() || (self.waiting.is_busy && watched > 0)
     }
 
-    /// What `next_event` does in one turn: the next request of its batch of events, or the turn's end
-    /// with waiting for the next batch (`None`).
+    /// Runs one turn of `next_event`: returns the next event of its batch, or waits for the next
+    /// batch and returns `None`.
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         loop {
             self.after_output();
             if let Some(event) = self.next_event_of_input() {
-                // The master names it if it never returns.
+                // The master reports this handler if it never returns.
                 let handler = match event {
                     Event::Request => self.http.request.handler,
                     Event::Upgrade => self.http.request.handler | WEBSOCKET,
@@ -141,8 +144,8 @@ impl<D: Driver> Worker<D> {
                 return Some(event);
             }
             if !self.http.starts.is_empty() {
-                // It takes long: what has been answered before it goes out first. That may close connections, so which
-                // request it is comes afterwards.
+                // Starting a handler takes long: send earlier responses first. That may close
+                // connections, so select the request afterwards.
                 self.flush_dirty();
             }
             if let Some(event) = self.http.next_start(&mut self.net, &self.waiting) {
@@ -150,7 +153,7 @@ impl<D: Driver> Worker<D> {
                 return Some(event);
             }
             return match self.turn() {
-                // The program is told of the sockets that were cut off.
+                // The application still receives the close events of sockets that were cut off.
                 Turn::Stopped
                     if !self.sockets.events.is_empty() || self.http.streams.has_ended() =>
                 {
@@ -162,14 +165,14 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// The parts that a record may have to reach clients through, beside the one that reads records.
+    /// Returns the channels, and the other parts through which a record can reach clients.
     #[inline]
     pub(crate) fn clients(&mut self) -> (&mut Channels, Clients<'_, D>) {
         let (_, channels, to) = self.reporting();
         (channels, to)
     }
 
-    /// The same with what figures are told by.
+    /// Returns the same parts and the reporter.
     #[inline]
     pub(crate) fn reporting(&mut self) -> (&mut Reporter, &mut Channels, Clients<'_, D>) {
         let to = Clients {
@@ -181,38 +184,39 @@ impl<D: Driver> Worker<D> {
         (&mut self.reporter, &mut self.channels, to)
     }
 
-    /// Sends what this turn has produced: one write per connection.
+    /// Sends this turn's output, with one write per connection.
     #[inline]
     pub(crate) fn flush_dirty(&mut self) {
-        // A turn asks several times, and once there is something to send.
+        // Called several times per turn, mostly with nothing to send.
         if self.net.is_dirty() {
             self.net.flush_dirty(&mut self.http);
         }
         self.after_output();
     }
 
-    /// What follows for the parts that `Net` does not know from what was sent and who has left.
+    /// Notifies the other parts of sent output and closed connections, which `Net` has listed.
     #[inline]
     pub(crate) fn after_output(&mut self) {
         let (channels, mut to) = self.clients();
         channels.after_output(&mut to);
     }
 
-    /// The next event of a WebSocket that has waited.
+    /// Returns the next queued WebSocket event.
     #[inline]
     fn next_socket_event(&mut self) -> Option<Event> {
         self.sockets
             .next_socket_event(self.net.running, &self.waiting)
     }
 
-    /// Copies the figures to where others read them.
+    /// Copies the counters to shared memory.
     pub(crate) fn report(&mut self) {
         let (reporter, channels, mut to) = self.reporting();
         let now_ms = to.net.driver.now_ms();
         reporter.report(channels, &mut to, now_ms);
     }
 
-    /// The next event that needs no more input: one that has waited, or the next of the current input.
+    /// Returns the next event that needs no more input: a queued one, or the next of the current
+    /// input.
     #[inline]
     fn next_event_of_input(&mut self) -> Option<Event> {
         let event = self.next_socket_event();
@@ -222,8 +226,8 @@ impl<D: Driver> Worker<D> {
         self.step_input()
     }
 
-    /// Lets go of the last request. When handlers take long, sends what is ready in the middle of a
-    /// turn: the first client of a batch does not wait for the handlers of all others.
+    /// Releases the last request. If handlers take long, sends finished output within the turn: the
+    /// first client of a batch does not wait for the handlers of the others.
     pub(crate) fn begin_poll(&mut self) {
         self.net.leave_unanswered();
         self.http.lent = None;
@@ -235,7 +239,7 @@ impl<D: Driver> Worker<D> {
             let now_us = self.net.driver.now_us();
             self.http.starts.note_return(now_us);
         }
-        // The coarse clock costs a few nanoseconds.
+        // Reading the coarse clock takes a few nanoseconds.
         let unix_ms = self.net.driver.unix_ms();
         self.note_return(unix_ms);
         self.blocking.polled_unix_ms = unix_ms;
@@ -244,14 +248,14 @@ impl<D: Driver> Worker<D> {
             self.net.driver.refresh_now();
             self.reporter.shared.beat(self.net.slot);
             self.flush_dirty();
-            // What is left over goes on in `turn`, which finds it by itself.
+            // `turn` finds and continues unfinished fan-out.
             let (channels, mut to) = self.clients();
             channels.fan_out(&mut to, FANOUT_SLICE);
             self.net.driver.flush();
         }
     }
 
-    /// The end of a batch: output, fan-out, timers, waiting for the next one.
+    /// Completes a batch: output, fan-out, timers, waiting for the next one.
     fn turn(&mut self) -> Turn {
         // Handlers may have taken long.
         self.net.driver.refresh_now();
@@ -298,8 +302,8 @@ impl<D: Driver> Worker<D> {
         self.net.begin_batch(&mut self.http.uploads.postponed);
         let timeout = if is_busy { Some(0) } else { self.sleep_ms() };
         if timeout != Some(0) {
-            // Announce the sleep, then look once more: a record published in between has either
-            // been seen by this look, or its publisher has seen the announcement and wakes us.
+            // Announce the sleep, then check again. A record published in between is either seen by
+            // this check, or its publisher sees the announcement and wakes this worker.
             let now_ms = self.net.driver.now_ms();
             let timeout = match self.channels.reader.set_sleeping() {
                 true => timeout,
@@ -329,7 +333,7 @@ impl<D: Driver> Worker<D> {
         Turn::Goes
     }
 
-    /// How long nothing is due, `None` = for ever.
+    /// Returns the time until something is due; `None` = no limit.
     pub(crate) fn sleep_ms(&self) -> Option<u64> {
         if self.waiting.never_sleeps {
             return Some(0);
@@ -337,7 +341,7 @@ impl<D: Driver> Worker<D> {
         self.due_in_ms()
     }
 
-    /// When something is due next, `None` = never.
+    /// Returns the time until something is due; `None` = never.
     pub fn due_in_ms(&self) -> Option<u64> {
         let now_ms = self.net.driver.now_ms();
         let mut due = Deadline::from(self.net.wheel.next_due_ms())
@@ -358,7 +362,7 @@ impl<D: Driver> Net<D> {
     #[inline]
     fn wait(&mut self, timeout_ms: Option<u64>) {
         if let Err(error) = self.driver.wait(&mut self.events, timeout_ms) {
-            // The set of descriptors is ours and valid; what is left is a kernel out of memory.
+            // The descriptors are valid, so the only cause is a kernel out of memory.
             let message = format!("waiting for events failed: {error}");
             self.log
                 .write_limited(LogLevel::Error, self.driver.unix_ms(), &message);

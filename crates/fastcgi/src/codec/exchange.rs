@@ -1,71 +1,77 @@
-//! Reading the answer to one request.
+//! Parses the response to one request.
 
 use super::head::{HEAD_BYTES_MAX, Head, HeadError};
 use super::record::{ID, Kind, RecordHead, STDERR_BYTES_MAX};
 
-/// What the program says.
+/// Output of the FastCGI application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The head of its response.
     Head(Head),
+    /// An interim head: hints that a client may use before the response arrives (RFC 8297).
+    Interim(Head),
     /// A piece of its body.
     Body(Vec<u8>),
-    /// A piece of what it wrote to standard error: for the log.
+    /// A piece of its standard error, for the log.
     Stderr(Vec<u8>),
     /// The response is complete.
     End {
-        /// What the program exited with.
+        /// The application's exit status.
         exit_status: u32,
     },
 }
 
-/// Why a connection is of no more use.
+/// Reason why a connection becomes unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FastCgiError {
-    /// Another protocol, or another version of it.
+    /// Another protocol, or another version.
     #[error("the peer does not speak FastCGI 1")]
     Version,
-    /// A record that has no place here.
-    #[error("the peer sends a FastCGI record that nobody asked for")]
+    /// A record that is not expected here.
+    #[error("the peer sent an unexpected FastCGI record")]
     Record,
-    /// Its queue is full or it cannot do this.
+    /// The application is overloaded or does not support the request.
     #[error("the FastCGI program refuses the request with protocol status {0}")]
     Refused(u8),
-    /// Of the response.
+    /// The response's head is invalid.
     #[error(transparent)]
     Head(#[from] HeadError),
-    /// Bytes after the end.
-    #[error("the peer goes on after the end of the response")]
+    /// Bytes follow the end.
+    #[error("the peer sent bytes after the end of the response")]
     Rest,
 }
 
-/// The answer to one request, as its bytes come.
+/// Parser of the response to one request.
 #[derive(Debug, Default)]
 pub struct Exchange {
     state: State,
-    /// A record's head that is not complete.
+    /// An incomplete record head.
     pending: Vec<u8>,
     /// Output up to the end of the response's head.
     head: Vec<u8>,
     has_head: bool,
+    interim_count: u8,
     stderr_bytes: usize,
 }
+
+/// Maximum number of interim heads before the final one, as in HTTP.
+const INTERIM_COUNT_MAX: u8 = 16;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
     Head,
-    /// Content and padding that are to come.
+    /// Remaining content and padding.
     Content(u8, usize, usize),
     Padding(usize),
     Ended,
 }
 
 impl Exchange {
-    /// Takes bytes of the connection in and appends what they say.
+    /// Handles bytes of the connection and appends their events.
     ///
     /// # Errors
-    /// The connection is to be closed; events before the error stand.
+    /// The connection has to be closed; events before the error are valid.
     pub fn handle(&mut self, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), FastCgiError> {
         let mut rest = bytes;
         loop {
@@ -78,7 +84,7 @@ impl Exchange {
                     self.state = State::Padding(left - len);
                 }
                 State::Ended => {
-                    // The last record's padding was passed before the end was told.
+                    // The last record's padding was read before the end was reported.
                     return Err(FastCgiError::Rest);
                 }
                 State::Head => {
@@ -106,10 +112,10 @@ impl Exchange {
         }
     }
 
-    /// The connection has ended. What has come is all there is.
+    /// Handles the end of the connection.
     ///
     /// # Errors
-    /// It ended before the response did.
+    /// The connection ended before the response.
     pub fn finish(&self) -> Result<(), FastCgiError> {
         match self.state {
             State::Ended => Ok(()),
@@ -117,7 +123,7 @@ impl Exchange {
         }
     }
 
-    /// Whether the response is complete, so that a connection that is kept may take another request.
+    /// Returns true if the response is complete, so that the connection can be reused.
     pub fn is_complete(&self) -> bool {
         self.state == State::Ended
     }
@@ -131,7 +137,7 @@ impl Exchange {
         if !is_known || head.id != ID || (is_end && head.content_bytes != 8) {
             return Err(FastCgiError::Record);
         }
-        // An empty record ends a stream; the end of the request says the same once more.
+        // An empty record ends a stream, and is redundant with the end of the request.
         self.state = match head.content_bytes {
             0 => State::Padding(head.padding_bytes.into()),
             length => State::Content(head.kind, length.into(), head.padding_bytes.into()),
@@ -165,7 +171,7 @@ impl Exchange {
             if !self.has_head {
                 return Err(HeadError::Truncated.into());
             }
-            // PHP-FPM pads this record with nothing, and nobody else is known to pad it.
+            // PHP-FPM does not pad this record, and no other application is known to.
             match self.state {
                 State::Padding(0) => self.state = State::Ended,
                 _ => return Err(FastCgiError::Record),
@@ -180,17 +186,27 @@ impl Exchange {
             return Ok(());
         }
         self.head.extend_from_slice(piece);
-        // Without a new line there is nothing new to read.
+        // Without a new line there is nothing new to parse.
         if !piece.contains(&b'\n') && self.head.len() < HEAD_BYTES_MAX {
             return Ok(());
         }
-        if let Some((head, bytes)) = Head::read(&self.head)? {
+        while let Some((head, bytes)) = Head::read(&self.head)? {
+            if head.is_interim() {
+                self.interim_count += 1;
+                if self.interim_count > INTERIM_COUNT_MAX {
+                    return Err(HeadError::Interim.into());
+                }
+                events.push(Event::Interim(head));
+                self.head.drain(..bytes);
+                continue;
+            }
             self.has_head = true;
             events.push(Event::Head(head));
             let body = std::mem::take(&mut self.head).split_off(bytes);
             if !body.is_empty() {
                 events.push(Event::Body(body));
             }
+            break;
         }
         Ok(())
     }

@@ -1,12 +1,12 @@
-//! The head of a CGI response: header lines, `Status` among them, and an empty line.
+//! The head of a CGI response: header lines including `Status`, and an empty line.
 
-/// The largest head.
+/// Maximum size of a head in bytes.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// A response without its body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// From `Status`, or 302 with a `Location` and 200 without.
+    /// From `Status`; otherwise 302 with a `Location`, and 200 without.
     pub status: u16,
     /// From `Status`; empty: the standard one.
     pub reason: Vec<u8>,
@@ -14,25 +14,34 @@ pub struct Head {
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Why a response has no head that can be used.
+/// Reason why a response's head is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeadError {
-    /// More than [`HEAD_BYTES_MAX`].
+    /// Larger than [`HEAD_BYTES_MAX`].
     #[error("the program's response has a head of more than {HEAD_BYTES_MAX} bytes")]
     TooLarge,
-    /// A line that is no header, or one with a control byte.
+    /// A line is not a header, or contains a control byte.
     #[error("the program's response has a line in its head that is no header")]
     Line,
-    /// A `Status` that is none.
-    #[error("the program's response has a Status that is not 200 to 999")]
+    /// The `Status` is invalid.
+    #[error("the program's response has a Status that is neither 102, 103 nor 200 to 999")]
     Status,
+    /// Too many interim heads.
+    #[error("the program sent too many interim responses")]
+    Interim,
     /// The output ended before the empty line.
     #[error("the program's output ended within the head of its response")]
     Truncated,
 }
 
 impl Head {
-    /// Reads the head in front of `bytes`, and how many bytes it has. `None`: it is not all there.
+    /// Returns true if another head follows.
+    #[must_use]
+    pub fn is_interim(&self) -> bool {
+        self.status < 200
+    }
+
+    /// Parses the head at the start of `bytes`; returns it with its size. `None`: incomplete.
     pub(super) fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, HeadError> {
         let view = &bytes[..bytes.len().min(HEAD_BYTES_MAX)];
         let mut head = Self::default();
@@ -76,8 +85,8 @@ impl Head {
         let is_apart = reason.first().is_none_or(|&byte| byte == b' ');
         self.status = status
             .and_then(|digits| digits.parse().ok())
-            // An interim status would leave the request without an answer.
-            .filter(|&status: &u16| status >= 200 && is_apart)
+            // Only the server may send 100 and 101.
+            .filter(|&status: &u16| (status >= 200 || matches!(status, 102 | 103)) && is_apart)
             .ok_or(HeadError::Status)?;
         self.reason = reason.trim_ascii().to_vec();
         Ok(())

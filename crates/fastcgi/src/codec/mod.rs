@@ -1,7 +1,7 @@
-//! FastCGI, the side of the web server: one request at a time on a connection to PHP-FPM or its like.
+//! FastCGI from the web server's side: one request at a time on a connection to PHP-FPM or a similar application.
 //!
-//! [`Request`] writes a request, [`Exchange`] reads its answer from any pieces, and [`variables`] is what CGI
-//! makes of an HTTP request. No socket is in here.
+//! [`Request`] writes a request, [`Exchange`] parses its response from arbitrary pieces, and [`variables`] derives CGI
+//! variables from an HTTP request. This module has no sockets.
 
 mod exchange;
 mod head;

@@ -1,12 +1,12 @@
 //! Records: eight bytes of head, content, padding.
 
-/// Bytes of standard error of one request that are handed out; a program that complains endlessly is cut short.
+/// Maximum size of standard error reported per request, in bytes; the rest is dropped.
 pub const STDERR_BYTES_MAX: usize = 64 * 1024;
 
-/// The most content of one record, a multiple of eight so that none needs padding.
+/// Maximum content of one record, a multiple of eight so that full records need no padding.
 const CONTENT_BYTES_MAX: usize = 65_528;
 const VERSION: u8 = 1;
-/// We have one request on a connection, so all have this id.
+/// Id of all records: a connection carries one request at a time.
 pub(super) const ID: u16 = 1;
 const RESPONDER: u8 = 1;
 const KEEP_CONNECTION: u8 = 1;
@@ -33,7 +33,7 @@ pub(super) struct RecordHead {
 }
 
 impl RecordHead {
-    /// Reads eight bytes. `None`: of another version.
+    /// Decodes eight bytes. `None`: another version.
     pub fn read(bytes: [u8; 8]) -> Option<Self> {
         let [
             version,
@@ -54,21 +54,21 @@ impl RecordHead {
     }
 }
 
-/// Writes one request. The order is that of the methods.
+/// Writes one request. Call the methods in their order.
 #[derive(Debug)]
 pub struct Request<'a> {
     out: &'a mut Vec<u8>,
 }
 
 impl<'a> Request<'a> {
-    /// Begins a request; with `keep` the connection stays for another one.
+    /// Starts a request; with `keep` the connection stays open for another one.
     pub fn begin(out: &'a mut Vec<u8>, keep: bool) -> Self {
         let flags = if keep { KEEP_CONNECTION } else { 0 };
         record(out, Kind::Begin, &[0, RESPONDER, flags, 0, 0, 0, 0, 0]);
         Self { out }
     }
 
-    /// All variables.
+    /// Writes all variables.
     pub fn params<'v>(self, variables: impl IntoIterator<Item = (&'v [u8], &'v [u8])>) -> Self {
         let mut content = Vec::new();
         for (name, value) in variables {
@@ -82,23 +82,23 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// A piece of the body.
+    /// Writes a piece of the body.
     pub fn body(out: &mut Vec<u8>, piece: &[u8]) {
         stream(out, Kind::Stdin, piece);
     }
 
-    /// The end of the body, also of an empty one.
+    /// Writes the end of the body, also of an empty one.
     pub fn body_end(out: &mut Vec<u8>) {
         record(out, Kind::Stdin, &[]);
     }
 
-    /// The client is gone. Few programs heed this; closing the connection is what frees them.
+    /// Writes an abort, because the client has left. Few applications heed it; closing the connection is what frees them.
     pub fn abort(out: &mut Vec<u8>) {
         record(out, Kind::Abort, &[]);
     }
 }
 
-/// A stream ends with an empty record, so an empty piece is none.
+/// An empty record ends a stream, so an empty piece writes none.
 fn stream(out: &mut Vec<u8>, kind: Kind, content: &[u8]) {
     for piece in content.chunks(CONTENT_BYTES_MAX) {
         record(out, kind, piece);
@@ -123,7 +123,7 @@ pub(super) fn record(out: &mut Vec<u8>, kind: Kind, content: &[u8]) {
     out.extend_from_slice(&[0; 8][..padding]);
 }
 
-/// One byte below 128, else four with the highest bit set.
+/// One byte below 128, otherwise four with the highest bit set.
 fn length(out: &mut Vec<u8>, length: usize) {
     match u8::try_from(length) {
         Ok(short @ 0..=127) => out.push(short),

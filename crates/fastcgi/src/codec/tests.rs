@@ -36,7 +36,7 @@ fn value(found: &[(Vec<u8>, Vec<u8>)], name: &str) -> Option<String> {
 }
 
 #[test]
-fn a_prefix_is_not_of_the_root() {
+fn prefix_is_not_part_of_the_script_path() {
     let script = Script::Path { root: "/srv" };
     let of = |target| {
         let request = HttpRequest {
@@ -61,7 +61,7 @@ fn a_prefix_is_not_of_the_root() {
 }
 
 #[test]
-fn a_request_becomes_variables() {
+fn derives_variables_from_a_request() {
     let headers: &[(&[u8], &[u8])] = &[
         (b"Host", b"example.com"),
         (b"Content-Type", b"text/plain"),
@@ -115,7 +115,7 @@ fn a_request_becomes_variables() {
 }
 
 #[test]
-fn no_path_leaves_the_root() {
+fn rejects_paths_that_leave_the_root() {
     for target in [
         "/../a.php",
         "/a/../../b.php",
@@ -145,7 +145,7 @@ fn no_path_leaves_the_root() {
 }
 
 #[test]
-fn a_request_is_written_as_records() {
+fn writes_a_request_as_records() {
     let mut out = Vec::new();
     let long = [b'v'; 200];
     Request::begin(&mut out, true).params([(&b"N"[..], &long[..])]);
@@ -169,7 +169,7 @@ fn a_request_is_written_as_records() {
 /// Head, body, standard error and exit status.
 type Answer = (Option<Head>, Vec<u8>, Vec<u8>, Option<u32>);
 
-/// What the program says, pieces of one kind joined.
+/// Parses a response and joins pieces of one kind.
 fn read(wire: &[u8], len: usize) -> Result<Answer, FastCgiError> {
     let (mut exchange, mut events) = (Exchange::default(), Vec::new());
     for piece in wire.chunks(len) {
@@ -178,6 +178,7 @@ fn read(wire: &[u8], len: usize) -> Result<Answer, FastCgiError> {
     let (mut head, mut body, mut stderr, mut end) = (None, Vec::new(), Vec::new(), None);
     for event in events {
         match event {
+            Event::Interim(_) => assert!(head.is_none()),
             Event::Head(found) => assert!(head.replace(found).is_none() && body.is_empty()),
             Event::Body(piece) => body.extend(piece),
             Event::Stderr(piece) => stderr.extend(piece),
@@ -200,7 +201,7 @@ fn wire(stdout: &[&[u8]]) -> Vec<u8> {
 }
 
 #[test]
-fn heads_have_a_status_or_get_one() {
+fn head_has_a_default_status() {
     for (text, status, reason) in [
         ("Content-type: text/html\r\n\r\n", 200, ""),
         ("Status: 404 Not Found\nA: b\n\n", 404, "Not Found"),
@@ -229,7 +230,7 @@ fn heads_have_a_status_or_get_one() {
 }
 
 #[test]
-fn what_breaks_the_rules_is_refused() {
+fn rejects_malformed_responses() {
     let too_large = [b"A: ".to_vec(), vec![b'a'; HEAD_BYTES_MAX - 3]].concat();
     let (first, second) = too_large.split_at(60_000);
     for (wire, error) in [
@@ -289,7 +290,7 @@ fn standard_error_is_bounded() {
 
 proptest! {
     #[test]
-    fn any_split_gives_the_same(body in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..6), len in 1usize..20) {
+    fn result_is_independent_of_the_split(body in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..6), len in 1usize..20) {
         let mut pieces = vec![&b"Status: 200 OK\r\nA:"[..], b" b\r\n\r", b"\nx"];
         // An empty record ends the stream.
         pieces.extend(body.iter().filter(|piece| !piece.is_empty()).map(Vec::as_slice));
@@ -300,13 +301,13 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(3), Just(6), Just(8), any::<u8>()], 0..60), len in 1usize..9) {
+    fn never_panics_on_any_bytes(bytes in prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(3), Just(6), Just(8), any::<u8>()], 0..60), len in 1usize..9) {
         prop_assert_eq!(read(&bytes, len).err(), read(&bytes, usize::MAX).err());
     }
 }
 
 #[test]
-fn a_front_controller_answers_what_is_no_program() {
+fn front_controller_handles_paths_without_a_script() {
     let folder = std::env::temp_dir().join(format!("fermata-front-{}", std::process::id()));
     for name in ["admin", "empty", "data/sub", ".git"] {
         std::fs::create_dir_all(folder.join(name)).expect("a folder");
@@ -355,7 +356,7 @@ fn a_front_controller_answers_what_is_no_program() {
         ("/image.jpg/x.php", "/index.php", ""),
         ("/.git/x.php", "/index.php", ""),
         ("/database", "/index.php", ""),
-        // No names of files: a page in Latin-1, and one with a slash in its name.
+        // Not names of files: a page in Latin-1, and one with a slash in its name.
         ("/wiki/%e4pfel", "/index.php", ""),
         ("/doku.php%2fstart", "/index.php", ""),
         ("/admin%2findex.php", "/index.php", ""),
@@ -382,4 +383,29 @@ fn a_front_controller_answers_what_is_no_program() {
         assert_eq!(found, Err(VariablesError::Path), "{target}");
     }
     std::fs::remove_dir_all(folder).expect("it was made");
+}
+
+#[test]
+fn interim_heads_come_before_the_final_one() {
+    let interim = "Status: 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n";
+    let text = format!("{interim}{interim}Status: 201\r\n\r\nbody");
+    for piece in [1, 7, 1000] {
+        let mut exchange = Exchange::default();
+        let mut events = Vec::new();
+        for bytes in wire(&[text.as_bytes()]).chunks(piece) {
+            exchange.handle(bytes, &mut events).expect("valid");
+        }
+        let statuses: Vec<(bool, u16)> = events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Interim(head) => Some((true, head.status)),
+                Event::Head(head) => Some((false, head.status)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(statuses, [(true, 103), (true, 103), (false, 201)]);
+    }
+    let endless = interim.repeat(17);
+    let refused = read(&wire(&[endless.as_bytes()]), 1000);
+    assert_eq!(refused, Err(FastCgiError::Head(HeadError::Interim)));
 }

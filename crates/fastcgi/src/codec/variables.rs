@@ -1,4 +1,4 @@
-//! What CGI makes of an HTTP request (RFC 3875, 4.1).
+//! CGI variables of an HTTP request (RFC 3875, section 4.1).
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,60 +10,61 @@ pub struct HttpRequest<'a> {
     pub method: &'a [u8],
     /// Path and query, as the client encoded them.
     pub target: &'a [u8],
-    /// What the path has in front and the root has not; empty, or with a slash before and none after.
+    /// Prefix of the path that is not below the root; empty, or with a leading and without a trailing slash.
     pub prefix: &'a str,
     /// `HTTP/1.1`.
     pub protocol: &'a str,
-    /// Headers, without those of one hop.
+    /// Headers, without hop-by-hop ones.
     pub headers: &'a [(&'a [u8], &'a [u8])],
-    /// Bytes of the body, if it has one.
+    /// Size of the body in bytes; `None`: there is no body, or its size is unknown.
     pub content_bytes: Option<u64>,
-    /// The client.
+    /// Address of the client.
     pub client: SocketAddr,
-    /// Where it was asked.
+    /// Address of the server.
     pub server: SocketAddr,
-    /// The host it was asked for, without port.
+    /// Host of the request, without port.
     pub host: &'a [u8],
-    /// Whether it came over TLS.
+    /// True if it came over TLS.
     pub is_tls: bool,
 }
 
-/// Which program answers.
+/// Selects the script.
 #[derive(Clone, Copy, Debug)]
 pub enum Script<'a> {
     /// The path names a file below the root: `/a.php/rest` is `a.php` with `/rest` as path info.
     Path {
-        /// The document root, as the program's machine sees it.
+        /// The document root on the application's machine.
         root: &'a str,
     },
-    /// Always the same: a front controller.
+    /// Always the same script: a front controller.
     Fixed {
         /// The document root.
         root: &'a str,
-        /// Its path below the root, beginning with a slash.
+        /// Its path below the root, with a leading slash.
         name: &'a str,
     },
-    /// The program below the root that the path names, where there is one; for everything else a front controller.
+    /// The script below the root that the path names, if it exists; otherwise a front controller.
     Front {
         /// The document root, a folder of this machine.
         root: &'a str,
-        /// The front controller's path below the root, beginning with a slash.
+        /// The front controller's path below the root, with a leading slash.
         name: &'a str,
-        /// Folders below the root that nothing is asked of, each beginning with a slash.
+        /// Folders below the root that are never served, each with a leading slash.
         denied: &'a [String],
     },
 }
 
-/// Why a request has no program.
+/// Reason why a request has no script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VariablesError {
-    /// It leaves the root or holds a NUL, or, where it has to name a script, is not UTF-8 or has an encoded slash: 400.
+    /// It leaves the root or contains a NUL. If it has to name a script: it is not UTF-8, or has an encoded slash.
+    /// Status 400.
     #[error("the path cannot name a file")]
     Path,
-    /// It names no `.php`: 404.
+    /// It names no `.php` file. Status 404.
     #[error("the path names no PHP script")]
     Script,
-    /// It names a folder with an index, without the slash at its end: the client is sent there.
+    /// It names a folder with an index, without a trailing slash: the client is redirected.
     #[error("the path names a folder")]
     Folder,
 }
@@ -71,13 +72,13 @@ pub enum VariablesError {
 /// Name and value of each variable.
 pub type Variables = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// The variables of a request.
+/// Returns the variables of a request.
 ///
-/// Headers that a program could not tell apart are left out: names with an underscore, which read like one with a
-/// hyphen, and `Proxy`, which would become the `HTTP_PROXY` that HTTP clients heed.
+/// Headers that a script could confuse are skipped: names with an underscore, which map to the same variable as names
+/// with a hyphen, and `Proxy`, which would become `HTTP_PROXY` and configure HTTP clients.
 ///
 /// # Errors
-/// There is no program for it.
+/// There is no script for the request.
 pub fn variables(
     request: &HttpRequest<'_>,
     script: Script<'_>,
@@ -86,7 +87,9 @@ pub fn variables(
         Some(at) => (&request.target[..at], &request.target[at + 1..]),
         None => (request.target, &[][..]),
     };
-    let (whole, is_name) = decode(path)?;
+    let (mut whole, is_name) = decode(path)?;
+    // As in nginx: empty segments name the same file, and a script would read them as part of its own name.
+    whole.dedup_by(|next, before| (*next, *before) == (b'/', b'/'));
     let path = below(&whole, request.prefix.as_bytes())?;
     let script_name;
     let (root, name, info) = match script {
@@ -133,7 +136,7 @@ pub fn variables(
     set("SERVER_ADDR", request.server.ip().to_string().as_bytes());
     set("SERVER_PORT", request.server.port().to_string().as_bytes());
     set("SERVER_NAME", request.host);
-    // PHP refuses a file that the web server did not redirect to where it is built so.
+    // PHP built with force-cgi-redirect refuses to run a file without it.
     set("REDIRECT_STATUS", b"200");
     if let Some(bytes) = request.content_bytes {
         set("CONTENT_LENGTH", bytes.to_string().as_bytes());
@@ -142,7 +145,7 @@ pub fn variables(
     Ok(found)
 }
 
-/// What follows the prefix; a slash where that is nothing.
+/// Returns the path after the prefix, or a slash if it is empty.
 fn below<'p>(path: &'p [u8], prefix: &[u8]) -> Result<&'p [u8], VariablesError> {
     match path.strip_prefix(prefix) {
         Some(b"") => Ok(b"/"),
@@ -172,7 +175,7 @@ fn headers(found: &mut Variables, headers: &[(&[u8], &[u8])]) {
             byte => byte.to_ascii_uppercase(),
         }));
         match found.iter_mut().find(|(other, _)| *other == variable) {
-            // Cookies are a list of their own kind.
+            // Cookies have their own separator.
             Some((_, values)) => {
                 values.extend_from_slice(if variable == b"HTTP_COOKIE" {
                     b"; "
@@ -186,7 +189,7 @@ fn headers(found: &mut Variables, headers: &[(&[u8], &[u8])]) {
     }
 }
 
-/// Where the script's name ends: after the first `.php` that ends a segment.
+/// Returns the end of the script's name: after the first `.php` that ends a segment.
 fn script_end(path: &[u8]) -> Option<usize> {
     path.windows(4)
         .enumerate()
@@ -195,11 +198,11 @@ fn script_end(path: &[u8]) -> Option<usize> {
         .find(|&end| matches!(path.get(end), None | Some(b'/')))
 }
 
-/// Which program of a folder answers a path, and where in the path its path info begins.
+/// Selects the script of a folder for a path, and the start of the path info.
 ///
-/// What the path names decides as long as it is there: a program is run with what follows it as path info, a folder has
-/// its `index.php`. Anything else is the front controller's, also a program that is hidden or below a file, and a path
-/// that is no file's name.
+/// An existing target of the path takes precedence: a script runs with the rest as path info, and a folder has its
+/// `index.php`. The front controller handles everything else, including hidden scripts, scripts below a file, and paths
+/// that cannot name a file.
 fn front(
     path: &[u8],
     is_name: bool,
@@ -233,20 +236,27 @@ fn front(
         if place.is_dir() {
             continue;
         }
-        return match place.is_file() && segment.ends_with(".php") {
+        return match segment.ends_with(".php") && is_below(&place, root) {
             true => Ok((path[..end].to_vec(), end)),
             false => otherwise(),
         };
     }
     let index = format!("{}/index.php", text.trim_end_matches('/'));
-    match at(&index).is_file() {
+    match is_below(&at(&index), root) {
         true if text.ends_with('/') => Ok((index.into_bytes(), path.len())),
         true => Err(VariablesError::Folder),
         false => otherwise(),
     }
 }
 
-/// Whether a decoded path is one of these folders, or below one.
+/// Returns true if the path is a file, and no link leads from it out of the folder. Files that an application has
+/// behind a link, such as uploads, are sent and not run.
+fn is_below(file: &Path, root: &Path) -> bool {
+    let found = file.canonicalize().ok().zip(root.canonicalize().ok());
+    found.is_some_and(|(file, root)| file.is_file() && file.starts_with(root))
+}
+
+/// Returns true if a decoded path is one of these folders, or below one.
 pub fn is_denied(path: &[u8], denied: &[String]) -> bool {
     let mut slashes = |&byte: &u8| byte == b'/';
     let is_some = |segment: &&[u8]| !segment.is_empty();
@@ -260,9 +270,8 @@ pub fn is_denied(path: &[u8], denied: &[String]) -> bool {
     })
 }
 
-/// The path without percent-encoding, and whether it may name a file. One with an encoded slash, which could name another
-/// than the one that was checked for, or in bytes that are not UTF-8 is for a front controller alone; one with a segment
-/// `..` or a NUL is for nobody.
+/// Decodes a path; true: it may name a file. A path with an encoded slash could name another file than the one checked;
+/// it is only for a front controller, as is one that is not UTF-8. A path with a segment `..` or a NUL is refused.
 fn decode(path: &[u8]) -> Result<(Vec<u8>, bool), VariablesError> {
     let mut out = Vec::with_capacity(path.len());
     let mut has_slash = false;

@@ -1,9 +1,9 @@
-//! Words and times as Caddy reads them.
+//! Words and durations in the syntax of a Caddyfile.
 
 use std::collections::HashMap;
 
-/// The words of a line of a Caddyfile: quotes keep them together, `#` begins a comment, `{$NAME}` and `{env.NAME}` are
-/// variables.
+/// Splits a line of a Caddyfile into words. Quotes group a word, `#` starts a comment, `{$NAME}` and `{env.NAME}` are
+/// replaced by variables.
 pub(super) fn words_of(line: &str, known: &HashMap<String, String>) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = line.trim_start();
@@ -38,7 +38,7 @@ pub(super) fn words_of(line: &str, known: &HashMap<String, String>) -> Vec<Strin
     words
 }
 
-/// A time as Caddy reads it: `40s`, `1m30s`, `500ms`; 0 needs no unit.
+/// Parses a Caddy duration: `40s`, `1m30s`, `500ms`; 0 needs no unit.
 pub(super) fn duration_ms(text: &str) -> Option<u64> {
     if text == "0" {
         return Some(0);
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read() {
+    fn parses_durations() {
         for (text, ms) in [
             ("0", Some(0)),
             ("0s", Some(0)),

@@ -1,4 +1,4 @@
-//! What a worker knows of the door.
+//! A worker's Mercure hub.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,24 +10,24 @@ use super::listeners::Listeners;
 use super::settings::MercureSettings;
 use super::shared::Shared;
 
-/// The settings, and which subscribers of this worker get what.
-pub(crate) struct Door {
+/// Settings and subscribers of the Mercure hub in one worker.
+pub(crate) struct MercureHub {
     pub(super) settings: Rc<MercureSettings>,
     pub(super) listeners: Rc<RefCell<Listeners>>,
     /// The channels that share their events with topics.
     pub(super) shared: Option<Shared>,
-    /// The keys that are fetched, if some are.
+    /// Keys that are fetched from a URL; `None`: all keys are in the settings.
     pub(super) keys: Option<Keys>,
 }
 
-impl Door {
-    /// When requests that wait for keys are to be looked at.
+impl MercureHub {
+    /// Returns the time of the next check of requests that wait for keys.
     pub fn due(&self, now_ms: u64) -> Deadline {
         let keys = self.keys.as_ref();
         keys.map_or(Deadline::NEVER, |it| it.due(now_ms))
     }
 
-    /// What an update without an id of its publisher's is called that has this one of the engine's.
+    /// Returns the Mercure id of an update whose publisher chose none, by the engine's id.
     pub fn id_of(&self, id: &str) -> String {
         self.settings.hub.id_of(id)
     }

@@ -1,9 +1,8 @@
-//! Sets of keys (JWKS) that are named by their URL: fetched at the start, again from time to time, and when a token was signed
-//! by a key that is none of them.
+//! Key sets (JWKS) named by a URL. They are fetched at the start, at intervals, and when a token names an unknown key.
 //!
-//! The master fetches them before it forks, so that workers have keys when the first client comes. From then on each worker has a
-//! thread for them: a fetch takes as long as a server far away needs, and none of the worker's clients waits for it but those
-//! whose tokens were signed by a key that is not known. Keys that were fetched are kept while fetches fail.
+//! The master fetches them before it forks, so workers have keys when the first client connects. Later, a thread in
+//! each worker fetches them, because the remote server may be slow. Only clients whose tokens name an unknown key wait
+//! for it. If a fetch fails, the previous keys stay in use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,61 +14,61 @@ use fermata_engine::{Logger, RequestId};
 use fermata_io::{Deadline, clock, random};
 use fermata_mercure::token::{KeyError, Verifier};
 use fermata_origin::address::Url;
-use fermata_origin::{ANSWER_BYTES_MAX, PostError, Poster};
+use fermata_origin::{ANSWER_BYTES_MAX, HttpPoster, PostError};
 
 use super::owned::OwnedRequest;
 use crate::written::SettingsError;
 
-/// How long one fetch may take, connecting included.
+/// Maximum duration of one fetch, including the connection.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
-/// A token whose key is not known has the keys fetched at once, but not more often than this.
+/// Minimum interval between fetches caused by tokens with unknown keys.
 const UNKNOWN_PAUSE_MS: u64 = 30_000;
-/// How soon it is tried again after a failure, first and at most.
+/// Delay before the next attempt after a failure: the first and the longest.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
-/// How often it is said that keys cannot be fetched.
+/// Minimum interval between log messages about failed fetches.
 const SAY_AGAIN: Duration = Duration::from_secs(600);
-/// Requests of a worker that wait for keys; more are answered at once, by the keys that are there.
+/// Maximum number of requests of a worker that wait for keys. Further ones are checked immediately with the present keys.
 const WAITING_MAX: usize = 64;
-/// How long they wait at most: a little longer than a fetch takes.
+/// Maximum time that a request waits: slightly longer than a fetch.
 const WAIT_MS_MAX: u64 = 6_000;
-/// How often it is looked whether the keys are there that they wait for.
+/// Interval at which waiting requests are checked.
 const LOOK_MS: u64 = 20;
 /// Enough for a request over TLS.
 const STACK_BYTES: usize = 512 * 1024;
-/// Characters of an error that are shown: it may repeat what was fetched.
+/// Maximum number of characters shown of an error, which may quote the fetched text.
 const SHOWN_CHARS_MAX: usize = 300;
 const ACCEPT: &str = "application/jwk-set+json, application/json";
 
-/// Where a set of keys is, and who checks tokens by it.
+/// Location of a key set, with the verifier that uses it.
 #[derive(Clone)]
 pub(crate) struct KeySource {
-    /// The setting, for errors.
+    /// Name of the setting, for errors.
     name: String,
     url: Url,
     verifier: Verifier,
-    /// The keys were fetched.
+    /// Time of the last successful fetch.
     fetched: Option<Instant>,
 }
 
-/// Why there are no keys.
+/// Reason why keys could not be fetched.
 #[derive(Debug, thiserror::Error)]
 enum FetchError {
     #[error(transparent)]
     Post(#[from] PostError),
-    #[error("the answer is {0}, not 200{1}")]
+    #[error("the response status is {0}, not 200{1}")]
     Status(u16, &'static str),
-    #[error("the answer has more than {ANSWER_BYTES_MAX} bytes")]
+    #[error("the response has more than {ANSWER_BYTES_MAX} bytes")]
     TooLong,
     #[error(transparent)]
     Keys(#[from] KeyError),
 }
 
 impl KeySource {
-    /// The set at a URL, which is not fetched yet.
+    /// Creates a source for the set at a URL, without fetching it.
     ///
     /// # Errors
-    /// Why the URL cannot be used, without it.
+    /// The URL cannot be used. The message does not contain it.
     pub fn new(name: &str, url: &str) -> Result<KeySource, SettingsError> {
         let wrong = |error| {
             SettingsError::new(format!("{name}: {error}; give https://HOST/PATH of a JWKS"))
@@ -82,20 +81,20 @@ impl KeySource {
         })
     }
 
-    /// What checks tokens by the keys, once there are some.
+    /// Returns the verifier that checks tokens with the fetched keys.
     pub fn verifier(&self) -> Verifier {
         self.verifier.clone()
     }
 
-    /// Fetches the keys in this thread. What the log has to say.
+    /// Fetches the keys in this thread. Returns lines for the log.
     ///
     /// # Errors
-    /// The certificates that the system trusts cannot be read.
+    /// The system's trusted certificates cannot be read.
     pub fn fetch_first(&mut self) -> Result<Vec<String>, SettingsError> {
         let mut said = Vec::new();
         if !self.url.is_tls && !self.url.is_loopback() {
             said.push(format!(
-                "{}: by http:// whoever is between this hub and {} chooses who may publish; use https://",
+                "{}: with http://, anyone between this hub and {} can replace the keys; use https://",
                 self.name,
                 self.url.authority()
             ));
@@ -106,15 +105,15 @@ impl KeySource {
         match fetch(&mut poster, &self.verifier) {
             Ok(()) => self.fetched = Some(Instant::now()),
             Err(error) => said.push(format!(
-                "{}; it is tried again, and until then no token is believed",
+                "{}; retrying, and no token is accepted until then",
                 self.failure(&error)
             )),
         }
         Ok(said)
     }
 
-    fn poster(&self) -> Poster {
-        Poster::new(self.url.clone(), FETCH_TIMEOUT)
+    fn poster(&self) -> HttpPoster {
+        HttpPoster::new(self.url.clone(), FETCH_TIMEOUT)
     }
 
     fn failure(&self, error: &FetchError) -> String {
@@ -129,7 +128,7 @@ impl KeySource {
 }
 
 impl std::fmt::Debug for KeySource {
-    /// Without the URL's path, which may hold a secret.
+    /// Omits the URL's path, which may hold a secret.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             formatter,
@@ -140,11 +139,11 @@ impl std::fmt::Debug for KeySource {
     }
 }
 
-fn fetch(poster: &mut Poster, verifier: &Verifier) -> Result<(), FetchError> {
+fn fetch(poster: &mut HttpPoster, verifier: &Verifier) -> Result<(), FetchError> {
     let answer = poster.get(ACCEPT)?;
     if answer.status != 200 {
         let hint = match answer.status {
-            300..400 => "; redirects are not followed, give the URL that it leads to",
+            300..400 => "; redirects are not followed, use their target URL",
             _ => "",
         };
         return Err(FetchError::Status(answer.status, hint));
@@ -158,12 +157,12 @@ fn fetch(poster: &mut Poster, verifier: &Verifier) -> Result<(), FetchError> {
     Ok(())
 }
 
-/// What a worker and its thread tell each other about one source.
+/// Counters by which a worker requests a fetch from its thread.
 #[derive(Default)]
 struct Ask {
-    /// So many times the worker wanted the keys at once.
+    /// Number of fetches that the worker requested.
     asked: AtomicU64,
-    /// So many times it was done, with or without success.
+    /// The value of `asked` when the last fetch finished, with or without success.
     answered: AtomicU64,
 }
 
@@ -173,7 +172,7 @@ impl Ask {
     }
 }
 
-/// The keys of one worker, and who waits for them.
+/// The key sources of one worker, and the requests that wait for keys.
 pub(super) struct Keys {
     sources: Vec<Source>,
     thread: Thread,
@@ -192,10 +191,10 @@ struct Waiting {
 }
 
 impl Keys {
-    /// Begins to keep the keys of these sources fresh.
+    /// Starts the thread that refreshes the keys.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// The thread cannot be created.
     pub fn begin(
         sources: &[KeySource],
         refresh: Duration,
@@ -220,7 +219,7 @@ impl Keys {
                 refresh,
                 ask,
                 pause: PAUSE_MIN,
-                // It was said at the start.
+                // The failure was logged at the start.
                 said: source.fetched.is_none().then(Instant::now),
                 logger: logger.clone(),
             });
@@ -233,7 +232,7 @@ impl Keys {
         })
     }
 
-    /// Whether the keys are being fetched by which a token that was refused just now may be good.
+    /// Returns true if a fetch is in progress that may bring the key of the token just refused.
     pub fn are_coming(&mut self, now_ms: u64) -> bool {
         let mut are_coming = false;
         for source in &mut self.sources {
@@ -253,7 +252,7 @@ impl Keys {
         are_coming && self.waiting.len() < WAITING_MAX
     }
 
-    /// Keeps a request until the keys are there.
+    /// Holds a request until the fetch finishes.
     pub fn keep(&mut self, request: OwnedRequest, now_ms: u64) {
         self.waiting.push(Waiting {
             request,
@@ -261,7 +260,7 @@ impl Keys {
         });
     }
 
-    /// Takes back the requests that need not wait any longer.
+    /// Returns the requests whose wait is over.
     pub fn take_ready(&mut self, now_ms: u64) -> Vec<OwnedRequest> {
         let is_open = self.sources.iter().any(|it| it.ask.is_open());
         let is_ready = |it: &mut Waiting| !is_open || it.until_ms <= now_ms;
@@ -269,14 +268,14 @@ impl Keys {
         ready.map(|it| it.request).collect()
     }
 
-    /// Forgets the request of a client that has left. False: it is none of these.
+    /// Drops the request of a client that left. Returns false if the request does not wait here.
     pub fn forget(&mut self, handle: RequestId) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|it| it.request.handle != handle);
         self.waiting.len() < before
     }
 
-    /// When `take_ready` is to be asked.
+    /// Returns the time of the next call of `take_ready`.
     pub fn due(&self, now_ms: u64) -> Deadline {
         match self.waiting.is_empty() {
             true => Deadline::NEVER,
@@ -285,15 +284,15 @@ impl Keys {
     }
 }
 
-/// What the thread does for one source.
+/// State of the thread for one source.
 struct Fetcher {
     source: KeySource,
-    poster: Poster,
+    poster: HttpPoster,
     refresh: Duration,
     ask: Arc<Ask>,
     due: Instant,
     pause: Duration,
-    /// When it was said that it fails; `None`: it does not.
+    /// Time of the last log message about a failure; `None`: the last fetch succeeded.
     said: Option<Instant>,
     logger: Logger,
 }
@@ -319,7 +318,7 @@ impl Fetcher {
         match fetch(&mut self.poster, &self.source.verifier) {
             Ok(()) => {
                 if self.said.take().is_some() {
-                    let line = format!("{}: the keys are fetched again", self.source.name);
+                    let line = format!("{}: fetched the keys again", self.source.name);
                     self.log(LogLevel::Info, &line);
                 }
                 self.pause = PAUSE_MIN;
@@ -329,7 +328,7 @@ impl Fetcher {
                 let now = Instant::now();
                 if self.said.is_none_or(|said| now - said >= SAY_AGAIN) {
                     let line = format!(
-                        "{}; those that are known stay, and it is tried again",
+                        "{}; the present keys stay in use, retrying",
                         self.source.failure(&error)
                     );
                     self.log(LogLevel::Warning, &line);
@@ -347,7 +346,8 @@ impl Fetcher {
     }
 }
 
-/// A little less, at random: so workers, and hubs that were started together, do not all ask in the same moment.
+/// Shortens the interval by up to a tenth at random, so that workers and servers started together do not fetch
+/// simultaneously.
 fn spread(refresh: Duration) -> Duration {
     refresh - refresh.mul_f64(random::u64() as f64 / u64::MAX as f64 / 10.0)
 }

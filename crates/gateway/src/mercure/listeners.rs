@@ -1,4 +1,4 @@
-//! Which subscribers of this worker get which update, and by which id it is called.
+//! Selects the subscribers of this worker for each update, and translates ids of updates.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -12,20 +12,20 @@ use fermata_mercure::subscription::Subscriber;
 use fermata_mercure::topic::Topic;
 use fermata_mercure::update::{EARLIEST, Update};
 
-/// Ids given by publishers by which clients can resume: the newest.
+/// Maximum number of publisher-chosen ids from which clients can resume; the newest are stored.
 pub(super) const GIVEN_MAX: usize = 16_384;
 
 pub(super) struct Listeners {
     pub audience: Audience,
-    /// How the protocol is spoken.
+    /// Protocol settings.
     hub: Hub,
-    /// Ids of the engine by those that publishers have given; the earliest of several updates with one id.
+    /// Engine ids by publisher-chosen id; of several updates with one id the earliest.
     given: HashMap<Rc<str>, Box<str>>,
-    /// The same in the order they came.
+    /// Publisher-chosen ids in order of arrival.
     given_order: VecDeque<Rc<str>>,
-    /// The engine's id of the newest update, and what it is called by.
+    /// The engine's id of the newest update, and its Mercure id.
     newest: Option<(String, String)>,
-    /// What was read last, as several views get it.
+    /// The last event read, cached because several views receive it.
     at_hand: AtHand,
 }
 
@@ -38,7 +38,7 @@ struct AtHand {
 
 #[derive(Default)]
 enum What {
-    /// Nothing that anybody gets.
+    /// An event that no subscriber receives.
     #[default]
     Nothing,
     Update {
@@ -54,9 +54,10 @@ enum What {
 }
 
 impl Listeners {
-    pub fn new(templates_max: usize, hub: Hub) -> Listeners {
+    pub fn new(templates_max: usize, templates_per_address_max: usize, hub: Hub) -> Listeners {
+        let audience = Audience::new(templates_max, hub.syntax());
         Listeners {
-            audience: Audience::new(templates_max, hub.syntax()),
+            audience: audience.with_templates_per_address(templates_per_address_max),
             hub,
             given: HashMap::new(),
             given_order: VecDeque::new(),
@@ -65,7 +66,7 @@ impl Listeners {
         }
     }
 
-    /// Remembers by what an update is called. `name` is what was kept beside its data.
+    /// Records the id of an update. `name` is the metadata stored with its data.
     pub fn note(&mut self, place: &str, name: &[u8]) {
         let Some(given) = given_id(name) else {
             self.newest = Some((place.to_owned(), self.hub.id_of(place)));
@@ -85,17 +86,17 @@ impl Listeners {
         self.given.insert(given, place.into());
     }
 
-    /// The engine's id of an update with an id that its publisher has given.
+    /// Returns the engine's id of an update with a publisher-chosen id.
     pub fn place_of(&self, given: &str) -> Option<String> {
         self.given.get(given).map(|place| place.to_string())
     }
 
-    /// The engine's id of the newest update that was read.
+    /// Returns the engine's id of the newest update read.
     pub fn newest_place(&self) -> Option<String> {
         self.newest.as_ref().map(|(place, _)| place.clone())
     }
 
-    /// What the newest update is called by.
+    /// Returns the Mercure id of the newest update.
     pub fn newest_id(&self) -> String {
         match &self.newest {
             Some((_, id)) => id.clone(),
@@ -103,7 +104,7 @@ impl Listeners {
         }
     }
 
-    /// Makes an event the one at hand.
+    /// Parses an event into the cache, unless it is already there.
     fn take(&mut self, event: &ChannelEvent<'_>) {
         let place = match event {
             ChannelEvent::Message { id, .. }
@@ -151,7 +152,7 @@ fn subscriber(data: &[u8], is_active: bool) -> What {
     }
 }
 
-/// The id that a publisher has given to an update, of what was kept beside its data.
+/// Returns the publisher-chosen id in the metadata stored with an update's data.
 pub(super) fn given_id(name: &[u8]) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Id {
@@ -160,7 +161,7 @@ pub(super) fn given_id(name: &[u8]) -> Option<String> {
     serde_json::from_slice::<Id>(name).ok()?.i
 }
 
-/// The listeners, as the engine asks them.
+/// Adapter that lets the engine query the listeners.
 pub(super) struct Listening(pub Rc<RefCell<Listeners>>);
 
 impl Select for Listening {
@@ -232,8 +233,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_earliest_of_one_id_counts_and_old_ones_go() {
-        let mut listeners = Listeners::new(1, Hub::default());
+    fn keeps_the_earliest_update_of_an_id_and_drops_old_ids() {
+        let mut listeners = Listeners::new(1, 1, Hub::default());
         assert_eq!(listeners.newest_id(), EARLIEST);
         let name = |id: &str| format!("{{\"t\":[\"a\"],\"i\":\"{id}\"}}").into_bytes();
         listeners.note("e-1", &name("x"));

@@ -1,7 +1,7 @@
-//! The door for clients that speak Mercure.
+//! Mercure hub: requests, subscriptions and publishing.
 //!
-//! All updates are in one channel, so they have one order and one position to resume from. Subscribers are held by the
-//! engine; which update is for whom is told to it by `listeners.rs`, once per worker and group of subscribers with the same
+//! All updates share one channel, so they have one order and one position to resume from. The engine holds the
+//! subscribers; `listeners.rs` selects the recipients of an update, once per worker and group of subscribers with equal
 //! topics and rights. Subscriptions are the presence of that channel, so those of a killed worker end as well.
 
 mod caddyfile;
@@ -22,11 +22,12 @@ use fermata_mercure::request::{self, Outcome, Subscribe};
 use fermata_mercure::resource::{EVENT, METADATA_PATH};
 use fermata_mercure::subscription::{self, Filter, Info, Subscriber};
 use fermata_mercure::update::{EARLIEST, Update};
+use fermata_pusher::frame::is_of_protocol;
 
 use crate::gateway::Gateway;
 use crate::names::UPDATES;
 use crate::posts::{Headers, Publication, Reply};
-use door::Door;
+use door::MercureHub;
 use keys::Keys;
 use listeners::{Listeners, Listening};
 use owned::OwnedRequest;
@@ -38,16 +39,20 @@ const CHANNEL: &[u8] = UPDATES.as_bytes();
 const JSON: &[u8] = subscription::DRAFT_CONTENT_TYPE.as_bytes();
 const TEXT: &[u8] = b"text/plain; charset=utf-8";
 
-/// Updates looked at for an id that this worker has not read yet.
+/// Maximum number of updates searched for an id that this worker has not read yet.
 const UNREAD_MAX: usize = 1024;
 
 impl Gateway<'_> {
-    /// Opens the door, before the first client comes.
+    /// Creates the Mercure hub, before the first client connects.
     pub(crate) fn open_mercure(&mut self) {
         let Some(settings) = self.hub.settings.mercure.clone() else {
             return;
         };
-        let mut listeners = Listeners::new(settings.templates_max, settings.hub.clone());
+        let mut listeners = Listeners::new(
+            settings.templates_max,
+            settings.templates_per_address_max,
+            settings.hub.clone(),
+        );
         let past = self.worker.history(CHANNEL, None, listeners::GIVEN_MAX);
         for update in past.unwrap_or_default() {
             listeners.note(&update.id, update.name.as_deref().unwrap_or_default());
@@ -64,14 +69,14 @@ impl Gateway<'_> {
                 match Keys::begin(&sources, refresh, &logger) {
                     Ok(keys) => Some(keys),
                     Err(error) => {
-                        let line = format!("the keys of Mercure are not fetched again: {error}");
+                        let line = format!("cannot refresh the keys of Mercure: {error}");
                         self.worker.net.log(fermata_config::LogLevel::Error, &line);
                         None
                     }
                 }
             }
         };
-        self.hub.mercure = Some(Door {
+        self.hub.mercure = Some(MercureHub {
             keys,
             shared: Shared::of(&settings, &self.hub.settings.apps),
             settings: Rc::new(settings),
@@ -79,7 +84,7 @@ impl Gateway<'_> {
         });
     }
 
-    /// Answers a request that is Mercure's. False: it is not.
+    /// Handles a request. Returns false if it is not for Mercure.
     pub(crate) fn on_mercure_request(&mut self) -> bool {
         let Some(door) = &self.hub.mercure else {
             return false;
@@ -104,6 +109,9 @@ impl Gateway<'_> {
                 .collect()
         };
         let one = |name: &[u8]| view.header(name, 0).and_then(text);
+        // An id that is no UTF-8 is one that the hub has not assigned, not a client without an id.
+        let last_event_id = view.header(b"last-event-id", 0);
+        let last_event_id = last_event_id.map(|id| String::from_utf8_lossy(id).into_owned());
         let owned = OwnedRequest {
             handle: view.handle(),
             method: text(view.method()).unwrap_or_default(),
@@ -112,7 +120,7 @@ impl Gateway<'_> {
             fields: [
                 one(b"origin"),
                 one(b"referer"),
-                one(b"last-event-id"),
+                last_event_id,
                 one(b"if-none-match"),
                 one(b"content-type"),
             ],
@@ -132,7 +140,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// Whether the client who has left has waited for keys, and its request is dropped.
+    /// Drops the request of a client that left while waiting for keys; returns false if it did not wait.
     pub(crate) fn forget_kept(&mut self, handle: RequestId) -> bool {
         let keys = self.hub.mercure.as_mut().and_then(|it| it.keys.as_mut());
         let is_forgotten = keys.is_some_and(|it| it.forget(handle));
@@ -142,7 +150,7 @@ impl Gateway<'_> {
         is_forgotten
     }
 
-    /// Answers a request, or has it wait for keys if it may. False: it is not Mercure's.
+    /// Serves a request, or lets it wait for keys if `may_wait`. Returns false if it is not for Mercure.
     fn serve_mercure(&mut self, owned: OwnedRequest, may_wait: bool) -> bool {
         let now_ms = self.worker.net.now_ms();
         let Some(door) = &mut self.hub.mercure else {
@@ -197,22 +205,6 @@ impl Gateway<'_> {
             return;
         };
         let (settings, listeners) = (Rc::clone(&door.settings), Rc::clone(&door.listeners));
-        let view = {
-            let audience = &mut listeners.borrow_mut().audience;
-            audience.view(&subscribe.topics, &subscribe.private)
-        };
-        let view = match view {
-            Ok(view) => view,
-            Err(error) => {
-                use fermata_mercure::audience::AudienceError::{Full, Selector};
-                let status = match error {
-                    Selector(_) => 400,
-                    Full => 503,
-                };
-                self.refuse_request(handle, status, &error.to_string(), headers);
-                return;
-            }
-        };
         let info = Info {
             topics: subscribe.topics,
             payload: subscribe.payload,
@@ -223,12 +215,32 @@ impl Gateway<'_> {
             true => match info.to_json() {
                 Some(json) => Some((subscriber_id(), json)),
                 None => {
-                    let text = "topics and payload are too long for a hub that tells subscriptions";
+                    let text =
+                        "topics and payload are too long for a hub that announces subscriptions";
                     self.refuse_request(handle, 400, text, headers);
                     return;
                 }
             },
             false => None,
+        };
+        // A refused subscriber must not create a view.
+        let client = self.worker.client_network(handle);
+        let view = {
+            let audience = &mut listeners.borrow_mut().audience;
+            audience.view_for(client, &info.topics, &subscribe.private)
+        };
+        let view = match view {
+            Ok(view) => view,
+            Err(error) => {
+                use fermata_mercure::audience::AudienceError::{AddressFull, Full, Selector};
+                let status = match error {
+                    Selector(_) => 400,
+                    AddressFull => 429,
+                    Full => 503,
+                };
+                self.refuse_request(handle, status, &error.to_string(), headers);
+                return;
+            }
         };
         let place = match subscribe.last_event_id.as_deref() {
             None => Place::Now,
@@ -238,7 +250,7 @@ impl Gateway<'_> {
         };
         let hold = ViewHold {
             channel: CHANNEL,
-            view,
+            view: Rc::clone(&view),
             since: match &place {
                 Place::Now | Place::Unknown => Since::Now,
                 Place::Earliest => Since::Earliest,
@@ -264,8 +276,10 @@ impl Gateway<'_> {
             headers.push((settings.hub.answer_id_name().into(), answer.into()));
             headers
         });
+        drop(hold);
+        listeners.borrow_mut().audience.give_back(view);
         match outcome {
-            // A client that has left needs no answer.
+            // The client may have left; its response is not needed then.
             Ok(()) | Err(HoldError::Gone) => {}
             Err(HoldError::Misuse(cause)) => {
                 self.refuse_request(handle, 400, &cause.to_string(), refused_headers)
@@ -276,14 +290,14 @@ impl Gateway<'_> {
         }
     }
 
-    /// When a subscriber's response ends by itself.
+    /// Returns the time at which the server ends a subscriber's response, in milliseconds since 1970.
     fn end_of(&self, expires_s: Option<u64>, stream_ms_max: u64) -> Option<u64> {
         let limit = (stream_ms_max > 0).then(|| self.worker.net.unix_ms() + stream_ms_max);
         let expires = expires_s.map(|s| s.saturating_mul(1000));
         [limit, expires].into_iter().flatten().min()
     }
 
-    /// The engine's id of the update that a client calls by this one.
+    /// Returns the engine's id for an id sent by a client.
     fn place_of(&mut self, id: &str) -> String {
         let Some(door) = &self.hub.mercure else {
             return id.to_owned();
@@ -295,7 +309,7 @@ impl Gateway<'_> {
         if let Some(place) = known {
             return place;
         }
-        // It may have been published by another worker just now.
+        // Another worker may have just published it.
         let since = newest.as_ref().map(String::as_bytes);
         let unread = self.worker.history(CHANNEL, since, UNREAD_MAX);
         let is_it = |past: &&fermata_engine::Past| {
@@ -305,7 +319,7 @@ impl Gateway<'_> {
         let unread = unread.unwrap_or_default();
         match unread.iter().find(is_it) {
             Some(past) => past.id.clone(),
-            // Those that the hub gives in the draft are fragments.
+            // In version 1.0, ids chosen by the hub are fragments.
             None => id.strip_prefix('#').unwrap_or(id).to_owned(),
         }
     }
@@ -327,7 +341,7 @@ impl Gateway<'_> {
         self.answer_update(handle, published, headers);
     }
 
-    /// Answers who has published an update, which has this id.
+    /// Responds to the publisher of an update with the update's id.
     pub(crate) fn answer_update(
         &mut self,
         handle: RequestId,
@@ -352,8 +366,8 @@ impl Gateway<'_> {
     /// Publishes an update, also to the channels that share its topics; returns its id.
     pub(crate) fn publish_everywhere(&mut self, update: &Update) -> Result<String, PublishFailure> {
         let len = update.to_name().len() + update.data.len();
-        // The log is waited for with the update: what stands before it is there then, and comes before what is published next,
-        // on whichever server. One that is refused is none of its channels either.
+        // The wait for the update's acknowledgement covers the events before it. They therefore precede everything that
+        // is published later, on any server. An update that is too large must not reach the channels either.
         let is_first = self.is_in_cluster() && len <= self.worker.settings().event_bytes_max;
         if is_first {
             self.tell_channels(update);
@@ -365,7 +379,7 @@ impl Gateway<'_> {
         Ok(id)
     }
 
-    /// Publishes an update; returns its id.
+    /// Publishes an update and returns its id.
     fn publish_update(&mut self, update: &Update) -> Result<String, PublishFailure> {
         let name = update.to_name();
         let message = Message {
@@ -382,11 +396,16 @@ impl Gateway<'_> {
         })
     }
 
-    /// What the channels get that are called as the topics of an update, where they are shared.
+    /// Returns the events for shared channels that have the names of an update's topics.
     fn events_of(&self, update: &Update) -> Vec<Publication> {
         let Some(shared) = self.hub.mercure.as_ref().and_then(|it| it.shared.as_ref()) else {
             return Vec::new();
         };
+        // Pusher clients treat these as protocol events, which only the server may send.
+        let kind = update.kind.as_deref().unwrap_or_default();
+        if is_of_protocol(kind) {
+            return Vec::new();
+        }
         let channels = { update.topics.iter() }
             .filter_map(|topic| shared.channel_of(topic, update.is_private));
         let events = channels.map(|channel| Publication {
@@ -399,7 +418,7 @@ impl Gateway<'_> {
         events.collect()
     }
 
-    /// Brings an update to the channels that are called as its topics, where they are shared.
+    /// Publishes an update to the shared channels that have the names of its topics.
     fn tell_channels(&mut self, update: &Update) {
         let events = self.events_of(update);
         if self.is_in_cluster() {
@@ -414,7 +433,7 @@ impl Gateway<'_> {
                 data: event.data.as_bytes(),
             };
             if let Err(error) = self.worker.publish(event.channel.as_bytes(), message) {
-                let line = format!("an update does not reach the channel of its topic: {error}");
+                let line = format!("cannot publish an update to the channel of its topic: {error}");
                 self.worker
                     .net
                     .log(fermata_config::LogLevel::Warning, &line);
@@ -422,7 +441,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// The update of the topic that is called as a channel, where it is shared, for an event of the channel.
+    /// Returns the update for the shared topic that has the name of a channel, for an event of the channel.
     pub(crate) fn update_of(
         &self,
         channel: &str,
@@ -444,7 +463,7 @@ impl Gateway<'_> {
         })
     }
 
-    /// Brings an event of a channel to the subscribers of the topic that is called as the channel, where it is shared.
+    /// Forwards an event of a channel to subscribers of the shared topic that has the channel's name.
     pub(crate) fn tell_mercure(&mut self, channel: &str, name: Option<&str>, data: &str) {
         let Some(event) = self.update_of(channel, name, data) else {
             return;
@@ -458,7 +477,7 @@ impl Gateway<'_> {
             data: event.data.as_bytes(),
         };
         if let Err(error) = self.worker.publish(CHANNEL, message) {
-            let line = format!("an event does not reach subscribers of Mercure: {error}");
+            let line = format!("cannot publish an event to subscribers of Mercure: {error}");
             self.worker
                 .net
                 .log(fermata_config::LogLevel::Warning, &line);
@@ -494,7 +513,7 @@ impl Gateway<'_> {
             self.refuse_request(request.handle, 404, "Not Found", headers);
             return;
         };
-        // Ids of publishers may have characters that an entity tag must not.
+        // Publisher-chosen ids may contain characters that are invalid in an entity tag.
         let is_plain = last_id
             .bytes()
             .all(|byte| byte.is_ascii_graphic() && byte != b'"');
@@ -545,12 +564,12 @@ impl Gateway<'_> {
         body: &[u8],
     ) {
         let headers = headers.iter().map(|(name, value)| (&name[..], &value[..]));
-        // A client that has left needs no answer.
+        // The client may have left; its response is not needed then.
         let _ = self.worker.respond(handle, status, kind, headers, body);
     }
 }
 
-/// An update as an event of the channel of all updates.
+/// Converts an update to an event of the channel of all updates.
 fn publication(update: &Update) -> Publication {
     Publication {
         channel: UPDATES.to_owned(),
@@ -561,7 +580,7 @@ fn publication(update: &Update) -> Publication {
     }
 }
 
-/// Since when a subscriber wants updates.
+/// Position from which a subscriber receives updates.
 enum Place {
     Now,
     Unknown,
@@ -569,7 +588,7 @@ enum Place {
     After(String),
 }
 
-/// A random UUID, as an IRI.
+/// Returns a random UUID as an IRI.
 fn subscriber_id() -> String {
     let (high, low) = (fermata_io::random::u64(), fermata_io::random::u64());
     format!(

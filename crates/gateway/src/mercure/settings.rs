@@ -1,4 +1,4 @@
-//! The settings of the Mercure door: a table of the file, and the variables by which the Mercure hub is set.
+//! Settings of Mercure: the `[mercure]` table of the file, and the environment variables of the Mercure hub.
 
 use std::collections::HashMap;
 
@@ -6,23 +6,24 @@ use fermata_mercure::Hub;
 use fermata_mercure::origin::Origins;
 use fermata_mercure::resource::{self, Draft};
 use fermata_mercure::token::Verifier;
+use fermata_pusher::App;
 use serde::Deserialize;
 
 use super::caddyfile::{duration_ms, words_of};
 use super::keys::KeySource;
 use crate::written::{OneOrMany, SettingsError, take};
 
-/// Whose tokens keys are for.
+/// Indexes of roles in `key_sources`.
 const PUBLISHER: usize = 0;
 const SUBSCRIBER: usize = 1;
 
-/// How often keys may be fetched again: a week is longer than any issuer keeps a key that it does not sign with any more.
+/// Range of the refresh interval. A week is longer than any issuer publishes a key that it no longer signs with.
 const REFRESH_S: std::ops::RangeInclusive<u64> = 1..=7 * 24 * 3600;
 
 /// The cookie of clients of version 0.x.
 const COOKIE: &str = "mercureAuthorization";
 
-/// Directives of the Mercure hub that change nothing here; docs/replace-mercure.md says why of each.
+/// Directives of the Mercure hub that have no effect here; docs/replace-mercure.md has the reasons.
 const IDLE: [&str; 13] = [
     "transport",
     "transport_url",
@@ -39,26 +40,30 @@ const IDLE: [&str; 13] = [
     "name",
 ];
 
-/// How Mercure is spoken.
+/// Settings of Mercure.
 #[derive(Clone, Debug)]
 pub struct MercureSettings {
-    /// What the protocol knows.
+    /// Settings of the protocol itself.
     pub hub: Hub,
-    /// Where the keys of publishers are and those of subscribers, when they are fetched.
+    /// Key sources of publishers and subscribers; `None`: the keys are not fetched.
     pub(crate) key_sources: [Option<KeySource>; 2],
-    /// After so many seconds they are fetched again.
+    /// The keys of the settings, as signers of the application's fingerprint. `Debug` does not show them.
+    pub(crate) fingerprinted: Vec<App>,
+    /// Interval between fetches of keys, in seconds.
     pub jwks_refresh_s: u64,
-    /// Silence after which a comment is sent; 0 = never.
+    /// Silence after which a comment is sent, in milliseconds; 0: never.
     pub heartbeat_ms: u64,
-    /// After so long a subscriber's response ends, and it comes back; 0 = never.
+    /// Duration after which the server ends a subscriber's response, and the client reconnects; 0: never.
     pub stream_ms_max: u64,
-    /// Whether subscribers are sent their position before the first update.
+    /// Sends subscribers their position before the first update.
     pub tells_position: bool,
-    /// Bytes of an update's data.
+    /// Maximum size of an update's data, in bytes.
     pub update_bytes_max: usize,
-    /// Distinct templates of the subscribers of one worker.
+    /// Maximum number of distinct templates of a worker's subscribers.
     pub templates_max: usize,
-    /// Subscribers whose subscriptions are told, over all workers.
+    /// Maximum number of those templates per client address.
+    pub templates_per_address_max: usize,
+    /// Maximum number of subscribers with announced subscriptions, over all workers.
     pub subscribers_max: usize,
     /// The version of the protocol, as it was given; `None`: 0.x.
     pub version: Option<String>,
@@ -66,9 +71,9 @@ pub struct MercureSettings {
     pub resource_identifier: Option<String>,
     /// The issuer of its tokens.
     pub issuer: Option<String>,
-    /// The Pusher application whose channels and these topics hear of each other.
+    /// Id of the Pusher application that shares its channels with these topics.
     pub pusher_app: Option<String>,
-    /// What stands in front of the names of channels that hear of these topics, and these topics of them.
+    /// Prefix of the channels that are shared with these topics.
     pub shared_prefix: Option<String>,
 }
 
@@ -80,12 +85,14 @@ impl Default for MercureSettings {
                 ..Hub::default()
             },
             key_sources: [None, None],
+            fingerprinted: Vec::new(),
             jwks_refresh_s: 3600,
             heartbeat_ms: 40_000,
             stream_ms_max: 0,
             tells_position: true,
             update_bytes_max: 256 * 1024,
             templates_max: 10_000,
+            templates_per_address_max: 1_000,
             subscribers_max: 16_384,
             version: None,
             resource_identifier: None,
@@ -96,7 +103,7 @@ impl Default for MercureSettings {
     }
 }
 
-/// The table of the file, as it is written.
+/// The `[mercure]` table as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Table {
@@ -119,6 +126,7 @@ pub(crate) struct Table {
     position: Option<bool>,
     update_bytes_max: Option<usize>,
     templates_max: Option<usize>,
+    templates_per_address_max: Option<usize>,
     subscribers_max: Option<usize>,
     version: Option<String>,
     resource_identifier: Option<String>,
@@ -145,6 +153,9 @@ impl Table {
                 self.subscriber_jwks_url,
             ),
         ] {
+            let key_text = key.0.as_deref();
+            let app = key_text.and_then(|it| App::new("mercure", "mercure", it).ok());
+            settings.fingerprinted.extend(app);
             let is_given = [key.0.is_some(), file.is_some(), url.is_some()];
             if is_given.iter().filter(|it| **it).count() > 1 {
                 return Err(SettingsError::new(format!(
@@ -171,6 +182,10 @@ impl Table {
         take(&mut settings.tells_position, self.position);
         take(&mut settings.update_bytes_max, self.update_bytes_max);
         take(&mut settings.templates_max, self.templates_max);
+        take(
+            &mut settings.templates_per_address_max,
+            self.templates_per_address_max,
+        );
         take(&mut settings.subscribers_max, self.subscribers_max);
         settings.version = self.version.or(settings.version.take());
         settings.resource_identifier = self
@@ -184,10 +199,10 @@ impl Table {
 }
 
 impl MercureSettings {
-    /// Takes what the environment says by the names that the Mercure hub has. `notes` is told of what changes nothing here.
+    /// Reads the environment variables of the Mercure hub. `notes` receives a line for each that has no effect.
     ///
     /// # Errors
-    /// The variable and what is wrong with it.
+    /// A variable is invalid; the message names it.
     pub(crate) fn read_environment(
         &mut self,
         known: &HashMap<String, String>,
@@ -198,7 +213,7 @@ impl MercureSettings {
             let url_name = format!("MERCURE_{text}_JWKS_URL");
             let name = format!("MERCURE_{text}_JWT");
             let key = get(&format!("{name}_KEY"));
-            // As in the Mercure hub, whose configuration has the other one always.
+            // The URL precedes the key, as in the Mercure hub, whose configuration always sets a key.
             if let Some(url) = get(&url_name) {
                 self.fetch_from(role, &url_name, &url)?;
             } else if let Some(verifier) =
@@ -230,7 +245,7 @@ impl MercureSettings {
             let Some((name, values)) = words.split_first() else {
                 continue;
             };
-            // Of those that have a block, none means anything here.
+            // No directive with a block has an effect here.
             if is_inside || name == "}" {
                 continue;
             }
@@ -251,7 +266,7 @@ impl MercureSettings {
             let text = first.clone().unwrap_or_default();
             duration_ms(&text).ok_or_else(|| {
                 wrong(format!(
-                    "{name}: \"{}\" is no time, as in 40s",
+                    "{name}: \"{}\" is not a duration such as 40s",
                     text.escape_debug()
                 ))
             })
@@ -302,13 +317,13 @@ impl MercureSettings {
         }
     }
 
-    /// Tokens of a role are checked by this.
+    /// Sets the verifier for the tokens of a role.
     fn believe(&mut self, role: usize, verifier: Verifier) {
         *self.place_of(role) = Some(verifier);
         self.key_sources[role] = None;
     }
 
-    /// Tokens of a role are checked by keys that are fetched.
+    /// Sets a URL of keys for the tokens of a role.
     fn fetch_from(&mut self, role: usize, name: &str, url: &str) -> Result<(), SettingsError> {
         let source = KeySource::new(name, url)?;
         self.believe(role, source.verifier());
@@ -316,10 +331,10 @@ impl MercureSettings {
         Ok(())
     }
 
-    /// Fetches the keys that are fetched at all, before there are workers. What the log has to say.
+    /// Fetches all keys that are fetched, before workers start. Returns lines for the log.
     ///
     /// # Errors
-    /// The certificates that the system trusts cannot be read.
+    /// The system's trusted certificates cannot be read.
     pub(crate) fn fetch_keys(&mut self) -> Result<Vec<String>, SettingsError> {
         let mut said = Vec::new();
         for source in self.key_sources.iter_mut().flatten() {
@@ -328,10 +343,10 @@ impl MercureSettings {
         Ok(said)
     }
 
-    /// Takes the version of the protocol, when all that belongs to it was given.
+    /// Applies the protocol version, once all settings that it needs are read.
     ///
     /// # Errors
-    /// What is missing or wrong.
+    /// A setting of the version is missing or invalid.
     pub(crate) fn choose_version(&mut self) -> Result<(), SettingsError> {
         let wrong = |text: String| Err(SettingsError::new(format!("Mercure: {text}")));
         match self.version.as_deref() {
@@ -339,7 +354,7 @@ impl MercureSettings {
             Some("1.0") => {}
             Some(other) => {
                 let other = other.escape_debug();
-                return wrong(format!("version \"{other}\": it is \"0.x\" or \"1.0\""));
+                return wrong(format!("version \"{other}\": use \"0.x\" or \"1.0\""));
             }
         }
         let identifier = self.resource_identifier.as_deref().unwrap_or_default();
@@ -358,18 +373,19 @@ impl MercureSettings {
         Ok(())
     }
 
-    /// What stands in front of the channels that it shares with others, where it is said here.
-    // Not inlined: what is read of it while there is no Mercure would be memory that nothing was written to.
+    /// Returns the prefix of shared channels, if it is set here.
+    // Not inlined: otherwise the compiler may read the field speculatively, from uninitialized memory, when Mercure is
+    // disabled.
     #[inline(never)]
     pub(crate) fn own_prefix(&self) -> Option<&str> {
         self.shared_prefix.as_deref()
     }
 
-    /// Checks what belongs together. `has_program`: a program publishes, and needs no token for that.
+    /// Checks that the settings fit together. `has_program`: a PHP application publishes, which needs no token.
     pub(crate) fn check(&self, has_program: bool) -> Result<(), SettingsError> {
         if self.pusher_app.is_some() && self.shared_prefix.is_some() {
             return Err(SettingsError::new(
-                "Mercure: pusher_app and shared_prefix exclude each other; give shared_prefix alone, the same as the application's"
+                "Mercure: pusher_app and shared_prefix exclude each other; use only shared_prefix, equal to the application's"
                     .to_owned(),
             ));
         }
@@ -383,12 +399,12 @@ impl MercureSettings {
         }
         if self.hub.publisher.is_none() && !has_program {
             return Err(SettingsError::new(
-                "Mercure: nobody could publish: set MERCURE_PUBLISHER_JWT_KEY, or publisher_key in [mercure]".to_owned(),
+                "Mercure: no client could publish: set MERCURE_PUBLISHER_JWT_KEY, or publisher_key in [mercure]".to_owned(),
             ));
         }
         if self.hub.subscriber.is_none() && !self.hub.is_anonymous {
             return Err(SettingsError::new(
-                "Mercure: nobody could subscribe: set MERCURE_SUBSCRIBER_JWT_KEY, or subscriber_key in [mercure], or let \
+                "Mercure: no client could subscribe: set MERCURE_SUBSCRIBER_JWT_KEY, or subscriber_key in [mercure], or let \
                  clients without a token in by anonymous"
                     .to_owned(),
             ));
@@ -397,7 +413,7 @@ impl MercureSettings {
     }
 }
 
-/// Whose tokens a directive is about.
+/// Returns the role that a directive is about.
 fn role_of(directive: &str) -> usize {
     match directive.starts_with("publisher") {
         true => PUBLISHER,
@@ -405,7 +421,7 @@ fn role_of(directive: &str) -> usize {
     }
 }
 
-/// What checks tokens, of a key or a file with a set of them.
+/// Creates a verifier from a key or from a file with a JWKS.
 fn verifier(
     name: &str,
     (key, algorithm): (Option<String>, Option<String>),
@@ -413,7 +429,7 @@ fn verifier(
 ) -> Result<Option<Verifier>, SettingsError> {
     let wrong = |text: String| SettingsError::new(format!("{name}: {text}"));
     match (key, jwks_file) {
-        // Two of them are refused before.
+        // Giving both was refused earlier.
         (Some(key), _) => {
             let algorithm = algorithm.unwrap_or_else(|| "HS256".to_owned());
             let verifier = Verifier::new(&key, &algorithm);
@@ -446,13 +462,13 @@ mod tests {
     }
 
     #[test]
-    fn the_hub_is_replaced_by_its_own_environment() {
+    fn reads_the_environment_of_the_mercure_hub() {
         let (settings, notes) = of(&[
             ("MERCURE_PUBLISHER_JWT_KEY", "a"),
             ("MERCURE_SUBSCRIBER_JWT_KEY", "b"),
             (
                 "MERCURE_EXTRA_DIRECTIVES",
-                // php/src/FrankenPhp/Hub.php reads the same.
+                // php/src/FrankenPhp/Hub.php reads the same file.
                 concat!(
                     include_str!("../../../../tests/fixtures/mercure-directives.txt"),
                     "heartbeat 1m30s\nwrite_timeout 500ms\n"
@@ -484,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn errors_have_the_invalid_setting() {
         for (name, value, word) in [
             ("MERCURE_EXTRA_DIRECTIVES", "anonymus", "anonymus"),
             ("MERCURE_EXTRA_DIRECTIVES", "heartbeat soon", "soon"),
@@ -506,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_said_of_keys_counts() {
+    fn last_key_source_takes_precedence() {
         let sources = |variables: &[(&str, &str)]| {
             let (settings, _) = of(variables).expect("settings");
             settings.key_sources.map(|it| it.is_some())
@@ -539,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_needs_what_belongs_to_it() {
+    fn version_1_0_requires_its_settings() {
         let version = |name: &'static str, directives: &'static str| {
             let variables = [
                 ("MERCURE_PUBLISHER_JWT_KEY", "a"),

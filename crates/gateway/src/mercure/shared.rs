@@ -1,4 +1,4 @@
-//! Channels and topics that are called the same, and hear of each other.
+//! Channels and topics of the same name that share their events.
 
 use fermata_engine::check_channel;
 use fermata_pusher::App;
@@ -7,22 +7,22 @@ use fermata_pusher::channel::{Access, ChannelName};
 use super::settings::MercureSettings;
 use crate::names;
 
-/// In front of the name of a channel whose topic has private updates.
+/// Prefix of a channel whose topic has private updates.
 const PRIVATE: &str = "private-";
-/// In front of names that members, one user, or the holders of a key may read.
+/// Prefixes of names that only members, one user, or holders of a key may read.
 const GUARDED: [&str; 3] = ["presence-", "#server-to-user-", "private-encrypted-"];
 
-/// Which channels these are.
+/// Defines the channels that are shared.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
-    /// What stands in front of their names.
+    /// Prefix of their ring names.
     prefix: String,
-    /// Topics that no channel of Pusher's can be called as are shared, too: the program may.
+    /// Also shares topics that are no valid Pusher channel names, because the PHP application may use them.
     has_any_topic: bool,
 }
 
 impl Shared {
-    /// Those that the settings say; `None`: there are none.
+    /// Creates it from the settings; `None`: nothing is shared.
     pub fn of(settings: &MercureSettings, apps: &[App]) -> Option<Shared> {
         if let Some(prefix) = &settings.shared_prefix {
             return Some(Shared {
@@ -38,7 +38,7 @@ impl Shared {
         })
     }
 
-    /// The channel on the ring that is called as a topic.
+    /// Returns the ring name of the channel that shares a topic.
     pub fn channel_of(&self, topic: &str, is_private: bool) -> Option<String> {
         let channel = match is_private {
             true => format!("{PRIVATE}{topic}"),
@@ -55,18 +55,18 @@ impl Shared {
             }
         };
         let ring_name = format!("{}{channel}", self.prefix);
-        // Topics may be longer than names of channels.
+        // Topics may be longer than channel names.
         (is_shared && check_channel(ring_name.as_bytes()).is_ok()).then_some(ring_name)
     }
 
-    /// The topic that a channel on the ring is called as, and whether its updates are private.
+    /// Returns the topic that shares a channel of the ring; true: its updates are private.
     pub fn topic_of<'a>(&self, ring_name: &'a str) -> Option<(&'a str, bool)> {
         let channel = ring_name.strip_prefix(self.prefix.as_str())?;
         match ChannelName::new(channel).map(ChannelName::access) {
             Ok(Access::Public) => Some((channel, false)),
             Ok(Access::Private) => Some((channel.strip_prefix(PRIVATE)?, true)),
             Ok(_) => None,
-            // The names that no channel of Pusher's has say in the same way who may read.
+            // Names that are not valid in Pusher use the same prefixes for access.
             Err(_) if self.has_any_topic && !channel.is_empty() && !is_guarded(channel) => Some(
                 channel
                     .strip_prefix(PRIVATE)
@@ -77,7 +77,7 @@ impl Shared {
     }
 }
 
-/// Whether the beginning of a name says that members or one user alone may read it, although it is no name of Pusher's.
+/// Returns true if the prefix of a name restricts it to members or one user, although the name is invalid in Pusher.
 fn is_guarded(channel: &str) -> bool {
     GUARDED.iter().any(|it| channel.starts_with(it))
 }
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn channels_and_topics_are_called_the_same() {
+    fn maps_channels_to_topics_and_back() {
         for has_any_topic in [false, true] {
             let shared = Shared {
                 prefix: "live.".to_owned(),
@@ -109,7 +109,7 @@ mod tests {
                     assert_eq!(shared.topic_of(&channel), Some((url, is_private)));
                 }
             }
-            // A public update must not be read as a private one of another topic, nor as who is present.
+            // A public update must not become a private one of another topic, nor a presence announcement.
             let long = format!("https://example.com/{}", "x".repeat(255));
             for topic in [
                 "private-news",

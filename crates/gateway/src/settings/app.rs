@@ -1,4 +1,4 @@
-//! An application as a table of the file, as a JSON object of a program, and as an option.
+//! An application as a table of the file, a JSON object of PHP code, or an option.
 
 use fermata_pusher::webhook::{Kind, Webhook};
 use fermata_pusher::{App, ClientEvents, Resume};
@@ -45,10 +45,10 @@ struct WebhookTable {
     queue_events_max: Option<usize>,
 }
 
-/// An application as an option says it: `ID:KEY:SECRET`.
+/// Parses the option `--app`: `ID:KEY:SECRET`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A part is missing or invalid.
 pub fn parse_app(text: &str) -> Result<App, SettingsError> {
     let mut parts = text.splitn(3, ':');
     let (Some(id), Some(key), Some(secret)) = (parts.next(), parts.next(), parts.next()) else {

@@ -1,23 +1,23 @@
-//! What belongs together.
+//! Checks across settings.
 
 use super::Settings;
 use crate::names;
 use crate::webhooks::{WEBHOOKS_MAX, parse_url};
 use crate::written::SettingsError;
 
-/// Longest beginning of names of channels that are shared: the names behind it have 164 bytes, and all 255.
+/// Maximum length of the prefix of shared channels: the names after it have up to 164 bytes, and the total is 255.
 const PREFIX_BYTES_MAX: usize = 64;
 
 impl Settings {
-    /// Checks what belongs together.
+    /// Checks that the settings fit together.
     ///
     /// # Errors
-    /// What is missing or said twice.
+    /// A setting is missing or contradicts another.
     pub fn check(&self) -> Result<(), SettingsError> {
         self.check_with(false)
     }
 
-    /// The same beside a program, which publishes by itself.
+    /// Checks a hub next to a PHP application (`has_program`), which publishes without a token.
     pub(crate) fn check_with(&self, has_program: bool) -> Result<(), SettingsError> {
         let wrong = |text: String| Err(SettingsError::new(text));
         if self.apps.is_empty() && self.mercure.is_none() {
@@ -44,7 +44,7 @@ impl Settings {
             for other in &self.apps[..at] {
                 if other.id == app.id || other.key == app.key {
                     return wrong(format!(
-                        "two applications have the id \"{}\" or the key of it; give each its own",
+                        "two applications have the id \"{}\" or its key; use distinct ones",
                         app.id
                     ));
                 }
@@ -65,7 +65,7 @@ impl Settings {
         }
         if webhooks().count() > WEBHOOKS_MAX {
             return wrong(format!(
-                "webhook: there are more than {WEBHOOKS_MAX} of all applications together; each has a thread"
+                "webhook: all applications together have more than {WEBHOOKS_MAX}; each needs a thread"
             ));
         }
         let path = &self.own.path;
@@ -81,7 +81,7 @@ impl Settings {
         Ok(())
     }
 
-    /// What an application shares with others must not be what another application or the hub itself has.
+    /// Checks that no shared prefix overlaps that of another application or the hub's own.
     fn check_prefixes(&self) -> Result<(), SettingsError> {
         let of_apps = self
             .apps
@@ -95,7 +95,7 @@ impl Settings {
         let wrong = |prefix: &str, cause: &str| {
             let prefix = prefix.escape_debug();
             Err(SettingsError::new(format!(
-                "shared_prefix \"{prefix}\": {cause}; give a beginning such as \"live.\""
+                "shared_prefix \"{prefix}\": {cause}; use a prefix such as \"live.\""
             )))
         };
         for prefix in of_apps.iter().copied().chain(of_mercure) {
@@ -103,11 +103,11 @@ impl Settings {
             if prefix.is_empty() {
                 return wrong(
                     prefix,
-                    "everybody could subscribe to every channel of the program",
+                    "any client could subscribe to every channel of the application",
                 );
             }
             if names::RESERVED.iter().any(is_reserved) {
-                return wrong(prefix, "it is the hub's own");
+                return wrong(prefix, "it is reserved for the hub");
             }
             if prefix.len() > PREFIX_BYTES_MAX || prefix.chars().any(char::is_control) {
                 return wrong(prefix, "it has more than 64 bytes or a control character");
@@ -116,11 +116,11 @@ impl Settings {
         for (at, prefix) in of_apps.iter().enumerate() {
             let is_nested = |other: &&str| other.starts_with(prefix) || prefix.starts_with(*other);
             if of_apps[..at].iter().any(is_nested) {
-                return wrong(prefix, "it begins as that of another application");
+                return wrong(prefix, "it overlaps the prefix of another application");
             }
-            // The same one is shared; one within the other would tell private channels as public topics, or the reverse.
+            // Equal prefixes share events. Nested ones would publish private channels as public topics, or the reverse.
             if of_mercure.is_some_and(|other| other != *prefix && is_nested(&other)) {
-                return wrong(prefix, "it and Mercure's begin alike and are not the same");
+                return wrong(prefix, "it overlaps Mercure's prefix without being equal");
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
-//! The variables that Reverb and the Mercure hub have, and what becomes of each here.
+//! Environment variables of Reverb and the Mercure hub, and their effect here.
 //!
-//! Replacing them is changing one command, so a variable that asks for something which is not done is not passed over: the
-//! start says so, or is refused where the server would not be what was asked for.
+//! Users replace either server by changing one command. A variable without effect is therefore reported at the start.
+//! If ignoring it would make the server differ from what was requested, the start is refused.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,14 @@ use fermata_pusher::{App, ClientEvents};
 use super::Settings;
 use crate::written::SettingsError;
 
-/// What becomes of a variable.
+/// Effect of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
     /// It is a setting.
     Taken,
-    /// It is for somebody else: the backend, the page, or a part of the other server that there is none of here.
+    /// It is for the backend, for the page, or for a part of Reverb or the Mercure hub that does not exist here.
     Elsewhere,
-    /// It changes nothing, which is said at the start with this reason.
+    /// It has no effect, which is reported at the start with this reason.
     Noted(&'static str),
     /// The hub does not start while it is on, for this reason.
     Refused(&'static str),
@@ -27,12 +27,12 @@ enum Meaning {
 use Meaning::{Elsewhere, Noted, Refused, Taken};
 
 const BY_APPLICATION: &str = "limits of an application are settings of its [[app]]";
-/// Of more variables that nobody knows nothing is said.
+/// Maximum number of unknown variables that are reported.
 const UNKNOWN_MAX: usize = 8;
 
-const CADDYS: &str = "it is Caddy's, which this is not";
+const CADDYS: &str = "it configures Caddy";
 
-/// Those of Reverb's `config/reverb.php`.
+/// Variables of Reverb's `config/reverb.php`.
 const REVERB: [(&str, Meaning); 24] = [
     ("REVERB_APP_ID", Taken),
     ("REVERB_APP_KEY", Taken),
@@ -45,11 +45,11 @@ const REVERB: [(&str, Meaning); 24] = [
     ("REVERB_SERVER_HOST", Taken),
     ("REVERB_SERVER_PORT", Taken),
     ("REVERB_SERVER_PATH", Taken),
-    // Where the page and the backend find the server.
+    // Address of the server for the page and the backend.
     ("REVERB_HOST", Elsewhere),
     ("REVERB_PORT", Elsewhere),
     ("REVERB_SCHEME", Elsewhere),
-    // The name of the only server that there is.
+    // The name of the only server of the configuration.
     ("REVERB_SERVER", Elsewhere),
     ("REVERB_SCALING_CHANNEL", Elsewhere),
     ("REVERB_PULSE_INGEST_INTERVAL", Elsewhere),
@@ -57,23 +57,23 @@ const REVERB: [(&str, Meaning); 24] = [
     (
         "REVERB_SCALING_ENABLED",
         Refused(
-            "several hubs share channels by a log: set FERMATA_CLUSTER=redis://HOST:6379 (or nats://HOST:4222) in its place",
+            "several hubs share channels through a log: set FERMATA_CLUSTER=redis://HOST:6379 (or nats://HOST:4222) instead",
         ),
     ),
     (
         "REVERB_MAX_REQUEST_SIZE",
-        Noted("a request has as many bytes as event_data_bytes_max and batch_events_max need"),
+        Noted("event_data_bytes_max and batch_events_max determine the size of a request"),
     ),
     (
         "REVERB_APP_RATE_LIMITING_ENABLED",
-        Noted("client_events_per_second of an [[app]] bounds what a client sends to others"),
+        Noted("client_events_per_second of an [[app]] limits client events"),
     ),
     ("REVERB_APP_RATE_LIMIT_MAX_ATTEMPTS", Noted(BY_APPLICATION)),
     ("REVERB_APP_RATE_LIMIT_DECAY_SECONDS", Noted(BY_APPLICATION)),
     ("REVERB_APP_RATE_LIMIT_TERMINATE", Noted(BY_APPLICATION)),
 ];
 
-/// Those of the Mercure hub's Caddyfile and documentation, and of `symfony/mercure`.
+/// Variables of the Mercure hub's Caddyfile and documentation, and of `symfony/mercure`.
 const MERCURE: [(&str, Meaning); 16] = [
     ("MERCURE_PUBLISHER_JWT_KEY", Taken),
     ("MERCURE_PUBLISHER_JWT_ALG", Taken),
@@ -84,14 +84,14 @@ const MERCURE: [(&str, Meaning); 16] = [
     ("MERCURE_EXTRA_DIRECTIVES", Taken),
     ("MERCURE_PROTOCOL_VERSION", Taken),
     ("SERVER_NAME", Taken),
-    // What the backend publishes to, where its pages listen, and what it signs with.
+    // Where the backend publishes, where its pages subscribe, and the secret for its tokens.
     ("MERCURE_URL", Elsewhere),
     ("MERCURE_PUBLIC_URL", Elsewhere),
     ("MERCURE_JWT_SECRET", Elsewhere),
     (
         "MERCURE_TRANSPORT_URL",
         Noted(
-            "history_bytes_max bounds what is kept, in memory; in the file history_path, where that is set, over a restart",
+            "history_bytes_max limits the history, in memory or, if history_path is set, in a file that outlives restarts",
         ),
     ),
     ("GLOBAL_OPTIONS", Noted(CADDYS)),
@@ -100,10 +100,10 @@ const MERCURE: [(&str, Meaning); 16] = [
 ];
 
 impl Settings {
-    /// Takes what the environment says by the names that Reverb and the Mercure hub have.
+    /// Reads the environment variables of Reverb and the Mercure hub.
     ///
     /// # Errors
-    /// The variable and what is wrong with it.
+    /// A variable is invalid; the message names it.
     pub fn read_environment(
         &mut self,
         variables: impl IntoIterator<Item = (String, String)>,
@@ -126,7 +126,7 @@ impl Settings {
             None => Ok(None),
             Some(Ok(number)) => Ok(Some(number)),
             Some(Err(_)) => Err(SettingsError::new(format!(
-                "{name}: \"{}\" is no number",
+                "{name}: \"{}\" is not a number",
                 get(name).unwrap_or_default().escape_debug()
             ))),
         };
@@ -208,7 +208,7 @@ impl Settings {
     }
 }
 
-/// Where the Mercure hub listens by its `SERVER_NAME`, as far as that says it.
+/// Returns the listen addresses for the `SERVER_NAME` of the Mercure hub; `None`: it does not determine them.
 fn listen_of(server_name: &str) -> Option<Vec<String>> {
     let address = |name: &str| {
         let (name, is_plain) = match name.strip_prefix("http://") {
@@ -228,22 +228,22 @@ fn listen_of(server_name: &str) -> Option<Vec<String>> {
     names.map(address).collect()
 }
 
-/// From whom Reverb takes events that clients send to each other.
+/// Parses Reverb's setting for client events.
 fn client_events_of(from: &str) -> Result<ClientEvents, SettingsError> {
     match from {
         "members" => Ok(ClientEvents::Members),
         "none" => Ok(ClientEvents::Refused),
         other => Err(SettingsError::new(format!(
-            "REVERB_APP_ACCEPT_CLIENT_EVENTS_FROM: \"{}\": it is members or none; who is not subscribed to a channel cannot send to it",
+            "REVERB_APP_ACCEPT_CLIENT_EVENTS_FROM: \"{}\": use members or none; only subscribers of a channel can send to it",
             other.escape_debug()
         ))),
     }
 }
 
-/// Says of the variables that are set what does not become a setting.
+/// Reports set variables that are not settings here.
 ///
 /// # Errors
-/// A variable asks for what cannot be done.
+/// A variable requests something that is not supported.
 fn look(
     variables: &[(&str, Meaning)],
     known: &HashMap<String, String>,
@@ -251,7 +251,7 @@ fn look(
 ) -> Result<(), SettingsError> {
     for (name, meaning) in variables {
         let Some(value) = known.get(*name) else {
-            // It is not set.
+            // Not set.
             continue;
         };
         match meaning {
@@ -266,14 +266,14 @@ fn look(
     Ok(())
 }
 
-/// Says which variables begin as those of a server do, and are none of it: mistyped ones change nothing.
+/// Reports unknown variables with a server's prefix: a mistyped one would have no effect.
 fn look_for_unknown(
     prefix: &str,
     variables: &[(&str, Meaning)],
     known: &HashMap<String, String>,
     notes: &mut Vec<String>,
 ) {
-    // Directives may name variables of the user's own.
+    // Directives may refer to variables chosen by the user.
     let directives = known.get("MERCURE_EXTRA_DIRECTIVES");
     let is_known = |name: &str| {
         variables.iter().any(|(it, _)| *it == name)
@@ -288,7 +288,7 @@ fn look_for_unknown(
         let meant = nearest(name, variables.iter().map(|(name, _)| *name));
         let text = match meant.filter(|(_, changes)| changes * 3 <= name.len() - prefix.len() + 3) {
             Some((meant, _)) => format!("did you mean {meant}?"),
-            None => "it is not known here".to_owned(),
+            None => "unknown variable".to_owned(),
         };
         notes.push(format!(
             "{} changes nothing here: {text}",
@@ -297,7 +297,7 @@ fn look_for_unknown(
     }
 }
 
-/// As Laravel's `env()` reads what is true or false.
+/// Parses a boolean like Laravel's `env()`.
 fn is_on(value: &str) -> bool {
     let off = ["0", "false", "(false)", "no", "off", "null", "(null)"];
     !off.iter().any(|it| value.eq_ignore_ascii_case(it))
@@ -307,7 +307,7 @@ fn is_on(value: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// With these an application and a Mercure hub are there.
+    /// The variables that an application and a Mercure hub need.
     const NEEDED: [(&str, &str); 5] = [
         ("REVERB_APP_ID", "1"),
         ("REVERB_APP_KEY", "key"),
@@ -316,7 +316,7 @@ mod tests {
         ("MERCURE_SUBSCRIBER_JWT_KEY", "b"),
     ];
 
-    /// Each other variable that is taken, with a value that differs from what is there without it.
+    /// Every other supported variable, with a value that differs from the default.
     const VALUES: [(&str, &str); 15] = [
         ("REVERB_APP_PING_INTERVAL", "7"),
         ("REVERB_APP_ACTIVITY_TIMEOUT", "8"),
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn every_variable_is_taken_or_said_not_to_be() {
+    fn uses_or_reports_every_variable() {
         let plain = read(&[]).expect("settings");
         assert_eq!(plain.notes, [""; 0]);
         for (name, meaning) in all() {
@@ -362,7 +362,7 @@ mod tests {
                 Taken => {
                     let is_needed = NEEDED.iter().any(|(it, _)| *it == name);
                     let found = found.expect(name);
-                    // Which algorithm a key is for is not shown: one that there is not is refused.
+                    // The algorithm of a key is not in the debug output, so an unsupported one has to be refused.
                     let changed = match name.ends_with("_ALG") {
                         true => read(&[(name, "none")]).is_err(),
                         false => format!("{found:?}") != format!("{plain:?}"),
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn mistyped_variables_are_told_with_what_was_meant() {
+    fn suggests_names_for_mistyped_variables() {
         let notes = |name| read(&[(name, "1")]).expect("settings").notes;
         for (name, meant) in [
             (
@@ -421,7 +421,7 @@ mod tests {
                 "MERCURE_PUBLISHER_JWT_ALGO",
                 "did you mean MERCURE_PUBLISHER_JWT_ALG?",
             ),
-            ("MERCURE_DEMO", "it is not known here"),
+            ("MERCURE_DEMO", "unknown variable"),
         ] {
             let notes = notes(name);
             assert!(
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn what_neither_server_is_asked_for_is_not_looked_at() {
+    fn ignores_variables_of_a_server_that_is_not_replaced() {
         let variables = [("GLOBAL_OPTIONS", "debug"), ("REVERB_SCALING_ENABLED", "1")];
         let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let mut settings = Settings::default();
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn client_events_are_reverbs_choice_as_far_as_it_is_safe() {
+    fn accepts_only_safe_settings_for_client_events() {
         let of = |value| read(&[("REVERB_APP_ACCEPT_CLIENT_EVENTS_FROM", value)]);
         let client_events = |value| of(value).map(|it| it.apps[0].client_events);
         use fermata_pusher::ClientEvents;

@@ -8,7 +8,7 @@ use super::{AppTable, Settings};
 use crate::mercure::settings::Table as MercureTable;
 use crate::written::SettingsError;
 
-/// What is there beside the hub's own settings, as it is written.
+/// The tables in addition to the hub's own settings, as they are written.
 #[derive(Deserialize)]
 struct Tables {
     #[serde(default)]
@@ -17,14 +17,14 @@ struct Tables {
 }
 
 impl Settings {
-    /// Takes what a file says. `name` is the file's, for errors.
+    /// Reads a file. `name` is the file's name, for errors.
     ///
     /// # Errors
-    /// The file, the place in it and what is wrong.
+    /// The file is invalid; the message has the file and the line.
     pub fn read_toml(&mut self, name: &str, text: &str) -> Result<(), SettingsError> {
         let wrong = |text: String| SettingsError::new(format!("{name}: {}", text.trim_end()));
-        let own: Table = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        // As by the options: a file that asks for TLS alone has nothing opened without it.
+        let own: Table = toml::from_str(text).map_err(|error| wrong(written(text, &error)))?;
+        // As with the options: a file with only TLS addresses opens no plain one.
         if own.contains_key("listen_tls") {
             self.own.listen.clear();
         }
@@ -35,7 +35,7 @@ impl Settings {
             };
             let values: Vec<String> = values.ok_or_else(|| {
                 wrong(format!(
-                    "{key} is neither text nor number nor true or false, nor a list of these"
+                    "{key}: use text, a number, true, false, or a list of these"
                 ))
             })?;
             self.set(Place::File(name), key, &values)?;
@@ -44,8 +44,8 @@ impl Settings {
             let both = "tls_certificate and tls_key belong together; give both";
             return Err(wrong(both.to_owned()));
         }
-        // From the text once more, for errors that show the line.
-        let tables: Tables = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        // Parse the text again, so that errors have the line.
+        let tables: Tables = toml::from_str(text).map_err(|error| wrong(written(text, &error)))?;
         for table in tables.app {
             let app = table.into_app().map_err(|error| wrong(error.to_string()))?;
             self.apps.push(app);
@@ -60,7 +60,29 @@ impl Settings {
     }
 }
 
-/// Whether a key of the file is a table of its own kind.
+/// Describes an error by line, without quoting the line or a value, which may hold a secret.
+fn written(text: &str, error: &toml::de::Error) -> String {
+    let at = error.span().map_or(0, |span| span.start.min(text.len()));
+    let before = &text.as_bytes()[..at];
+    let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+    let message = error.message().trim_end();
+    // `invalid type: string "VALUE", expected …`
+    let without_value = message
+        .starts_with("invalid ")
+        .then(|| {
+            message
+                .split_once(['"', '`'])
+                .zip(message.rsplit_once(", expected"))
+        })
+        .flatten()
+        .map(|((start, _), (_, expected))| format!("{}, expected{expected}", start.trim_end()));
+    format!(
+        "line {line}: {}",
+        without_value.as_deref().unwrap_or(message)
+    )
+}
+
+/// Returns true if a key of the file is a separate table.
 fn is_table(key: &str) -> bool {
     matches!(key, "app" | "mercure")
 }

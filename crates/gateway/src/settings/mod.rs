@@ -1,7 +1,7 @@
-//! What the hub is to be: its own settings, of which each is declared once in `table.rs`, applications and Mercure.
+//! Settings of the hub: its own, each declared once in `table.rs`, applications, and Mercure.
 //!
-//! A value comes from the built-in default, a TOML file, the environment (by Reverb's and the Mercure hub's own names) or an
-//! option; the later one in this list wins, and all of them pass the same checks with the same errors.
+//! Sources are the built-in default, a TOML file, the environment (by the names of Reverb and the Mercure hub) and the
+//! options. The later source wins. All values pass the same checks with the same errors.
 
 mod app;
 mod check;
@@ -20,24 +20,24 @@ pub(crate) use app::AppTable;
 pub use app::parse_app;
 pub use table::Settings as OwnSettings;
 
-/// What the hub is to be.
+/// Complete settings of the hub.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Its own settings.
+    /// The hub's own settings.
     pub own: OwnSettings,
-    /// Applications.
+    /// Pusher applications.
     pub apps: Vec<App>,
-    /// How Mercure is spoken, if it is.
+    /// Settings of Mercure; `None`: it is disabled.
     pub mercure: Option<MercureSettings>,
-    /// What was given and changes nothing: said at the start.
+    /// Lines to log at the start, about given settings that have no effect.
     pub notes: Vec<String>,
 }
 
 impl Settings {
-    /// Sets one of the hub's own settings. Lists are replaced as a whole.
+    /// Sets one setting of the hub. A list replaces the previous list.
     ///
     /// # Errors
-    /// There is no such setting, or the value has no meaning.
+    /// The setting does not exist, or the value is invalid.
     pub fn set(
         &mut self,
         place: Place<'_>,
@@ -49,20 +49,20 @@ impl Settings {
         set.map_err(|error| SettingsError::new(error.to_string()))
     }
 
-    /// Bytes of the largest message that any application's clients may send.
+    /// Returns the maximum size of a client's message over all applications, in bytes.
     pub fn message_bytes_max(&self) -> usize {
         let each = self.apps.iter().map(|app| app.limits.message_bytes_max);
         each.max().unwrap_or_default()
     }
 
-    /// Bytes of the largest event's data.
+    /// Returns the maximum size of an event's data, in bytes.
     pub fn event_data_bytes_max(&self) -> usize {
         let each = self.apps.iter().map(|app| app.limits.event_data_bytes_max);
         let update = self.mercure.as_ref().map(|it| it.update_bytes_max);
         each.chain(update).max().unwrap_or_default()
     }
 
-    /// Channels that a connection may be subscribed to at most, of any application.
+    /// Returns the maximum number of channels per connection over all applications.
     pub fn channels_per_connection_max(&self) -> usize {
         let each = self
             .apps

@@ -1,4 +1,4 @@
-//! docs/reference/hub.md, rendered from the table of settings.
+//! Renders docs/reference/hub.md from the table of settings.
 
 use super::table::{Setting, declared};
 
@@ -7,16 +7,16 @@ const HEAD: &str = "# Settings of the hub
 <!-- Generated from crates/gateway/src/settings/table.rs by `make generate`; do not edit. -->
 
 Each setting of `fermata hub` is a key of the TOML file that `--config` names.
-The later one in this list wins:
+The later source in this list wins:
 
 1. the built-in default,
 2. the file,
-3. the environment, by the names that [Reverb](../replace-reverb.md) and [the Mercure hub](../replace-mercure.md) have,
-4. the command line, for those that `fermata hub --help` lists.
+3. the environment, with the names of [Reverb](../replace-reverb.md) and [the Mercure hub](../replace-mercure.md),
+4. the command line, for the settings in `fermata hub --help`.
 
-A value without meaning stops the hub at start, with a sentence that names the setting and what it may be.
+The hub does not start with an invalid value: the error has the setting and its valid values.
 Sizes are bytes; the suffixes `k`, `m` and `g` multiply by 1024, 1024² and 1024³.
-Applications are tables `[[app]]` beside these, and Mercure is a table `[mercure]`.
+Each application is a table `[[app]]`, and Mercure is a table `[mercure]`.
 
 | Setting | Default | Value | What it does |
 |---|---|---|---|

@@ -1,11 +1,11 @@
-//! The table of the hub's own settings: the one place where each is declared. Applications and Mercure are tables beside them.
+//! Table of the hub's own settings, where each is declared once. Applications and Mercure have separate tables.
 
 use fermata_config::{Kind, Table, declare};
 
-/// One row. What Reverb calls a setting is beside the other variables of its, in `environment.rs`.
+/// One row. The Reverb name of a setting is in `environment.rs`, with Reverb's other variables.
 pub(super) type Setting = fermata_config::Setting<()>;
 
-/// What errors need.
+/// Returns the table, for errors.
 pub(super) fn declared() -> &'static Table<()> {
     &TABLE
 }
@@ -22,6 +22,17 @@ const fn count(min: u64, max: u64) -> Kind {
     Kind::Count { min, max, unit: "" }
 }
 
+const fn bytes(min: u64, max: u64) -> Kind {
+    Kind::Bytes { min, max }
+}
+
+const fn milliseconds(min: u64) -> Kind {
+    Kind::Milliseconds {
+        min,
+        max: 1000 * HOUR_S,
+    }
+}
+
 const fn seconds(min: u64) -> Kind {
     Kind::Count {
         min,
@@ -32,28 +43,34 @@ const fn seconds(min: u64) -> Kind {
 
 #[rustfmt::skip]
 declare! {
-    // Variables of the environment have the names that Reverb and the Mercure hub gave them.
+    // Environment variables have the names that Reverb and the Mercure hub use.
     prefix "";
     page "docs/reference/hub.md";
     alias ();
-    listen: Vec<String> = "127.0.0.1:8080", Kind::Lines, (), "Addresses, HOST:PORT; none is open by default where listen_tls is given.";
-    listen_tls: Vec<String> = "", Kind::Lines, (), "Addresses with TLS; they need tls_certificate and tls_key.";
-    tls_certificate: String = "", Kind::Line, (), "File of the certificate chain, as PEM.";
-    tls_key: String = "", Kind::Line, (), "File of its key.";
+    listen: Vec<String> = "127.0.0.1:8080", Kind::Lines, (), "Plain HTTP addresses, HOST:PORT; if listen_tls is set, the default is none.";
+    listen_tls: Vec<String> = "", Kind::Lines, (), "TLS addresses, HOST:PORT; need tls_certificate and tls_key.";
+    tls_certificate: String = "", Kind::Line, (), "PEM file with the certificate chain.";
+    tls_key: String = "", Kind::Line, (), "PEM file with the private key.";
     workers: String = "auto", Kind::Line, (), "Worker processes: a number, or auto for one per CPU.";
-    path: String = "", Kind::Line, (), "What stands in front of /app and /apps: empty, or a path such as /ws.";
-    ping_interval_s: u64 = "60", seconds(0), (), "Silence after which a client is asked whether it is there; 0: never.";
-    activity_timeout_s: u64 = "30", seconds(0), (), "Time that it has for the answer; also what a client is told of the server's silence.";
-    sockjs: bool = "true", Kind::Choice(&["true", "false"]), (), "Whether pusher-js may fall back to requests where WebSockets do not get through.";
-    sockjs_sessions_max: usize = "1000", count(1, MANY), (), "Such clients of each worker; the next gets a 503.";
-    sockjs_heartbeat_s: u64 = "25", seconds(1), (), "How often a silent one hears that it is connected.";
-    sockjs_linger_s: u64 = "5", seconds(1), (), "How long a session waits for the next request of its client before it ends.";
-    connections_max: u64 = "10000", count(1, CONNECTIONS), (), "Connections of each worker, each of which takes a descriptor (ulimit -n); one more client is answered 503.";
-    history_bytes_max: u64 = "16777216", HISTORY, (), "Memory for events that clients may resume from.";
-    history_path: String = "", Kind::Line, (), "A file that keeps them over a restart; empty: they are in memory.";
-    user: String = "", Kind::Line, (), "User of the workers of a hub that root has started; empty: root.";
-    group: String = "", Kind::Line, (), "Group of the workers; empty: that of user.";
-    log_level: String = "info", Kind::Choice(&["error", "warning", "info", "debug"]), (), "The least that is logged.";
-    control_socket: String = "", Kind::Line, (), "Control socket, for fermata stats and fermata top; empty: that of FERMATA_CONTROL, or none.";
+    path: String = "", Kind::Line, (), "Prefix of the paths /app and /apps: empty, or a path such as /ws.";
+    ping_interval_s: u64 = "60", seconds(0), (), "Idle time after which a client is pinged; 0: never.";
+    activity_timeout_s: u64 = "30", seconds(0), (), "Time for the pong; also sent to clients when they connect.";
+    sockjs: bool = "true", Kind::Choice(&["true", "false"]), (), "Lets pusher-js fall back to HTTP requests if WebSockets are blocked.";
+    sockjs_sessions_max: usize = "1000", count(1, MANY), (), "Maximum number of fallback clients per worker; further ones get 503.";
+    sockjs_queue_bytes_max: usize = "67108864", bytes(262_144, MANY), (), "Maximum bytes of queued messages over all fallback clients, in addition to 200,000 of each. Beyond it, a client with queued messages receives no more until its next request.";
+    sockjs_heartbeat_s: u64 = "25", seconds(1), (), "Interval of heartbeats to an idle fallback client.";
+    sockjs_linger_s: u64 = "5", seconds(1), (), "Time for which a session waits for the next request of its client.";
+    connections_max: u64 = "10000", count(1, CONNECTIONS), (), "Maximum number of connections per worker, each with a descriptor (ulimit -n); further clients get 503.";
+    write_timeout_ms: u64 = "30000", milliseconds(1), (), "Time that a client may read nothing while bytes wait for it; then its connection is reset.";
+    write_rate_min: u64 = "4096", bytes(0, 1 << 30), (), "Bytes per second that a client has to read while more than 64 KiB are buffered for it, as a mean over write_timeout_ms; 0: any byte suffices.";
+    buffered_bytes_max: u64 = "134217728", bytes(0, 1 << 40), (), "Bytes that a worker buffers for all clients: bytes that they have not read, and bodies and messages that have not arrived whole; over it the clients with the largest and oldest bytes are closed. 0: no limit.";
+    buffered_per_address_bytes_max: u64 = "67108864", bytes(0, 1 << 40), (), "The same for the clients of one address, or IPv6 network of 64 bits; the largest response that one of them reads does not count. 0: no limit.";
+    buffered_per_connection_bytes_max: u64 = "16777216", bytes(0, 1 << 40), (), "Bytes buffered for one HTTP/2 connection from which on its next requests wait until the client has read. 0: no limit.";
+    history_bytes_max: u64 = "16777216", HISTORY, (), "Memory for events from which clients can resume.";
+    history_path: String = "", Kind::Line, (), "File that preserves these events over a restart; empty: memory only.";
+    user: String = "", Kind::Line, (), "User of the workers if root starts the hub; empty: root.";
+    group: String = "", Kind::Line, (), "Group of the workers; empty: the group of user.";
+    log_level: String = "info", Kind::Choice(&["error", "warning", "info", "debug"]), (), "Lowest level that is logged.";
+    control_socket: String = "", Kind::Line, (), "Control socket for fermata stats and fermata top; empty: FERMATA_CONTROL, or none.";
     metrics_listen: String = "", Kind::Line, (), "Address for Prometheus and health checks, HOST:PORT; empty: none.";
 }

@@ -5,7 +5,7 @@ use super::*;
 use crate::webhooks::WEBHOOKS_MAX;
 
 #[test]
-fn a_file_says_it_all() {
+fn reads_every_setting_from_a_file() {
     let mut settings = Settings::default();
     let text = r#"
         listen = ["127.0.0.1:6001", "[::1]:6001"]
@@ -40,7 +40,7 @@ fn a_file_says_it_all() {
 }
 
 #[test]
-fn webhooks_are_of_an_application() {
+fn webhooks_belong_to_an_application() {
     let of = |webhook: &str| {
         let mut settings = Settings::default();
         let text = format!(
@@ -74,7 +74,7 @@ fn webhooks_are_of_an_application() {
     assert!(of(&many).is_err());
 }
 
-/// What a file may say at a place: a name that it may not say is answered with those that it may.
+/// Returns the names accepted at a position of the file: the error for an unknown name lists them.
 fn names_at(place: &str) -> Vec<String> {
     let mut settings = Settings::default();
     let text = format!("{place}\nno_such_name = 1");
@@ -85,10 +85,10 @@ fn names_at(place: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// A message that names a setting is of use only to somebody who can set it.
+/// A message must name only settings that the user can set.
 #[test]
 fn messages_name_settings_that_exist() {
-    // Words of the protocols of Pusher and Mercure, and a setting of the PHP server that the hub may be beside.
+    // Terms of the Pusher and Mercure protocols, and a setting of the PHP server that the hub may run in.
     const OTHERS: [&str; 13] = [
         "auth_key",
         "auth_signature",
@@ -128,7 +128,7 @@ fn messages_name_settings_that_exist() {
             let source = std::fs::read_to_string(&path).expect("a source");
             for sentence in fermata_testkit::sentences(&source) {
                 let words = sentence.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
-                // Variables of the environment are in capitals.
+                // Environment variables are in capitals.
                 let words = words.filter(|word| {
                     word.trim_matches('_').contains('_') && word.to_ascii_uppercase() != *word
                 });
@@ -146,7 +146,7 @@ fn messages_name_settings_that_exist() {
 }
 
 #[test]
-fn mistakes_are_named() {
+fn errors_have_the_invalid_setting() {
     for (text, word) in [
         (
             "listn = 'x'",
@@ -155,7 +155,7 @@ fn mistakes_are_named() {
         ("sockjs_linger_s = 0", "a number from 1 to 3600"),
         ("ping_interval_s = 'often'", "not a whole number"),
         ("connections_max = [1, 2]", "no single value"),
-        ("[listen]\na = 1", "listen is neither"),
+        ("[listen]\na = 1", "listen: use text, a number"),
         ("[[app]]\nid = '1'\nkey = 'k'", "secret"),
         ("[[app]]\nid = 'a/b'\nkey = 'k'\nsecret = 's'", "a/b"),
         ("tls_key = 'x'", "tls_certificate"),
@@ -181,7 +181,7 @@ fn mistakes_are_named() {
 }
 
 #[test]
-fn mercure_is_replaced_by_its_own_environment() {
+fn reads_mercure_from_its_environment() {
     let variables = [
         ("MERCURE_PUBLISHER_JWT_KEY", "a"),
         ("MERCURE_SUBSCRIBER_JWT_KEY", "b"),
@@ -201,7 +201,7 @@ fn mercure_is_replaced_by_its_own_environment() {
 }
 
 #[test]
-fn a_file_with_tls_alone_opens_nothing_else() {
+fn file_with_only_tls_opens_no_plain_address() {
     let of = |text: &str| {
         let mut settings = Settings::default();
         settings.read_toml("hub.toml", text).expect(text);
@@ -216,7 +216,7 @@ fn a_file_with_tls_alone_opens_nothing_else() {
 }
 
 #[test]
-fn reverb_is_replaced_by_its_own_environment() {
+fn reads_reverb_from_its_environment() {
     let variables = [
         ("REVERB_APP_ID", "1"),
         ("REVERB_APP_KEY", "key"),

@@ -1,12 +1,13 @@
-//! SockJS, as pusher-js falls back to it where WebSockets do not work: `xhr_streaming` and `xhr_polling`.
+//! SockJS, the fallback of pusher-js where WebSockets do not work: `xhr_streaming` and `xhr_polling`.
 //!
-//! A session is the client of a WebSocket in its own worker, over a pair of sockets: what an application allows, channels,
-//! presence and slow clients are those of every WebSocket, and the price is two descriptors per session. What its client is
-//! to get waits in a queue of bounded size; beyond that the WebSocket is not read, and its own bounds hold.
+//! A session is the client of a WebSocket in its own worker, over a socket pair. Permissions, channels, presence and
+//! limits for slow clients are therefore those of every WebSocket. The price is two descriptors per session. Messages
+//! for the session's client wait in a bounded queue. When it is full, the WebSocket is not read, and the engine's
+//! limits apply.
 //!
-//! Requests of a session may reach any worker. Its name says which one has it (`state`); the others pass them on over a
-//! Unix socket and the answer back, piece by piece (`passing`). A worker that ends takes its sessions along: clients see
-//! their response break off, or that their session is a new one, and connect again.
+//! Requests of a session may reach any worker. The session's name determines its worker (`state`). Other workers
+//! forward requests to it over a Unix socket and stream the response back (`passing`). A worker that exits ends its
+//! sessions: the response breaks off, or the next request creates a new session, and clients reconnect.
 
 pub(crate) mod opening;
 mod passing;

@@ -1,4 +1,4 @@
-//! What is made before workers are forked.
+//! Preparations before workers are forked.
 
 use fermata_engine::websocket::Route;
 use fermata_engine::{BodyLimits, Rendezvous, Server, Worker};
@@ -8,18 +8,22 @@ use fermata_tls::Tls;
 use crate::settings::{Settings, SettingsError};
 use crate::sockjs::state::{HANDLER_WORKERS, SockJs};
 
-/// What stands in front of `/app` where pusher-js is not told otherwise (`httpPath`).
+/// Prefix of `/app` that pusher-js uses unless `httpPath` is set.
 const PREFIX: &str = "/pusher";
 
-/// Where the workers find each other, and how their sessions' WebSockets are served.
+/// Maximum number of bytes queued at the WebSocket of a session, in addition to the session's own queue. A single
+/// message may be larger.
+const QUEUE_BYTES_MAX: u64 = 64 * 1024;
+
+/// Sockets between the workers, and the route of the sessions' WebSockets.
 pub(crate) struct Prepared {
     websocket: u16,
     body_bytes_max: u64,
-    /// One of each worker, where there are several.
+    /// One per worker; empty if there is only one worker.
     workers: Vec<Rendezvous>,
 }
 
-/// What stands in front of `/app` in paths of SockJS, where WebSockets have `path`.
+/// Returns the prefixes of `/app` in SockJS paths, if WebSockets have `path`.
 pub(crate) fn prefixes(path: &str) -> Vec<&str> {
     let mut prefixes = vec![PREFIX];
     if path != PREFIX {
@@ -29,10 +33,10 @@ pub(crate) fn prefixes(path: &str) -> Vec<&str> {
 }
 
 impl Prepared {
-    /// `None` where it is not spoken. `route` is that of WebSockets.
+    /// Returns `None` if SockJS is disabled. `route` is the route of WebSockets.
     ///
     /// # Errors
-    /// The workers could not find each other.
+    /// The sockets between workers cannot be created.
     pub fn new(
         server: &mut Server,
         settings: &Settings,
@@ -44,6 +48,10 @@ impl Prepared {
         }
         let failed = |error: String| SettingsError::new(format!("sockjs: {error}"));
         let shown = |error: &dyn std::fmt::Display| failed(error.to_string());
+        let route = Route {
+            queue_bytes_max: Some(QUEUE_BYTES_MAX),
+            ..route
+        };
         let websocket = server
             .websocket_of_program(route)
             .map_err(|it| shown(&it))?;
@@ -65,7 +73,7 @@ impl Prepared {
         }))
     }
 
-    /// Begins in a worker. The others' listeners are theirs: what reaches them while they are replaced waits there.
+    /// Starts in a worker. Each worker has its own listener; requests wait there while a worker is replaced.
     pub fn begin(self, worker: &mut Worker<Tls<Kernel>>, settings: &Settings) -> SockJs {
         let paths = self.workers.iter().map(|it| it.path.clone()).collect();
         let own = usize::from(worker.index());
@@ -76,7 +84,7 @@ impl Prepared {
             };
             if let Err(error) = worker.listen_requests(rendezvous.listener, HANDLER_WORKERS, bodies)
             {
-                let line = format!("sockjs: requests of other workers are not taken: {error}");
+                let line = format!("sockjs: cannot accept requests of other workers: {error}");
                 worker.net.log(fermata_config::LogLevel::Error, &line);
             }
         }

@@ -1,4 +1,4 @@
-//! Requests of sessions that another worker has: passed on to it, and its answer to the client.
+//! Forwards requests of sessions in another worker, and passes its response to the client.
 
 use std::path::Path;
 
@@ -11,13 +11,13 @@ use crate::sockjs::requests::{HEADERS, Request};
 use crate::sockjs::session_path::{SessionPath, Transport};
 use crate::sockjs::state::{Answer, Passed, Use};
 
-/// Bytes read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 16 * 1024;
 
-/// The largest answer that is no stream: what waits for a client that polls.
+/// Maximum size of a response that is not a stream: the messages for a polling client.
 const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Requests that are passed on, for each session that this worker may have of its own: one receives, and some send.
+/// Maximum number of forwarded requests per session of this worker: one receives, and some send.
 const PASSED_PER_SESSION: usize = 4;
 
 impl Gateway<'_> {
@@ -40,7 +40,7 @@ impl Gateway<'_> {
         let wire = match self.worker.net.connect_unix(path) {
             Ok(wire) => wire,
             Err(error) => {
-                let line = format!("a request of SockJS did not reach its worker: {error}");
+                let line = format!("sockjs: cannot forward a request to its worker: {error}");
                 self.worker.net.log_for_client(LogLevel::Warning, &line);
                 return self.refuse_sockjs(handle, 503, "Try again.");
             }
@@ -78,7 +78,7 @@ impl Gateway<'_> {
         self.pump_passed(handle);
     }
 
-    /// The client has taken what it was given.
+    /// The client has received the previous piece.
     pub(super) fn on_passed_taken(&mut self, handle: RequestId) {
         if let Some(passed) = self.passed(handle)
             && let Answer::Pieces { is_ready, .. } = &mut passed.answer
@@ -89,12 +89,12 @@ impl Gateway<'_> {
         if let Some(passed) = self.passed(handle)
             && let Answer::Pieces { is_ready: true, .. } = &passed.answer
         {
-            // Nothing came meanwhile: the client is watched until it does.
+            // No data to forward: watch for the client's disconnect until there is.
             let _ = self.worker.defer_stream(handle);
         }
     }
 
-    /// The client has left, or has its answer.
+    /// The client left, or its response is complete.
     pub(super) fn forget_passed(&mut self, handle: RequestId) {
         let Some(sockjs) = &mut self.hub.sockjs else {
             return;
@@ -111,7 +111,7 @@ impl Gateway<'_> {
         sockjs.passed.get_mut(&handle).map(|it| &mut **it)
     }
 
-    /// Sends what is left of the request, and reads of the answer what the client takes.
+    /// Sends the rest of the request, and reads as much of the response as the client accepts.
     fn pump_passed(&mut self, handle: RequestId) {
         let mut buffer = [0; READ_BYTES];
         loop {
@@ -120,7 +120,7 @@ impl Gateway<'_> {
                 return;
             };
             let Some(passed) = sockjs.passed.get_mut(&handle) else {
-                // It has its answer, or its client has left.
+                // Its response is complete, or the client left.
                 return;
             };
             if !passed.out.is_empty() {
@@ -159,7 +159,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// Something of the answer has come.
+    /// Handles a part of the response.
     fn on_answer(&mut self, handle: RequestId, event: Event) {
         let Some(passed) = self.passed(handle) else {
             return;
@@ -190,14 +190,14 @@ impl Gateway<'_> {
                 let media =
                     (status != 204).then_some(&b"application/javascript; charset=UTF-8"[..]);
                 let headers = HEADERS.iter().copied();
-                // A client that has left needs no answer.
+                // The client may have left; its response is not needed then.
                 let _ = self.worker.respond(handle, status, media, headers, &body);
             }
             _ => {}
         }
     }
 
-    /// Gives the client of a stream what has come, when it has taken what came before.
+    /// Passes received data to a stream's client, if the client has received the previous piece.
     fn give_passed(&mut self, handle: RequestId) {
         let Some(passed) = self.passed(handle) else {
             return;
@@ -224,7 +224,7 @@ impl Gateway<'_> {
         *is_ready = false;
         let mut piece = std::mem::take(rest);
         if !std::mem::replace(is_begun, true) {
-            // All of it: a first piece is as long as one read at most.
+            // Send the complete piece: it is at most one read.
             if !self.begin_frames(handle, &piece) {
                 self.forget_passed(handle);
             }
@@ -243,7 +243,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// The worker has ended, or does not answer as it should.
+    /// Handles a worker that exited or sent an invalid response.
     fn fail_passed(&mut self, handle: RequestId) {
         let Some(passed) = self.passed(handle) else {
             return;
@@ -251,7 +251,7 @@ impl Gateway<'_> {
         let is_begun = matches!(passed.answer, Answer::Pieces { is_begun: true, .. });
         self.forget_passed(handle);
         match is_begun {
-            // It must not look whole.
+            // The response must not look complete.
             true => self.worker.drop_stream(handle),
             false => self.refuse_sockjs(handle, 503, "Try again."),
         }

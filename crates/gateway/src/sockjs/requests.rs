@@ -1,4 +1,4 @@
-//! Requests of SockJS: which session they are of, and which worker has it.
+//! Requests of SockJS: selects the session and its worker.
 
 use fermata_engine::{Event, RequestId, Wanted};
 
@@ -8,17 +8,17 @@ use crate::sockjs::state::{HANDLER_WORKERS, Use};
 
 const PLAIN: &[u8] = b"text/plain; charset=UTF-8";
 
-/// Browsers look into plain text for what else it might be, and show nothing of a short one meanwhile.
+/// Not plain text: browsers sniff its type, and do not deliver a short beginning until they have more.
 const SCRIPT: &[u8] = b"application/javascript; charset=UTF-8";
 
-/// Lets pages of all origins read an answer, which is nothing without the application's own check of origins.
+/// Lets pages of all origins read a response. The application's own origin check decides about the session.
 const ANY_ORIGIN: (&[u8], &[u8]) = (b"Access-Control-Allow-Origin", b"*");
 const NEVER: (&[u8], &[u8]) = (b"Cache-Control", b"no-store, no-transform");
 
-/// The headers of all answers with frames.
+/// The headers of all responses with frames.
 pub(super) const HEADERS: [(&[u8], &[u8]); 2] = [ANY_ORIGIN, NEVER];
 
-/// A request, as it is passed on.
+/// A request in the form in which it is forwarded.
 pub(super) struct Request {
     pub handle: RequestId,
     pub target: String,
@@ -27,7 +27,7 @@ pub(super) struct Request {
 }
 
 impl Gateway<'_> {
-    /// Takes the request at hand, if it is one of SockJS.
+    /// Handles the current request. Returns false if it is not for SockJS.
     pub(crate) fn on_sockjs_request(&mut self) -> bool {
         let view = self.worker.request();
         let is_of_worker = view.handler() == HANDLER_WORKERS;
@@ -41,14 +41,14 @@ impl Gateway<'_> {
         };
         let handle = view.handle();
         let session_path = match (view.method(), found) {
-            // Requests say that they are JSON, so a browser asks before it sends one to another origin.
+            // Requests have a JSON content type, so browsers send a preflight request for another origin.
             (b"OPTIONS", _) => {
                 self.answer_preflight(handle);
                 return true;
             }
             (b"POST", Some(session_path)) if self.hub.sockjs.is_some() => session_path,
-            // pusher-js goes on with WebSockets after this; a `pusher:error` within SockJS would end those that are still
-            // connecting.
+            // After this, pusher-js falls back to WebSockets. A `pusher:error` over SockJS would also end connection
+            // attempts of other transports.
             _ => {
                 self.refuse_sockjs(handle, 404, REFUSED);
                 return true;
@@ -76,7 +76,7 @@ impl Gateway<'_> {
         true
     }
 
-    /// Something happened to a wire or a request that may be one of SockJS. False: it is not.
+    /// Handles an event of a wire or a request. Returns false if it is not for SockJS.
     pub(crate) fn on_sockjs_event(&mut self, event: Event) -> bool {
         let Some(sockjs) = &self.hub.sockjs else {
             return false;
@@ -94,7 +94,7 @@ impl Gateway<'_> {
             return false;
         };
         let Some(found) = sockjs.requests.get(&handle).copied() else {
-            // It is none of SockJS.
+            // Not a request of SockJS.
             return false;
         };
         match (event, found) {
@@ -109,11 +109,11 @@ impl Gateway<'_> {
         true
     }
 
-    /// Answers a request with a frame.
+    /// Responds with a frame.
     pub(super) fn answer_frame(&mut self, handle: RequestId, frame: &str) {
         self.forget_waiting(handle);
         let body = format!("{frame}\n");
-        // A client that has left needs no answer, here and below.
+        // The client may have left; its response is not needed then, here and below.
         let _ = self.worker.respond(
             handle,
             200,
@@ -123,7 +123,7 @@ impl Gateway<'_> {
         );
     }
 
-    /// Answers what cannot be done.
+    /// Responds with an error.
     pub(super) fn refuse_sockjs(&mut self, handle: RequestId, status: u16, text: &str) {
         self.forget_waiting(handle);
         let headers = HEADERS.iter().copied();
@@ -133,14 +133,14 @@ impl Gateway<'_> {
             .respond(handle, status, Some(PLAIN), headers, body.as_bytes());
     }
 
-    /// Says that messages were taken.
+    /// Confirms that messages were accepted.
     pub(super) fn answer_taken(&mut self, handle: RequestId) {
         self.forget_waiting(handle);
         let headers = HEADERS.iter().copied();
         let _ = self.worker.respond(handle, 204, None, headers, b"");
     }
 
-    /// Answers by a stream, which begins with a frame. False: there are too many, and it was refused.
+    /// Starts a streaming response with a frame. Returns false if there are too many streams; the request is refused then.
     pub(super) fn begin_frames(&mut self, handle: RequestId, first: &[u8]) -> bool {
         match self.worker.stream_wanted(handle, 200) {
             Wanted::Pieces => {}
@@ -173,7 +173,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// How a session's client gets what is for it.
+    /// Dispatches a request by its transport.
     fn on_session_request(&mut self, session_path: &SessionPath<'_>, request: &Request) {
         match session_path.transport {
             Transport::Send => self.take_messages(session_path, request),

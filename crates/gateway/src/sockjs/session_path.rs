@@ -1,12 +1,12 @@
-//! What a request of SockJS asks for.
+//! Parses paths of SockJS requests.
 
-/// What the sentence of a refusal says.
-pub(super) const REFUSED: &str = "SockJS is not spoken here: give pusher-js or Laravel Echo enabledTransports: ['ws', 'wss'], and let WebSockets through to /app.";
+/// The message of a refusal.
+pub(super) const REFUSED: &str = "SockJS is not supported here: set enabledTransports: ['ws', 'wss'] in pusher-js or Laravel Echo, and let WebSockets through to /app.";
 
-/// Where a page asks that has the library of SockJS and no `XMLHttpRequest`.
+/// Requested by pages with the SockJS library and no `XMLHttpRequest`.
 const INFO: &str = "/pusher/info";
 
-/// How a client gets its messages, or that it brings some.
+/// How a request receives or sends messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
     Stream,
@@ -14,17 +14,17 @@ pub(super) enum Transport {
     Send,
 }
 
-/// Which session a path names: `/app/KEY/SERVER/SESSION/TRANSPORT` behind any prefix.
+/// A session named by a path: `/app/KEY/SERVER/SESSION/TRANSPORT` after any prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SessionPath<'a> {
-    /// The application's.
+    /// Key of the application.
     pub key: &'a str,
-    /// Its client's own name for it: `SERVER/SESSION`.
+    /// The client's name of the session: `SERVER/SESSION`.
     pub session: &'a str,
     pub transport: Transport,
 }
 
-/// `Some(None)`: it is a path of SockJS that is not spoken.
+/// Parses a path. `Some(None)`: a SockJS path that is not supported; `None`: not SockJS.
 pub(super) fn read(target: &str) -> Option<Option<SessionPath<'_>>> {
     let path = target.split('?').next().unwrap_or_default();
     if path == INFO {
@@ -43,7 +43,7 @@ pub(super) fn read(target: &str) -> Option<Option<SessionPath<'_>>> {
     if session.is_empty() || server.is_empty() || !above.ends_with("/app") {
         return None;
     }
-    // Both are behind one another in the path.
+    // `SERVER/SESSION` is contiguous in the path.
     let both = path.len() - name.len() - 1 - session.len() - 1 - server.len();
     Some(Some(SessionPath {
         key,
@@ -52,7 +52,7 @@ pub(super) fn read(target: &str) -> Option<Option<SessionPath<'_>>> {
     }))
 }
 
-/// What stands behind the question mark.
+/// Returns the query string, without the question mark.
 pub(super) fn query(target: &str) -> &str {
     target.split_once('?').map_or("", |(_, query)| query)
 }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_those_of_pusher_js() {
+    fn parses_paths_of_pusher_js() {
         let session_path = |transport| {
             Some(Some(SessionPath {
                 key: "key",

@@ -1,4 +1,4 @@
-//! Sessions: the client of a WebSocket in this worker, for a page that has none.
+//! Sessions. Each is the client of a WebSocket in this worker, on behalf of a page without WebSockets.
 
 use fermata_config::LogLevel;
 use fermata_engine::{RequestId, WireEvent, missed};
@@ -6,7 +6,7 @@ use fermata_proto::number::parse_decimal;
 use fermata_proto::ws::client::{Client, Received};
 use fermata_proto::ws::message::Kind;
 use fermata_sockjs::frame::messages;
-use fermata_sockjs::queue::{Asker, Due, Piece, Queue};
+use fermata_sockjs::queue::{Due, PendingRequest, Piece, Queue};
 
 use crate::gateway::Gateway;
 use crate::sockets::protocol_in;
@@ -14,33 +14,39 @@ use crate::sockjs::requests::Request;
 use crate::sockjs::session_path::{SessionPath, Transport, query};
 use crate::sockjs::state::{Flow, HANDLER_SESSIONS, Session, Use};
 
-/// The largest frame of the hub: a list of members, or an event with what is around it.
+/// Maximum size of a frame from the hub: a list of members, or an event with its envelope.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Messages of a client that its WebSocket has not taken. More is no client that waits for answers.
+/// Maximum number of a client's bytes that its WebSocket has not accepted. A client beyond it floods the server.
 const OUT_BYTES_MAX: usize = 1024 * 1024;
 
-/// The answer to a handshake, which is the engine's.
+/// Maximum size of the handshake's response, which the engine sends.
 const HANDSHAKE_BYTES_MAX: usize = 4 * 1024;
 const SWITCHED: &[u8] = b"HTTP/1.1 101 ";
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// Bytes read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 16 * 1024;
 
-/// Codes of a session whose WebSocket has ended without a word, and of a client that sends faster than is taken.
+/// Close codes: the WebSocket ended without a close frame; the client sends faster than the server reads.
 const AWAY: u16 = 1001;
 const FLOODED: u16 = 1008;
 
-/// The first frame of a session, and the first of each later stream.
+/// The first frame of a session, and the first frame of each later stream.
 const OPEN: &str = "o";
 const BEAT: &str = "h";
 
+/// Response to a page that uses a session of another origin.
+const OTHER_ORIGIN: &str = "The session belongs to a page of another origin.";
+
 impl Gateway<'_> {
-    /// A request wants what there is for the client: one frame, or all from now on.
+    /// Handles a request that receives: one frame, or a stream.
     pub(super) fn receive(&mut self, session_path: &SessionPath<'_>, request: &Request) {
         let handle = request.handle;
         let known = self.known(session_path);
+        if !self.is_of_session(known, request) {
+            return self.refuse_sockjs(handle, 403, OTHER_ORIGIN);
+        }
         let is_new = known.is_none();
         let Some(id) = known.or_else(|| self.open_session(session_path, request)) else {
             return self.refuse_sockjs(handle, 503, "Too many sessions.");
@@ -54,12 +60,15 @@ impl Gateway<'_> {
         self.pump_session(id);
     }
 
-    /// A request brings messages.
+    /// Handles a request with messages of the client.
     pub(super) fn take_messages(&mut self, session_path: &SessionPath<'_>, request: &Request) {
         let handle = request.handle;
         let Some(id) = self.known(session_path) else {
             return self.refuse_sockjs(handle, 404, "Not Found");
         };
+        if !self.is_of_session(Some(id), request) {
+            return self.refuse_sockjs(handle, 403, OTHER_ORIGIN);
+        }
         let Some(messages) = messages(&request.body) else {
             return self.refuse_sockjs(handle, 400, "Payload expected");
         };
@@ -76,7 +85,7 @@ impl Gateway<'_> {
             return;
         };
         for message in messages {
-            // After a close nothing is sent any more; the client hears of that.
+            // Fails after a close frame; the client is notified of the close.
             let _ = session
                 .client
                 .send(Kind::Text, message.as_bytes(), mask(), &mut session.out);
@@ -92,18 +101,18 @@ impl Gateway<'_> {
         }
     }
 
-    /// The WebSocket of a session asks for its handshake.
+    /// Accepts the handshake of a session's WebSocket.
     pub(crate) fn on_session_handshake(&mut self) {
         let view = self.worker.request();
         let handle = view.handle();
         let id = view.target().strip_prefix(b"/").and_then(parse_decimal);
         let found = id.and_then(|id| self.session(id)).map(|session| {
             let key = session.name.0.clone();
-            (key, session.protocol.take(), session.origin.take())
+            (key, session.protocol.take(), session.origin.clone())
         });
         let websocket = self.hub.sockjs.as_ref().map(|it| it.websocket);
         let (Some((key, protocol, origin)), Some(websocket)) = (found, websocket) else {
-            // Its client has left before.
+            // The client left before the handshake.
             return self.worker.drop_request(handle);
         };
         if self.worker.begin_handshake(handle, websocket) {
@@ -118,7 +127,7 @@ impl Gateway<'_> {
         self.pump_session(id);
     }
 
-    /// A stream's client has taken what it was given.
+    /// A stream's client has received the previous piece.
     pub(super) fn on_session_taken(&mut self, id: u64, handle: RequestId) {
         if let Some(session) = self.session(id)
             && session.flow.as_ref().is_none_or(|it| it.handle != handle)
@@ -127,12 +136,12 @@ impl Gateway<'_> {
         }
         self.pump_session(id);
         if self.session(id).is_some_and(|it| it.queue.is_ready()) {
-            // Nothing to give: its client is watched until there is.
+            // No message to send: watch for the client's disconnect until there is.
             let _ = self.worker.defer_stream(handle);
         }
     }
 
-    /// The client of a request or stream has left.
+    /// The client of a request or stream left.
     pub(super) fn on_session_left(&mut self, id: u64, handle: RequestId) {
         let now_ms = self.worker.net.now_ms();
         if let Some(sockjs) = &mut self.hub.sockjs {
@@ -143,13 +152,13 @@ impl Gateway<'_> {
         };
         session.flow.take_if(|it| it.handle == handle);
         if session.queue.leave(now_ms, handle) {
-            // A page that polls has gone for good.
+            // A client that polls does not come back after this.
             self.end_socket(id);
         }
         self.watch(id);
     }
 
-    /// Sessions whose time has come.
+    /// Handles all sessions that are due.
     pub(crate) fn on_sockjs_due(&mut self, now_ms: u64) {
         while let Some(sockjs) = &mut self.hub.sockjs
             && sockjs.due().is_due(now_ms)
@@ -175,6 +184,18 @@ impl Gateway<'_> {
     fn known(&self, session_path: &SessionPath<'_>) -> Option<u64> {
         let name = (session_path.key.to_owned(), session_path.session.to_owned());
         self.hub.sockjs.as_ref()?.by_name.get(&name).copied()
+    }
+
+    /// Returns false if a request comes from a page of another origin than its session. Browsers send no `Origin` with
+    /// a GET to the page's own origin.
+    fn is_of_session(&mut self, id: Option<u64>, request: &Request) -> bool {
+        let Some(session) = id.and_then(|id| self.session(id)) else {
+            return true;
+        };
+        let Some(origin) = &request.origin else {
+            return true;
+        };
+        session.origin.get_or_insert_with(|| origin.clone()) == origin
     }
 
     fn watch(&mut self, id: u64) {
@@ -204,7 +225,7 @@ impl Gateway<'_> {
         };
         sockjs.last += 1;
         let id = sockjs.last;
-        // The number says which session it is; a key that nobody has to guess may be the same each time.
+        // The target identifies the session. The key may be constant: both ends are in this process.
         let out = format!(
             "GET /{id} HTTP/1.1\r\nHost: hub\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
@@ -220,6 +241,7 @@ impl Gateway<'_> {
             can_read: false,
             out: out.into_bytes(),
             queue: Queue::open(now_ms, sockjs.heartbeat_ms, sockjs.linger_ms),
+            counted: 0,
             flow: None,
             due_ms: u64::MAX,
         };
@@ -230,7 +252,7 @@ impl Gateway<'_> {
     }
 
     fn receive_stream(&mut self, id: u64, handle: RequestId, is_new: bool, now_ms: u64) {
-        // A later one begins with a heartbeat, so that its client knows that the session lives.
+        // A later stream starts with a heartbeat, so that its client knows that the session is alive.
         let first = format!("{}\n", if is_new { OPEN } else { BEAT });
         if !self.begin_frames(handle, first.as_bytes()) {
             return;
@@ -260,7 +282,7 @@ impl Gateway<'_> {
             return;
         };
         sockjs.requests.insert(handle, Use::Session(id));
-        let asker = Asker {
+        let asker = PendingRequest {
             handle,
             callback: None,
             origin: None,
@@ -272,7 +294,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// What a queue's time has come for.
+    /// Performs the action that a queue's timer requires.
     fn act(&mut self, id: u64, due: Due<RequestId>) {
         match due {
             Due::At(_) => {}
@@ -282,7 +304,7 @@ impl Gateway<'_> {
                 if let Some(sockjs) = &mut self.hub.sockjs {
                     sockjs.requests.remove(&handle);
                 }
-                // It is open, or gone already, here and below.
+                // The result does not matter: the stream is open, or already closed, here and below.
                 let _ = self.worker.end_stream(handle);
             }
             Due::Over => self.forget_session(id),
@@ -296,10 +318,11 @@ impl Gateway<'_> {
         {
             sockjs.due.remove(&(session.due_ms, id));
             sockjs.by_name.remove(&session.name);
+            sockjs.queued -= session.counted;
         }
     }
 
-    /// Ends the WebSocket of a session: its channels are left.
+    /// Closes the WebSocket of a session, which unsubscribes its channels.
     fn end_socket(&mut self, id: u64) {
         let Some(session) = self.session(id) else {
             return;
@@ -313,7 +336,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// Sends and reads what can be sent and read, and gives the client what is there for it.
+    /// Moves data in both directions until nothing is ready.
     fn pump_session(&mut self, id: u64) {
         let now_ms = self.worker.net.now_ms();
         let mut buffer = [0; READ_BYTES];
@@ -337,6 +360,10 @@ impl Gateway<'_> {
             if !session.can_read || !session.queue.has_room() {
                 break;
             }
+            let waiting = session.queue.bytes;
+            if waiting > 0 && !self.has_room_for_sessions() {
+                break;
+            }
             let read = self.worker.net.recv_wire(wire, &mut buffer);
             let Some(session) = self.session(id) else {
                 return;
@@ -355,8 +382,25 @@ impl Gateway<'_> {
             if has_ended {
                 self.end_socket(id);
             }
+            self.count_queued(id);
         }
+        self.count_queued(id);
         self.watch(id);
+    }
+
+    fn has_room_for_sessions(&self) -> bool {
+        let sockjs = self.hub.sockjs.as_ref();
+        sockjs.is_some_and(|it| it.queued < it.queue_bytes_max)
+    }
+
+    /// Updates the sum of queued bytes over all sessions.
+    fn count_queued(&mut self, id: u64) {
+        if let Some(sockjs) = &mut self.hub.sockjs
+            && let Some(session) = sockjs.sessions.get_mut(&id)
+        {
+            sockjs.queued += session.queue.bytes;
+            sockjs.queued -= std::mem::replace(&mut session.counted, session.queue.bytes);
+        }
     }
 
     fn flush_session(&mut self, id: u64) {
@@ -392,7 +436,7 @@ impl Gateway<'_> {
         self.give_on(id);
     }
 
-    /// Gives a stream what its client has not been given yet.
+    /// Sends a stream the rest of its current piece.
     fn give_on(&mut self, id: u64) {
         let Some(session) = self.session(id) else {
             return;
@@ -401,7 +445,7 @@ impl Gateway<'_> {
             return;
         };
         let Ok(taken) = self.worker.net.write_stream(flow.handle, &flow.rest) else {
-            // Its client has left, which is told.
+            // Its client left; the event follows.
             return;
         };
         flow.rest.drain(..taken);
@@ -421,7 +465,7 @@ impl Gateway<'_> {
 }
 
 impl Session {
-    /// Takes bytes of the WebSocket. False: it has ended.
+    /// Reads bytes of the WebSocket. Returns false if the handshake or the connection ended.
     fn read(&mut self, bytes: &mut [u8]) -> bool {
         let mut head = match self.handshake.take() {
             None => return self.read_frames(bytes),
@@ -473,7 +517,7 @@ impl Session {
     }
 }
 
-/// What messages are masked with: nobody is between the two ends.
+/// Masking key of messages. Zero is safe: no intermediary is between the two ends (RFC 6455, section 10.3).
 fn mask() -> [u8; 4] {
     [0; 4]
 }

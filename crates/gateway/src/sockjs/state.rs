@@ -1,4 +1,4 @@
-//! What a worker remembers of SockJS.
+//! SockJS state of a worker.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeSet, HashMap};
@@ -13,94 +13,100 @@ use fermata_sockjs::queue::Queue;
 
 use crate::settings::OwnSettings;
 
-/// Numbers of handlers: requests that another worker passes on, and handshakes of sessions.
+/// Handler numbers of requests that another worker forwards, and of sessions' handshakes.
 pub(crate) const HANDLER_WORKERS: u32 = 0x4000_0002;
 pub(crate) const HANDLER_SESSIONS: u32 = 0x4000_0003;
 
-/// What a session is found by: its application's key, and its client's own name for it.
+/// Name of a session: the application's key, and the client's name for it.
 pub(super) type Name = (String, String);
 
-/// What a wire or a request is part of.
+/// Owner of a wire or a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// Of a session, by its number.
+    /// A session, by its number.
     Session(u64),
-    /// Of a request that is passed on, by itself.
+    /// A forwarded request, by its id.
     Passed(RequestId),
 }
 
-/// A session.
+/// A client without WebSockets.
 pub(super) struct Session {
     pub name: Name,
-    /// What its client has said in its first request: the version of the protocol, and its page's origin.
+    /// The protocol version that its first request names.
     pub protocol: Option<String>,
+    /// The page's origin, from the first request that has one. Requests of other origins are refused.
     pub origin: Option<String>,
-    /// Its WebSocket; `None`: it has ended.
+    /// Its WebSocket; `None`: closed.
     pub wire: Option<WireId>,
-    /// The answer to its handshake, as far as it was read; `None`: it was made.
+    /// The part of the handshake's response read so far; `None`: the handshake is complete.
     pub handshake: Option<Vec<u8>>,
     pub client: Client,
     pub can_read: bool,
-    /// What the WebSocket has not taken.
+    /// Bytes that the WebSocket has not accepted.
     pub out: Vec<u8>,
     pub queue: Queue<RequestId>,
+    /// Bytes of the queue as counted in [`SockJs::queued`].
+    pub counted: usize,
     pub flow: Option<Flow>,
-    /// When it is looked at, as it stands in [`SockJs::due`].
+    /// Time of its next check, as in [`SockJs::due`].
     pub due_ms: u64,
 }
 
-/// What of a stream its client has not taken yet.
+/// The piece of a stream that its client has not received yet.
 pub(super) struct Flow {
     pub handle: RequestId,
     pub rest: Vec<u8>,
     pub is_last: bool,
 }
 
-/// A request that another worker answers.
+/// A request that is forwarded to another worker.
 pub(super) struct Passed {
     pub wire: WireId,
     pub out: Vec<u8>,
     pub reader: ResponseReader,
     pub can_read: bool,
-    /// The answer is passed on as it comes.
+    /// The response is a stream.
     pub is_stream: bool,
     pub answer: Answer,
 }
 
-/// What came of its answer.
+/// State of the worker's response.
 pub(super) enum Answer {
-    /// The status is known when the head is there; it is answered when it is whole.
+    /// Collected until the response is complete. `status` is valid once the head has arrived.
     Whole { status: u16, body: Vec<u8> },
-    /// Passed on as it comes, when the client has taken what came before.
+    /// Forwarded in pieces, each after the client has received the previous one.
     Pieces {
         rest: Vec<u8>,
-        /// The client has its head.
+        /// The head was sent to the client.
         is_begun: bool,
-        /// The client has taken what it was given.
+        /// The client has received the previous piece.
         is_ready: bool,
         has_ended: bool,
     },
 }
 
-/// All of it.
+/// All sessions and forwarded requests of a worker.
 pub(crate) struct SockJs {
     pub(super) sessions_max: usize,
+    pub(super) queue_bytes_max: usize,
+    /// Sum of the bytes queued in all sessions.
+    pub(super) queued: usize,
     pub(super) heartbeat_ms: u64,
     pub(super) linger_ms: u64,
     /// The route of sessions' WebSockets.
     pub(super) websocket: u16,
-    /// The number of this worker, and where all are; empty: there are no others.
+    /// Index of this worker, and the socket paths of all workers; empty: there is only one.
     own: usize,
     paths: Vec<PathBuf>,
     pub(super) sessions: HashMap<u64, Box<Session>>,
     pub(super) by_name: HashMap<Name, u64>,
     pub(super) last: u64,
-    /// By the client's request.
+    /// Forwarded requests, by the client's request.
     pub(super) passed: HashMap<RequestId, Box<Passed>>,
     pub(super) wires: HashMap<WireId, Use>,
-    /// Requests that wait or are answered by streams.
+    /// Requests that wait or are streamed.
     pub(super) requests: HashMap<RequestId, Use>,
-    /// When which session is to be looked at.
+    /// Sessions by the time of their next check.
     pub(super) due: BTreeSet<(u64, u64)>,
 }
 
@@ -113,6 +119,8 @@ impl SockJs {
     ) -> SockJs {
         SockJs {
             sessions_max: settings.sockjs_sessions_max,
+            queue_bytes_max: settings.sockjs_queue_bytes_max,
+            queued: 0,
             heartbeat_ms: settings.sockjs_heartbeat_s * 1000,
             linger_ms: settings.sockjs_linger_s * 1000,
             websocket,
@@ -128,27 +136,27 @@ impl SockJs {
         }
     }
 
-    /// When a session is to be looked at.
+    /// Returns the time of the next check of any session.
     pub(crate) fn due(&self) -> Deadline {
         let first = self.due.first();
         first.map_or(Deadline::NEVER, |(at_ms, _)| Deadline::at(*at_ms))
     }
 
-    /// Where the worker is that has a session of this name; `None`: it is this one.
+    /// Returns the socket of the worker that owns a session of this name; `None`: this worker.
     pub(super) fn owner_of(&self, session: &str) -> Option<&Path> {
         if self.paths.is_empty() {
             return None;
         }
-        // The same for the same bytes in every worker.
+        // The hash has fixed keys, so all workers compute the same result.
         let mut hasher = DefaultHasher::new();
         hasher.write(session.as_bytes());
         let owner = (hasher.finish() % self.paths.len() as u64) as usize;
         (owner != self.own).then(|| self.paths[owner].as_path())
     }
 
-    /// Has a session looked at when its queue wants it.
+    /// Schedules a session's check for the time that its queue requires.
     pub(super) fn watch(&mut self, id: u64) {
-        // It may have ended by what was done with it.
+        // The preceding action may have ended the session.
         if let Some(session) = self.sessions.get_mut(&id) {
             let due_ms = session.queue.due_ms();
             if due_ms != session.due_ms {

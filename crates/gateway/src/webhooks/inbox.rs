@@ -1,49 +1,49 @@
-//! What the worker hands to a sender: the newest count of each channel, and misses.
+//! Data that the worker passes to a sender: the newest count of each channel, and cache misses.
 //!
-//! Counts are absolute, so a newer one takes the place of one that was not fetched yet.
+//! Counts are absolute, so a newer count replaces one that was not fetched yet.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Misses, and channels whose count is to be told, that wait to be fetched.
+/// Maximum number of waiting cache misses, and of channels whose count waits to be sent.
 const WAITING_MAX: usize = 10_000;
 
-/// Channels of one report, which has to fit into one record.
+/// Maximum number of channels in one report, which has to fit into one record.
 const REPORT_CHANNELS_MAX: usize = 100;
 
-/// Whether a sender sends.
+/// Role of a server's senders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// There is no other server.
+    /// There is no cluster.
     Alone,
-    /// It does so for all servers of the cluster.
+    /// This server sends for all servers of the cluster.
     Sends,
-    /// Another server does.
+    /// Another server sends.
     Waits,
 }
 
-/// What a backend has been told.
+/// Changes of the state that a backend has received.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
-    /// The id of the event up to which it has been told.
+    /// Id of the last event that the backend acknowledged.
     pub told: Option<String>,
-    /// Channels that it now believes occupied, or not.
+    /// Channels whose state the backend has received; true: occupied.
     pub beliefs: Vec<(String, bool)>,
 }
 
 pub(super) struct Inbox {
     waiting: Mutex<Waiting>,
-    /// What this sender has told, for other servers.
+    /// Deliveries of this sender, for other servers.
     outbound: Mutex<Learned>,
-    /// What the sender of another server has told.
+    /// Deliveries reported by the sender of another server.
     inbound: Mutex<Learned>,
     role: AtomicU8,
     is_asked: AtomicBool,
     is_over: AtomicBool,
 }
 
-/// The newest of what was told. Of beliefs as many as there are channels whose subscribers have come or gone.
+/// The newest deliveries. The number of beliefs is bounded by the channels that were occupied or vacated.
 #[derive(Default)]
 pub(super) struct Learned {
     pub told: Option<String>,
@@ -52,14 +52,14 @@ pub(super) struct Learned {
 
 #[derive(Default)]
 pub(super) struct Waiting {
-    /// Subscriptions of channels, for whether they are occupied. As many as there are channels with subscribers; those
-    /// without are fetched whether there is room for events or not.
+    /// Subscriptions of channels, for the occupancy events. Channels without subscribers are fetched even if there is
+    /// no room for events, so the size is bounded by the channels with subscribers.
     pub counts: HashMap<String, u64>,
-    /// Subscriptions of channels that are to be told.
+    /// Subscriptions of channels whose count is sent.
     pub told: HashMap<String, u64>,
     /// Cache channels that were found empty.
     pub misses: VecDeque<String>,
-    /// What there was no room for.
+    /// Number of entries dropped for lack of room.
     pub dropped: u64,
 }
 
@@ -87,7 +87,7 @@ impl Inbox {
         }
     }
 
-    /// The sender of another server has told this.
+    /// Stores deliveries that the sender of another server reported.
     pub fn hear(&self, told: Option<&str>, beliefs: Vec<(String, bool)>) {
         let mut inbound = locked(&self.inbound);
         inbound.beliefs.extend(beliefs);
@@ -96,12 +96,12 @@ impl Inbox {
         }
     }
 
-    /// What was heard since the last call.
+    /// Returns and clears the stored deliveries of another server.
     pub fn heard(&self) -> Learned {
         std::mem::take(&mut locked(&self.inbound))
     }
 
-    /// Everything is to be reported.
+    /// Requests a full report.
     pub fn ask(&self) {
         self.is_asked.store(true, Ordering::Release);
     }
@@ -110,18 +110,18 @@ impl Inbox {
         self.is_asked.swap(false, Ordering::AcqRel)
     }
 
-    /// A backend has been told up to an event.
+    /// Records the id of the last event that the backend acknowledged.
     pub fn report_told(&self, id: String) {
         locked(&self.outbound).told = Some(id);
     }
 
-    /// A backend believes a channel occupied, or not.
+    /// Records the state of a channel that the backend acknowledged.
     pub fn report_belief(&self, channel: &str, is_occupied: bool) {
         let mut outbound = locked(&self.outbound);
         outbound.beliefs.insert(channel.to_owned(), is_occupied);
     }
 
-    /// A part of what was reported since the last call.
+    /// Returns a part of the deliveries recorded since the last call.
     pub fn take_report(&self) -> Option<Report> {
         let mut outbound = locked(&self.outbound);
         if outbound.told.is_none() && outbound.beliefs.is_empty() {
@@ -135,7 +135,7 @@ impl Inbox {
         Some(Report { told, beliefs })
     }
 
-    /// The other servers could not be told that. What was reported since then is newer.
+    /// Takes back a report that could not be sent. Newer records take precedence.
     pub fn put_back(&self, told: Option<String>, beliefs: Vec<(String, bool)>) {
         let mut outbound = locked(&self.outbound);
         for (channel, is_occupied) in beliefs {
@@ -166,7 +166,7 @@ impl Inbox {
         }
     }
 
-    /// No more is handed over.
+    /// Marks the inbox as closed: no more data follows.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::Release);
     }
@@ -175,7 +175,7 @@ impl Inbox {
         self.is_over.load(Ordering::Acquire)
     }
 
-    /// Takes what there is, at most so many of each; channels without subscribers are not counted.
+    /// Removes and returns at most `count_max` of each kind. Channels without subscribers do not count towards the limit.
     pub fn take(&self, count_max: usize) -> Waiting {
         let mut waiting = self.lock();
         let mut counts = HashMap::new();
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_become_empty_is_taken_without_room() {
+    fn takes_vacated_channels_without_room() {
         let inbox = Inbox::new(Role::Alone);
         inbox.set_count("a", 1);
         inbox.set_count("b", 2);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reported_is_the_newest_in_parts() {
+    fn reports_newest_deliveries_in_parts() {
         let inbox = Inbox::new(Role::Sends);
         assert_eq!(inbox.take_report(), None);
         for at in 0..=REPORT_CHANNELS_MAX {
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_bounded_and_counts_what_has_no_room() {
+    fn bounds_waiting_entries_and_counts_dropped_ones() {
         let inbox = Inbox::new(Role::Alone);
         for at in 0..WAITING_MAX + 3 {
             inbox.miss("c");

@@ -1,9 +1,10 @@
-//! Which channels a backend believes occupied, for the process that takes the place of this one.
+//! Journal of the channels that were reported to a backend as occupied. A process that replaces this one continues with it.
 //!
-//! A file in memory, of lines that are appended: `?CHANNEL` before it is told that a channel is occupied, `+CHANNEL` when
-//! it has taken that, `-CHANNEL` when it has taken that the channel is vacated. A word in shared memory says which part of
-//! the file counts, and is changed when the part is written: a process may be killed at any instruction. When most lines
-//! are of the past, those that count are written to another place and the word changed to it.
+//! The journal is a file in memory with appended lines. `?CHANNEL` precedes the delivery of an occupied event,
+//! `+CHANNEL` records that the backend acknowledged it, `-CHANNEL` that the backend acknowledged the vacated event. A
+//! word in shared memory holds start and length of the valid part. It is updated after each write, because the process
+//! may be killed at any instruction. When most lines are outdated, the current state is written elsewhere in the file,
+//! and the word is switched.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -11,31 +12,31 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A journal this small is left as it is.
+/// Size below which a journal is never rewritten.
 const BYTES_MIN: u64 = 64 * 1024;
-/// How many times as large as what counts it may become.
+/// Maximum ratio of the journal's size to the size of the current state.
 const TIMES_MAX: u64 = 3;
-/// The place in the word is counted in these.
+/// Unit of the start in the word.
 const PAGE_BYTES: u64 = 4096;
 
 pub(super) struct Journal {
     file: File,
-    /// The place of the part that counts, and its length.
+    /// Start and length of the valid part.
     word: &'static AtomicU64,
-    /// Channels that the backend may believe occupied, and whether it certainly does.
-    beliefs: HashMap<String, Belief>,
-    /// Bytes of the lines of those.
+    /// Channels that may have been reported as occupied.
+    beliefs: HashMap<String, OccupancyState>,
+    /// Bytes of the lines for `beliefs`.
     beliefs_bytes: u64,
 }
 
-/// What a backend believes of a channel.
+/// Delivery state of a channel's occupancy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Belief {
-    /// It is being told that the channel is occupied.
+pub(super) enum OccupancyState {
+    /// The occupied event is being sent.
     Doubtful,
-    /// It has taken that.
+    /// The backend acknowledged the occupied event.
     Occupied,
-    /// It does not believe it occupied.
+    /// The channel was never reported as occupied, or the backend acknowledged the vacated event.
     Vacant,
 }
 
@@ -59,7 +60,7 @@ impl Part {
 }
 
 impl Journal {
-    /// Reads what the process before this one has written. What cannot be read is empty.
+    /// Reads the journal of the predecessor. An unreadable one is treated as empty.
     pub fn open(file: File, word: &'static AtomicU64) -> Journal {
         let part = Part::read(word.load(Ordering::Acquire));
         let mut bytes = vec![0; part.len as usize];
@@ -74,31 +75,34 @@ impl Journal {
         };
         for line in String::from_utf8_lossy(&bytes).lines() {
             match line.split_at_checked(1) {
-                Some(("?", channel)) => journal.note(channel, Belief::Doubtful),
-                Some(("+", channel)) => journal.note(channel, Belief::Occupied),
-                Some(("-", channel)) => journal.note(channel, Belief::Vacant),
+                Some(("?", channel)) => journal.note(channel, OccupancyState::Doubtful),
+                Some(("+", channel)) => journal.note(channel, OccupancyState::Occupied),
+                Some(("-", channel)) => journal.note(channel, OccupancyState::Vacant),
                 _ => false,
             };
         }
         journal
     }
 
-    /// Channels that may be believed occupied, and whether that is certain.
+    /// Returns the channels that may have been reported as occupied; true: the backend acknowledged it.
     pub fn occupied(&self) -> impl Iterator<Item = (String, bool)> {
         let all = self.beliefs.iter();
-        all.map(|(channel, belief)| (channel.clone(), *belief == Belief::Occupied))
+        all.map(|(channel, belief)| (channel.clone(), *belief == OccupancyState::Occupied))
     }
 
-    /// What may be believed of a channel.
-    pub fn belief(&self, channel: &str) -> Belief {
-        self.beliefs.get(channel).copied().unwrap_or(Belief::Vacant)
+    /// Returns the state of a channel.
+    pub fn belief(&self, channel: &str) -> OccupancyState {
+        self.beliefs
+            .get(channel)
+            .copied()
+            .unwrap_or(OccupancyState::Vacant)
     }
 
-    /// What the backend believes of a channel has changed.
+    /// Records the new state of a channel.
     ///
     /// # Errors
-    /// There is no memory, or another process has the journal.
-    pub fn set(&mut self, channel: &str, belief: Belief) -> io::Result<()> {
+    /// There is no memory, or another process has taken over the journal.
+    pub fn set(&mut self, channel: &str, belief: OccupancyState) -> io::Result<()> {
         if !self.note(channel, belief) {
             return Ok(());
         }
@@ -113,10 +117,10 @@ impl Journal {
         self.change(part, Part { len, ..part })
     }
 
-    /// False: that was known.
-    fn note(&mut self, channel: &str, belief: Belief) -> bool {
+    /// Returns false if the state is unchanged.
+    fn note(&mut self, channel: &str, belief: OccupancyState) -> bool {
         let bytes = channel.len() as u64 + 2;
-        if belief == Belief::Vacant {
+        if belief == OccupancyState::Vacant {
             let was_there = self.beliefs.remove(channel).is_some();
             self.beliefs_bytes -= if was_there { bytes } else { 0 };
             return was_there;
@@ -131,7 +135,7 @@ impl Journal {
         }
     }
 
-    /// Writes what counts alone, where nothing counts yet.
+    /// Writes the current state outside the valid part, and switches to it.
     fn rewrite(&mut self, part: Part) -> io::Result<()> {
         let all = self.beliefs.iter();
         let lines: String = all
@@ -159,11 +163,11 @@ impl Journal {
     }
 }
 
-fn line(channel: &str, belief: Belief) -> String {
+fn line(channel: &str, belief: OccupancyState) -> String {
     let sign = match belief {
-        Belief::Doubtful => '?',
-        Belief::Occupied => '+',
-        Belief::Vacant => '-',
+        OccupancyState::Doubtful => '?',
+        OccupancyState::Occupied => '+',
+        OccupancyState::Vacant => '-',
     };
     format!("{sign}{channel}\n")
 }
@@ -181,18 +185,20 @@ mod tests {
     }
 
     #[test]
-    fn the_next_process_reads_what_counts() {
+    fn next_process_reads_the_valid_part() {
         let words = Shared::anonymous(1).expect("memory").words();
         let file = anonymous_file().expect("memory");
         let twin = || file.try_clone().expect("a descriptor");
         let mut journal = Journal::open(twin(), &words[0]);
         for channel in ["a", "b", "presence-c"] {
-            journal.set(channel, Belief::Doubtful).expect("memory");
+            journal
+                .set(channel, OccupancyState::Doubtful)
+                .expect("memory");
         }
-        journal.set("a", Belief::Occupied).expect("memory");
-        journal.set("b", Belief::Occupied).expect("memory");
-        journal.set("b", Belief::Vacant).expect("memory");
-        // A line that was being written when the process was killed.
+        journal.set("a", OccupancyState::Occupied).expect("memory");
+        journal.set("b", OccupancyState::Occupied).expect("memory");
+        journal.set("b", OccupancyState::Vacant).expect("memory");
+        // A line whose write was interrupted by a kill.
         let part = journal.part();
         file.write_all_at(b"+half", part.start + part.len)
             .expect("memory");
@@ -202,16 +208,22 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_grow_with_what_is_past() {
+    fn does_not_grow_with_outdated_lines() {
         let words = Shared::anonymous(1).expect("memory").words();
         let file = anonymous_file().expect("memory");
         let twin = || file.try_clone().expect("a descriptor");
         let mut journal = Journal::open(twin(), &words[0]);
-        journal.set("stays", Belief::Occupied).expect("memory");
+        journal
+            .set("stays", OccupancyState::Occupied)
+            .expect("memory");
         for at in 0..40_000 {
             let channel = format!("channel-{at}");
-            journal.set(&channel, Belief::Occupied).expect("memory");
-            journal.set(&channel, Belief::Vacant).expect("memory");
+            journal
+                .set(&channel, OccupancyState::Occupied)
+                .expect("memory");
+            journal
+                .set(&channel, OccupancyState::Vacant)
+                .expect("memory");
         }
         assert!(journal.part().len <= 2 * BYTES_MIN);
         let bytes = file.metadata().expect("a file").len();

@@ -1,14 +1,14 @@
-//! What a backend has been told, for whichever worker sends a webhook.
+//! Delivery state of a webhook that outlives the worker that sends it.
 
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::journal::Journal;
 
-/// Words of a webhook: how far the ring is told, how many threads have begun to send it, and where its journal is.
+/// Words of a webhook: the acknowledged position on the ring, the number of threads started, and the journal's word.
 pub(super) const WORDS: usize = 3;
 
-/// The memory of one webhook that outlives the worker.
+/// Memory of one webhook that outlives the worker.
 pub(super) struct Kept {
     place: &'static AtomicU64,
     turns: &'static AtomicU64,
@@ -29,17 +29,17 @@ impl Kept {
         }
     }
 
-    /// Up to where the ring is told; 0: nothing is.
+    /// Returns the acknowledged position on the ring; 0: none.
     pub fn place(&self) -> u64 {
         self.place.load(Ordering::Acquire)
     }
 
-    /// Whether another worker sends in the place of this one.
+    /// Returns true if another worker has taken over.
     pub fn is_replaced(&self) -> bool {
         self.turns.load(Ordering::Acquire) != self.turn
     }
 
-    /// The ring is told up to there.
+    /// Records that the backend acknowledged the ring up to a position.
     pub fn settle(&self, place: u64) {
         self.place.fetch_max(place, Ordering::AcqRel);
     }

@@ -1,18 +1,18 @@
-//! What applications are told of their channels: HTTP POSTs to their backends.
+//! Webhooks: HTTP POST requests that notify applications' backends of events in their channels.
 //!
-//! Worker 0 has a thread for each webhook ([`Sender`]), so no worker waits for a backend, and a slow backend delays its own
-//! webhook alone. A thread and not the worker's loop: a post every 50 ms needs no event loop, and blocking calls with a
-//! deadline also look names up.
+//! Worker 0 has a thread per webhook ([`Sender`]). No worker waits for a backend, and a slow backend delays only its
+//! own webhook. A thread suffices: one post per 50 ms needs no event loop, and blocking calls with a deadline include
+//! DNS.
 //!
-//! A thread has two sources. Joins and leaves of presence channels and what clients send are on the ring, and it reads that
-//! by itself. Counts of subscriptions and misses of caches come from the worker by an [`Inbox`].
+//! A thread has two sources. It reads joins and leaves of presence channels and client events from the ring itself. The
+//! worker passes counts of subscriptions and cache misses through an [`Inbox`].
 //!
-//! What a backend has been told is kept outside of the process, in memory that the workers share: how far the ring is told,
-//! and which channels it believes occupied ([`Kept`]). So the worker that takes the place of worker 0 goes on where that
-//! was killed: it may tell something twice, and forgets misses of caches and counts alone.
+//! The delivery state is in memory that the workers share ([`Kept`]): the acknowledged position on the ring, and the
+//! channels that were reported as occupied. A replacement of worker 0 continues from there. It may send an event twice,
+//! and loses only cache misses and counts.
 //!
-//! In a cluster one server sends ([`Role`]). The others read along, keep what it has not said that it has told, and learn from
-//! it what backends believe, so that any of them can go on.
+//! In a cluster one server sends ([`Role`]). The others read the same events and store those that it has not reported
+//! as delivered, so any of them can take over.
 
 mod inbox;
 mod journal;
@@ -31,7 +31,7 @@ use fermata_engine::Worker;
 use fermata_io::shm::{self, Shared};
 use fermata_io::{Driver, clock, thread};
 use fermata_origin::address::{Url, UrlError};
-use fermata_origin::{Poster, TlsError};
+use fermata_origin::{HttpPoster, TlsError};
 use fermata_pusher::App;
 use fermata_pusher::webhook::{Kind, Webhook};
 
@@ -39,14 +39,14 @@ use inbox::{Inbox, Report, Role};
 use kept::{Kept, WORDS};
 use sender::Sender;
 
-/// Webhooks of all applications together: each has a thread.
+/// Maximum number of webhooks of all applications; each has a thread.
 pub(crate) const WEBHOOKS_MAX: usize = 32;
 /// Enough for a request over TLS.
 const STACK_BYTES: usize = 512 * 1024;
-/// How long what waits may take to be sent when the worker stops.
+/// Maximum time for sending the remaining events when the worker stops.
 const FINISH: Duration = Duration::from_secs(2);
 
-/// What outlives a worker, made before there is one.
+/// Memory that outlives a worker, created before the first one.
 pub(crate) struct Prepared {
     words: &'static [AtomicU64],
     files: Vec<File>,
@@ -59,53 +59,53 @@ pub(crate) struct Webhooks {
     senders: Vec<Running>,
 }
 
-/// A sender's thread.
+/// Handle of a sender's thread.
 struct Running {
-    /// Its application, by its place in the settings.
+    /// Index of its application in the settings.
     app: usize,
     kinds: Vec<Kind>,
-    /// Which of its application's webhooks it is.
+    /// Index of the webhook in its application.
     number: usize,
     inbox: Arc<Inbox>,
     thread: Thread,
     ended: mpsc::Receiver<()>,
 }
 
-/// Why webhooks cannot be sent.
+/// Reason why webhooks cannot be sent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WebhookError {
-    /// The setting's.
+    /// The URL in the settings is invalid.
     #[error(transparent)]
     Url(#[from] UrlError),
-    /// That of the certificates the system trusts.
+    /// The system's trusted certificates cannot be read.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The machine's.
+    /// Memory or a file cannot be created.
     #[error("no memory for webhooks: {0}; the machine is out of memory or descriptors")]
     Memory(io::Error),
-    /// The machine's, too.
+    /// A thread cannot be created.
     #[error(transparent)]
     Thread(io::Error),
 }
 
-/// Where a webhook goes.
+/// Parses the URL of a webhook.
 ///
 /// # Errors
-/// Why it cannot; never with the URL, which may hold a secret.
+/// The URL is invalid. The message never contains it, because it may hold a secret.
 pub(crate) fn parse_url(webhook: &Webhook) -> Result<Url, UrlError> {
     Url::parse(&webhook.url)
 }
 
 impl Prepared {
-    /// Memory for the webhooks of these applications. Certificates are read, so that what is wrong with them is said now.
+    /// Creates the memory for all webhooks. Certificates are read now, so that errors are reported at the start.
     ///
     /// # Errors
-    /// What is missing, and what helps.
+    /// Memory or certificates are missing; the message has a fix.
     pub fn new(apps: &[App]) -> Result<Prepared, WebhookError> {
         let all = || apps.iter().flat_map(|app| &app.webhooks);
         let count = all().count();
         for webhook in all() {
-            Poster::new(parse_url(webhook)?, Duration::ZERO).prepare()?;
+            HttpPoster::new(parse_url(webhook)?, Duration::ZERO).prepare()?;
         }
         let shared = Shared::anonymous((count * WORDS).max(1)).map_err(WebhookError::Memory)?;
         let files = (0..count).map(|_| shm::anonymous_file());
@@ -114,17 +114,17 @@ impl Prepared {
             files: files
                 .collect::<io::Result<_>>()
                 .map_err(WebhookError::Memory)?,
-            // By the clock of the ring's records, which is behind others by some milliseconds.
+            // The ring's records have the same clock, which lags behind others by some milliseconds.
             from_unix_ms: clock::unix_ms(),
         })
     }
 
-    /// When the server began.
+    /// Returns the start of the server, in milliseconds since 1970.
     pub fn began_unix_ms(&self) -> u64 {
         self.from_unix_ms
     }
 
-    /// Begins to send in the first worker.
+    /// Starts the senders in the first worker.
     pub fn begin<D: Driver>(self, apps: &[App], worker: &mut Worker<D>) -> Webhooks {
         let mut senders = Vec::new();
         if worker.index() != 0 {
@@ -145,7 +145,7 @@ impl Prepared {
             ) {
                 Ok(running) => senders.push(running),
                 Err(error) => {
-                    let line = format!("a webhook of application {} is not sent: {error}", app.id);
+                    let line = format!("cannot send a webhook of application {}: {error}", app.id);
                     worker.net.log(LogLevel::Error, &line);
                 }
             }
@@ -174,7 +174,7 @@ fn begin<D: Driver>(
     });
     let role = match worker.channels.cluster_node() {
         None => Role::Alone,
-        // Until it is known who else there is.
+        // No server sends before it knows the other servers.
         Some(_) => Role::Waits,
     };
     let inbox = Arc::new(Inbox::new(role));
@@ -210,7 +210,7 @@ fn begin<D: Driver>(
 }
 
 impl Webhooks {
-    /// A channel has so many subscriptions now.
+    /// Passes a channel's number of subscriptions to the webhooks for occupancy.
     pub fn set_count(&self, app: usize, channel: &str, count: u64) {
         for sender in self.of(app, &[Kind::ChannelOccupied, Kind::ChannelVacated]) {
             sender.inbox.set_count(channel, count);
@@ -218,7 +218,7 @@ impl Webhooks {
         }
     }
 
-    /// The application is told how many subscriptions a channel has.
+    /// Passes a channel's number of subscriptions to the webhooks for counts.
     pub fn tell_count(&self, app: usize, channel: &str, count: u64) {
         for sender in self.of(app, &[Kind::SubscriptionCount]) {
             sender.inbox.tell_count(channel, count);
@@ -226,7 +226,7 @@ impl Webhooks {
         }
     }
 
-    /// A subscriber of a cache channel has found it empty.
+    /// Reports that a subscriber found a cache channel empty.
     pub fn miss(&self, app: usize, channel: &str) {
         for sender in self.of(app, &[Kind::CacheMiss]) {
             sender.inbox.miss(channel);
@@ -238,7 +238,7 @@ impl Webhooks {
         self.senders.is_empty()
     }
 
-    /// Whether this server of a cluster is the one that sends.
+    /// Sets whether this server of a cluster is the one that sends.
     pub fn set_role(&self, sends: bool) {
         for sender in &self.senders {
             sender.inbox.set_role(match sends {
@@ -249,7 +249,7 @@ impl Webhooks {
         }
     }
 
-    /// The server that sends has told a backend this: up to the event with an id, and of channels that are occupied or not.
+    /// Stores a delivery reported by the sending server: the last acknowledged event and the states of channels.
     pub fn hear(
         &self,
         app: usize,
@@ -263,7 +263,7 @@ impl Webhooks {
         }
     }
 
-    /// Another server wants to know all that backends have been told.
+    /// Requests full reports for another server.
     pub fn tell_all(&self) {
         for sender in &self.senders {
             sender.inbox.ask();
@@ -271,7 +271,7 @@ impl Webhooks {
         }
     }
 
-    /// What backends have been told since the last call: application, webhook and what.
+    /// Returns the deliveries since the last call: application, webhook and report.
     pub fn reports(&self) -> Vec<(usize, usize, Report)> {
         let reports = self.senders.iter().filter_map(|sender| {
             let report = sender.inbox.take_report()?;
@@ -280,7 +280,7 @@ impl Webhooks {
         reports.collect()
     }
 
-    /// The others could not be told that.
+    /// Takes back a report that could not be sent to the other servers.
     pub fn put_back(
         &self,
         app: usize,
@@ -298,7 +298,7 @@ impl Webhooks {
         senders.find(|sender| sender.app == app && sender.number == number)
     }
 
-    /// Sends what waits, before the worker ends. What is not taken in time the next worker sends again.
+    /// Sends the remaining events before the worker exits. The next worker sends those not acknowledged in time again.
     pub fn finish(&self) {
         let until = Instant::now() + FINISH;
         for sender in &self.senders {
@@ -307,7 +307,7 @@ impl Webhooks {
         }
         for sender in &self.senders {
             let left = until.saturating_duration_since(Instant::now());
-            // It ends by dropping its side.
+            // The thread signals its end by dropping its side of the channel.
             let _ = sender.ended.recv_timeout(left);
         }
     }

@@ -1,4 +1,4 @@
-//! The thread that sends a webhook: in order, several events at once, and again until they are taken.
+//! The thread that sends a webhook. It sends events in order and in batches, and repeats a batch until it is acknowledged.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -6,57 +6,57 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fermata_config::LogLevel;
-use fermata_engine::{Followed, Follower, Logger, Published, What};
+use fermata_engine::{Followed, Follower, Logger, Published, What, is_info_change};
 use fermata_io::clock;
-use fermata_origin::Poster;
+use fermata_origin::HttpPoster;
 use fermata_origin::address::Url;
 use fermata_pusher::App;
 use fermata_pusher::frame::RingName;
-use fermata_pusher::webhook::{Happening, Occupancy, Webhook, message};
+use fermata_pusher::webhook::{Occupancy, Webhook, WebhookEvent, message};
 
 use super::inbox::{Inbox, Role};
-use super::journal::Belief;
+use super::journal::OccupancyState;
 use super::kept::Kept;
 use crate::names;
 
-/// Events of one post, and bytes of what clients have sent in it.
+/// Maximum number of events in one post, and of bytes of client events in it.
 const BATCH_EVENTS_MAX: usize = 50;
 const BATCH_BYTES_MAX: usize = 256 * 1024;
-/// How long an event waits for others.
+/// Time that an event waits for further ones.
 const BATCH_WAIT: Duration = Duration::from_millis(50);
-/// Bytes of what clients have sent that wait.
+/// Maximum number of queued bytes of client events.
 const QUEUE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// How long a backend that takes nothing is left alone, first and at most.
+/// Pause after a failed post: the first and the longest.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// A thread that is told of nothing looks by itself so often.
+/// Maximum time between two checks of the sources, if the worker sends no wake-up.
 const LOOK: Duration = Duration::from_secs(60);
-/// How often it is said that a backend takes nothing.
+/// Minimum interval between log messages about a failing backend.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
-/// Channels that were seen occupied while another server sends, and that it has said nothing of.
+/// Maximum number of channels seen occupied while another server sends, and not reported by it yet.
 const SEEN_MAX: usize = 100_000;
-/// How long that is remembered of those that nobody is in any more: for as long as a server may be silent, and a while.
+/// Time after which a vacated channel is dropped from `seen`: longer than a server may be silent.
 const SEEN_MS: u64 = 60_000;
-/// Records of the ring that are read before something is sent.
+/// Maximum number of ring records read before a post.
 const READ_MAX: usize = 4096;
-/// Numbers in ids.
+/// Radix of numbers in event ids.
 const ID_RADIX: u32 = 36;
 
 pub(super) struct Sender {
     app: App,
     webhook: Webhook,
-    poster: Poster,
-    /// For events that are on the ring; `None`: none of them is wanted.
+    poster: HttpPoster,
+    /// Reader of events on the ring; `None`: the webhook does not request them.
     follower: Option<Follower>,
-    /// The ring is read up to there.
+    /// Position up to which the ring was read.
     read_place: u64,
-    /// What the names of the application's channels begin with.
+    /// Prefix of the application's channels on the ring.
     prefix: String,
     occupancy: Occupancy,
     role: Role,
-    /// While another server sends: channels that it may have told as occupied, and until when that is remembered.
+    /// Channels that the sending server may have reported as occupied, with the expiry of each entry.
     seen: HashMap<String, Option<u64>>,
-    /// How far the other server has told, when it was not this one.
+    /// Last event that another server's sender has delivered.
     told: Option<Position>,
     kept: Kept,
     inbox: Arc<Inbox>,
@@ -69,15 +69,15 @@ pub(super) struct Sender {
 }
 
 struct Queued {
-    happening: Happening,
-    /// Its place in the ring; 0: it is not from there.
+    happening: WebhookEvent,
+    /// Its position on the ring; 0: it is not from the ring.
     place: u64,
-    /// What it is called on all servers of a cluster.
+    /// Its id, equal on all servers of a cluster.
     id: Option<String>,
     since: Instant,
 }
 
-/// The place of an event in the log of a cluster.
+/// Position of an event in the log of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Position {
     epoch: u64,
@@ -93,14 +93,14 @@ impl Position {
         })
     }
 
-    /// Whether an event with this id stands there or before it.
+    /// Returns true if the event with this id is at or before this position.
     fn covers(self, id: &str) -> bool {
         let it = Position::read(id);
         it.is_some_and(|it| it.epoch == self.epoch && it.seq <= self.seq)
     }
 }
 
-/// The backend takes nothing.
+/// Set while posts fail.
 struct Failing {
     pause: Duration,
     until: Instant,
@@ -126,7 +126,7 @@ impl Sender {
         let timeout = Duration::from_millis(webhook.timeout_ms);
         Sender {
             prefix: names::prefix(&app),
-            poster: Poster::new(url, timeout),
+            poster: HttpPoster::new(url, timeout),
             follower,
             read_place: 0,
             occupancy: Occupancy::restore(kept.journal.occupied(), 0),
@@ -189,7 +189,7 @@ impl Sender {
         Step::Wait(BATCH_WAIT - waited)
     }
 
-    /// Takes what has happened, as far as there is room for it. What there is no room for stays where it is.
+    /// Reads new events as far as there is room. The others remain in their source.
     fn take_in(&mut self) {
         self.take_role();
         self.read_ring();
@@ -211,20 +211,20 @@ impl Sender {
             self.push(happening, 0);
         }
         for channel in waiting.misses {
-            self.push(Happening::CacheMiss(channel), 0);
+            self.push(WebhookEvent::CacheMiss(channel), 0);
         }
         for (channel, count) in waiting.told {
-            self.push(Happening::SubscriptionCount(channel, count), 0);
+            self.push(WebhookEvent::SubscriptionCount(channel, count), 0);
         }
         if waiting.dropped > 0 {
-            self.give_up(waiting.dropped, "there was no room for them");
+            self.give_up(waiting.dropped, "the queue was full");
         }
         if self.queue.is_empty() {
             self.kept.settle(self.read_place);
         }
     }
 
-    /// Notes whether this server sends now.
+    /// Applies a change of the role.
     fn take_role(&mut self) {
         let role = self.inbox.role();
         if role == self.role {
@@ -238,7 +238,7 @@ impl Sender {
         self.role = role;
         match role {
             Role::Waits => {
-                // Another server finds that by itself.
+                // The sending server detects these events itself.
                 self.queue.retain(|queued| queued.place != 0);
                 self.queue_bytes = { self.queue.iter() }
                     .map(|it| bytes_of(&it.happening))
@@ -247,10 +247,10 @@ impl Sender {
                 self.log(LogLevel::Info, "is sent by another server of the cluster");
             }
             Role::Alone | Role::Sends => {
-                // Counts that are there already are for the one that sends.
+                // Counts that are already in the inbox are for the sender.
                 self.learn();
                 for (channel, _) in std::mem::take(&mut self.seen) {
-                    self.note(&channel, Belief::Doubtful);
+                    self.note(&channel, OccupancyState::Doubtful);
                 }
                 let now_ms = self.now_ms();
                 self.occupancy = Occupancy::restore(self.kept.journal.occupied(), now_ms);
@@ -259,13 +259,13 @@ impl Sender {
         }
     }
 
-    /// Keeps what this server needs for going on in the place of the one that sends.
+    /// Updates the state that this server needs for a takeover.
     fn read_along(&mut self) {
         self.learn();
         self.see();
     }
 
-    /// Takes what the server that sends has told.
+    /// Applies deliveries that the sending server has reported.
     fn learn(&mut self) {
         let heard = self.inbox.heard();
         for (channel, is_occupied) in heard.beliefs {
@@ -273,8 +273,8 @@ impl Sender {
             self.note(
                 &channel,
                 match is_occupied {
-                    true => Belief::Occupied,
-                    false => Belief::Vacant,
+                    true => OccupancyState::Occupied,
+                    false => OccupancyState::Vacant,
                 },
             );
         }
@@ -286,11 +286,11 @@ impl Sender {
         }
     }
 
-    /// Remembers channels that the server that sends may have told. Their counts are told anew to whoever sends next.
+    /// Records channels that the sending server may have announced. The next sender receives their counts again.
     fn see(&mut self) {
         let now_ms = self.now_ms();
         for (channel, count) in self.inbox.take(usize::MAX).counts {
-            let is_known = self.kept.journal.belief(&channel) != Belief::Vacant;
+            let is_known = self.kept.journal.belief(&channel) != OccupancyState::Vacant;
             let until_ms = (count == 0).then_some(now_ms + SEEN_MS);
             let has_room = self.seen.len() < SEEN_MAX;
             match self.seen.get_mut(&channel) {
@@ -320,7 +320,7 @@ impl Sender {
                     (happening, event.place, id)
                 }
                 Followed::Lost => {
-                    self.say("events of members and clients were gone before they could be sent");
+                    self.say("lost events of members and clients: the ring overwrote them before they were sent");
                     continue;
                 }
                 Followed::Nothing => return,
@@ -334,22 +334,22 @@ impl Sender {
                 self.push_event(happening, place, id);
             }
         }
-        // There is more: it is looked at again at once.
+        // More records remain: read again immediately.
         thread::current().unpark();
     }
 
-    fn push(&mut self, happening: Happening, place: u64) {
+    fn push(&mut self, happening: WebhookEvent, place: u64) {
         self.push_event(happening, place, None);
     }
 
-    fn push_event(&mut self, happening: Happening, place: u64, id: Option<String>) {
+    fn push_event(&mut self, happening: WebhookEvent, place: u64, id: Option<String>) {
         if !self.webhook.wants(happening.kind()) {
-            // Of a channel that is to be vacated it has to be known that it was occupied.
+            // The vacated event of a channel requires that its occupied state is known.
             self.note_taken(&happening);
             return;
         }
-        if let Happening::Occupied(channel) = &happening {
-            self.note(channel, Belief::Doubtful);
+        if let WebhookEvent::Occupied(channel) = &happening {
+            self.note(channel, OccupancyState::Doubtful);
         }
         self.queue_bytes += bytes_of(&happening);
         self.queue.push_back(Queued {
@@ -360,7 +360,7 @@ impl Sender {
         });
     }
 
-    /// Events that there is room for.
+    /// Returns the number of events that there is room for.
     fn room(&self) -> usize {
         match self.queue_bytes < QUEUE_BYTES_MAX {
             true => self
@@ -374,7 +374,7 @@ impl Sender {
     fn send(&mut self) {
         let mut bytes = 0;
         let first = self.queue.iter().take(BATCH_EVENTS_MAX);
-        let batch: Vec<&Happening> = first
+        let batch: Vec<&WebhookEvent> = first
             .map(|queued| &queued.happening)
             .take_while(|happening| {
                 let is_taken = bytes < BATCH_BYTES_MAX;
@@ -387,10 +387,10 @@ impl Sender {
         let headers = headers.each_ref().map(|(name, value)| (*name, &**value));
         let failure = match self.poster.post(&headers, body.as_bytes()) {
             Ok(answer) if answer.is_success() => None,
-            Ok(answer) => Some(format!("it answers {}: {}", answer.status, answer.text())),
+            Ok(answer) => Some(format!("it responds {}: {}", answer.status, answer.text())),
             Err(error) => Some(error.to_string()),
         };
-        // Another worker has begun meanwhile, and sends it as well.
+        // Another worker has taken over and sends the batch as well.
         if self.kept.is_replaced() {
             return;
         }
@@ -398,7 +398,7 @@ impl Sender {
             None => {
                 self.settle(count);
                 if self.failing.take().is_some() {
-                    self.log(LogLevel::Info, "is taken again");
+                    self.log(LogLevel::Info, "delivers events again");
                 }
             }
             Some(failure) => self.on_failure(&failure, count),
@@ -424,7 +424,7 @@ impl Sender {
             _ => {
                 self.log(
                     LogLevel::Warning,
-                    &format!("is not taken, and sent again later: {failure}"),
+                    &format!("cannot deliver events, retrying: {failure}"),
                 );
                 now
             }
@@ -433,7 +433,7 @@ impl Sender {
         self.failing = Some(Failing { pause, until, said });
     }
 
-    /// The first ones are taken, or given up.
+    /// Removes the first events, which are acknowledged or given up.
     fn settle(&mut self, count: usize) {
         for _ in 0..count {
             let Some(queued) = self.queue.pop_front() else {
@@ -451,32 +451,32 @@ impl Sender {
         }
     }
 
-    fn note_taken(&mut self, happening: &Happening) {
+    fn note_taken(&mut self, happening: &WebhookEvent) {
         let (channel, belief) = match happening {
-            Happening::Occupied(channel) => (channel, Belief::Occupied),
-            Happening::Vacated(channel) => (channel, Belief::Vacant),
+            WebhookEvent::Occupied(channel) => (channel, OccupancyState::Occupied),
+            WebhookEvent::Vacated(channel) => (channel, OccupancyState::Vacant),
             _ => return,
         };
         self.note(channel, belief);
         if self.role == Role::Sends {
-            let is_occupied = belief == Belief::Occupied;
+            let is_occupied = belief == OccupancyState::Occupied;
             self.inbox.report_belief(channel, is_occupied);
         }
     }
 
-    /// Remembers for the next worker what the backend believes.
-    fn note(&mut self, channel: &str, belief: Belief) {
+    /// Records a backend's state of a channel for the next worker.
+    fn note(&mut self, channel: &str, belief: OccupancyState) {
         if let Err(error) = self.kept.journal.set(channel, belief) {
-            self.log(LogLevel::Warning, &format!("cannot be remembered: {error}"));
+            self.log(
+                LogLevel::Warning,
+                &format!("cannot store its delivery state: {error}"),
+            );
         }
     }
 
     fn give_up(&mut self, count: u64, why: &str) {
         self.given_up += count;
-        let text = format!(
-            "{count} events are given up ({} in all): {why}",
-            self.given_up
-        );
+        let text = format!("dropped {count} events ({} in all): {why}", self.given_up);
         self.say(&text);
     }
 
@@ -486,7 +486,7 @@ impl Sender {
 
     fn log(&self, level: LogLevel, text: &str) {
         let line = format!(
-            "the webhook of application {} at {}: {text}",
+            "webhook of application {} at {}: {text}",
             self.app.id,
             self.poster.authority()
         );
@@ -498,14 +498,15 @@ impl Sender {
     }
 }
 
-/// What a record of the ring is to a webhook of the application whose channels' names begin so.
-fn read(prefix: &str, event: &Published<'_>) -> Option<Happening> {
+/// Converts a record of the ring to a webhook event. Returns `None` if it is not of an application with this prefix, or
+/// no webhook exists for it.
+fn read(prefix: &str, event: &Published<'_>) -> Option<WebhookEvent> {
     let channel = std::str::from_utf8(event.channel).ok()?;
     let channel = channel.strip_prefix(prefix)?.to_owned();
     match event.what {
         What::Message(name, data) => {
             let name = RingName::read(std::str::from_utf8(name?).ok()?);
-            Some(Happening::ClientEvent {
+            Some(WebhookEvent::ClientEvent {
                 channel,
                 event: name.event.to_owned(),
                 data: String::from_utf8_lossy(data).into_owned(),
@@ -513,8 +514,10 @@ fn read(prefix: &str, event: &Published<'_>) -> Option<Happening> {
                 user_id: name.user_id.map(str::to_owned),
             })
         }
-        What::Join(data) => Some(Happening::MemberAdded(channel, user_of(data)?)),
-        What::Leave(data) => Some(Happening::MemberRemoved(channel, user_of(data)?)),
+        // Pusher has no webhook for changed information.
+        What::Join(data) if is_info_change(data) => None,
+        What::Join(data) => Some(WebhookEvent::MemberAdded(channel, user_of(data)?)),
+        What::Leave(data) => Some(WebhookEvent::MemberRemoved(channel, user_of(data)?)),
     }
 }
 
@@ -523,9 +526,9 @@ fn user_of(announcement: &[u8]) -> Option<String> {
     Some(announcement["user"].as_str()?.to_owned())
 }
 
-fn bytes_of(happening: &Happening) -> usize {
+fn bytes_of(happening: &WebhookEvent) -> usize {
     match happening {
-        Happening::ClientEvent { data, .. } => data.len(),
+        WebhookEvent::ClientEvent { data, .. } => data.len(),
         _ => 0,
     }
 }

@@ -1,6 +1,6 @@
 use fermata_testkit::run_mutations;
 
-/// What mutations insert.
+/// Pieces that mutations insert.
 const PIECES: &[&[u8]] = &[
     b"\r\n",
     b"\n",

@@ -9,12 +9,12 @@ use crate::params::{self, Element, list, seconds, values};
 
 const PREFIX: &[u8] = b"grip-";
 
-/// Whether a response is an instruction: it has a header of GRIP, or is of the media type.
+/// Returns true if a response is an instruction: it has a GRIP header, or the media type of an instruction.
 pub fn is_instruct(headers: &[(&[u8], &[u8])]) -> bool {
     headers.iter().any(|(name, _)| is_grip(name)) || is_json(headers)
 }
 
-/// Whether the body has the instruction.
+/// Returns true if the body is the instruction.
 pub(super) fn is_json(headers: &[(&[u8], &[u8])]) -> bool {
     values(headers, "Content-Type")
         .next()
@@ -26,10 +26,10 @@ pub(super) fn is_json(headers: &[(&[u8], &[u8])]) -> bool {
         })
 }
 
-/// Reads the instruction of a response's headers; the body is the client's.
+/// Parses the instruction in a response's headers; the body is the client's.
 ///
 /// # Errors
-/// The header that has no meaning.
+/// A header is invalid.
 pub fn from_headers(
     status: u16,
     reason: &[u8],
@@ -61,8 +61,8 @@ pub fn from_headers(
     Ok(instruct)
 }
 
-/// The headers of an origin's response that its client sees: none of GRIP, and where
-/// `Grip-Expose-Headers` is there, only those it names.
+/// Returns the headers of an origin's response that its client receives: no GRIP headers, and if `Grip-Expose-Headers` is
+/// present, only the headers that it lists.
 pub fn client_headers<'a>(
     headers: &'a [(&'a [u8], &'a [u8])],
 ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
@@ -75,7 +75,7 @@ pub fn client_headers<'a>(
     })
 }
 
-/// What headers say whether the rest is in headers or in JSON.
+/// Parses the headers that apply to both forms of instructions.
 pub(super) fn common(
     status: u16,
     reason: &[u8],
@@ -99,7 +99,7 @@ pub(super) fn common(
     Ok(instruct)
 }
 
-/// The seconds a long poll waits.
+/// Returns the timeout of a long poll, in seconds.
 pub(super) fn timeout(seconds: Option<u32>) -> u32 {
     seconds
         .unwrap_or(TIMEOUT_DEFAULT_S)
@@ -108,7 +108,7 @@ pub(super) fn timeout(seconds: Option<u32>) -> u32 {
 
 fn meta(instruct: &mut Instruct, headers: &[(&[u8], &[u8])]) -> Result<(), InstructError> {
     for text in list(headers, "Grip-Set-Meta") {
-        // A malformed element is skipped, an empty one is an error: it is a value that the backend did not have.
+        // A malformed element is skipped. An empty one is an error: the backend lacked a value.
         let Some(entries) = params::params(text) else {
             continue;
         };
@@ -220,7 +220,7 @@ fn is_grip(name: &[u8]) -> bool {
         .is_some_and(|start| start.eq_ignore_ascii_case(PREFIX))
 }
 
-/// Bytes that can stand in a request line.
+/// Returns true if all bytes are valid in a request line.
 fn is_uri(uri: &[u8]) -> bool {
     !uri.is_empty() && uri.iter().all(|&byte| byte > b' ' && byte != 0x7f)
 }
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn seed_001_is_a_stream() {
+    fn parses_fuzz_seed_001_as_a_stream() {
         let instruct = read(&[
             ("Content-Type", "text/event-stream"),
             ("Grip-Hold", "stream"),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_a_response_an_instruction() {
+    fn detects_instructions() {
         for (headers, expected) in [
             (&[][..], false),
             (&[(&b"gRIP-hold"[..], &b"stream"[..])], true),
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_are_a_list() {
+    fn parses_channels_as_a_list() {
         let instruct = read(&[
             ("Grip-Hold", "response"),
             (
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn time_outs_have_a_default_and_a_floor() {
+    fn timeout_has_a_default_and_a_minimum() {
         for (value, expected) in [
             (None, 55),
             (Some("0"), 5),
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn links_sessions_meta_and_status() {
+    fn parses_links_sessions_meta_and_status() {
         let instruct = read(&[
             (
                 "Grip-Link",
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn exposed_headers_are_the_only_ones() {
+    fn only_exposed_headers_reach_the_client() {
         let headers = [
             ("A", "1"),
             ("B", "2"),
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_without_meaning_is_named() {
+    fn error_has_the_invalid_header() {
         for (name, value, part) in [
             (
                 "Grip-Hold",

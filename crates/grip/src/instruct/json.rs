@@ -11,10 +11,10 @@ use crate::value::Value;
 
 type Read<T> = Result<T, InstructError>;
 
-/// Reads the instruction of a response whose body is JSON. The origin's headers are not the client's.
+/// Parses the instruction in a response's JSON body. The origin's headers are not sent to the client.
 ///
 /// # Errors
-/// The field that has no meaning.
+/// A field is invalid.
 pub fn from_json(status: u16, headers: &[(&[u8], &[u8])], body: &[u8]) -> Read<Instruct> {
     if status != 200 {
         return Err(InstructError::Status(status));
@@ -32,7 +32,7 @@ pub fn from_json(status: u16, headers: &[(&[u8], &[u8])], body: &[u8]) -> Read<I
     if let Some(part) = object(&value, "", "response")? {
         answer(&mut instruct, part)?;
     }
-    // Without a body of its own the client's is empty: the origin's was the instruction.
+    // Without a body in the instruction, the client's is empty: the origin's body was the instruction.
     instruct.answer.body.get_or_insert_default();
     Ok(instruct)
 }
@@ -163,7 +163,7 @@ fn answer(instruct: &mut Instruct, response: &Value) -> Read<()> {
     Ok(())
 }
 
-/// Name and value of each header, from an object or from a list of pairs.
+/// Returns name and value of each header, from an object or a list of pairs.
 pub(crate) fn pairs(headers: &Value) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     match headers {
         Value::Map(entries) => entries
@@ -186,13 +186,13 @@ pub(crate) fn pairs(headers: &Value) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     }
 }
 
-/// Whether a name and a value can be written as a header without becoming two.
+/// Returns true if a name and a value are valid as one header.
 pub(crate) fn is_header(name: &[u8], value: &[u8]) -> bool {
     let is_token = |&byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.iter().all(is_token) && value.iter().all(|&byte| is_header_byte(byte))
 }
 
-/// Whether a byte can stand in a header's value or a reason.
+/// Returns true if a byte is valid in a header's value or a reason.
 pub(crate) fn is_header_byte(byte: u8) -> bool {
     byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }
@@ -226,7 +226,7 @@ fn seconds(value: &Value, place: &str, name: &str) -> Read<Option<u32>> {
         .transpose()
 }
 
-/// Text, or bytes as base64, which win.
+/// Returns text, or base64-decoded bytes, which take precedence.
 fn content(value: &Value, place: &str, plain: &str, binary: &str) -> Read<Option<Vec<u8>>> {
     match text(value, place, binary)? {
         Some(text) => encoding::base64(text)
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_with_everything() {
+    fn parses_a_hold_with_every_field() {
         let instruct = read(
             r#"{"hold":{"mode":"stream","timeout":3,
                 "channels":[{"name":"a","prev-id":"1","filters":["skip-self"]},{"name":"b"}],
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn no_hold_only_rewrites() {
+    fn without_hold_only_the_response_changes() {
         let instruct = read(
             r#"{"response":{"body-bin":"AP8=","body":"x","reason":"Fine","headers":{"A":"1"}}}"#,
         )
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_beside_the_body_count_too() {
+    fn applies_headers_in_addition_to_the_body() {
         let headers: [(&[u8], &[u8]); 3] = [
             (b"Grip-Link", b"</next>; rel=next"),
             (b"Grip-Status", b"202 Later"),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_without_meaning_is_named() {
+    fn error_has_the_invalid_field() {
         for (body, part) in [
             ("", "not valid JSON"),
             ("[]", "must be an object"),

@@ -1,25 +1,25 @@
-//! `Grip-Keep-Alive`: bytes that keep a silent stream open.
+//! `Grip-Keep-Alive`: data that keeps an idle stream open.
 
 use super::{InstructError, TIMEOUT_DEFAULT_S, shown};
 use crate::encoding;
 use crate::params::{self, Element};
 
-/// The shortest interval.
+/// Minimum interval in seconds.
 const TIMEOUT_MIN_S: u32 = 1;
 const HEADER: &str = "Grip-Keep-Alive";
 
 /// When the data is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeepAliveMode {
-    /// After so long without anything else.
+    /// After this time without other data.
     #[default]
     Idle,
-    /// Every so often, whatever else is sent.
+    /// Periodically, independent of other data.
     Interval,
 }
 
 impl KeepAliveMode {
-    /// The mode of this name.
+    /// Returns the mode of this name.
     pub fn from_name(name: &[u8]) -> Option<Self> {
         match name {
             b"idle" => Some(Self::Idle),
@@ -29,19 +29,19 @@ impl KeepAliveMode {
     }
 }
 
-/// Bytes that keep a silent stream open.
+/// Data that keeps an idle stream open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeepAlive {
-    /// What is written, never empty.
+    /// The data, never empty.
     pub data: Vec<u8>,
-    /// After how many seconds, at least one.
+    /// Interval in seconds, at least one.
     pub timeout_s: u32,
-    /// Counted from what.
+    /// Start of the interval.
     pub mode: KeepAliveMode,
 }
 
 impl KeepAlive {
-    /// With the shortest interval applied.
+    /// Creates one, with the minimum interval applied.
     pub fn new(data: Vec<u8>, timeout_s: u32, mode: KeepAliveMode) -> Self {
         Self {
             data,
@@ -50,7 +50,7 @@ impl KeepAlive {
         }
     }
 
-    /// Reads `DATA; format=F; timeout=N; mode=M`. Commas are data: this header is no list.
+    /// Parses `DATA; format=F; timeout=N; mode=M`. Commas are data, because this header is not a list.
     pub(super) fn from_header(value: &[u8]) -> Result<Self, InstructError> {
         let wrong = |value: &[u8], fix| InstructError::Header {
             header: HEADER,
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_comes_in_three_formats() {
+    fn decodes_data_in_three_formats() {
         for (value, data, timeout_s, mode) in [
             (
                 r":\n\n; format=cstring; timeout=55",
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn reports_every_kind_of_error() {
         for (value, part) in [
             ("", "no data"),
             ("; format=raw", "no data"),

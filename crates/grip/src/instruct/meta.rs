@@ -1,19 +1,19 @@
-//! Names and values that are known about a connection.
+//! Metadata of a connection: names and values.
 
-/// What is known about a connection: set by its origin, read by filters. In the order of the names.
+/// Metadata of a connection, sorted by name: set by its origin, read by filters.
 ///
-/// There are a few for each of very many connections, so a list takes less than a tree, whose smallest node has room for
-/// eleven.
+/// Very many connections have a few entries each. A list needs less memory than a tree, whose smallest node has room
+/// for eleven.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meta(Vec<(Vec<u8>, Vec<u8>)>);
 
 impl Meta {
-    /// Nothing is known.
+    /// Creates empty metadata.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// Sets a value; returns the one before.
+    /// Sets a value; returns the previous one.
     pub fn insert(&mut self, name: Vec<u8>, value: Vec<u8>) -> Option<Vec<u8>> {
         match self.find(&name) {
             Ok(at) => Some(std::mem::replace(&mut self.0[at].1, value)),
@@ -25,31 +25,31 @@ impl Meta {
         }
     }
 
-    /// Takes everything out of another, whose values count.
+    /// Moves all entries of another into this one; they replace existing values.
     pub fn append(&mut self, other: &mut Self) {
         for (name, value) in other.0.drain(..) {
             self.insert(name, value);
         }
     }
 
-    /// Takes a value out.
+    /// Removes and returns a value.
     pub fn remove(&mut self, name: &[u8]) -> Option<Vec<u8>> {
         let at = self.find(name).ok()?;
         Some(self.0.remove(at).1)
     }
 
-    /// A value.
+    /// Returns a value.
     pub fn get(&self, name: &[u8]) -> Option<&Vec<u8>> {
         let at = self.find(name).ok()?;
         Some(&self.0[at].1)
     }
 
-    /// Names and values.
+    /// Returns names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&Vec<u8>, &Vec<u8>)> {
         self.0.iter().map(|(name, value)| (name, value))
     }
 
-    /// Whether nothing is known.
+    /// Returns true if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -94,7 +94,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_map(changes in prop::collection::vec((0u8..6, prop::option::of(any::<u8>())), 0..40)) {
+        fn behaves_like_a_map(changes in prop::collection::vec((0u8..6, prop::option::of(any::<u8>())), 0..40)) {
             let (mut meta, mut model) = (Meta::new(), BTreeMap::new());
             for (name, value) in changes {
                 let name = vec![name];

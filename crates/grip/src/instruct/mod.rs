@@ -1,7 +1,6 @@
-//! What an origin tells the edge to do with a client: answer, or hold and subscribe it.
+//! Instructions of an origin to the edge: respond to the client, or hold and subscribe it.
 //!
-//! The same instruction comes as response headers ([`from_headers`]) or as a body of JSON
-//! ([`from_json`]); both give an [`Instruct`].
+//! An instruction is in response headers ([`from_headers`]) or in a JSON body ([`from_json`]); both yield an [`Instruct`].
 
 mod headers;
 mod json;
@@ -20,24 +19,24 @@ use crate::filter::FILTERS_MAX;
 
 /// The media type of an instruction as JSON.
 pub const MEDIA_TYPE: &str = "application/grip-instruct";
-/// How long a client is held where the instruction does not say.
+/// Default timeout of a long poll, in seconds.
 pub const TIMEOUT_DEFAULT_S: u32 = 55;
-/// A long poll waits at least this long.
+/// Minimum timeout of a long poll, in seconds.
 pub const RESPONSE_TIMEOUT_MIN_S: u32 = 5;
-/// When a stream without news asks its next link where the link does not say.
+/// Default time without items after which a stream requests its next link, in seconds.
 pub const NEXT_TIMEOUT_DEFAULT_S: u32 = 120;
-/// The highest status that can be asked for.
+/// Maximum status in an instruction.
 pub const STATUS_MAX: u16 = 999;
 
-/// What becomes of the client.
+/// Action of the edge for the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hold {
-    /// It gets the response and is done.
+    /// Send the response and finish.
     #[default]
     Answered,
-    /// It waits for one published response, or gets the origin's after a time: long polling.
+    /// Wait for one published response, or send the origin's after the timeout: long polling.
     Response,
-    /// It gets the response's head and body, and then what is published.
+    /// Send the response's head and body, followed by published items.
     Stream,
 }
 
@@ -46,33 +45,33 @@ pub enum Hold {
 pub struct Channel {
     /// The name as the origin wrote it, without the route's prefix.
     pub name: Vec<u8>,
-    /// The id of the last item the origin included: reliable delivery.
+    /// Id of the last item in the origin's response: reliable delivery.
     pub prev_id: Option<Vec<u8>>,
-    /// Names of filters, at most [`FILTERS_MAX`]; unknown ones are kept, and have no effect.
+    /// Names of filters, at most [`FILTERS_MAX`]; unknown ones are stored, and have no effect.
     pub filters: Vec<Vec<u8>>,
 }
 
-/// Where a stream continues.
+/// The resource at which a stream continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextLink {
     /// Absolute, or relative to the URI of the request.
     pub uri: Vec<u8>,
-    /// Seconds without news until it is asked; 0: as soon as the answer before has ended.
+    /// Time without items after which it is requested, in seconds; 0: as soon as the previous response has ended.
     pub timeout_s: u32,
 }
 
-/// How the session of a later request is found in it.
+/// Rule that finds the session in a later request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionDetect {
-    /// Paths that begin so.
+    /// Prefix of the paths it applies to.
     pub path_prefix: Vec<u8>,
     /// JSON pointer to the id.
     pub sid_pointer: Vec<u8>,
-    /// The parameter that holds the JSON; without it the body is.
+    /// Parameter with the JSON; `None`: the body is the JSON.
     pub json_param: Option<Vec<u8>>,
 }
 
-/// What the client's response is made of.
+/// The client's response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Status for the client.
@@ -81,39 +80,39 @@ pub struct Answer {
     pub reason: Vec<u8>,
     /// Headers for the client, without those of GRIP.
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The body, where the instruction has one of its own; `None`: that of the origin's response.
+    /// Body in the instruction; `None`: the body of the origin's response.
     pub body: Option<Vec<u8>>,
 }
 
 /// An instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instruct {
-    /// What becomes of the client.
+    /// Action of the edge for the client.
     pub hold: Hold,
-    /// Subscriptions, in order, each name once: of equal names the last counts.
+    /// Subscriptions in order, each name once; the last one of equal names is used.
     pub channels: Vec<Channel>,
-    /// How long a long poll waits.
+    /// Timeout of a long poll, in seconds.
     pub timeout_s: u32,
-    /// What is written to a stream now and then.
+    /// Keep-alive data of a stream; `None`: none is sent.
     pub keep_alive: Option<KeepAlive>,
-    /// What filters know of the client.
+    /// Metadata for filters.
     pub meta: Meta,
-    /// Where a stream continues.
+    /// The resource at which a stream continues.
     pub next: Option<NextLink>,
-    /// What is told when the client is gone.
+    /// URI to notify when the client disconnects.
     pub gone: Option<Vec<u8>>,
-    /// Ids of items the session has had, by channel.
+    /// Ids of the last items that the session has received, by channel.
     pub last_ids: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The session this connection belongs to.
+    /// The session of this connection.
     pub session_id: Option<Vec<u8>>,
-    /// Rules for finding sessions.
+    /// Rules that find sessions.
     pub session_detect: Vec<SessionDetect>,
     /// The response for the client.
     pub answer: Answer,
 }
 
 impl Instruct {
-    /// Adds a subscription; one of the same name is replaced where it stands.
+    /// Adds a subscription, or replaces the one of the same name in place.
     fn subscribe(&mut self, channel: Channel) {
         match self
             .channels
@@ -126,25 +125,25 @@ impl Instruct {
     }
 }
 
-/// Why an instruction cannot be followed: 502 for the client, and this for the log.
+/// Reason why an instruction is invalid: the client gets status 502, the log this text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InstructError {
-    /// A header whose value has no meaning.
+    /// A header with an invalid value.
     #[error("{header} is {value:?}: {fix}")]
     Header {
         /// Its name.
         header: &'static str,
         /// Its value, shortened.
         value: String,
-        /// What would be accepted.
+        /// The accepted values.
         fix: &'static str,
     },
-    /// A header list that needs a value.
+    /// A header list with an element that lacks a value.
     #[error("{header} has an element that is empty or malformed: {fix}")]
     Element {
         /// Its name.
         header: &'static str,
-        /// What would be accepted.
+        /// The accepted values.
         fix: &'static str,
     },
     /// More than [`FILTERS_MAX`].
@@ -158,22 +157,22 @@ pub enum InstructError {
         "the body is not valid JSON ({0}); send an object, or another Content-Type than {MEDIA_TYPE}"
     )]
     Json(String),
-    /// A field of the JSON.
+    /// A field of the JSON is invalid.
     #[error("{place} {problem}")]
     Field {
-        /// Where it stands: `hold.channels[0].name`.
+        /// Path of the field: `hold.channels[0].name`.
         place: String,
-        /// What is wrong and what would be accepted.
+        /// The fault and the accepted values.
         problem: &'static str,
     },
-    /// JSON in a response that is not 200.
+    /// JSON in a response whose status is not 200.
     #[error(
         "an instruction as JSON came with status {0}; answer 200 and give the client's status in response.code"
     )]
     Status(u16),
 }
 
-/// A value fit for an error: printable and short.
+/// Returns a value in a form for errors: printable and short.
 fn shown(value: &[u8]) -> String {
     const BYTES_MAX: usize = 80;
     String::from_utf8_lossy(&value[..value.len().min(BYTES_MAX)]).into_owned()

@@ -1,5 +1,4 @@
-//! Properties of instructions: what a backend writes is what is read, as headers and as JSON, and no bytes make a reader
-//! break its bounds.
+//! Properties of instructions: written values read back, as headers and as JSON, and no input breaks a limit.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -7,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::{encoding, params};
 
-/// Text that both notations carry: names and ids, quotes and separators included.
+/// Text valid in both notations: names and ids, including quotes and separators.
 fn text() -> impl Strategy<Value = String> {
     "[ -~]{1,12}"
 }
@@ -23,7 +22,7 @@ struct Written {
 }
 
 fn written() -> impl Strategy<Value = Written> {
-    // In a header a name is what stands before the first semicolon.
+    // In a header, a name ends at the first semicolon.
     let name = "[a-zA-Z0-9_./-]{1,12}";
     let filters = prop::collection::vec("[a-z-]{1,8}", 0..=FILTERS_MAX);
     let channel = (name, prop::option::of(text()), filters);
@@ -117,9 +116,9 @@ fn by_json(it: &Written) -> Instruct {
 
 proptest! {
     #[test]
-    fn both_notations_say_the_same(it in written()) {
+    fn headers_and_json_yield_equal_instructions(it in written()) {
         let (mut headers, mut json) = (by_headers(&it), by_json(&it));
-        // An answer of JSON has a body of its own, if an empty one, and the standard reason.
+        // A JSON instruction always has a body, possibly empty, and the standard reason.
         json.answer.body = None;
         headers.answer.reason.clear();
         json.answer.reason.clear();
@@ -136,9 +135,9 @@ proptest! {
         }
     }
 
-    /// No header value is more than an error, and none of it reaches the client.
+    /// Any header value is parsed or refused, and no GRIP header reaches the client.
     #[test]
-    fn any_value_is_read_or_refused(
+    fn never_panics_on_any_header_value(
         name in prop::sample::select(&["Grip-Hold", "Grip-Channel", "Grip-Timeout", "Grip-Keep-Alive", "Grip-Set-Meta", "Grip-Status", "Grip-Link", "Grip-Expose-Headers", "Grip-Last", "Grip-Session-Detect", "Grip-New"][..]),
         value in prop_oneof![prop::collection::vec(any::<u8>(), 0..40), "[a-z<>;=,\"\\\\ 0-9/-]{0,40}".prop_map(String::into_bytes)],
     ) {
@@ -154,9 +153,9 @@ proptest! {
         }
     }
 
-    /// Nor is any JSON.
+    /// Any JSON is parsed or refused.
     #[test]
-    fn any_json_is_read_or_refused(body in "[\\[\\]{}:,\"a-z0-9 -]{0,60}", field in prop::sample::select(&["hold", "response", "mode", "channels", "headers"][..])) {
+    fn never_panics_on_any_json(body in "[\\[\\]{}:,\"a-z0-9 -]{0,60}", field in prop::sample::select(&["hold", "response", "mode", "channels", "headers"][..])) {
         for body in [body.clone(), format!("{{\"{field}\":{body}}}"), format!("{{\"hold\":{{\"channels\":[],\"{field}\":{body}}}}}")] {
             if let Ok(instruct) = from_json(200, &[], body.as_bytes()) {
                 prop_assert!(instruct.timeout_s >= RESPONSE_TIMEOUT_MIN_S && instruct.answer.body.is_some());

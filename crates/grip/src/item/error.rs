@@ -1,12 +1,12 @@
-//! Why an item is refused.
+//! Errors in items.
 
-/// Why an item is refused. The texts are those of Pushpin's control port, which publishers match.
+/// Reason why an item is refused. The texts are those of Pushpin's control port, which publishers compare.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ItemError {
-    /// Another type where an object belongs.
+    /// An object is required.
     #[error("{0} is not an object")]
     Object(String),
-    /// A field that is needed.
+    /// A required field is missing.
     #[error("{place} does not contain {names}")]
     Missing {
         /// The object.
@@ -14,7 +14,7 @@ pub enum ItemError {
         /// The fields of which it needs one.
         names: &'static str,
     },
-    /// A field of another type.
+    /// A field has the wrong type.
     #[error("{place} contains '{name}' with wrong type")]
     Type {
         /// The object.
@@ -22,7 +22,7 @@ pub enum ItemError {
         /// The field.
         name: String,
     },
-    /// A field out of range, or with bytes that cannot stand there.
+    /// A field is out of range, or contains invalid bytes.
     #[error("{place} contains '{name}' with invalid value")]
     Invalid {
         /// The object.
@@ -30,7 +30,7 @@ pub enum ItemError {
         /// The field.
         name: &'static str,
     },
-    /// A name that has no meaning.
+    /// A field has an unknown value.
     #[error("{place} contains '{name}' with unknown value")]
     Unknown {
         /// The object.
@@ -38,10 +38,10 @@ pub enum ItemError {
         /// The field.
         name: &'static str,
     },
-    /// Nothing to deliver.
+    /// There is nothing to deliver.
     #[error("no formats specified")]
     Formats,
-    /// A list or pair with something else in it.
+    /// A list or pair has an invalid element.
     #[error("{0}")]
     Element(&'static str),
 }

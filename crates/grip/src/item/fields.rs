@@ -1,4 +1,4 @@
-//! Reading fields, with errors in the words that publishers know from Pushpin.
+//! Reads fields; errors have the texts of Pushpin, which publishers compare.
 
 use super::error::ItemError;
 use crate::encoding;
@@ -7,7 +7,7 @@ use crate::value::Value;
 
 type Read<T> = Result<T, ItemError>;
 
-/// An object whose fields are read, and what errors call it.
+/// An object whose fields are read, with its name in errors.
 #[derive(Clone, Copy)]
 pub(super) struct Object<'a> {
     pub value: &'a Value,
@@ -46,10 +46,10 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// A whole number from zero to `max`.
+    /// Returns an integer from zero to `max`.
     pub fn number(&self, name: &'static str, max: u32) -> Read<Option<u32>> {
         let Some(value) = self.value.get(name) else {
-            // It is not given.
+            // Not present.
             return Ok(None);
         };
         let number = value.integer().ok_or_else(|| self.kind(name))?;
@@ -59,7 +59,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Text, or under the other name bytes, which win; in JSON these are base64.
+    /// Returns text, or the bytes under the other name, which take precedence. In JSON these are base64.
     pub fn content(&self, plain: &'static str, binary: &'static str) -> Read<Option<Content>> {
         let Some(bytes) = self.text(binary)? else {
             return Ok(self.owned(plain)?.map(Content::Plain));
@@ -101,7 +101,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Content, and under which name it came.
+/// Content, by the name under which it was given.
 pub(super) enum Content {
     Plain(Vec<u8>),
     Binary(Vec<u8>),
@@ -115,7 +115,7 @@ impl Content {
     }
 }
 
-/// An object of texts.
+/// Parses an object of texts.
 pub(super) fn texts(value: &Value, place: &str) -> Read<Vec<(Vec<u8>, Vec<u8>)>> {
     let Value::Map(entries) = value else {
         return Err(ItemError::Object(place.to_owned()));

@@ -1,7 +1,7 @@
-//! What is published: one item, for one channel, in up to three formats.
+//! Published items: one item, for one channel, in up to three formats.
 //!
-//! A subscriber gets the format of its transport only: a long poll `http_response`, a stream
-//! `http_stream`, a WebSocket `ws_message`.
+//! A subscriber receives only the format of its transport: a long poll `http_response`, a stream `http_stream`, a
+//! WebSocket `ws_message`.
 
 mod error;
 mod fields;
@@ -18,17 +18,17 @@ use crate::instruct::Meta;
 /// A published item.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Item {
-    /// Where to; with the route's prefix in front where it has one.
+    /// Its channel, including the route's prefix.
     pub channel: Vec<u8>,
-    /// Names the item, for reliable delivery.
+    /// Id of the item, for reliable delivery.
     pub id: Option<Vec<u8>>,
-    /// The id of the channel's item before it.
+    /// Id of the channel's preceding item.
     pub prev_id: Option<Vec<u8>>,
-    /// What filters know of the item.
+    /// Metadata for filters.
     pub meta: Meta,
-    /// Size for counting blocks, where it is not that of the content.
+    /// Size for counting blocks; `None`: that of the content.
     pub size: Option<u32>,
-    /// Whether it overtakes items that wait for their predecessors.
+    /// True if it is delivered without waiting for its predecessor.
     pub no_seq: bool,
     /// For long polls.
     pub http_response: Option<Format<ResponseAction>>,
@@ -38,11 +38,11 @@ pub struct Item {
     pub ws_message: Option<Format<MessageAction>>,
 }
 
-/// What an item takes besides what publishers give, roughly.
+/// Estimated size of an item without the publisher's data, in bytes.
 const OVERHEAD_BYTES: usize = 256;
 
 impl Item {
-    /// What it takes while it waits, roughly.
+    /// Returns its estimated size while it waits, in bytes.
     pub fn bytes(&self) -> usize {
         let of = |text: &Option<Vec<u8>>| text.as_ref().map_or(0, Vec::len);
         let meta: usize = self
@@ -60,7 +60,7 @@ impl Item {
         OVERHEAD_BYTES + names + meta + response + stream + message
     }
 
-    /// How many blocks of `block_bytes` a content of `bytes` counts for; 0: everything is one.
+    /// Returns the number of blocks of `block_bytes` that a content of `bytes` counts as; if `block_bytes` is 0: one.
     pub fn blocks(&self, bytes: usize, block_bytes: u64) -> u64 {
         let bytes = self.size.map_or(bytes as u64, u64::from);
         match block_bytes {
@@ -71,7 +71,7 @@ impl Item {
 }
 
 impl ResponseAction {
-    /// Bytes of its content.
+    /// Returns the size of its content in bytes.
     pub fn bytes(&self) -> usize {
         let Self::Send(response) = self else {
             return 0;
@@ -87,7 +87,7 @@ impl ResponseAction {
 }
 
 impl StreamAction {
-    /// Bytes of its content.
+    /// Returns the size of its content in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Send(content) => content.len(),
@@ -97,7 +97,7 @@ impl StreamAction {
 }
 
 impl MessageAction {
-    /// Bytes of its content.
+    /// Returns the size of its content in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Send { content, .. } => content.len(),
@@ -107,17 +107,17 @@ impl MessageAction {
     }
 }
 
-/// An action, and the content filters it was written for.
+/// An action, with the content filters it is meant for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Format<T> {
-    /// What to do.
+    /// The action.
     pub action: T,
     /// The subscription must have exactly these content filters; `None`: any.
     pub content_filters: Option<Vec<Vec<u8>>>,
 }
 
 impl<T> Format<T> {
-    /// For any subscription.
+    /// Creates a format for any subscription.
     pub fn new(action: T) -> Self {
         Self {
             action,
@@ -126,55 +126,55 @@ impl<T> Format<T> {
     }
 }
 
-/// What a long poll does.
+/// Action for a long poll.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ResponseAction {
-    /// It is answered.
+    /// Send a response.
     Send(Response),
-    /// Its request is asked again.
+    /// Repeat its request to the origin.
     Hint,
-    /// Nothing: it has no meaning here.
+    /// Not defined for long polls: no action.
     Close,
-    /// Nothing: it has no meaning here.
+    /// Not defined for long polls: no action.
     Refresh,
 }
 
-/// The answer to a long poll.
+/// Response to a long poll.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Response {
     /// Status.
     pub code: u16,
     /// Reason; empty: the standard one.
     pub reason: Vec<u8>,
-    /// Headers, which replace those of the instruction of the same names.
+    /// Headers, which replace those of the same names in the instruction.
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
     /// The body.
     pub body: Body,
 }
 
-/// The body of an answer.
+/// The body of a response.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
     /// These bytes.
     Bytes(Vec<u8>),
-    /// The instruction's body, changed by these operations of RFC 6902.
+    /// The instruction's body, changed by these operations (RFC 6902).
     Patch(serde_json::Value),
 }
 
-/// What a stream does.
+/// Action for a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamAction {
-    /// It gets these bytes, as they are.
+    /// Send these bytes unchanged.
     Send(Vec<u8>),
-    /// Its next link is asked.
+    /// Request its next link.
     Hint,
-    /// It ends.
+    /// End the stream.
     Close,
-    /// Nothing: it has no meaning here.
+    /// Not defined for streams: no action.
     Refresh,
 }
 
-/// The type of a WebSocket's message.
+/// Type of a WebSocket message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MessageKind {
     /// UTF-8.
@@ -189,7 +189,7 @@ pub enum MessageKind {
 }
 
 impl MessageKind {
-    /// The type of this name.
+    /// Returns the type of this name.
     pub fn from_name(name: &[u8]) -> Option<Self> {
         match name {
             b"text" => Some(Self::Text),
@@ -200,7 +200,7 @@ impl MessageKind {
         }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -211,31 +211,31 @@ impl MessageKind {
     }
 }
 
-/// What a WebSocket does.
+/// Action for a WebSocket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MessageAction {
-    /// It gets a message.
+    /// Send a message.
     Send {
         /// Its type.
         kind: MessageKind,
         /// Its content.
         content: Vec<u8>,
     },
-    /// Nothing: it has no meaning here.
+    /// Not defined for WebSockets: no action.
     Hint,
-    /// It is closed, towards its origin too.
+    /// Close it, also towards its origin.
     Close {
-        /// The close code, if there is one.
+        /// The close code; `None`: no code.
         code: Option<u16>,
         /// The reason, in UTF-8.
         reason: Vec<u8>,
     },
-    /// Where it is served over HTTP, its origin is asked now.
+    /// If it is a WebSocket over HTTP, poll its origin now.
     Refresh,
 }
 
 impl Item {
-    /// How much it counts where blocks are counted: what it says, or its largest content.
+    /// Returns the size for counting blocks: the given one, or that of its largest content.
     pub fn size(&self) -> usize {
         if let Some(size) = self.size {
             return size as usize;

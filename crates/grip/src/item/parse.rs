@@ -1,4 +1,4 @@
-//! Reading items.
+//! Parses items.
 
 use super::error::ItemError;
 use super::fields::{Content, Object, texts};
@@ -9,16 +9,16 @@ use crate::instruct::{STATUS_MAX, is_header, is_header_byte};
 use crate::packet::Notation;
 use crate::value::Value;
 
-/// What an item without a code has.
+/// Default status of an item.
 const CODE_DEFAULT: u32 = 200;
 const ITEM: &str = "publish item object";
 
 type Read<T> = Result<T, ItemError>;
 
-/// Reads the items of a request: an object with a list under `items`. One bad item refuses all.
+/// Parses the items of a request: an object with a list under `items`. One invalid item refuses all.
 ///
 /// # Errors
-/// The field that is wrong.
+/// A field is invalid.
 pub fn parse_list(value: &Value, notation: Notation) -> Read<Vec<Item>> {
     let object = Object::new(value, "object", notation)?;
     match value.get("items") {
@@ -31,10 +31,10 @@ pub fn parse_list(value: &Value, notation: Notation) -> Read<Vec<Item>> {
     }
 }
 
-/// Reads one item. A `channel` given here replaces the item's own: that of a ZeroMQ subscription.
+/// Parses one item. `channel`, from a ZeroMQ subscription, replaces the item's own.
 ///
 /// # Errors
-/// The field that is wrong.
+/// A field is invalid.
 pub fn parse(value: &Value, notation: Notation, channel: Option<&[u8]>) -> Read<Item> {
     let object = Object::new(value, ITEM, notation)?;
     let channel = match channel {
@@ -71,7 +71,7 @@ pub fn parse(value: &Value, notation: Notation, channel: Option<&[u8]>) -> Read<
     }
     let has_format =
         item.http_response.is_some() || item.http_stream.is_some() || item.ws_message.is_some();
-    // An object of formats we do not know is fine: a newer publisher's.
+    // An object with only unknown formats is valid: the publisher may be newer.
     let has_unknown = formats.get("formats").is_none()
         && value.get("formats").is_some()
         && matches!(formats, Value::Map(entries) if !entries.is_empty());

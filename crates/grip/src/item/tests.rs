@@ -9,7 +9,7 @@ fn read(json: &str) -> Result<Item, ItemError> {
     parse(&Value::from(json), Notation::Json, None)
 }
 
-/// What Debian's Pushpin 1.36 answers to each, observed at its control port.
+/// Responses of Debian's Pushpin 1.36 at its control port.
 const AS_PUSHPIN: &[(&str, &str)] = &[
     ("1", "publish item object is not an object"),
     ("{}", "publish item object does not contain 'channel'"),
@@ -157,7 +157,7 @@ const AS_PUSHPIN: &[(&str, &str)] = &[
     ),
 ];
 
-/// What Pushpin lets through or refuses without a reason, and we refuse with one.
+/// Items that Pushpin accepts, or refuses without a reason, and that are refused here with one.
 const STRICTER: &[(&str, &str)] = &[
     (
         r#"{"channel":"c","http-stream":{"action":"foo"}}"#,
@@ -194,14 +194,14 @@ const STRICTER: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn errors_have_the_words_publishers_know() {
+fn errors_match_pushpin() {
     for (json, error) in AS_PUSHPIN.iter().chain(STRICTER) {
         assert_eq!(read(json).expect_err(json).to_string(), *error, "{json}");
     }
 }
 
 #[test]
-fn lists_are_refused_as_a_whole() {
+fn one_invalid_item_refuses_the_list() {
     let list = |json: &str| {
         let json: serde_json::Value = serde_json::from_str(json).expect("the test's JSON");
         parse_list(&Value::from(json), Notation::Json)
@@ -220,7 +220,7 @@ fn lists_are_refused_as_a_whole() {
 }
 
 #[test]
-fn formats_stand_inside_or_beside() {
+fn accepts_formats_nested_or_top_level() {
     let inside =
         read(r#"{"channel":"c","formats":{"http-stream":{"content":"x"}},"ws-message":1}"#);
     let beside = read(r#"{"channel":"c","http-stream":{"content":"x"}}"#);
@@ -231,13 +231,13 @@ fn formats_stand_inside_or_beside() {
         Some(Format::new(StreamAction::Send(b"x".to_vec())))
     );
     assert_eq!(item.size(), 1);
-    // A format of a newer publisher is nothing to us, and no error.
+    // An unknown format of a newer publisher is ignored without an error.
     let unknown = read(r#"{"channel":"c","formats":{"mqtt":{}}}"#).expect("valid");
     assert!(unknown.http_stream.is_none() && unknown.ws_message.is_none());
 }
 
 #[test]
-fn content_decides_the_type_of_a_message() {
+fn content_determines_the_type_of_a_message() {
     for (json, kind, content) in [
         (r#"{"content":"x"}"#, MessageKind::Text, &b"x"[..]),
         (
@@ -282,7 +282,7 @@ fn responses_have_defaults() {
 }
 
 #[test]
-fn a_subscription_names_the_channel() {
+fn subscription_replaces_the_channel() {
     let value = Value::Map(vec![(
         b"http-stream".to_vec(),
         Value::Map(vec![(b"content".to_vec(), Value::from("x"))]),
@@ -397,7 +397,7 @@ fn items() -> impl Strategy<Value = Item> {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_back(item in items()) {
+    fn items_round_trip(item in items()) {
         for notation in [Notation::Json, Notation::Tnetstring] {
             let mut packet = Vec::new();
             crate::packet::encode(&mut packet, &item.to_value(notation), notation);

@@ -1,4 +1,4 @@
-//! Writing items, for publishers.
+//! Encodes items, for publishers.
 
 use super::{Body, Format, Item, MessageAction, Response, ResponseAction, StreamAction};
 use crate::encoding::to_base64;
@@ -6,7 +6,7 @@ use crate::packet::Notation;
 use crate::value::Value;
 
 impl Item {
-    /// The item as a value to be written in this notation: binary content is base64 in JSON and raw otherwise.
+    /// Encodes the item for a notation: binary content is base64 in JSON and raw otherwise.
     pub fn to_value(&self, notation: Notation) -> Value {
         let mut fields = Fields {
             entries: Vec::new(),
@@ -72,7 +72,7 @@ impl Fields {
         self.value(name, Value::Bytes(bytes.to_vec()));
     }
 
-    /// Under the plain name where the notation can say it, else under the other as base64.
+    /// Writes content under the plain name if the notation can represent it, otherwise as base64 under the other name.
     fn content(&mut self, plain: &str, binary: &str, bytes: &[u8]) {
         match self.notation == Notation::Tnetstring || std::str::from_utf8(bytes).is_ok() {
             true => self.bytes(plain, bytes),

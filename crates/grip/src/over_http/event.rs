@@ -1,16 +1,16 @@
 //! Events: `TYPE SIZE CRLF CONTENT CRLF`, or `TYPE CRLF` without content.
 
-/// Longest line of a type and a size.
+/// Maximum length of a line with type and size, in bytes.
 pub const LINE_BYTES_MAX: usize = 128;
 
-/// What happens on a WebSocket.
+/// An event of a WebSocket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It is open: first in the first request, and in its response.
+    /// It is open; the first event of the first request and its response.
     Open,
-    /// A message of text.
+    /// A text message.
     Text(Vec<u8>),
-    /// A message of bytes.
+    /// A binary message.
     Binary(Vec<u8>),
     /// A ping frame.
     Ping(Vec<u8>),
@@ -18,12 +18,12 @@ pub enum Event {
     Pong(Vec<u8>),
     /// The closing handshake: a code and a reason in UTF-8, or neither.
     Close(Option<(u16, Vec<u8>)>),
-    /// It is gone without one.
+    /// It was closed without a closing handshake.
     Disconnect,
 }
 
 impl Event {
-    /// Bytes of content that `Content-Bytes-Accepted` counts; a close is accepted with the data before it.
+    /// Returns the content that `Content-Bytes-Accepted` counts; a close is accepted together with the data before it.
     pub fn content(&self) -> &[u8] {
         match self {
             Self::Text(content)
@@ -35,30 +35,30 @@ impl Event {
     }
 }
 
-/// Why a body is not one of events.
+/// Reason why a body of events is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EventError {
-    /// A line without end, or too long for one.
+    /// A line has no end, or is too long.
     #[error("a line of the body is not TYPE CRLF or TYPE SIZE CRLF")]
     Line,
-    /// A size that is not hexadecimal.
+    /// A size is not hexadecimal.
     #[error("the size of an event is not a hexadecimal number")]
     Size,
-    /// Content shorter than its size.
+    /// Content is shorter than its size.
     #[error("an event has less content than its size says; sizes are in hexadecimal")]
     Truncated,
-    /// Content longer than its size.
+    /// Content is longer than its size.
     #[error("no CRLF follows the content of an event; sizes are in hexadecimal")]
     End,
-    /// A close with one byte of content.
+    /// A close has one byte of content.
     #[error("a CLOSE has a content of one byte; give a two-byte code and a reason, or nothing")]
     Close,
 }
 
-/// Reads all events of a body. Unknown types are left out, since newer peers may have newer ones.
+/// Decodes all events of a body. Unknown types of newer peers are skipped.
 ///
 /// # Errors
-/// The first event that cannot be read; those before it are lost, as the whole body is in doubt.
+/// An event is invalid. The entire body is refused, because earlier events may be wrong too.
 pub fn decode(body: &[u8]) -> Result<Vec<Event>, EventError> {
     let (mut events, mut rest) = (Vec::new(), body);
     while !rest.is_empty() {
@@ -73,7 +73,7 @@ pub fn decode(body: &[u8]) -> Result<Vec<Event>, EventError> {
             Some(at) => {
                 let len = size(line[at + 1..].trim_ascii())?;
                 let (content, after) = rest.split_at_checked(len).ok_or(EventError::Truncated)?;
-                // Hand-written backends leave out the last line end.
+                // Some hand-written backends omit the last line end.
                 rest = match after.strip_prefix(b"\r\n") {
                     Some(after) => after,
                     None if after.is_empty() => after,
@@ -104,7 +104,7 @@ pub fn encode(out: &mut Vec<u8>, event: &Event) {
         Event::Disconnect => ("DISCONNECT", &[][..]),
     };
     out.extend_from_slice(name.as_bytes());
-    // A message has a size even when it is empty: without one it might be taken for another kind of event.
+    // A message has a size even if it is empty: without one it might be read as another kind of event.
     if !content.is_empty() || matches!(event, Event::Text(_) | Event::Binary(_)) {
         out.extend_from_slice(format!(" {:x}\r\n", content.len()).as_bytes());
         out.extend_from_slice(content);
@@ -112,7 +112,7 @@ pub fn encode(out: &mut Vec<u8>, event: &Event) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Hexadecimal in any case, with or without `0x`: all of that is sent.
+/// Hexadecimal in any case, with or without `0x`: backends send all of these.
 fn size(text: &[u8]) -> Result<usize, EventError> {
     let digits = text
         .strip_prefix(b"0x")
@@ -152,7 +152,7 @@ pub(super) mod tests {
     use super::*;
 
     #[test]
-    fn what_real_backends_send_is_read() {
+    fn parses_bodies_of_real_backends() {
         for (body, expected) in [
             (&b""[..], vec![]),
             (b"OPEN\r\n", vec![Event::Open]),
@@ -192,7 +192,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn reports_every_kind_of_error() {
         for (body, error) in [
             (&b"OPEN"[..], EventError::Line),
             (b"OPEN\n", EventError::Line),
@@ -227,7 +227,7 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_reads_back(events in prop::collection::vec(events(), 0..6)) {
+        fn events_round_trip(events in prop::collection::vec(events(), 0..6)) {
             let mut body = Vec::new();
             for event in &events {
                 encode(&mut body, event);

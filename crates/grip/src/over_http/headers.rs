@@ -1,4 +1,4 @@
-//! The headers of both directions.
+//! Headers of requests and responses.
 
 use crate::instruct::Meta;
 use crate::params::values;
@@ -7,12 +7,12 @@ use crate::ws_control;
 
 /// The media type of bodies.
 pub const MEDIA_TYPE: &str = "application/websocket-events";
-/// The shortest keep-alive where no setting says otherwise: what Pushpin raises shorter ones to.
+/// Default of the minimum keep-alive interval in seconds. As in Pushpin, a shorter interval is raised to the minimum.
 pub const KEEP_ALIVE_MIN_DEFAULT_S: u32 = 20;
 
 const SET_META: &[u8] = b"set-meta-";
 
-/// Whether a header of the client goes to the origin: all but those the edge writes itself, however they are spelled.
+/// Returns true if a client's header is forwarded to the origin: all except those that the edge sets, in any spelling.
 pub fn is_forwarded(name: &[u8]) -> bool {
     const OWN: [&str; 8] = [
         "upgrade",
@@ -28,55 +28,55 @@ pub fn is_forwarded(name: &[u8]) -> bool {
     !name.starts_with("meta-") && !OWN.iter().any(|own| name.is(own))
 }
 
-/// `Meta-NAME: value` for everything remembered.
+/// Returns a header `Meta-NAME: value` for every metadata entry.
 pub fn meta_headers(meta: &Meta) -> impl Iterator<Item = (Vec<u8>, &[u8])> {
     meta.iter()
         .map(|(name, value)| ([&b"Meta-"[..], name].concat(), value.as_slice()))
 }
 
-/// What a response says about keep-alive requests.
+/// Keep-alive setting in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepAlive {
-    /// Nothing: as before.
+    /// Not present: unchanged.
     Unchanged,
-    /// None any more.
+    /// No keep-alive requests.
     Off,
-    /// After so many idle seconds.
+    /// After this number of idle seconds.
     Every(u32),
 }
 
-/// What the headers of a response say.
+/// Content of a response's headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// In the first response: control messages are on, with this prefix for all others.
+    /// In the first response: control messages are enabled, with this prefix for all others.
     pub message_prefix: Option<Vec<u8>>,
     /// Keep-alive requests.
     pub keep_alive: KeepAlive,
-    /// What to remember (a value) or to forget (none), by lower-case name.
+    /// Metadata to set (a value) or remove (`None`), by lower-case name.
     pub set_meta: Vec<(Vec<u8>, Option<Vec<u8>>)>,
-    /// Content bytes of the request that were taken; `None`: all.
+    /// Number of accepted content bytes of the request; `None`: all.
     pub content_bytes_accepted: Option<usize>,
 }
 
-/// Why a response is none of events.
+/// Reason why a response is not one of events.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// Another status: while opening, the answer for the client.
-    #[error("the origin answers {0}; a WebSocket over HTTP goes on with 200 only")]
+    /// Another status: during the opening, the response is for the client.
+    #[error("the origin responds with {0}; a WebSocket over HTTP needs 200")]
     Status(u16),
-    /// Another media type: while opening, the answer for the client.
-    #[error("the origin answers with another Content-Type than {MEDIA_TYPE}")]
+    /// Another media type: during the opening, the response is for the client.
+    #[error("the origin responds with another Content-Type than {MEDIA_TYPE}")]
     MediaType,
-    /// A number that is none.
+    /// A number is invalid.
     #[error("{0} is not a whole number")]
     Number(&'static str),
 }
 
 impl Reply {
-    /// Reads the head of a response. Keep-alives are no shorter than `keep_alive_min_s`.
+    /// Parses the head of a response. Keep-alive intervals are at least `keep_alive_min_s`.
     ///
     /// # Errors
-    /// It is none of events.
+    /// It is not a response of events.
     pub fn read(
         status: u16,
         headers: &[(&[u8], &[u8])],
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_says_how_to_go_on() {
+    fn parses_the_headers_of_a_response() {
         let reply = read(&[
             (b"Sec-WebSocket-Extensions", b"grip; message-prefix=\"\""),
             (b"Keep-Alive-Interval", b"5"),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn keep_alives_have_a_floor_and_an_end() {
+    fn keep_alive_has_a_minimum_and_can_be_disabled() {
         for (value, expected) in [
             ("60", KeepAlive::Every(60)),
             ("0", KeepAlive::Off),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_response_of_events_is_told() {
+    fn reports_responses_without_events() {
         assert_eq!(
             Reply::read(404, &[MEDIA], 20),
             Err(HeaderError::Status(404))
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edge_writes_its_own_headers() {
+    fn does_not_forward_headers_that_the_edge_sets() {
         for (name, expected) in [
             ("Cookie", true),
             ("Sec-WebSocket-Key", true),

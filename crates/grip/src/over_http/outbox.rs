@@ -1,4 +1,4 @@
-//! Events on their way to the origin: one request at a time, and what it did not accept is sent again.
+//! Queue of events for the origin: one request at a time, and events that it does not accept are sent again.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use super::event::{Event, encode};
 #[derive(Clone, Debug)]
 pub struct Outbox {
     events: VecDeque<Event>,
-    /// Events in the request under way.
+    /// Number of events in the pending request.
     offered: usize,
     /// Content bytes of `events` that were in an earlier request.
     replayed: usize,
@@ -17,33 +17,33 @@ pub struct Outbox {
     events_max: usize,
 }
 
-/// There is no room; nothing was taken in.
+/// There is no room; the event was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the origin is too slow: too much waits to be sent to it")]
+#[error("the origin is too slow: too many bytes wait for it")]
 pub struct Full;
 
-/// What a response took.
+/// Extent of a response's acceptance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepted {
     /// Everything offered.
     All,
-    /// Some; the rest comes first in the next request.
+    /// A part; the rest comes first in the next request.
     Part,
 }
 
-/// Why a response's acceptance makes no sense.
+/// Reason why a response's acceptance is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AcceptError {
     /// More than was offered.
     #[error("Content-Bytes-Accepted is more than was sent")]
     TooMuch,
-    /// Nothing of a full queue.
-    #[error("Content-Bytes-Accepted is 0 while no more can be kept; accept something")]
+    /// Nothing, although the queue is full.
+    #[error("Content-Bytes-Accepted is 0 while the queue is full; accept a part")]
     Stuck,
 }
 
 impl Outbox {
-    /// Empty, with these bounds.
+    /// Creates an empty queue with these limits.
     pub fn new(content_bytes_max: usize, events_max: usize) -> Self {
         Self {
             events: VecDeque::new(),
@@ -55,10 +55,10 @@ impl Outbox {
         }
     }
 
-    /// Takes an event in.
+    /// Adds an event.
     ///
     /// # Errors
-    /// There is no room. The reader of the client's socket should have stopped before: ask [`Self::has_room`].
+    /// There is no room. The reader of the client's socket should check [`Self::has_room`] first.
     pub fn push(&mut self, event: Event) -> Result<(), Full> {
         let content_bytes = self.content_bytes + event.content().len();
         if content_bytes > self.content_bytes_max || self.events.len() >= self.events_max {
@@ -69,20 +69,20 @@ impl Outbox {
         Ok(())
     }
 
-    /// Whether an event with so much content can be taken in.
+    /// Returns true if an event with `content_bytes` of content can be added.
     pub fn has_room(&self, content_bytes: usize) -> bool {
         self.content_bytes + content_bytes <= self.content_bytes_max
             && self.events.len() < self.events_max
     }
 
-    /// Whether nothing waits.
+    /// Returns true if the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
 
-    /// Appends the body of the next request and returns how many of its content bytes are sent again.
+    /// Appends the body of the next request and returns the number of content bytes that are sent again.
     ///
-    /// With `is_single` it has one event only, as the route option `one_event` wants it.
+    /// With `is_single` it contains one event only, for the route option `one_event`.
     pub fn offer(&mut self, body: &mut Vec<u8>, is_single: bool) -> usize {
         self.offered = match is_single {
             true => self.events.len().min(1),
@@ -97,10 +97,10 @@ impl Outbox {
         replayed
     }
 
-    /// The response took so many content bytes of the request; `None`: all.
+    /// Handles a response that accepted `content_bytes` of the request; `None`: all.
     ///
     /// # Errors
-    /// It cannot have, or it never will.
+    /// The number is invalid, or no progress is possible.
     pub fn accept(&mut self, content_bytes: Option<usize>) -> Result<Accepted, AcceptError> {
         let offered_bytes = self.offered_bytes();
         let mut left = content_bytes.unwrap_or(offered_bytes);
@@ -113,7 +113,7 @@ impl Outbox {
         self.content_bytes -= left;
         self.replayed -= left.min(self.replayed);
         let is_all = left == offered_bytes;
-        // Events without content go with the data before them; one behind data that was not taken is not reached.
+        // Events without content are accepted with the data before them; those after unaccepted data are not.
         while self.offered > 0
             && let Some(len) = self.events.front().map(|event| event.content().len())
             && len <= left
@@ -134,19 +134,19 @@ impl Outbox {
         })
     }
 
-    /// The request failed; everything in it is offered again.
+    /// Handles a failed request; all its events are offered again.
     pub fn fail(&mut self) {
         self.offered = 0;
     }
 
-    /// Content bytes of the request under way.
+    /// Returns the content bytes of the pending request.
     pub fn offered_bytes(&self) -> usize {
         let offered = self.events.iter().take(self.offered);
         offered.map(|event| event.content().len()).sum()
     }
 }
 
-/// Cuts off the content that was taken; what is left is a message of the same type.
+/// Removes the accepted content; the rest is a message of the same type.
 fn trim(event: &mut Event, taken: usize) {
     match event {
         Event::Text(content)
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_accepted_is_not_sent_again() {
+    fn does_not_resend_accepted_events() {
         let mut outbox = outbox(&[Event::Open]);
         assert_eq!(offer(&mut outbox, false), (vec![Event::Open], 0));
         outbox.push(text("while under way")).expect("room");
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_was_not_accepted_comes_again_and_is_counted() {
+    fn resends_and_counts_unaccepted_content() {
         let mut outbox = outbox(&[
             text("ab"),
             Event::Binary(b"cdef".to_vec()),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn one_event_a_request_where_the_route_says_so() {
+    fn sends_one_event_per_request_if_single() {
         let mut outbox = outbox(&[text("a"), text("b")]);
         for content in ["a", "b"] {
             assert_eq!(offer(&mut outbox, true), (vec![text(content)], 0));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn acceptance_has_to_make_sense() {
+    fn rejects_impossible_acceptance() {
         let mut outbox = Outbox::new(2, 10);
         outbox.push(text("ab")).expect("room");
         assert_eq!(outbox.push(text("c")), Err(Full));
@@ -241,9 +241,9 @@ mod tests {
     }
 
     proptest! {
-        /// However little is accepted each time, the content arrives whole and in order.
+        /// However little is accepted each time, the content arrives complete and in order.
         #[test]
-        fn nothing_is_lost(events in prop::collection::vec(events(), 0..8), parts in prop::collection::vec(1usize..9, 200)) {
+        fn delivers_all_content_in_order(events in prop::collection::vec(events(), 0..8), parts in prop::collection::vec(1usize..9, 200)) {
             let sent: Vec<u8> = events.iter().flat_map(|event| event.content().to_vec()).collect();
             let mut outbox = Outbox::new(1_000, 10);
             for event in events {

@@ -1,4 +1,4 @@
-//! Reliable delivery: items in the order of their ids, each once, and what a client does that missed one.
+//! Reliable delivery: items in the order of their ids, each once, and recovery of clients that missed one.
 
 mod seen;
 mod sequencer;

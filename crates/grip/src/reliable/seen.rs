@@ -1,9 +1,9 @@
-//! Ids of items that came not long ago.
+//! Ids of recent items.
 
 use std::collections::{HashSet, VecDeque};
 use std::rc::Rc;
 
-/// A set that forgets: after a time, and the oldest first when it is full.
+/// A set whose entries expire, and whose oldest entry is dropped when it is full.
 #[derive(Debug)]
 pub(super) struct Seen {
     keys: HashSet<Rc<[u8]>>,
@@ -22,7 +22,7 @@ impl Seen {
         }
     }
 
-    /// Remembers an item. `false`: it is known.
+    /// Adds an item. Returns false if it is present.
     pub fn insert(&mut self, now_ms: u64, channel: &[u8], id: &[u8]) -> bool {
         self.expire(now_ms);
         let key = key(channel, id);
@@ -38,7 +38,7 @@ impl Seen {
         true
     }
 
-    /// Forgets the item that was remembered last: it was not taken.
+    /// Removes the item that was added last, because it was not accepted.
     pub fn remove(&mut self, channel: &[u8], id: &[u8]) {
         let key = key(channel, id);
         if self.order.back().is_some_and(|(_, last)| *last == key) {
@@ -47,7 +47,7 @@ impl Seen {
         }
     }
 
-    /// Forgets an item, whichever it is: it was taken and then went nowhere.
+    /// Removes any item, because it was accepted but not delivered.
     pub fn forget(&mut self, channel: &[u8], id: &[u8]) {
         let key = key(channel, id);
         if self.keys.remove(&key)
@@ -67,7 +67,7 @@ impl Seen {
     }
 }
 
-/// The length keeps ("a", "bc") and ("ab", "c") apart.
+/// The length distinguishes ("a", "bc") from ("ab", "c").
 fn key(channel: &[u8], id: &[u8]) -> Rc<[u8]> {
     [&(channel.len() as u64).to_le_bytes()[..], channel, id]
         .concat()
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_known_for_its_time() {
+    fn id_expires_after_its_time() {
         let mut seen = Seen::new(1000, 10);
         assert!(seen.insert(0, b"a", b"bc"));
         assert!(seen.insert(0, b"ab", b"c"));
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_taken_is_not_known() {
+    fn removed_id_is_unknown() {
         let mut seen = Seen::new(1000, 10);
         assert!(seen.insert(0, b"a", b"1") && seen.insert(0, b"a", b"2"));
         seen.remove(b"a", b"1");
@@ -97,18 +97,18 @@ mod tests {
     }
 
     #[test]
-    fn what_went_nowhere_is_not_known_whatever_came_since() {
+    fn forgotten_id_is_unknown_despite_later_ids() {
         let mut seen = Seen::new(1000, 10);
         assert!(seen.insert(0, b"a", b"1") && seen.insert(500, b"a", b"2"));
         seen.forget(b"a", b"1");
         seen.forget(b"a", b"3");
         assert!(seen.insert(600, b"a", b"1") && !seen.insert(600, b"a", b"2"));
-        // Its time is that of the second one.
+        // Its time is that of the second insertion.
         assert!(!seen.insert(1_599, b"a", b"1") && seen.insert(1_600, b"a", b"1"));
     }
 
     #[test]
-    fn when_full_the_oldest_goes() {
+    fn drops_the_oldest_id_when_full() {
         let mut seen = Seen::new(1000, 2);
         for id in [b"1", b"2", b"3"] {
             assert!(seen.insert(0, b"a", id));

@@ -1,29 +1,29 @@
-//! Items of a channel in the order of their ids.
+//! Delivers items of a channel in the order of their ids.
 //!
-//! An item that names its predecessor waits for it, so a publisher may send through several ways and out of order.
-//! It waits only so long: what was lost on the way is recovered by clients, through their next link.
+//! An item with a predecessor waits for it, so a publisher may use several paths and send out of order. The wait is
+//! limited: clients recover lost items with their next link.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::seen::Seen;
 
-/// The bounds of a [`Sequencer`]; each is a setting.
+/// Limits of a [`Sequencer`]; each is a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How long an item waits for its predecessor: Pushpin's `message_wait`.
+    /// Maximum time that an item waits for its predecessor: Pushpin's `message_wait`.
     pub wait_ms: u64,
-    /// Items of one channel that may wait.
+    /// Maximum number of waiting items per channel.
     pub waiting_max: usize,
-    /// Items that may wait in all, those that went on within `wait_ms` included.
+    /// Maximum number of waiting items in total, including those released within `wait_ms`.
     pub waiting_total_max: usize,
-    /// Bytes of the items that may wait in all.
+    /// Maximum size of all waiting items, in bytes.
     pub waiting_bytes_max: usize,
-    /// How long an id is remembered, to drop duplicates: Pushpin's `id_cache_ttl`.
+    /// Time for which an id is stored to drop duplicates: Pushpin's `id_cache_ttl`.
     pub id_ttl_ms: u64,
-    /// Ids that are remembered.
+    /// Maximum number of stored ids.
     pub ids_max: usize,
-    /// Channels whose last id is remembered. Beyond, those are forgotten that had no item for `id_ttl_ms`; where there are
-    /// none, items of further ones are delivered as they come.
+    /// Maximum number of channels with a stored last id. Beyond it, channels without an item for `id_ttl_ms` are
+    /// dropped. If there are none, items of further channels are delivered in order of arrival.
     pub channels_max: usize,
 }
 
@@ -41,27 +41,27 @@ impl Default for Limits {
     }
 }
 
-/// What an item says about its order.
+/// Order of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Order<'a> {
-    /// Its id; without one it has no order.
+    /// Its id; an item without an id has no order.
     pub id: Option<&'a [u8]>,
     /// The id of its predecessor.
     pub prev_id: Option<&'a [u8]>,
-    /// Whether it waits for nothing.
+    /// True if it never waits.
     pub no_seq: bool,
-    /// What it takes of `waiting_bytes_max` while it waits.
+    /// Its share of `waiting_bytes_max` while it waits.
     pub bytes: usize,
 }
 
-/// What became of an item.
+/// Result for an offered item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is among the items to deliver.
     Delivered,
     /// It waits for its predecessor.
     Waiting,
-    /// It came before: dropped.
+    /// It was offered before: dropped.
     Duplicate,
     /// Another item waits for the same predecessor: dropped.
     Rival,
@@ -69,27 +69,27 @@ pub enum Verdict {
     Full,
 }
 
-/// Brings items into order. `T` is what the caller delivers.
+/// Sorts items. `T` is the caller's item.
 #[derive(Debug)]
 pub struct Sequencer<T> {
     limits: Limits,
     channels: HashMap<Vec<u8>, Channel<T>>,
     seen: Seen,
-    /// When, channel, predecessor; in the order of time, since all wait equally long.
+    /// Time, channel, predecessor; in order of time, because all wait equally long.
     deadlines: VecDeque<(u64, Vec<u8>, Vec<u8>)>,
-    /// Bytes of all that waits.
+    /// Bytes of all waiting items.
     waiting_bytes: usize,
-    /// When channels may be looked through again for those to forget.
+    /// Earliest time of the next search for channels to drop.
     tidy_ms: u64,
 }
 
-/// How often channels are looked through when there are too many: it takes as long as there are channels.
+/// Minimum interval between searches for channels to drop; a search visits every channel.
 const TIDY_MS: u64 = 1_000;
 
 #[derive(Debug)]
 struct Channel<T> {
     last_id: Option<Vec<u8>>,
-    /// When it had its last item.
+    /// Time of its last item.
     since_ms: u64,
     /// By predecessor.
     waiting: HashMap<Vec<u8>, Waiting<T>>,
@@ -104,7 +104,7 @@ struct Waiting<T> {
 }
 
 impl<T> Sequencer<T> {
-    /// Without any memory yet.
+    /// Creates an empty sequencer.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -116,13 +116,13 @@ impl<T> Sequencer<T> {
         }
     }
 
-    /// Whether something is known of a channel's ids.
+    /// Returns true if a channel's ids are known.
     pub fn knows(&self, channel: &[u8]) -> bool {
         self.channels.contains_key(channel)
     }
 
-    /// Takes over what is known of a channel from elsewhere: ids of items delivered not long ago, oldest first. The last
-    /// one that does not overtake is what its next item follows.
+    /// Adopts a channel's state from elsewhere: ids of recently delivered items, oldest first. The next item follows
+    /// the last one without `no_seq`.
     pub fn prime<'a>(
         &mut self,
         now_ms: u64,
@@ -141,8 +141,9 @@ impl<T> Sequencer<T> {
         }
     }
 
-    /// A channel has had an item that was not offered here: what waited for it is appended to `out`, and its next item follows
-    /// the newest of these. One that was offered here before only lets go what has waited for it.
+    /// Records an item of a channel that was delivered without being offered here. Appends the items that waited for it
+    /// to `out`; the channel's next item follows the newest of these. For an item offered here before, it only releases
+    /// the items that waited for it.
     pub fn observe(
         &mut self,
         now_ms: u64,
@@ -166,23 +167,23 @@ impl<T> Sequencer<T> {
         }
     }
 
-    /// An item that was delivered went nowhere: it is taken when it is offered again.
+    /// Drops the id of a delivered item that reached no subscriber, so that it is accepted when offered again.
     pub fn forget_item(&mut self, channel: &[u8], id: &[u8]) {
         self.seen.forget(channel, id);
         if let Some(state) = self.channels.get_mut(channel)
             && state.last_id.as_deref() == Some(id)
         {
-            // Which one its successor follows now is up to what was delivered before, which is not known any more.
+            // The id before it, which its successor now follows, is unknown.
             state.last_id = None;
         }
     }
 
-    /// Whether items wait for their predecessors.
+    /// Returns true if items wait for their predecessors.
     pub fn is_waiting(&self) -> bool {
         self.waiting_bytes > 0
     }
 
-    /// Channels of such items: at most `max`, those that wait longest.
+    /// Returns the channels of at most `max` waiting items, those that wait longest.
     pub fn waiting(&mut self, max: usize) -> Vec<Vec<u8>> {
         let waits = |(_, channel, prev_id): &(u64, Vec<u8>, Vec<u8>)| {
             let state = self.channels.get(channel);
@@ -217,7 +218,7 @@ impl<T> Sequencer<T> {
         }
     }
 
-    /// Takes an item in; appends to `out` what can be delivered now, in order.
+    /// Adds an item. Appends the items that can be delivered now to `out`, in order.
     pub fn offer(
         &mut self,
         now_ms: u64,
@@ -254,7 +255,7 @@ impl<T> Sequencer<T> {
                 || self.deadlines.len() >= self.limits.waiting_total_max
                 || self.waiting_bytes.saturating_add(order.bytes) > self.limits.waiting_bytes_max
             {
-                // What was not taken may be sent again.
+                // An item that was not accepted may be sent again.
                 self.seen.remove(channel, id);
                 return Verdict::Full;
             }
@@ -276,17 +277,17 @@ impl<T> Sequencer<T> {
         Verdict::Delivered
     }
 
-    /// Appends to `out` what has waited long enough, in order.
+    /// Appends the items whose wait has expired to `out`, in order.
     pub fn expire(&mut self, now_ms: u64, out: &mut Vec<T>) {
         while let Some((deadline_ms, _, _)) = self.deadlines.front()
             && *deadline_ms <= now_ms
             && let Some((deadline_ms, channel, prev_id)) = self.deadlines.pop_front()
         {
             let Some(state) = self.channels.get_mut(&channel) else {
-                // The channel was forgotten meanwhile.
+                // The channel was dropped.
                 continue;
             };
-            // Its predecessor may have come, and another item may wait for the same one since.
+            // Its predecessor may have arrived, and another item may wait for the same one since.
             let is_due = |waiting: &Waiting<T>| waiting.deadline_ms == deadline_ms;
             if !state.waiting.get(&prev_id).is_some_and(is_due) {
                 continue;
@@ -298,19 +299,19 @@ impl<T> Sequencer<T> {
         }
     }
 
-    /// When [`Self::expire`] has something to do next, at the earliest.
+    /// Returns the earliest time at which [`Self::expire`] may have an effect.
     pub fn next_deadline_ms(&self) -> Option<u64> {
         self.deadlines
             .front()
             .map(|(deadline_ms, _, _)| *deadline_ms)
     }
 
-    /// The id of the last item delivered to a channel.
+    /// Returns the id of the last item delivered to a channel.
     pub fn last_id(&self, channel: &[u8]) -> Option<&[u8]> {
         self.channels.get(channel)?.last_id.as_deref()
     }
 
-    /// The last subscriber has left: what waits would be delivered to nobody.
+    /// Drops a channel without subscribers, with its waiting items.
     pub fn forget(&mut self, channel: &[u8]) {
         if let Some(state) = self.channels.remove(channel) {
             let bytes: usize = state.waiting.values().map(|it| it.bytes).sum();
@@ -318,7 +319,7 @@ impl<T> Sequencer<T> {
         }
     }
 
-    /// Forgets every last id, so that what comes next is taken as it is. What waits goes on waiting.
+    /// Drops every last id, so that the next item of a channel is accepted as it is. Waiting items keep waiting.
     pub fn recover(&mut self) {
         self.channels.retain(|_, state| {
             state.last_id = None;
@@ -328,7 +329,7 @@ impl<T> Sequencer<T> {
 }
 
 impl<T> Channel<T> {
-    /// Item `id` is delivered, and after it those that waited for it. Returns their bytes.
+    /// Records that item `id` is delivered, and appends the items that waited for it. Returns their bytes.
     fn follow(&mut self, mut id: Vec<u8>, out: &mut Vec<T>) -> usize {
         let mut bytes = 0;
         while let Some(next) = self.waiting.remove(&id) {
@@ -389,13 +390,13 @@ mod tests {
         }
         assert_eq!(run.out, ["a", "b", "c", "d", "e"]);
         assert_eq!(run.sequencer.last_id(b"c"), Some(&b"e"[..]));
-        // Deadlines of items that went long ago do nothing.
+        // Deadlines of released items have no effect.
         run.sequencer.expire(1_000_000, &mut run.out);
         assert_eq!((run.out.len(), run.sequencer.next_deadline_ms()), (5, None));
     }
 
     #[test]
-    fn what_came_elsewhere_is_followed() {
+    fn items_follow_observed_ones() {
         let mut run = Run::new(Limits::default());
         run.offer(0, "a", None);
         assert_eq!(run.offer(0, "c", Some("b")), Verdict::Waiting);
@@ -408,12 +409,12 @@ mod tests {
         observe(&mut run, b"b");
         assert_eq!(run.out, ["a", "c"]);
         assert!(run.sequencer.waiting(10).is_empty() && !run.sequencer.is_waiting());
-        // What was offered here comes back, behind one that was not.
+        // An item that was offered here is observed, after one that was not.
         for id in [&b"a"[..], b"x", b"c"] {
             observe(&mut run, id);
         }
         assert_eq!(run.sequencer.last_id(b"c"), Some(&b"x"[..]));
-        // The publisher of "c" goes on, and waits only until that is seen again.
+        // The publisher of "c" continues; its item waits until "c" is observed again.
         assert_eq!(run.offer(0, "d", Some("c")), Verdict::Waiting);
         observe(&mut run, b"c");
         assert_eq!(run.offer(0, "x", None), Verdict::Duplicate);
@@ -424,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_nowhere_is_taken_again() {
+    fn accepts_a_forgotten_item_again() {
         let mut run = Run::new(Limits::default());
         run.offer(0, "a", None);
         run.offer(0, "b", Some("a"));
@@ -436,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_that_stays_open_is_passed_after_a_time() {
+    fn delivers_after_the_wait_despite_a_gap() {
         let mut run = Run::new(Limits::default());
         run.offer(0, "a", None);
         run.offer(1, "d", Some("c"));
@@ -451,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_an_expired_item_goes_with_it() {
+    fn successors_of_an_expired_item_are_delivered() {
         let mut run = Run::new(Limits::default());
         run.offer(0, "a", None);
         run.offer(1, "c", Some("b"));
@@ -461,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_and_rivals_drop() {
+    fn drops_rivals_and_items_beyond_limits() {
         let mut run = Run::new(Limits {
             waiting_max: 2,
             channels_max: 1,
@@ -472,7 +473,7 @@ mod tests {
         assert_eq!(run.offer(0, "y1", Some("x0")), Verdict::Rival);
         assert_eq!(run.offer(0, "z1", Some("z0")), Verdict::Waiting);
         assert_eq!(run.offer(0, "w1", Some("w0")), Verdict::Full);
-        // A channel too many has no order, but it is delivered.
+        // An item of a channel beyond the limit has no order, but is delivered.
         let mut out = Vec::new();
         let mut other = |id: &[u8]| {
             let order = Order {
@@ -489,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn no_seq_overtakes_and_still_is_no_duplicate() {
+    fn no_seq_item_is_delivered_immediately_and_once() {
         let mut run = Run::new(Limits::default());
         run.offer(0, "a", None);
         let mut offer = |id: &[u8]| {
@@ -510,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_begins_anew() {
+    fn forgotten_channel_starts_again() {
         let mut run = Run::new(Limits::default());
         run.offer(0, "a", None);
         run.offer(0, "c", Some("b"));
@@ -523,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_items_have_a_bound_in_bytes_and_may_be_sent_again() {
+    fn bounds_waiting_bytes_and_accepts_refused_items_again() {
         let mut run = Run::new(Limits {
             waiting_bytes_max: 5,
             ..Limits::default()
@@ -539,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_has_delivered_is_known() {
+    fn primed_items_are_duplicates() {
         let mut run = Run::new(Limits::default());
         assert!(!run.sequencer.knows(b"c"));
         let delivered = [(&b"a"[..], false), (b"b", false), (b"x", true)];
@@ -557,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_without_items_make_room_for_others() {
+    fn drops_idle_channels_for_new_ones() {
         let limits = Limits {
             channels_max: 2,
             ..Limits::default()
@@ -589,7 +590,7 @@ mod tests {
         assert!(!offer(late_ms, b"silent", b"2", Some(b"0")).1);
     }
 
-    /// What is done to a sequencer: an item of a channel with an id and a predecessor, or time that goes by.
+    /// Steps: an item of a channel with an id and a predecessor, or the passing of time.
     fn steps() -> impl Strategy<Value = Vec<(u8, u8, Option<u8>, bool, u64)>> {
         let step = (
             0..3u8,
@@ -602,9 +603,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is published in whatever order: bounds hold, each taken item is delivered once, and in the end nothing waits.
+        /// For any items in any order: limits hold, each accepted item is delivered once, and finally none waits.
         #[test]
-        fn bounds_hold_and_nothing_taken_is_lost(steps in steps()) {
+        fn limits_hold_and_accepted_items_are_delivered(steps in steps()) {
             let limits = Limits { waiting_max: 3, waiting_total_max: 5, waiting_bytes_max: 30, channels_max: 2, ids_max: 8, ..Limits::default() };
             let (mut sequencer, mut out) = (Sequencer::new(limits), Vec::new());
             let (mut taken, mut now_ms) = (0, 0);
@@ -632,9 +633,9 @@ mod tests {
             prop_assert_eq!(out.len(), taken);
         }
 
-        /// However a chain is shuffled and repeated, each item is delivered once and in order.
+        /// For any shuffling and repetition of a chain, each item is delivered once and in order.
         #[test]
-        fn any_order_becomes_the_order(mut order in Just((1..20u32).collect::<Vec<_>>()).prop_shuffle(), repeats in prop::collection::vec(0..19usize, 0..5)) {
+        fn restores_order_after_any_shuffle(mut order in Just((1..20u32).collect::<Vec<_>>()).prop_shuffle(), repeats in prop::collection::vec(0..19usize, 0..5)) {
             let mut run = Run::new(Limits::default());
             run.offer(0, "0", None);
             let again: Vec<_> = repeats.iter().map(|&at| order[at]).collect();

@@ -1,29 +1,29 @@
-//! What a client does that may have missed an item: go on, or ask its origin.
+//! Decides whether a client that may have missed an item continues, or its origin is polled.
 
-/// How often a next link is asked again after a failure.
+/// Maximum number of repetitions of a failed request for a next link.
 pub const LINK_RETRIES_MAX: u32 = 5;
 
-/// What becomes of a hold on a channel with a `prev-id`.
+/// Result for a hold on a channel with a `prev-id`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnHold {
-    /// Nothing was published since: it is held.
+    /// No item was published since: hold it.
     Held,
-    /// Something was: a long poll's request, or a stream's next link, is asked at once.
+    /// An item was published since: immediately repeat a long poll's request, or request a stream's next link.
     Behind,
 }
 
-/// What becomes of an item at one subscription.
+/// Result for an item of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnItem {
-    /// It follows what the client has.
+    /// It follows the client's last item.
     Delivered,
-    /// The client has it already: its origin's response included it.
+    /// The client already has it: its origin's response included it.
     Known,
-    /// The client misses one: its queue is dropped and its origin asked.
+    /// The client has missed an item: drop its queue and poll its origin.
     Behind,
 }
 
-/// Compares what the origin's response included with what was published last.
+/// Compares the origin's response with the last published item.
 pub fn on_hold(prev_id: Option<&[u8]>, last_id: Option<&[u8]>) -> OnHold {
     match (prev_id, last_id) {
         (Some(prev_id), Some(last_id)) if prev_id != last_id => OnHold::Behind,
@@ -31,9 +31,9 @@ pub fn on_hold(prev_id: Option<&[u8]>, last_id: Option<&[u8]>) -> OnHold {
     }
 }
 
-/// Compares an item with the last one the client had, and moves that forward.
+/// Compares an item with the client's last one, and updates that.
 ///
-/// A subscription that came without `prev-id` takes everything.
+/// A subscription without `prev-id` accepts everything.
 pub fn on_item(had: &mut Option<Vec<u8>>, id: Option<&[u8]>, prev_id: Option<&[u8]>) -> OnItem {
     let Some(last) = had else {
         return OnItem::Delivered;
@@ -50,7 +50,8 @@ pub fn on_item(had: &mut Option<Vec<u8>>, id: Option<&[u8]>, prev_id: Option<&[u
     OnItem::Delivered
 }
 
-/// How long to wait before the `retry`-th repetition, from 0. `None`: no more. `random` spreads clients over a second.
+/// Returns the delay before repetition `retry`, from 0, in milliseconds. `None`: no more. `random` spreads clients over
+/// a second.
 pub fn retry_delay_ms(retry: u32, random: u32) -> Option<u64> {
     (retry < LINK_RETRIES_MAX).then(|| (1_000 << retry) + u64::from(random % 1_000))
 }
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hold_is_behind_only_if_both_ids_are_known_and_differ() {
+    fn hold_is_behind_only_if_both_ids_exist_and_differ() {
         for (prev_id, last_id, expected) in [
             (None, None, OnHold::Held),
             (Some("1"), None, OnHold::Held),
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn each_item_moves_the_client_forward() {
+    fn each_item_updates_the_last_id() {
         let mut had = Some(b"1".to_vec());
         assert_eq!(on_item(&mut had, Some(b"2"), Some(b"1")), OnItem::Delivered);
         assert_eq!(on_item(&mut had, Some(b"3"), None), OnItem::Delivered);

@@ -1,4 +1,4 @@
-//! As much of DER as keys need: one element after the other.
+//! The part of DER that keys need: reads one element after the other.
 
 /// Tag of a SEQUENCE.
 pub(super) const SEQUENCE: u8 = 0x30;
@@ -8,10 +8,10 @@ pub(super) const BIT_STRING: u8 = 0x03;
 pub(super) const INTEGER: u8 = 0x02;
 /// Tag of an OCTET STRING.
 pub(super) const OCTET_STRING: u8 = 0x04;
-/// Tag of the public key in a private one of SEC 1: `[1]`.
+/// Tag of the public key in a SEC 1 private key: `[1]`.
 pub(super) const SEC1_PUBLIC: u8 = 0xa1;
 
-/// Tag, content and rest of the element in front.
+/// Returns tag, content and rest of the first element.
 pub(super) fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[tag, first], rest) = bytes.split_first_chunk::<2>()?;
     let (len, rest) = match first {
@@ -31,14 +31,14 @@ pub(super) fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((tag, content, rest))
 }
 
-/// Content and rest of the element in front, which must have this tag.
+/// Returns content and rest of the first element, which must have this tag.
 pub(super) fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     element(bytes)
         .filter(|(found, _, _)| *found == tag)
         .map(|(_, content, rest)| (content, rest))
 }
 
-/// The bytes of a BIT STRING in front, which must be whole bytes.
+/// Returns the bytes of a leading BIT STRING without unused bits.
 pub(super) fn bits(bytes: &[u8]) -> Option<&[u8]> {
     expect(bytes, BIT_STRING)?.0.strip_prefix(&[0])
 }
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_come_short_and_long() {
+    fn parses_short_and_long_lengths() {
         assert_eq!(element(&[2, 1, 7, 9]), Some((2, &[7][..], &[9][..])));
         let mut long = vec![4, 0x82, 1, 0];
         long.extend([5; 256]);

@@ -1,4 +1,4 @@
-//! Keys, in the forms configurations give them.
+//! Keys, in the forms used in configurations.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
@@ -22,7 +22,7 @@ pub(super) enum Kind {
     RsaPublic(Vec<u8>),
 }
 
-/// What the system says of a key's file.
+/// System error for a key's file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {cause}", path.display())]
 pub struct FileError {
@@ -31,7 +31,7 @@ pub struct FileError {
 }
 
 impl FileError {
-    /// The error of reading the file at `path`.
+    /// Creates the error of reading the file at `path`.
     pub fn new(path: &Path, error: &io::Error) -> FileError {
         FileError {
             path: path.to_owned(),
@@ -40,31 +40,31 @@ impl FileError {
     }
 }
 
-/// Why a key cannot be used. No text has a part of the key.
+/// Reason why a key is refused. No message contains a part of the key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// Nothing.
+    /// It is empty.
     #[error("the key is empty; give a secret, base64:… or file:…")]
     Empty,
-    /// After `base64:`.
+    /// The text after `base64:` is invalid.
     #[error("the key after base64: is not base64")]
     Base64,
-    /// After `file:`.
+    /// The file after `file:` cannot be read.
     #[error("the key file cannot be read: {0}")]
     File(#[from] FileError),
-    /// A file of neither.
+    /// The file has neither format.
     #[error("the key file holds neither PEM nor a secret in hexadecimal")]
     FileContent,
-    /// Of a PEM file.
+    /// The PEM is unusable.
     #[error("the PEM has {0}; give a private or public key for P-256 or RSA of 2048 bits or more")]
     Pem(&'static str),
 }
 
 impl Key {
-    /// Reads a key as it is configured: a secret, `base64:…`, `file:PATH`, or PEM. `read` gives a file's content.
+    /// Parses a configured key: a secret, `base64:…`, `file:PATH`, or PEM. `read` returns a file's content.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// The key cannot be used.
     pub fn parse(
         text: &str,
         read: impl FnOnce(&str) -> Result<Vec<u8>, FileError>,
@@ -93,7 +93,7 @@ impl Key {
         }
     }
 
-    /// Whether this is a secret, and these bytes are the same one. It takes as long whatever they differ in.
+    /// Returns true if this is a secret that equals `bytes`, in constant time.
     pub fn is_secret_of(&self, bytes: &[u8]) -> bool {
         const WITNESS: &[u8] = b"the same secret";
         let Kind::Secret(key) = &self.0 else {
@@ -103,17 +103,17 @@ impl Key {
         hmac::verify(key, WITNESS, tag.as_ref()).is_ok()
     }
 
-    /// A shared secret.
+    /// Creates a shared secret.
     pub fn secret(secret: &[u8]) -> Self {
         Self(Kind::Secret(hmac::Key::new(hmac::HMAC_SHA256, secret)))
     }
 
-    /// Whether both ends have the same key.
+    /// Returns true if both ends have the same key.
     pub fn is_secret(&self) -> bool {
         matches!(self.0, Kind::Secret(_))
     }
 
-    /// What tokens of this key say in `alg`.
+    /// Returns the `alg` of tokens signed with this key.
     pub fn algorithm(&self) -> &'static str {
         match self.0 {
             Kind::Secret(_) => "HS256",
@@ -122,10 +122,10 @@ impl Key {
         }
     }
 
-    /// Reads the first key of a PEM text.
+    /// Parses the first key in a PEM text.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// The key cannot be used.
     pub fn from_pem(text: &[u8]) -> Result<Self, KeyError> {
         let text =
             std::str::from_utf8(text).map_err(|_| KeyError::Pem("bytes that are no text"))?;
@@ -135,7 +135,7 @@ impl Key {
                 block(rest).ok_or(KeyError::Pem("no complete block of a key"))?;
             rest = after;
             let kind = match label {
-                // It stands in front of the key in files of `openssl ecparam -genkey`.
+                // Precedes the key in files of `openssl ecparam -genkey`.
                 "EC PARAMETERS" => continue,
                 "PRIVATE KEY" => pkcs8(&body),
                 "EC PRIVATE KEY" => sec1(&body),
@@ -155,13 +155,13 @@ impl Key {
 }
 
 impl fmt::Debug for Key {
-    /// Without the key: it would end in a log.
+    /// Omits the key, which would end up in a log.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Key({})", self.algorithm())
     }
 }
 
-/// Label and content of the first block, and what follows it.
+/// Returns label and content of the first block, and the text after it.
 fn block(text: &str) -> Option<(&str, Vec<u8>, &str)> {
     let start = text.find("-----BEGIN ")? + "-----BEGIN ".len();
     let (label, rest) = text[start..].split_once("-----")?;
@@ -183,7 +183,7 @@ fn pkcs8(body: &[u8]) -> Option<Kind> {
     Some(Kind::RsaPrivate(Box::new(pair)))
 }
 
-/// `ECPrivateKey`: version, the private number, the curve and the public point.
+/// `ECPrivateKey`: version, private number, curve and public point.
 fn sec1(body: &[u8]) -> Option<Kind> {
     let (fields, _) = der::expect(body, der::SEQUENCE)?;
     let (_, rest) = der::expect(fields, der::INTEGER)?;

@@ -1,7 +1,7 @@
-//! `Grip-Sig`: a JSON web token by which backends know that a request came through their edge, and edges
-//! that a client is another edge.
+//! `Grip-Sig`: a JSON web token that proves to backends that a request comes from their edge, and to an edge that a
+//! client is another edge.
 //!
-//! The key decides the algorithm: HS256, ES256 or RS256. What a token says about it must agree and decides nothing.
+//! The key determines the algorithm: HS256, ES256 or RS256. The algorithm in a token must agree, and selects nothing.
 
 mod der;
 mod key;
@@ -19,57 +19,57 @@ use key::Kind;
 
 /// The header's name.
 pub const HEADER: &str = "Grip-Sig";
-/// How long a token of the edge is good.
+/// Validity of the edge's tokens, in seconds.
 pub const LIFETIME_S: u64 = 3_600;
-/// The longest token that is looked at.
+/// Maximum length of a token, in bytes.
 pub const TOKEN_BYTES_MAX: usize = 8_192;
 
-/// What a token says.
+/// Claims of a token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
     /// The issuer.
     pub issuer: Option<String>,
-    /// The second from which on it is no longer good.
+    /// Expiry, in seconds since 1970; the token is invalid from then on.
     pub expires_s: Option<u64>,
-    /// The second before which it is not yet good.
+    /// Start of validity, in seconds since 1970.
     pub not_before_s: Option<u64>,
 }
 
-/// Why a token is not made.
+/// Reason why a token cannot be signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignError {
-    /// A public key.
+    /// The key is public.
     #[error("the key is a public one; signing needs the private key")]
     Public,
-    /// The system's randomness failed.
+    /// The system's random number generator failed.
     #[error("the cryptographic library could not sign")]
     Failed,
 }
 
-/// Why a token is not believed.
+/// Reason why a token is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
     /// Not three parts of base64 and JSON, or longer than [`TOKEN_BYTES_MAX`].
     #[error("the token is malformed")]
     Malformed,
-    /// Made for another kind of key.
-    #[error("the token is signed with another algorithm than the key is for")]
+    /// Signed with another algorithm.
+    #[error("the token's algorithm does not match the key")]
     Algorithm,
-    /// Signed by somebody else.
+    /// The signature is wrong.
     #[error("the token's signature is wrong: another key made it")]
     Signature,
-    /// Too late, or a token without end.
+    /// Expired, or without an expiry.
     #[error("the token has expired, or has no exp; compare the clocks of both machines")]
     Expired,
-    /// Too early.
+    /// Not valid yet.
     #[error("the token is not yet valid; compare the clocks of both machines")]
     NotYet,
-    /// Made by somebody else.
-    #[error("the token is of another issuer")]
+    /// From another issuer.
+    #[error("the token has another issuer")]
     Issuer,
 }
 
-/// Makes a token.
+/// Signs a token.
 ///
 /// # Errors
 /// The key cannot sign.
@@ -117,10 +117,10 @@ pub fn sign(key: &Key, claims: &Claims) -> Result<String, SignError> {
     Ok(token)
 }
 
-/// Checks a token: its signature, its times, and its issuer where one is expected.
+/// Verifies a token: its signature, its times, and its issuer if one is expected.
 ///
 /// # Errors
-/// Why it is not believed.
+/// The token is refused.
 pub fn verify(
     key: &Key,
     token: &[u8],
@@ -185,7 +185,7 @@ fn object(part: &[u8]) -> Result<Map<String, Value>, VerifyError> {
         .ok_or(VerifyError::Malformed)
 }
 
-/// Seconds, which some libraries write with a fraction.
+/// Parses seconds; some libraries write them with a fraction.
 fn seconds(fields: &Map<String, Value>, name: &str) -> Result<Option<u64>, VerifyError> {
     fields
         .get(name)

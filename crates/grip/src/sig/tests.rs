@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A second of today, so that tests need no clock.
+/// A fixed present time, so that tests need no clock.
 const NOW_S: u64 = 1_800_000_000;
 
 fn claims() -> Claims {
@@ -17,7 +17,7 @@ fn no_file(path: &str) -> Result<Vec<u8>, FileError> {
     panic!("{path} is not to be read")
 }
 
-/// Keys made by OpenSSL, for these tests alone.
+/// Keys made with OpenSSL for these tests only.
 const EC: [&str; 2] = [
     include_str!("../../tests/keys/ec-sec1.pem"),
     include_str!("../../tests/keys/ec-pkcs8.pem"),
@@ -37,9 +37,9 @@ fn key(text: &str) -> Key {
     Key::parse(text, no_file).expect("a key of the tests")
 }
 
-/// RFC 7515, A.1: made by somebody else's implementation.
+/// RFC 7515, appendix A.1: a token of another implementation.
 #[test]
-fn the_token_of_the_rfc_is_believed() {
+fn accepts_the_token_of_the_rfc() {
     let token = b"eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
     let secret = base64_url(
         b"AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow",
@@ -57,7 +57,7 @@ fn the_token_of_the_rfc_is_believed() {
 }
 
 #[test]
-fn tokens_of_pyjwt_are_believed() {
+fn accepts_tokens_of_pyjwt() {
     let tokens = [
         (
             EC_PUBLIC,
@@ -79,7 +79,7 @@ fn tokens_of_pyjwt_are_believed() {
 }
 
 #[test]
-fn every_form_of_key_signs_for_its_public_one() {
+fn every_private_key_form_matches_its_public_key() {
     let mut pairs = vec![(key("base64:Y2hhbmdlbWU="), key("changeme"))];
     pairs.extend(EC.map(|private| (key(private), key(EC_PUBLIC))));
     pairs.extend(RSA.map(|private| (key(private), key(RSA_PUBLIC[0]))));
@@ -102,7 +102,7 @@ fn every_form_of_key_signs_for_its_public_one() {
 }
 
 #[test]
-fn keys_come_from_files_too() {
+fn reads_keys_from_files() {
     let pem = Key::parse("file:ec.pem", |path| {
         assert_eq!(path, "ec.pem");
         Ok(EC[0].into())
@@ -120,7 +120,7 @@ fn keys_come_from_files_too() {
 }
 
 #[test]
-fn an_unusable_key_says_why_and_never_itself() {
+fn key_error_has_a_cause_and_no_key() {
     let file = |content: &'static str| Key::parse("file:x", |_| Ok(content.into())).map(drop);
     assert_eq!(Key::parse("", no_file).map(drop), Err(KeyError::Empty));
     assert_eq!(
@@ -162,7 +162,7 @@ fn a_token_cannot_choose_its_algorithm() {
     let body = to_base64_url(json!({"exp": NOW_S + 1}).to_string().as_bytes());
     for algorithm in ["none", "HS256", "hs256", "RS256"] {
         let header = to_base64_url(json!({"alg": algorithm}).to_string().as_bytes());
-        // What a secret of the public key's text would sign.
+        // Signature with the public key's text as a secret.
         let secret = hmac::Key::new(hmac::HMAC_SHA256, EC_PUBLIC.as_bytes());
         let message = format!("{header}.{body}");
         let signature = to_base64_url(hmac::sign(&secret, message.as_bytes()).as_ref());
@@ -176,7 +176,7 @@ fn a_token_cannot_choose_its_algorithm() {
 }
 
 #[test]
-fn times_and_forms_are_checked() {
+fn checks_times_and_format() {
     let secret = key("changeme");
     let token = |claims: &Claims| sign(&secret, claims).expect("a secret");
     let check = |token: String| verify(&secret, token.as_bytes(), NOW_S, None).map(drop);
@@ -211,7 +211,7 @@ fn times_and_forms_are_checked() {
 
 proptest! {
     #[test]
-    fn a_changed_token_is_never_believed(at in any::<prop::sample::Index>(), bit in 0..6u32) {
+    fn rejects_any_changed_token(at in any::<prop::sample::Index>(), bit in 0..6u32) {
         let key = key("changeme");
         let mut token = sign(&key, &claims()).expect("a secret").into_bytes();
         let at = at.index(token.len());

@@ -1,6 +1,6 @@
-//! Addresses as ZeroMQ writes them.
+//! ZeroMQ endpoint addresses.
 
-/// Where a socket is bound or connects to.
+/// Address that a socket binds or connects to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// `tcp://HOST:PORT`; `*` is any address.
@@ -14,16 +14,16 @@ pub enum Endpoint {
     Ipc(String),
 }
 
-/// Why a text is no endpoint.
+/// An invalid endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no ZeroMQ endpoint; give tcp://127.0.0.1:5560 or ipc:///run/edge.sock")]
+#[error("{0:?} is not a ZeroMQ endpoint; give tcp://127.0.0.1:5560 or ipc:///run/edge.sock")]
 pub struct EndpointError(pub String);
 
 impl Endpoint {
-    /// Reads an endpoint.
+    /// Parses an endpoint.
     ///
     /// # Errors
-    /// It is none, or of a transport that is not spoken here.
+    /// It is invalid, or its transport is not supported.
     pub fn parse(text: &str) -> Result<Self, EndpointError> {
         let wrong = || EndpointError(text.to_owned());
         if let Some(path) = text.strip_prefix("ipc://") {
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_transports_are_known() {
+    fn parses_two_transports() {
         let tcp = |host: &str, port| {
             Ok(Endpoint::Tcp {
                 host: host.into(),

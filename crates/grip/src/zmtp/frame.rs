@@ -4,7 +4,7 @@
 pub(super) const MORE: u8 = 1;
 /// The length has eight bytes.
 pub(super) const LONG: u8 = 2;
-/// Not of a message.
+/// The frame is a command, not part of a message.
 pub(super) const COMMAND: u8 = 4;
 
 /// Appends a message of these parts.
@@ -15,9 +15,9 @@ pub fn message(out: &mut Vec<u8>, parts: &[&[u8]]) {
     }
 }
 
-/// Appends what a SUB socket sends to get, or no longer get, messages that begin with `topic`.
+/// Appends a subscription to messages that start with `topic`, or its end, as a SUB socket sends it.
 ///
-/// The form of 3.0, a message, which every version takes.
+/// Uses the message form of ZMTP 3.0, which every version accepts.
 pub fn subscription(out: &mut Vec<u8>, topic: &[u8], is_wanted: bool) {
     let body = [&[u8::from(is_wanted)], topic].concat();
     frame(out, 0, &body);
@@ -42,7 +42,7 @@ fn frame(out: &mut Vec<u8>, flags: u8, body: &[u8]) {
     out.extend_from_slice(body);
 }
 
-/// Flags and length of the frame in front, and the bytes of both. `None`: not all there.
+/// Returns flags and length of the first frame, and the size of both. `None`: incomplete.
 pub(super) fn head(bytes: &[u8]) -> Option<(u8, u64, usize)> {
     let (&flags, rest) = bytes.split_first()?;
     match flags & LONG {

@@ -1,7 +1,7 @@
-//! ZMTP 3, the wire protocol of ZeroMQ, with the NULL mechanism: as much as Pushpin's ports need.
+//! ZMTP 3, the wire protocol of ZeroMQ, with the NULL mechanism, as far as Pushpin's ports need it.
 //!
-//! A [`Peer`] is one connection, of either end. It takes bytes in and gives messages, subscriptions and bytes to
-//! send out. Reconnecting, queues and fan-out are its owner's.
+//! A [`Peer`] is one connection, at either end. It reads bytes, and returns messages, subscriptions and bytes to send.
+//! Its owner handles reconnecting, queues and fan-out.
 
 mod endpoint;
 mod frame;
@@ -11,7 +11,8 @@ pub use endpoint::{Endpoint, EndpointError};
 pub use frame::{message, subscription};
 pub use peer::{Event, GREETING_BYTES, Limits, Peer, Socket, ZmtpError};
 
-/// How many parts of a message of a REQ, DEALER or ROUTER socket its reply must begin with: up to the empty one.
+/// Returns the number of leading parts that a reply to a REQ, DEALER or ROUTER socket has to repeat: up to and
+/// including the empty part.
 pub fn envelope_len(parts: &[Vec<u8>]) -> Option<usize> {
     parts.iter().position(Vec::is_empty).map(|at| at + 1)
 }

@@ -1,15 +1,15 @@
-//! One connection: greeting, handshake, then messages both ways.
+//! One connection: greeting, handshake, then messages in both directions.
 
 use super::frame::{self, COMMAND, LONG, MORE};
 
-/// Bytes of a greeting.
+/// Size of a greeting in bytes.
 pub const GREETING_BYTES: usize = 64;
-/// Bytes of a command; READY with its properties is the longest we look at.
+/// Maximum size of a command in bytes; READY with its properties is the largest.
 const COMMAND_BYTES_MAX: u64 = 4_096;
-/// Bytes of a name that a peer is addressed by (RFC 28).
+/// Maximum length of a peer's identity in bytes (RFC 28).
 const IDENTITY_BYTES_MAX: usize = 255;
 
-/// The type of a socket.
+/// Type of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "they are ZeroMQ's own names")]
 pub enum Socket {
@@ -53,7 +53,7 @@ impl Socket {
             .map(|(socket, _)| *socket)
     }
 
-    /// Whether two sockets may talk (RFC 23).
+    /// Returns true if two socket types are compatible (RFC 23).
     fn fits(self, other: Self) -> bool {
         use Socket::{Dealer, Pub, Pull, Push, Rep, Req, Router, Sub, Xpub, Xsub};
         match self {
@@ -73,12 +73,12 @@ impl Socket {
     }
 }
 
-/// The bounds of a connection; each is a setting of its owner.
+/// Limits of a connection; each is a setting of its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of one message, all parts together.
+    /// Maximum size of one message in bytes, over all parts.
     pub message_bytes_max: usize,
-    /// Parts of one message.
+    /// Maximum number of parts of one message.
     pub parts_max: usize,
 }
 
@@ -91,46 +91,46 @@ impl Default for Limits {
     }
 }
 
-/// What happened.
+/// An event of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The handshake is over; messages may be sent.
+    /// The handshake is complete; messages may be sent.
     Ready(Socket),
     /// A message.
     Message(Vec<Vec<u8>>),
-    /// The peer wants messages that begin so.
+    /// The peer subscribes to messages with this prefix.
     Subscribed(Vec<u8>),
-    /// It no longer does.
+    /// The peer ends such a subscription.
     Unsubscribed(Vec<u8>),
 }
 
-/// Why a connection is closed.
+/// Reason why a connection is closed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ZmtpError {
-    /// The first bytes are of something else.
-    #[error("the peer does not speak ZeroMQ")]
+    /// The first bytes are not ZMTP.
+    #[error("the peer does not use ZeroMQ")]
     Signature,
     /// ZMTP 1 or 2.
-    #[error("the peer speaks ZMTP {0}; ZeroMQ 4 or newer is needed")]
+    #[error("the peer uses ZMTP {0}; ZeroMQ 4 or newer is needed")]
     Version(u8),
     /// PLAIN, CURVE or GSSAPI.
-    #[error("the peer wants the security mechanism {0}; only NULL is spoken here")]
+    #[error("the peer requires the security mechanism {0}; only NULL is supported")]
     Mechanism(String),
-    /// A frame, command or property that cannot be.
+    /// An invalid frame, command or property.
     #[error("the peer breaks the protocol: {0}")]
     Protocol(&'static str),
-    /// The peer's own words.
+    /// The peer's error message.
     #[error("the peer refuses the connection: {0}")]
     Refused(String),
-    /// Two sockets that cannot talk.
+    /// The socket types are incompatible.
     #[error("the peer is a {peer} socket, which cannot talk to {own}")]
     Socket {
         /// The peer's type.
         peer: String,
-        /// Ours.
+        /// The own type.
         own: &'static str,
     },
-    /// Beyond a limit.
+    /// A limit is exceeded.
     #[error("a message is larger than the limit, or has too many parts")]
     TooLarge,
 }
@@ -148,17 +148,17 @@ pub struct Peer {
     socket: Socket,
     limits: Limits,
     state: State,
-    /// What the peer is called, where it says so, and what it is told that we are.
+    /// The peer's identity, which may be empty, and the own identity sent to it.
     identity: Vec<u8>,
     own_identity: Vec<u8>,
-    /// Bytes that are not yet a whole greeting or frame.
+    /// Bytes of an incomplete greeting or frame.
     input: Vec<u8>,
     parts: Vec<Vec<u8>>,
     parts_bytes: usize,
 }
 
 impl Peer {
-    /// A connection of a socket of this type. Appends what is to be sent first.
+    /// Creates a connection of a socket of this type. Appends the bytes to send first.
     pub fn new(socket: Socket, limits: Limits, out: &mut Vec<u8>) -> Self {
         let mut greeting = [0; GREETING_BYTES];
         greeting[0] = 0xff;
@@ -179,17 +179,17 @@ impl Peer {
         }
     }
 
-    /// The same for a socket that others address by this name: at most 255 bytes, the first of which is not zero (RFC 28).
+    /// Does the same for a socket with an identity: at most 255 bytes, the first of which is not zero (RFC 28).
     pub fn named(socket: Socket, identity: &[u8], limits: Limits, out: &mut Vec<u8>) -> Self {
         let mut peer = Self::new(socket, limits, out);
         peer.own_identity = identity.to_vec();
         peer
     }
 
-    /// Takes bytes of the peer in. Appends what happened to `events` and what is to be sent to `out`.
+    /// Handles bytes of the peer. Appends its events to `events` and bytes to send to `out`.
     ///
     /// # Errors
-    /// The connection is to be closed; events before the error stand.
+    /// The connection has to be closed; events before the error are valid.
     pub fn handle(
         &mut self,
         bytes: &[u8],
@@ -207,17 +207,17 @@ impl Peer {
         Ok(())
     }
 
-    /// The name that the peer is addressed by; empty: it has none.
+    /// Returns the peer's identity; empty: the peer sent no identity.
     pub fn identity(&self) -> &[u8] {
         &self.identity
     }
 
-    /// Whether messages may be sent.
+    /// Returns true if messages may be sent.
     pub fn is_open(&self) -> bool {
         self.state == State::Open
     }
 
-    /// Reads one greeting or frame; how many bytes it had. `None`: it is not all there.
+    /// Reads one greeting or frame and returns its size. `None`: incomplete.
     fn step(
         &mut self,
         input: &[u8],
@@ -243,7 +243,7 @@ impl Peer {
         }
         let end = head_bytes + len as usize;
         let Some(body) = input.get(head_bytes..end) else {
-            // The rest of it comes later.
+            // Incomplete.
             return Ok(None);
         };
         match (flags & COMMAND != 0, self.state) {
@@ -319,7 +319,7 @@ impl Peer {
             }
             (_, State::Handshake) => return Err(ZmtpError::Protocol("another command than READY")),
             (b"PING", _) => {
-                // Two bytes of time to live, then a context that comes back.
+                // A two-byte time to live, followed by a context to return.
                 let context = data.get(2..).filter(|context| context.len() <= 16);
                 let context = context.ok_or(ZmtpError::Protocol("a malformed PING"))?;
                 frame::command(out, "PONG", context);
@@ -330,7 +330,7 @@ impl Peer {
             (b"CANCEL", _) if self.socket.takes_subscriptions() => {
                 events.push(Event::Unsubscribed(data.to_vec()))
             }
-            // Unknown commands are for newer peers.
+            // Ignore unknown commands of newer peers.
             _ => {}
         }
         Ok(())
@@ -360,7 +360,7 @@ impl Peer {
             match part.split_first() {
                 Some((1, topic)) => events.push(Event::Subscribed(topic.to_vec())),
                 Some((0, topic)) => events.push(Event::Unsubscribed(topic.to_vec())),
-                // Messages of XSUB sockets to XPUB; nothing here wants them.
+                // Messages of XSUB sockets to XPUB are not used here.
                 _ => {}
             }
         }
@@ -375,7 +375,7 @@ fn check_flags(flags: u8) -> Result<(), ZmtpError> {
     }
 }
 
-/// A text with a byte of length in front, and the rest.
+/// Splits off a text with a leading length byte.
 fn short(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&len, rest) = bytes.split_first()?;
     rest.split_at_checked(len.into())
@@ -388,7 +388,7 @@ fn property(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// The last property of this name.
+/// Returns the last property of this name.
 fn read_property<'a>(
     mut properties: &'a [u8],
     wanted: &[u8],
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn only_sockets_that_fit_talk() {
+    fn rejects_incompatible_socket_types() {
         for (one, other, expected) in [
             (Socket::Push, Socket::Pull, true),
             (Socket::Pub, Socket::Sub, true),
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_tell_what_they_are_called() {
+    fn exchanges_identities() {
         let (mut to_other, mut to_one) = (Vec::new(), Vec::new());
         let mut one = Peer::named(Socket::Router, b"a", Limits::default(), &mut to_other);
         let mut other = Peer::new(Socket::Dealer, Limits::default(), &mut to_one);
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn subscriptions_come_as_message_or_command() {
+    fn accepts_subscriptions_as_message_or_command() {
         let (mut publisher, _) = pair(Socket::Pub, Socket::Sub).expect("they fit");
         let mut wire = Vec::new();
         subscription(&mut wire, b"a", true);
@@ -522,14 +522,14 @@ mod tests {
     }
 
     #[test]
-    fn envelopes_end_at_the_empty_part() {
+    fn envelope_ends_at_the_empty_part() {
         let parts = [b"id".to_vec(), Vec::new(), b"body".to_vec()];
         assert_eq!(envelope_len(&parts), Some(2));
         assert_eq!(envelope_len(&parts[2..]), None);
     }
 
     #[test]
-    fn what_breaks_the_protocol_is_refused() {
+    fn rejects_protocol_violations() {
         let mut old = [0; 11];
         (old[0], old[9], old[10]) = (0xff, 0x7f, 1);
         let fresh = |bytes: &[u8]| {
@@ -576,7 +576,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_split_gives_the_same(messages in prop::collection::vec(prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 1..4), 0..5), len in 1usize..40) {
+        fn result_is_independent_of_the_split(messages in prop::collection::vec(prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 1..4), 0..5), len in 1usize..40) {
             let mut wire = Vec::new();
             Peer::new(Socket::Push, Limits::default(), &mut wire);
             let mut properties = Vec::new();

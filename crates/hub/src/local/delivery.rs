@@ -1,36 +1,42 @@
-//! What lies between a cursor and the end of its stream, as slices to send.
+//! Returns the bytes between a cursor and the end of its stream as slices to send.
 
 use super::log::NONE;
 use super::{Local, SubId};
 use crate::record::Seq;
 
-/// Most slices one [`Local::gather`] gives: Linux takes no more in one call (`IOV_MAX`).
+/// Maximum number of slices per [`Local::gather`]: the limit of Linux per call (`IOV_MAX`).
 pub const SLICES_MAX: usize = 1024;
 
-/// What [`Local::gather`] found.
+/// Result of [`Local::gather`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gathered {
     /// Bytes in the slices.
     pub bytes: usize,
-    /// Something was lost for this owner; nothing was gathered. Tell it and call [`Local::skip_gap`].
+    /// This owner has lost records, and no slice was returned. Report a gap to it and call [`Local::skip_gap`].
     pub gap: bool,
 }
 
 impl Local {
-    /// Whether something is to be sent, or a gap to be told.
+    /// Returns true if there are bytes to send, or a gap to report.
     pub fn pending(&self, chain: SubId) -> bool {
         self.chain(chain)
             .any(|subscription| subscription.cursor < self.stream(subscription).end())
     }
 
-    /// Whether something was lost for this owner.
+    /// Returns true if this owner has lost records.
     pub fn has_gap(&self, chain: SubId) -> bool {
         self.chain(chain)
             .any(|subscription| subscription.cursor < self.stream(subscription).start())
     }
 
-    /// What is to be sent if it lies in one slice and is complete: the fast path of [`Local::gather`] with `raw` off.
-    /// At most `bytes_max` bytes unless one frame alone is larger. `None`: use `gather`.
+    /// Returns true if the log has lost the records; false if the owner was too slow.
+    pub fn is_log_lost(&self, chain: SubId) -> bool {
+        self.chain(chain)
+            .any(|subscription| self.stream(subscription).has_log_lost(subscription.cursor))
+    }
+
+    /// Returns the bytes to send if they are one slice and complete. This is the fast path of [`Local::gather`] without
+    /// `raw`. At most `bytes_max` bytes, unless a single frame is larger. `None`: use `gather`.
     pub fn contiguous(&self, chain: SubId, bytes_max: usize) -> Option<&[u8]> {
         let mut waiting = None;
         for subscription in self.chain(chain) {
@@ -58,10 +64,11 @@ impl Local {
         Some(stream.bytes(subscription.cursor, end))
     }
 
-    /// Everything between the cursors and the ends, in ascending order of sequence numbers over all channels of the chain.
+    /// Appends everything between the cursors and the ends, in ascending order of sequence numbers over all channels of
+    /// the chain.
     ///
-    /// `raw` gives the payloads without transfer framing. Ends with a whole frame; gives at most `bytes_max` bytes, unless the
-    /// first frame alone is larger, and at most [`SLICES_MAX`] slices.
+    /// `raw` selects the payloads without transfer framing. The result ends with a complete frame. It has at most
+    /// `bytes_max` bytes, unless the first frame is larger, and at most [`SLICES_MAX`] slices.
     pub fn gather<'a>(
         &'a self,
         chain: SubId,
@@ -98,10 +105,10 @@ impl Local {
         Gathered { bytes, gap: false }
     }
 
-    /// Notes that the first `bytes` bytes of what [`Local::gather`] gave were sent. What was not sent of a frame that was
-    /// sent in part is appended to `rest`, to be sent before anything else: cursors stand at frame boundaries.
+    /// Records that the first `bytes` bytes of the last [`Local::gather`] were sent. Cursors stay at frame boundaries,
+    /// so the unsent part of a partially sent frame is appended to `rest`. Send `rest` before anything else.
     ///
-    /// Nothing may have been pumped, subscribed or unsubscribed between the two calls.
+    /// Do not pump, subscribe or unsubscribe between the two calls.
     pub fn advance(&mut self, chain: SubId, raw: bool, bytes: usize, rest: &mut Vec<u8>) {
         let mut left = bytes;
         let mut last = 0;
@@ -138,7 +145,7 @@ impl Local {
         self.skip_excepts(chain);
     }
 
-    /// Moves the cursors of a chain over what its owner does not get. Call it before asking what there is to send.
+    /// Moves the cursors of a chain over frames that its owner must not receive. Call it before querying what to send.
     #[inline]
     pub fn skip_excepts(&mut self, chain: SubId) {
         let mut id = chain.0;
@@ -158,8 +165,8 @@ impl Local {
         }
     }
 
-    /// Frames that the owner of a chain has not been sent, with those that it does not get. What [`Local::advance`] takes
-    /// away from them was sent.
+    /// Returns the number of frames that were not sent to the owner of a chain, including those that it must not
+    /// receive. The decrease caused by [`Local::advance`] is the number of frames sent.
     pub fn frames_ahead(&self, chain: SubId) -> u64 {
         let (mut id, mut frames) = (chain.0, 0);
         while let Some(subscription) = self.subscriptions.get(id as usize) {
@@ -171,7 +178,7 @@ impl Local {
         frames
     }
 
-    /// After a gap: goes on with the oldest that can still be sent.
+    /// Continues after a gap with the oldest frame that can still be sent.
     pub fn skip_gap(&mut self, chain: SubId) {
         let mut id = chain.0;
         while id != NONE {
@@ -187,11 +194,11 @@ impl Local {
         }
     }
 
-    /// The longest piece of one stream that comes next after `last` in the merged order of the chain.
+    /// Returns the longest piece of one stream that comes next after `last` in the merged order of the chain.
     fn next_run(&self, chain: SubId, last: Seq, raw: bool) -> Option<Run> {
         let first = self.subscriptions.get(chain.0 as usize)?;
         if first.next == NONE && !raw && !self.stream(first).has_excepts() {
-            // One channel: everything is one run. It was given if anything was.
+            // One channel: everything is a single run, which was returned by the first call.
             let unread = last == 0 && first.cursor < self.stream(first).end();
             return unread.then_some(Run {
                 subscription: chain.0,
@@ -235,7 +242,7 @@ impl Local {
 /// A piece of one stream in the merged order of a chain.
 struct Run {
     subscription: u32,
-    /// Where it starts in the stream.
+    /// Its start in the stream.
     start: u64,
     /// Sequence number of the next frame in another stream.
     before: Seq,

@@ -1,4 +1,4 @@
-//! The encoded frames of one stream that somebody has not read yet.
+//! The encoded frames of one stream that a subscriber has not read yet.
 
 use std::collections::VecDeque;
 
@@ -7,11 +7,11 @@ use crate::record::Seq;
 /// No stream, no subscription.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Emptied logs kept for reuse, so that a busy channel does not allocate per message.
+/// Maximum number of empty logs kept for reuse, so that a busy channel does not allocate per message.
 const POOL_LOGS_MAX: usize = 16;
-/// Largest buffer of a log that is kept.
+/// Maximum buffer size of a reused log.
 const POOL_LOG_BYTES_MAX: usize = 64 * 1024;
-/// Most frames a kept log has room for.
+/// Maximum frame capacity of a reused log.
 const POOL_LOG_FRAMES_MAX: usize = 1024;
 
 /// One encoded record.
@@ -22,25 +22,25 @@ pub(super) struct Frame {
     /// Its payload, in bytes from `start`.
     pub(super) payload_start: u32,
     pub(super) payload_end: u32,
-    /// The owner that does not get it, or `NONE`.
+    /// The owner that must not receive it, or `NONE`.
     pub(super) except: u32,
 }
 
-/// Bytes of frames, back to back.
+/// Bytes of contiguous frames.
 #[derive(Default)]
 pub(super) struct Log {
     pub(super) data: Vec<u8>,
-    /// Bytes at the front of `data` that were dropped already; removed in bulk, so that dropping costs nothing extra.
+    /// Dropped bytes at the front of `data`. They are removed in bulk, so dropping has no extra cost.
     pub(super) dropped: usize,
     pub(super) frames: VecDeque<Frame>,
-    /// Frames that some owner does not get.
+    /// Number of frames that exclude an owner.
     pub(super) excepts: u32,
 }
 
-/// Empty logs.
+/// Empty logs for reuse.
 #[derive(Default)]
 pub(super) struct LogPool {
-    // Boxed because streams hold them boxed: moving the box in and out costs no allocation.
+    // Boxed because streams hold boxes: moving the box in and out needs no allocation.
     #[allow(clippy::vec_box)]
     logs: Vec<Box<Log>>,
 }
@@ -70,8 +70,8 @@ impl Log {
         self.frames.push_back(frame);
     }
 
-    /// Drops frames from the front until at most `bytes_max` bytes stay, but never the newest frame.
-    /// Returns the bytes dropped.
+    /// Drops frames from the front until at most `bytes_max` bytes remain, but never the newest frame. Returns the
+    /// number of dropped bytes.
     pub(super) fn trim(&mut self, end: u64, bytes_max: usize) -> u64 {
         let mut dropped = 0;
         while self.data.len() - self.dropped > bytes_max && self.frames.len() > 1 {
@@ -83,7 +83,7 @@ impl Log {
             dropped += next - first.start;
             self.dropped += (next - first.start) as usize;
         }
-        // At most half as much garbage as may stay: each byte is moved at most twice as often as written.
+        // At most half as much garbage as data: each byte is moved at most twice.
         if self.dropped > bytes_max / 2 {
             self.data.drain(..self.dropped);
             self.dropped = 0;

@@ -1,4 +1,4 @@
-//! Records from the ring to the streams of subscribers.
+//! Moves records from the ring to the streams of subscribers.
 
 use super::encode::{Encode, PayloadSpan};
 use super::log::NONE;
@@ -7,11 +7,12 @@ use crate::reader::{Read, Reader};
 use crate::record::{Kind, Record, Subscriber};
 
 impl Local {
-    /// Reads up to `budget_records` records from the ring and encodes those somebody here subscribes to.
-    /// Returns whether there may be more to read.
+    /// Reads up to `budget_records` records from the ring and encodes those with local subscribers. Returns true if
+    /// there may be more to read.
     ///
-    /// It stops before that when half of a log's room is filled, so that whoever is offered the news after each pump
-    /// ([`Local::next_ready`] until `None`) and takes it is never overtaken by the log, however long the burst is.
+    /// It stops early when half of a log's room is filled. If the caller visits all owners after each pump
+    /// ([`Local::next_ready`] until `None`), the log never overtakes an owner that accepts its frames, whatever the
+    /// length of a burst.
     pub fn pump(
         &mut self,
         reader: &mut Reader,
@@ -37,6 +38,12 @@ impl Local {
                     self.traffic.records_read += 1;
                     let bytes = match self.record.kind {
                         Kind::Direct => self.keep_direct(),
+                        // A record of the log's past is for replays and history only.
+                        _ if self.record.has_log_place()
+                            && self.record.seq < reader.live_from() =>
+                        {
+                            0
+                        }
                         _ if self.is_selected() => {
                             let bytes = self.spread(first, encode);
                             bytes.max(self.spread_views(encode))
@@ -50,13 +57,13 @@ impl Local {
                 }
                 Read::Skipped => self.traffic.records_read += 1,
                 Read::Empty => return false,
-                Read::Lost => self.lose_everything(),
+                Read::Lost => self.lose_everything(reader.is_log_lost()),
             }
         }
         reader.has_more()
     }
 
-    /// Appends the record that was read to its channel's logs. Returns the bytes of the longest encoding.
+    /// Appends the current record to its channel's logs. Returns the bytes of the longest encoding.
     fn spread(&mut self, first: u32, encode: &mut dyn Encode) -> usize {
         let except = match (self.own, self.record.subscriber()) {
             (Some((worker, _)), Some(subscriber)) if subscriber.worker == worker => {
@@ -75,13 +82,13 @@ impl Local {
         longest
     }
 
-    /// Whether the record that was read goes to views.
+    /// Returns true if the current record goes to views.
     fn is_selected(&self) -> bool {
         let selected = self.selected.as_ref();
         selected.is_some_and(|(_, channel)| **channel == *self.record.channel())
     }
 
-    /// Appends the record that was read to the logs of the views that get it. Returns the bytes of the longest encoding.
+    /// Appends the current record to the logs of the selected views. Returns the bytes of the longest encoding.
     fn spread_views(&mut self, encode: &mut dyn Encode) -> usize {
         let mut views = std::mem::take(&mut self.views);
         views.clear();
@@ -106,7 +113,7 @@ impl Local {
         longest
     }
 
-    /// Appends the record that was read to one log. Returns the bytes of its encoding.
+    /// Appends the current record to one log. Returns the bytes of its encoding.
     fn append(&mut self, id: u32, encode: &mut dyn Encode, except: u32) -> usize {
         let stream = &mut self.streams[id as usize];
         let end = stream.end();
@@ -132,7 +139,7 @@ impl Local {
         bytes
     }
 
-    /// Keeps the record that was read for the subscriber it is for. Returns its bytes.
+    /// Stores the current record for its only subscriber. Returns its bytes.
     fn keep_direct(&mut self) -> usize {
         let data = self.record.data();
         if let (Some((worker, _)), Some(subscriber)) = (self.own, self.record.subscriber())
@@ -148,13 +155,14 @@ impl Local {
         data.len()
     }
 
-    /// The reader lost records of unknown channels: every subscriber has a gap.
-    fn lose_everything(&mut self) {
+    /// Marks a gap for every subscriber, because the reader lost records of unknown channels. `is_of_log`: the log lost
+    /// them.
+    fn lose_everything(&mut self, is_of_log: bool) {
         for (id, stream) in self.streams.iter_mut().enumerate() {
             if stream.subscribers.is_empty() {
                 continue;
             }
-            stream.lose(&mut self.pool);
+            stream.lose(is_of_log, &mut self.pool);
             if !stream.dirty {
                 stream.dirty = true;
                 self.dirty.push_back(id as u32);

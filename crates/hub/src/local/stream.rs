@@ -4,22 +4,24 @@ use super::encode::Encode;
 use super::log::{Frame, Log, LogPool, NONE};
 use crate::record::{Record, Seq};
 
-/// Offsets are absolute: they count all bytes since the stream was made, so a cursor never needs an update.
+/// Offsets are absolute: they count all bytes since the stream was created, so dropping frames changes no cursor.
 pub(super) struct Stream {
     pub(super) name: Box<[u8]>,
     pub(super) hash: u64,
-    /// Ids of the subscriptions, in no order.
+    /// Ids of the subscriptions, unordered.
     pub(super) subscribers: Vec<u32>,
-    /// `None` while everybody has read everything.
+    /// `None` while all subscribers have read everything.
     log: Option<Box<Log>>,
     start: u64,
     end: u64,
-    /// Subscribers whose cursor is before `end`.
+    /// For a cursor before this offset, the log caused the gap.
+    log_lost: u64,
+    /// Number of subscribers whose cursor is before `end`.
     behind: u32,
     /// Next stream with the same hash.
     pub(super) next: u32,
     pub(super) format: u8,
-    /// Whether it is in the list of dirty streams; stays true there even if the stream was removed.
+    /// True if it is in the list of dirty streams, even after the stream was removed.
     pub(super) dirty: bool,
 }
 
@@ -32,6 +34,7 @@ impl Stream {
             log: None,
             start: 0,
             end: 0,
+            log_lost: 0,
             behind: 0,
             next,
             format,
@@ -39,7 +42,7 @@ impl Stream {
         }
     }
 
-    /// Makes a removed stream a new one.
+    /// Turns a removed stream into a new one.
     pub(super) fn reuse(&mut self, name: &[u8], hash: u64, format: u8, next: u32) {
         let dirty = self.dirty;
         *self = Stream {
@@ -48,7 +51,7 @@ impl Stream {
         };
     }
 
-    /// Frees what a removed stream holds.
+    /// Frees the memory of a removed stream.
     pub(super) fn clear(&mut self) {
         self.name = Box::default();
         self.subscribers = Vec::new();
@@ -56,7 +59,7 @@ impl Stream {
         self.next = NONE;
     }
 
-    /// Encodes a record. `false` when the format has nothing to say about it.
+    /// Encodes a record. Returns false if the format skips it.
     pub(super) fn append(
         &mut self,
         record: &Record,
@@ -89,7 +92,7 @@ impl Stream {
         true
     }
 
-    /// One subscriber has read everything, or one that had not is gone.
+    /// Counts a subscriber that has read everything, or that left with unread bytes.
     pub(super) fn caught_up(&mut self, pool: &mut LogPool) {
         self.behind = self.behind.saturating_sub(1);
         if self.behind == 0 {
@@ -97,10 +100,13 @@ impl Stream {
         }
     }
 
-    /// Makes every cursor a gap.
-    pub(super) fn lose(&mut self, pool: &mut LogPool) {
-        // One byte that nobody can read puts even those who had read everything behind.
+    /// Turns every cursor into a gap.
+    pub(super) fn lose(&mut self, is_of_log: bool, pool: &mut LogPool) {
+        // One unreadable byte also moves the end past cursors that had read everything.
         self.end += 1;
+        if is_of_log {
+            self.log_lost = self.end;
+        }
         self.behind = self.subscribers.len() as u32;
         self.drop_log(pool);
     }
@@ -112,25 +118,30 @@ impl Stream {
         }
     }
 
-    /// Offset of the oldest byte there is.
+    /// Returns the offset of the oldest byte.
     pub(super) fn start(&self) -> u64 {
         self.start
     }
 
-    /// Offset behind the newest byte.
+    /// Returns true if the log caused the gap of a cursor; false if a slow subscriber did.
+    pub(super) fn has_log_lost(&self, cursor: u64) -> bool {
+        cursor < self.start && cursor < self.log_lost
+    }
+
+    /// Returns the offset after the newest byte.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
 
-    /// The bytes `from..to`; empty outside the log.
+    /// Returns the bytes `from..to`; empty outside the log.
     pub(super) fn bytes(&self, from: u64, to: u64) -> &[u8] {
         let Some(log) = &self.log else { return &[] };
         let place = |at: u64| log.dropped + (at.clamp(self.start, self.end) - self.start) as usize;
         log.data.get(place(from)..place(to)).unwrap_or_default()
     }
 
-    /// The end of the frames from the boundary `from` that fit in `bytes_max` bytes and come before the sequence number
-    /// `before`; of the first frame if it does not fit.
+    /// Returns the end of the frames that start at the boundary `from`, fit in `bytes_max` bytes and precede the
+    /// sequence number `before`. If the first frame does not fit, returns its end.
     pub(super) fn cut(&self, from: u64, bytes_max: usize, before: Seq) -> u64 {
         if before == Seq::MAX && self.end - from <= bytes_max as u64 {
             return self.end;
@@ -142,7 +153,7 @@ impl Stream {
         let limit = from.saturating_add(bytes_max as u64);
         let mut low = first + 1;
         let mut high = log.frames.len();
-        // Invariant: frames before `low` are taken, frames from `high` on are not.
+        // Invariant: frames before `low` are included, frames from `high` on are not.
         while low < high {
             let middle = usize::midpoint(low, high);
             if log.frames[middle].seq < before && self.end_of(log, middle) <= limit {
@@ -154,7 +165,8 @@ impl Stream {
         log.frames.get(low).map_or(self.end, |frame| frame.start)
     }
 
-    /// The first frame for `owner` from the boundary `cursor` on that is newer than `last`: its number and start.
+    /// Returns sequence number and start of the first frame for `owner` from the boundary `cursor` that is newer than
+    /// `last`.
     pub(super) fn first_after(&self, cursor: u64, last: Seq, owner: u32) -> Option<(Seq, u64)> {
         let log = self.log.as_ref().filter(|_| cursor < self.end)?;
         let first = self.frame_at(log, cursor);
@@ -168,13 +180,13 @@ impl Stream {
         frame.map(|frame| (frame.seq, frame.start))
     }
 
-    /// Whether there are frames that some owner does not get.
+    /// Returns true if a frame excludes an owner.
     #[inline]
     pub(super) fn has_excepts(&self) -> bool {
         self.log.as_ref().is_some_and(|log| log.excepts > 0)
     }
 
-    /// The number of the first frame from the boundary `from` on that `owner` does not get.
+    /// Returns the sequence number of the first frame from the boundary `from` that excludes `owner`.
     pub(super) fn next_except(&self, from: u64, owner: u32) -> Option<Seq> {
         let log = self.log.as_ref().filter(|log| log.excepts > 0)?;
         let first = self.frame_at(log, from);
@@ -183,7 +195,7 @@ impl Stream {
         Some(frame.seq)
     }
 
-    /// `cursor`, moved over the frames there that `owner` does not get.
+    /// Returns `cursor`, moved over the frames that exclude `owner`.
     pub(super) fn skip_excepts(&self, cursor: u64, owner: u32) -> u64 {
         let Some(log) = self.log.as_ref().filter(|log| log.excepts > 0) else {
             return cursor;
@@ -197,7 +209,7 @@ impl Stream {
         frame.map_or(self.end, |frame| frame.start)
     }
 
-    /// Bytes of the frame that starts at `start`, or of its payload.
+    /// Returns the length of the frame that starts at `start`, or of its payload.
     pub(super) fn first_len(&self, start: u64, raw: bool) -> usize {
         if raw {
             self.payload(start).len()
@@ -206,7 +218,7 @@ impl Stream {
         }
     }
 
-    /// The payload of the frame that starts at `start`.
+    /// Returns the payload of the frame that starts at `start`.
     pub(super) fn payload(&self, start: u64) -> &[u8] {
         let Some(log) = &self.log else { return &[] };
         match log.frames.get(self.frame_at(log, start)) {
@@ -218,7 +230,7 @@ impl Stream {
         }
     }
 
-    /// The first frame boundary at or behind `at`.
+    /// Returns the first frame boundary at or after `at`.
     pub(super) fn frame_end(&self, at: u64) -> u64 {
         if at >= self.end {
             return self.end;
@@ -230,13 +242,13 @@ impl Stream {
         log.frames.get(index).map_or(self.end, |frame| frame.start)
     }
 
-    /// Frames that begin at a boundary or behind it.
+    /// Returns the number of frames from a boundary on.
     pub(super) fn frames_from(&self, at: u64) -> u64 {
         let log = self.log.as_ref();
         log.map_or(0, |log| (log.frames.len() - self.frame_at(log, at)) as u64)
     }
 
-    /// The sequence number of the last frame in the `len` bytes from the boundary `start`.
+    /// Returns the sequence number of the last frame in the `len` bytes from the boundary `start`.
     pub(super) fn last_seq(&self, start: u64, len: usize) -> Seq {
         let Some(log) = &self.log else {
             return Seq::MAX;

@@ -1,45 +1,45 @@
-//! Presence that several machines share: a table of the whole cluster, in which each machine has a slot, and what is needed
-//! to compare it with the table of this machine.
+//! Presence shared by several servers: a table of the cluster with one slot per server, and comparison with the table
+//! of this server.
 //!
-//! In the cluster's table a count is set and not counted up or down, so that a change may be made twice, and nobody is leaving:
-//! a user without connections is removed at once. Time and announcements are the caller's.
+//! In the cluster's table a count is set, not incremented or decremented, so a change may be repeated. No user is
+//! leaving: a user without connections is removed immediately. The caller handles time and announcements.
 
 use super::table::PRESENT;
 use super::{Presence, PresenceError};
 use crate::lock::{LockError, Owner};
 use crate::ring::Ring;
 
-/// A user in a channel, as a table has it.
+/// A user in a channel, as stored in a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Present<'a> {
     /// The channel's name.
     pub channel: &'a [u8],
     /// The user's name.
     pub user: &'a [u8],
-    /// What is known about the user.
+    /// Information about the user.
     pub info: &'a [u8],
-    /// Connections over all slots: none of a user that is leaving.
+    /// Connections over all slots; zero for a leaving user.
     pub connections: u32,
-    /// Connections of the slot that was asked for.
+    /// Connections of the requested slot.
     pub of_slot: u32,
-    /// Whether the leave is announced.
+    /// True if the leave is announced.
     pub is_announced: bool,
 }
 
-/// Takes a user of a table.
+/// Callback that receives a user of a table.
 pub type EachPresent<'f> = &'f mut dyn FnMut(&Present<'_>);
 
 impl Ring {
-    /// Leaves it to the caller to tell of joins and leaves: [`Ring::join`] announces none, and [`Ring::sweep`] gives all users
-    /// that have left, those that came silently among them.
+    /// Disables announcements: [`Ring::join`] publishes none, and [`Ring::sweep`] passes all users that have left to
+    /// its callback, including those that joined without an announcement.
     pub fn leave_announcements_to_caller(&mut self) {
         self.announces = false;
     }
 
-    /// Gives a user of a channel, if it is there.
+    /// Passes a user of a channel to `each`, if present.
     ///
     /// # Errors
-    /// [`LockError`]; nothing was given.
+    /// [`LockError`]; `each` was not called.
     pub fn present(
         &mut self,
         who: &Owner,
@@ -58,11 +58,11 @@ impl Ring {
         Ok(())
     }
 
-    /// Gives users of all channels, at most `count_max` entries of the table from `from` on. Returns where to go on; `None` at
-    /// the end. A user that comes or goes meanwhile may be given or not.
+    /// Passes users of all channels to `each`, from at most `count_max` table entries starting at `from`. Returns the
+    /// next start; `None` at the end. A user that joins or leaves between calls may be skipped.
     ///
     /// # Errors
-    /// [`LockError`]; nothing was given.
+    /// [`LockError`]; `each` was not called.
     pub fn present_from(
         &mut self,
         who: &Owner,
@@ -85,8 +85,8 @@ impl Ring {
         Ok((until < end).then_some(until))
     }
 
-    /// Says how many connections a slot has of a user in a channel; zero of all slots removes the user. The user's source is
-    /// not bounded here.
+    /// Sets the number of a slot's connections of a user in a channel. A user with zero connections over all slots is
+    /// removed. The limit per source does not apply.
     ///
     /// # Errors
     /// [`PresenceError`]; nothing has changed.
@@ -118,7 +118,7 @@ impl Ring {
         let keys = table.keys(&self.hasher, channel, user);
         let mut found = table.find(&keys, channel, user);
         if let Some(entry) = found.filter(|&entry| table.state(entry) != PRESENT) {
-            // The process that took its last connection was killed before removing it.
+            // The process that set its last connection to zero was killed before removing it.
             self.change(|| table.remove(entry));
             found = None;
         }
@@ -149,10 +149,10 @@ impl Ring {
         Ok(())
     }
 
-    /// Whether a user may be let into a channel: those who are in have room.
+    /// Checks that a user may join a channel. A present user always may.
     ///
     /// # Errors
-    /// [`PresenceError::ChannelFull`], [`PresenceError::Full`], or the lock is not to be had.
+    /// [`PresenceError::ChannelFull`], [`PresenceError::Full`], or the lock is unavailable.
     pub fn check_room(
         &mut self,
         who: &Owner,
@@ -177,12 +177,12 @@ impl Ring {
         }
     }
 
-    /// Most users of all channels.
+    /// Returns the maximum number of users over all channels.
     pub fn members_max(&self) -> usize {
         self.layout.presence.members_max
     }
 
-    /// Removes everybody.
+    /// Removes all users.
     ///
     /// # Errors
     /// [`LockError`]; nothing has changed.

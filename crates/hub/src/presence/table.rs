@@ -1,15 +1,15 @@
-//! The presence table's words: entries, two hash indexes, the queue of leaving users, the free list.
+//! Words of the presence table: entries, hash indexes, the queue of leaving users, and the free list.
 //!
-//! Links are entry numbers plus one; zero ends a list. Every link is checked before use and every walk is bounded by
-//! the number of entries, so damaged links lead to missing members and not to panics or endless loops.
+//! Links are entry numbers plus one; zero ends a list. Every link is checked before use, and the number of entries
+//! bounds every walk. Damaged links therefore lead to missing members, not to panics or endless loops.
 
 use crate::hash::ChannelHasher;
 use crate::layout::{ENTRY_FIXED_WORDS, INFO_BYTES_MAX, PresenceLayout, USER_BYTES_MAX};
 use crate::record::CHANNEL_BYTES_MAX;
 use crate::words::{Sum, WORD_BYTES, Words, load_bytes, store_bytes, words_for};
 
-// Words about the whole table.
-/// Entries `0..HIGH` have been used at some time.
+// Header words of the table.
+/// Entries `0..HIGH` were used at some time.
 const HIGH: usize = 0;
 /// First entry of the free list, linked by `E_KEY_NEXT`.
 const FREE: usize = 1;
@@ -18,45 +18,45 @@ const LEAVING_COUNT: usize = 2;
 const LEAVING_FIRST: usize = 3;
 const LEAVING_LAST: usize = 4;
 
-// Words of an entry. The store to `E_STATE` brings an entry into being and ends it.
+// Words of an entry. The store to `E_STATE` creates and ends an entry.
 const E_STATE: usize = 0;
-/// Hash of channel and user, and of the channel alone.
+/// Hash of channel and user, and hash of the channel.
 const E_KEY: usize = 1;
 const E_CHANNEL: usize = 2;
-/// Lengths of channel and user (8 bits each), which information area is valid and its length (16 bits each).
+/// Lengths of channel and user (8 bits each), number of the valid information area, and its length (16 bits each).
 const E_LENGTHS: usize = 3;
-/// Whether joins were announced, so that the leave is too.
+/// Nonzero if joins were announced, so that the leave is announced too.
 const E_ANNOUNCED: usize = 4;
-/// When a leaving user has left, in wall-clock milliseconds.
+/// Time at which a leaving user has left, in wall-clock milliseconds.
 const E_DUE: usize = 5;
 /// Connections over all workers.
 const E_TOTAL: usize = 6;
 const E_KEY_NEXT: usize = 7;
-/// Links within the entries of a channel and of a source, and in the first entry of each how many it has.
+/// Links between the entries of a channel or a source; the first entry of each also has the number of its entries.
 const E_CHANNEL_NEXT: usize = 8;
 const E_CHANNEL_PREV: usize = 9;
 const E_CHANNEL_COUNT: usize = 12;
-/// Hash of where the user's first connection came from; 0 = not known.
+/// Hash of the source of the user's first connection; 0: unknown.
 const E_SOURCE: usize = 13;
 const E_SOURCE_NEXT: usize = 14;
 const E_SOURCE_PREV: usize = 15;
 const E_SOURCE_COUNT: usize = 16;
 const E_LEAVING_NEXT: usize = 10;
 const E_LEAVING_PREV: usize = 11;
-/// Then one count per worker slot, and the texts.
+/// Followed by one count per worker slot, and the texts.
 const E_COUNTS: usize = ENTRY_FIXED_WORDS;
 
 const FREED: u64 = 0;
 pub(super) const PRESENT: u64 = 1;
 const LEAVING: u64 = 2;
 
-/// A leaving user whose time starts with the next sweep, because nobody knew the time when it became leaving.
+/// Due time of a leaving user whose delay starts with the next sweep, because the time was unknown before.
 pub(super) const DUE_UNSET: u64 = 0;
 
 /// Entry number.
 pub(super) type Entry = usize;
 
-/// Entries that have a hash in common: linked both ways from a bucket, and counted in the first of them.
+/// Entries with a common hash: doubly linked from a bucket; the first of them has their number.
 struct Group {
     /// Bucket heads.
     section: usize,
@@ -72,7 +72,7 @@ pub(super) struct Keys {
     key: u64,
 }
 
-/// Texts of an entry, copied out; reused.
+/// Copies of an entry's texts; reused.
 #[derive(Default)]
 pub(crate) struct Texts {
     pub(crate) channel: Vec<u8>,
@@ -109,7 +109,7 @@ impl Table {
         }
     }
 
-    /// The hash of a source; 0 = not known.
+    /// Returns the hash of a source; 0: unknown.
     pub(super) fn source(&self, hasher: &ChannelHasher, source: &[u8]) -> u64 {
         if source.is_empty() {
             return 0;
@@ -126,7 +126,7 @@ impl Table {
             })
     }
 
-    /// An entry that is not in use. It stays free until [`Table::insert`].
+    /// Returns an unused entry. It stays free until [`Table::insert`].
     pub(super) fn free_entry(&self) -> Option<Entry> {
         let freed = self
             .entry_of(self.header(FREE))
@@ -135,7 +135,7 @@ impl Table {
         freed.or_else(|| (high < self.layout.members_max).then_some(high))
     }
 
-    /// Makes the free entry a present user with one connection of `slot`.
+    /// Turns the free entry into a present user with one connection of `slot`.
     pub(super) fn insert(
         &self,
         entry: Entry,
@@ -146,7 +146,7 @@ impl Table {
         if self.entry_of(self.header(FREE)) == Some(entry) {
             self.set_header(FREE, self.get(entry, E_KEY_NEXT));
         } else {
-            // What this memory held before counts as free, should we die before the entry is complete.
+            // Mark the memory as free first, in case this process dies before the entry is complete.
             self.set(entry, E_STATE, FREED);
             self.words
                 .store_release(self.layout.header + HIGH, entry as u64 + 1);
@@ -175,7 +175,7 @@ impl Table {
         self.link(entry);
     }
 
-    /// One more connection of `slot`; a leaving user is present again.
+    /// Counts one more connection of `slot`; a leaving user is present again.
     pub(super) fn connect(&self, entry: Entry, info: &[u8], slot: u32) {
         self.set_info(entry, info);
         let count = self.get(entry, E_COUNTS + slot as usize);
@@ -187,12 +187,29 @@ impl Table {
         }
     }
 
-    /// One connection of `slot` less. `true` when the user became leaving.
+    /// Returns true if the user's information equals `info`.
+    pub(super) fn has_info(&self, entry: Entry, info: &[u8]) -> bool {
+        self.lengths(entry).is_some_and(|lengths| {
+            lengths.info == info.len() && self.text_is(entry, info_at(lengths.info_area), info)
+        })
+    }
+
+    /// Counts one connection of `slot` less. Returns true if the user became leaving.
     pub(super) fn disconnect(&self, entry: Entry, slot: u32, due: u64) -> bool {
         self.take_counts(entry, slot, 1, due)
     }
 
-    /// All connections of `slot` less.
+    /// Does the same with a leave that is due immediately, before users whose delay has not passed.
+    pub(super) fn disconnect_now(&self, entry: Entry, slot: u32, now: u64) -> bool {
+        let is_leaving = self.take_counts(entry, slot, 1, now.max(1));
+        if is_leaving {
+            self.unqueue(entry);
+            self.queue_first(entry);
+        }
+        is_leaving
+    }
+
+    /// Removes all connections of `slot`.
     pub(super) fn disconnect_all(&self, entry: Entry, slot: u32, due: u64) {
         self.take_counts(entry, slot, u64::MAX, due);
     }
@@ -217,12 +234,12 @@ impl Table {
         total == 0
     }
 
-    /// Connections of `slot`.
+    /// Returns the connections of `slot`.
     pub(super) fn connections_of(&self, entry: Entry, slot: u32) -> u32 {
         u32::try_from(self.get(entry, E_COUNTS + slot as usize)).unwrap_or(u32::MAX)
     }
 
-    /// So many connections of `slot`, of a user that is present and stays it.
+    /// Sets the connections of `slot` for a user that stays present.
     pub(super) fn set_connections(&self, entry: Entry, info: Option<&[u8]>, slot: u32, count: u32) {
         if let Some(info) = info {
             self.set_info(entry, info);
@@ -241,7 +258,7 @@ impl Table {
         self.get(entry, E_ANNOUNCED) != 0
     }
 
-    /// Ends a user.
+    /// Removes a user.
     pub(super) fn remove(&self, entry: Entry) {
         let was_leaving = self.state(entry) == LEAVING;
         self.set(entry, E_STATE, FREED);
@@ -253,13 +270,13 @@ impl Table {
         self.set_header(FREE, entry as u64 + 1);
     }
 
-    /// The user that leaves next and when, in wall-clock milliseconds.
+    /// Returns the user that leaves next, and the time in wall-clock milliseconds.
     pub(super) fn first_leaving(&self) -> Option<(Entry, u64)> {
         let entry = self.entry_of(self.header(LEAVING_FIRST))?;
         (self.state(entry) == LEAVING).then(|| (entry, self.get(entry, E_DUE)))
     }
 
-    /// Lets the time of all leaving users whose time is unset start.
+    /// Sets the due time of all leaving users whose due time is unset.
     pub(super) fn set_unset_dues(&self, due: u64) {
         for entry in self.list(self.header(LEAVING_FIRST), E_LEAVING_NEXT) {
             if self.get(entry, E_DUE) == DUE_UNSET {
@@ -272,17 +289,17 @@ impl Table {
         self.header(LEAVING_COUNT) as usize
     }
 
-    /// Entries of all channels in one bucket of the channel index.
+    /// Returns the entries of all channels in one bucket of the channel index.
     pub(super) fn channel_entries(&self, hash: u64) -> impl Iterator<Item = Entry> {
         self.list(self.words.load(self.channel_bucket(hash)), E_CHANNEL_NEXT)
     }
 
-    /// How many users a channel has, those that are leaving among them.
+    /// Returns the number of users in a channel, including leaving ones.
     pub(super) fn channel_count(&self, keys: &Keys) -> usize {
         self.group_count(&self.by_channel(), keys.channel)
     }
 
-    /// How many users came from a source, those that are leaving among them.
+    /// Returns the number of users of a source, including leaving ones.
     pub(super) fn source_count(&self, source: u64) -> usize {
         match source {
             0 => 0,
@@ -315,7 +332,7 @@ impl Table {
             .map_or(0, |first| self.get(first, group.count) as usize)
     }
 
-    /// The first entry with this hash in its bucket, which has the count.
+    /// Returns the first entry with this hash in its bucket; it has the count.
     fn group_first(&self, group: &Group, hash: u64) -> Option<Entry> {
         self.list(
             self.words.load(self.bucket(group.section, hash)),
@@ -347,7 +364,7 @@ impl Table {
         u32::try_from(self.get(entry, E_TOTAL)).unwrap_or(u32::MAX)
     }
 
-    /// Copies the texts out; empty ones when the lengths are damaged.
+    /// Copies the texts; empty if the lengths are damaged.
     pub(super) fn texts(&self, entry: Entry, texts: &mut Texts) {
         let lengths = self.lengths(entry).unwrap_or(Lengths {
             channel: 0,
@@ -374,19 +391,19 @@ impl Table {
         self.get(entry, E_STATE)
     }
 
-    /// All entries that may be in use.
+    /// Returns all entries that may be in use.
     pub(super) fn used_entries(&self) -> std::ops::Range<Entry> {
         0..self.high()
     }
 
-    /// Makes the table empty, whatever it holds. Entries are written before they are used, so they stay untouched.
+    /// Empties the table, whatever its contents. Entries are written before use, so they need no reset.
     pub(super) fn reset(&self) {
         self.set_header(HIGH, 0);
         self.reset_derived();
     }
 
-    /// Makes everything empty that is derived from the entries: all but how many there are, which only `HIGH` tells.
-    /// Without it a process that goes on after a death in a rebuild would find no entry.
+    /// Clears all data derived from the entries. `HIGH`, the number of entries, cannot be derived: after a crash during
+    /// a rebuild, the next rebuild needs it.
     fn reset_derived(&self) {
         let high = self.layout.header + HIGH;
         for at in (self.layout.header..self.layout.entries).filter(|&at| at != high) {
@@ -428,7 +445,7 @@ impl Table {
             if total > 0 {
                 self.set(entry, E_STATE, PRESENT);
             } else {
-                // The queue is ordered by time, which the walk is not: let the time start again for all.
+                // The queue is sorted by time, unlike this walk: restart the delay of all users.
                 self.set(entry, E_DUE, DUE_UNSET);
                 self.set(entry, E_STATE, LEAVING);
                 self.queue(entry);
@@ -436,7 +453,7 @@ impl Table {
         }
     }
 
-    /// Asserts what the indexes, the queue, the totals and the free list have to be.
+    /// Asserts that indexes, queue, totals and free list are consistent.
     #[cfg(test)]
     pub(super) fn check(&self) {
         let used: Vec<Entry> = self
@@ -526,12 +543,12 @@ impl Table {
         assert_eq!(free + used.len(), self.high(), "free list");
     }
 
-    /// Writes new information into the area that is not valid and then switches over with one store.
+    /// Writes new information into the unused area, and switches to it with one store.
     fn set_info(&self, entry: Entry, info: &[u8]) {
         let Some(lengths) = self.lengths(entry) else {
             return;
         };
-        if lengths.info == info.len() && self.text_is(entry, info_at(lengths.info_area), info) {
+        if self.has_info(entry, info) {
             return;
         }
         let info_area = 1 - lengths.info_area;
@@ -570,7 +587,7 @@ impl Table {
     }
 
     fn unlink(&self, entry: Entry) {
-        // The lists by key are short, so they are linked one way only.
+        // Lists by key are short, so they are singly linked.
         let bucket = self.key_bucket(self.get(entry, E_KEY));
         let next = self.get(entry, E_KEY_NEXT);
         let first = self.words.load(bucket);
@@ -616,6 +633,18 @@ impl Table {
         self.set_header(LEAVING_COUNT, self.header(LEAVING_COUNT).saturating_add(1));
     }
 
+    fn queue_first(&self, entry: Entry) {
+        let first = self.header(LEAVING_FIRST);
+        self.set(entry, E_LEAVING_PREV, 0);
+        self.set(entry, E_LEAVING_NEXT, first);
+        match self.entry_of(first) {
+            Some(first) => self.set(first, E_LEAVING_PREV, entry as u64 + 1),
+            None => self.set_header(LEAVING_LAST, entry as u64 + 1),
+        }
+        self.set_header(LEAVING_FIRST, entry as u64 + 1);
+        self.set_header(LEAVING_COUNT, self.header(LEAVING_COUNT).saturating_add(1));
+    }
+
     fn unqueue(&self, entry: Entry) {
         let (next, prev) = (
             self.get(entry, E_LEAVING_NEXT),
@@ -632,7 +661,7 @@ impl Table {
         self.set_header(LEAVING_COUNT, self.header(LEAVING_COUNT).saturating_sub(1));
     }
 
-    /// Follows a list from its first link, at most as far as there are entries.
+    /// Follows a list from its first link, for at most the number of entries.
     fn list(&self, first: u64, next: usize) -> impl Iterator<Item = Entry> {
         let table = *self;
         std::iter::successors(table.entry_of(first), move |&entry| {
@@ -735,7 +764,7 @@ impl Lengths {
     }
 }
 
-/// Where information area 0 or 1 starts, in words from the start of the texts.
+/// Returns the start of information area 0 or 1, in words from the start of the texts.
 fn info_at(area: usize) -> usize {
     words_for(CHANNEL_BYTES_MAX) + words_for(USER_BYTES_MAX) + area * words_for(INFO_BYTES_MAX)
 }

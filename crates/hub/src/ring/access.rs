@@ -1,4 +1,4 @@
-//! Reading records in place, for replays and repairs.
+//! Reads records in place, for replays and repairs.
 
 use super::{OpenError, Ring, START};
 use crate::layout::TAIL;
@@ -13,7 +13,7 @@ impl Ring {
     pub(super) fn rebuild_index(&self, head: Seq, tail: Seq) -> Result<(), OpenError> {
         for bucket in self.layout.buckets..self.layout.buckets + self.layout.buckets_len {
             if self.words.load(bucket) >= tail {
-                // Stands for "older records unknown" if no record below turns up; 0 in a ring that lost none.
+                // Means "older records unknown" if no record below appears; 0 in a ring that lost none.
                 self.words.store(bucket, tail - START);
             }
         }
@@ -30,7 +30,7 @@ impl Ring {
         }
     }
 
-    /// The record at `at`, if all its words fit its sum. Its shape and hash.
+    /// Returns shape and hash of the record at `at`, if all its words match its sum.
     pub(super) fn sound_at(&self, at: Seq) -> Option<(Shape, u64)> {
         let shape = self.shape_at(at)?;
         let mut sum = Sum::default();
@@ -40,7 +40,7 @@ impl Ring {
         (sum.value() == self.word_at(at, W_SUM)).then(|| (shape, self.word_at(at, W_HASH)))
     }
 
-    /// The lengths of the record at `at`, if they make sense.
+    /// Returns the lengths of the record at `at`, if they are consistent.
     pub(crate) fn shape_at(&self, at: Seq) -> Option<Shape> {
         if self.word_at(at, W_STAMP) != at {
             return None;
@@ -52,7 +52,7 @@ impl Ring {
         )
     }
 
-    /// Copies the record at `at`. `false` when it is gone, or was overwritten while we copied.
+    /// Copies the record at `at`. Returns false if it was overwritten, before or during the copy.
     pub(crate) fn copy_at(&self, at: Seq, record: &mut Record) -> bool {
         let Some(shape) = self.shape_at(at) else {
             return false;
@@ -66,7 +66,7 @@ impl Ring {
         self.still_there(at)
     }
 
-    /// Whether everything read from position `at` before this call was the record and not its successor.
+    /// Returns true if everything read from position `at` before this call belongs to that record, not to its successor.
     pub(crate) fn still_there(&self, at: Seq) -> bool {
         fence(Ordering::Acquire);
         self.words.load(TAIL) <= at
@@ -84,12 +84,12 @@ impl Ring {
         self.layout.buckets + (hash as usize & (self.layout.buckets_len - 1))
     }
 
-    /// Where position `at` lies.
+    /// Returns the word index of position `at`.
     pub(super) fn place(&self, at: Seq) -> usize {
         self.layout.ring + (at as usize & (self.layout.ring_words - 1))
     }
 
-    /// The words `at..at + len`, in two pieces when they wrap. `len` is at most the ring's size.
+    /// Returns the words `at..at + len`, in two pieces if they wrap. `len` is at most the ring's size.
     pub(crate) fn segments(
         &self,
         at: Seq,

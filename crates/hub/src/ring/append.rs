@@ -1,4 +1,4 @@
-//! Appending a record, and completing an append whose process died. The order of the steps is explained in `ring`.
+//! Appends a record, and completes an append whose process died. The order of the steps is explained in `ring`.
 
 use super::{CURSOR_DEAD, PublishError, Ring};
 use crate::layout::{HEAD, LOG_SEQ, PENDING, SAFE, TAIL};
@@ -18,12 +18,12 @@ pub(crate) struct Draft {
 }
 
 impl Ring {
-    /// Checks what the caller handed over, before the lock is taken.
+    /// Checks a message, before the lock is acquired.
     pub(crate) fn draft(&self, message: &Message<'_>) -> Result<Draft, PublishError> {
         self.draft_about(message, None, None)
     }
 
-    /// The same for a message that concerns one subscriber, or comes from a log.
+    /// Checks a message that concerns one subscriber, or comes from a log.
     pub(crate) fn draft_about(
         &self,
         message: &Message<'_>,
@@ -52,7 +52,7 @@ impl Ring {
         })
     }
 
-    /// Moves the tail until `need` words fit behind the head.
+    /// Moves the tail until `need` words fit after the head.
     pub(crate) fn make_room(
         &self,
         _guard: &Guard,
@@ -71,7 +71,7 @@ impl Ring {
                 None => at = head,
             }
         }
-        // A damaged record leads nowhere, so everything goes; readers notice and report a gap.
+        // A damaged record hides its successor, so drop everything; readers detect it and report a gap.
         let at = at.min(head);
         if at > self.words.load(SAFE) {
             self.refresh_safe(who, head, tail, at)?;
@@ -80,7 +80,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Raises `SAFE` to the slowest live cursor. Fails when that stands before `wanted`.
+    /// Raises `SAFE` to the slowest live cursor. Fails if that is before `wanted`.
     fn refresh_safe(
         &self,
         who: &Owner,
@@ -92,14 +92,14 @@ impl Ring {
         let mut behind = None;
         for slot in 0..self.layout.workers_max {
             let pid = self.words.load(self.layout.slot_pid(slot));
-            // Acquire: what the worker copied before it moved its cursor is copied before we overwrite it.
+            // Acquire: the copies that the worker made before it moved its cursor are complete before we overwrite them.
             let cursor = self.words.load_acquire(self.layout.slot_cursor(slot));
-            // A cursor outside the ring belongs to a reader that is lost already.
+            // A cursor outside the ring belongs to a reader that is already lost.
             if pid == 0 || !(tail..head).contains(&cursor) {
                 continue;
             }
             if cursor < wanted && !(who.alive)(pid as u32) {
-                // Its slot stays taken until `worker_ended`, which must still clean up after it.
+                // Its slot stays occupied until `worker_ended`, which still has to clean up after it.
                 self.words.store(self.layout.slot_cursor(slot), CURSOR_DEAD);
                 continue;
             }

@@ -1,11 +1,11 @@
-//! Backlogs: what a client missed, in pieces, while others publish and the ring goes on.
+//! Backlogs: missed records in pieces, while others publish and the ring advances.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::{Backlog, Missed};
 
-/// Takes at most `max` things up to `up_to` or all; records by number, gaps as `None`.
+/// Takes at most `max` items up to `up_to`, or all; records by number, gaps as `None`.
 fn take(
     ring: &mut Ring,
     backlog: &mut Backlog,
@@ -17,7 +17,7 @@ fn take(
     ring.next_missed(backlog, up_to, 0, &mut |missed| {
         taken.push(match missed {
             Missed::Record(record) => Some(number(record)),
-            Missed::Gap => None,
+            Missed::Gap { .. } => None,
         });
         taken.len() < max
     });
@@ -42,11 +42,11 @@ fn large() -> Config {
 }
 
 #[test]
-fn any_pieces_together_are_what_was_missed_in_order() {
+fn pieces_together_are_the_missed_records_in_order() {
     let config = large();
     let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
     let start = publish(&mut ring, b"a", 0);
-    // More than is remembered at once, over two channels and a stranger.
+    // More records than the ring stores, in two channels of the client and an unrelated one.
     for number in 1..6000 {
         publish(
             &mut ring,
@@ -66,7 +66,7 @@ fn any_pieces_together_are_what_was_missed_in_order() {
 }
 
 #[test]
-fn what_is_published_meanwhile_comes_too_and_then_it_is_live() {
+fn delivers_records_published_during_the_backlog_before_going_live() {
     let config = small();
     let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
     let mut backlog = Backlog::new(&[b"a"], ring.newest());
@@ -78,14 +78,14 @@ fn what_is_published_meanwhile_comes_too_and_then_it_is_live() {
     assert!(backlog.is_at(up_to) && !backlog.is_at(ring.newest()));
     assert_eq!(take(&mut ring, &mut backlog, None, 9), [Some(2)]);
     assert!(backlog.is_at(ring.newest()));
-    // A place that the worker has not read yet is waited for.
+    // Waits for a position that the worker has not read yet.
     let mut ahead = Backlog::new(&[b"a"], ring.newest());
     assert_eq!(take(&mut ring, &mut ahead, Some(up_to), 9), []);
     assert!(!ahead.is_at(up_to));
 }
 
 #[test]
-fn count_bounds_how_far_back_it_begins_and_not_how_slowly_it_is_taken() {
+fn count_limits_the_start_and_not_slow_reading() {
     let config = Config {
         history_count_max: 3,
         ..large()
@@ -106,7 +106,7 @@ fn count_bounds_how_far_back_it_begins_and_not_how_slowly_it_is_taken() {
 }
 
 #[test]
-fn count_bounds_history_from_its_newest_record_however_far_the_worker_has_read() {
+fn count_applies_to_the_newest_record_independent_of_the_worker() {
     let config = Config {
         history_count_max: 3,
         ..large()
@@ -114,7 +114,7 @@ fn count_bounds_history_from_its_newest_record_however_far_the_worker_has_read()
     let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
     let start = publish(&mut ring, b"a", 0);
     let places: Vec<Seq> = (1..10).map(|n| publish(&mut ring, b"a", n)).collect();
-    // The last three are 7, 8 and 9; the worker has read as far as `read`.
+    // The last three are 7, 8 and 9; the worker has read up to `read`.
     for read in 1..10 {
         let mut backlog = Backlog::new(&[b"a"], start);
         let up_to = Some(places[read - 1]);
@@ -129,7 +129,7 @@ fn count_bounds_history_from_its_newest_record_however_far_the_worker_has_read()
 }
 
 #[test]
-fn what_lies_beyond_the_bounds_is_told_once() {
+fn reports_records_beyond_the_limits_once() {
     let config = Config {
         history_count_max: 3,
         ..large()
@@ -150,7 +150,7 @@ fn what_lies_beyond_the_bounds_is_told_once() {
 }
 
 #[test]
-fn a_reader_that_the_ring_overtakes_gets_one_gap_and_the_rest() {
+fn overtaken_reader_gets_one_gap_and_the_rest() {
     let config = small();
     let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
     let start = publish(&mut ring, b"a", 0);
@@ -175,9 +175,9 @@ fn a_reader_that_the_ring_overtakes_gets_one_gap_and_the_rest() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Published and taken at random: ascending, none twice, and none missing except behind a gap.
+    /// With random publishes and reads: ascending, no repetition, and no loss except at a gap.
     #[test]
-    fn nothing_is_missing_without_a_gap(
+    fn every_missing_record_is_reported_as_a_gap(
         steps in prop::collection::vec((0..40u64, 0..12usize, 0..2usize), 1..60)
     ) {
         let config = small();

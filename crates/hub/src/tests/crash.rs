@@ -1,26 +1,26 @@
-//! `kill -9` before every single store to shared memory, also while repairing an earlier death.
+//! `kill -9` before every single store to shared memory, also during the repair of an earlier crash.
 
 use super::*;
-use crate::{OpenError, Presence};
+use crate::{Departure, OpenError, Presence};
 use fermata_shm::crash;
 
 /// More steps than any operation here has.
 const STEPS_MAX: u64 = 4000;
 
-/// How the others get the lock back.
+/// How the other processes recover the lock.
 #[derive(Clone, Copy, Debug)]
 enum Rescue {
     /// A publisher finds the owner dead.
     TakeOver,
     /// The master reaps it.
     Reap,
-    /// Everything is restarted over the same file.
+    /// The server restarts with the same file.
     Restart,
 }
 
 const RESCUES: [Rescue; 3] = [Rescue::TakeOver, Rescue::Reap, Rescue::Restart];
 
-/// A ring that has wrapped, with a reader that has read everything.
+/// Returns a ring that has wrapped, with a reader that has read everything.
 fn prepared(config: &Config) -> (&'static [AtomicU64], Ring, Reader) {
     let words = memory(config);
     let mut ring = Ring::create(words, config, 1, 2).unwrap();
@@ -80,7 +80,7 @@ fn a_publish_killed_at_any_step_happens_fully_or_not_at_all() {
                 );
                 assert_eq!(record.unix_ms, 77);
             }
-            // The index agrees with the log, and the log with itself.
+            // The index agrees with the log, and the log is consistent.
             let (_, replayed) = replay(&mut ring, &[b"a"], &everything());
             let newest: Vec<Seq> = replayed
                 .iter()
@@ -180,7 +180,7 @@ fn a_start_killed_at_any_step_is_repaired() {
 
 type Change = fn(&mut Ring);
 
-/// Changes of a table where alice has two connections (slots 0 and 1), bob one (slot 1), and carol is leaving.
+/// Changes of a table in which alice has two connections (slots 0 and 1), bob one (slot 1), and carol is leaving.
 const CHANGES: [(&str, Change); 9] = [
     ("join of a new user", |ring| {
         ring.join(&doomed(1), &presence(b"dora", b"new"), 1000)
@@ -195,10 +195,12 @@ const CHANGES: [(&str, Change); 9] = [
             .unwrap();
     }),
     ("leave of one connection", |ring| {
-        ring.leave(&doomed(1), b"room", b"alice", 1000).unwrap();
+        ring.leave(&doomed(1), b"room", b"alice", Departure::Lost, 1000)
+            .unwrap();
     }),
     ("leave of the last connection", |ring| {
-        ring.leave(&doomed(1), b"room", b"bob", 1000).unwrap();
+        ring.leave(&doomed(1), b"room", b"bob", Departure::Lost, 1000)
+            .unwrap();
     }),
     ("sweep", |ring| {
         ring.sweep(&doomed(1), 5000, &mut |_, user, _, out| {
@@ -220,7 +222,7 @@ const CHANGES: [(&str, Change); 9] = [
     }),
 ];
 
-/// Users of two addresses, and some of none that is known.
+/// Spreads users over two addresses and an unknown one.
 fn source_of(user: &[u8]) -> &'static [u8] {
     let sources: [&[u8]; 3] = [b"", b"192.0.2.1", b"192.0.2.2"];
     sources[usize::from(user.first().copied().unwrap_or(0)) % sources.len()]
@@ -233,6 +235,7 @@ fn presence<'a>(user: &'a [u8], info: &'a [u8]) -> Presence<'a> {
         info,
         source: source_of(user),
         announce: Some(user),
+        announce_changed: None,
     }
 }
 
@@ -256,13 +259,14 @@ fn a_presence_change_killed_at_any_step_leaves_a_sound_table() {
                         ring.join(&who, &presence(user, b"info"), 0).unwrap();
                     }
                 }
-                ring.leave(&doomed(1), b"room", b"carol", 900).unwrap();
+                ring.leave(&doomed(1), b"room", b"carol", Departure::Lost, 900)
+                    .unwrap();
                 read_all(&mut reader);
                 let done = crash::run(step, || change(&mut ring));
                 let mut ring = rescue(how, words, &config);
                 let context = format!("{name}, step {step}, {how:?}");
 
-                // Taking the lock repairs.
+                // Acquiring the lock repairs the table.
                 let seen = members(&mut ring, b"room");
                 ring.check_presence();
                 let alice = seen
@@ -281,7 +285,7 @@ fn a_presence_change_killed_at_any_step_leaves_a_sound_table() {
                     );
                 }
 
-                // When the dead worker is reaped and time passes, exactly alice's tab on worker 0 stays.
+                // After the dead worker was reaped and time has passed, exactly alice's tab on worker 0 remains.
                 ring.worker_ended(&master(), 1, doomed(1).pid, 5000)
                     .unwrap();
                 for time in [6000, 7000, 8000] {
@@ -299,7 +303,7 @@ fn a_presence_change_killed_at_any_step_leaves_a_sound_table() {
                     assert_eq!((&seen[0].0[..], seen[0].2), (&b"alice"[..], 1), "{context}");
                 }
                 assert_eq!(ring.leaving_count(), 0, "{context}");
-                // Everybody who is gone was announced as gone, in the end.
+                // The last event of every user who left is the leave.
                 let records = read_all(&mut reader);
                 for user in [&b"bob"[..], b"carol"] {
                     let last = records
@@ -316,6 +320,7 @@ fn a_presence_change_killed_at_any_step_leaves_a_sound_table() {
                         info: b"",
                         source: source_of(&[user]),
                         announce: None,
+                        announce_changed: None,
                     };
                     ring.join(&worker(0), &presence, 9000).unwrap();
                 }
@@ -329,7 +334,7 @@ fn a_presence_change_killed_at_any_step_leaves_a_sound_table() {
     }
 }
 
-/// Found by the simulation: a death while the table was derived again forgot how many entries there were.
+/// Found by the simulation: a crash while the table was rebuilt lost the number of entries.
 #[test]
 fn a_repair_of_the_table_killed_at_any_step_is_repaired() {
     let config = small();
@@ -346,10 +351,12 @@ fn a_repair_of_the_table_killed_at_any_step_is_repaired() {
                 ring.join(&doomed(1), &presence(b"bob", b"info"), 0)
                     .unwrap();
                 change_done = crash::run(step, || change(&mut ring)).is_some();
-                // Taking the lock repairs, unless one dies in it.
+                // Acquiring the lock repairs the table, unless the process dies in it.
                 let mut second = attach(words, &config);
                 let done = crash::run(rescue_step, || {
-                    second.leave(&doomed(2), b"nobody", b"nobody", 0).unwrap()
+                    second
+                        .leave(&doomed(2), b"nobody", b"nobody", Departure::Lost, 0)
+                        .unwrap()
                 });
                 let mut third = attach(words, &config);
                 let seen = members(&mut third, b"room");

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use proptest::prelude::*;
 
 use super::*;
-use crate::Presence;
+use crate::{Departure, Presence};
 
 fn value() -> impl Strategy<Value = u64> {
     prop_oneof![
@@ -31,16 +31,17 @@ proptest! {
         let mut reader = ring.worker_started(&worker(0), 0).unwrap();
         for round in 0..30u8 {
             let _ = ring.publish(&worker(0), &message(&[b'a' + round % 3], &[round; 30]), 0);
-            let presence = Presence { channel: b"a", user: &[round % 9], info: &[round], source: &[round % 3], announce: Some(b"") };
+            let presence = Presence { channel: b"a", user: &[round % 9], info: &[round], source: &[round % 3], announce: Some(b""), announce_changed: None };
             let _ = ring.join(&worker(0), &presence, 0);
             if round % 2 == 0 {
                 read_all(&mut reader);
-                let _ = ring.leave(&worker(0), b"a", &[round % 9], 0);
+                let _ = ring.leave(&worker(0), b"a", &[round % 9], Departure::Lost, 0);
             }
         }
         let presence_at = words.len() - 8 * crate::tests::presence_sizes().0;
         for (index, value, flip) in damage {
-            // The first words matter most, the lock word aside: a live owner there is a time-out, tested elsewhere.
+            // The first words matter most. The lock word is excluded: a live owner in it is a time-out, which another
+            // test covers.
             let at = if tail_words { index.index(words.len()) } else { index.index(presence_at.min(400)) };
             let word = &words[at];
             if at == 8 {
@@ -56,9 +57,9 @@ proptest! {
             }
             let _ = ring.publish(&worker(0), &message(&[b'a' + round % 3], &[round; 30]), 10);
             let _ = replay(&mut ring, &[b"a", b"b"], &everything());
-            let presence = Presence { channel: b"a", user: &[round % 9], info: &[round], source: &[round % 3], announce: Some(b"") };
+            let presence = Presence { channel: b"a", user: &[round % 9], info: &[round], source: &[round % 3], announce: Some(b""), announce_changed: None };
             let _ = ring.join(&worker(0), &presence, 10);
-            let _ = ring.leave(&worker(0), b"a", &[round % 7], 10);
+            let _ = ring.leave(&worker(0), b"a", &[round % 7], Departure::Lost, 10);
             let _ = ring.sweep(&worker(0), 500, &mut |_, _, _, _| {});
             let _ = ring.members(&worker(0), b"a", usize::MAX, &mut |_, _, _| {});
             let _ = ring.wake_list();
@@ -66,11 +67,11 @@ proptest! {
             let _ = ring.worker_started(&worker(2), 10);
         }
         let _ = Ring::open(words, &config);
-        // And a new ring over it works.
+        // A new ring in the same memory works.
         let mut ring = Ring::create(words, &config, 8, 99).unwrap();
         let mut reader = ring.worker_started(&worker(0), 0).unwrap();
         for user in 0..config.members_max as u8 {
-            let presence = Presence { channel: b"a", user: &[user], info: b"i", source: &[user % 2], announce: Some(b"") };
+            let presence = Presence { channel: b"a", user: &[user], info: b"i", source: &[user % 2], announce: Some(b""), announce_changed: None };
             ring.join(&worker(0), &presence, 0).unwrap();
             ring.check_presence();
         }

@@ -1,5 +1,5 @@
-//! The fan-out against lists: whatever is subscribed, pumped, sent in part and unsubscribed in whatever order,
-//! everybody gets each record once and in order, or is told of a gap.
+//! Compares the fan-out with lists. For any order of subscribing, pumping, partial sends and unsubscribing, every owner
+//! receives each record once and in order, or a gap.
 
 use std::collections::VecDeque;
 
@@ -59,19 +59,19 @@ enum Op {
     Publish {
         channel: usize,
         data: Vec<u8>,
-        /// The owner that does not get it; one that does not exist stands for none.
+        /// The owner that must not receive it; one that does not exist means none.
         except: usize,
     },
     Pump {
         budget: usize,
     },
-    /// Sends at most `window` bytes of what one call gives.
+    /// Sends at most `window` bytes of one gather.
     Send {
         owner: usize,
         bytes_max: usize,
         window: usize,
     },
-    /// Visits ready owners; each takes `window` bytes, some leave.
+    /// Visits ready owners; each accepts `window` bytes, some leave.
     Visit {
         count: usize,
         window: usize,
@@ -95,21 +95,21 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// One owner: what it should get, and what it got.
+/// One owner: its expected and received frames.
 struct Client {
     chain: SubId,
     format: u8,
     raw: bool,
     channels: Vec<usize>,
-    /// Frames it must get, in order: number, bytes and channel.
+    /// Expected frames, in order: number, bytes and channel.
     expected: VecDeque<(Seq, Vec<u8>, usize)>,
-    /// Sent in part before.
+    /// Rest of a partially sent frame.
     rest: Vec<u8>,
     received: Vec<u8>,
 }
 
 impl Client {
-    /// Takes the frames that arrived completely off the front of what is expected.
+    /// Removes completely received frames from the front of the expected ones.
     fn settle(&mut self) -> Result<(), TestCaseError> {
         while let Some((_, front, _)) = self.expected.front() {
             let seen = self.received.len().min(front.len());
@@ -150,7 +150,7 @@ fn send(
     if gathered.gap {
         prop_assert!(local.pending(client.chain) && slices.is_empty());
         local.skip_gap(client.chain);
-        // What is left is what the logs still hold: the newest part. Learn it from what a full gather gives.
+        // Only the newest frames are left in the logs. Determine them with an unlimited gather.
         let mut slices = Vec::new();
         local.gather(client.chain, true, &mut slices, usize::MAX);
         let left: Vec<Vec<u8>> = slices.iter().map(|slice| slice.to_vec()).collect();
@@ -188,7 +188,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn everybody_gets_everything_once(ops in proptest::collection::vec(op(), 1..150), log_bytes_max in 1..400usize) {
+    fn every_owner_receives_every_frame_once(ops in proptest::collection::vec(op(), 1..150), log_bytes_max in 1..400usize) {
         let config = Config { ring_bytes: 1 << 16, ..small() };
         let mut ring = Ring::create(memory(&config), &config, 7, 99).unwrap();
         let mut reader = ring.worker_started(&worker(0), 0).unwrap();
@@ -223,7 +223,7 @@ proptest! {
                     if let Some(chain) = chain {
                         client.chain = chain;
                         client.channels.retain(|is| *is != channel);
-                        // What was sent in part is sent to its end.
+                        // A partially sent frame is still completed.
                         let begun = usize::from(!client.rest.is_empty());
                         let mut place = 0;
                         client.expected.retain(|(_, _, of)| {
@@ -233,7 +233,7 @@ proptest! {
                     }
                 }
                 Op::Publish { channel, data, except } => {
-                    // The same owner of another worker is somebody else.
+                    // An owner with this number in another worker is a different owner.
                     let worker_number = if data.len() % 4 == 3 { WORKER + 1 } else { WORKER };
                     let subscriber = Subscriber { worker: worker_number, key: 1 << 40 | except as u64 };
                     let text = name(channel);
@@ -274,7 +274,7 @@ proptest! {
                 }
             }
         }
-        // Pump and visit everything once with an open window: everybody has everything then.
+        // Pump and visit everything once with an open window: every owner then has all frames.
         while local.pump(&mut reader, &mut Brackets, 100) {}
         for (seq, channel, data, except) in unpumped {
             for (owner, client) in clients.iter_mut().enumerate() {
@@ -342,7 +342,7 @@ fn one_round_visits_every_subscriber_with_news_once() {
 }
 
 #[test]
-fn a_burst_longer_than_the_log_reaches_who_takes_what_is_offered() {
+fn burst_longer_than_the_log_reaches_prompt_readers() {
     let config = Config {
         ring_bytes: 1 << 16,
         ..small()
@@ -379,7 +379,7 @@ fn a_burst_longer_than_the_log_reaches_who_takes_what_is_offered() {
 }
 
 #[test]
-fn a_lost_reader_is_a_gap_for_everybody() {
+fn lost_reader_is_a_gap_for_every_subscriber() {
     let config = small();
     let words = memory(&config);
     let mut ring = Ring::create(words, &config, 7, 99).unwrap();
@@ -404,7 +404,7 @@ fn a_lost_reader_is_a_gap_for_everybody() {
 }
 
 #[test]
-fn a_slow_subscriber_keeps_no_more_than_the_bound() {
+fn slow_subscriber_respects_the_log_limit() {
     let config = Config {
         ring_bytes: 1 << 16,
         ..small()
@@ -445,7 +445,7 @@ fn idle_structures_stay_small() {
 }
 
 #[test]
-fn a_visit_survives_that_most_subscribers_leave() {
+fn visit_continues_when_most_subscribers_leave() {
     let config = Config {
         ring_bytes: 1 << 16,
         ..small()
@@ -469,7 +469,7 @@ fn a_visit_survives_that_most_subscribers_leave() {
         (local.next_ready(), local.next_ready(), local.next_ready()),
         (Some(1), Some(0), None)
     );
-    // A channel that goes away and another one that takes its place while it is being visited.
+    // A channel is removed during its visit, and another one reuses its index.
     ring.publish(&worker(0), &message(b"c", b"x"), 0).unwrap();
     local.pump(&mut reader, &mut Brackets, 10);
     assert_eq!(local.next_ready(), Some(1));
@@ -484,7 +484,7 @@ fn a_visit_survives_that_most_subscribers_leave() {
 }
 
 #[test]
-fn direct_records_reach_the_life_of_the_worker_they_are_for() {
+fn direct_records_reach_only_their_worker_process() {
     let config = small();
     let mut ring = Ring::create(memory(&config), &config, 7, 99).unwrap();
     let mut reader = ring.worker_started(&worker(0), 0).unwrap();
@@ -496,11 +496,11 @@ fn direct_records_reach_the_life_of_the_worker_they_are_for() {
     for (channel, worker_number, key, name) in [
         (&b"\0w0"[..], WORKER, 5, None),
         (b"\0w0", WORKER, 5, Some(&b"b"[..])),
-        // A worker that had the slot before.
+        // A previous worker in the same slot.
         (b"\0w0", WORKER + 1, 5, None),
         // Another slot.
         (b"\0w1", WORKER, 5, None),
-        // None of its subscribers, and not what workers tell each other.
+        // Not a subscriber of this worker, and not a message between workers.
         (b"\0w0", WORKER, Subscriber::WORKER.key, None),
     ] {
         let message = Message {

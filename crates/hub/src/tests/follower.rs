@@ -1,4 +1,4 @@
-//! A reader of the ring.
+//! Tests of followers.
 
 use super::*;
 use crate::Previous;
@@ -9,7 +9,7 @@ fn ring_of(config: &Config) -> (Ring, Owner) {
 }
 
 #[test]
-fn a_follower_reads_everything_from_the_oldest_on() {
+fn follower_reads_from_the_oldest_record() {
     let (mut ring, who) = ring_of(&small());
     let early = ring.publish(&who, &message(b"a", b"0"), 1).unwrap();
     let mut follower = ring.follow();
@@ -26,7 +26,7 @@ fn a_follower_reads_everything_from_the_oldest_on() {
 }
 
 #[test]
-fn a_follower_goes_on_where_another_has_come_to() {
+fn follower_continues_at_a_given_record() {
     let (mut ring, who) = ring_of(&small());
     let mut publish = || {
         ring.publish(&who, &message(b"a", b"some bytes"), 1)
@@ -52,7 +52,7 @@ fn a_follower_goes_on_where_another_has_come_to() {
 }
 
 #[test]
-fn nobody_waits_for_a_follower() {
+fn publishers_do_not_wait_for_a_follower() {
     let (mut ring, who) = ring_of(&small());
     let mut follower = ring.follow();
     for _ in 0..200 {
@@ -73,7 +73,7 @@ fn nobody_waits_for_a_follower() {
 }
 
 #[test]
-fn a_channel_knows_what_came_before() {
+fn returns_the_predecessor_in_a_channel() {
     let (mut ring, who) = ring_of(&small());
     let publish =
         |ring: &mut Ring, channel: &[u8]| ring.publish(&who, &message(channel, b"x"), 1).unwrap();

@@ -1,4 +1,4 @@
-//! Records that come from a log: their ids are its places, on every machine and after every death.
+//! Records that come from a log: their ids are its positions, on every server and after every crash.
 
 use super::*;
 use crate::{Backlog, FromLog, IdRef, LogPlace, Missed, Past, PastRange};
@@ -20,7 +20,7 @@ fn id(text: &str) -> Vec<u8> {
         .to_vec()
 }
 
-/// What a client of channel `c` gets that has everything up to a place: places, and `None` for a gap.
+/// Returns the items for a client of channel `c` that has everything up to a log position; `None` for a gap.
 fn resumed(ring: &mut Ring, seq: u64, up_to: Seq) -> Vec<Option<u64>> {
     let at = ring.parse_id(&id(&seq.to_string()));
     let Some(mut backlog) = Backlog::since(&[b"c"], at, Some(place(seq))) else {
@@ -30,7 +30,7 @@ fn resumed(ring: &mut Ring, seq: u64, up_to: Seq) -> Vec<Option<u64>> {
     ring.next_missed(&mut backlog, up_to, 0, &mut |missed| {
         got.push(match missed {
             Missed::Record(record) => Some(record.log_place().expect("it comes from the log").seq),
-            Missed::Gap => None,
+            Missed::Gap { .. } => None,
         });
         true
     });
@@ -39,7 +39,7 @@ fn resumed(ring: &mut Ring, seq: u64, up_to: Seq) -> Vec<Option<u64>> {
 }
 
 #[test]
-fn the_time_of_the_place_that_was_reached_is_known_while_its_record_is_kept() {
+fn returns_the_time_of_the_reached_position_while_its_record_exists() {
     let config = small();
     let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
     assert_eq!(ring.log_reached_unix_ms(), None);
@@ -49,7 +49,7 @@ fn the_time_of_the_place_that_was_reached_is_known_while_its_record_is_kept() {
         let record = message(b"c", b"1");
         ring.publish_logged(&worker(0), &record, None, place(seq), seq * 10)
             .unwrap();
-        // Records of this machine lie between them.
+        // Records of this server are between them.
         ring.publish(&worker(0), &message(b"own", b"2"), 1).unwrap();
         assert_eq!(ring.log_reached_unix_ms(), Some(seq * 10));
     }
@@ -58,9 +58,9 @@ fn the_time_of_the_place_that_was_reached_is_known_while_its_record_is_kept() {
 }
 
 proptest! {
-    /// The log has two channels; records of this machine lie between them, and the ring overwrites what is old.
+    /// The log has two channels; records of this server are between them, and the ring overwrites old ones.
     #[test]
-    fn every_place_resumes_with_what_follows_it_or_a_gap(
+    fn every_position_resumes_with_its_successors_or_a_gap(
         steps in proptest::collection::vec((0..3u8, 1..4u64, 0..40usize), 1..300),
         floor in 0..5u64,
         asks_early: bool,
@@ -102,7 +102,7 @@ proptest! {
             let all: Vec<u64> = published.iter().filter(|it| it.2 && it.1 > seq).map(|it| it.1).collect();
             let given: Vec<u64> = got.iter().flatten().copied().collect();
             prop_assert!(all.ends_with(&given), "{seq}: {got:?} of {all:?}");
-            // A stranger's record in the same bucket may be a reason for a gap as well.
+            // A record of another channel in the same bucket may also cause a gap.
             let is_whole = given.len() == all.len() && seq >= floor;
             prop_assert!(is_whole || got.first() == Some(&None), "{seq}: {got:?} of {all:?}");
             prop_assert!(got.iter().filter(|it| it.is_none()).count() <= 1, "{got:?}");
@@ -112,12 +112,12 @@ proptest! {
     }
 }
 
-/// A log that has everything behind a place, and is slow to answer.
+/// A log that has everything after a position, and responds late.
 struct SlowLog {
-    /// Place and whether it is of channel `c`.
+    /// Log position; true: of channel `c`.
     records: Vec<(u64, bool)>,
     oldest: u64,
-    /// Answers until it has to be asked again.
+    /// Number of calls until it returns [`Past::Waiting`] again.
     answers: usize,
     asked: usize,
 }
@@ -153,9 +153,9 @@ impl FromLog for SlowLog {
 }
 
 proptest! {
-    /// The ring overwrites all the time, also while a slow client is given what it missed: the log has what is gone.
+    /// The ring overwrites records constantly, also during the delivery to a slow client: the log has the lost ones.
     #[test]
-    fn what_the_ring_has_no_more_comes_from_the_log_in_its_order(
+    fn reads_overwritten_records_from_the_log_in_order(
         steps in proptest::collection::vec((0..3u8, 1..4u64, 0..40usize), 1..200),
         quiet in 0..200usize,
         floor in 0..50u64,
@@ -171,7 +171,7 @@ proptest! {
         let mut last = floor;
         for (at, (what, ahead, len)) in steps.into_iter().enumerate() {
             last += ahead;
-            // At the end only others are spoken to.
+            // At the end, only other channels receive messages.
             let what = if at < quiet { what } else { what.max(1) };
             let channel = [&b"c"[..], b"d", b"e"][usize::from(what)];
             ring.publish_logged(&worker(0), &message(channel, &vec![7; len]), None, place(last), 0).unwrap();
@@ -196,7 +196,7 @@ proptest! {
             ring.next_missed_of_log(&mut backlog, Some(&mut log), (up_to, 0), &mut |missed| {
                 got.push(match missed {
                     Missed::Record(record) => Some(record.log_place().unwrap().seq),
-                    Missed::Gap => None,
+                    Missed::Gap { .. } => None,
                 });
                 given += 1;
                 given < room
@@ -220,7 +220,7 @@ proptest! {
 }
 
 #[test]
-fn a_log_that_does_not_answer_is_a_gap_in_the_end() {
+fn silent_log_becomes_a_gap_at_the_deadline() {
     let config = Config {
         history_age_ms_max: 60_000,
         ..small()
@@ -250,7 +250,7 @@ fn a_log_that_does_not_answer_is_a_gap_in_the_end() {
             &mut |missed| {
                 got.push(match missed {
                     Missed::Record(record) => record.log_place().map(|place| place.seq),
-                    Missed::Gap => None,
+                    Missed::Gap { .. } => None,
                 });
                 true
             },
@@ -262,7 +262,7 @@ fn a_log_that_does_not_answer_is_a_gap_in_the_end() {
 }
 
 #[test]
-fn a_client_that_is_ahead_waits_and_gets_nothing_twice() {
+fn client_ahead_waits_and_receives_nothing_twice() {
     let config = small();
     let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
     ring.begin_log(&worker(0), place(0)).unwrap();
@@ -279,7 +279,7 @@ fn a_client_that_is_ahead_waits_and_gets_nothing_twice() {
         ring.next_missed(&mut backlog, up_to, unix_ms, &mut |missed| {
             got.push(match missed {
                 Missed::Record(record) => record.log_place().map(|place| place.seq),
-                Missed::Gap => None,
+                Missed::Gap { .. } => None,
             });
             true
         });
@@ -292,7 +292,7 @@ fn a_client_that_is_ahead_waits_and_gets_nothing_twice() {
     publish(&mut ring, 4);
     assert!(give(&mut ring, 12));
     assert_eq!(got, [Some(4)]);
-    // One that never comes is a gap in the end.
+    // A position that is never reached finally becomes a gap.
     let mut backlog = Backlog::ahead(&[b"c"], place(1000));
     let up_to = ring.newest();
     let mut gaps = 0;
@@ -309,9 +309,9 @@ fn a_client_that_is_ahead_waits_and_gets_nothing_twice() {
     assert!(gaps == 1 && backlog.is_at(up_to));
 }
 
-/// It had no record to lose, and its clients were told nothing of what they missed.
+/// It had no record to lose, but its clients must receive a gap.
 #[test]
-fn a_reader_that_has_read_everything_learns_of_a_gap_in_the_log() {
+fn idle_reader_is_notified_of_a_gap_in_the_log() {
     let config = small();
     let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
     let mut reader = ring.worker_started(&worker(0), 0).unwrap();
@@ -320,7 +320,7 @@ fn a_reader_that_has_read_everything_learns_of_a_gap_in_the_log() {
     assert_eq!(reader.read_next(&mut record), Read::Empty);
     let mut seq = 9;
     for _ in 0..200 {
-        // At every place of the ring.
+        // The loop stores a record at every position of the ring.
         seq += 1;
         ring.publish_logged(&worker(0), &message(b"c", b"data"), None, place(seq), 0)
             .unwrap();
@@ -333,14 +333,14 @@ fn a_reader_that_has_read_everything_learns_of_a_gap_in_the_log() {
     }
 }
 
-/// One that is behind loses what it has not read, and learns of that once.
+/// A reader that is behind loses its unread records, and is notified of that once.
 #[test]
-fn a_reader_that_is_behind_learns_once_of_a_gap_in_the_log() {
+fn slow_reader_is_notified_once_of_a_gap_in_the_log() {
     let config = small();
     let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
     let mut reader = ring.worker_started(&worker(0), 0).unwrap();
     ring.begin_log(&worker(0), place(9)).unwrap();
-    // As far behind as it can be.
+    // As far behind as possible.
     let mut seq = 10;
     while ring
         .publish_logged(&worker(0), &message(b"c", b"data"), None, place(seq), 0)
@@ -355,7 +355,7 @@ fn a_reader_that_is_behind_learns_once_of_a_gap_in_the_log() {
 }
 
 #[test]
-fn a_new_log_and_the_end_of_one_are_gaps() {
+fn start_and_end_of_a_log_are_gaps() {
     let config = small();
     let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
     let mut reader = ring.worker_started(&worker(0), 0).unwrap();
@@ -377,7 +377,7 @@ fn a_new_log_and_the_end_of_one_are_gaps() {
 }
 
 #[test]
-fn a_record_of_the_log_killed_at_any_step_is_in_the_ring_once() {
+fn log_record_killed_at_any_step_is_in_the_ring_once() {
     let config = small();
     for step in 0.. {
         let words = memory(&config);
@@ -395,7 +395,7 @@ fn a_record_of_the_log_killed_at_any_step_is_in_the_ring_once() {
             read_all(&mut reader);
         }
         let done = crash::run(step, || publish(&mut ring, &doomed(1), 21));
-        // The next one goes on from what the ring says that it has, whether or not it has the lock first.
+        // The next process continues from the ring's log position, whether or not it acquires the lock first.
         let mut ring = attach(words, &config);
         ring.worker_ended(&master(), 1, doomed(1).pid, 0).unwrap();
         let reached = ring.log_reached().unwrap().seq;
@@ -415,7 +415,7 @@ fn a_record_of_the_log_killed_at_any_step_is_in_the_ring_once() {
 }
 
 #[test]
-fn a_queue_keeps_what_its_reader_has_not_released() {
+fn queue_retains_unreleased_records() {
     let config = small();
     let words = memory(&config);
     let mut ring = Ring::create(words, &config, 1, 2).unwrap();
@@ -435,9 +435,9 @@ fn a_queue_keeps_what_its_reader_has_not_released() {
         assert_eq!(first.read_next(&mut record), Read::Record);
     }
     first.release(seqs[1]);
-    // A release of what is released changes nothing.
+    // Releasing a released record changes nothing.
     first.release(seqs[0]);
-    // It dies here, and the next one begins behind what was released.
+    // The reader dies here; the next one starts after the released records.
     let mut second = attach(words, &config).consume(0);
     for &seq in &seqs[2..] {
         assert_eq!(second.read_next(&mut record), Read::Record);

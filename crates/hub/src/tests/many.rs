@@ -1,11 +1,11 @@
-//! As many workers and publishers as a large machine has.
+//! As many workers and publishers as on a large machine.
 
 use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::thread;
 
 use super::*;
-use crate::{LockError, Presence, PublishError};
+use crate::{Departure, LockError, Presence, PublishError};
 
 const WORKERS: u32 = 70;
 const PUBLISHERS: u64 = 200;
@@ -14,7 +14,7 @@ const CHANNELS: u64 = 7;
 
 fn config() -> Config {
     Config {
-        // Everything together is several times as large: readers are waited for.
+        // All records together are several times as large, so publishers wait for readers.
         ring_bytes: 1 << 16,
         index_buckets: 16,
         record_bytes_max: 128,
@@ -24,7 +24,7 @@ fn config() -> Config {
     }
 }
 
-/// Tries again while others hold the lock for long, as 250 threads on few cores may.
+/// Repeats an attempt while others hold the lock for long, as with 250 threads on few cores.
 fn insist<T>(mut attempt: impl FnMut() -> Result<T, LockError>) -> T {
     loop {
         match attempt() {
@@ -56,7 +56,7 @@ fn publish_all(ring: &mut Ring, publisher: u64) {
     }
 }
 
-/// Everything a worker reads, in the order it reads it.
+/// Returns everything a worker reads, in order.
 fn read_everything(reader: &mut Reader) -> Vec<(Seq, u64, u64)> {
     let mut read = Vec::new();
     let mut record = Record::empty();
@@ -76,7 +76,7 @@ fn read_everything(reader: &mut Reader) -> Vec<(Seq, u64, u64)> {
 }
 
 #[test]
-fn seventy_workers_agree_on_what_two_hundred_publishers_said() {
+fn seventy_workers_agree_on_events_of_two_hundred_publishers() {
     let config = config();
     let words = memory(&config);
     drop(Ring::create(words, &config, 1, 2).unwrap());
@@ -116,7 +116,7 @@ fn seventy_workers_agree_on_what_two_hundred_publishers_said() {
         *expected += 1;
     }
     assert!(next.len() as u64 == PUBLISHERS && next.values().all(|count| *count == MESSAGES));
-    // What the ring has kept of each channel is the end of that order.
+    // The ring's records of each channel are the end of that order.
     let mut ring = attach(words, &config);
     for channel in 0..CHANNELS {
         let (_, records) = replay(&mut ring, &[&[b'c', channel as u8]], &everything());
@@ -138,6 +138,7 @@ fn presence(user: &[u8]) -> Presence<'_> {
         info: b"",
         source: b"",
         announce: None,
+        announce_changed: None,
     }
 }
 
@@ -152,7 +153,7 @@ fn presence_is_exact_over_seventy_workers() {
             scope.spawn(move || {
                 let mut ring = attach(words, config);
                 insist(|| ring.worker_started(&worker(slot), 0));
-                // Everybody has a tab on every worker; some come and go.
+                // Each user has a tab on every worker; some come and go.
                 for round in 0..20u8 {
                     for user in [&b"ann"[..], b"bob", &[b'u', slot as u8]] {
                         while ring.join(&worker(slot), &presence(user), 0).is_err() {
@@ -160,7 +161,7 @@ fn presence_is_exact_over_seventy_workers() {
                         }
                     }
                     if round % 2 == 0 {
-                        insist(|| ring.leave(&worker(slot), b"room", b"bob", 0));
+                        insist(|| ring.leave(&worker(slot), b"room", b"bob", Departure::Lost, 0));
                     }
                 }
             });
@@ -173,7 +174,7 @@ fn presence_is_exact_over_seventy_workers() {
     assert_eq!(count(&mut ring, b"ann"), Some(WORKERS * 20));
     assert_eq!(count(&mut ring, b"bob"), Some(WORKERS * 10));
     assert_eq!(members(&mut ring, b"room").len(), 2 + WORKERS as usize);
-    // Half of them end.
+    // Half of the workers exit.
     for slot in (0..WORKERS).step_by(2) {
         ring.worker_ended(&master(), slot, worker(slot).pid, 0)
             .unwrap();

@@ -1,4 +1,4 @@
-//! Tests of the whole crate: models, deaths at every step, threads, damage.
+//! Tests of the crate: models, crashes at every step, threads, damage.
 
 mod backlog;
 mod crash;
@@ -6,6 +6,7 @@ mod damage;
 mod fanout;
 mod follower;
 mod log;
+mod log_past;
 mod many;
 mod presence;
 mod ring;
@@ -29,7 +30,7 @@ fn alive(pid: u32) -> bool {
     pid >= DEAD_BELOW
 }
 
-/// A live process in `slot`.
+/// Returns a live process in `slot`.
 fn worker(slot: u32) -> Owner {
     Owner {
         slot,
@@ -38,7 +39,7 @@ fn worker(slot: u32) -> Owner {
     }
 }
 
-/// A process in `slot` that others take for dead.
+/// Returns a process in `slot` that others consider dead.
 fn doomed(slot: u32) -> Owner {
     Owner {
         slot,
@@ -73,7 +74,7 @@ fn memory(config: &Config) -> &'static [AtomicU64] {
     Vec::leak((0..words).map(|_| AtomicU64::new(0)).collect())
 }
 
-/// Another process's view of the same memory.
+/// Returns another process's view of the same memory.
 fn attach(words: &'static [AtomicU64], config: &Config) -> Ring {
     Ring::attach(Words::new(words), Layout::new(config).unwrap(), config)
 }
@@ -130,7 +131,7 @@ fn members_for(ring: &mut Ring, who: &Owner, channel: &[u8]) -> Vec<(Vec<u8>, Ve
     all
 }
 
-/// Entry size in words and bytes with one worker.
+/// Returns the size of a presence entry with one worker, in words and in bytes.
 fn presence_sizes() -> (usize, usize) {
     let layout = Layout::new(&Config {
         workers_max: 1,

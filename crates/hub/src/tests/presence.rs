@@ -1,11 +1,11 @@
-//! Presence against a map.
+//! Compares presence with a map.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Joined, Presence, PresenceError, PublishError};
+use crate::{Departure, Joined, Presence, PresenceError, PublishError};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -19,6 +19,7 @@ enum Op {
         slot: u32,
         channel: usize,
         user: usize,
+        is_deliberate: bool,
     },
     WorkerEnds {
         slot: u32,
@@ -33,7 +34,8 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => (0..3u32, 0..2usize, 0..6usize, any::<u8>())
             .prop_map(|(slot, channel, user, info)| Op::Join { slot, channel, user, info }),
-        5 => (0..3u32, 0..2usize, 0..6usize).prop_map(|(slot, channel, user)| Op::Leave { slot, channel, user }),
+        5 => (0..3u32, 0..2usize, 0..6usize, any::<bool>())
+            .prop_map(|(slot, channel, user, is_deliberate)| Op::Leave { slot, channel, user, is_deliberate }),
         1 => (0..3u32).prop_map(|slot| Op::WorkerEnds { slot }),
         3 => (0..80u64).prop_map(|ms| Op::Pass { ms }),
         3 => Just(Op::Sweep),
@@ -41,7 +43,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 const CHANNELS: [&[u8]; 2] = [b"room", b"a-second-room-with-a-longer-name"];
-/// The last is that of a connection of which it is not known.
+/// The last one is of a connection with an unknown source.
 const SOURCES: [&[u8]; 3] = [b"192.0.2.1", b"192.0.2.2", b""];
 const USERS: [&[u8]; 6] = [b"a", b"bo", b"carol-carol", b"d", b"e", b"f"];
 
@@ -49,7 +51,7 @@ const USERS: [&[u8]; 6] = [b"a", b"bo", b"carol-carol", b"d", b"e", b"f"];
 struct Member {
     counts: [u32; 3],
     info: u8,
-    /// When it left, if nobody is connected.
+    /// Time at which it left, if no client is connected.
     due: u64,
 }
 
@@ -59,11 +61,11 @@ impl Member {
     }
 }
 
-fn disconnect(member: &mut Member, slot: u32, count: u32, now: u64) {
+fn disconnect(member: &mut Member, slot: u32, count: u32, due: u64) {
     let taken = member.counts[slot as usize].min(count);
     member.counts[slot as usize] -= taken;
     if taken > 0 && member.total() == 0 {
-        member.due = now + 100;
+        member.due = due;
     }
 }
 
@@ -81,7 +83,7 @@ proptest! {
             ring.worker_started(&worker(slot), 0).unwrap();
         }
         let mut model: BTreeMap<(usize, usize), Member> = BTreeMap::new();
-        let mut events: Vec<(Kind, usize, usize)> = Vec::new();
+        let mut events: Vec<Expected> = Vec::new();
         let mut now = 1000;
         for op in ops {
             match op {
@@ -91,6 +93,7 @@ proptest! {
                         user: USERS[user],
                         info: &vec![info; usize::from(info)],
                         source: SOURCES[user % 3], announce: Some(&[user as u8]),
+                        announce_changed: Some(&[user as u8, b'*']),
                     };
                     let joined = ring.join(&worker(slot), &presence, now);
                     let first = !model.contains_key(&(channel, user));
@@ -107,28 +110,31 @@ proptest! {
                         prop_assert_eq!(joined, Err(PresenceError::Full { max: config.members_max as usize }));
                         continue;
                     }
-                    let Joined { first: was_first, announced } = joined.unwrap();
+                    let Joined { first: was_first, changed, announced } = joined.unwrap();
                     prop_assert_eq!(was_first, first);
-                    prop_assert_eq!(announced.is_some(), first);
-                    if first {
-                        events.push((Kind::Join, channel, user));
+                    let has_other = !first && model[&(channel, user)].info != info;
+                    prop_assert_eq!(changed, has_other);
+                    prop_assert_eq!(announced.is_some(), first || has_other);
+                    if first || has_other {
+                        events.push((Kind::Join, channel, user, has_other));
                     }
                     let member = model.entry((channel, user)).or_default();
                     member.counts[slot as usize] += 1;
                     member.info = info;
                 }
-                Op::Leave { slot, channel, user } => {
-                    let leaving = ring.leave(&worker(slot), CHANNELS[channel], USERS[user], now).unwrap();
+                Op::Leave { slot, channel, user, is_deliberate } => {
+                    let (how, due) = if is_deliberate { (Departure::Deliberate, now) } else { (Departure::Lost, now + 100) };
+                    let leaving = ring.leave(&worker(slot), CHANNELS[channel], USERS[user], how, now).unwrap();
                     let before = model.get(&(channel, user)).map_or(0, Member::total);
                     if let Some(member) = model.get_mut(&(channel, user)) {
-                        disconnect(member, slot, 1, now);
+                        disconnect(member, slot, 1, due);
                     }
                     let after = model.get(&(channel, user)).map_or(0, Member::total);
                     prop_assert_eq!(leaving, before > 0 && after == 0);
                 }
                 Op::WorkerEnds { slot } => {
                     ring.worker_ended(&master(), slot, worker(slot).pid, now).unwrap();
-                    model.values_mut().for_each(|member| disconnect(member, slot, u32::MAX, now));
+                    model.values_mut().for_each(|member| disconnect(member, slot, u32::MAX, now + 100));
                     let started = ring.worker_started(&worker(slot), now).unwrap();
                     if slot == 0 {
                         check_events(&mut reader, &mut events)?;
@@ -144,7 +150,7 @@ proptest! {
                     let gone: Vec<_> = model.iter().filter(|(_, one)| one.total() == 0 && one.due <= now).map(|(key, _)| *key).collect();
                     prop_assert_eq!(swept.unwrap().left, gone.len());
                     for key in gone {
-                        events.push((Kind::Leave, key.0, key.1));
+                        events.push((Kind::Leave, key.0, key.1, false));
                         model.remove(&key);
                     }
                 }
@@ -165,11 +171,11 @@ proptest! {
     }
 }
 
-/// The published events are the expected ones; users that leave in one sweep may do so in any order.
-fn check_events(
-    reader: &mut Reader,
-    events: &mut Vec<(Kind, usize, usize)>,
-) -> Result<(), TestCaseError> {
+/// Kind, channel, user; true: the event is for changed information.
+type Expected = (Kind, usize, usize, bool);
+
+/// Asserts that the published events are the expected ones; users that leave in one sweep may have any order.
+fn check_events(reader: &mut Reader, events: &mut Vec<Expected>) -> Result<(), TestCaseError> {
     let mut seen: Vec<_> = read_all(reader)
         .iter()
         .map(|record| {
@@ -177,7 +183,12 @@ fn check_events(
                 .iter()
                 .position(|one| *one == record.channel())
                 .unwrap();
-            (record.kind, channel, usize::from(record.data()[0]))
+            (
+                record.kind,
+                channel,
+                usize::from(record.data()[0]),
+                record.data().len() > 1,
+            )
         })
         .collect();
     seen.sort_by_key(|event| (event.1, event.2));
@@ -185,6 +196,41 @@ fn check_events(
     prop_assert_eq!(&seen, &*events);
     events.clear();
     Ok(())
+}
+
+#[test]
+fn a_deliberate_leave_does_not_wait_for_those_before_it() {
+    let config = small();
+    let mut ring = Ring::create(memory(&config), &config, 7, 99).unwrap();
+    let mut reader = ring.worker_started(&worker(0), 0).unwrap();
+    for user in [&b"lost"[..], b"gone"] {
+        let presence = Presence {
+            channel: b"room",
+            user,
+            info: b"",
+            source: b"",
+            announce: Some(user),
+            announce_changed: None,
+        };
+        ring.join(&worker(0), &presence, 1_000).unwrap();
+    }
+    let who = worker(0);
+    ring.leave(&who, b"room", b"lost", Departure::Lost, 1_000)
+        .unwrap();
+    ring.leave(&who, b"room", b"gone", Departure::Deliberate, 1_001)
+        .unwrap();
+    ring.check_presence();
+    let mut sweep = |now| {
+        let swept = ring.sweep(&who, now, &mut |_, user, _, out| {
+            out.extend_from_slice(user)
+        });
+        swept.unwrap().left
+    };
+    assert_eq!(sweep(1_001), 1);
+    assert_eq!(sweep(1_001), 0);
+    let left = read_all(&mut reader);
+    let last = left.last().expect("two joins and a leave");
+    assert_eq!((last.kind, last.data()), (Kind::Leave, &b"gone"[..]));
 }
 
 #[test]
@@ -202,6 +248,7 @@ fn a_join_that_cannot_be_announced_does_not_happen() {
         info: b"",
         source: b"",
         announce: Some(b"a much longer one than that"),
+        announce_changed: None,
     };
     let behind = PresenceError::Publish(PublishError::Behind { slot: 0 });
     assert_eq!(ring.join(&worker(0), &presence, 0), Err(behind));
@@ -209,25 +256,29 @@ fn a_join_that_cannot_be_announced_does_not_happen() {
     let silent = Presence {
         source: b"",
         announce: None,
+        announce_changed: None,
         ..presence
     };
     assert_eq!(
         ring.join(&worker(0), &silent, 0),
         Ok(Joined {
             first: true,
+            changed: false,
             announced: None
         })
     );
     read_all(&mut reader);
 
-    // Nor does a leave: it waits for the next sweep.
+    // A leave does not happen either: it waits for the next sweep.
     let bob = Presence {
         user: b"bob",
         ..presence
     };
     ring.join(&worker(0), &bob, 0).unwrap();
-    ring.leave(&worker(0), b"room", b"bob", 0).unwrap();
-    ring.leave(&worker(0), b"room", b"alice", 0).unwrap();
+    ring.leave(&worker(0), b"room", b"bob", Departure::Lost, 0)
+        .unwrap();
+    ring.leave(&worker(0), b"room", b"alice", Departure::Lost, 0)
+        .unwrap();
     while ring
         .publish(&worker(1), &message(b"c", &[0; 60]), 0)
         .is_ok()
@@ -260,9 +311,11 @@ fn a_leave_event_that_is_too_large_does_not_stop_the_others() {
             info: b"",
             source: b"",
             announce: Some(b""),
+            announce_changed: None,
         };
         ring.join(&worker(0), &presence, 0).unwrap();
-        ring.leave(&worker(0), b"room", user, 0).unwrap();
+        ring.leave(&worker(0), b"room", user, Departure::Lost, 0)
+            .unwrap();
     }
     let swept = ring
         .sweep(&worker(0), 500, &mut |_, _, _, out| {
@@ -282,9 +335,11 @@ fn a_clock_set_back_does_not_keep_users_present() {
         info: b"",
         source: b"",
         announce: None,
+        announce_changed: None,
     };
     ring.join(&worker(0), &presence, 1_000_000).unwrap();
-    ring.leave(&worker(0), b"room", b"a", 1_000_000).unwrap();
+    ring.leave(&worker(0), b"room", b"a", Departure::Lost, 1_000_000)
+        .unwrap();
     let mut data = |_: &[u8], _: &[u8], _: &[u8], _: &mut Vec<u8>| {};
     assert_eq!(
         ring.sweep(&worker(0), 1_000_050, &mut data).unwrap().left,
@@ -294,7 +349,7 @@ fn a_clock_set_back_does_not_keep_users_present() {
 }
 
 #[test]
-fn what_is_too_long_is_refused() {
+fn rejects_texts_that_are_too_long() {
     let config = small();
     let mut ring = Ring::create(memory(&config), &config, 7, 99).unwrap();
     let fine = Presence {
@@ -303,6 +358,7 @@ fn what_is_too_long_is_refused() {
         info: &[3; 1024],
         source: b"",
         announce: None,
+        announce_changed: None,
     };
     let join = |ring: &mut Ring, presence| ring.join(&worker(0), &presence, 0).err();
     assert_eq!(
@@ -353,7 +409,7 @@ fn what_is_too_long_is_refused() {
 }
 
 #[test]
-fn a_table_that_machines_share_has_counts_that_are_set() {
+fn shared_table_sets_counts() {
     let config = small();
     let mut ring = Ring::create(memory(&config), &config, 7, 11).unwrap();
     ring.leave_announcements_to_caller();
@@ -365,8 +421,9 @@ fn a_table_that_machines_share_has_counts_that_are_set() {
             info: b"1",
             source: b"",
             announce: Some(b""),
+            announce_changed: None,
         };
-        // Twice is as once.
+        // Repeating it has no effect.
         for _ in 0..2 {
             ring.set_present(&who, slot, &presence, count).unwrap();
             ring.check_presence();
@@ -384,7 +441,7 @@ fn a_table_that_machines_share_has_counts_that_are_set() {
     set(&mut ring, 1, b"ann", 3);
     set(&mut ring, 1, b"bob", 1);
     assert_eq!(known(&mut ring, b"ann", 1), Some((5, 3, true)));
-    // A slot that is none.
+    // An invalid slot.
     assert_eq!(known(&mut ring, b"ann", 99), Some((5, 0, true)));
     set(&mut ring, 0, b"ann", 0);
     assert_eq!(known(&mut ring, b"ann", 1), Some((3, 3, true)));
@@ -392,7 +449,7 @@ fn a_table_that_machines_share_has_counts_that_are_set() {
     assert_eq!(known(&mut ring, b"ann", 1), None);
     set(&mut ring, 2, b"nobody", 0);
     assert_eq!(ring.member_count(&who, b"room").unwrap(), 1);
-    // A walk in pieces gives everybody.
+    // A walk in pieces returns all users.
     set(&mut ring, 0, b"carol", 1);
     let (mut from, mut users) = (Some(0), Vec::new());
     while let Some(at) = from {
@@ -401,7 +458,7 @@ fn a_table_that_machines_share_has_counts_that_are_set() {
     }
     users.sort();
     assert_eq!(users, [b"bob".to_vec(), b"carol".to_vec()]);
-    // A present user has room, however many may be present.
+    // A present user has room, whatever the limit.
     let room =
         |ring: &mut Ring, channel: &[u8], user: &[u8]| ring.check_room(&who, (channel, user));
     assert_eq!(room(&mut ring, b"room", b"dan"), Ok(()));
@@ -424,7 +481,7 @@ fn a_table_that_machines_share_has_counts_that_are_set() {
 }
 
 #[test]
-fn a_node_that_announces_itself_is_given_all_that_have_left() {
+fn sweep_returns_all_departed_users_without_announcements() {
     let config = small();
     let mut ring = Ring::create(memory(&config), &config, 7, 11).unwrap();
     ring.leave_announcements_to_caller();
@@ -437,9 +494,10 @@ fn a_node_that_announces_itself_is_given_all_that_have_left() {
             info: b"",
             source: b"",
             announce,
+            announce_changed: None,
         };
         ring.join(&who, &presence, 0).unwrap();
-        ring.leave(&who, b"room", user, 0).unwrap();
+        ring.leave(&who, b"room", user, Departure::Lost, 0).unwrap();
     }
     let mut left = Vec::new();
     let swept = ring

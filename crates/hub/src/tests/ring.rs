@@ -1,4 +1,4 @@
-//! The ring against a vector.
+//! Compares the ring with a vector.
 
 use proptest::prelude::*;
 
@@ -73,7 +73,7 @@ proptest! {
                             model.push(Record::new(seq, time as u64, &message).unwrap());
                         }
                         Err(PublishError::Behind { slot }) => {
-                            // Only while the oldest record that is still there was not read.
+                            // Only while the oldest remaining record is unread.
                             prop_assert_eq!(slot, 1);
                             prop_assert!(unread < model.len());
                         }
@@ -99,8 +99,8 @@ proptest! {
                     let (outcome, given) = replay(&mut ring, &names, &range);
                     let wanted: Vec<&Record> =
                         model.iter().filter(|one| one.seq > after && names.contains(&one.channel())).collect();
-                    // What is given is the newest part of what was wanted, all of it unless there is a gap,
-                    // and in any case all that the ring still holds.
+                    // The result is the newest part of the wanted records: all of it unless there is a gap, and always
+                    // everything that the ring still holds.
                     let missing = wanted.len() - given.len();
                     prop_assert!(given.iter().zip(&wanted[missing..]).all(|(one, other)| same(one, other)));
                     prop_assert!(missing == 0 || outcome == Replay::Gap);
@@ -125,7 +125,7 @@ proptest! {
 }
 
 #[test]
-fn a_slow_worker_holds_the_ring_until_it_reads_ends_or_is_found_dead() {
+fn slow_worker_blocks_publishers_until_it_reads_exits_or_dies() {
     let config = small();
     let words = memory(&config);
     let mut ring = Ring::create(words, &config, 1, 2).unwrap();
@@ -146,7 +146,7 @@ fn a_slow_worker_holds_the_ring_until_it_reads_ends_or_is_found_dead() {
     assert_eq!(read_all(&mut slow).len(), count);
     read_all(&mut quick);
 
-    // Ended: nobody waits for its cursor.
+    // Exited: no publisher waits for its cursor.
     assert_eq!(fill(&mut ring), PublishError::Behind { slot: 0 });
     ring.worker_ended(&master(), 0, worker(0).pid, 0).unwrap();
     read_all(&mut quick);
@@ -155,11 +155,11 @@ fn a_slow_worker_holds_the_ring_until_it_reads_ends_or_is_found_dead() {
             .unwrap();
         read_all(&mut quick);
     }
-    // A reader whose slot was given up notices, and goes on with the oldest record.
+    // A reader whose slot was given up detects that, and continues with the oldest record.
     assert_eq!(slow.read_next(&mut record), Read::Lost);
     assert_eq!(slow.read_next(&mut record), Read::Record);
 
-    // Dead without anybody having said so.
+    // Dead without a report.
     ring.worker_started(&doomed(0), 0).unwrap();
     for _ in 0..100 {
         ring.publish(&worker(1), &message(b"c", &[7; 50]), 0)
@@ -169,7 +169,7 @@ fn a_slow_worker_holds_the_ring_until_it_reads_ends_or_is_found_dead() {
 }
 
 #[test]
-fn the_largest_record_fits_and_a_larger_one_is_refused() {
+fn accepts_the_largest_record_and_rejects_a_larger_one() {
     let config = small();
     let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
     let mut reader = ring.worker_started(&worker(0), 0).unwrap();
@@ -281,7 +281,7 @@ fn a_replay_ends_at_its_bounds_with_a_gap() {
 }
 
 #[test]
-fn sleepers_are_named_once_and_nobody_sleeps_over_a_record() {
+fn wakes_each_sleeper_once_and_misses_no_record() {
     let config = small();
     let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
     let mut first = ring.worker_started(&worker(0), 0).unwrap();
@@ -402,7 +402,7 @@ fn the_lock_of_a_worker_that_was_reaped_is_free_even_if_its_pid_seems_alive() {
 }
 
 #[test]
-fn a_record_that_is_overwritten_while_it_is_copied_is_lost_and_not_torn() {
+fn record_overwritten_during_its_copy_is_lost_and_not_torn() {
     let config = small();
     let words = memory(&config);
     let mut ring = Ring::create(words, &config, 1, 2).unwrap();
@@ -410,7 +410,7 @@ fn a_record_that_is_overwritten_while_it_is_copied_is_lost_and_not_torn() {
     ring.publish(&worker(1), &message(b"c", &[1; 40]), 0)
         .unwrap();
     let mut record = Record::empty();
-    // The header has been read when the reader asks whether the record is wanted; the body has not.
+    // The reader has read the header, but not the body, when it asks whether the record is wanted.
     let read = reader.read_next_if(&mut record, |_| {
         for _ in 0..60 {
             ring.publish(&worker(1), &message(b"c", &[2; 40]), 0)

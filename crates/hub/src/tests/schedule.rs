@@ -1,7 +1,7 @@
-//! One thread at a time, and a seed that says which: processes whose every shared access is a scheduling point.
+//! Runs one thread at a time in an order that a seed determines. Each shared access of a process is a scheduling point.
 //!
-//! Each process is a thread that goes on only while it has the baton. Before every shared load or store it may have to give
-//! the baton away, or die. Everything follows from the seed, so a failure can be repeated.
+//! Each process is a thread that runs only while it holds the baton. Before every shared load or store it may have to
+//! pass the baton on, or die. The seed determines everything, so a failure can be repeated.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,13 +10,13 @@ use std::thread::{self, Thread};
 
 use fermata_shm::crash::{self, Point};
 
-/// One in so many accesses gives the baton away.
+/// One in this many accesses passes the baton on.
 const SWITCH: u64 = 6;
 
-/// A run that takes longer has stopped making progress.
+/// A run with more steps has stopped making progress.
 const STEPS_MAX: u64 = 4_000_000;
 
-/// Numbers from a seed (splitmix64).
+/// Random numbers from a seed (splitmix64).
 #[derive(Clone)]
 pub(super) struct Dice(pub u64);
 
@@ -42,16 +42,16 @@ struct State {
     current: usize,
     actors: Vec<Actor>,
     threads: Vec<Option<Thread>>,
-    /// Wake-ups that came before the sleep, as an eventfd keeps them.
+    /// Wake-ups that came before the sleep, as an eventfd stores them.
     pending: Vec<bool>,
     dead: HashSet<u32>,
     steps: u64,
-    /// Deaths that are still allowed, and one in how many stores brings one.
+    /// Number of crashes still allowed, and the inverse probability of a crash per store.
     deaths_left: u32,
     death: u64,
-    /// The step at which all die together; the machine of a whole server.
+    /// Step at which all processes die together, as in a power failure.
     cut_at: u64,
-    /// Nothing happens any more unless those who sleep are told to end.
+    /// True if no process can run until the sleeping ones are signalled to exit.
     is_quiet: bool,
     failure: Option<String>,
     trace: u64,
@@ -80,7 +80,7 @@ impl Schedule {
         })))
     }
 
-    /// Runs a process to its end. One that may crash can do so at any store of `crash::run`.
+    /// Runs a process until it ends. With `may_crash` it can die at any store within `crash::run`.
     pub(super) fn act(&self, me: usize, may_crash: bool, body: impl FnOnce()) {
         self.state().threads[me] = Some(thread::current());
         self.wait_for_baton(me);
@@ -98,19 +98,19 @@ impl Schedule {
                 .or_else(|| cause.downcast_ref::<&str>().map(|text| (*text).to_owned()))
                 .unwrap_or_else(|| "a panic without words".to_owned());
             state.failure.get_or_insert(cause);
-            // No process may wait for what will not come.
+            // No process may wait for an event that will not come.
             state.cut_at = 0;
         }
         state.actors[me] = Actor::Done;
         self.pass_on(state, me);
     }
 
-    /// Gives the baton to anybody, also to those who would not get it otherwise.
+    /// Passes the baton to any process, including those that would otherwise not get it.
     pub(super) fn yield_now(&self, me: usize) {
         self.step(me, false, Point::Pause);
     }
 
-    /// Sleeps until woken. `false` = the run ends: everybody sleeps or is done.
+    /// Sleeps until woken. Returns false if the run ends: all processes sleep or are done.
     pub(super) fn sleep(&self, me: usize) -> bool {
         let mut state = self.state();
         if !std::mem::take(&mut state.pending[me]) && !state.is_cut() {
@@ -140,7 +140,7 @@ impl Schedule {
         !self.state().dead.contains(&pid)
     }
 
-    /// Whether all have died together.
+    /// Returns true if all processes have died together.
     pub(super) fn is_cut(&self) -> bool {
         self.state().is_cut()
     }
@@ -149,13 +149,13 @@ impl Schedule {
         self.state().failure.clone()
     }
 
-    /// A number that two runs have in common only if they took the same way, and how many died alone.
+    /// Returns a hash of the schedule, and the number of single processes that crashed.
     pub(super) fn trace(&self) -> (u64, u64) {
         let state = self.state();
         (state.trace, state.dead.len() as u64)
     }
 
-    /// `true` = die here.
+    /// Returns true if the process has to die here.
     fn step(&self, me: usize, may_crash: bool, point: Point) -> bool {
         let mut state = self.state();
         state.steps += 1;

@@ -1,9 +1,16 @@
-//! A whole server under a seed: publishers, workers that read, publish, join and sleep, a master that reaps; each dies at
-//! any store and comes back, and sometimes all die together.
+//! Simulates a server under a seed: publishers, workers that read, publish, join and sleep, and a master that reaps.
+//! Each process dies at random stores and is replaced, and sometimes all die together.
 //!
-//! What must hold in every run: a worker that lives misses no record and sees none twice or torn; all see one order; what
-//! was acknowledged is there; nobody sleeps over a record; presence is what the living have joined; a new server can open
-//! what is left. `FERMATA_SIMULATIONS` says how many seeds are run, `FERMATA_TEST_SEED` which is the first.
+//! Each run verifies:
+//!
+//! - A living worker misses no record, and sees none twice or torn.
+//! - All workers see one order.
+//! - Acknowledged records are present.
+//! - No worker sleeps while a record is unread.
+//! - Presence is what living workers have joined.
+//! - A new server can open the remaining memory.
+//!
+//! `FERMATA_SIMULATIONS` is the number of seeds, `FERMATA_TEST_SEED` the first one.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -14,14 +21,14 @@ use std::thread;
 use super::schedule::{Dice, Schedule};
 use super::*;
 use crate::Slots;
-use crate::{LockError, Presence, PresenceError, PublishError};
+use crate::{Departure, LockError, Presence, PresenceError, PublishError};
 
 const RUNS: u64 = 150;
 const PUBLISHERS: usize = 2;
 const WORKERS: usize = 3;
 const MASTER: usize = PUBLISHERS + WORKERS;
 const ACTORS: usize = MASTER + 1;
-/// Messages of one publisher and of one worker's life.
+/// Messages of one publisher and of one worker process.
 const MESSAGES: u64 = 30;
 const USERS: [&[u8]; 3] = [b"ann", b"bob", b"cyd"];
 
@@ -47,18 +54,18 @@ fn owner(slot: u32, pid: u32) -> Owner {
 /// Kind, channel, data.
 type Content = (Kind, Vec<u8>, Vec<u8>);
 
-/// What one life of a worker has seen.
+/// Observations of one worker process.
 #[derive(Default)]
 struct Life {
-    /// Everything up to here was published before it began.
+    /// Everything up to here was published before it started.
     start: Seq,
     read: Vec<(Seq, Content)>,
-    /// Connections it has joined, by user. Empty when it has died.
+    /// Connections it has joined, by user. Empty after its death.
     joined: HashMap<Vec<u8>, u32>,
     is_living: bool,
 }
 
-/// What happened, outside of the memory that is tested.
+/// Events of the run, outside of the tested memory.
 #[derive(Default)]
 struct Log {
     acknowledged: BTreeMap<Seq, Content>,
@@ -100,7 +107,7 @@ impl World {
         }
     }
 
-    /// Publishes and wakes, as a server does. `false` = no room now.
+    /// Publishes and wakes, as a server does. Returns false if there is no room now.
     fn publish(&self, ring: &mut Ring, who: &Owner, from: u64, number: u64) -> bool {
         let channel = [b'c', (number % 3) as u8];
         let data = data_of(from, number);
@@ -121,7 +128,7 @@ impl World {
     }
 }
 
-/// Data that names its author and number and is as long as both say.
+/// Returns data that contains its author and number; its length follows from both.
 fn data_of(from: u64, number: u64) -> Vec<u8> {
     let mut data = vec![(from * 31 + number) as u8; 16 + (number % 30) as usize];
     data[..8].copy_from_slice(&from.to_le_bytes());
@@ -136,7 +143,7 @@ fn author(data: &[u8]) -> (u64, u64) {
     (from, number)
 }
 
-/// One actor over all its lives. `life` returns when it has nothing left to do.
+/// Runs one actor over all its processes. `life` returns when it has nothing left to do.
 fn live(world: &World, me: usize, mut life: impl FnMut(u32, &mut u64), mut died: impl FnMut(u32)) {
     let mut number = 0;
     loop {
@@ -147,7 +154,7 @@ fn live(world: &World, me: usize, mut life: impl FnMut(u32, &mut u64), mut died:
         }
         world.schedule.bury(pid);
         died(pid);
-        // What was on its way may or may not have happened: its number is not used again.
+        // The interrupted publish may or may not have happened: do not reuse its number.
         number += 1;
         world.schedule.yield_now(me);
     }
@@ -165,7 +172,7 @@ fn publisher(world: &World, me: usize) {
             }
         }
     };
-    // As the master does when the process has ended that bridges to other machines.
+    // As the master does after the exit of the process that connects to other servers.
     live(world, me, life, |pid| {
         world.with_log(|log| log.to_reap.push((Owner::MASTER_SLOT, pid)));
         world.schedule.wake(MASTER);
@@ -180,14 +187,14 @@ fn worker(world: &World, me: usize, seed: u64) {
         world.with_log(|log| {
             log.to_reap.push((slot, pid));
             for life in &mut log.lives {
-                // It may have died before its life began.
+                // It may have died before it was recorded.
                 if life.is_living && life.joined.contains_key(&pid.to_le_bytes()[..]) {
                     life.is_living = false;
                 }
             }
         });
         world.schedule.wake(MASTER);
-        // The master forks the next one after it has reaped this one.
+        // The master forks the next worker after it has reaped this one.
         while !world.schedule.is_cut() && world.with_log(|log| log.reaped.get(&slot) != Some(&pid))
         {
             world.schedule.yield_now(me);
@@ -209,7 +216,7 @@ fn work(world: &World, me: usize, who: &Owner, dice: &mut Dice, number: &mut u64
     let place = world.with_log(|log| {
         log.lives.push(Life {
             start: reader.read_up_to(),
-            // Says whose life it is; nobody has this name.
+            // Marks the owner of this record; no user has this name.
             joined: HashMap::from([(mark, 0)]),
             is_living: true,
             ..Life::default()
@@ -249,6 +256,7 @@ fn work(world: &World, me: usize, who: &Owner, dice: &mut Dice, number: &mut u64
                     info: &user[..dice.roll(4) as usize],
                     source: [&b""[..], b"192.0.2.1", b"192.0.2.2"][dice.roll(3) as usize],
                     announce: (dice.roll(2) == 0).then_some(user),
+                    announce_changed: None,
                 };
                 match ring.join(who, &presence, *number) {
                     Ok(_) => world.with_log(|log| {
@@ -262,7 +270,8 @@ fn work(world: &World, me: usize, who: &Owner, dice: &mut Dice, number: &mut u64
             6 => {
                 let user = USERS[dice.roll(3) as usize];
                 let has = |log: &mut Log| log.lives[place].joined.get(user).copied().unwrap_or(0);
-                if world.with_log(has) > 0 && ring.leave(who, b"room", user, *number).is_ok() {
+                let how = [Departure::Lost, Departure::Deliberate][dice.roll(2) as usize];
+                if world.with_log(has) > 0 && ring.leave(who, b"room", user, how, *number).is_ok() {
                     world.with_log(|log| {
                         *log.lives[place].joined.entry(user.to_vec()).or_default() -= 1;
                     });
@@ -313,7 +322,7 @@ fn master(world: &World) {
                 log.to_reap.remove(0);
                 log.reaped.insert(slot, pid);
             });
-            // The dead one may have taken a wake list with it.
+            // The dead process may have taken a wake list.
             let mut all = Slots::default();
             (0..WORKERS as u32).for_each(|slot| all.insert(slot));
             world.wake(all);
@@ -324,7 +333,7 @@ fn master(world: &World) {
     }
 }
 
-/// Runs one seed and checks everything. Returns a number that tells its way, and how many died alone.
+/// Runs one seed and checks everything. Returns a hash of its schedule, and the number of single processes that crashed.
 fn simulate(seed: u64) -> (u64, u64) {
     let mut dice = Dice(seed);
     let config = small();
@@ -372,7 +381,7 @@ fn simulate(seed: u64) -> (u64, u64) {
     world.schedule.trace()
 }
 
-/// All records that anybody saw or published.
+/// Returns all records that any process saw or published.
 fn check_reads(log: &Log, is_cut: bool) -> BTreeMap<Seq, Content> {
     let mut all = log.acknowledged.clone();
     for (seq, content) in log.lives.iter().flat_map(|life| &life.read) {
@@ -392,7 +401,7 @@ fn check_reads(log: &Log, is_cut: bool) -> BTreeMap<Seq, Content> {
     for life in &log.lives {
         let read: Vec<Seq> = life.read.iter().map(|(seq, _)| *seq).collect();
         let up_to = match read.last() {
-            // Each process that lives has read everything.
+            // Each living process has read everything.
             _ if life.is_living && !is_cut => newest.max(life.start),
             Some(&last) => last,
             None => continue,
@@ -412,7 +421,7 @@ fn check_presence(ring: &mut Ring, log: &Log) {
         }
     }
     expected.retain(|_, count| *count > 0);
-    // All processes have ended by now; one that died with the lock, and needed no reaping, has it still.
+    // All processes have exited by now. A process that died with the lock, and needed no reaping, still holds it.
     let after_all = Owner {
         alive: |_| false,
         ..owner(Owner::MASTER_SLOT, MASTER_PID)
@@ -429,7 +438,7 @@ fn check_presence(ring: &mut Ring, log: &Log) {
     ring.check_presence();
 }
 
-/// What the ring still has of each channel is whole, in order, and leaves out nothing of `known` in between.
+/// Asserts that the ring's records of each channel are whole, ordered, and skip nothing of `known` in between.
 fn check_history(ring: &mut Ring, known: &BTreeMap<Seq, Content>) {
     for channel in 0..3u8 {
         let channel = [b'c', channel];
@@ -454,7 +463,7 @@ fn check_history(ring: &mut Ring, known: &BTreeMap<Seq, Content>) {
 }
 
 #[test]
-fn a_server_whose_processes_die_keeps_its_promises() {
+fn server_with_crashing_processes_keeps_its_guarantees() {
     let number = |name: &str| {
         let text = std::env::var(name).ok()?;
         Some(
@@ -480,7 +489,7 @@ fn a_server_whose_processes_die_keeps_its_promises() {
 }
 
 #[test]
-fn a_seed_says_everything() {
+fn seed_determines_the_run() {
     for seed in [3, 14, 15] {
         assert_eq!(simulate(seed), simulate(seed));
     }

@@ -1,4 +1,4 @@
-//! Several "processes" as threads, some of which are killed in the middle of a publish again and again.
+//! Several "processes" as threads, some of which are repeatedly killed in the middle of a publish.
 
 use std::sync::atomic::{AtomicBool, AtomicU64 as Counter, Ordering};
 use std::thread;
@@ -16,7 +16,7 @@ fn listed_alive(pid: u32) -> bool {
     pid != UNKNOWN && !DEAD[pid as usize % PIDS].load(Ordering::SeqCst)
 }
 
-/// Data that proves its own integrity: publisher, number, and a length that follows from both.
+/// Returns data that proves its own integrity: publisher, number, and a length that follows from both.
 fn data_of(publisher: u64, number: u64) -> Vec<u8> {
     let mut data = vec![(publisher * 31 + number) as u8; 16 + (number % 40) as usize];
     data[..8].copy_from_slice(&publisher.to_le_bytes());
@@ -33,7 +33,7 @@ fn check(record: &Record) -> (u64, u64) {
     (publisher, number)
 }
 
-/// Publishes until done, waiting for slow readers, and dying now and then when `may_crash`.
+/// Publishes until done, waits for slow readers, and dies occasionally if `may_crash`.
 fn publish_all(
     words: &'static [AtomicU64],
     config: &Config,
@@ -63,7 +63,8 @@ fn publish_all(
             Some(Err(PublishError::Behind { .. })) => thread::yield_now(),
             Some(Err(other)) => panic!("{other}"),
             None => {
-                // Reborn under a new pid. What was in flight may or may not have happened, so its number is not used again.
+                // Restarted under a new pid. The interrupted publish may or may not have happened, so its number is not
+                // reused.
                 DEAD[pid as usize % PIDS].store(true, Ordering::SeqCst);
                 pid += 8;
                 number += 1;
@@ -73,7 +74,7 @@ fn publish_all(
 }
 
 #[test]
-fn nobody_sees_a_torn_lost_or_doubled_record() {
+fn no_reader_sees_a_torn_lost_or_repeated_record() {
     const PUBLISHERS: u64 = 3;
     const COUNT: u64 = 3000;
     let config = small();
@@ -97,7 +98,7 @@ fn nobody_sees_a_torn_lost_or_doubled_record() {
                 Read::Record => {
                     let (publisher, number) = check(&record);
                     let expected = &mut next[publisher as usize];
-                    // Publisher 2 dies; its numbers may be missing but never repeat.
+                    // Publisher 2 dies: its numbers may be missing, but never repeat.
                     assert!(number == *expected || (publisher == 2 && number > *expected));
                     *expected = number + 1;
                 }
@@ -112,7 +113,7 @@ fn nobody_sees_a_torn_lost_or_doubled_record() {
             .into_iter()
             .map(|reader| scope.spawn(|| read(reader)))
             .collect();
-        // Publishers do not wait for this reader, so it is overrun again and again: what it does get must be whole all the same.
+        // Publishers do not wait for this reader, so its records are overwritten repeatedly: those it reads must be whole.
         scope.spawn(|| {
             let who = Owner {
                 slot: 2,

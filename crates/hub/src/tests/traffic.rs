@@ -1,9 +1,9 @@
-//! What a reader can learn about the traffic without touching it.
+//! Counters of a reader's traffic.
 
 use super::*;
 use crate::{Encode, Local, LocalConfig, PayloadSpan, SubId, Traffic};
 
-/// The data alone, without framing.
+/// The data without framing.
 struct Plain;
 
 impl Encode for Plain {
@@ -16,7 +16,7 @@ impl Encode for Plain {
     }
 }
 
-/// Channel, subscribers, records, records times subscribers.
+/// Returns channel, subscribers, records, records times subscribers.
 fn new_traffic(local: &mut Local) -> Vec<(Vec<u8>, u64, u64, u64)> {
     let mut found = Vec::new();
     local.take_tally(&mut |channel, subscribers, records, deliveries| {
@@ -27,7 +27,7 @@ fn new_traffic(local: &mut Local) -> Vec<(Vec<u8>, u64, u64, u64)> {
 }
 
 #[test]
-fn traffic_lag_and_tally_tell_what_has_passed() {
+fn counts_traffic_lag_and_tally() {
     let config = small();
     let mut ring = Ring::create(memory(&config), &config, 7, 99).unwrap();
     let who = worker(1);
@@ -65,7 +65,7 @@ fn traffic_lag_and_tally_tell_what_has_passed() {
     assert_eq!(local.behind(other), (&b"a"[..], 15));
     assert_eq!(local.behind(SubId::NONE), (&b""[..], 0));
 
-    // A channel that goes away takes its count with it, whoever gets its place.
+    // A removed channel drops its count, even if another one reuses its index.
     ring.publish(&who, &message(b"b", b"12345"), 0).unwrap();
     while local.pump(&mut reader, &mut Plain, 100) {}
     local.unsubscribe(other);

@@ -20,7 +20,7 @@ impl Encode for ByData {
     }
 
     fn encode_view(&mut self, view: u64, _: &Record, out: &mut Vec<u8>) -> PayloadSpan {
-        // One says nothing about anything.
+        // One view encodes nothing.
         if view != 7 {
             out.push(b'0' + view as u8);
         }
@@ -29,7 +29,7 @@ impl Encode for ByData {
 }
 
 #[test]
-fn views_get_what_is_selected_for_them() {
+fn views_receive_their_selected_records() {
     let config = small();
     let mut ring = Ring::create(memory(&config), &config, 7, 99).unwrap();
     let who = worker(1);
@@ -65,7 +65,7 @@ fn views_get_what_is_selected_for_them() {
     assert_eq!(got(&local, silent), b"");
     assert_eq!(got(&local, plain), [1, 1, 2, 7, 9, 2]);
     assert_eq!(got(&local, other), [1, 2]);
-    // No subscriber is left: the record is read, and nothing is kept of it.
+    // Without subscribers the record is read, and nothing of it is stored.
     for chain in [first, second, silent, plain, other] {
         local.unsubscribe(chain);
     }

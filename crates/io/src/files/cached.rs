@@ -1,6 +1,6 @@
-//! Files that the kernel has in its memory, read straight to where the program wants them.
+//! Reads files that are in the page cache directly into the caller's memory.
 //!
-//! Nothing here waits: what is not cached is refused, and a job reads it then.
+//! Nothing here waits for a disk: a file that is not cached is refused, and the caller starts a job instead.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rustix::fs::{FsWord, Mode, OFlags, ResolveFlags};
 
-/// An open file of which a part is wanted.
+/// An open file, of which a range is requested.
 pub struct Cached {
     file: OwnedFd,
     offset: u64,
@@ -17,8 +17,8 @@ pub struct Cached {
 }
 
 impl Cached {
-    /// Opens a regular file that is not empty if that needs no disk, and at most `len_max` bytes of it are wanted: `length`
-    /// bytes, or all, from `offset` on.
+    /// Opens a regular, non-empty file if that needs no disk and the requested range has at most `len_max` bytes. The
+    /// range is `length` bytes from `offset`, or all of the rest.
     #[must_use]
     pub fn open(path: &Path, offset: u64, length: Option<u64>, len_max: usize) -> Option<Cached> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
@@ -36,19 +36,20 @@ impl Cached {
         Some(Cached { file, offset, len })
     }
 
-    /// How many bytes there are to be read.
+    /// Returns the number of bytes to read.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no bytes to read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Fills `into`, which has room for exactly [`len`](Cached::len) bytes. False when some are not cached, or not there any more.
+    /// Fills `into`, which must have exactly [`len`](Cached::len) bytes. Returns false if some bytes are not cached or no
+    /// longer exist.
     #[must_use]
     pub fn read(self, into: &mut [MaybeUninit<u8>]) -> bool {
         if into.len() != self.len {
@@ -58,8 +59,8 @@ impl Cached {
     }
 }
 
-/// Reads to the beginning of `into` what the kernel has in its memory, and tells how much that was; `None` when it has nothing,
-/// or it failed.
+/// Reads cached bytes to the start of `into` and returns their number, or `None` if no bytes are cached or the read
+/// failed.
 pub(super) fn read_at_once(
     file: &OwnedFd,
     into: &mut [MaybeUninit<u8>],
@@ -69,9 +70,9 @@ pub(super) fn read_at_once(
         iov_base: into.as_mut_ptr().cast(),
         iov_len: into.len(),
     };
-    // Asked of the kernel itself, because musl has no function for it before 1.2.5. It takes the offset in two halves, of which
-    // the upper one counts where a register holds only the lower.
-    // SAFETY: the part is the slice, which is valid for writing and outlives the call.
+    // A direct system call, because musl lacks the function before 1.2.5. The offset is passed in two halves; the upper
+    // one matters only where a register holds only the lower one. SAFETY: the iovec describes the slice, which is valid
+    // for writing and outlives the call.
     let read = unsafe {
         libc::syscall(
             libc::SYS_preadv2,
@@ -102,7 +103,7 @@ pub(super) fn read_at_once(
     usize::try_from(read).ok()
 }
 
-/// Whether there is no disk below the file. Such file systems need not know how to refuse.
+/// Returns true if the file is in tmpfs or ramfs, which have no disk but may not support `RWF_NOWAIT`.
 fn is_in_memory(file: &OwnedFd) -> bool {
     const TMPFS: FsWord = 0x0102_1994;
     const RAMFS: FsWord = 0x8584_58f6;

@@ -1,7 +1,7 @@
-//! Calls of the C library that a program's own functions make, done by a thread as they were asked for.
+//! Calls of the C library that functions of the PHP application make, executed by a thread exactly as requested.
 //!
-//! Unlike the other jobs these keep the position of the descriptor, its flags, and what the call returns. Descriptors are
-//! copies, which share all that, so the program may close its own while the work goes on.
+//! Unlike the other jobs, these preserve the descriptor's position and flags and the call's result. Descriptors are
+//! copies that share this state, so the application may close its own while the job runs.
 
 use std::ffi::CString;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -17,99 +17,99 @@ use super::op::Op;
 use super::ready::Ready;
 use super::work::BLOCK_BYTES;
 
-/// What is to be called. Relative paths are those of now.
+/// A call to execute. Relative paths refer to the current directory at the time of the request.
 pub enum Call {
-    /// `open`, of what is a regular file or is made; `ENXIO` for a pipe or device, which is not opened.
+    /// `open` of a regular file or directory, or of a new file. Fails with `ENXIO` for a pipe or device.
     Open {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// As for `open`.
+        /// Flags of `open`.
         flags: i32,
-        /// As for `open`.
+        /// Mode of `open`.
         mode: u32,
     },
-    /// Has the kernel know what there is to know of a path. Gives 0.
+    /// Loads the metadata of a path into the kernel's caches. Returns 0.
     Look {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// What a link points to.
+        /// True to follow a symbolic link.
         follows: bool,
     },
-    /// Has the kernel read `len` bytes from `offset` on into its cache. Gives 0.
+    /// Reads `len` bytes from `offset` into the page cache. Returns 0.
     Load {
-        /// What.
+        /// The file.
         file: OwnedFd,
-        /// From where on.
+        /// Start of the range.
         offset: u64,
-        /// How many bytes.
+        /// Length of the range in bytes.
         len: u64,
     },
-    /// As `Load`, of a descriptor that must not have a copy: closing one would let go the POSIX locks of its file. The caller
-    /// keeps it open until the job is over; of one that it has forgotten, another file may be read.
+    /// `Load` for a descriptor that must not be duplicated, because closing a duplicate would release the POSIX locks of
+    /// its file. The caller keeps it open until the job ends; for an abandoned job, another file may be read.
     LoadHeld {
-        /// What.
+        /// The descriptor.
         fd: RawFd,
-        /// From where on.
+        /// Start of the range.
         offset: u64,
-        /// How many bytes.
+        /// Length of the range in bytes.
         len: u64,
     },
-    /// As `Sync`, of a descriptor that is held likewise.
+    /// `Sync` for a descriptor that must not be duplicated, with the same conditions.
     SyncHeld {
-        /// What.
+        /// The descriptor.
         fd: RawFd,
-        /// Without what is not needed to read it.
+        /// True for `fdatasync`.
         data_only: bool,
     },
     /// `write`.
     Write {
-        /// Where.
+        /// The file.
         file: OwnedFd,
-        /// What.
+        /// The bytes to write.
         bytes: Vec<u8>,
     },
-    /// `copy_file_range` at the positions of both.
+    /// `copy_file_range` at the positions of both files.
     Copy {
-        /// From.
+        /// Source.
         from: OwnedFd,
-        /// To.
+        /// Target.
         to: OwnedFd,
-        /// How many bytes at most.
+        /// Maximum number of bytes.
         len: usize,
     },
-    /// `fsync`, or `fdatasync`.
+    /// `fsync` or `fdatasync`.
     Sync {
-        /// What.
+        /// The file.
         file: OwnedFd,
-        /// Without what is not needed to read it.
+        /// True for `fdatasync`.
         data_only: bool,
     },
     /// `ftruncate`.
     Truncate {
-        /// What.
+        /// The file.
         file: OwnedFd,
-        /// To how many bytes.
+        /// New length in bytes.
         len: i64,
     },
     /// `rename`.
     Rename {
-        /// From.
+        /// Old path.
         from: PathBuf,
-        /// To.
+        /// New path.
         to: PathBuf,
     },
     /// `link`.
     Link {
-        /// What there is.
+        /// Existing path.
         target: PathBuf,
-        /// Its other name.
+        /// New path.
         path: PathBuf,
     },
     /// `symlink`.
     Symlink {
-        /// What stands in it.
+        /// Content of the link.
         target: CString,
-        /// Where.
+        /// Path of the link.
         path: PathBuf,
     },
     /// `unlink`.
@@ -118,17 +118,17 @@ pub enum Call {
     RemoveDirectory(PathBuf),
     /// `mkdir`.
     MakeDirectory {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// As for `mkdir`.
+        /// Mode of `mkdir`.
         mode: u32,
     },
 }
 
-/// A call as a job: [`Output::File`] of an `Open`, [`Output::Count`] of all others.
+/// Creates the job of a call. Its result is [`Output::File`] for `Open`, [`Output::Count`] for all others.
 ///
 /// # Errors
-/// A path has a NUL in it, or a descriptor is none.
+/// A path contains a NUL byte, or a descriptor is invalid.
 pub fn call(call: Call) -> Result<Job, Failure> {
     let mut data = None;
     let (keys, ready) = match call {
@@ -193,13 +193,13 @@ fn job(keys: Vec<Key>, data: Option<Data>, ready: Ready) -> Job {
         if !opens {
             return Ok(Output::Count(answer));
         }
-        // SAFETY: the descriptor was opened for us a moment ago, and nobody else has its number.
+        // SAFETY: the call has just opened the descriptor, and no other value owns its number.
         let file = unsafe { OwnedFd::from_raw_fd(answer as i32) };
         Ok(Output::File(file))
     })
 }
 
-/// Reads and forgets.
+/// Reads a range and discards it.
 fn load(file: Arc<OwnedFd>, offset: u64, len: u64) -> Job {
     Job::new(Vec::new(), None, move |ops| async move {
         let (mut at, mut left) = (offset, len);
@@ -218,7 +218,7 @@ fn load(file: Arc<OwnedFd>, offset: u64, len: u64) -> Job {
             if let Op::Read { into, .. } = op {
                 block = into;
             }
-            // Whatever is wrong is said by the call that this is done for.
+            // Ignore errors: the call that this job prepares reports them.
             let count = answer.unwrap_or(0);
             if count == 0 {
                 break;
@@ -230,7 +230,7 @@ fn load(file: Arc<OwnedFd>, offset: u64, len: u64) -> Job {
     })
 }
 
-/// No path at all is none from the current directory on either.
+/// Returns the absolute path. An empty path stays an error instead of becoming the current directory.
 fn place(path: PathBuf) -> Result<PathBuf, Failure> {
     if path.as_os_str().is_empty() {
         return Err(libc::ENOENT.into());
@@ -242,7 +242,7 @@ fn c_path(path: &Path) -> Result<CString, Failure> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| libc::EINVAL.into())
 }
 
-/// What is written to one file is written in order, by whichever descriptor.
+/// Returns the key that orders writes to the same file, through any descriptor.
 fn inode_of(file: &OwnedFd) -> Vec<Key> {
     match rustix::fs::fstat(file) {
         Ok(found) => vec![Key::Inode(found.st_dev, found.st_ino)],
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_the_program_and_errors_the_systems() {
+    fn uses_paths_and_errors_of_the_application() {
         let (mut files, folder) = (files(), folder());
         let path = |name: &str| folder.join(name);
         let open = |name: &str, flags| Call::Open {
@@ -352,7 +352,7 @@ mod tests {
         let pipe = std::ffi::CString::new(path("pipe").as_os_str().as_bytes()).expect("a path");
         // SAFETY: the path ends with a NUL.
         assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
-        // The FIFO has no reader: opening it would wait for ever.
+        // The FIFO has no reader: opening it would block forever.
         let pipe = run(&mut files, open("pipe", libc::O_CREAT | libc::O_WRONLY));
         assert_eq!(number(pipe), Err(libc::ENXIO));
         let rename = |from, to| Call::Rename {
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_copied_loaded_and_cut_off_is_the_programs_file() {
+    fn copies_loads_and_truncates_the_given_file() {
         let (mut files, folder) = (files(), folder());
         fs::write(folder.join("a"), "0123456789").expect("a");
         let from = File::open(folder.join("a")).expect("a");
@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(number(run(&mut files, sync)), Ok(0));
         assert_eq!(fs::read_to_string(folder.join("b")).expect("b"), "012");
         for fd in [from.as_raw_fd(), -1] {
-            // The call that it is done for says what is wrong.
+            // Errors are left to the call that the job prepares.
             let load = Call::LoadHeld {
                 fd,
                 offset: 4,
@@ -416,7 +416,7 @@ mod tests {
             let sync = Call::SyncHeld { fd, data_only };
             assert_eq!(number(run(&mut files, sync)), Err(libc::EBADF));
         }
-        // Neither has closed what it was lent.
+        // Neither job closed the descriptor.
         assert!(rustix::fs::fstat(&from).is_ok() && rustix::fs::fstat(&to).is_ok());
         fs::remove_dir_all(folder).expect("removed");
     }

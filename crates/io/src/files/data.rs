@@ -1,4 +1,4 @@
-//! What is to be written: lent while the one who lends it waits, owned from then on.
+//! Bytes to write: borrowed while the caller waits, owned afterwards.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,16 +11,18 @@ pub(super) enum Bytes {
     Owned(Arc<Vec<u8>>),
 }
 
-// SAFETY: what is lent does not leave the thread that has lent it: `Files` has every operation own its bytes before it is
-// given away (`Data::own`). Owned bytes are counted atomically and never change.
+// SAFETY: borrowed bytes never leave the thread that lent them: `Files` makes every operation own its bytes before it
+// is handed over (`Data::own`). Owned bytes are atomically reference-counted and never change.
 unsafe impl Send for Bytes {}
 
 impl Bytes {
+    /// Returns the bytes.
+    ///
     /// # Safety
-    /// What was lent is still there.
+    /// Borrowed bytes must still be valid.
     pub unsafe fn slice(&self) -> &[u8] {
         match self {
-            // SAFETY: as the caller has promised.
+            // SAFETY: guaranteed by the caller.
             Bytes::Lent(first, len) => unsafe { std::slice::from_raw_parts(*first, *len) },
             Bytes::Owned(bytes) => bytes,
         }
@@ -34,16 +36,18 @@ impl Bytes {
     }
 }
 
-/// Bytes to be written.
+/// Bytes to write.
 ///
-/// They are not copied as long as the work can be done in the loop, by whoever asks for it. Before anything of it is
-/// given to the kernel or to a thread, or is put off, they are.
+/// They are not copied while the work can be done in the loop, during the caller's call. They are copied before an
+/// operation is passed to the kernel or to a thread, or is postponed.
 #[derive(Clone)]
 pub struct Data(Rc<RefCell<Bytes>>);
 
 impl Data {
+    /// Borrows `bytes`.
+    ///
     /// # Safety
-    /// The bytes stay as they are until the call that the job is given to, `Files::start` or `Job::run_now`, has returned.
+    /// The bytes must not change until the call that receives the job, `Files::start` or `Job::run_now`, has returned.
     pub unsafe fn lend(bytes: &[u8]) -> Data {
         Data(Rc::new(RefCell::new(Bytes::Lent(
             bytes.as_ptr(),
@@ -51,7 +55,7 @@ impl Data {
         ))))
     }
 
-    /// Number of bytes.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         match &*self.0.borrow() {
             Bytes::Lent(_, len) => *len,
@@ -59,7 +63,7 @@ impl Data {
         }
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -68,11 +72,11 @@ impl Data {
         self.0.borrow().clone()
     }
 
-    /// Copies what is lent, once.
+    /// Copies borrowed bytes, once.
     pub(super) fn own(&self) {
         let mut bytes = self.0.borrow_mut();
         if let Bytes::Lent(..) = *bytes {
-            // SAFETY: this is called before `Files::start` returns, until which the bytes are lent.
+            // SAFETY: this runs before `Files::start` returns, while the bytes are valid.
             let copy = unsafe { bytes.slice() }.to_vec();
             *bytes = Bytes::Owned(Arc::new(copy));
         }

@@ -1,53 +1,53 @@
-//! Why work on a file has failed, in words for the one who asked for it.
+//! Failures of file operations, with messages for the application.
 
 use std::path::Path;
 
-/// What went wrong.
+/// Reason of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The system has said so, after that many bytes were written.
+    /// A system error.
     System {
         /// `errno`.
         errno: i32,
-        /// Bytes that are in the file all the same.
+        /// Bytes that were written before the error.
         written: u64,
     },
-    /// It has more bytes than may be read at once.
+    /// The file is larger than one read allows.
     TooLarge {
-        /// The bound that is exceeded.
+        /// The limit that is exceeded.
         bytes_max: u64,
     },
-    /// A line has more bytes than the caller wants.
+    /// A line is longer than the caller allows.
     LongLine {
-        /// The bound that is exceeded.
+        /// The limit that is exceeded.
         bytes_max: u64,
     },
-    /// It is a pipe, a socket or a device.
+    /// The file is a pipe, socket or device.
     NotRegular,
-    /// It was closed before.
+    /// The file was closed before.
     Closed,
 }
 
-/// What a program can tell apart.
+/// Category of a failure, for the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// There is no such file.
+    /// The file does not exist.
     NotFound,
-    /// Permissions forbid it.
+    /// Permissions forbid the operation.
     AccessDenied,
-    /// There is one already.
+    /// The file already exists.
     Exists,
-    /// No space, or no more of it for this user.
+    /// No space is left, or the user's quota is used up.
     Full,
-    /// It is a directory.
+    /// The file is a directory.
     IsDirectory,
-    /// Something in the path is not a directory.
+    /// A component of the path is not a directory.
     NotDirectory,
     /// The directory is not empty.
     NotEmpty,
     /// The process or the system has no descriptors left.
     Exhausted,
-    /// Anything else.
+    /// Any other error.
     Other,
 }
 
@@ -58,7 +58,7 @@ impl From<i32> for Failure {
 }
 
 impl Failure {
-    /// The system's number for it, or the nearest.
+    /// Returns `errno`, or EIO for other failures.
     #[must_use]
     pub fn errno(&self) -> i32 {
         match *self {
@@ -67,7 +67,7 @@ impl Failure {
         }
     }
 
-    /// What a program can tell apart.
+    /// Returns the category.
     #[must_use]
     pub fn kind(&self) -> Kind {
         let Failure::System { errno, .. } = self else {
@@ -86,7 +86,7 @@ impl Failure {
         }
     }
 
-    /// "cannot read PATH: cause; fix".
+    /// Returns "cannot read PATH: cause; fix".
     #[must_use]
     pub fn sentence(&self, action: &str, path: &Path) -> String {
         let path = path.display();
@@ -117,7 +117,7 @@ impl Failure {
     fn cause(&self, errno: i32) -> String {
         if errno == libc::EBADF {
             let cause =
-                "it was opened for reading or for writing alone; open it with another OpenMode";
+                "it was opened only for reading or only for writing; open it with another OpenMode";
             return cause.to_owned();
         }
         let text = std::io::Error::from_raw_os_error(errno).to_string();

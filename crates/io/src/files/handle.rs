@@ -1,4 +1,4 @@
-//! Files that stay open: a position, and a block that was read ahead for lines.
+//! Open files: a position, and a block that is read ahead for lines.
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -13,26 +13,26 @@ use rustix::io::Errno;
 use super::failure::Failure;
 use super::key::Key;
 
-/// How a file is locked.
+/// Lock mode of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// Together with others that share it.
+    /// Shared with other holders of a shared lock.
     Shared,
-    /// Alone.
+    /// Exclusive.
     Exclusive,
-    /// Not any more.
+    /// Unlocked.
     None,
 }
 
 struct Open {
-    /// `None` = closed. Operations on their way share it, so its number is not used again before they have ended.
+    /// The descriptor; `None` once closed. Running operations share it, so its number is not reused before they complete.
     file: Option<Arc<OwnedFd>>,
     path: PathBuf,
-    /// Where it is to be removed when it is closed, and by which process: one that was forked has a copy.
+    /// Path to remove when the file is closed, and the process that removes it: forked processes have a copy.
     temporary: Option<(PathBuf, u32)>,
-    /// Where the program reads and writes.
+    /// Position of the application's next read or write.
     position: u64,
-    /// Bytes from `position` on that were read ahead, from `ahead_at` on.
+    /// Bytes from `position` on that were read ahead; they start at `ahead_at`.
     ahead: Vec<u8>,
     ahead_at: usize,
 }
@@ -42,7 +42,7 @@ impl Open {
         if let Some((place, process)) = self.temporary.take()
             && process == std::process::id()
         {
-            // It may have been moved or removed by others, and nobody is left to tell.
+            // Ignore errors: the file may have been moved or removed, and no caller is left.
             let _ = std::fs::remove_file(place);
         }
     }
@@ -54,7 +54,7 @@ impl Drop for Open {
     }
 }
 
-/// An open file. Clones are the same file.
+/// An open file. Clones refer to the same file.
 #[derive(Clone)]
 pub struct Handle {
     open: Rc<RefCell<Open>>,
@@ -77,38 +77,39 @@ impl Handle {
         }
     }
 
-    /// A file that is removed when it is closed, or when nobody has its handle; `place` is absolute.
+    /// Creates the handle of a file that is removed when it is closed or its last handle is dropped. `place` is its
+    /// absolute path.
     pub(super) fn temporary(file: OwnedFd, path: PathBuf, place: PathBuf) -> Handle {
         let handle = Handle::new(file, path, 0);
         handle.open.borrow_mut().temporary = Some((place, std::process::id()));
         handle
     }
 
-    /// Where it was opened, or what it was renamed to.
+    /// Returns the path that the file was opened with or renamed to.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.open.borrow().path.clone()
     }
 
-    /// Whether it is removed when it is closed.
+    /// Returns true if the file is removed when it is closed.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         self.open.borrow().temporary.is_some()
     }
 
-    /// Where the next read or write is.
+    /// Returns the position of the next read or write.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.open.borrow().position
     }
 
-    /// Whether it was closed.
+    /// Returns true if the file was closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.open.borrow().file.is_none()
     }
 
-    /// Closes it, and removes a temporary one; what is under way is finished all the same.
+    /// Closes the file and removes a temporary one. Running operations still complete.
     pub fn close(&self) {
         let mut open = self.open.borrow_mut();
         open.file = None;
@@ -116,10 +117,10 @@ impl Handle {
         open.remove_temporary();
     }
 
-    /// Locks it, or ends the lock. False when another has it and `waits` is not set.
+    /// Locks or unlocks the file. Returns false if another holder has the lock and `waits` is false.
     ///
     /// # Errors
-    /// It is closed, or what the system says.
+    /// The file is closed, or the system's error.
     pub fn lock(&self, lock: Lock, waits: bool) -> Result<bool, Failure> {
         let operation = match (lock, waits) {
             (Lock::Shared, true) => FlockOperation::LockShared,
@@ -139,12 +140,13 @@ impl Handle {
         }
     }
 
-    /// What work on it has to itself: it is done in the order in which it was asked for.
+    /// Returns the key that keeps jobs on this handle in order.
     pub(super) fn key(&self) -> Key {
         Key::Handle(self.id)
     }
 
-    /// Takes a temporary file's place away, to give it a name. `None`: it is not temporary, or has been taken.
+    /// Stops the removal of a temporary file, to give it a name. Returns `None` if the file is not temporary or already
+    /// being kept.
     pub(super) fn begin_keeping(&self) -> Option<Keeping> {
         let from = self.open.borrow_mut().temporary.take()?;
         Some(Keeping {
@@ -166,7 +168,7 @@ impl Handle {
         self.open.borrow_mut().position += bytes;
     }
 
-    /// Takes bytes that were read ahead.
+    /// Removes and returns up to `len` bytes that were read ahead.
     pub(super) fn take_ahead(&self, len: usize) -> Vec<u8> {
         let mut open = self.open.borrow_mut();
         let open = &mut *open;
@@ -187,7 +189,7 @@ impl Handle {
         bytes
     }
 
-    /// Gives back what was taken, with what was read behind it. Nothing is ahead.
+    /// Puts back `taken` bytes and the bytes that were read after them. Nothing may be read ahead at that time.
     pub(super) fn put_ahead(&self, bytes: Vec<u8>, taken: usize) {
         let mut open = self.open.borrow_mut();
         open.position -= taken as u64;
@@ -201,7 +203,7 @@ impl Handle {
         open.ahead_at = 0;
     }
 
-    /// The next line, if its end was read ahead. The first `searched` bytes have none.
+    /// Returns the next line if its end was read ahead. The caller has searched the first `searched` bytes.
     pub(super) fn take_line(
         &self,
         searched: usize,
@@ -229,19 +231,19 @@ impl Handle {
     }
 }
 
-/// A temporary file on its way to its name. What does not come to it is as it was before.
+/// A temporary file that is being renamed. If the rename fails, the file becomes temporary again.
 pub(super) struct Keeping {
     open: Rc<RefCell<Open>>,
     from: Option<(PathBuf, u32)>,
 }
 
 impl Keeping {
-    /// Where it is as long as it is temporary.
+    /// Returns the file's temporary path.
     pub fn place(&self) -> Option<&Path> {
         self.from.as_ref().map(|(place, _)| place.as_path())
     }
 
-    /// It has its name.
+    /// Records the new path after the rename.
     pub fn end(mut self, path: PathBuf) {
         self.from = None;
         self.open.borrow_mut().path = path;

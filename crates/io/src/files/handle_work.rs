@@ -1,4 +1,4 @@
-//! The work that a program can ask for of an open file, each as one job.
+//! Operations on an open file, each as one job.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use super::stat::Stat;
 use super::work::{self, BLOCK_BYTES};
 
 impl Handle {
-    /// Reads at most `len` bytes from the position on, fewer only at the end.
+    /// Reads at most `len` bytes from the position; fewer only at the end of the file.
     #[must_use]
     pub fn read(&self, len: usize) -> Job {
         let handle = self.clone();
@@ -23,7 +23,7 @@ impl Handle {
             let had = bytes.len();
             let read = work::read(&ops, &file, &mut bytes, len - had, offset).await;
             if let Err(failure) = read {
-                // What is there can be read again.
+                // The bytes can be read again.
                 handle.put_ahead(bytes, had);
                 return Err(failure);
             }
@@ -32,7 +32,7 @@ impl Handle {
         })
     }
 
-    /// Reads to the end of a line, which is left out; no bytes at all behind the last one.
+    /// Reads up to the end of a line, which is not returned. Returns no bytes after the last line.
     #[must_use]
     pub fn read_line(&self, bytes_max: usize) -> Job {
         let handle = self.clone();
@@ -43,7 +43,7 @@ impl Handle {
                 if let Some(line) = handle.take_line(searched, bytes_max)? {
                     return Ok(Output::Bytes(Some(line)));
                 }
-                // What has no end yet stays in front.
+                // An incomplete line stays at the front.
                 let mut block = handle.take_ahead(usize::MAX);
                 searched = block.len();
                 let offset = handle.position();
@@ -59,7 +59,7 @@ impl Handle {
         })
     }
 
-    /// Writes all bytes at the position, or at the end of a file that was opened for appending.
+    /// Writes all bytes at the position, or at the end of a file opened for appending.
     #[must_use]
     pub fn write(&self, data: Data) -> Job {
         let handle = self.clone();
@@ -77,7 +77,7 @@ impl Handle {
         })
     }
 
-    /// Goes to a place in the file.
+    /// Sets the position.
     #[must_use]
     pub fn seek(&self, position: u64) -> Job {
         let handle = self.clone();
@@ -88,7 +88,7 @@ impl Handle {
         })
     }
 
-    /// Cuts it off at that length, or makes it that long with zero bytes.
+    /// Truncates the file to `len` bytes, or extends it with zero bytes.
     #[must_use]
     pub fn truncate(&self, len: u64) -> Job {
         let handle = self.clone();
@@ -100,7 +100,7 @@ impl Handle {
         })
     }
 
-    /// Returns when the disk has everything.
+    /// Completes when the disk has all data.
     #[must_use]
     pub fn sync(&self) -> Job {
         let handle = self.clone();
@@ -111,7 +111,7 @@ impl Handle {
         })
     }
 
-    /// What it is now.
+    /// Returns the file's current metadata.
     #[must_use]
     pub fn stat(&self) -> Job {
         let handle = self.clone();
@@ -121,8 +121,8 @@ impl Handle {
         })
     }
 
-    /// Gives a temporary file a name in place of what is there, and from then on it stays. None of it is done for one that
-    /// is not temporary, or is being kept already.
+    /// Renames a temporary file, which replaces an existing file and is then permanent. Returns `None` if the file is not
+    /// temporary or already being kept.
     #[must_use]
     pub fn keep(&self, path: PathBuf) -> Option<Job> {
         let keeping = self.begin_keeping()?;

@@ -1,8 +1,8 @@
-//! A piece of work on files, written as straight-line code.
+//! A sequence of file operations, written as straight-line code.
 //!
-//! A job is a future whose only leaf is "do this operation", so the same code runs wherever operations are done: at once
-//! by [`Job::run_now`], in the loop, in the kernel's ring or on a thread. There is no runtime: whoever drives the job polls
-//! it when the operation it has asked for is over, and no waker is ever called.
+//! A job is a future that awaits only operations. The same code therefore works wherever operations run: in
+//! [`Job::run_now`], in the loop, in the kernel's ring or on a thread. There is no runtime: the owner polls the job
+//! after each completed operation, and no waker is ever called.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -20,25 +20,25 @@ use super::op::Op;
 use super::stat::Stat;
 use super::syscall::Answer;
 
-/// What a job gives.
+/// Result of a successful job.
 pub enum Output {
-    /// It is done.
+    /// No value.
     Done,
     /// A number of bytes.
     Count(u64),
-    /// What was read; `None` behind the last line.
+    /// Bytes that were read; `None` after the last line.
     Bytes(Option<Vec<u8>>),
     /// An open file.
     Handle(Handle),
     /// A descriptor.
     File(OwnedFd),
-    /// What a file is.
+    /// Metadata of a file.
     Stat(Stat),
-    /// Names, each with a NUL behind it.
+    /// Names, each followed by a NUL.
     Names(Vec<u8>),
 }
 
-/// How a job ends.
+/// Result of a job.
 pub type Outcome = Result<Output, Failure>;
 
 #[derive(Default)]
@@ -47,12 +47,12 @@ struct Slot {
     answer: Option<(Op, Answer)>,
 }
 
-/// Where a job asks for operations.
+/// Requests operations on behalf of a job.
 #[derive(Clone, Default)]
 pub(super) struct Ops(Rc<RefCell<Slot>>);
 
 impl Ops {
-    /// Does an operation, and gives it back with what came of it.
+    /// Runs an operation and returns it with its result.
     pub async fn run(&self, op: Op) -> (Op, Answer) {
         self.0.borrow_mut().asked = Some(op);
         std::future::poll_fn(|_| match self.0.borrow_mut().answer.take() {
@@ -62,27 +62,27 @@ impl Ops {
         .await
     }
 
-    /// For operations of which nothing but the answer counts.
+    /// Runs an operation of which only the result is needed.
     pub async fn call(&self, op: Op) -> Result<u64, Failure> {
         self.run(op).await.1.map_err(Failure::from)
     }
 }
 
-/// What a job wants next.
+/// Next step of a job.
 pub(super) enum Step {
     Do(Op),
     Over(Outcome),
 }
 
-/// Work that has not ended.
+/// A job that has not ended.
 pub struct Job {
     ops: Ops,
     future: Pin<Box<dyn Future<Output = Outcome>>>,
-    /// What it writes.
+    /// Bytes that the job writes.
     pub(super) data: Option<Data>,
-    /// What it must have to itself; each once.
+    /// Keys that the job needs exclusively; no key occurs twice.
     pub(super) keys: Vec<Key>,
-    /// Its bytes are among those that wait.
+    /// True if its bytes count toward `waiting_bytes`.
     pub(super) is_counted: bool,
     pub(super) waiter: Waiter,
 }
@@ -103,12 +103,12 @@ impl Job {
         }
     }
 
-    /// Bytes that it writes.
+    /// Returns the number of bytes that the job writes.
     pub(super) fn data_len(&self) -> usize {
         self.data.as_ref().map_or(0, Data::len)
     }
 
-    /// Goes on to the next operation. Meaningless after `Over`.
+    /// Runs the job up to its next operation. Must not be called after `Over`.
     pub(super) fn step(&mut self) -> Step {
         let mut context = Context::from_waker(Waker::noop());
         match self.future.as_mut().poll(&mut context) {
@@ -122,12 +122,12 @@ impl Job {
         }
     }
 
-    /// The operation that was asked for is over.
+    /// Passes the result of the requested operation to the job.
     pub(super) fn answer(&mut self, op: Op, answer: Answer) {
         self.ops.0.borrow_mut().answer = Some((op, answer));
     }
 
-    /// Does all of it before returning, however long that takes.
+    /// Runs the complete job before returning, however long it takes.
     pub fn run_now(mut self) -> Outcome {
         loop {
             match self.step() {

@@ -1,25 +1,25 @@
-//! What a job has to itself while it is worked on, so that no other changes it meanwhile.
+//! Resources that a job uses exclusively, so that no other job changes them at the same time.
 
 use std::path::{Component, Path, PathBuf};
 
-/// What a job has to itself while it is worked on.
+/// A resource that a job uses exclusively.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     Path(PathBuf),
     Handle(u64),
-    /// Of a file, by the numbers of its device and inode.
+    /// A file, by device and inode number.
     Inode(u64, u64),
 }
 
 impl Key {
-    /// Of an absolute path, without looking at links: two names of one file are two files here.
+    /// Returns the key of an absolute path. Does not resolve links: two names of one file have different keys.
     pub(crate) fn path(path: &Path) -> Key {
         let is_part = |part: &Component<'_>| !matches!(part, Component::CurDir);
         Key::Path(path.components().filter(is_part).collect())
     }
 }
 
-/// The path from the root on: what is relative is so to the directory of now, whichever is the current one later.
+/// Returns the absolute path, based on the current directory at the time of the call.
 pub(crate) fn absolute(path: PathBuf) -> PathBuf {
     if path.is_absolute() {
         return path;

@@ -1,13 +1,14 @@
-//! Work on files that does not hold the loop.
+//! File operations that do not block the loop.
 //!
-//! What is in the page cache is done at once, with system calls that refuse rather than wait, and so is what is short
-//! while the disk is not busy ([`patience`]). All else is given to the kernel through io_uring, or, where that is forbidden,
-//! to a few threads ([`pool`]). Nobody notices which: a [`Job`] is straight-line code over operations ([`op`]).
+//! Operations on cached data run immediately, with system calls that fail instead of waiting. Short operations run
+//! immediately too while the disk is not busy ([`inline_io_budget`]). All others go to the kernel through io_uring, or to a few
+//! threads if io_uring is not available ([`pool`]). Callers see no difference: a [`Job`] is straight-line code over
+//! operations ([`op`]).
 //!
-//! - Work on one path, or with one handle, is done in the order in which it was asked for, as far as it changes anything;
-//!   so is work that blocks ([`Files::run`]).
-//! - A job that nobody waits for any more is finished all the same: what was half written would be worse.
-//! - [`Files`] that are dropped finish first what they have accepted.
+//! - Jobs that change the same path or handle run in the order of their requests, including blocking ones
+//!   ([`Files::run`]).
+//! - A job that its user abandons is still finished: half-written data would be worse.
+//! - Dropping [`Files`] first finishes all accepted jobs.
 
 mod cached;
 mod call;
@@ -15,11 +16,12 @@ mod data;
 mod failure;
 mod handle;
 mod handle_work;
+mod hole;
 mod id;
+mod inline_io_budget;
 mod job;
 mod key;
 mod op;
-mod patience;
 mod pool;
 mod ready;
 mod ring;
@@ -38,6 +40,7 @@ pub use call::{Call, call};
 pub use data::Data;
 pub use failure::{Failure, Kind};
 pub use handle::{Handle, Lock};
+pub use hole::free_range;
 pub use id::JobId;
 pub use job::{Job, Outcome, Output};
 pub use stat::{FileType, Stat};
@@ -49,64 +52,64 @@ pub use work::{
 use crate::driver::Fd;
 use crate::wake::Waker;
 use id::Waiter;
+use inline_io_budget::InlineIoBudget;
 use job::Step;
 use key::Key;
 use op::{Manner, Op};
-use patience::Patience;
 use pool::{Ended, Pool};
 use ring::Ring;
 use syscall::Answer;
 use turns::Turns;
 
-/// What does the work that cannot be done in the loop.
+/// Executor of operations that cannot run in the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// io_uring where it is allowed, else threads.
+    /// io_uring if it is available, else threads.
     Auto,
     /// Threads.
     Threads,
 }
 
-/// Bounds.
+/// Limits of a [`Files`].
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Jobs that are worked on at a time; each has one operation under way.
+    /// Maximum number of running jobs; each has one operation in progress.
     pub jobs_max: usize,
-    /// Jobs that wait for their turn.
+    /// Maximum number of waiting jobs.
     pub waiting_max: usize,
-    /// Bytes of all jobs that have not ended and write something; more only if it is all of one job.
+    /// Maximum bytes that all unfinished jobs write; a single job may exceed it.
     pub waiting_bytes_max: usize,
-    /// Threads.
+    /// Maximum number of threads.
     pub threads_max: usize,
-    /// Bytes that one call moves in the loop itself.
+    /// Maximum bytes that one call moves in the loop.
     pub inline_bytes_max: usize,
 }
 
-/// What became of a job that was begun.
+/// Result of starting a job.
 pub enum Started {
-    /// It has ended already.
+    /// The job has already ended.
     Over(Outcome),
-    /// It is under way.
+    /// The job is running or waiting.
     Pending(JobId),
 }
 
-/// What is left of what one call may do in the loop.
+/// Remaining budget of one call for work in the loop.
 struct Credit {
     bytes: usize,
-    /// How often this thread had slept when its first short operation began.
+    /// Number of context switches of this thread before its first short operation.
     sleeps: Option<i64>,
 }
 
-/// There is as much as there may be.
+/// The limit that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// Of jobs.
+    /// Number of waiting jobs.
     Jobs,
-    /// Of bytes that they write.
+    /// Bytes that unfinished jobs write.
     Bytes,
 }
 
-/// The files of one process. Make it after the fork, and use it in the thread that made it.
+/// File operations of one process. Create it after the fork and use it in the thread that created it.
 pub struct Files {
     bounds: Bounds,
     waker: Waker,
@@ -114,29 +117,29 @@ pub struct Files {
     pool: Option<Pool>,
     jobs: HashMap<JobId, Job>,
     next_id: JobId,
-    /// Jobs that are worked on.
+    /// Number of running jobs.
     working: usize,
-    /// Jobs that wait for nothing but room.
+    /// Jobs that wait only for a free place.
     waiting: VecDeque<JobId>,
     turns: Turns,
-    /// How many wait, for room or for their turn.
+    /// Number of jobs that wait for a free place or for their turn.
     waiting_len: usize,
-    /// Bytes of jobs that have not ended.
+    /// Bytes of unfinished jobs.
     waiting_bytes: usize,
-    /// Jobs that have ended and are waited for, by number: what to tell, and how they have ended.
+    /// Results of ended jobs whose user has not taken them.
     over: HashMap<JobId, Outcome>,
     news: VecDeque<(JobId, u64)>,
-    patience: Patience,
-    /// When a call of the program's own began in the loop, and how often this thread had slept then.
+    inline_io_budget: InlineIoBudget,
+    /// Start of a call that the application makes in the loop, and the thread's context switches before it.
     tried: Option<(Instant, i64)>,
     ended: Vec<Ended>,
 }
 
 impl Files {
-    /// Opens a ring where it may. `Err` of the second value says why it may not.
+    /// Creates the executor, with a ring if possible. The second value is the reason why the ring is not available.
     ///
     /// # Errors
-    /// No descriptor left.
+    /// No descriptor is left.
     pub fn new(bounds: Bounds, backend: Backend) -> io::Result<(Files, io::Result<()>)> {
         let waker = Waker::new()?;
         let ring = match backend {
@@ -161,23 +164,23 @@ impl Files {
             waiting_bytes: 0,
             over: HashMap::new(),
             news: VecDeque::new(),
-            patience: Patience::default(),
+            inline_io_budget: InlineIoBudget::default(),
             tried: None,
             ended: Vec::new(),
         };
         Ok((files, why))
     }
 
-    /// What to watch for reading: [`on_ready`](Files::on_ready) has something to do.
+    /// Returns the descriptor to watch for reading; when it is readable, call [`on_ready`](Files::on_ready).
     #[must_use]
     pub fn fd(&self) -> Fd {
         self.waker.fd()
     }
 
-    /// Begins a job, and does of it what can be done at once. `user` is told when it has ended.
+    /// Starts a job and immediately runs the part that cannot block. `user` is reported when the job ends.
     ///
     /// # Errors
-    /// There are too many.
+    /// A limit is reached.
     pub fn start(&mut self, job: Job, user: u64) -> Result<Started, Full> {
         self.start_for(Waiter::User(user), job)
     }
@@ -198,7 +201,7 @@ impl Files {
         if let Some(outcome) = self.begin(id, job) {
             return Ok(Started::Over(outcome));
         }
-        // The kernel may have found everything in its cache.
+        // Operations on cached data may already be complete.
         if self.ring.is_some() {
             self.reap();
         }
@@ -208,7 +211,7 @@ impl Files {
         }
     }
 
-    /// Does a job before it returns, when its turn has come. What has to end first is waited for.
+    /// Runs a job and waits for its end, including jobs that must end before it.
     pub fn run(&mut self, job: Job) -> Outcome {
         while self.is_full_for(&job).is_some() && self.wait() {}
         match self.start_for(Waiter::Caller, job) {
@@ -225,62 +228,66 @@ impl Files {
         }
     }
 
-    /// Whether the program may make a short call in the loop itself, which moves `bytes` and, if it writes, writes to this file
-    /// (its device and inode): [`tried`](Files::tried) is told when it has returned.
+    /// Returns true if the application may make a short call in the loop that moves `bytes`. `written` is the device and
+    /// inode of the file that the call writes to. Call [`tried`](Files::tried) after it.
     pub fn may_try(&mut self, written: Option<(u64, u64)>, bytes: usize) -> bool {
         let is_taken = written
             .is_some_and(|(device, inode)| self.turns.are_taken(&[Key::Inode(device, inode)]));
         let bytes_max = self.bounds.inline_bytes_max;
         let now = Instant::now();
-        if is_taken || bytes_max == 0 || bytes > bytes_max || !self.patience.is_there(now) {
+        if is_taken
+            || bytes_max == 0
+            || bytes > bytes_max
+            || !self.inline_io_budget.is_available(now)
+        {
             return false;
         }
-        self.tried = Some((now, patience::sleeps()));
+        self.tried = Some((now, inline_io_budget::sleeps()));
         true
     }
 
-    /// The call has returned.
+    /// Ends a call that [`may_try`](Files::may_try) allowed.
     pub fn tried(&mut self) {
         let Some((began, sleeps)) = self.tried.take() else {
             return;
         };
         let now = Instant::now();
-        if patience::is_slow(now - began) && patience::sleeps() != sleeps {
-            self.patience.lose(now - began, now);
+        if inline_io_budget::is_slow(now - began) && inline_io_budget::sleeps() != sleeps {
+            self.inline_io_budget.spend(now - began, now);
         }
     }
 
-    /// Finishes what is to be written to a file, for whoever writes to it and cannot wait.
+    /// Waits until all pending writes to a file are complete, for callers that write to it directly.
     pub fn settle(&mut self, device: u64, inode: u64) {
         let key = [Key::Inode(device, inode)];
         while self.turns.are_taken(&key) && self.wait() {}
     }
 
-    /// Takes note of operations that have ended.
+    /// Handles completed operations.
     pub fn on_ready(&mut self) {
         self.waker.drain();
         self.reap();
     }
 
-    /// Whether a job has ended that somebody waits for.
+    /// Returns true if a job with a user has ended.
     #[must_use]
     pub fn has_news(&self) -> bool {
         !self.news.is_empty()
     }
 
-    /// The next job that has ended: its number, and what was to be told.
+    /// Returns the next ended job and its user.
     pub fn next_over(&mut self) -> Option<(JobId, u64)> {
         self.news.pop_front()
     }
 
-    /// How a job has ended; `None` while it has not.
+    /// Returns the result of a job; `None` if it has not ended.
     pub fn take(&mut self, id: JobId) -> Option<Outcome> {
         let outcome = self.over.remove(&id)?;
         self.news.retain(|(ended, _)| *ended != id);
         Some(outcome)
     }
 
-    /// Stops waiting for this job, which is finished all the same.
+    /// Abandons a job, which is still finished.
     pub fn forget(&mut self, id: JobId) {
         if let Some(job) = self.jobs.get_mut(&id) {
             job.waiter = Waiter::Nobody;
@@ -289,18 +296,18 @@ impl Files {
         }
     }
 
-    /// Whether nothing is under way.
+    /// Returns true if no job is running or waiting.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.jobs.is_empty()
     }
 
-    /// Finishes everything that was accepted.
+    /// Waits until all accepted jobs are finished.
     pub fn finish(&mut self) {
         while self.wait() {}
     }
 
-    /// Waits until some operation has ended. False when none is under way.
+    /// Waits until an operation completes. Returns false if none is in progress.
     fn wait(&mut self) -> bool {
         if self.working == 0 {
             return false;
@@ -309,7 +316,7 @@ impl Files {
         match (&mut self.ring, &self.pool) {
             (Some(ring), _) if has_ring_work => ring.wait(),
             (_, Some(pool)) => pool.wait(),
-            // A job in progress has given an operation to one of them.
+            // Not reached: each running job has an operation in the ring or the pool.
             _ => return false,
         }
         self.reap();
@@ -325,7 +332,7 @@ impl Files {
         (self.waiting_bytes > 0 && bytes > self.bounds.waiting_bytes_max).then_some(Full::Bytes)
     }
 
-    /// A job has to wait, and has lined up.
+    /// Stores a job that must wait; it has already joined its queues.
     fn put_off(&mut self, id: JobId, mut job: Job) {
         self.keep_data(&mut job);
         if self.turns.has_all(id, &job.keys) {
@@ -335,7 +342,7 @@ impl Files {
         self.jobs.insert(id, job);
     }
 
-    /// What a job writes outlives the call that has lent it.
+    /// Copies the job's borrowed bytes, so that they outlive the caller.
     fn keep_data(&mut self, job: &mut Job) {
         if let Some(data) = &job.data
             && !job.is_counted
@@ -346,13 +353,13 @@ impl Files {
         }
     }
 
-    /// Works on a job whose turn it is.
+    /// Starts a job whose turn it is.
     fn begin(&mut self, id: JobId, job: Job) -> Option<Outcome> {
         self.working += 1;
         self.work(id, job)
     }
 
-    /// Goes on with a job until it has ended, or waits for an operation.
+    /// Runs a job until it ends or waits for an operation.
     fn work(&mut self, id: JobId, mut job: Job) -> Option<Outcome> {
         let mut credit = Credit {
             bytes: self.bounds.inline_bytes_max,
@@ -372,7 +379,7 @@ impl Files {
                                 self.jobs.insert(id, job);
                                 return None;
                             }
-                            // There is neither ring nor thread to be had.
+                            // Neither the ring nor a thread is available.
                             Err(given_back) => {
                                 op = given_back;
                                 op.run()
@@ -395,17 +402,17 @@ impl Files {
             Manner::AtOnce => Some(op.run()),
             Manner::Short => {
                 let began = Instant::now();
-                if !self.patience.is_there(began) {
+                if !self.inline_io_budget.is_available(began) {
                     return None;
                 }
-                let sleeps = *credit.sleeps.get_or_insert_with(patience::sleeps);
+                let sleeps = *credit.sleeps.get_or_insert_with(inline_io_budget::sleeps);
                 let answer = op.run();
                 let now = Instant::now();
-                if patience::is_slow(now - began) {
-                    // Another process may have had the processor meanwhile, which is not the disk's fault.
-                    let since = patience::sleeps();
+                if inline_io_budget::is_slow(now - began) {
+                    // If the thread did not sleep, the time went to another process instead of the disk.
+                    let since = inline_io_budget::sleeps();
                     if since != sleeps {
-                        self.patience.lose(now - began, now);
+                        self.inline_io_budget.spend(now - began, now);
                     }
                     credit.sleeps = Some(since);
                 }
@@ -419,7 +426,7 @@ impl Files {
         answer
     }
 
-    /// Has the kernel or a thread do an operation.
+    /// Passes an operation to the ring or a thread.
     fn give_away(&mut self, id: JobId, job: &mut Job, mut op: Op) -> Result<(), Op> {
         self.keep_data(job);
         if let Some(data) = &job.data
@@ -467,7 +474,7 @@ impl Files {
         self.begin_waiting();
     }
 
-    /// A job has ended: the one that waits for its keys is next.
+    /// Releases the resources of an ended job; the next jobs in their queues may become ready.
     fn release(&mut self, job: &Job) {
         self.working -= 1;
         if job.is_counted {
@@ -480,13 +487,13 @@ impl Files {
                     .get(&next)
                     .is_some_and(|job| self.turns.has_all(next, &job.keys))
             {
-                // It has waited longer than those that wait for room alone.
+                // It has waited longer than jobs that wait only for a free place.
                 self.waiting.push_front(next);
             }
         }
     }
 
-    /// Begins jobs that have waited, as far as there is room.
+    /// Starts waiting jobs while places are free.
     fn begin_waiting(&mut self) {
         while self.working < self.bounds.jobs_max {
             let Some(id) = self.waiting.pop_front() else {
@@ -494,7 +501,7 @@ impl Files {
             };
             self.waiting_len -= 1;
             let Some(job) = self.jobs.remove(&id) else {
-                // Each that waits has a job.
+                // Every waiting ID has a job.
                 continue;
             };
             let waiter = job.waiter;

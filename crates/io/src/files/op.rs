@@ -1,6 +1,6 @@
-//! One step of work on a file: a system call that may wait for a disk.
+//! One step of a job: a system call that may wait for a disk.
 //!
-//! An operation owns, or shares by counting, everything that the kernel is told of, so it may outlive whoever asked for it.
+//! An operation owns or shares everything that the kernel accesses, so it may outlive its requester.
 
 use std::ffi::{CStr, CString};
 use std::fs;
@@ -20,7 +20,7 @@ use super::ready::Ready;
 use super::syscall::{Answer, again, again_raw, number};
 use super::tree;
 
-/// Names in one directory that are worth having in memory at a time.
+/// Maximum number of names of a directory in memory.
 const NAMES_MAX: usize = 1_000_000;
 
 /// An operation.
@@ -39,7 +39,7 @@ pub(super) enum Op {
         file: Arc<OwnedFd>,
         out: Box<libc::statx>,
     },
-    /// Appends to `into` at most `len` bytes.
+    /// Appends at most `len` bytes to `into`.
     Read {
         file: Arc<OwnedFd>,
         into: Vec<u8>,
@@ -81,34 +81,34 @@ pub(super) enum Op {
         path: CString,
         mode: u32,
     },
-    /// Puts the names into `into`, each with a NUL behind it, in the order of their bytes.
+    /// Stores the names in `into`, each followed by a NUL, in byte order.
     List {
         path: CString,
         into: Vec<u8>,
     },
-    /// Removes a directory with everything in it, without following links.
+    /// Removes a directory with its content, without following links.
     RemoveTree {
         path: CString,
     },
-    /// What the program itself would have called.
+    /// A call of the C library on behalf of the application.
     Call(Ready),
 }
 
-/// How an operation may be tried in the loop itself.
+/// How an operation may run in the loop.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// The kernel refuses rather than waits.
+    /// The kernel can refuse the operation instead of waiting.
     Cached,
-    /// It does not touch a disk.
+    /// The operation does not access a disk.
     AtOnce,
-    /// It is short unless the disk is busy.
+    /// The operation is short unless the disk is busy.
     Short,
-    /// It may take long.
+    /// The operation may take long.
     Long,
 }
 
 impl Op {
-    /// How it may be tried in the loop.
+    /// Returns how the operation may run in the loop.
     pub fn manner(&self) -> Manner {
         match self {
             Op::Open { flags, .. } if flags & (libc::O_CREAT | libc::O_TRUNC) == 0 => {
@@ -130,7 +130,7 @@ impl Op {
         }
     }
 
-    /// Bytes that it moves.
+    /// Returns the number of bytes that the operation moves.
     pub fn bytes_len(&self) -> usize {
         match self {
             Op::Read { len, .. } => *len,
@@ -139,7 +139,7 @@ impl Op {
         }
     }
 
-    /// Tries it where the kernel has everything in memory; `None` when it has not.
+    /// Runs the operation if the kernel has all data in memory; returns `None` otherwise.
     pub fn run_cached(&mut self) -> Option<Answer> {
         match self {
             Op::Open { path, flags, .. } => {
@@ -156,7 +156,7 @@ impl Op {
                     Err(errno @ (Errno::NOENT | Errno::ACCESS | Errno::NOTDIR)) => {
                         Some(Err(errno.raw_os_error()))
                     }
-                    // Not cached, an older kernel, a filter: asking without a condition tells.
+                    // Not cached, an older kernel, or a filter: an unconditional call gives the real result.
                     Err(_) => None,
                 }
             }
@@ -169,7 +169,7 @@ impl Op {
                 into.reserve(*len);
                 let room = into.spare_capacity_mut().get_mut(..*len)?;
                 let read = cached::read_at_once(file, room, *offset)?;
-                // SAFETY: the kernel has written so many bytes behind the end.
+                // SAFETY: the kernel has initialized `read` bytes after the end.
                 unsafe { into.set_len(into.len() + read) };
                 Some(Ok(read as u64))
             }
@@ -177,7 +177,7 @@ impl Op {
         }
     }
 
-    /// Does it, however long it takes.
+    /// Runs the operation, however long it takes.
     pub fn run(&mut self) -> Answer {
         match self {
             Op::Open { path, flags, mode } => {
@@ -200,11 +200,11 @@ impl Op {
             } => {
                 into.reserve(*len);
                 let to = into.spare_capacity_mut().as_mut_ptr();
-                // SAFETY: the vector has room for `len` bytes behind its end.
+                // SAFETY: the vector has capacity for `len` bytes after its end.
                 let read = again_raw(|| unsafe {
                     libc::pread(file.as_raw_fd(), to.cast(), *len, *offset as libc::off_t) as i64
                 })?;
-                // SAFETY: the kernel has written so many bytes behind the end.
+                // SAFETY: the kernel has initialized `read` bytes after the end.
                 unsafe { into.set_len(into.len() + read as usize) };
                 Ok(read)
             }
@@ -214,7 +214,7 @@ impl Op {
                 range,
                 offset,
             } => {
-                // SAFETY: bytes are lent for as long as operations are run by who has lent them, see `Data`.
+                // SAFETY: borrowed bytes are valid while the thread that lent them runs the operation; see `Data`.
                 let bytes = &unsafe { bytes.slice() }[range.clone()];
                 again(|| rustix::io::pwrite(&**file, bytes, *offset)).map(|count| count as u64)
             }
@@ -253,7 +253,7 @@ impl Op {
     }
 }
 
-/// Asked of the kernel itself, because musl has no function for it before 1.2.5.
+/// A direct system call, because musl lacks the function before 1.2.5.
 fn stat(directory: RawFd, path: &CStr, flags: i32, out: &mut libc::statx) -> i64 {
     // SAFETY: the path ends with a NUL and `out` is valid for writing; both outlive the call.
     unsafe {
@@ -268,7 +268,7 @@ fn stat(directory: RawFd, path: &CStr, flags: i32, out: &mut libc::statx) -> i64
     }
 }
 
-/// Everything that is asked about a file.
+/// Requested fields of file metadata.
 pub(super) const STAT_MASK: u32 = libc::STATX_BASIC_STATS;
 
 pub(super) fn stat_flags(follows: bool) -> i32 {
@@ -283,9 +283,9 @@ pub(super) fn rename_flags(replaces: bool) -> u32 {
     if replaces { 0 } else { libc::RENAME_NOREPLACE }
 }
 
-/// Room for an answer about a file.
+/// Returns zeroed memory for file metadata.
 pub(super) fn stat_room() -> Box<libc::statx> {
-    // SAFETY: the struct is made of numbers, for which all bits zero is a value.
+    // SAFETY: the structure consists of integers, for which zero is valid.
     Box::new(unsafe { std::mem::zeroed() })
 }
 

@@ -1,8 +1,8 @@
-//! Threads that do what the kernel cannot do by itself: everything where io_uring is forbidden, and else the few
-//! operations that it does not have.
+//! Threads for operations that the kernel cannot run asynchronously: all of them without io_uring, else the few that
+//! io_uring lacks.
 //!
-//! Threads are started one by one when there is work and all others are busy, never before the first, and see nothing of
-//! the process but the operations they are given. They have all signals blocked, so those reach the loop.
+//! Threads are started one at a time when there is work and all others are busy. They access nothing of the process
+//! except their operations, and block all signals, so that the loop receives these.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,10 +15,10 @@ use super::syscall::Answer;
 use crate::thread;
 use crate::wake::Waker;
 
-/// Enough for a system call.
+/// Stack size in bytes; sufficient for a system call.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// An operation that has ended, by the job that has asked for it.
+/// A completed operation with its job and result.
 pub(super) type Ended = (JobId, Op, Answer);
 
 #[derive(Default)]
@@ -31,16 +31,16 @@ struct Shared {
 
 struct Meeting {
     shared: Mutex<Shared>,
-    /// There is work, or it is over.
+    /// Signalled when there is work, or when the pool shuts down.
     has_work: Condvar,
-    /// Something has ended.
+    /// Signalled when an operation has completed.
     has_ended: Condvar,
     waker: Waker,
 }
 
 impl Meeting {
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        // Nothing between lock and unlock can panic half way.
+        // Nothing between lock and unlock can panic and leave the state inconsistent.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -65,7 +65,7 @@ impl Pool {
         }
     }
 
-    /// Takes an operation on. Where no thread can be had at all it is given back.
+    /// Queues an operation. Returns it if no thread can be started at all.
     pub fn submit(&mut self, job: JobId, op: Op) -> Result<(), Op> {
         let mut shared = self.meeting.lock();
         let needs_thread =
@@ -85,12 +85,12 @@ impl Pool {
         Ok(())
     }
 
-    /// Moves what has ended to `ended`.
+    /// Moves completed operations to `ended`.
     pub fn reap(&self, ended: &mut Vec<Ended>) {
         ended.append(&mut self.meeting.lock().ended);
     }
 
-    /// Waits until something has ended. There has to be something that will.
+    /// Waits until an operation has completed. At least one must be in progress.
     pub fn wait(&self) {
         let mut shared = self.meeting.lock();
         while shared.ended.is_empty() {
@@ -115,7 +115,7 @@ impl Drop for Pool {
         self.meeting.lock().is_over = true;
         self.meeting.has_work.notify_all();
         for thread in self.threads.drain(..) {
-            // It cannot have panicked on our account, and there is nobody left to tell.
+            // Ignore errors: operations do not panic, and no caller is left.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Calls of the C library as they are made: paths end with a NUL, descriptors are ours.
+//! Prepared calls of the C library: paths end with a NUL, descriptors are owned.
 
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -6,10 +6,10 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use super::data::Bytes;
 use super::syscall::{Answer, again_raw};
 
-/// Read at once of a descriptor that is held: a page of a database, on the thread's stack.
+/// Bytes per read of a held descriptor: a database page, on the thread's stack.
 const LOAD_BYTES: usize = 16 * 1024;
 
-/// A call that can be made anywhere and at any time.
+/// A call that any thread can make at any time.
 pub(super) enum Ready {
     Open(CString, i32, u32),
     Look(CString, bool),
@@ -28,9 +28,9 @@ pub(super) enum Ready {
 }
 
 impl Ready {
-    /// Does it, however long it takes.
+    /// Makes the call, however long it takes.
     pub fn run(&self) -> Answer {
-        // SAFETY: paths end with a NUL, descriptors are open and buffers valid, all until the call has returned.
+        // SAFETY: paths end with a NUL, descriptors are open and buffers valid until the call returns.
         unsafe {
             match self {
                 Ready::Open(path, flags, mode) => {
@@ -89,7 +89,7 @@ impl Ready {
     }
 }
 
-/// Whatever is wrong is said by the call that this is done for.
+/// Loads a range into the page cache. Ignores errors: the read that follows reports them.
 fn load_held(fd: RawFd, offset: u64, len: u64) -> u64 {
     let mut block = [0u8; LOAD_BYTES];
     let mut at = offset;
@@ -99,7 +99,7 @@ fn load_held(fd: RawFd, offset: u64, len: u64) -> u64 {
         let Ok(from) = libc::off_t::try_from(at) else {
             break;
         };
-        // SAFETY: the buffer is valid for that many bytes until the call returns.
+        // SAFETY: the buffer is valid for this number of bytes until the call returns.
         let got = unsafe {
             let room = wanted.min(LOAD_BYTES);
             libc::pread(fd, block.as_mut_ptr().cast(), room, from)

@@ -1,7 +1,7 @@
-//! The kernel's own queue of work on files: a second, small ring beside whatever the sockets use.
+//! The kernel's queue for file operations: a small io_uring, separate from the one for sockets.
 //!
-//! What is in the page cache completes inside of `submit`; all else the kernel does with threads of its own or by
-//! interrupts. Completions ring the eventfd that the loop watches.
+//! Operations on cached data complete within `submit`; the kernel runs all others on its own threads or by interrupts.
+//! Completions signal the eventfd that the loop watches.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,21 +16,21 @@ use super::op::{Op, STAT_MASK, rename_flags, stat_flags};
 use super::pool::Ended;
 use crate::wake::Waker;
 
-/// Operations that are given to the kernel at once; each is given when it is asked for.
+/// Entries of the submission queue; each operation is submitted immediately.
 const ENTRIES: u32 = 64;
 
-/// Completions that the kernel keeps without allocating.
+/// Completions that the kernel stores without allocating.
 const COMPLETIONS: u32 = 512;
 
-/// `IORING_ENTER_GETEVENTS`: run deferred task work and report what it completes.
+/// `IORING_ENTER_GETEVENTS`: run deferred task work and report its completions.
 const GETEVENTS: u32 = 1;
 
-/// The current directory, for paths that are not absolute.
+/// The current directory, for relative paths.
 const CWD: Fd = Fd(libc::AT_FDCWD);
 
 pub(super) struct Ring {
     io: IoUring,
-    /// What the kernel works on; it owns what the kernel was told of.
+    /// Submitted operations; they own the memory that the kernel accesses.
     running: HashMap<JobId, Op>,
 }
 
@@ -53,24 +53,24 @@ impl Ring {
         })
     }
 
-    /// Takes an operation on. What the ring does not have, or the kernel has no memory for, is given back.
+    /// Submits an operation. Returns it if the ring does not support it or the kernel has no memory.
     pub fn submit(&mut self, job: JobId, mut op: Op) -> Result<(), Op> {
         let Some(entry) = entry(&mut op) else {
             return Err(op);
         };
-        // SAFETY: everything the entry refers to is owned by the operation at an address that does not move, and the
-        // operation stays in `running` until it has completed; `drop` waits for that.
+        // SAFETY: the operation owns everything the entry refers to, at fixed addresses, and stays in `running` until it
+        // completes; `drop` waits for that.
         let pushed = unsafe { self.io.submission().push(&entry.user_data(job.to_raw())) };
         if pushed.is_err() {
             return Err(op);
         }
         self.running.insert(job, op);
-        // What is not taken now is taken by the next call, of which `reap` is one.
+        // On failure the next call submits it; `reap` is one.
         let _ = self.io.submit();
         Ok(())
     }
 
-    /// Moves what has completed to `ended`.
+    /// Moves completed operations to `ended`.
     pub fn reap(&mut self, ended: &mut Vec<Ended>) {
         if !self.io.submission().is_empty() {
             let _ = self.io.submit();
@@ -80,7 +80,7 @@ impl Ring {
             let job = JobId::from_raw(completion.user_data());
             let found = job.and_then(|job| Some((job, self.running.remove(&job)?)));
             let Some((job, mut op)) = found else {
-                // Each that was begun is there.
+                // Every submitted operation is in `running`.
                 continue;
             };
             let result = completion.result();
@@ -90,16 +90,16 @@ impl Ring {
                 Ok(result as u64)
             };
             if let (Op::Read { into, .. }, Ok(read)) = (&mut op, answer) {
-                // SAFETY: the kernel has written so many bytes behind the end.
+                // SAFETY: the kernel has initialized `read` bytes after the end.
                 unsafe { into.set_len(into.len() + read as usize) };
             }
             ended.push((job, op, answer));
         }
     }
 
-    /// Waits until something has completed. There has to be something that will.
+    /// Waits until an operation has completed. At least one must be in progress.
     pub fn wait(&mut self) {
-        // A signal, or too many completions to be read: what is there is looked at by `reap`.
+        // After a signal, or with too many unread completions, `reap` handles the available ones.
         let _ = self.io.submit_and_wait(1);
     }
 
@@ -107,9 +107,9 @@ impl Ring {
         self.running.is_empty()
     }
 
-    /// Completions may be deferred work of ours, which only entering runs.
+    /// Enters the kernel to run deferred work that produces completions.
     fn enter(&self) {
-        // SAFETY: nothing is submitted, and no argument points anywhere.
+        // SAFETY: nothing is submitted, and no argument is a pointer.
         let _ = unsafe {
             self.io
                 .submitter()
@@ -128,7 +128,7 @@ impl Drop for Ring {
                     Some(libc::EINTR | libc::EBUSY | libc::EAGAIN)
                 )
             }) {
-                // The kernel may still use the memory: it is never given back.
+                // The kernel may still access the memory, so it is leaked.
                 std::mem::forget(std::mem::take(&mut self.running));
                 return;
             }
@@ -137,7 +137,7 @@ impl Drop for Ring {
     }
 }
 
-/// What the kernel is told of an operation; `None` where it has no such operation.
+/// Returns the ring entry of an operation; `None` if io_uring lacks it.
 fn entry(op: &mut Op) -> Option<Entry> {
     Some(match op {
         Op::Open { path, flags, mode } => opcode::OpenAt::new(CWD, path.as_ptr())

@@ -1,6 +1,6 @@
-//! What a file is.
+//! File metadata.
 
-/// Kind of a file.
+/// Type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileType {
     /// A regular file.
@@ -9,34 +9,34 @@ pub enum FileType {
     Directory,
     /// A symbolic link.
     Link,
-    /// A pipe, a socket or a device.
+    /// A pipe, socket or device.
     Other,
 }
 
-/// What the file system says about a file. Times are seconds since 1970.
+/// Metadata of a file. Times are seconds since 1970.
 #[derive(Clone, Copy, Debug)]
 pub struct Stat {
-    /// Its kind.
+    /// File type.
     pub file_type: FileType,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// The last twelve bits of its mode.
+    /// Low twelve bits of the mode.
     pub permissions: u32,
-    /// Number of its owner.
+    /// User ID of the owner.
     pub owner: u32,
-    /// Number of its group.
+    /// Group ID.
     pub group: u32,
-    /// Number of its inode.
+    /// Inode number.
     pub inode: u64,
-    /// Number of its device, as `stat` has it.
+    /// Device number, as in `stat`.
     pub device: u64,
-    /// Names it has.
+    /// Number of hard links.
     pub links: u64,
-    /// When its content was last changed.
+    /// Time of the last change of the content.
     pub modified_s: f64,
-    /// When it was last read.
+    /// Time of the last read.
     pub accessed_s: f64,
-    /// When anything about it was last changed.
+    /// Time of the last change of content or metadata.
     pub changed_s: f64,
 }
 

@@ -1,18 +1,18 @@
-//! System calls that are made again when a signal has come in between.
+//! System calls that are repeated after a signal.
 
 use std::io;
 
 use rustix::io::Errno;
 
-/// What a call has returned: a count or descriptor, or an error number.
+/// Result of a call: a count or descriptor, or an error number.
 pub(super) type Answer = Result<u64, i32>;
 
-/// The number of an error.
+/// Returns the number of an error.
 pub(super) fn number(error: io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EIO)
 }
 
-/// Signals are the loop's business: a thread takes none, so this is for the case that the loop itself does it.
+/// Repeats a call that a signal interrupted. Threads block all signals, so this matters when the loop makes the call.
 pub(super) fn again<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> Result<T, i32> {
     loop {
         match call() {
@@ -22,7 +22,7 @@ pub(super) fn again<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> Resul
     }
 }
 
-/// The same of a call of the C library.
+/// Repeats a call of the C library that a signal interrupted.
 pub(super) fn again_raw(mut call: impl FnMut() -> i64) -> Answer {
     loop {
         let result = call();

@@ -43,7 +43,7 @@ const BOUNDS: Bounds = Bounds {
     inline_bytes_max: 0,
 };
 
-/// Every way in which operations are done; with a bound of 0 bytes even what is cached is given away.
+/// Every way to run operations; with a limit of 0 bytes even cached operations are handed over.
 fn ways() -> Vec<(&'static str, Files)> {
     let mut ways = Vec::new();
     for (name, backend, inline_bytes_max) in [
@@ -58,7 +58,9 @@ fn ways() -> Vec<(&'static str, Files)> {
         let (mut files, _) = Files::new(bounds, backend).expect("files");
         if inline_bytes_max == 0 {
             let now = Instant::now();
-            files.patience.lose(std::time::Duration::from_secs(60), now);
+            files
+                .inline_io_budget
+                .spend(std::time::Duration::from_secs(60), now);
         }
         ways.push((name, files));
     }
@@ -298,7 +300,7 @@ fn lines_longer_than_a_block_are_whole() {
 }
 
 #[test]
-fn what_is_cached_is_read_in_place() {
+fn cached_bytes_are_read_in_place() {
     let folder = Folder::new();
     let path = folder.path("a");
     fs::write(&path, "0123456789").expect("a file");
@@ -306,14 +308,14 @@ fn what_is_cached_is_read_in_place() {
         let cached = Cached::open(&path, offset, length, len_max)?;
         let mut room = vec![std::mem::MaybeUninit::new(b'?'); cached.len()];
         assert!(cached.read(&mut room));
-        // SAFETY: all of it was initialised, and read on top of that.
+        // SAFETY: all of it was initialized, and the read overwrote it.
         Some(
             room.iter()
                 .map(|byte| char::from(unsafe { byte.assume_init() }))
                 .collect::<String>(),
         )
     };
-    // A kernel or file system that cannot tell is one that has nothing cached.
+    // A kernel or file system without support for cached reads has nothing cached.
     if Cached::open(&path, 0, None, 10).is_some() {
         assert_eq!(read(0, None, 10).as_deref(), Some("0123456789"));
         assert_eq!(read(3, Some(4), 4).as_deref(), Some("3456"));
@@ -363,7 +365,7 @@ fn writes_to_one_file_keep_their_order_and_are_finished() {
             }
             expected.push_str(&line);
         }
-        // Half of them are not awaited; all are done.
+        // Half of them are abandoned; all are finished.
         for id in pending.into_iter().step_by(2) {
             files.forget(id);
         }
@@ -394,12 +396,12 @@ fn more_jobs_than_may_wait_are_refused() {
 }
 
 #[test]
-fn what_was_lent_is_copied_before_it_is_put_off() {
+fn borrowed_bytes_are_copied_before_a_job_is_postponed() {
     for (way, mut files) in ways() {
         let folder = Folder::new();
         let path = folder.path("a");
         let mut bytes = vec![b'x'; 300_000];
-        // SAFETY: the bytes change only behind `start`.
+        // SAFETY: the bytes change only after `start` has returned.
         let lent = unsafe { Data::lend(&bytes) };
         let job = write_file(path.clone(), lent, WriteMode::Replace, 0o600, true);
         let started = files.start(job, 1).expect("room");
@@ -434,7 +436,7 @@ fn failures_name_path_cause_and_fix() {
 }
 
 #[test]
-fn writes_of_more_bytes_than_may_wait_are_refused_unless_alone() {
+fn rejects_writes_beyond_waiting_bytes_max_unless_alone() {
     let bounds = Bounds {
         waiting_bytes_max: 10,
         ..BOUNDS
@@ -457,14 +459,14 @@ fn writes_of_more_bytes_than_may_wait_are_refused_unless_alone() {
         ));
     }
     assert!(matches!(files.start(job("d", "x"), 1), Err(Full::Bytes)));
-    // A caller that blocks waits for room.
+    // A blocking caller waits for a free place.
     assert_eq!(text(files.run(job("e", &large))), "100");
     assert_eq!(folder.names(), ["a", "b", "c", "e"]);
     assert_eq!(files.waiting_bytes, 0);
 }
 
 #[test]
-fn work_that_blocks_overtakes_nothing() {
+fn blocking_jobs_keep_their_order() {
     for (way, mut files) in ways() {
         let folder = Folder::new();
         let path = folder.path("a");
@@ -478,7 +480,7 @@ fn work_that_blocks_overtakes_nothing() {
         assert_eq!(file.position(), 600_003, "{way}");
         let found = fs::read_to_string(&path).expect("the file");
         assert!(found == format!("{long}bye"), "{way}");
-        // It was not this one that somebody waits for.
+        // The waiter belongs to another job.
         if let Started::Pending(id) = pending {
             assert_eq!(files.next_over(), Some((id, 1)), "{way}");
             assert_eq!(text(files.take(id).expect("an end")), "600000", "{way}");
@@ -488,7 +490,7 @@ fn work_that_blocks_overtakes_nothing() {
 }
 
 #[test]
-fn a_rename_waits_for_what_is_written_to_either_name() {
+fn a_rename_waits_for_writes_to_both_names() {
     for (way, mut files) in ways() {
         let folder = Folder::new();
         let long = "x".repeat(600_000);
@@ -520,7 +522,7 @@ fn a_rename_waits_for_what_is_written_to_either_name() {
 }
 
 #[test]
-fn a_temporary_file_goes_with_its_handle_or_is_kept() {
+fn a_temporary_file_is_removed_with_its_handle_unless_kept() {
     for (way, mut files) in ways() {
         let folder = Folder::new();
         let make = || make_temporary(folder.0.clone(), b"part-".to_vec());
@@ -538,7 +540,7 @@ fn a_temporary_file_goes_with_its_handle_or_is_kept() {
         let nowhere = file.keep(folder.path("none/x")).expect("still temporary");
         assert_eq!(text(run(&mut files, nowhere)), "NotFound", "{way}");
         assert!(file.is_temporary(), "{way}");
-        // Kept after all, though its owner has closed it.
+        // The file is kept although its owner closed it.
         let keep = file.keep(folder.path("late")).expect("still temporary");
         file.close();
         assert_eq!(text(run(&mut files, keep)), "done", "{way}");
@@ -548,7 +550,7 @@ fn a_temporary_file_goes_with_its_handle_or_is_kept() {
         assert_eq!(text(run(&mut files, nowhere)), "NotFound", "{way}");
         assert_eq!(folder.names(), ["kept", "late"], "{way}");
 
-        // The caller of these has left, before or after they were done.
+        // The caller left before or after the jobs were done.
         for forgets_first in [true, false] {
             if let Started::Pending(id) = files.start(make(), 1).expect("room") {
                 if forgets_first {
@@ -563,7 +565,7 @@ fn a_temporary_file_goes_with_its_handle_or_is_kept() {
 }
 
 #[test]
-fn a_new_file_is_no_more_open_than_what_it_replaces() {
+fn a_new_file_has_no_more_permissions_than_the_replaced_one() {
     let folder = Folder::new();
     let path = folder.path("secret");
     fs::write(&path, "old").expect("a file");
@@ -595,7 +597,7 @@ fn a_new_file_is_no_more_open_than_what_it_replaces() {
 }
 
 #[test]
-fn an_atomic_write_makes_what_a_link_points_to() {
+fn an_atomic_write_creates_the_target_of_a_link() {
     let folder = Folder::new();
     fs::create_dir(folder.path("d")).expect("a folder");
     std::os::unix::fs::symlink("d/again", folder.path("link")).expect("a link");
@@ -623,7 +625,7 @@ fn an_atomic_write_makes_what_a_link_points_to() {
 }
 
 #[test]
-fn what_was_read_ahead_outlives_an_error() {
+fn bytes_read_ahead_survive_an_error() {
     let folder = Folder::new();
     fs::write(folder.path("a"), "one\ntwo\n").expect("a file");
     let file = handle(open_file(folder.path("a"), OpenMode::Read, 0).run_now());

@@ -1,7 +1,7 @@
-//! Removing a directory with everything in it, however deep it is.
+//! Removes a directory with its content, however deep it is.
 //!
-//! Neither the stack nor the number of descriptors grows with the depth, which may be that of an archive of somebody else's
-//! making: what lies too deep is moved up to the directory that is removed, and is gone through from there.
+//! Neither the stack nor the number of descriptors grows with the depth, which may come from an untrusted archive.
+//! Directories that are too deep are moved up into the directory that is being removed, and emptied from there.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,7 +10,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::{Errno, Result};
 
-/// Directories that are open at a time.
+/// Maximum number of open directories.
 const OPEN_MAX: usize = 16;
 
 const FOLDER: OFlags = OFlags::RDONLY
@@ -19,21 +19,21 @@ const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC);
 
 struct Level {
-    /// Its name in the level above.
+    /// Name in the parent directory.
     name: CString,
     folder: OwnedFd,
     entries: Dir,
 }
 
-/// Removes a directory and what is in it, without following links. It has to be one.
+/// Removes a directory with its content, without following links. `path` must be a directory.
 pub(super) fn remove(path: &Path) -> Result<()> {
     let top = rustix::fs::open(path, FOLDER, Mode::empty())?;
-    // What was moved up may come behind where reading was.
+    // A directory that was moved up may be behind the current read position.
     while empty(&top)? {}
     rustix::fs::rmdir(path)
 }
 
-/// Removes what is in a directory. True when something was moved up to it meanwhile.
+/// Removes the content of a directory. Returns true if directories were moved up into it meanwhile.
 fn empty(top: &OwnedFd) -> Result<bool> {
     let mut entries = Dir::read_from(top)?;
     let mut levels: Vec<Level> = Vec::new();
@@ -45,7 +45,7 @@ fn empty(top: &OwnedFd) -> Result<bool> {
             None => (top.as_fd(), &mut entries),
         };
         let Some(entry) = entries.read() else {
-            // All of it is gone, so it can go itself.
+            // The directory is empty, so it can be removed.
             let Some(Level { name, .. }) = levels.pop() else {
                 return Ok(has_moved);
             };
@@ -74,26 +74,26 @@ fn empty(top: &OwnedFd) -> Result<bool> {
                 name,
                 folder,
             }),
-            // Another process removes it as well.
+            // Another process removed it.
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno),
         }
     }
 }
 
-/// Whether it is a directory; else it is removed.
+/// Returns true if the entry is a directory; removes it otherwise.
 fn is_folder(folder: BorrowedFd<'_>, name: &CStr, known: FileType) -> Result<bool> {
     if known == FileType::Directory {
         return Ok(true);
     }
     match unlink(folder, name, AtFlags::empty()) {
-        // Not every file system tells what it is.
+        // Some file systems do not report the type.
         Err(Errno::ISDIR) => Ok(true),
         removed => removed.map(|()| false),
     }
 }
 
-/// It may be gone already.
+/// Removes an entry, which may already be gone.
 fn unlink(folder: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> Result<()> {
     match rustix::fs::unlinkat(folder, name, flags) {
         Err(Errno::NOENT) => Ok(()),

@@ -1,6 +1,6 @@
-//! Turns: jobs that change the same thing are worked on one after the other, in the order they came in.
+//! Queues per resource: jobs that change the same resource run one after the other, in the order of their requests.
 //!
-//! A job lines up for all its keys at once, so no two can wait for each other.
+//! A job joins the queues of all its keys in one step, so two jobs cannot wait for each other.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -11,7 +11,7 @@ use super::key::Key;
 struct Turn {
     /// The job whose turn it is.
     now: JobId,
-    /// Those behind it.
+    /// The jobs after it.
     next: VecDeque<JobId>,
 }
 
@@ -21,12 +21,12 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Whether a job with these keys would have to wait.
+    /// Returns true if a job with these keys would have to wait.
     pub fn are_taken(&self, keys: &[Key]) -> bool {
         keys.iter().any(|key| self.by_key.contains_key(key))
     }
 
-    /// Lines a job up. No key may be there twice.
+    /// Adds a job to the queues of its keys. No key may occur twice.
     pub fn join(&mut self, job: JobId, keys: &[Key]) {
         for key in keys {
             match self.by_key.entry(key.clone()) {
@@ -39,13 +39,13 @@ impl Turns {
         }
     }
 
-    /// Whether it is this job's turn for all its keys.
+    /// Returns true if it is this job's turn for all its keys.
     pub fn has_all(&self, job: JobId, keys: &[Key]) -> bool {
         keys.iter()
             .all(|key| self.by_key.get(key).is_none_or(|turn| turn.now == job))
     }
 
-    /// The job whose turn it was for this key has ended. Whose turn it is now.
+    /// Removes the ended job from the queue of a key. Returns the job whose turn it is now.
     pub fn leave(&mut self, key: &Key) -> Option<JobId> {
         let turn = self.by_key.get_mut(key)?;
         match turn.next.pop_front() {
@@ -78,7 +78,7 @@ mod tests {
         turns.join(job(3), std::slice::from_ref(&b));
         assert!(turns.has_all(job(1), std::slice::from_ref(&a)));
         assert!(!turns.has_all(job(2), &[a.clone(), b.clone()]));
-        // No job has worked on `b` yet, but an earlier one wants it.
+        // No job has used `b` yet, but an earlier one is queued for it.
         assert!(!turns.has_all(job(3), std::slice::from_ref(&b)));
         assert_eq!(turns.leave(&a), Some(job(2)));
         assert!(turns.has_all(job(2), &[a.clone(), b.clone()]));

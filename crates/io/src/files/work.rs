@@ -1,4 +1,4 @@
-//! The work that a program can ask for, each as one job.
+//! File operations of the application, each as one job.
 
 use std::ffi::CString;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -16,53 +16,54 @@ use super::key::{Key, absolute};
 use super::op::{Op, stat_room};
 use super::stat::Stat;
 
-/// Bytes that are read or written by one operation: a longer one would hold the loop while the kernel copies.
+/// Maximum bytes per read or write operation: a longer one would block the loop while the kernel copies.
 pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 
-/// Bytes that are appended by one operation, between which other processes may append theirs.
+/// Maximum bytes per append operation; between two of them other processes may append.
 const APPENDED_BYTES: usize = 1 << 30;
 
-/// Links that lead to links which are followed, as many as the kernel does.
+/// Maximum number of links to follow, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// Permissions of a temporary file: for its owner alone.
+/// Permissions of a temporary file: only its owner.
 const MODE_PRIVATE: u32 = 0o600;
 
-/// What a new file gets of the mode of another: whoever owned that one may not be the owner of this.
+/// Mode bits that a new file copies from the replaced one. Set-user-ID and set-group-ID are not copied, because the
+/// owner may differ.
 const MODE_BITS: u32 = 0o777;
 
-/// Names that are tried for a new temporary file.
+/// Maximum number of names to try for a temporary file.
 const NAMES_TRIED_MAX: u32 = 16;
 
-/// How a whole file is written.
+/// How a complete file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteMode {
-    /// In place of what is there.
+    /// Replaces the existing content.
     Replace,
-    /// The same, and whoever reads meanwhile, or after a failure, finds the old file whole.
+    /// Replaces the file atomically: concurrent readers, and readers after a failure, see the complete old file.
     Atomic,
-    /// Behind what is there.
+    /// Appends to the existing content.
     Append,
-    /// Only if there is none.
+    /// Fails if the file exists.
     New,
 }
 
-/// What a file is opened for.
+/// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
-    /// Reading a file that is there.
+    /// Reading an existing file.
     Read,
-    /// Reading and writing; it is made if it is not there, and keeps what it has.
+    /// Reading and writing; creates the file if it does not exist, and keeps its content.
     Update,
-    /// Reading and writing; it is made, or emptied.
+    /// Reading and writing; creates or empties the file.
     Replace,
-    /// Writing behind its end; it is made if it is not there.
+    /// Appending; creates the file if it does not exist.
     Append,
-    /// Reading and writing, only if there is none.
+    /// Reading and writing; fails if the file exists.
     New,
 }
 
-/// The whole of a file, or `length` bytes from `offset` on, but not more than `bytes_max`.
+/// Reads a complete file, or `length` bytes from `offset`, at most `bytes_max`.
 #[must_use]
 pub fn read_file(path: PathBuf, offset: u64, length: Option<u64>, bytes_max: u64) -> Job {
     let path = absolute(path);
@@ -75,7 +76,7 @@ pub fn read_file(path: PathBuf, offset: u64, length: Option<u64>, bytes_max: u64
             return Err(Failure::TooLarge { bytes_max });
         }
         let mut bytes = Vec::new();
-        // A file may have more holes than there is memory.
+        // A sparse file may be larger than memory.
         if bytes.try_reserve_exact(bound as usize).is_err() {
             return Err(libc::ENOMEM.into());
         }
@@ -83,7 +84,7 @@ pub fn read_file(path: PathBuf, offset: u64, length: Option<u64>, bytes_max: u64
             read(&ops, &file, &mut bytes, bound as usize, offset).await?;
             return Ok(Output::Bytes(Some(bytes)));
         }
-        // Files of the kernel's own (/proc) say that they are empty: the end is where reading says.
+        // Files in /proc report a size of 0, so read until the end.
         let bound = wanted.min(bytes_max);
         let len = usize::try_from(bound.saturating_add(1)).unwrap_or(usize::MAX);
         read(&ops, &file, &mut bytes, len, offset).await?;
@@ -95,7 +96,7 @@ pub fn read_file(path: PathBuf, offset: u64, length: Option<u64>, bytes_max: u64
     })
 }
 
-/// Writes a whole file. With `syncs` it returns when the disk has it.
+/// Writes a complete file. With `syncs` the job ends when the disk has all data.
 #[must_use]
 pub fn write_file(
     path: PathBuf,
@@ -122,7 +123,7 @@ pub fn write_file(
             _ => BLOCK_BYTES,
         };
         let count = match write(&ops, &file, &data, 0, block).await {
-            // A part of it would be in the way of the next try.
+            // A partial file would make the next attempt fail.
             Err(Failure::System { errno, .. }) if mode == WriteMode::New => {
                 abandon(&ops, &path).await;
                 return Err(errno.into());
@@ -136,7 +137,7 @@ pub fn write_file(
     })
 }
 
-/// Copies a file and its permissions. The target is replaced at once, when all of it is there.
+/// Copies a file and its permissions. The complete copy replaces the target atomically.
 #[must_use]
 pub fn copy(from: PathBuf, to: PathBuf, replaces: bool) -> Job {
     let (from, to) = (absolute(from), absolute(to));
@@ -159,7 +160,7 @@ pub fn copy(from: PathBuf, to: PathBuf, replaces: bool) -> Job {
     })
 }
 
-/// What a file is.
+/// Returns the metadata of a file.
 #[must_use]
 pub fn stat(path: PathBuf, follows: bool) -> Job {
     let path = absolute(path);
@@ -169,7 +170,7 @@ pub fn stat(path: PathBuf, follows: bool) -> Job {
     })
 }
 
-/// The names in a directory.
+/// Returns the names in a directory.
 #[must_use]
 pub fn list(path: PathBuf) -> Job {
     let path = absolute(path);
@@ -185,7 +186,7 @@ pub fn list(path: PathBuf) -> Job {
     })
 }
 
-/// Removes a file, a link, or a directory: an empty one, or any with `recursive`.
+/// Removes a file, a link, or an empty directory; with `recursive` any directory.
 #[must_use]
 pub fn remove(path: PathBuf, recursive: bool) -> Job {
     let path = absolute(path);
@@ -210,7 +211,7 @@ pub fn remove(path: PathBuf, recursive: bool) -> Job {
     })
 }
 
-/// Gives a file or directory another name.
+/// Renames a file or directory.
 #[must_use]
 pub fn rename(from: PathBuf, to: PathBuf, replaces: bool) -> Job {
     let (from, to) = (absolute(from), absolute(to));
@@ -221,7 +222,7 @@ pub fn rename(from: PathBuf, to: PathBuf, replaces: bool) -> Job {
     })
 }
 
-/// Makes a directory, and with `recursive` those above it; then it may be there already.
+/// Creates a directory. With `recursive` it also creates its parents, and the directory may already exist.
 #[must_use]
 pub fn make_directory(path: PathBuf, recursive: bool, permissions: u32) -> Job {
     let path = absolute(path);
@@ -262,7 +263,7 @@ pub fn make_directory(path: PathBuf, recursive: bool, permissions: u32) -> Job {
 #[must_use]
 pub fn open_file(path: PathBuf, mode: OpenMode, permissions: u32) -> Job {
     let whole = absolute(path.clone());
-    // One that is there is emptied behind what is being written into it.
+    // An open that may truncate the file waits for pending writes to it.
     let keys = match mode {
         OpenMode::Read => Vec::new(),
         _ => vec![Key::path(&whole)],
@@ -285,7 +286,7 @@ pub fn open_file(path: PathBuf, mode: OpenMode, permissions: u32) -> Job {
     })
 }
 
-/// Makes a file with a name of its own in `directory`. It goes with its handle, unless that keeps it.
+/// Creates a file with a unique name in `directory`. It is removed with its handle, unless that keeps it.
 #[must_use]
 pub fn make_temporary(directory: PathBuf, prefix: Vec<u8>) -> Job {
     let folder = absolute(directory.clone());
@@ -312,7 +313,7 @@ pub fn make_temporary(directory: PathBuf, prefix: Vec<u8>) -> Job {
 
 // Parts of jobs.
 
-/// Keys of two absolute paths.
+/// Returns the keys of two absolute paths.
 pub(super) fn both(from: &Path, to: &Path) -> Vec<Key> {
     let (from, to) = (Key::path(from), Key::path(to));
     if from == to { vec![to] } else { vec![from, to] }
@@ -322,22 +323,22 @@ fn c_path(path: &Path) -> Result<CString, Failure> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| libc::EINVAL.into())
 }
 
-/// An open file, and what it was then.
+/// An open file and its metadata at that time.
 type Opened = (Arc<OwnedFd>, Box<libc::statx>);
 
-/// Opens what is a regular file, or is made.
+/// Opens or creates a regular file.
 async fn open(ops: &Ops, path: &Path, flags: i32, mode: u32) -> Result<Opened, Failure> {
-    // A pipe that nobody writes would be waited for.
+    // Without O_NONBLOCK, opening a pipe without a writer would block.
     let op = Op::Open {
         path: c_path(path)?,
         flags: flags | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK,
         mode,
     };
     let fd = ops.call(op).await?;
-    // SAFETY: the descriptor was opened for us a moment ago, and nobody else has its number.
+    // SAFETY: the operation has just opened the descriptor, and no other value owns its number.
     let file = Arc::new(unsafe { OwnedFd::from_raw_fd(fd as i32) });
     let found = stat_file(ops, &file).await?;
-    // io_uring would take it for a wish not to wait for the disk.
+    // Clear O_NONBLOCK: io_uring would fail instead of waiting for the disk.
     let appends = OFlags::from_bits_retain(flags as u32) & OFlags::APPEND;
     rustix::fs::fcntl_setfl(&*file, appends)
         .map_err(|errno| Failure::from(errno.raw_os_error()))?;
@@ -371,7 +372,7 @@ async fn stat_path(ops: &Ops, path: &Path, follows: bool) -> Result<Box<libc::st
     }
 }
 
-/// Appends up to `len` bytes to `bytes`, fewer only at the end of the file.
+/// Appends up to `len` bytes to `bytes`; fewer only at the end of the file.
 pub(super) async fn read(
     ops: &Ops,
     file: &Arc<OwnedFd>,
@@ -401,7 +402,7 @@ pub(super) async fn read(
     Ok(())
 }
 
-/// Writes all of `data`, `block` bytes by one operation, and says how much is there when it cannot.
+/// Writes all of `data`, `block` bytes per operation. A failure contains the number of bytes written.
 pub(super) async fn write(
     ops: &Ops,
     file: &Arc<OwnedFd>,
@@ -431,14 +432,14 @@ pub(super) async fn write(
     Ok(len as u64)
 }
 
-/// A file that is to be replaced.
+/// Mode and owner of a file that is being replaced.
 struct Replaced {
     mode: u32,
     user: u32,
     group: u32,
 }
 
-/// Where a replacement has to go, which is what a link points to; and what is there.
+/// Returns the file to replace, after following links, and its mode and owner if it exists.
 async fn target_of(ops: &Ops, path: &Path) -> Result<(PathBuf, Option<Replaced>), Failure> {
     let mut target = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -461,7 +462,7 @@ async fn target_of(ops: &Ops, path: &Path) -> Result<(PathBuf, Option<Replaced>)
             }
             libc::S_IFDIR => return Err(libc::EISDIR.into()),
             libc::S_IFLNK => {
-                // The kernel has looked at it a moment ago, so it has it in its memory.
+                // The kernel has just read the link, so it is cached.
                 let to = std::fs::read_link(&target)
                     .map_err(|error| Failure::from(error.raw_os_error().unwrap_or(libc::EIO)))?;
                 target = match target.parent() {
@@ -475,7 +476,7 @@ async fn target_of(ops: &Ops, path: &Path) -> Result<(PathBuf, Option<Replaced>)
     Err(libc::ELOOP.into())
 }
 
-/// Makes a file beside `target`, on the same file system.
+/// Creates a file next to `target`, on the same file system.
 async fn open_beside(
     ops: &Ops,
     target: &Path,
@@ -490,7 +491,7 @@ async fn open_beside(
 
 async fn replace(ops: &Ops, path: &Path, data: &Data, permissions: u32, syncs: bool) -> Outcome {
     let (target, replaced) = target_of(ops, path).await?;
-    // A process that may not read the present file must not be able to open its replacement, not for a moment.
+    // A process that may not read the old file must never be able to open the new one.
     let permissions = replaced
         .as_ref()
         .map_or(permissions, |it| it.mode & MODE_PRIVATE);
@@ -523,13 +524,14 @@ async fn fill(
             user,
             group,
         };
-        // Most servers may not, and the file is theirs then. Its mode comes after, which this may take something of.
+        // Most servers may not change the owner and then keep the file. Set the mode afterwards, because a change of
+        // owner clears some bits.
         let _ = ops.run(owned).await;
         let file = Arc::clone(file);
         ops.call(Op::Permit { file, mode }).await?;
     }
     match write(ops, file, data, 0, BLOCK_BYTES).await {
-        // The file that counts has nothing of it.
+        // The target has none of these bytes.
         Err(Failure::System { errno, .. }) => return Err(errno.into()),
         written => written?,
     };
@@ -540,7 +542,7 @@ async fn fill(
     Ok(())
 }
 
-/// A name is on the disk when its directory is.
+/// Syncs the parent directory: a new name is durable only then.
 async fn sync_directory(ops: &Ops, path: &Path) -> Result<(), Failure> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -552,7 +554,7 @@ async fn sync_directory(ops: &Ops, path: &Path) -> Result<(), Failure> {
         mode: 0,
     };
     let fd = ops.call(op).await?;
-    // SAFETY: the descriptor was opened for us a moment ago, and nobody else has its number.
+    // SAFETY: the operation has just opened the descriptor, and no other value owns its number.
     let file = Arc::new(unsafe { OwnedFd::from_raw_fd(fd as i32) });
     ops.call(Op::Sync { file }).await.map(|_| ())
 }
@@ -571,7 +573,7 @@ pub(super) async fn rename_to(
     ops.call(op).await.map(|_| ())
 }
 
-/// Removes what was begun. That it cannot be removed is less than why it was given up.
+/// Removes an incomplete file. Ignores errors, because the original failure is more important.
 async fn abandon(ops: &Ops, temporary: &Path) {
     if let Ok(path) = c_path(temporary) {
         let is_directory = false;

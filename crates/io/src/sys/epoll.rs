@@ -1,8 +1,7 @@
 //! The epoll driver.
 //!
-//! One `epoll_wait` per tick into a buffer that is allocated once, one clock reading behind it.
-//! Streams are added edge triggered for everything and never modified, so the only `epoll_ctl` in
-//! a connection's life is the one that adds it.
+//! One `epoll_wait` per tick into a buffer that is allocated once, followed by one clock reading. Streams are added
+//! edge-triggered for all events and never modified, so a connection needs only the `epoll_ctl` that adds it.
 
 use std::fs::File;
 use std::io;
@@ -14,35 +13,35 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 
-use super::courtesy::Courtesy;
+use super::yield_policy::YieldPolicy;
 use crate::clock;
 use crate::driver::{Accepted, Driver, EVENTS_MAX, Event, Fd, borrow};
 use crate::sys::socket;
 
-/// Readiness of real descriptors. Make one per process, after the fork: the kernel object would
-/// otherwise be shared, and a child's watches would be reported to its parent.
+/// Readiness of real descriptors. Create one per process, after the fork: otherwise the kernel object would be shared,
+/// and a child's events would be reported to its parent.
 pub struct Epoll {
     epoll: OwnedFd,
-    /// Where the kernel writes: capacity [`EVENTS_MAX`], empty between waits.
+    /// Buffer for the kernel's events: capacity [`EVENTS_MAX`], empty between waits.
     ready: Vec<epoll::Event>,
     now_ms: u64,
-    /// The last wait found something: there was work since.
+    /// True if the last wait reported events, so that work was done since.
     has_worked: bool,
-    courtesy: Courtesy,
+    yield_policy: YieldPolicy,
 }
 
 impl Epoll {
     /// Opens an epoll instance.
     ///
     /// # Errors
-    /// No descriptor or no memory left.
+    /// No descriptor or memory is left.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
             ready: Vec::with_capacity(EVENTS_MAX),
             now_ms: clock::monotonic_ms(),
             has_worked: false,
-            courtesy: Courtesy::default(),
+            yield_policy: YieldPolicy::default(),
         })
     }
 
@@ -75,8 +74,8 @@ impl Driver for Epoll {
     }
 
     fn add_listener(&mut self, fd: Fd, token: u64) -> io::Result<()> {
-        // Exclusive: of the workers that share a listener (the control socket), a connection wakes
-        // one and not all. It costs nothing where each worker has its own.
+        // Exclusive: if workers share a listener (the control socket), a connection wakes one of them. It costs nothing
+        // if each worker has its own.
         self.add(fd, token, EventFlags::IN | EventFlags::EXCLUSIVE)
     }
 
@@ -96,7 +95,7 @@ impl Driver for Epoll {
     }
 
     fn release(&mut self, fd: Fd) -> bool {
-        // Not yet watched is as good. `close` alone would not do: the watch belongs to the open file,
+        // ENOENT: it was not watched. Closing would not suffice, because the watch belongs to the open file description,
         // which lives on in the other process.
         matches!(
             epoll::delete(&self.epoll, borrow(fd)),
@@ -105,9 +104,9 @@ impl Driver for Epoll {
     }
 
     fn wait(&mut self, events: &mut Vec<Event>, timeout_ms: Option<u64>) -> io::Result<()> {
-        // A process that shares our core gets a chance to send more before we sleep.
+        // Let a process on the same core send more before this worker sleeps.
         if timeout_ms != Some(0) && self.has_worked {
-            self.courtesy
+            self.yield_policy
                 .run(clock::monotonic_ms, rustix::thread::sched_yield);
         }
         let timeout = timeout_ms.map(timespec);
@@ -118,7 +117,7 @@ impl Driver for Epoll {
         );
         self.now_ms = clock::monotonic_ms();
         match waited {
-            // A signal: its handler has written to the signal pipe, which the next wait reports.
+            // EINTR: the signal handler wrote to the signal pipe, which the next wait reports.
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
@@ -167,6 +166,10 @@ impl Driver for Epoll {
         socket::reset_on_close(fd);
     }
 
+    fn unacknowledged(&self, fd: Fd) -> Option<usize> {
+        socket::unacknowledged(fd)
+    }
+
     #[inline]
     fn close(&mut self, fd: Fd) {
         socket::close(fd);
@@ -185,7 +188,7 @@ fn event(ready: epoll::Event) -> Event {
     }
 }
 
-/// Whole milliseconds that fit the kernel's 32-bit argument; a longer sleep is cut and repeated.
+/// Converts to whole milliseconds within the kernel's 32-bit range; a longer sleep returns early and is repeated.
 #[inline]
 fn timespec(timeout_ms: u64) -> Timespec {
     let timeout_ms = timeout_ms.min(i32::MAX as u64) as i64;

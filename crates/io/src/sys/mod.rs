@@ -1,7 +1,7 @@
-//! The kernels behind [`crate::Driver`].
+//! Implementations of [`crate::Driver`].
 
-mod courtesy;
 pub mod epoll;
 pub mod fake;
 mod socket;
 pub mod uring;
+mod yield_policy;

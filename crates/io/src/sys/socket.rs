@@ -1,4 +1,4 @@
-//! The system calls on single sockets, which every kernel interface falls back on.
+//! System calls on single sockets, which all drivers use.
 
 use std::fs::File;
 use std::io;
@@ -15,10 +15,10 @@ use rustix::net::{
 use crate::descriptors::lift;
 use crate::driver::{Accepted, Fd, Peer, borrow};
 
-/// Buffers that one `sendmsg` takes (`UIO_MAXIOV`); more are left for the next call.
+/// Maximum number of buffers of one `sendmsg` (`UIO_MAXIOV`); the next call sends the rest.
 const SEND_BUFS_MAX: usize = 1024;
 
-/// Takes a pending connection, non-blocking and closed on `exec`.
+/// Accepts a pending connection, non-blocking and closed on `exec`.
 pub(super) fn accept(listener: Fd) -> io::Result<Option<Accepted>> {
     loop {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -36,7 +36,7 @@ pub(super) fn accept(listener: Fd) -> io::Result<Option<Accepted>> {
     }
 }
 
-/// The peer's address. `NotConnected` when it has closed the connection already.
+/// Returns the peer's address. Fails with `NotConnected` if the peer already closed the connection.
 pub(super) fn peer_of(fd: Fd) -> io::Result<Peer> {
     Ok(peer(rustix::net::getpeername(borrow(fd))?))
 }
@@ -60,7 +60,7 @@ pub(super) fn send_one(fd: Fd, buf: &[u8]) -> io::Result<Option<usize>> {
 }
 
 pub(super) fn send_file(fd: Fd, file: &File, offset: u64, len: usize) -> io::Result<Option<usize>> {
-    // There is no MSG_NOSIGNAL here; workers ignore SIGPIPE for it.
+    // `sendfile` has no MSG_NOSIGNAL, so workers ignore SIGPIPE.
     would_block(|| {
         let mut offset = offset;
         rustix::fs::sendfile(borrow(fd), file, Some(&mut offset), len)
@@ -68,19 +68,27 @@ pub(super) fn send_file(fd: Fd, file: &File, offset: u64, len: usize) -> io::Res
 }
 
 pub(super) fn shutdown_write(fd: Fd) {
-    // It fails only where the connection is already gone, which the next read reports.
+    // Fails only if the connection is already closed, which the next read reports.
     let _ = rustix::net::shutdown(borrow(fd), Shutdown::Write);
 }
 
+/// Bytes that the peer has not acknowledged (`SIOCOUTQ`).
+pub(super) fn unacknowledged(fd: Fd) -> Option<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the call writes one `int`, which lives on the stack.
+    let result = unsafe { libc::ioctl(fd, libc::TIOCOUTQ, &raw mut bytes) };
+    usize::try_from(bytes).ok().filter(|_| result == 0)
+}
+
 pub(super) fn reset_on_close(fd: Fd) {
-    // Where it fails, on a connection that is gone, there is nothing to reset.
+    // Fails only on a closed connection, which needs no reset.
     let _ = rustix::net::sockopt::set_socket_linger(borrow(fd), Some(Duration::ZERO));
 }
 
 #[inline]
 pub(super) fn close(fd: Fd) {
-    // SAFETY: by the contract of `Driver` the caller owns `fd`, which `accept` or `net` gave
-    // away as a plain number, and uses it no more after this call.
+    // SAFETY: by the contract of `Driver` the caller owns `fd`, which `accept` or `net` returned as a plain number, and
+    // does not use it after this call.
     unsafe { rustix::io::close(fd) };
 }
 

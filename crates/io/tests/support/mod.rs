@@ -1,4 +1,4 @@
-//! A server over any driver, and running a test over all of them.
+//! A server over any driver, and a macro that runs tests over all of them.
 
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -9,10 +9,10 @@ use fermata_io::{Driver, Event, Fd, Peer, net};
 pub const LISTENER: u64 = 1;
 pub const STREAM: u64 = 2;
 pub const BACKLOG: i32 = 512;
-/// How long a test waits for what has to happen; far more than it takes.
+/// Time-out of an expected event; far more than it takes.
 pub const PATIENCE_MS: u64 = 20_000;
 
-/// The kernel interface, unless this machine forbids it; epoll is never forbidden.
+/// Opens the kernel interface; `None` if this machine forbids it (epoll is always available).
 pub fn open(backend: Backend) -> Option<Kernel> {
     match Kernel::open(backend) {
         Ok(kernel) => Some(kernel),
@@ -67,7 +67,7 @@ impl Server {
         }
     }
 
-    /// A client and its accepted connection, not watched yet.
+    /// Returns a client and its accepted connection, which is not watched yet.
     pub fn accept(&mut self) -> (TcpStream, Fd) {
         let client = TcpStream::connect(self.address).expect("connect");
         assert_eq!(self.wait_for(LISTENER).token, LISTENER);
@@ -83,7 +83,7 @@ impl Server {
         (client, accepted.fd)
     }
 
-    /// The same, watched as `STREAM`.
+    /// Returns a client and its accepted connection, watched as `STREAM`.
     pub fn connect(&mut self) -> (TcpStream, Fd) {
         let (client, fd) = self.accept();
         self.driver.add_stream(fd, STREAM).expect("add");

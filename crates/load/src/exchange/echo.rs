@@ -9,25 +9,25 @@ use crate::error::Fault;
 use crate::target::Values;
 use crate::websocket::{Masks, Opening};
 
-/// Bytes of a message that tell it from others of its connection; the shortest message.
+/// Length of the number at the start of a message, and minimum length of a message.
 pub(crate) const BYTES_MIN: usize = 8;
 
-/// The protocol of the scenario `ws echo`.
+/// Protocol of the scenario `ws echo`.
 #[derive(Debug)]
 pub(crate) struct Echo {
     opening: Opening,
     opcode: Opcode,
     rules: Rules,
     masks: Masks,
-    /// A message; its first [`BYTES_MIN`] bytes are replaced by its number.
+    /// Message; its number replaces the first [`BYTES_MIN`] bytes.
     message: Vec<u8>,
     connections: u64,
 }
 
-/// One connection.
+/// State of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Wire {
-    /// The beginning of the answer to the handshake.
+    /// Start of the incomplete handshake response.
     head: Vec<u8>,
     reader: Option<Reader>,
     sent: u32,
@@ -47,12 +47,12 @@ impl Echo {
     }
 }
 
-/// A text of this length.
+/// Returns a text of this length.
 pub(crate) fn text(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| b'a' + (at % 26) as u8).collect()
 }
 
-/// Writes the number of a message over its first bytes.
+/// Writes the number of a message into its first bytes.
 pub(crate) fn write_number(message: &mut [u8], number: u32) {
     for (at, byte) in message[..BYTES_MIN].iter_mut().enumerate() {
         *byte = b"0123456789abcdef"[(number >> (28 - 4 * at)) as usize & 15];

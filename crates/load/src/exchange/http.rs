@@ -9,13 +9,13 @@ use crate::error::Fault;
 use crate::response::Reader;
 use crate::target::{Template, Values};
 
-/// What every request looks like.
+/// Template of all requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub method: String,
     pub host: String,
     pub path: Template,
-    /// Further headers, each with its line end.
+    /// Additional headers, each with its line end.
     pub headers: Vec<u8>,
     pub body: Option<Template>,
 }
@@ -56,11 +56,11 @@ impl Request {
     }
 }
 
-/// The protocol of the scenario `http`.
+/// Protocol of the scenario `http`.
 #[derive(Debug)]
 pub(crate) struct Http {
     request: Request,
-    /// The whole request, when it is always the same.
+    /// Rendered request, if it is always the same.
     constant: Option<Vec<u8>>,
     close: bool,
     request_kind: RequestKind,
@@ -69,7 +69,7 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    /// `close` asks the server to close after each response; a status outside `accepted` is bad.
+    /// With `close`, each request asks the server to close the connection; a status outside `accepted` is bad.
     pub fn new(request: Request, close: bool, accepted: RangeInclusive<u16>) -> Self {
         let mut constant = None;
         if request.is_constant() {

@@ -1,4 +1,4 @@
-//! Requests and their answers: the loop of the scenarios `http`, `ws echo` and `ws upgrade`.
+//! Requests and responses: the loop of the scenarios `http`, `ws echo` and `ws upgrade`.
 
 pub(crate) mod echo;
 pub(crate) mod http;
@@ -10,41 +10,39 @@ pub(crate) use runner::{Plan, run};
 
 use crate::error::Fault;
 
-/// What has come on a connection.
+/// A received item on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// The connection may be used for requests.
+    /// The connection is open for requests.
     Welcome,
-    /// The answer to the oldest request.
+    /// The response to the oldest request.
     Response {
-        /// It is what was expected.
+        /// True if the response is as expected.
         good: bool,
-        /// More requests may follow on this connection.
+        /// True if more requests may follow on this connection.
         keep_alive: bool,
     },
 }
 
-/// How requests look and how answers are read. One value per process; `Wire` is the state of one
-/// connection.
+/// Format of requests and responses. One value per process; `Wire` is the state of one connection.
 pub(crate) trait Protocol {
-    /// What a connection has to remember.
+    /// State of one connection.
     type Wire: Default;
 
-    /// Appends what a new connection begins with. `true`: requests have to wait for
-    /// [`Answer::Welcome`].
+    /// Appends the first bytes of a new connection. Returns true if requests must wait for [`Answer::Welcome`].
     fn open(&mut self, wire: &mut Self::Wire, out: &mut Vec<u8>) -> bool;
 
     /// Appends request `number`.
     fn request(&mut self, wire: &mut Self::Wire, number: u64, out: &mut Vec<u8>);
 
-    /// All that this turn sends has been appended; may append what it kept back to send it in one piece.
+    /// Ends a turn; may append bytes that were held back to send them in one piece.
     fn end_turn(&mut self, _wire: &mut Self::Wire, _out: &mut Vec<u8>) {}
 
-    /// Reads on in `input` up to the end of one answer and tells how many bytes that were; all of them
-    /// when there is no answer. May append to `out` what has to be sent back.
+    /// Consumes `input` up to the end of one response and returns the number of bytes consumed; all of them without a
+    /// response. May append bytes to send to `out`.
     ///
     /// # Errors
-    /// The bytes cannot be understood; the connection is given up.
+    /// The bytes are malformed; the caller closes the connection.
     fn handle(
         &mut self,
         wire: &mut Self::Wire,
@@ -52,6 +50,6 @@ pub(crate) trait Protocol {
         out: &mut Vec<u8>,
     ) -> Result<(usize, Option<Answer>), Fault>;
 
-    /// The server has closed the connection, which may complete an answer.
+    /// Handles the end of the connection, which may complete a response.
     fn handle_end(&mut self, wire: &mut Self::Wire) -> Option<Answer>;
 }

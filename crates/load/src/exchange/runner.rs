@@ -1,8 +1,8 @@
-//! One process's connections, each with requests in flight.
+//! Connections of one process, each with requests in flight.
 //!
-//! A closed loop keeps every connection filled to its depth: the server's pace is the load. An open
-//! loop takes the next request when the schedule says so; it goes to a connection with room, or
-//! waits, and its latency counts from the time it was due.
+//! A closed loop keeps every connection filled to its depth, so the server's speed determines the load. An open loop
+//! takes requests on schedule. Each goes to a connection with room or waits, and its latency counts from its
+//! scheduled time.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -22,67 +22,67 @@ use crate::link::Link;
 use crate::report::{Command, Errors, Report, Stage, histogram, take_recorded};
 use crate::schedule::Schedule;
 
-/// Bytes one read takes.
+/// Maximum bytes per read.
 const READ_BYTES: usize = 256 * 1024;
-/// How often time-outs are looked for and broken connections opened again.
+/// Interval of checks for timeouts and for broken connections to reopen.
 const SCAN_US: u64 = 50_000;
-/// A connection that broke is not opened again before this has passed.
+/// Delay before a broken connection is reopened.
 const REOPEN_US: u64 = 100_000;
 const LINK: u64 = u64::MAX;
 const ALARM: u64 = u64::MAX - 1;
-/// Not an open descriptor.
+/// Invalid descriptor.
 const NONE: Fd = -1;
 
-/// What one process has to do.
+/// Work of one process.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub address: SocketAddr,
     pub source: Option<IpAddr>,
     pub connections: usize,
-    /// Requests in flight on a connection.
+    /// Maximum number of requests in flight per connection.
     pub depth: usize,
-    /// Keep connections open between requests.
+    /// True to keep connections open between requests.
     pub reuse: bool,
     /// Requests per second of this process; zero for a closed loop.
     pub rate: f64,
-    /// No request begins later.
+    /// Time after which no request starts.
     pub duration_us: u64,
-    /// Not measured at the beginning.
+    /// Time at the start that is not measured.
     pub warmup_us: u64,
-    /// Requests of this process, if they are limited.
+    /// Maximum number of requests of this process, if limited.
     pub requests: Option<u64>,
-    /// Number of the first request, and the distance to the next.
+    /// Number of the first request, and the increment.
     pub numbers: (u64, u64),
     pub timeout_us: u64,
     pub interval_us: u64,
 }
 
-/// What a connection can do next.
+/// State of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// It is not there.
+    /// Not connected.
     Closed,
-    /// It waits for [`Answer::Welcome`].
+    /// Waiting for [`Answer::Welcome`].
     Opening,
-    /// Requests may be sent.
+    /// Open for requests.
     Open,
 }
 
 struct Connection<W> {
     fd: Fd,
-    /// Distinguishes the events of this connection from those of its predecessors.
+    /// Distinguishes events of this connection from those of earlier connections in the slot.
     generation: u32,
     state: State,
     wire: W,
-    /// When each request that has no answer yet was due, oldest first.
+    /// Scheduled times of the requests without a response, oldest first.
     in_flight: VecDeque<u64>,
     unsent: Vec<u8>,
-    /// Invariant: it is in the queue of connections with room if and only if this is set.
+    /// Invariant: set if and only if the connection is in the queue of connections with room.
     queued: bool,
-    /// The first answer has come.
+    /// True after the first response.
     answered: bool,
     opened_us: u64,
-    /// A closed connection stays so until then.
+    /// Time before which a closed connection is not reopened.
     reopen_us: u64,
 }
 
@@ -98,21 +98,21 @@ struct Runner<P: Protocol> {
     begun: u64,
     in_flight: u64,
     start_us: u64,
-    /// When the server last had a connection that it had answered on.
+    /// Latest time at which the server had responded or had an open connection with a response.
     served_us: u64,
-    /// Answers counted until then.
+    /// Number of responses at the last check.
     served: u64,
-    /// No request begins at or after this time.
+    /// Time from which no request starts.
     stop_us: u64,
     counters: Counters,
-    /// The part of `counters` that was reported, or belongs to the warm-up.
+    /// Part of `counters` that was reported or belongs to the warm-up.
     reported: Counters,
     latency: Histogram<u64>,
     connect: Histogram<u64>,
     errors: Errors,
 }
 
-/// Does the work of one process until it is done or the parent says so.
+/// Performs the work of one process until it is complete or the parent stops it.
 pub(crate) fn run<P: Protocol>(
     plan: Plan,
     protocol: P,
@@ -177,7 +177,7 @@ impl<P: Protocol> Runner<P> {
             let now_us = self.clock.now_us();
             if !warm && now_us >= self.start_us + self.plan.warmup_us {
                 warm = true;
-                // What the warm-up counted is as good as reported.
+                // Excludes the warm-up from all reports.
                 self.reported = self.counters;
                 self.latency.reset();
             }
@@ -215,7 +215,7 @@ impl<P: Protocol> Runner<P> {
                         let alive = link.receive(each);
                         let alive = alive.map_err(Error::system("reading the parent's pipe"))?;
                         if close || !alive {
-                            // What is in flight may still come.
+                            // Requests in flight may still complete.
                             self.stop_us = self.stop_us.min(self.clock.now_us());
                         }
                         if !alive {
@@ -229,7 +229,7 @@ impl<P: Protocol> Runner<P> {
         }
     }
 
-    /// Hands out requests that are due to connections with room.
+    /// Assigns due requests to connections with room.
     fn dispatch(&mut self) {
         while let Some(&slot) = self.room.front() {
             let now_us = self.clock.now_us();
@@ -252,7 +252,7 @@ impl<P: Protocol> Runner<P> {
         }
     }
 
-    /// Takes the next request if there is one now, and tells when it was due.
+    /// Takes the next request if one may start now, and returns its scheduled time.
     fn next_request(&mut self, now_us: u64) -> Option<u64> {
         if now_us >= self.stop_us || self.plan.requests.is_some_and(|max| self.begun >= max) {
             return None;
@@ -336,14 +336,14 @@ impl<P: Protocol> Runner<P> {
         if !is_current(&self.connections[slot as usize]) {
             return;
         }
-        // Beside requests that wait for room, what the protocol itself had to say.
+        // Sends the protocol's own output too, not only requests.
         if !self.connections[slot as usize].unsent.is_empty() {
             self.flush(slot);
         }
         self.queue(slot);
     }
 
-    /// Puts a connection with room where requests look for one.
+    /// Adds a connection to the queue if it has room.
     fn queue(&mut self, slot: u32) {
         let now_us = self.clock.now_us();
         if !self.connections[slot as usize].queued && self.has_room(slot, now_us) {
@@ -352,7 +352,7 @@ impl<P: Protocol> Runner<P> {
         }
     }
 
-    /// Reads all there is. After a hang-up that goes to the end, which is reported only once.
+    /// Reads all available bytes. After a hang-up it reads to the end, because epoll reports that only once.
     fn read(&mut self, slot: u32, hangup: bool, input: &mut [u8]) {
         let fd = self.connections[slot as usize].fd;
         let generation = self.connections[slot as usize].generation;
@@ -454,7 +454,7 @@ impl<P: Protocol> Runner<P> {
         self.close(slot, reopen_us);
     }
 
-    /// Closes a connection; requests without an answer have failed.
+    /// Closes a connection and counts its requests without a response as failed.
     fn close(&mut self, slot: u32, reopen_us: u64) {
         let connection = &mut self.connections[slot as usize];
         let lost = connection.in_flight.len() as u64;
@@ -496,16 +496,16 @@ impl<P: Protocol> Runner<P> {
                 connection.unsent.drain(..count);
             }
             Err(error) if !connection.answered => self.fail(slot, &error.to_string()),
-            // A server may answer and close before it has read everything: look for the answer. The
-            // hang-up is reported by the driver.
+            // A server may respond and close before it has read the request: read the response. The driver reports
+            // the hang-up.
             Err(_) => connection.unsent.clear(),
         }
     }
 
-    /// Looks for requests that take too long, and opens what is closed.
+    /// Checks requests for timeouts, and reopens closed connections.
     fn scan(&mut self) {
         let now_us = self.clock.now_us();
-        // A connection per request has hardly ever an answer when somebody looks.
+        // With one connection per request, few connections have a response now, so new responses count too.
         let served = self.counters.get(Counter::Responses);
         if std::mem::replace(&mut self.served, served) != served
             || self
@@ -517,7 +517,7 @@ impl<P: Protocol> Runner<P> {
         } else if self.plan.requests.is_some()
             && now_us.saturating_sub(self.served_us) > self.plan.timeout_us
         {
-            // Counting requests to a server that is gone would take for ever.
+            // The server is unreachable; failing all remaining requests would take too long.
             self.stop_us = self.stop_us.min(now_us);
         }
         for slot in 0..self.connections.len() as u32 {

@@ -1,27 +1,27 @@
-//! Another protocol inside TLS.
+//! Adapter that runs another protocol inside TLS.
 
 use super::{Answer, Protocol};
 use crate::error::Fault;
 use crate::tls::{Connector, Tls};
 
-/// `inner` over TLS when there is a connector, else as it is.
+/// `inner` over TLS if there is a connector, else in plain text.
 #[derive(Debug)]
 pub(crate) struct Secure<P> {
     inner: P,
     connector: Option<Connector>,
 }
 
-/// One connection.
+/// State of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Wire<W> {
     inner: W,
     tls: Option<Tls>,
-    /// What could not begin, told at the first read.
+    /// Error while opening, reported at the first read.
     broken: Option<Fault>,
-    /// Decrypted; the first `read` bytes have been handled.
+    /// Decrypted bytes; the first `read` bytes are consumed.
     plain: Vec<u8>,
     read: usize,
-    /// To be encrypted, all that one turn writes in as few records as it takes.
+    /// Bytes to encrypt, collected per turn to use few records.
     outgoing: Vec<u8>,
 }
 

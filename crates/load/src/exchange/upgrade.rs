@@ -1,7 +1,7 @@
-//! WebSockets that are opened and closed again: each is a request of its own connection.
+//! WebSockets that are opened and closed again, each as one request on its own connection.
 //!
-//! The answer is complete when the server has taken the upgrade, has answered the Close frame by its
-//! own, and has closed the connection, which it has to do first (RFC 6455, 7.1.1).
+//! A response is complete when the server accepted the upgrade, returned the Close frame and closed the connection.
+//! RFC 6455, 7.1.1, requires the server to close first.
 
 use fermata_proto::ws::Role;
 use fermata_proto::ws::frame::Opcode;
@@ -12,36 +12,36 @@ use crate::error::Fault;
 use crate::target::Values;
 use crate::websocket::{Masks, Opening};
 
-/// What a server may send before it closes: nobody asked for anything.
+/// Maximum size of an unexpected message before the server closes.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 /// Status 1000 as the payload of a Close frame.
 const NORMAL: [u8; 2] = 1000_u16.to_be_bytes();
 
-/// The protocol of the scenario `ws upgrade`.
+/// Protocol of the scenario `ws upgrade`.
 #[derive(Debug)]
 pub(crate) struct Upgrade {
     opening: Opening,
-    /// What the server has to choose.
+    /// Subprotocol that the server must select.
     subprotocol: Option<String>,
     rules: Rules,
     masks: Masks,
 }
 
-/// How far a connection is.
+/// State of a connection.
 #[derive(Debug, Default)]
 pub(crate) enum Wire {
-    /// The beginning of the answer to the handshake.
+    /// No bytes of the handshake response received; `Head` holds its incomplete start.
     #[default]
     New,
     Head(Vec<u8>),
-    /// The Close frame was sent.
+    /// Close frame sent.
     Closing(Reader),
-    /// The server's Close frame came.
+    /// Close frame received from the server.
     Closed,
 }
 
 impl Upgrade {
-    /// Offers `subprotocol`, if there is one, and nothing else.
+    /// Offers `subprotocol`, if given, and no other.
     pub fn new(mut opening: Opening, subprotocol: Option<String>) -> Self {
         if let Some(name) = &subprotocol {
             let line = format!("Sec-WebSocket-Protocol: {name}\r\n");
@@ -77,7 +77,7 @@ impl Upgrade {
         })
     }
 
-    /// Reads frames up to the server's Close frame, which ends the interest in what comes.
+    /// Reads frames up to the server's Close frame; returns true after it.
     fn read_frames(reader: &mut Reader, rules: &Rules, input: &mut [u8]) -> Result<bool, Fault> {
         let mut used = 0;
         loop {
@@ -92,7 +92,7 @@ impl Upgrade {
                     let reason = reason.into();
                     return Err(Fault::Closed { code, reason });
                 }
-                // Nothing may follow our Close frame, so nothing is answered.
+                // No frame may follow the sent Close frame, so the client does not respond.
                 Some(Event::Ping(_) | Event::Pong(_) | Event::Message { .. }) => {}
             }
         }
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
     use crate::target::Template;
 
-    /// The server's side of one connection, given in pieces of `split` bytes.
+    /// Simulates the server side of one connection, in pieces of `split` bytes.
     fn upgraded(
         offered: Option<&str>,
         headers: &str,

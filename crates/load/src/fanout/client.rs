@@ -1,4 +1,4 @@
-//! One receiver: its connection, and what it has to get next.
+//! A receiver: its connection and the next expected message.
 
 use fermata_io::Fd;
 use fermata_proto::ws::frame::Opcode;
@@ -10,55 +10,55 @@ use crate::exchange::echo::{BYTES_MIN, write_number};
 use crate::tls::Tls;
 use crate::websocket::{Masks, Opening};
 
-/// Not an open descriptor.
+/// Invalid descriptor.
 pub(super) const NONE: Fd = -1;
 
-/// What a client is doing.
+/// State of a client.
 #[derive(Debug)]
 pub(super) enum State {
-    /// It is not connected.
+    /// Not connected.
     Closed,
-    /// It waits for the answer to the handshake, whose beginning this is.
+    /// Waiting for the handshake response, with its incomplete start.
     Opening(Vec<u8>),
-    /// Messages may come.
+    /// Receiving messages.
     Held(Reader),
 }
 
-/// A client. It has no buffers between reads.
+/// A client. It holds no buffers between reads.
 #[derive(Debug)]
 pub(super) struct Client {
     pub fd: Fd,
     pub state: State,
     pub tls: Option<Tls>,
-    /// Encrypted where that applies, and not sent yet; the first `sent` bytes are.
+    /// Bytes to send, encrypted with TLS; the first `sent` bytes are sent.
     pub unsent: Vec<u8>,
     pub sent: usize,
     pub opened_us: u64,
-    /// The number of the next message.
+    /// Number of the next message.
     next: u32,
 }
 
-/// What all clients share while one of them reads.
+/// State shared by all clients while one of them reads.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub opening: Opening,
     pub masks: Masks,
     pub rules: Rules,
-    /// A message; its first bytes are replaced by its number.
+    /// Expected message; its number replaces the first bytes.
     pub message: Vec<u8>,
     pub counters: Counters,
     /// Decrypted bytes of one read; empty between reads.
     plain: Vec<u8>,
-    /// What the client that reads has to send; empty between reads.
+    /// Bytes to send for the reading client; empty between reads.
     replies: Vec<u8>,
 }
 
-/// What one read has brought.
+/// Result of one read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
-    /// The handshake is complete.
+    /// True if the handshake is complete.
     pub opened: bool,
-    /// Messages, right ones and others.
+    /// Number of messages, valid or not.
     pub messages: u64,
 }
 
@@ -75,7 +75,7 @@ impl Client {
         }
     }
 
-    /// Appends what is to be sent.
+    /// Adds bytes to send.
     pub fn write(&mut self, plain: &[u8]) -> Result<(), Fault> {
         match &mut self.tls {
             Some(tls) => tls.write(plain, &mut self.unsent),
@@ -86,7 +86,7 @@ impl Client {
         }
     }
 
-    /// Takes in what came.
+    /// Processes received bytes.
     pub fn handle(&mut self, input: &mut [u8], shared: &mut Shared) -> Result<Progress, Fault> {
         let Some(tls) = &mut self.tls else {
             return self.handle_plain(input, shared);
@@ -158,7 +158,7 @@ impl Shared {
     }
 }
 
-/// Compares a message with the one that is due, byte by byte.
+/// Compares a message with the expected one, byte by byte.
 fn check(payload: &[u8], next: &mut u32, shared: &mut Shared) {
     write_number(&mut shared.message, *next);
     if payload == shared.message {

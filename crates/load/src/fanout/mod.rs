@@ -1,10 +1,10 @@
-//! WebSockets that are held, and bursts that one of them sends to all: the loop of `ws fanout`.
+//! Held WebSockets, and bursts that one of them sends to all: the loop of `ws fanout`.
 //!
-//! When everybody is connected, the first client sends a burst of messages at once, and the next burst
-//! when everybody has got all of it. So the server's pace is the load, nothing is sampled, and at the
-//! end nothing is on its way. The first burst warms up and is not measured.
+//! After all clients are connected, the first client sends a burst of messages. It sends the next burst when every
+//! client has received the whole previous one. So the server's speed determines the load, nothing is sampled, and at
+//! the end no message is in flight. The first burst is a warm-up without measurement.
 //!
-//! The server sends every message to all clients, the one who sent it included.
+//! The server sends every message to all clients, including the sender.
 
 mod client;
 
@@ -31,43 +31,43 @@ use crate::target::Values;
 use crate::tls::Connector;
 use crate::websocket::Opening;
 
-/// Bytes one read takes.
+/// Maximum bytes per read.
 const READ_BYTES: usize = 256 * 1024;
 const LINK: u64 = u64::MAX;
-/// How often it is looked whether anything still moves.
+/// Interval of checks for progress.
 const SCAN_US: u64 = 50_000;
 
-/// What the process has to do.
+/// Work of the process.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub address: SocketAddr,
-    /// The first source address and how many there are, which clients take in turn.
+    /// First source address and their number; clients use them in turn.
     pub sources: Option<(Ipv4Addr, u32)>,
     pub opening: Opening,
     pub connector: Option<Connector>,
     pub clients: usize,
     pub connecting_max: usize,
     pub message_bytes: usize,
-    /// Messages of a burst; zero to hold the clients and send nothing.
+    /// Messages per burst; zero holds the clients without sending.
     pub burst: u32,
-    /// No burst begins later, measured from when everybody was connected.
+    /// Time after all clients are connected from which no burst starts.
     pub duration_us: u64,
-    /// How long nothing may move while something is awaited.
+    /// Maximum time without progress while messages or connections are pending.
     pub timeout_us: u64,
-    /// Processes whose time on a processor is counted while it is measured.
+    /// Processes whose CPU time is measured.
     pub watched: Vec<u32>,
     pub interval_us: u64,
 }
 
-/// What is going on.
+/// Phase of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Connecting,
-    /// The first burst.
+    /// During the first burst.
     WarmingUp,
-    /// Since when is measured.
+    /// Measuring since the given time.
     Measuring(u64),
-    /// Until when nothing is to happen.
+    /// Holding idle clients until the given time.
     Holding(u64),
     Over,
 }
@@ -79,12 +79,12 @@ struct Fanout {
     shared: Shared,
     clients: Vec<Client>,
     phase: Phase,
-    /// Clients that were started, and those whose handshake is complete.
+    /// Number of clients started, and with a complete handshake.
     started: usize,
     held: usize,
-    /// Deliveries of the current burst that have not come.
+    /// Pending deliveries of the current burst.
     awaited: u64,
-    /// The number of the next message to send.
+    /// Number of the next message to send.
     number: u32,
     burst_us: u64,
     moved_us: u64,
@@ -96,7 +96,7 @@ struct Fanout {
     errors: Errors,
 }
 
-/// Connects, sends and receives until the time is over, something fails or the parent says so.
+/// Connects, sends and receives until the time is over, an error occurs or the parent stops it.
 pub(crate) fn run(plan: Plan, clock: Clock, link: &mut Link) -> Result<(), Error> {
     let mut epoll = Epoll::new().map_err(Error::system("opening an epoll instance"))?;
     epoll
@@ -171,7 +171,7 @@ impl Fanout {
         }
     }
 
-    /// Goes on to the next phase or burst when this one is over.
+    /// Starts the next phase or burst when the current one is complete.
     fn step(&mut self, now_us: u64) {
         let stuck = now_us.saturating_sub(self.moved_us) > self.plan.timeout_us;
         match self.phase {
@@ -198,9 +198,10 @@ impl Fanout {
                 let took_us = now_us.saturating_sub(self.burst_us);
                 self.latency.saturating_record(took_us);
                 self.measured_us = now_us - since_us;
-                match self.measured_us < self.plan.duration_us {
-                    true => self.begin_burst(now_us),
-                    false => self.end(now_us),
+                if self.measured_us < self.plan.duration_us {
+                    self.begin_burst(now_us)
+                } else {
+                    self.end(now_us)
                 }
             }
             Phase::Holding(until_us) if now_us >= until_us => self.end(now_us),
@@ -288,7 +289,7 @@ impl Fanout {
         }
     }
 
-    /// Reads all there is.
+    /// Reads all available bytes.
     fn read(&mut self, slot: usize, hangup: bool, input: &mut [u8]) -> Result<(), Fault> {
         let client = &mut self.clients[slot];
         loop {
@@ -332,14 +333,14 @@ impl Fanout {
             client.sent += count;
         }
         if client.sent == client.unsent.len() {
-            // Not cleared: held clients keep no buffer.
+            // Freed instead of cleared: held clients keep no buffer.
             client.unsent = Vec::new();
             client.sent = 0;
         }
         Ok(())
     }
 
-    /// A client that is lost makes every further number meaningless.
+    /// Fails the run: with a lost client all further measurements are meaningless.
     fn fail(&mut self, slot: usize, cause: &str) {
         self.errors.add(cause, 1);
         self.shared.counters.increment(Counter::Disconnects);
@@ -372,7 +373,7 @@ impl Fanout {
         client.state = State::Closed;
         let fd = std::mem::replace(&mut client.fd, NONE);
         if fd != NONE {
-            // So that the next run finds its ports free.
+            // A reset frees the port immediately for the next run.
             net::abort_on_close(fd);
             self.epoll.close(fd);
         }
@@ -409,7 +410,7 @@ impl Fanout {
     }
 }
 
-/// Forgets what the first burst has counted, but for connections and faults.
+/// Clears the counters of the first burst, except connections and faults.
 fn forget_warm_up(counters: &mut Counters) {
     counters.clear(Counter::Published);
     counters.clear(Counter::Deliveries);

@@ -1,4 +1,4 @@
-//! What every scenario knows, and what bounds them all.
+//! Options of every scenario, and their limits.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,16 +8,16 @@ use clap::Args;
 
 use super::value;
 
-/// What stands for standard output in place of a file.
+/// File name that means standard output.
 pub(crate) const STANDARD_OUTPUT: &str = "-";
 
-/// The longest body of a request that is given on the command line or in a file.
+/// Maximum size of a request body from the command line or a file.
 pub(crate) const BODY_BYTES_MAX: u64 = 64 << 20;
 
-/// What every scenario knows.
+/// Options of every scenario.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Common {
-    /// Write the result as JSON to this file; without one, or with `-`, to standard output in place of
+    /// Write the result as JSON to this file; without a file, or with `-`, to standard output instead of
     /// the summary
     #[arg(
         long,
@@ -28,20 +28,19 @@ pub(crate) struct Common {
     )]
     pub json: Option<PathBuf>,
 
-    /// Draw connections, rates and latency over time into this file
+    /// Write a plot of connections, rates and latency over time to this file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub svg: Option<PathBuf>,
 
-    /// Write a line of JSON per interval, and when a step begins and ends, to this file while the run
-    /// goes on
+    /// Write a line of JSON to this file per interval, and when a step starts and ends
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub events: Option<PathBuf>,
 
-    /// Send every interval to this statsd server
+    /// Send the numbers of every interval to this statsd server
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = value::address, help_heading = "Output")]
     pub statsd: Option<SocketAddr>,
 
-    /// What the names of statsd begin with
+    /// Prefix of statsd names
     #[arg(
         long,
         value_name = "NAME",
@@ -50,11 +49,11 @@ pub(crate) struct Common {
     )]
     pub statsd_prefix: String,
 
-    /// Serve the totals at /metrics of this address while the run goes on
+    /// Serve the totals at /metrics of this address during the run
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = value::address, help_heading = "Output")]
     pub prometheus: Option<SocketAddr>,
 
-    /// How often to report
+    /// Interval between reports
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = value::interval, help_heading = "Output")]
     pub interval: Duration,
 
@@ -62,12 +61,12 @@ pub(crate) struct Common {
     #[arg(long, short, help_heading = "Output")]
     pub quiet: bool,
 
-    /// A header of every request, as "Name: value"; may be repeated
+    /// A header of every request, as "Name: value"; repeatable
     #[arg(long = "header", short = 'H', value_name = "HEADER", value_parser = value::header)]
     pub headers: Vec<String>,
 }
 
-/// Connections that one process may hold: its descriptor limit less what it needs for itself.
+/// Returns the maximum number of connections per process: the descriptor limit minus the process's own descriptors.
 pub(crate) fn descriptors_max() -> u32 {
     const OWN: u64 = 64;
     let limit = fermata_io::process::raise_descriptor_limit();

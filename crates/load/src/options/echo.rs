@@ -17,18 +17,18 @@ use crate::websocket::Opening;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct EchoArguments {
-    /// Where to connect, by ws or wss
+    /// URL to connect to, ws or wss
     #[arg(value_name = "URL")]
     url: String,
 
     #[command(flatten)]
     exchange: ExchangeArguments,
 
-    /// The length of a message
+    /// Size of a message in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(BYTES_MIN as i64..=16 << 20))]
     message_bytes: u32,
 
-    /// Send binary messages, not text
+    /// Send binary messages instead of text
     #[arg(long)]
     binary: bool,
 
@@ -40,7 +40,7 @@ pub(crate) struct EchoArguments {
 }
 
 impl EchoArguments {
-    /// The processes of this scenario and what their result is called.
+    /// Returns the processes of this scenario and the labels of their result.
     pub fn jobs(&self) -> Result<(Vec<Job>, Labels), Error> {
         let (target, connector) = parse_target(&self.url, &self.tls)?;
         let plans = self.exchange.plans(&target, true, &self.common)?;

@@ -16,33 +16,33 @@ use crate::exchange::{self, Plan};
 use crate::summary::Labels;
 use crate::target::{Target, Template};
 
-/// How long a run with a number of requests may take, unless told otherwise.
+/// Default duration of a run with a number of requests.
 const COUNTED_DURATION: Duration = Duration::from_secs(3600);
-/// How long other runs take, unless told otherwise.
+/// Default duration of other runs.
 const DURATION: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HttpArguments {
-    /// Where to send requests; {n} in it is replaced by the number of the request
+    /// URL of requests; {n} is replaced by the number of the request
     #[arg(value_name = "URL")]
     url: String,
 
     #[command(flatten)]
     pub exchange: ExchangeArguments,
 
-    /// Send each request over a connection of its own
+    /// Use a new connection for each request
     #[arg(long)]
     no_keep_alive: bool,
 
-    /// The request's method
+    /// Method of requests
     #[arg(long, short = 'X', value_parser = value::method, default_value = "GET", default_value_if("body", clap::builder::ArgPredicate::IsPresent, "POST"))]
     method: String,
 
-    /// The request's body, or @FILE; {n} in it is replaced by the number of the request
+    /// Body of requests, or @FILE; {n} is replaced by the number of the request
     #[arg(long, short = 'd', value_name = "TEXT")]
     body: Option<String>,
 
-    /// Statuses that are expected
+    /// Accepted statuses
     #[arg(long, value_name = "RANGE", default_value = "200-399", value_parser = value::statuses)]
     accept_status: RangeInclusive<u16>,
 
@@ -53,42 +53,42 @@ pub(crate) struct HttpArguments {
 /// How requests follow each other.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ExchangeArguments {
-    /// Connections, over all processes
+    /// Number of connections of all processes
     #[arg(long, short, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub connections: u32,
 
-    /// Requests in flight on each connection
+    /// Number of requests in flight per connection
     #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub pipeline: u32,
 
-    /// Requests per second on schedule (an open loop); left out, each connection sends the next
-    /// request when the last is answered (a closed loop)
+    /// Requests per second, on schedule (open loop); without a rate, each connection sends the next
+    /// request after the response (closed loop)
     #[arg(long, short, value_name = "PER_SECOND", value_parser = value::rate)]
     pub rate: Option<f64>,
 
-    /// How long to send [default: 10s, or 1h with --requests]
+    /// Duration of the run [default: 10s, or 1h with --requests]
     #[arg(long, short = 't', value_name = "TIME", value_parser = value::duration)]
     pub duration: Option<Duration>,
 
-    /// How many requests to send, over all processes
+    /// Number of requests of all processes
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub requests: Option<u64>,
 
-    /// How long not to measure at the beginning
+    /// Time at the start that is not measured
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = value::duration)]
     pub warmup: Duration,
 
-    /// The longest time to wait for an answer
+    /// Maximum time to wait for a response
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::duration)]
     pub timeout: Duration,
 
-    /// Processes that share the connections
+    /// Number of processes that share the connections
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub processes: u32,
 }
 
 impl HttpArguments {
-    /// The processes of this scenario and what their result is called.
+    /// Returns the processes of this scenario and the labels of their result.
     pub fn jobs(&self) -> Result<(Vec<Job>, Labels), Error> {
         let target = Target::parse("URL", &self.url, "http")?;
         let body = self.body.as_deref().map(read_body).transpose()?;
@@ -125,7 +125,7 @@ impl HttpArguments {
 }
 
 impl ExchangeArguments {
-    /// The share of each process.
+    /// Returns the plan of each process.
     pub fn plans(&self, target: &Target, reuse: bool, common: &Common) -> Result<Vec<Plan>, Error> {
         let processes = self.processes.min(self.connections);
         if self.connections.div_ceil(processes) > super::common::descriptors_max() {
@@ -169,7 +169,7 @@ impl ExchangeArguments {
         Ok(plans.collect())
     }
 
-    /// In a few words.
+    /// Describes the load briefly.
     pub fn describe(&self) -> String {
         let depth = match self.pipeline {
             1 => String::new(),
@@ -185,7 +185,7 @@ impl ExchangeArguments {
     }
 }
 
-/// The text itself, or the content of the file after `@`.
+/// Returns the text itself, or the content of the file after `@`.
 fn read_body(text: &str) -> Result<Vec<u8>, Error> {
     let Some(path) = text.strip_prefix('@') else {
         return Ok(text.as_bytes().to_vec());

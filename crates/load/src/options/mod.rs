@@ -9,10 +9,10 @@ pub(crate) mod ws;
 
 use clap::{Args, Subcommand};
 
-/// Put a server under load and verify what it answers.
+/// Put a server under load and verify its responses.
 ///
-/// The exit code is 0 when everything was as expected, 1 when verification failed, 2 when an option
-/// cannot be used.
+/// The exit code is 0 if everything was as expected, 1 if verification failed, 2 if an option is
+/// unusable.
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -25,7 +25,7 @@ pub(crate) enum Scenario {
     Http(http::HttpArguments),
     /// Hold clients on event streams, publish to them and verify every message
     Sse(subscribe::SubscribeArguments),
-    /// The same for up to millions of clients, in as many processes as that takes
+    /// Hold up to millions of clients on event streams, in several processes
     Hold(subscribe::SubscribeArguments),
     /// Open WebSockets
     #[command(subcommand)]
@@ -34,11 +34,11 @@ pub(crate) enum Scenario {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum WsScenario {
-    /// Send messages to a server that sends each one back, and verify them
+    /// Send messages to an echo server and verify them
     Echo(echo::EchoArguments),
-    /// Open WebSockets and close them again, each by its handshake
+    /// Open and close WebSockets, with both handshakes
     Upgrade(ws::UpgradeArguments),
-    /// Hold clients, and have one of them send bursts that the server sends to all
+    /// Hold clients; one of them sends bursts, which the server sends to all
     Fanout(ws::FanoutArguments),
     /// Hold clients on WebSockets, publish to them and verify every message
     Broadcast(Box<subscribe::SubscribeArguments>),

@@ -20,14 +20,14 @@ use crate::summary::Labels;
 use crate::target::{Target, Template};
 use crate::websocket::Opening;
 
-/// The first source address on the loopback interface, all of whose addresses exist.
+/// First source address on the loopback interface, where every address exists.
 const SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
 
-/// What a scenario takes where the command line says nothing.
+/// Defaults of a scenario.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Defaults {
     pub scenario: &'static str,
-    /// The scheme of the URL.
+    /// Scheme of the URL.
     pub scheme: &'static str,
     pub clients: u32,
     pub duration: Duration,
@@ -56,36 +56,36 @@ pub(crate) const BROADCAST: Defaults = Defaults {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SubscribeArguments {
-    /// Where clients connect; {n} in it is replaced by the number of the group, {client} by that of
-    /// the client
+    /// URL of clients; {n} is replaced by the number of the group, {client} by the number of the
+    /// client
     #[arg(value_name = "URL")]
     url: String,
 
-    /// Clients, over all processes [default: 1000, hold: 100000]
+    /// Number of clients of all processes [default: 1000, hold: 100000]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_000_000))]
     clients: Option<u32>,
 
-    /// Groups that clients are spread over
+    /// Number of groups that clients are divided into
     #[arg(long, short, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4_000_000))]
     groups: u32,
 
-    /// How long to hold and publish after everybody is connected [default: 10s, hold: 1m]
+    /// Time to hold and publish after all clients are connected [default: 10s, hold: 1m]
     #[arg(long, short = 't', value_name = "TIME", value_parser = value::duration)]
     duration: Option<Duration>,
 
-    /// A part of the run, instead of --duration and the rates: "NAME=TIME[,groups=RATE][,all=RATE]",
-    /// messages per second to groups and to all. Repeated, the steps follow one another, each when
-    /// the messages of the one before have arrived; the result has the numbers of each
+    /// A phase of the run, instead of --duration and the rates: "NAME=TIME[,groups=RATE][,all=RATE]",
+    /// with messages per second to groups and to all; repeatable. Each phase starts when the messages
+    /// of the previous one have arrived; the result has the numbers of each
     #[arg(long = "step", value_name = "STEP", conflicts_with_all = ["duration", "publish_rate", "publish_all_rate"], value_parser = value::step)]
     steps: Vec<Step>,
 
-    /// How long to wait at the end for messages that have not come
+    /// Time to wait at the end for messages that have not arrived
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::duration)]
     settle: Duration,
 
-    /// After something has come, look again only so much later, and leave the processors to others
-    /// meanwhile: among very many clients of a server on the same machine this saves a wake-up for
-    /// each message. Latencies grow by up to this
+    /// Pause after each read of the sockets. With very many clients of a server on the same machine,
+    /// this saves a wake-up per message and leaves CPU to the server. Measured latencies grow by up
+    /// to this time
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = value::duration)]
     coalesce: Duration,
 
@@ -95,7 +95,7 @@ pub(crate) struct SubscribeArguments {
     #[command(flatten)]
     connect: ConnectArguments,
 
-    /// The largest event
+    /// Maximum size of an event in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(256..=1 << 30))]
     event_bytes_max: u32,
 
@@ -106,7 +106,7 @@ pub(crate) struct SubscribeArguments {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Publishing")]
 struct PublishArguments {
-    /// Where to POST messages for one group after the other, whose number replaces {n}
+    /// URL for POSTs of messages to one group after the other; {n} is replaced by the group
     #[arg(long, value_name = "URL")]
     publish: Option<String>,
 
@@ -114,11 +114,11 @@ struct PublishArguments {
     #[arg(long, value_name = "PER_SECOND", default_value = "1", value_parser = value::rate)]
     publish_rate: f64,
 
-    /// Where to POST messages that all clients get
+    /// URL for POSTs of messages that all clients receive
     #[arg(long, value_name = "URL")]
     publish_all: Option<String>,
 
-    /// Where to send messages that all clients get over WebSockets
+    /// URL of WebSockets that send messages which all clients receive
     #[arg(long, value_name = "URL", conflicts_with = "publish_all")]
     publish_ws: Option<String>,
 
@@ -126,27 +126,27 @@ struct PublishArguments {
     #[arg(long, value_name = "PER_SECOND", default_value = "1", value_parser = value::rate)]
     publish_all_rate: f64,
 
-    /// The body of a POST; {message} in it is replaced by the message, {n} by the group
+    /// Body of a POST; {message} is replaced by the message, {n} by the group
     #[arg(long, value_name = "TEXT", default_value = "{message}")]
     publish_body: String,
 
-    /// A header of every POST, as "Name: value"; may be repeated
+    /// A header of every POST, as "Name: value"; repeatable
     #[arg(long = "publish-header", value_name = "HEADER", value_parser = value::header)]
     publish_headers: Vec<String>,
 
-    /// The length of a message
+    /// Size of a message in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 128, value_parser = clap::value_parser!(u32).range(BYTES_MIN as i64..=1 << 20))]
     message_bytes: u32,
 
-    /// Connections that publish, for each of the two URLs
+    /// Number of publishing connections per URL
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1024))]
     publish_connections: u32,
 
-    /// Messages that may wait for one of these connections; more are skipped, which is a fault
+    /// Maximum number of messages waiting for one connection; more are skipped and count as a fault
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     publish_queue_max: u32,
 
-    /// The longest time to wait for the answer to a POST
+    /// Maximum time to wait for the response to a POST
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::duration)]
     publish_timeout: Duration,
 }
@@ -154,60 +154,60 @@ struct PublishArguments {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connecting")]
 struct ConnectArguments {
-    /// Connects per second, over all processes; left out, as fast as it goes
+    /// Connects per second of all processes [default: the maximum]
     #[arg(long, value_name = "PER_SECOND", value_parser = value::rate)]
     connect_rate: Option<f64>,
 
-    /// Clients that connect at the same time, over all processes
+    /// Maximum number of clients of all processes that connect concurrently
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
     connecting_max: u32,
 
-    /// The longest time to wait for the first answer
+    /// Maximum time to wait for the first response
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = value::duration)]
     connect_timeout: Duration,
 
-    /// Another server, as HOST:PORT, for the same path; may be repeated. Clients are spread over all, and each goes to another
-    /// one whenever its connection has ended or failed
+    /// Another server, as HOST:PORT, for the same path; repeatable. Clients are spread over all servers and switch to another
+    /// one when their connection has closed or failed
     #[arg(long = "also", value_name = "HOST:PORT")]
     also: Vec<String>,
 
-    /// How often in a row a client tries to connect before it gives up
+    /// Maximum number of failed attempts of a client in a row
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..))]
     attempts_max: u8,
 
-    /// How long a client waits before it connects again
+    /// Time before a client reconnects
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = value::duration)]
     reconnect_delay: Duration,
 
-    /// Do not send Last-Event-ID; what is published while a client is away is then no fault
+    /// Do not send Last-Event-ID; messages published while a client is disconnected may then be missing
     #[arg(long)]
     no_resume: bool,
 
-    /// Clients per second that leave and come back at once
+    /// Number of clients per second that disconnect and immediately reconnect
     #[arg(long, value_name = "PER_SECOND", value_parser = value::rate)]
     churn: Option<f64>,
 
-    /// Processes that share the clients [default: as few as --clients-per-process-max allows]
+    /// Number of processes that share the clients [default: as few as --clients-per-process-max allows]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     processes: Option<u32>,
 
-    /// The most clients of one process
+    /// Maximum number of clients per process
     #[arg(long, value_name = "N", default_value_t = 19_000, value_parser = clap::value_parser!(u32).range(1..))]
     clients_per_process_max: u32,
 
-    /// The first source address, further ones follow it; by default 127.0.1.1 when the server is on
-    /// 127.0.0.0/8 and has more clients than one address takes
+    /// First source address; further ones follow it [default: 127.0.1.1 if the server is in 127.0.0.0/8
+    /// and there are more clients than one address supports]
     #[arg(long, value_name = "ADDRESS")]
     source: Option<Ipv4Addr>,
 
-    /// The most clients of one source address. Beyond half of the even ports of
-    /// net.ipv4.ip_local_port_range the kernel takes long to find a free one
+    /// Maximum number of clients per source address. Beyond half of the even ports of
+    /// net.ipv4.ip_local_port_range, the kernel needs long to find a free port
     #[arg(long, value_name = "N", default_value_t = 7_000, value_parser = clap::value_parser!(u32).range(1..=60_000))]
     clients_per_source_max: u32,
 }
 
 impl SubscribeArguments {
-    /// The processes of this scenario, its course and what its result is called.
+    /// Returns the processes of this scenario, its course and the labels of its result.
     pub fn jobs(&self, defaults: Defaults) -> Result<(Vec<Job>, Course, Labels), Error> {
         let clients = self.clients.unwrap_or(defaults.clients);
         let duration = self.duration.unwrap_or(defaults.duration);
@@ -257,7 +257,7 @@ impl SubscribeArguments {
             });
         }
         let steps = self.steps(duration)?;
-        // A run that only holds has done its work when everybody is connected.
+        // A run without publishing has no further work after all clients are connected.
         let publishes = |step: &Step| step.rates.groups > 0.0 || step.rates.all > 0.0;
         let publishes = publishes_anywhere && steps.iter().any(publishes);
         let course = Course {
@@ -368,7 +368,7 @@ impl SubscribeArguments {
                 connect_timeout_ms: micros(connect.connect_timeout) / 1000,
                 attempts_max: connect.attempts_max,
                 reconnect_delay_ms: micros(connect.reconnect_delay) / 1000,
-                // A WebSocket has no ids to resume by.
+                // A WebSocket has no event ids to resume from.
                 resume: !connect.no_resume && !websocket,
                 churn_rate: connect.churn.unwrap_or(0.0) / share,
                 interval_us: micros(self.common.interval),
@@ -385,7 +385,7 @@ impl SubscribeArguments {
 }
 
 impl ConnectArguments {
-    /// The source addresses of a process: the first, and how many.
+    /// Returns the first source address of a process and the number of addresses.
     fn sources(
         &self,
         target: &Target,

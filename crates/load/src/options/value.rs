@@ -1,4 +1,4 @@
-//! Values of options that clap does not know.
+//! Parsers of option values.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -9,7 +9,7 @@ use crate::clock::micros;
 use crate::course::Step;
 use crate::report::Rates;
 
-/// Why the value of an option cannot be used; clap puts the option before it.
+/// Reasons why an option's value is invalid; clap adds the option's name.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ValueError {
     #[error("\"{0}\" is no unit of time; use ms, s, m or h")]
@@ -44,7 +44,7 @@ pub(crate) enum ValueError {
     Subprotocol,
 }
 
-/// `10s`, `500ms`, `2m`, `1h`; a number alone is seconds.
+/// Parses `10s`, `500ms`, `2m` or `1h`; a number without unit is seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, ValueError> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.');
     let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
@@ -61,7 +61,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, ValueError> {
     Duration::try_from_secs_f64(number * factor).map_err(|_| ValueError::TooLong(text.into()))
 }
 
-/// `NAME=TIME[,groups=PER_SECOND][,all=PER_SECOND]`.
+/// Parses `NAME=TIME[,groups=PER_SECOND][,all=PER_SECOND]`.
 pub(crate) fn step(text: &str) -> Result<Step, ValueError> {
     let (name, rest) = text.split_once('=').ok_or(ValueError::Step)?;
     let mut parts = rest.split(',');
@@ -77,29 +77,31 @@ pub(crate) fn step(text: &str) -> Result<Step, ValueError> {
             _ => return Err(ValueError::Step),
         }
     }
-    match name.is_empty() {
-        true => Err(ValueError::Step),
-        false => Ok(step),
+    if name.is_empty() {
+        Err(ValueError::Step)
+    } else {
+        Ok(step)
     }
 }
 
-/// A duration from 10 ms to one minute.
+/// Parses a duration from 10 ms to one minute.
 pub(crate) fn interval(text: &str) -> Result<Duration, ValueError> {
     let interval = duration(text)?;
     let range = Duration::from_millis(10)..=Duration::from_secs(60);
-    match range.contains(&interval) {
-        true => Ok(interval),
-        false => Err(ValueError::Interval),
+    if range.contains(&interval) {
+        Ok(interval)
+    } else {
+        Err(ValueError::Interval)
     }
 }
 
-/// `HOST:PORT`.
+/// Parses `HOST:PORT`.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, ValueError> {
     let mut found = text.to_socket_addrs().map_err(ValueError::Unresolved)?;
     found.next().ok_or(ValueError::NoAddress)
 }
 
-/// `200-399` or `204`.
+/// Parses `200-399` or `204`.
 pub(crate) fn statuses(text: &str) -> Result<RangeInclusive<u16>, ValueError> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     match (first.parse(), last.parse()) {
@@ -108,7 +110,7 @@ pub(crate) fn statuses(text: &str) -> Result<RangeInclusive<u16>, ValueError> {
     }
 }
 
-/// A rate per second: positive and finite.
+/// Parses a rate per second: positive and finite.
 pub(crate) fn rate(text: &str) -> Result<f64, ValueError> {
     let value: Option<f64> = text.parse().ok();
     value
@@ -116,7 +118,7 @@ pub(crate) fn rate(text: &str) -> Result<f64, ValueError> {
         .ok_or(ValueError::Rate)
 }
 
-/// `Name: value`, as the line of a request.
+/// Parses `Name: value` and returns it as a header line with CRLF.
 pub(crate) fn header(text: &str) -> Result<String, ValueError> {
     let (name, value) = text.split_once(':').ok_or(ValueError::HeaderForm)?;
     let value = value.trim();
@@ -133,11 +135,12 @@ pub(crate) fn header(text: &str) -> Result<String, ValueError> {
     Ok(format!("{name}: {value}\r\n"))
 }
 
-/// A token such as `GET`.
+/// Parses a token such as `GET`.
 pub(crate) fn method(text: &str) -> Result<String, ValueError> {
-    match fermata_proto::response::valid_name(text.as_bytes()) {
-        true => Ok(text.to_ascii_uppercase()),
-        false => Err(ValueError::Method),
+    if fermata_proto::response::valid_name(text.as_bytes()) {
+        Ok(text.to_ascii_uppercase())
+    } else {
+        Err(ValueError::Method)
     }
 }
 

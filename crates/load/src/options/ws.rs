@@ -1,4 +1,4 @@
-//! The scenarios `ws upgrade` and `ws fanout`, and what all of `ws` take.
+//! The scenarios `ws upgrade` and `ws fanout`, and shared parts of all `ws` scenarios.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -21,21 +21,21 @@ use crate::tls::{Connector, TlsArguments};
 use crate::websocket::Opening;
 use crate::{exchange, fanout};
 
-/// The first source address on the loopback interface, all of whose addresses exist.
+/// First source address on the loopback interface, where every address exists.
 const SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 2, 1);
-/// Beyond half of the even ports the kernel takes long to find a free one.
+/// With more clients, the kernel needs long to find a free port: this is half of the even ports.
 const CLIENTS_PER_SOURCE_MAX: u32 = 7_000;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct UpgradeArguments {
-    /// Where to connect, by ws or wss
+    /// URL to connect to, ws or wss
     #[arg(value_name = "URL")]
     url: String,
 
     #[command(flatten)]
     exchange: ExchangeArguments,
 
-    /// Offer this subprotocol, which the server has to choose
+    /// Offer this subprotocol, which the server must accept
     #[arg(long, value_name = "NAME", value_parser = subprotocol)]
     subprotocol: Option<String>,
 
@@ -48,36 +48,36 @@ pub(crate) struct UpgradeArguments {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct FanoutArguments {
-    /// Where to connect, by ws or wss; what one client sends there goes to all, itself included
+    /// URL to connect to, ws or wss; the server must send each message to all clients, including the sender
     #[arg(value_name = "URL")]
     url: String,
 
-    /// Clients, all of one process
+    /// Number of clients, all in one process
     #[arg(long, short, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     clients: u32,
 
-    /// Messages that one client sends at once; when everybody has them it sends the next. 0 sends
-    /// nothing and holds the clients
+    /// Number of messages per burst; the next burst follows when all clients have received it. 0 holds
+    /// the clients without sending
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     burst: u32,
 
-    /// The length of a message
+    /// Size of a message in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(BYTES_MIN as i64..=16 << 20))]
     message_bytes: u32,
 
-    /// When to begin no further burst, after a first one that is not measured; or how long to hold
+    /// Time after the unmeasured first burst in which bursts start; with --burst 0, time to hold
     #[arg(long, short = 't', value_name = "TIME", default_value = "10s", value_parser = value::duration)]
     duration: Duration,
 
-    /// How long nothing may come while something is awaited
+    /// Maximum time without progress while messages or connections are pending
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::duration)]
     timeout: Duration,
 
-    /// Clients that connect at the same time
+    /// Maximum number of clients that connect concurrently
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     connecting_max: u32,
 
-    /// Tell how long this process was on a processor while it was measured; may be repeated
+    /// Report the CPU time of this process during the measurement; repeatable
     #[arg(long = "watch", value_name = "PID")]
     watched: Vec<u32>,
 
@@ -88,7 +88,7 @@ pub(crate) struct FanoutArguments {
     pub common: Common,
 }
 
-/// Parses a URL of `ws` or `wss`; a connector comes with the latter.
+/// Parses a `ws` or `wss` URL; the latter returns a connector.
 pub(super) fn parse_target(
     url: &str,
     tls: &TlsArguments,
@@ -107,16 +107,17 @@ pub(super) fn parse_target(
     Ok((target, Some(connector)))
 }
 
-/// A subprotocol's name is a token, as a header's name is.
+/// Parses a subprotocol name, which is a token like a header name.
 fn subprotocol(name: &str) -> Result<String, ValueError> {
-    match fermata_proto::response::valid_name(name.as_bytes()) {
-        true => Ok(name.to_string()),
-        false => Err(ValueError::Subprotocol),
+    if fermata_proto::response::valid_name(name.as_bytes()) {
+        Ok(name.to_string())
+    } else {
+        Err(ValueError::Subprotocol)
     }
 }
 
 impl UpgradeArguments {
-    /// The processes of this scenario and what their result is called.
+    /// Returns the processes of this scenario and the labels of their result.
     pub fn jobs(&self) -> Result<(Vec<Job>, Labels), Error> {
         let (target, connector) = parse_target(&self.url, &self.tls)?;
         if self.exchange.pipeline > 1 {
@@ -145,7 +146,7 @@ impl UpgradeArguments {
 }
 
 impl FanoutArguments {
-    /// The process of this scenario and what its result is called.
+    /// Returns the process of this scenario and the labels of its result.
     pub fn jobs(&self) -> Result<(Vec<Job>, Labels), Error> {
         let (target, connector) = parse_target(&self.url, &self.tls)?;
         if self.clients > super::common::descriptors_max() {

@@ -1,4 +1,4 @@
-//! The course of a run as lines of JSON, for a program that follows it.
+//! Events of a run as lines of JSON for another program.
 
 use std::fs::File;
 use std::io::Write;
@@ -32,8 +32,7 @@ impl Events {
     }
 
     fn write(&mut self, line: &Value) {
-        // One write per line, so that a reader finds whole lines. A reader that has gone is no reason
-        // to stop.
+        // One write per line, so that a reader sees complete lines. The run continues if the reader is gone.
         let _ = self.file.write_all(format!("{line}\n").as_bytes());
     }
 }

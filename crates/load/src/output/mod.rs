@@ -1,4 +1,4 @@
-//! What a run shows while it goes on.
+//! Output during a run.
 
 mod events;
 pub(crate) mod plot;
@@ -17,7 +17,7 @@ use progress::Progress;
 use prometheus::Prometheus;
 use statsd::Statsd;
 
-/// Everything that wants to see each interval.
+/// All outputs that receive each interval.
 pub(crate) struct Outputs {
     scenario: &'static str,
     progress: Option<Progress>,
@@ -41,7 +41,7 @@ impl Outputs {
         })
     }
 
-    /// Watches what can be asked from outside.
+    /// Starts to listen for Prometheus.
     pub fn watch(&mut self, epoll: &mut Epoll) -> Result<(), Error> {
         match &self.prometheus {
             Some(prometheus) => prometheus.watch(epoll),
@@ -49,7 +49,7 @@ impl Outputs {
         }
     }
 
-    /// An interval has ended.
+    /// Shows a completed interval.
     pub fn show(&mut self, totals: &Totals, point: &Point, phase: &str) {
         if let Some(progress) = &mut self.progress {
             progress.show(totals, point, phase);
@@ -65,28 +65,28 @@ impl Outputs {
         }
     }
 
-    /// A step of the run begins.
+    /// Reports the start of a step.
     pub fn begin_step(&mut self, name: &str, now_us: u64) {
         if let Some(events) = &mut self.events {
             events.step(name, "begins", now_us);
         }
     }
 
-    /// A step of the run is over.
+    /// Reports the end of a step.
     pub fn end_step(&mut self, name: &str, now_us: u64) {
         if let Some(events) = &mut self.events {
             events.step(name, "ends", now_us);
         }
     }
 
-    /// A descriptor that [`watch`](Self::watch) or a handler has added is ready.
+    /// Handles a ready descriptor that [`watch`](Self::watch) or a handler added.
     pub fn handle_event(&mut self, epoll: &mut Epoll, token: u64) {
         if let Some(prometheus) = &mut self.prometheus {
             prometheus.handle_event(epoll, token);
         }
     }
 
-    /// The run is over; what follows is the result.
+    /// Ends the progress output before the result.
     pub fn end(&mut self) {
         if let Some(progress) = &mut self.progress {
             progress.end();

@@ -1,4 +1,4 @@
-//! A picture of a run as SVG: connections, rates and latency over time.
+//! SVG plot of a run: connections, rates and latency over time.
 
 use std::fmt::Write as _;
 
@@ -24,12 +24,12 @@ struct Line {
 struct Panel {
     title: &'static str,
     lines: Vec<Line>,
-    /// Text of an axis value.
+    /// Formats an axis value.
     label: fn(f64) -> String,
     logarithmic: bool,
 }
 
-/// The picture of a whole run.
+/// Plots a whole run.
 pub(crate) fn svg(series: &[Point], labels: &Labels) -> String {
     let panels = panels(series);
     let height = TOP + panels.len() as f64 * (PANEL_HEIGHT + PANEL_GAP);
@@ -132,7 +132,7 @@ fn draw(out: &mut String, panel: &Panel, series: &[Point], end_s: f64, top: f64)
         let mut path = String::new();
         let mut pen_down = false;
         for (point, &value) in points {
-            // On a logarithmic axis nothing has no place.
+            // A logarithmic axis cannot show zero.
             if panel.logarithmic && value <= 0.0 {
                 pen_down = false;
                 continue;
@@ -171,7 +171,7 @@ impl Scale {
         Self { max, logarithmic }
     }
 
-    /// Where a value lies, from 0 to 1.
+    /// Returns the relative position of a value, from 0 to 1.
     fn share(&self, value: f64) -> f64 {
         if self.logarithmic {
             value.max(1.0).log10() / self.max.log10()
@@ -180,7 +180,7 @@ impl Scale {
         }
     }
 
-    /// Values worth a line: powers of ten, or up to six round numbers.
+    /// Returns the values of grid lines: powers of ten, or up to six round numbers.
     fn ticks(&self) -> Vec<f64> {
         if self.logarithmic {
             let powers = self.max.log10().round() as i32;

@@ -1,4 +1,4 @@
-//! Live progress on standard error: one line that is refreshed on a terminal, plain lines elsewhere.
+//! Live progress on standard error: one updated line on a terminal, separate lines elsewhere.
 
 use std::io::{IsTerminal, Write};
 
@@ -6,7 +6,7 @@ use super::text::{count, micros};
 use crate::counters::Counter;
 use crate::totals::{Point, Totals};
 
-/// Back to the line's start, and clear it.
+/// Returns to the start of the line and clears it.
 const REFRESH: &str = "\r\x1b[K";
 
 pub(crate) struct Progress {
@@ -23,7 +23,7 @@ impl Progress {
     pub fn show(&mut self, totals: &Totals, point: &Point, phase: &str) {
         let line = line(totals, point, phase);
         let mut out = std::io::stderr().lock();
-        // The output may have no reader, which is no reason to stop.
+        // The run continues if standard error has no reader.
         let _ = if self.is_terminal {
             write!(out, "{REFRESH}{line}").and_then(|()| out.flush())
         } else {

@@ -1,4 +1,4 @@
-//! The totals for a Prometheus that asks: a listener in the parent.
+//! Prometheus endpoint in the parent, with the totals of the run.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -12,12 +12,12 @@ use crate::counters::Counter;
 use crate::error::Error;
 use crate::totals::Totals;
 
-/// Tokens of this module's descriptors in the parent's driver; those of children are smaller.
+/// First token of this module's descriptors in the parent's driver; the tokens of children are smaller.
 const LISTENER: u64 = 1 << 40;
 const BACKLOG: i32 = 16;
-/// Askers at the same time; further ones wait in the backlog.
+/// Maximum number of connections; further ones wait in the backlog.
 const CONNECTIONS_MAX: usize = 16;
-/// The longest request.
+/// Maximum size of a request, in bytes.
 const REQUEST_BYTES_MAX: usize = 8 * 1024;
 
 /// Quantiles of latencies.
@@ -26,14 +26,14 @@ const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 #[derive(Default)]
 struct Connection {
     request: Vec<u8>,
-    /// What is left of the answer.
+    /// Rest of the response.
     unsent: Vec<u8>,
 }
 
 pub(crate) struct Prometheus {
     listener: OwnedFd,
     connections: HashMap<Fd, Connection>,
-    /// The page, made once per interval.
+    /// Rendered page, updated once per interval.
     page: String,
 }
 
@@ -71,8 +71,8 @@ impl Prometheus {
             self.connections.remove(&fd);
             epoll.close(fd);
             if self.connections.len() == CONNECTIONS_MAX - 1 {
-                // It was taken out when this many were there. Should it not go in again, nobody can
-                // ask any more, and the run goes on.
+                // The listener was removed at the connection limit. If adding it again fails, the endpoint is
+                // unavailable and the run continues.
                 let _ = epoll.add_listener(self.listener.as_raw_fd(), LISTENER);
             }
         }
@@ -96,7 +96,7 @@ impl Prometheus {
 }
 
 impl Connection {
-    /// Reads a request and answers it. `false`: the connection is done.
+    /// Reads a request and responds. Returns false when the connection is done.
     fn serve(&mut self, epoll: &mut Epoll, fd: Fd, page: &str) -> bool {
         let mut bytes = [0; 4096];
         while self.unsent.is_empty() {
@@ -110,9 +110,10 @@ impl Connection {
             }
             if memchr::memmem::find(&self.request, b"\r\n\r\n").is_some() {
                 let found = self.request.starts_with(b"GET /metrics ");
-                let (status, body) = match found {
-                    true => ("200 OK", page),
-                    false => ("404 Not Found", "ask for /metrics\n"),
+                let (status, body) = if found {
+                    ("200 OK", page)
+                } else {
+                    ("404 Not Found", "ask for /metrics\n")
                 };
                 self.unsent = format!(
                     "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\n\

@@ -1,4 +1,5 @@
-//! Every interval as statsd datagrams: what seed tools such as tcpkali send, so that dashboards work.
+//! Statsd datagrams for every interval, in the format of load generators such as tcpkali, so that existing dashboards
+//! work.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -6,7 +7,7 @@ use crate::counters::Counter;
 use crate::error::Error;
 use crate::totals::Point;
 
-/// Lines of one datagram stay below what every network carries whole.
+/// Maximum size of a datagram in bytes, below every common MTU.
 const DATAGRAM_BYTES_MAX: usize = 1400;
 
 pub(crate) struct Statsd {
@@ -32,7 +33,7 @@ impl Statsd {
         })
     }
 
-    /// Sends one interval. A lost datagram is lost, as is usual with statsd.
+    /// Sends one interval. Lost datagrams are not repeated, as usual with statsd.
     pub fn show(&mut self, point: &Point) {
         let mut datagram = String::new();
         for line in lines(&self.prefix, point) {

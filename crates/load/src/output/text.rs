@@ -1,6 +1,6 @@
-//! Numbers for people.
+//! Numbers formatted for people.
 
-/// A count with a unit letter from 10,000 on: `9999`, `12.3k`, `4.56M`.
+/// Formats a count, with a unit letter from 10,000 on: `9999`, `12.3k`, `4.56M`.
 pub(crate) fn count(count: f64) -> String {
     let scaled = |value: f64, unit: &str| {
         let digits = match value {
@@ -18,7 +18,7 @@ pub(crate) fn count(count: f64) -> String {
     }
 }
 
-/// Bytes per second or bytes: `812 B`, `1.2 MB` (decimal).
+/// Formats bytes or bytes per second in decimal units: `812 B`, `1.2 MB`.
 pub(crate) fn bytes(bytes: f64) -> String {
     match bytes {
         ..1e3 => format!("{bytes:.0} B"),
@@ -28,7 +28,7 @@ pub(crate) fn bytes(bytes: f64) -> String {
     }
 }
 
-/// A time: `87 us`, `1.23 ms`, `4.5 s`.
+/// Formats a time: `87 us`, `1.23 ms`, `4.5 s`.
 pub(crate) fn micros(micros: u64) -> String {
     let value = micros as f64;
     match micros {

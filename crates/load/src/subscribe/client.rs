@@ -1,4 +1,4 @@
-//! One held client: what it remembers, and how its bytes become messages.
+//! A held client: its state, and the decoding of its bytes into messages.
 
 use fermata_io::Fd;
 use fermata_proto::response_reader::RequestKind;
@@ -14,54 +14,54 @@ use crate::message::{Followed, Found, Message, Verifier, follow};
 use crate::response::{Body, Head};
 use crate::websocket::{Masks, Opening};
 
-/// Not an open descriptor.
+/// Invalid descriptor.
 pub(crate) const NONE: Fd = -1;
-/// Ids longer than this are not kept; a client without an id cannot resume.
+/// Maximum length of a stored id; a client without an id cannot resume.
 const ID_BYTES_MAX: usize = 256;
 
-/// What a client is doing.
+/// State of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It has never been started.
+    /// Never started.
     New,
-    /// It waits to be connected again.
+    /// Waiting to reconnect.
     Waiting,
-    /// It waits for the head of the answer.
+    /// Waiting for the response head.
     Opening,
-    /// Events may come.
+    /// Receiving events.
     Held,
-    /// It was tried as often as allowed.
+    /// All attempts failed.
     GivenUp,
 }
 
-/// How messages come.
+/// Transport of messages.
 pub(crate) enum Feed {
-    /// As events in the body of a response.
+    /// Events in the body of a response.
     Sse(Body),
-    /// As messages of a WebSocket.
+    /// Messages of a WebSocket.
     Websocket(Reader),
 }
 
-/// A client. A million of them are held, so every byte counts: this, and while it waits for the rest
-/// of an event the piece of it that has come.
+/// A client. A process may hold a million, so every byte counts: this struct, plus the received part of an incomplete
+/// event.
 pub(crate) struct Client {
     pub fd: Fd,
-    /// The part of its request that is not sent, then the start of a head or event.
+    /// Unsent part of the request, later the start of an incomplete head or event.
     pub rest: Vec<u8>,
-    /// The id of the last event, for `Last-Event-ID`.
+    /// Id of the last event, for `Last-Event-ID`.
     pub id: Option<Box<[u8]>>,
     pub feed: Feed,
     pub opened_us: u64,
     pub group: u32,
-    /// The sequence number it waits for in its group, zero for any.
+    /// Next expected sequence number of the client's group; zero accepts any.
     pub next: u32,
-    /// The same for messages to all.
+    /// Next expected sequence number of messages to all; zero accepts any.
     pub next_all: u32,
-    /// Distinguishes events and timers of this connection from those of its predecessors.
+    /// Distinguishes events and timers of this connection from those of earlier connections.
     pub generation: u16,
-    /// Failed attempts in a row.
+    /// Number of consecutive failed attempts.
     pub attempts: u8,
-    /// It has been held before.
+    /// True if the client was held before.
     pub known: bool,
     pub state: State,
 }
@@ -84,7 +84,7 @@ impl Client {
         }
     }
 
-    /// How many of the messages up to those confirmed it has not got.
+    /// Returns the number of confirmed messages that the client did not receive.
     pub fn missing(&self, confirmed: u32, confirmed_all: u32) -> u64 {
         let missing = |next: u32, confirmed: u32| match next {
             0 => 0,
@@ -99,22 +99,22 @@ impl Client {
             return;
         }
         match &mut self.id {
-            // Ids of one server are mostly of one length, so this allocates once.
+            // Ids of one server usually have one length, so this allocates once.
             Some(kept) if kept.len() == id.len() => kept.copy_from_slice(id),
             kept => *kept = Some(id.into()),
         }
     }
 }
 
-/// What the clients of one process share while they read.
+/// State shared by the clients of one process while they read.
 pub(crate) struct Shared {
     pub verifier: Verifier,
     pub counters: Counters,
-    /// The largest event, in bytes.
+    /// Maximum size of an event, in bytes.
     pub event_bytes_max: usize,
-    /// What has to be sent back to the client that was just read from.
+    /// Bytes to send to the client that was just read.
     pub replies: Vec<u8>,
-    /// How a WebSocket is opened; event streams without.
+    /// WebSocket handshake; `None` for event streams.
     opening: Option<Opening>,
     masks: Masks,
     /// Decoded bytes of one read; empty between reads.
@@ -134,13 +134,12 @@ impl Shared {
         }
     }
 
-    /// How a WebSocket is opened, if that is what is held.
+    /// Returns the WebSocket handshake if the clients are WebSockets.
     pub fn opening(&self) -> Option<&Opening> {
         self.opening.as_ref()
     }
 
-    /// Takes in bytes of the head and tells how many of them belong to it; `None` while it is not
-    /// complete.
+    /// Processes bytes of the response head and returns how many belong to it; `None` if it is incomplete.
     pub fn handle_head(
         &mut self,
         client: &mut Client,
@@ -166,7 +165,7 @@ impl Shared {
         Ok(Some(head_bytes - before))
     }
 
-    /// The head's length and what follows it; `None` while it is not complete.
+    /// Returns the head's length and the feed after it; `None` if it is incomplete.
     fn check_head(&self, bytes: &[u8]) -> Result<Option<(usize, Feed)>, Fault> {
         if let Some(opening) = &self.opening {
             let checked = opening.check(bytes)?;
@@ -179,8 +178,8 @@ impl Shared {
         }
     }
 
-    /// Takes in bytes of the stream; `each` gets every message in it that is right, in order. `Ok(false)`:
-    /// the stream has ended.
+    /// Processes bytes of the stream and passes every valid message in it to `each`, in order. Returns `Ok(false)` at
+    /// the end of the stream.
     pub fn handle_stream(
         &mut self,
         client: &mut Client,
@@ -285,7 +284,7 @@ impl Shared {
         }
     }
 
-    /// Verifies what may be a message.
+    /// Verifies data that may be a message.
     pub fn handle_data(
         &mut self,
         client: &mut Client,

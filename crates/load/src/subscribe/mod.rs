@@ -1,4 +1,4 @@
-//! Held clients that verify what is published to them: the scenarios `sse`, `hold` and `ws broadcast`.
+//! Held clients that verify published messages: the scenarios `sse`, `hold` and `ws broadcast`.
 
 pub(crate) mod client;
 pub(crate) mod publisher;

@@ -1,9 +1,8 @@
-//! The process that publishes: an open loop of POST requests or WebSocket messages.
+//! The publishing process: an open loop of POST requests or WebSocket messages.
 //!
-//! A POST confirms a message by its answer; a WebSocket message counts as confirmed when it is sent.
-//! Messages of one group go over one connection, one at a time, so their order is that of their
-//! sequence numbers whatever the server does with connections. A message is due when the schedule
-//! says so, and that is the time it carries.
+//! The response confirms a POST; a WebSocket message counts as confirmed when it is sent. Messages of one group use
+//! one connection, one at a time, so that they are processed in the order of their sequence numbers. A message
+//! carries its scheduled time.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -33,33 +32,33 @@ use crate::target::Values;
 use crate::websocket::{Masks, Opening};
 
 const READ_BYTES: usize = 64 * 1024;
-/// A connection that broke is not opened again before this has passed.
+/// Delay before a broken connection is reopened.
 const REOPEN_US: u64 = 100_000;
-/// The largest message that a connection which only publishes puts up with.
+/// Maximum size of a message received by a publishing connection.
 const FRAME_BYTES_MAX: u64 = 16 << 20;
-/// How often time-outs are looked for.
+/// Interval of checks for timeouts.
 const SCAN_US: u64 = 50_000;
 const LINK: u64 = u64::MAX;
 const ALARM: u64 = u64::MAX - 1;
 const NONE: Fd = -1;
 
-/// Publishes to one URL.
+/// Messages to one URL.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     pub address: SocketAddr,
     pub how: How,
-    /// To all groups at once, by one message; else to one group after the other.
+    /// True for one message to all groups; false for one group after the other.
     pub to_all: bool,
 }
 
-/// What carries a message.
+/// Transport of a message.
 #[derive(Debug, Clone)]
 pub(crate) enum How {
     Post(Request),
     Websocket(Opening),
 }
 
-/// What the publisher has to do.
+/// Work of the publisher.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub sources: Vec<Source>,
@@ -67,9 +66,9 @@ pub(crate) struct Plan {
     pub run: u32,
     pub message_bytes: usize,
     pub groups: u32,
-    /// Connections per source.
+    /// Number of connections per source.
     pub connections: usize,
-    /// Messages that may wait for one connection.
+    /// Maximum number of messages queued per connection.
     pub queue_max: usize,
     pub timeout_us: u64,
     pub interval_us: u64,
@@ -81,7 +80,7 @@ struct Due {
     due_us: u64,
 }
 
-/// A message without an answer yet.
+/// A message without a response.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     group: u32,
@@ -91,15 +90,15 @@ struct Sent {
 }
 
 struct Connection {
-    /// Index of its source.
+    /// Index of the source.
     source: usize,
     fd: Fd,
     generation: u32,
     reader: Reader,
-    /// Messages may be sent: at once, or when the WebSocket is open.
+    /// True if messages can be sent: immediately, or after the WebSocket handshake.
     open: bool,
     frames: message::Reader,
-    /// The beginning of the answer that opens a WebSocket.
+    /// Start of the incomplete handshake response.
     head: Vec<u8>,
     queue: VecDeque<Due>,
     sent: Option<Sent>,
@@ -107,7 +106,7 @@ struct Connection {
     reopen_us: u64,
 }
 
-/// The numbering of one group's messages.
+/// Numbering of one group's messages.
 #[derive(Debug, Clone, Copy, Default)]
 struct Stream {
     sequence: u32,
@@ -119,14 +118,14 @@ struct Publisher {
     clock: Clock,
     epoll: Epoll,
     connections: Vec<Connection>,
-    /// One per group, the last for all.
+    /// One stream per group, and the last one for all groups.
     streams: Vec<Stream>,
-    /// One per source, `None` where nothing is to be published at present.
+    /// One schedule per source; `None` while the source publishes nothing.
     schedules: Vec<Option<Schedule>>,
-    /// The next group, for the sources that take one after the other.
+    /// Next group, for sources that serve one after the other.
     turn: u32,
     number: u32,
-    /// Time it has published before `started_us`, and since when it does now.
+    /// Publishing time before `started_us`, and the start of the current publishing.
     published_us: u64,
     started_us: Option<u64>,
     counters: Counters,
@@ -139,7 +138,7 @@ struct Publisher {
     masks: Masks,
 }
 
-/// Publishes from the command to begin until the one to stop.
+/// Publishes between the start and stop commands.
 pub(crate) fn run(plan: Plan, clock: Clock, link: &mut Link) -> Result<(), Error> {
     let mut epoll = Epoll::new().map_err(Error::system("opening an epoll instance"))?;
     let alarm = Alarm::new().map_err(Error::system("opening a timer"))?;
@@ -261,13 +260,16 @@ impl Publisher {
         }
     }
 
-    /// Publishes at these rates from now on.
+    /// Changes the publishing rates.
     fn publish_at(&mut self, rates: Rates) {
         let now_us = self.clock.now_us();
         self.published_us = self.measured_us();
-        let rate = |source: &Source| match source.to_all {
-            true => rates.all,
-            false => rates.groups,
+        let rate = |source: &Source| {
+            if source.to_all {
+                rates.all
+            } else {
+                rates.groups
+            }
         };
         let sources = self.plan.sources.iter().map(rate);
         self.schedules = sources
@@ -277,13 +279,13 @@ impl Publisher {
         self.started_us = publishes.then_some(now_us);
     }
 
-    /// Time it has published so far.
+    /// Returns the publishing time so far.
     fn measured_us(&self) -> u64 {
         let present = |started_us| self.clock.now_us().saturating_sub(started_us);
         self.published_us + self.started_us.map_or(0, present)
     }
 
-    /// Gives every message that is due to its connection.
+    /// Queues every due message on its connection.
     fn enqueue(&mut self, now_us: u64) {
         for source in 0..self.schedules.len() {
             while let Some(schedule) = &mut self.schedules[source]
@@ -309,7 +311,7 @@ impl Publisher {
         }
     }
 
-    /// Sends the next message of a connection if none is on its way.
+    /// Sends the next message of a connection unless one awaits its response.
     fn pump(&mut self, slot: usize) {
         let now_us = self.clock.now_us();
         let connection = &mut self.connections[slot];
@@ -466,7 +468,7 @@ impl Publisher {
         }
     }
 
-    /// Reads a WebSocket: its opening, then pings. What else comes is for receivers.
+    /// Reads a WebSocket: the handshake response, then pings. Other frames are for receivers.
     fn handle_frames(&mut self, slot: usize, bytes: &mut [u8]) -> Result<(), Fault> {
         let connection = &mut self.connections[slot];
         let mut used = 0;
@@ -522,7 +524,7 @@ impl Publisher {
         }
     }
 
-    /// Closes a connection. A message without an answer may have been published or not.
+    /// Closes a connection. A message without a response may have been published.
     fn fail(&mut self, slot: usize, cause: &str) {
         let now_us = self.clock.now_us();
         let connection = &mut self.connections[slot];
@@ -532,7 +534,7 @@ impl Publisher {
             connection.reopen_us = now_us + REOPEN_US;
         }
         if !connection.open {
-            // The opening of a WebSocket was refused.
+            // The server refused the WebSocket.
             self.errors.add(&format!("publishing: {cause}"), 1);
             connection.reopen_us = now_us + REOPEN_US;
         }

@@ -1,4 +1,4 @@
-//! One process's held clients: connect, receive, verify, come back.
+//! Held clients of one process: connect, receive, verify and reconnect.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -24,24 +24,24 @@ use crate::target::{Template, Values};
 use crate::websocket::Opening;
 
 const READ_BYTES: usize = 64 * 1024;
-/// How often it is looked whether everybody has everything.
+/// Interval of checks for complete delivery.
 const SETTLE_SCAN_US: u64 = 20_000;
 const LINK: u64 = u64::MAX;
 
-/// What one process has to do.
+/// Work of one process.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
-    /// The servers and how they are called in `Host`: at least one.
+    /// Servers and their `Host` values; at least one.
     pub servers: Vec<(SocketAddr, String)>,
-    /// Its first source address and how many there are, which clients take in turn.
+    /// First source address of the process and their number; clients use them in turn.
     pub sources: Option<(Ipv4Addr, u32)>,
     pub path: Template,
-    /// Further headers, each with its line end.
+    /// Additional headers, each with its line end.
     pub headers: Vec<u8>,
-    /// Hold WebSockets, and not event streams.
+    /// True for WebSockets, false for event streams.
     pub websocket: bool,
     pub sizes: GroupSizes,
-    /// The number of its first client, and how many it has.
+    /// Number of the first client, and the number of clients.
     pub first: u64,
     pub clients: usize,
     pub run: u32,
@@ -53,16 +53,16 @@ pub(crate) struct Plan {
     pub connect_timeout_ms: u64,
     pub attempts_max: u8,
     pub reconnect_delay_ms: u64,
-    /// Send `Last-Event-ID` after a disconnect.
+    /// True to send `Last-Event-ID` after a disconnect.
     pub resume: bool,
-    /// Clients per second of this process that leave and come back at once; zero for none.
+    /// Clients per second of this process that disconnect and reconnect immediately; zero for none.
     pub churn_rate: f64,
     pub interval_us: u64,
-    /// Pause after something has come, zero for none.
+    /// Pause after each batch of events; zero for none.
     pub coalesce: Duration,
 }
 
-/// The publish that deliveries belong to at the moment.
+/// Publish whose deliveries are being counted.
 #[derive(Debug, Default)]
 struct Arrivals {
     current: (u32, u32, u32),
@@ -76,9 +76,9 @@ struct Receiver {
     wheel: Wheel,
     clients: Vec<Client>,
     shared: Shared,
-    /// The first client that has not been started.
+    /// Index of the first client that was not started.
     started: usize,
-    /// Clients that come back when fewer connect, by the keys of their timers.
+    /// Clients that wait to reconnect until fewer are connecting, by their timer keys.
     crowd: VecDeque<u64>,
     connecting: usize,
     held: usize,
@@ -88,7 +88,7 @@ struct Receiver {
     churn_turn: usize,
     ready_us: Option<u64>,
     measured_us: u64,
-    /// Per group and, last, for all: what was confirmed; empty until the command to settle.
+    /// Confirmed sequence numbers per group and, last, for all; empty until the settle command.
     confirmed: Vec<u32>,
     reported: Counters,
     latency: Histogram<u64>,
@@ -98,7 +98,7 @@ struct Receiver {
     request: Vec<u8>,
 }
 
-/// Holds clients until the command to close.
+/// Holds clients until the close command.
 pub(crate) fn run(plan: Plan, clock: Clock, link: &mut Link) -> Result<(), Error> {
     let mut epoll = Epoll::new().map_err(Error::system("opening an epoll instance"))?;
     epoll
@@ -143,8 +143,8 @@ pub(crate) fn run(plan: Plan, clock: Clock, link: &mut Link) -> Result<(), Error
 }
 
 impl Plan {
-    /// The server of a client's connection, which is its `generation`th: its own first, then another one each time. Clients of
-    /// one server go to all others alike.
+    /// Returns the server for the `generation`th connection of a client: its first server, then a different one each
+    /// time. The clients of one server spread evenly over all others.
     fn server(&self, slot: usize, generation: u16) -> &(SocketAddr, String) {
         let count = self.servers.len() as u64;
         let client = self.first + slot as u64;
@@ -212,7 +212,7 @@ impl Receiver {
             if let Some(next_ms) = self.wheel.next_due_ms() {
                 timeout_ms = timeout_ms.min(next_ms.saturating_sub(self.epoll.now_ms()));
             }
-            // No thread waits for the sockets meanwhile, so input wakes none.
+            // No thread polls the sockets during the sleep, so input causes no wake-ups.
             if is_coalescing {
                 std::thread::sleep(self.plan.coalesce);
                 timeout_ms = 0;
@@ -248,7 +248,7 @@ impl Receiver {
         }
     }
 
-    /// Opens connections of new clients as fast as both limits allow.
+    /// Connects new clients as fast as both limits allow.
     fn start_clients(&mut self, now_us: u64) {
         while self.started < self.clients.len()
             && self.connecting < self.plan.connecting_max
@@ -260,7 +260,7 @@ impl Receiver {
         }
     }
 
-    /// Opens connections of clients that come back, as far as there is room.
+    /// Reconnects waiting clients within the limit.
     fn bring_back(&mut self) {
         while self.connecting < self.plan.connecting_max
             && let Some(key) = self.crowd.pop_front()
@@ -273,7 +273,7 @@ impl Receiver {
         }
     }
 
-    /// Has clients leave and come back, one after the other.
+    /// Disconnects clients for a reconnect, one after the other.
     fn churn(&mut self, now_us: u64) {
         let Some(churn) = &mut self.churn else {
             return;
@@ -362,7 +362,7 @@ impl Receiver {
         client.rest.extend_from_slice(out);
     }
 
-    /// Sends what is left of the request. A connection that does not stand yet takes it later.
+    /// Sends the rest of the request. A connection that is not established accepts it later.
     fn flush(&mut self, slot: usize) {
         let client = &mut self.clients[slot];
         match self.epoll.send_one(client.fd, &client.rest) {
@@ -387,7 +387,7 @@ impl Receiver {
             return;
         }
         let unsent = client.state == State::Opening && !client.rest.is_empty();
-        // Before the request has left, nothing is to be read but a failure.
+        // Before the request is sent, only an error can be read.
         if unsent && event.writable && !event.readable && !event.hangup {
             return self.flush(slot);
         }
@@ -421,7 +421,7 @@ impl Receiver {
         }
     }
 
-    /// Sends what the protocol has to answer: a few bytes to a peer that reads.
+    /// Sends protocol replies: a few bytes to a peer that reads.
     fn reply(&mut self, fd: Fd) -> bool {
         let sent = self.epoll.send_one(fd, &self.shared.replies);
         let whole = matches!(sent, Ok(Some(count)) if count == self.shared.replies.len());
@@ -463,7 +463,7 @@ impl Receiver {
         self.shared.handle_stream(client, bytes, each)
     }
 
-    /// A timer of a connection: it has not been answered in time, or it is time to come back.
+    /// Handles a timer of a connection: its response timed out, or its reconnect is due.
     fn handle_timer(&mut self, key: u64) {
         let slot = key as u32 as usize;
         let client = &self.clients[slot];
@@ -480,7 +480,7 @@ impl Receiver {
         }
     }
 
-    /// A connection has failed or ended although it was wanted.
+    /// Handles the failure or unwanted end of a connection.
     fn fail(&mut self, slot: usize, cause: &str) {
         let was_held = self.clients[slot].state == State::Held;
         let counters = &mut self.shared.counters;
@@ -503,7 +503,7 @@ impl Receiver {
             .arm(key, self.epoll.now_ms() + self.plan.reconnect_delay_ms);
     }
 
-    /// Closes a client's connection; it waits to come back.
+    /// Closes a client's connection, to be reopened later.
     fn leave(&mut self, slot: usize) {
         let client = &mut self.clients[slot];
         match client.state {
@@ -512,7 +512,7 @@ impl Receiver {
             State::New | State::Waiting | State::GivenUp => {}
         }
         if client.state == State::Held && !self.plan.resume {
-            // What is published meanwhile is missed by design.
+            // Messages published during the absence are not expected.
             client.next = 0;
             client.next_all = 0;
         }
@@ -553,8 +553,8 @@ impl Receiver {
         }
     }
 
-    /// Counts who is not here and what has not come, and closes everything. By reset: a million ends
-    /// in TIME_WAIT would leave the machine without ports for the next run.
+    /// Counts missing clients and messages, and resets all connections. A million connections in TIME_WAIT would
+    /// leave no ports for the next run.
     fn close_all(&mut self) {
         self.stop_measuring();
         let missing = self.clients.iter().map(|client| self.missing(client)).sum();
@@ -598,7 +598,7 @@ impl Receiver {
 }
 
 impl Arrivals {
-    /// Deliveries of one publish mostly come one after the other.
+    /// Deliveries of one publish usually arrive in sequence.
     fn add(&mut self, number: u32, took_us: u64) {
         let took_us = u32::try_from(took_us).unwrap_or(u32::MAX);
         if self.current.0 != number {

@@ -1,18 +1,17 @@
-//! Reading an event stream, as much of it as a load generator needs.
+//! Event stream parser with the features that a load generator needs.
 
-/// One event, or a field block without data that only moves the id.
+/// One event, or a field block without data that only sets the id.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Event<'a> {
     pub id: Option<&'a [u8]>,
     pub name: Option<&'a [u8]>,
-    /// From the first byte of the first `data` field to the last byte of the last one.
+    /// Bytes from the start of the first `data` field to the end of the last one.
     pub data: &'a [u8],
 }
 
-/// Gives each whole event in `buf` to `each` and returns how many bytes they were.
+/// Passes each complete event in `buf` to `each` and returns the number of bytes consumed.
 ///
-/// Lines end with LF or CRLF. A CR alone, which the standard allows too, is not known to be sent by
-/// any server.
+/// Lines end with LF or CRLF. The standard also allows a single CR, but no known server sends it.
 pub(crate) fn parse<'a>(buf: &'a [u8], mut each: impl FnMut(Event<'a>)) -> usize {
     let mut used = 0;
     let mut start = 0;
@@ -43,7 +42,7 @@ pub(crate) fn parse<'a>(buf: &'a [u8], mut each: impl FnMut(Event<'a>)) -> usize
     used
 }
 
-/// The value of a line if its field is `name`.
+/// Returns the value of a line if its field is `name`.
 fn value<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let rest = line.strip_prefix(name)?;
     let value = match rest.first() {

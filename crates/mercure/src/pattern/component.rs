@@ -1,18 +1,18 @@
-//! The expression of one part.
+//! Compiles one component to a regular expression.
 
 use super::parts::*;
 use super::words::{Kind, Token, tokenize};
 use crate::expression::Expression;
 use crate::url::{self, Part};
 
-/// What one part of a URL has to be.
+/// A compiled component.
 #[derive(Clone)]
 pub(super) struct Compiled {
-    /// What it begins with.
+    /// Literal prefix.
     literal: Box<str>,
-    /// The rest; `None`: there is none.
+    /// Expression for the rest; `None`: the rest is empty.
     expression: Option<Expression>,
-    /// The expression is that of the whole part.
+    /// The expression covers the entire component, including the prefix.
     is_whole: bool,
 }
 
@@ -32,7 +32,7 @@ impl Compiled {
     }
 }
 
-/// Compiles one part, whose expression has at most so many bytes.
+/// Compiles one component, with a limit on the size of its expression.
 pub(super) fn compile(
     text: &str,
     part: usize,
@@ -52,7 +52,7 @@ pub(super) fn compile(
     };
     parser.run()?;
     let (literal, rest) = (parser.literal, parser.out);
-    // What a pattern's own expression asks of its place, as `\b` does, depends on what stands before it.
+    // Assertions such as `\b` in the pattern's own expressions depend on the text before them.
     let is_whole = !rest.is_empty() && tokens.iter().any(|it| it.kind == Kind::Regexp);
     let expression = match (rest.is_empty(), is_whole) {
         (true, _) => None,
@@ -67,18 +67,18 @@ pub(super) fn compile(
     })
 }
 
-/// Makes an expression of the words of one part.
+/// Builds the expression of one component from its tokens.
 pub(super) struct Parser<'a> {
     tokens: &'a [Token],
     at: usize,
     part: usize,
     is_special: bool,
-    /// Text that stands for itself.
+    /// Literal text that is not written yet.
     pending: String,
     names: Vec<&'a str>,
-    /// Text that stands for itself, before anything else.
+    /// Literal text before everything else.
     literal: String,
-    /// The expression of what follows.
+    /// Expression of the rest.
     out: String,
 }
 
@@ -129,7 +129,7 @@ impl<'a> Parser<'a> {
         Some(&token.value)
     }
 
-    /// An expression, or what matches everything.
+    /// Returns a group's expression, or the one that matches everything.
     fn take_group(&mut self, has_name: bool) -> Option<String> {
         if let Some(regexp) = self.take(Kind::Regexp) {
             return Some(regexp.to_owned());
@@ -214,7 +214,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Text that stands for itself, as it is in a URL.
+    /// Returns literal text in the form it has in a URL.
     fn canonical(&self, text: &str) -> Result<String, PatternError> {
         if text.is_empty() {
             return Ok(String::new());
@@ -233,7 +233,7 @@ impl<'a> Parser<'a> {
             PORT => return Err(PatternError::Syntax),
             PATHNAME if self.is_special => match text.starts_with('/') {
                 true => url::path_of(text, true),
-                // What stands before it is somewhere in a segment.
+                // The text continues a segment.
                 false => url::path_of(&format!("/-{text}"), true)
                     .strip_prefix("/-")
                     .unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The parts of a pattern that is written as a URL.
+//! Splits a pattern that is written as a URL into components.
 
 use super::component::compile;
 use super::parts::*;
@@ -22,7 +22,7 @@ pub(super) enum State {
     Done,
 }
 
-/// Finds the parts in a pattern that is written as a URL.
+/// State of that split.
 pub(super) struct Constructor<'a> {
     text: &'a str,
     tokens: &'a [Token],
@@ -87,7 +87,7 @@ impl<'a> Constructor<'a> {
         Ok(self.found)
     }
 
-    /// Looks at a token. True: the state has changed, and with it the token that is looked at.
+    /// Handles a token. Returns true if the state has changed and the current token was set accordingly.
     fn step(&mut self, brackets: &mut usize) -> Result<bool, PatternError> {
         let is_path = self.is_char('/');
         let (is_search, is_hash) = (self.is_search(), self.is_char('#'));
@@ -161,7 +161,7 @@ impl<'a> Constructor<'a> {
         self.start = self.at;
     }
 
-    /// The text of the part that ends before this token.
+    /// Returns the text of the component that ends before this token.
     fn component(&self) -> &'a str {
         &self.text[self.tokens[self.start].at..self.tokens[self.at].at]
     }
@@ -181,7 +181,7 @@ impl<'a> Constructor<'a> {
         self.is_char_at(self.at + 1, '/') && self.is_char_at(self.at + 2, '/')
     }
 
-    /// Whether a question mark begins a query, and does not make what stands before it optional.
+    /// Returns true if a question mark starts a query. Otherwise it makes the preceding item optional.
     fn is_search(&self) -> bool {
         if self.is_char('?') {
             return true;

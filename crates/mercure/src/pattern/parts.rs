@@ -1,8 +1,8 @@
-//! The parts of a URL that a pattern has expressions for, and why there is no pattern.
+//! Components of a URL in a pattern, and pattern errors.
 
 use crate::expression::ExpressionError;
 
-/// Parts of a URL, in their order.
+/// Number of components; their indexes follow in order.
 pub(super) const PARTS: usize = 8;
 pub(super) const PROTOCOL: usize = 0;
 pub(super) const USERNAME: usize = 1;
@@ -15,12 +15,12 @@ pub(super) const HASH: usize = 7;
 
 pub(super) type Given = [Option<String>; PARTS];
 
-/// Why there is no pattern.
+/// Reason why a pattern is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatternError {
-    /// It is none.
+    /// Invalid syntax.
     Syntax,
-    /// It is too long, or too large when it is compiled.
+    /// It is too long, or its compiled form is too large.
     TooLarge,
 }
 

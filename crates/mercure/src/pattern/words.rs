@@ -1,4 +1,4 @@
-//! The words that a pattern is made of.
+//! Tokens of a pattern.
 
 use super::parts::PatternError;
 
@@ -19,7 +19,7 @@ pub(super) enum Kind {
 #[derive(Clone, Debug)]
 pub(super) struct Token {
     pub kind: Kind,
-    /// Where it begins.
+    /// Byte offset of its start.
     pub at: usize,
     pub value: String,
 }
@@ -33,7 +33,7 @@ impl Token {
     }
 }
 
-/// The words of a pattern. Lenient: what is none is `Invalid`, for where the parts of a pattern are still looked for.
+/// Splits a pattern into tokens. If `is_lenient`, an invalid token becomes `Invalid`; the split into components needs that.
 pub(super) fn tokenize(text: &str, is_lenient: bool) -> Result<Vec<Token>, PatternError> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -77,7 +77,7 @@ pub(super) fn tokenize(text: &str, is_lenient: bool) -> Result<Vec<Token>, Patte
     Ok(tokens)
 }
 
-/// Where the expression ends that follows a parenthesis.
+/// Returns the length of the expression after an opening parenthesis.
 pub(super) fn end_of_regexp(rest: &str) -> Option<usize> {
     let bytes = rest.as_bytes();
     if bytes.first() == Some(&b'?') {
@@ -101,8 +101,8 @@ pub(super) fn end_of_regexp(rest: &str) -> Option<usize> {
             }
             b'(' => {
                 depth += 1;
-                // Groups that capture would be those of the pattern. Those with a name do, too, and each would be kept for
-                // each state of the expression.
+                // Capturing groups would become groups of the pattern. Named groups capture too, and each would be
+                // stored for each state of the expression.
                 let rest = &bytes[at + 1..];
                 if !rest.starts_with(b"?") || rest.starts_with(b"?<") || rest.starts_with(b"?P") {
                     return None;

@@ -47,7 +47,7 @@ fn status(outcome: &Outcome) -> u16 {
 const TOPIC: &str = "/.well-known/mercure?topic=a";
 
 #[test]
-fn a_subscriber_is_let_in_by_header_query_or_cookie() {
+fn accepts_a_subscriber_token_in_header_query_or_cookie() {
     let hub = hub();
     assert_eq!(status(&read(&hub, &get(TOPIC))), 401);
     let token = token(json!({"subscribe": ["a", "b/{c}"], "payload": 7}));
@@ -70,7 +70,7 @@ fn a_subscriber_is_let_in_by_header_query_or_cookie() {
     let mut twice = get(TOPIC);
     twice.authorization = vec![&bearer, &bearer];
     assert_eq!(status(&read(&hub, &twice)), 401);
-    // One that is wrong is not anonymous.
+    // A client with an invalid token is not anonymous.
     let anonymous = Hub {
         is_anonymous: true,
         ..hub
@@ -92,7 +92,7 @@ fn a_subscriber_is_let_in_by_header_query_or_cookie() {
 }
 
 #[test]
-fn the_last_event_id_comes_in_all_its_forms() {
+fn reads_every_form_of_the_last_event_id() {
     let hub = Hub {
         is_anonymous: true,
         ..hub()
@@ -134,7 +134,7 @@ fn post<'a>(authorization: Vec<&'a str>, body: &'a str) -> Request<'a> {
 
 /// "Offer more debug on infamous 401", https://github.com/dunglas/mercure/issues/63
 #[test]
-fn a_refusal_says_what_is_missing() {
+fn refusal_has_its_cause() {
     let said = |hub: &Hub, request: &Request<'_>| match read(hub, request) {
         Outcome::Refused(status, text) => format!("{status} {text}"),
         other => panic!("{other:?}"),
@@ -175,7 +175,7 @@ fn a_refusal_says_what_is_missing() {
 }
 
 #[test]
-fn a_publisher_needs_all_topics() {
+fn publisher_needs_rights_to_all_topics() {
     let hub = hub();
     let bearer = format!("Bearer {}", token(json!({"publish": ["a", "b/{id}"]})));
     let publish = |body: &str| read(&hub, &post(vec![&bearer], body));
@@ -198,7 +198,7 @@ fn a_publisher_needs_all_topics() {
 }
 
 #[test]
-fn a_cookie_publishes_from_known_pages_alone() {
+fn cookie_publishes_only_from_allowed_origins() {
     let hub = hub();
     let cookie = format!("mercureAuthorization={}", token(json!({"publish": ["*"]})));
     let publish = |origin: Option<&str>, referer: Option<&str>| {
@@ -218,7 +218,7 @@ fn a_cookie_publishes_from_known_pages_alone() {
 }
 
 #[test]
-fn subscriptions_are_asked_for() {
+fn parses_requests_for_subscriptions() {
     let hub = hub();
     let path = "/.well-known/mercure/subscriptions";
     let template = "/.well-known/mercure/subscriptions{/topic}{/subscriber}";
@@ -252,7 +252,7 @@ fn subscriptions_are_asked_for() {
 }
 
 #[test]
-fn pages_are_told_what_they_may() {
+fn sends_cors_headers_by_origin() {
     let hub = hub();
     let of = |origin: Option<&'static str>, method: &'static str| {
         let request = Request {
@@ -286,7 +286,7 @@ fn pages_are_told_what_they_may() {
 
 proptest! {
     #[test]
-    fn any_request_is_survived(
+    fn never_panics_on_any_request(
         method in "GET|POST|HEAD|OPTIONS|[A-Z]{1,5}",
         rest in "\\PC{0,40}",
         field in "\\PC{0,40}",

@@ -23,9 +23,9 @@ fn grants() -> Value {
     json!({"mercure": {"publish": ["*"], "subscribe": ["a", "b/{c}"], "payload": {"u": 1}}})
 }
 
-/// A token of the Mercure hub's own tests.
+/// A token from the Mercure hub's own tests.
 #[test]
-fn a_token_of_somebody_elses_is_read() {
+fn accepts_a_token_of_the_mercure_hub() {
     let verifier = Verifier::new("!ChangeMe!", "HS256").expect("a key");
     let token = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.\
         eyJtZXJjdXJlIjp7InB1Ymxpc2giOlsiZm9vIiwiYmFyIl0sInN1YnNjcmliZSI6WyJmb28iLCJiYXoiXX19.\
@@ -37,7 +37,7 @@ fn a_token_of_somebody_elses_is_read() {
 }
 
 #[test]
-fn claims_are_read() {
+fn parses_claims() {
     let verifier = Verifier::new(SECRET, "HS256").expect("a key");
     let claims = verifier.verify(&secret(&grants()), NOW_S).expect("good");
     assert_eq!(
@@ -54,7 +54,7 @@ fn claims_are_read() {
 }
 
 #[test]
-fn times_are_checked() {
+fn checks_times() {
     let verifier = Verifier::new(SECRET, "HS256").expect("a key");
     for (claims, expected) in [
         (json!({"exp": NOW_S}), Err(TokenError::Expired)),
@@ -93,7 +93,7 @@ fn url_base64(text: &str) -> String {
 }
 
 #[test]
-fn no_other_algorithm_and_no_other_key() {
+fn rejects_other_algorithms_and_keys() {
     let verifier = Verifier::new(SECRET, "HS256").expect("a key");
     let key = EncodingKey::from_secret(SECRET.as_bytes());
     let other = sign(Algorithm::HS512, &key, &grants());
@@ -112,7 +112,7 @@ fn no_other_algorithm_and_no_other_key() {
             );
         }
     }
-    // A public key is no secret: who signs by it as if it were one is not believed.
+    // A public key used as an HMAC secret must not be accepted.
     let public = include_str!("rsa.pub.pem");
     let verifier = Verifier::new(public, "RS256").expect("a key");
     let key = EncodingKey::from_secret(public.as_bytes());
@@ -121,8 +121,8 @@ fn no_other_algorithm_and_no_other_key() {
 }
 
 #[test]
-fn a_public_key_is_not_taken_for_a_secret() {
-    // An administrator who sets the key and not the algorithm would let everybody sign who has read the public key.
+fn rejects_a_public_key_as_secret() {
+    // With the key set and the default algorithm, anyone who knows the public key could sign.
     for (pem, name) in [
         (include_str!("rsa.pub.pem"), "HS256"),
         (include_str!("ec.pub.pem"), "HS512"),
@@ -134,7 +134,7 @@ fn a_public_key_is_not_taken_for_a_secret() {
 }
 
 #[test]
-fn a_token_that_must_be_understood_otherwise_is_refused() {
+fn rejects_tokens_with_critical_extensions() {
     let verifier = Verifier::new(SECRET, "HS256").expect("a key");
     let key = EncodingKey::from_secret(SECRET.as_bytes());
     let verify = |header: Value| {
@@ -155,7 +155,7 @@ fn a_token_that_must_be_understood_otherwise_is_refused() {
 }
 
 #[test]
-fn pairs_of_keys() {
+fn verifies_with_key_pairs() {
     let rsa = EncodingKey::from_rsa_pem(include_bytes!("rsa.pem")).expect("a key");
     let curve = EncodingKey::from_ec_pem(include_bytes!("ec.pem")).expect("a key");
     let large = EncodingKey::from_ec_pem(include_bytes!("ec384.pem")).expect("a key");
@@ -200,7 +200,7 @@ fn pairs_of_keys() {
 }
 
 #[test]
-fn sets_of_keys() {
+fn verifies_with_key_sets() {
     let secret = url_base64(SECRET);
     let set = json!({"keys": [
         {"kty": "oct", "k": url_base64("first"), "alg": "HS256", "kid": "1"},
@@ -223,7 +223,7 @@ fn sets_of_keys() {
     );
     assert_eq!(verify(Some("1"), Algorithm::HS384), Err(TokenError::Key));
     assert_eq!(verify(Some("3"), Algorithm::HS256), Err(TokenError::Key));
-    // What is for others is passed over.
+    // Keys for other purposes are skipped.
     let mixed = json!({"keys": [
         {"kty": "new", "kid": "4"},
         {"kty": "oct", "k": secret, "use": "enc", "kid": "5"},
@@ -240,7 +240,7 @@ fn sets_of_keys() {
 }
 
 #[test]
-fn keys_are_replaced_for_all_clones_and_unknown_ones_are_noted() {
+fn replaces_keys_of_all_clones_and_records_missing_ones() {
     let set = |kid: &str| {
         let set = json!({"keys": [{"kty": "oct", "k": url_base64(SECRET), "kid": kid}]});
         Verifier::from_jwks(&set.to_string()).expect("a set")
@@ -260,7 +260,7 @@ fn keys_are_replaced_for_all_clones_and_unknown_ones_are_noted() {
     assert!(twin.verify(&one, NOW_S).is_ok() && !verifier.take_missed());
     verifier.replace(&set("2"));
     assert!(twin.verify(&one, NOW_S).is_err() && verifier.take_missed());
-    // A key that is there has not signed it, so there is nothing to look for.
+    // The named key is present but did not sign the token, so no key is missing.
     let other = EncodingKey::from_secret(b"another");
     let forged = twin.verify(&token(Some("2"), &other), NOW_S);
     assert_eq!(forged, Err(TokenError::Signature));
@@ -271,13 +271,13 @@ fn keys_are_replaced_for_all_clones_and_unknown_ones_are_noted() {
 
 proptest! {
     #[test]
-    fn any_text_is_survived(text in "\\PC{0,80}") {
+    fn never_panics_on_any_text(text in "\\PC{0,80}") {
         let verifier = Verifier::new(SECRET, "HS256").expect("a key");
         prop_assert!(verifier.verify(&text, NOW_S).is_err());
     }
 
     #[test]
-    fn a_changed_token_is_refused(at in 0_usize..200, by in 1_u8..=127) {
+    fn rejects_any_changed_token(at in 0_usize..200, by in 1_u8..=127) {
         let verifier = Verifier::new(SECRET, "HS256").expect("a key");
         let token = secret(&grants());
         let mut bytes = token.clone().into_bytes();

@@ -1,15 +1,16 @@
-//! Headers that choose what is sent: ranges, conditions, codings.
+//! Headers that select the content of a response: ranges, conditions, codings.
 
 use crate::conditions::{Conditions, Validators};
 use crate::negotiate::{Coding, Codings, ErrorFormat};
 use crate::range::{RANGES_MAX, Ranges, parse, write_content_range};
 
-/// A `Range`, a condition and an `Accept-Encoding` header, behind the length of what they are about.
+/// Checks a `Range`, a condition and an `Accept-Encoding` header. The first two bytes select the length of the
+/// representation.
 pub fn content(data: &[u8]) {
     let Some((length, value)) = data.split_first_chunk::<2>() else {
         return;
     };
-    // Small lengths are where the edges are; the largest are the other end.
+    // Small lengths cover the edge cases; the largest cover overflows.
     let len = match length {
         [255, shift] => u64::MAX >> (shift % 64),
         _ => u64::from(u16::from_le_bytes(*length)),
@@ -40,7 +41,7 @@ fn check_ranges(value: &[u8], len: u64) {
 }
 
 fn check_conditions(value: &[u8]) {
-    // A tag that cannot be in the list without its quotes.
+    // A tag that can only match if the list contains it with its quotes.
     let validators = Validators {
         etag: Some(b"\"fermata\""),
         modified_s: Some(1_000_000_000),

@@ -1,4 +1,4 @@
-//! Bodies of the fuzz targets for HTTP/2.
+//! Fuzz targets for HTTP/2.
 
 use std::collections::BTreeMap;
 
@@ -27,8 +27,8 @@ fn small_limits() -> Limits {
     }
 }
 
-/// Header blocks, a length before each. What is decoded is within what the block can hold, whether it is stored or not,
-/// and encodes to a block that reads the same.
+/// Checks header blocks, each preceded by a length. Decoded fields are bounded by the block, with and without storing,
+/// and round-trip.
 pub fn http2_hpack(data: &[u8]) {
     let mut decoder = Decoder::new();
     let mut follower = Decoder::new();
@@ -45,7 +45,7 @@ pub fn http2_hpack(data: &[u8]) {
         let Ok(fields) = stored else {
             return;
         };
-        // A follower keeps at most what the block itself holds: eight bits for each code of five, and names of the table.
+        // Without storing, output is bounded by the block: eight bits for each code of five, and names from the table.
         assert!(followed_text.len() <= block.len() * (8 + 4096));
         let mut again = Vec::new();
         for (name, value) in &fields {
@@ -79,12 +79,12 @@ fn decode(
     Ok(fields)
 }
 
-/// What any bytes come to: events as text, what was answered, and how it ended.
+/// Result of an input: events as text, sent bytes, and the error.
 type Outcome = (Vec<String>, Vec<u8>, Option<Violation>);
 
-/// Bytes behind a preface. Any split gives the same events and answers, and memory stays within the limits.
+/// Checks the bytes of a connection: every split gives the same events and output, and memory stays within the limits.
 pub fn http2(data: &[u8]) {
-    // The first byte selects limits, role and what the embedder does, the second the splits.
+    // The first byte selects limits, role and the caller's behaviour, the second the splits.
     let [selector, seed, input @ ..] = data else {
         return;
     };
@@ -112,7 +112,7 @@ pub fn http2(data: &[u8]) {
     }
 }
 
-/// Feeds a server, or a client with one open stream, in pieces of `splits[i] + 1` bytes, in turn.
+/// Passes the input to a server, or to a client with one open stream, in pieces of `splits[i] + 1` bytes, in turn.
 fn run(input: &[u8], splits: &[u8], selector: u8, limits: &Limits) -> Outcome {
     let (mut message, mut out, mut events) = (Message::new(), Vec::new(), Vec::new());
     let is_server = selector & 2 == 0;
@@ -157,14 +157,14 @@ fn run(input: &[u8], splits: &[u8], selector: u8, limits: &Limits) -> Outcome {
             }
         }
         assert!(connection.streams_count() <= usize::from(limits.streams_max).max(2));
-        // A block and one frame of it, doubled as vectors grow; the table; the streams.
+        // A block and one frame of it, doubled because vectors grow by doubling; the table; the streams.
         let bytes_max = 4 * (limits.block_bytes_max() + 16_384) + 16_384 + 100 * 96;
         assert!(connection.kept_bytes() <= bytes_max);
     }
     (joined(events), out, None)
 }
 
-/// Answers at once, with some streams let go of before their body has come.
+/// Responds immediately; releases some streams before their body has arrived.
 fn answer(
     connection: &mut Connection,
     event: Event<'_>,
@@ -230,7 +230,7 @@ fn described(event: &Event<'_>, message: &Message) -> String {
     }
 }
 
-/// Joins the pieces of a body that came one behind the other.
+/// Joins adjacent pieces of a body.
 fn joined(events: Vec<String>) -> Vec<String> {
     let mut joined: Vec<String> = Vec::new();
     for event in events {
@@ -240,7 +240,7 @@ fn joined(events: Vec<String>) -> Vec<String> {
             && stream == other
             && let Some(before) = before.strip_suffix(" end false")
         {
-            // An empty end after bytes is the same as bytes that are the end.
+            // An empty last piece is equivalent to an end with the piece before it.
             *last = format!("{stream} data {before}{more}");
         } else {
             joined.push(event);
@@ -249,43 +249,43 @@ fn joined(events: Vec<String>) -> Vec<String> {
     joined
 }
 
-/// One end in [`http2_exchange`].
+/// One side in [`http2_exchange`].
 struct End {
     connection: Connection,
     limits: Limits,
     message: Message,
     out: Vec<u8>,
     streams: BTreeMap<u32, Progress>,
-    /// The longest body; longer than all windows in few runs only, because these take their time.
+    /// Maximum body length. Only few runs exceed all windows, because they are slow.
     length_max: usize,
 }
 
-/// How far one end is with a stream.
+/// Progress of one side on a stream.
 #[derive(Debug, Default)]
 struct Progress {
-    /// Bytes it has to send, and has sent.
+    /// Bytes to send, and bytes sent.
     length: usize,
     sent: usize,
-    /// Whether it has sent the end.
+    /// True once the end was sent.
     ended: bool,
-    /// Bytes it has received, and of them not consumed.
+    /// Bytes received, and received bytes not consumed.
     received: usize,
     unconsumed: usize,
-    /// Whether the end has come.
+    /// True once the end was received.
     complete: bool,
     trailers: bool,
 }
 
-/// Moves of one run.
+/// Maximum number of moves in a run.
 const MOVES_MAX: usize = 40;
 
-/// What one body holds at `offset`: another for each stream and direction.
+/// Returns the byte of a body at `offset`; it differs for each stream and direction.
 fn content(id: u32, from_client: bool, offset: usize) -> u8 {
     (id as usize * 31 + usize::from(from_client) * 7 + offset % 251) as u8
 }
 
-/// Random moves of a client and a server of ours: opening, sending, consuming, resetting, and bytes on their way in any
-/// pieces. What was sent is what was received, every stream ends, and both ends agree about every window.
+/// Checks random moves of a client and a server: opening, sending, consuming, resetting, and delivering bytes in any
+/// pieces. Received bytes equal sent bytes, every stream ends, and both sides agree about every window.
 pub fn http2_exchange(data: &[u8]) {
     let [selector, moves @ ..] = data else {
         return;
@@ -295,7 +295,7 @@ pub fn http2_exchange(data: &[u8]) {
         stream_window_bytes: [100, 65_535, 200_000, 1][usize::from(selector & 3)],
         connection_window_bytes: 70_000,
         header_table_bytes: if selector & 4 == 0 { 4096 } else { 0 },
-        // Moves take no time here.
+        // The clock does not advance.
         resets: Rate::new(0, 100_000),
         resets_caused: Rate::new(0, 100_000),
         connection_window_updates: Rate::new(0, 1_000_000),
@@ -323,7 +323,7 @@ pub fn http2_exchange(data: &[u8]) {
             _ => client.give_up(amount),
         }
     }
-    // To the end: each round moves everything that can be.
+    // Finish: each round does everything that is possible.
     for _ in 0..10_000 {
         client.pump(true, usize::MAX);
         deliver(&mut client, &mut server, usize::MAX);
@@ -343,10 +343,10 @@ pub fn http2_exchange(data: &[u8]) {
     assert_eq!(server.connection.windows().0, client.connection.windows().1);
 }
 
-/// The client begins a request whose body and answer have lengths that `amount` decides.
+/// Opens a request; `amount` selects the lengths of its body and response.
 fn open(client: &mut End, amount: usize) {
     const LENGTHS: [usize; 6] = [0, 1, 99, 16_384, 20_000, 70_000];
-    // Not too many rounds for a small window.
+    // Limit the number of rounds for a small window.
     let most = client.length_max;
     let length = |which: usize| LENGTHS[which % LENGTHS.len()].min(most);
     let (request, response) = (length(amount), length(amount / 6));
@@ -394,7 +394,7 @@ fn open(client: &mut End, amount: usize) {
     client.streams.insert(stream.number(), progress);
 }
 
-/// Moves at most `bytes` of what `from` has written.
+/// Delivers at most `bytes` of the output of `from`.
 fn deliver(from: &mut End, to: &mut End, bytes: usize) {
     let bytes = bytes.min(from.out.len());
     let moved: Vec<u8> = from.out.drain(..bytes).collect();
@@ -451,7 +451,7 @@ impl End {
                 self.connection.release(stream, &self.limits, &mut self.out);
             }
             Event::Refused { refusal, .. } => {
-                // The client counts a stream as over before the server has heard of it.
+                // The client regards a stream as closed before the server does.
                 assert_eq!(refusal, crate::Refusal::StreamsTooMany);
             }
             Event::Settings | Event::Pong(_) | Event::GoAway { .. } => {}
@@ -494,7 +494,7 @@ impl End {
     fn received(&mut self, stream: StreamId, from_client: bool, data: &[u8], end: bool) {
         let id = stream.number();
         let Some(progress) = self.streams.get_mut(&id) else {
-            // It has ended on this side.
+            // The stream is already closed on this side.
             return;
         };
         for (i, &byte) in data.iter().enumerate() {
@@ -506,7 +506,7 @@ impl End {
         self.settle(stream);
     }
 
-    /// Sends at most `bytes`, as turns go.
+    /// Sends at most `bytes` in the order of turns.
     fn pump(&mut self, from_client: bool, bytes: usize) {
         let mut room = bytes;
         while room > 0
@@ -543,7 +543,7 @@ impl End {
         }
     }
 
-    /// Consumes up to `amount` bytes of each stream, but all of what has ended.
+    /// Consumes up to `amount` units of each stream, and everything of ended streams.
     fn consume(&mut self, amount: usize) {
         let ids: Vec<u32> = self.streams.keys().copied().collect();
         let open: Vec<StreamId> = self.connection.streams().collect();
@@ -552,7 +552,7 @@ impl End {
                 continue;
             }
             let Some(progress) = self.streams.get_mut(&stream.number()) else {
-                // It has ended on this side.
+                // The stream is already closed on this side.
                 continue;
             };
             let len = progress.unconsumed.min(amount.saturating_mul(37));
@@ -573,7 +573,7 @@ impl End {
         self.streams.remove(&stream.number());
     }
 
-    /// Lets go of a stream that is done in both directions.
+    /// Releases a stream that is complete in both directions.
     fn settle(&mut self, stream: StreamId) {
         let progress = &self.streams[&stream.number()];
         if !progress.complete || !progress.ended {

@@ -1,11 +1,11 @@
-//! See the parent module.
+//! Fuzz target for multipart bodies.
 
 use crate::Refusal;
 use crate::multipart::{BOUNDARY_BYTES_MAX, Event, PART_HEAD_BYTES_MAX, Parser, Part, boundary};
 
-/// A `multipart/form-data` body. Any split gives the same parts, and parts that were written come back.
+/// Checks a `multipart/form-data` body: every split gives the same parts, and written parts round-trip.
 pub fn multipart(data: &[u8]) {
-    // The first byte chooses the splits.
+    // The first byte selects the splits.
     let Some((&seed, input)) = data.split_first() else {
         return;
     };
@@ -28,7 +28,7 @@ pub fn multipart(data: &[u8]) {
     check_comes_back(seed, input);
 }
 
-/// Writes pieces of the input as the contents of parts; reading gives them back.
+/// Writes pieces of the input as contents of parts and checks that parsing returns them.
 fn check_comes_back(seed: u8, input: &[u8]) {
     const BOUNDARY: &[u8] = b"a-boundary-that-is-in-none-of-them";
     if memchr::memmem::find(input, BOUNDARY).is_some() {
@@ -36,7 +36,7 @@ fn check_comes_back(seed: u8, input: &[u8]) {
     }
     let mut body = Vec::new();
     let mut written = Vec::new();
-    // Few parts: writing and reading many takes the time of other inputs.
+    // Few parts, because many parts take the time of other inputs.
     for (number, content) in input.chunks(16 + 4 * usize::from(seed)).enumerate() {
         let (name, filename) = (number.to_string(), format!("f{number}"));
         body.extend_from_slice(&[b"--", BOUNDARY, b"\r\n"].concat());
@@ -58,7 +58,8 @@ fn check_comes_back(seed: u8, input: &[u8]) {
     assert_eq!(events(BOUNDARY, &body, &[seed]), Ok(written));
 }
 
-/// The parts with their contents, fed in pieces of `splits[i] + 1` bytes, in turn; in one piece without splits.
+/// Returns the parts with their contents, parsed in pieces of `splits[i] + 1` bytes, in turn; in one piece without
+/// splits.
 pub(crate) fn events(
     boundary: &[u8],
     input: &[u8],

@@ -1,4 +1,4 @@
-//! Bodies of the fuzz targets for WebSocket.
+//! Fuzz targets for WebSocket.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::ws::{Role, Violation, close};
 const FRAME_BYTES_MAX: u64 = 150;
 const MESSAGE_BYTES_MAX: usize = 300;
 
-/// Received frames. Any split gives the same events, within the limits, and what was understood reads back.
+/// Checks received frames: every split gives the same events within the limits, and parsed events round-trip.
 pub fn ws(data: &[u8]) {
     // The first byte selects the rules, the second the splits.
     let [selector, seed, input @ ..] = data else {
@@ -39,12 +39,12 @@ pub fn ws(data: &[u8]) {
         check(event);
         write(event, role, &mut written);
     }
-    // Frames that were joined may now be longer than one may be.
+    // A joined message may exceed the limit of one frame.
     let rules = Rules::new(role, u64::MAX, MESSAGE_BYTES_MAX, compression);
     assert_eq!(read(&written, &[*seed], &rules), (whole.0, None));
 }
 
-/// Everything read from `input` in pieces of `splits[i] + 1` bytes, in turn; in one piece without splits.
+/// Returns all events of `input`, read in pieces of `splits[i] + 1` bytes, in turn; in one piece without splits.
 fn read(input: &[u8], splits: &[u8], rules: &Rules) -> (Vec<Event<'static>>, Option<Violation>) {
     let mut reader = Reader::new();
     let mut events = Vec::new();
@@ -111,7 +111,7 @@ fn check(event: &Event<'_>) {
     }
 }
 
-/// Writes the event as its peer would in one frame.
+/// Writes the event as its peer would, in one frame.
 fn write(event: &Event<'_>, reader: Role, out: &mut Vec<u8>) {
     let close_payload;
     let (opcode, compressed, payload) = match event {
@@ -143,7 +143,7 @@ fn write(event: &Event<'_>, reader: Role, out: &mut Vec<u8>) {
     frame::write(out, opcode, true, reserved, mask, payload);
 }
 
-/// A `Sec-WebSocket-Extensions` line. What is agreed on keeps to the policy, and reads back as an offer of the same.
+/// Checks a `Sec-WebSocket-Extensions` line: the result satisfies the policy and round-trips as an offer.
 pub fn ws_extensions(data: &[u8]) {
     let Some((&selector, line)) = data.split_first() else {
         return;
@@ -171,10 +171,10 @@ pub fn ws_extensions(data: &[u8]) {
     assert_eq!(again, Ok(Some(agreed)));
 }
 
-/// Compressed messages. Any bytes give a message within the limit or a violation, and never more is remembered than a
-/// window; the same bytes as messages read back, whatever was agreed on.
+/// Checks compressed messages. Any bytes give a message within the limit or a violation, and the history never exceeds
+/// a window. The same bytes as messages round-trip with any negotiated parameters.
 pub fn ws_deflate(data: &[u8]) {
-    // The first bytes select what was agreed on, level and limit; then a length goes before each message.
+    // The first bytes select the negotiated parameters, level and limit; a length precedes each message.
     let [windows, selector, level, limit, input @ ..] = data else {
         return;
     };

@@ -1,14 +1,14 @@
-//! The headers that decide about framing and the connection.
+//! Headers that decide the framing of a request and the state of its connection.
 
 use super::head::{Body, Head, HeaderSpan};
 use crate::number::{hex_value, parse_decimal};
 use crate::{Refusal, Span};
 
-/// What has been seen of them so far.
+/// State collected from the header lines parsed so far.
 #[derive(Default)]
 pub(super) struct Fields {
     pub host: Option<Span>,
-    /// There are credentials among them.
+    /// True if a header carries credentials (`Cookie`, `Authorization`, `Proxy-Authorization`).
     pub has_secrets: bool,
     content_length: Option<u64>,
     transfer: Transfer,
@@ -19,20 +19,20 @@ pub(super) struct Fields {
     expect_continue: bool,
 }
 
-/// `Transfer-Encoding` over all of its lines.
+/// Value of `Transfer-Encoding` over all of its lines.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Transfer {
     #[default]
     None,
     Chunked,
-    /// Well-formed, but with a coding that is not supported.
+    /// A well-formed, unsupported coding.
     Unknown,
-    /// An unsupported coding, then `chunked`: still unknown, and nothing may follow.
+    /// An unsupported coding followed by `chunked`; no further coding may follow.
     UnknownThenChunked,
 }
 
 impl Fields {
-    /// Looks at one header line.
+    /// Evaluates one header line.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -41,7 +41,7 @@ impl Fields {
         head: &mut Head,
     ) -> Result<(), Refusal> {
         let name = line.name.of(buf);
-        // Most lines are told apart by their length alone.
+        // The length of the name excludes most headers without a comparison.
         match name.len() {
             4 if name.eq_ignore_ascii_case(b"host") => self.host(buf, line.value),
             6 if name.eq_ignore_ascii_case(b"expect") => self.expect(line.value.of(buf), head),
@@ -75,7 +75,7 @@ impl Fields {
         }
     }
 
-    /// All lines are in: decides what only the whole head can tell.
+    /// Evaluates combinations of headers after the last line.
     #[inline]
     pub(super) fn finish(&self, head: &mut Head) -> Result<(), Refusal> {
         let http11 = head.minor_version > 0;
@@ -134,7 +134,8 @@ impl Fields {
 
     fn content_length(&mut self, value: &[u8]) -> Result<(), Refusal> {
         if self.content_length.is_some() {
-            // Equal ones could be joined, but a client that sends them is more likely an attacker than clumsy.
+            // RFC 9110 allows joining equal lengths, but a client that repeats the header is more likely an attacker than
+            // a mistaken one.
             return Err(Refusal::ContentLengthRepeated);
         }
         self.content_length = Some(parse_decimal(value).ok_or(Refusal::ContentLengthInvalid)?);
@@ -147,7 +148,7 @@ impl Fields {
                 match self.transfer {
                     Transfer::None => Transfer::Chunked,
                     Transfer::Unknown => Transfer::UnknownThenChunked,
-                    // Twice.
+                    // `chunked` occurs twice.
                     _ => return Err(Refusal::TransferEncodingInvalid),
                 }
             } else {
@@ -161,7 +162,7 @@ impl Fields {
                     Transfer::None | Transfer::Unknown if super::is_token(name) => {
                         Transfer::Unknown
                     }
-                    // Malformed, or `chunked` is not the last one.
+                    // The coding is malformed, or `chunked` is not the last one.
                     _ => return Err(Refusal::TransferEncodingInvalid),
                 }
             };
@@ -170,7 +171,7 @@ impl Fields {
     }
 }
 
-/// What may stand in a host name: `unreserved` and `sub-delims` of RFC 3986. Percent escapes are checked apart.
+/// Bytes allowed in a host name: `unreserved` and `sub-delims` of RFC 3986. Percent escapes are checked separately.
 const HOST: [bool; 256] = {
     let mut table = [false; 256];
     let mut i = 0;
@@ -199,7 +200,7 @@ const HOST: [bool; 256] = {
     table
 };
 
-/// Whether `host` is a host name or address with an optional port (RFC 9110, 4.2.1 refuses an empty one).
+/// Returns true if `host` is a non-empty host name or address with an optional port (RFC 9110, section 4.2.1).
 pub fn valid_host(host: &[u8]) -> bool {
     let name_end = if host.first() == Some(&b'[') {
         match memchr::memchr(b']', host) {
@@ -219,7 +220,8 @@ pub fn valid_host(host: &[u8]) -> bool {
     }
 }
 
-/// Where the host name ends: at a colon or at the end. `None` when another byte or a bad escape stands there.
+/// Returns the position of the colon after the host name, or the length. Returns `None` if the name contains an invalid
+/// byte or percent escape.
 fn name_end(host: &[u8]) -> Option<usize> {
     let mut at = 0;
     while let Some(&byte) = host.get(at) {
@@ -238,12 +240,12 @@ fn name_end(host: &[u8]) -> Option<usize> {
     Some(at)
 }
 
-/// The inside of the brackets: an IPv6 address. Future address forms (`v1.x`) do not exist.
+/// Returns true if the text in brackets is an IPv6 address. Future address forms (`v1.x`) are not supported.
 fn valid_ip_literal(inside: &[u8]) -> bool {
     std::str::from_utf8(inside).is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok())
 }
 
-/// Empty (RFC 3986, 3.2.3) or a number up to 65535.
+/// Returns true if `port` is empty (RFC 3986, section 3.2.3) or a number up to 65535.
 fn valid_port(port: &[u8]) -> bool {
     if port.len() > 5 {
         return false;

@@ -1,15 +1,15 @@
-//! What a request head says, by position in the buffer it was read from.
+//! A parsed request head, as positions in the buffer that it was read from.
 
 use crate::Span;
 
-/// The bounds of a head. Each is a setting.
+/// Limits of a request head; each is a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the head with its final empty line: setting `header_bytes_max`. Above it 431.
+    /// Maximum bytes of the head including its final empty line (setting `header_bytes_max`); 431 above it.
     pub head_bytes_max: usize,
-    /// Bytes of the request target: setting `target_bytes_max`. Above it 414.
+    /// Maximum bytes of the request target (setting `target_bytes_max`); 414 above it.
     pub target_bytes_max: usize,
-    /// Number of header lines: setting `headers_count_max`. Above it 431.
+    /// Maximum number of header lines (setting `headers_count_max`); 431 above it.
     pub headers_count_max: usize,
 }
 
@@ -23,7 +23,7 @@ impl Default for Limits {
     }
 }
 
-/// The request method (RFC 9110, 9). Case matters: `get` is another method than `GET`.
+/// Request method (RFC 9110, section 9). Case-sensitive: `get` is not `GET`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Method {
     /// `GET`
@@ -50,7 +50,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// The method named by `name`, or `Other`.
+    /// Returns the method named `name`, or `Other`.
     #[inline]
     #[must_use]
     pub fn from_bytes(name: &[u8]) -> Self {
@@ -72,10 +72,10 @@ impl Method {
 /// How the end of the request body is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Body {
-    /// There is none; also for `Content-Length: 0`.
+    /// No body, or `Content-Length: 0`.
     #[default]
     None,
-    /// So many bytes follow the head; never zero.
+    /// This many bytes follow the head; never 0.
     Length(u64),
     /// Chunks follow; see [`crate::chunked::Decoder`].
     Chunked,
@@ -84,51 +84,52 @@ pub enum Body {
 /// One header line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeaderSpan {
-    /// The name as sent.
+    /// Name as sent.
     pub name: Span,
-    /// The value without the space around it.
+    /// Value without surrounding white space.
     pub value: Span,
 }
 
-/// A parsed head. Made once per connection or worker and filled again for each request, so it allocates only while it grows.
+/// A parsed request head. A connection or worker creates one and refills it for each request, so allocations stop once
+/// its vector is large enough.
 ///
-/// All spans are positions in the buffer given to [`super::parse`].
+/// All spans are positions in the buffer passed to [`super::parse`].
 #[derive(Clone, Debug, Default)]
 pub struct Head {
-    /// The method, when it is one of the common ones.
+    /// Method, if it is one of the common ones.
     pub method: Method,
-    /// The method as sent.
+    /// Method as sent.
     pub method_span: Span,
-    /// The request target as sent.
+    /// Request target as sent.
     pub target: Span,
-    /// The path, still percent-encoded: starts with `/`, or is `*` for `OPTIONS *`.
+    /// Path, still percent-encoded: starts with `/`, or is `*` for `OPTIONS *`.
     pub path: Span,
-    /// What follows the first `?`, which may be nothing.
+    /// Text after the first `?`, possibly empty. `None`: the target has no `?`.
     pub query: Option<Span>,
-    /// 0 for HTTP/1.0; 1 and more speak HTTP/1.1.
+    /// Minor version: 0 for HTTP/1.0; higher values are treated as HTTP/1.1.
     pub minor_version: u8,
-    /// The header lines in the order sent.
+    /// Header lines in the order sent.
     pub headers: Vec<HeaderSpan>,
-    /// How the body is framed.
+    /// Framing of the body.
     pub body: Body,
-    /// Whether the client wants to go on with this connection (RFC 9112, 9.3).
+    /// True if the client keeps the connection open after this request (RFC 9112, section 9.3).
     pub keep_alive: bool,
-    /// Whether the client waits for `100 Continue` before it sends the body. Only when there is one.
+    /// True if the client waits for `100 Continue` before it sends a body. Only set if there is a body.
     pub expect_continue: bool,
-    /// Whether the client asks for another protocol. May be ignored (RFC 9110, 7.8).
+    /// True if the client requests another protocol, which the server may ignore (RFC 9110, section 7.8).
     pub upgrade: bool,
-    /// The authority: of the target when it has one, else of `Host`.
+    /// Authority of the target if it has one, else the value of `Host`.
     pub host: Option<Span>,
 }
 
 impl Head {
-    /// An empty head, to be filled by [`super::parse`].
+    /// Creates an empty head for [`super::parse`].
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The value of the `nth` (from 0) header line with this name, in any case.
+    /// Returns the value of the `nth` (from 0) header line with this name, in any case.
     #[inline]
     #[must_use]
     pub fn header<'a>(&self, buf: &'a [u8], name: &[u8], nth: usize) -> Option<&'a [u8]> {
@@ -142,7 +143,7 @@ impl Head {
             .map(|header| header.value.of(buf))
     }
 
-    /// Makes it ready to be filled: all else is set whenever a head is complete.
+    /// Resets the fields that not every complete head sets.
     #[inline]
     pub(super) fn clear(&mut self) {
         self.headers.clear();

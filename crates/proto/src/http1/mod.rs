@@ -1,4 +1,4 @@
-//! Reading HTTP/1.0 and HTTP/1.1 request heads (RFC 9112), strictly.
+//! Strict parser for HTTP/1.0 and HTTP/1.1 request heads (RFC 9112).
 
 mod fields;
 mod head;

@@ -1,7 +1,7 @@
-//! One pass over a request head.
+//! Parses a request head in one pass.
 //!
-//! Each check fires at a byte that does not depend on how much follows, so a head gives the same result however
-//! it was split: `Partial` up to some byte, and from there on always the same answer.
+//! Each check fires at a byte that does not depend on the bytes after it. A head therefore gives the same result
+//! however it is split: `Partial` up to some byte, and one fixed result from there on.
 
 use super::fields::Fields;
 use super::head::{Head, HeaderSpan, Limits, Method};
@@ -9,25 +9,25 @@ use super::repeats::Repeats;
 use super::scan::{target_end, token_end, trim, value_end};
 use crate::{Refusal, Span};
 
-/// Longest method that is looked at. The longest registered one has 17 bytes.
+/// Maximum length of a method in bytes. The longest registered method has 17.
 pub const METHOD_BYTES_MAX: usize = 32;
 
-/// What [`parse`] found.
+/// Result of [`parse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Parse {
-    /// So far nothing is wrong; call again with more bytes and these in front.
+    /// The head is incomplete and valid so far. Call again with these bytes and more.
     Partial,
     /// `Head` is filled; the body starts after this many bytes.
     Complete {
-        /// Bytes of the head with its final empty line and a leading empty one.
+        /// Bytes of the head, including its final empty line and a leading empty line.
         head_bytes: usize,
     },
-    /// Answer with `Refusal::status` and close: where the next request starts is unknown.
+    /// The head is invalid. Respond with `Refusal::status` and close: the start of the next request is unknown.
     Refused(Refusal),
 }
 
-/// Why the pass ended before the end of the head.
+/// Reason why the pass stopped before the end of the head.
 enum Stop {
     Partial { in_request_line: bool },
     Refused(Refusal),
@@ -46,15 +46,16 @@ const MORE_HEADERS: Stop = Stop::Partial {
     in_request_line: false,
 };
 
-/// Reads one request head from the start of `buf`, which may hold less or more than that.
+/// Parses one request head at the start of `buf`, which may be incomplete or contain more than the head.
 ///
-/// One empty line in front is skipped (RFC 9112, 2.2). `head` holds something only after `Complete`; its spans are
-/// positions in `buf`. A head that reaches `limits.head_bytes_max` unfinished is refused.
+/// Skips one leading empty line (RFC 9112, section 2.2). `head` is valid only after `Complete`; its spans are positions
+/// in `buf`. A head that is incomplete at `limits.head_bytes_max` bytes is rejected.
 pub fn parse(buf: &[u8], limits: &Limits, head: &mut Head) -> Parse {
     parse_any(buf, limits, head, None)
 }
 
-/// The same, sooner when the header lines are those of the head that was read with the same `repeats` before.
+/// Parses like [`parse`], but faster if the header lines equal those of the previous head parsed with the same
+/// `repeats`.
 #[inline]
 pub fn parse_after(repeats: &mut Repeats, buf: &[u8], limits: &Limits, head: &mut Head) -> Parse {
     parse_any(buf, limits, head, Some(repeats))
@@ -100,7 +101,7 @@ fn run(
     lines(buf, at, limits, head, repeats)
 }
 
-/// From the first byte of the headers to the end of the head.
+/// Parses the header lines from `start`; returns the position after the head.
 fn lines(
     buf: &[u8],
     start: usize,
@@ -132,7 +133,7 @@ fn lines(
     Ok(end)
 }
 
-/// From the first byte of the method to the first of the target.
+/// Parses the method at `start`; returns the position of the target.
 #[inline]
 fn method(buf: &[u8], start: usize, head: &mut Head) -> Result<usize, Stop> {
     if buf[start..].starts_with(b"GET ") {
@@ -158,7 +159,7 @@ fn method(buf: &[u8], start: usize, head: &mut Head) -> Result<usize, Stop> {
     Ok(end + 1)
 }
 
-/// From the first byte of the target to the first of the version.
+/// Parses the target at `start`; returns the position of the version.
 #[inline]
 fn target(buf: &[u8], start: usize, limits: &Limits, head: &mut Head) -> Result<usize, Stop> {
     let (end, question) = target_end(buf, start);
@@ -183,7 +184,8 @@ fn target(buf: &[u8], start: usize, limits: &Limits, head: &mut Head) -> Result<
     Ok(end + 1)
 }
 
-/// A target with scheme and authority (RFC 9112, 3.2.2); `end` is where its query or the target ends.
+/// Parses a target with scheme and authority (RFC 9112, section 3.2.2). `end` is the start of its query, or the end of
+/// the target.
 #[cold]
 fn absolute(buf: &[u8], start: usize, end: usize, head: &mut Head) -> Result<(), Refusal> {
     let url = &buf[start..end];
@@ -199,7 +201,7 @@ fn absolute(buf: &[u8], start: usize, end: usize, head: &mut Head) -> Result<(),
     let slash = memchr::memchr(b'/', &buf[authority..end]).map(|at| authority + at);
     head.path = match slash {
         Some(slash) => Span::new(slash, end),
-        // An empty path means `/`; the last slash of the scheme is one.
+        // An empty path means `/`; the span reuses the last slash of the scheme.
         None => Span::new(authority - 1, authority),
     };
     let authority = Span::new(authority, slash.unwrap_or(end));
@@ -210,7 +212,7 @@ fn absolute(buf: &[u8], start: usize, end: usize, head: &mut Head) -> Result<(),
     Ok(())
 }
 
-/// From the first byte of the version to the first of the headers.
+/// Parses the version at `start`; returns the position of the header lines.
 #[inline]
 fn version(buf: &[u8], start: usize, head: &mut Head) -> Result<usize, Stop> {
     match buf[start..] {
@@ -234,7 +236,7 @@ fn version(buf: &[u8], start: usize, head: &mut Head) -> Result<usize, Stop> {
     }
 }
 
-/// What is wrong with a version that is not complete and right.
+/// Returns the error for a version that is incomplete or invalid.
 #[cold]
 fn version_stop(rest: &[u8]) -> Stop {
     const NAME: &[u8] = b"HTTP/";
@@ -242,7 +244,7 @@ fn version_stop(rest: &[u8]) -> Stop {
         let refusal = match (i, byte) {
             (0..5, _) if byte == NAME[i] => continue,
             (5 | 7, b'0'..=b'9') | (6, b'.') | (8, b'\r') => {
-                // Complete when the minor digit is there: only then is it surely another version, not garbage.
+                // Decide at the minor digit: before it, the text may still be garbage instead of another version.
                 if i == 7 && rest[5] != b'1' {
                     Refusal::Version
                 } else {
@@ -251,7 +253,7 @@ fn version_stop(rest: &[u8]) -> Stop {
             }
             (_, b'\n') => Refusal::BareLineFeed,
             (9, _) => Refusal::BareCarriageReturn,
-            // `HTTP/2` without a minor digit.
+            // `HTTP/2` has no minor digit.
             (6, b'\r') if rest[5] != b'1' => Refusal::Version,
             _ => Refusal::RequestLine,
         };
@@ -260,7 +262,7 @@ fn version_stop(rest: &[u8]) -> Stop {
     MORE_LINE
 }
 
-/// From the first byte of a header line to the first of the next.
+/// Parses the header line at `start`; returns the position of the next one.
 #[inline]
 fn header(buf: &[u8], start: usize, head: &mut Head, fields: &mut Fields) -> Result<usize, Stop> {
     let name_end = token_end(buf, start);
@@ -286,7 +288,7 @@ fn header(buf: &[u8], start: usize, head: &mut Head, fields: &mut Fields) -> Res
     Ok(value_end + 2)
 }
 
-/// What is wrong with a name that is not followed by a colon.
+/// Returns the error for a header name that is not followed by a colon.
 #[cold]
 fn name_stop(found: Option<u8>, at_line_start: bool) -> Stop {
     match found {

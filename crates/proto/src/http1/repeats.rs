@@ -1,33 +1,32 @@
-//! Header lines that are those of the head before.
+//! Cache of the header lines of the previous head.
 //!
-//! A client sends the same lines with every request of its connection, and many connections come from one program or
-//! one proxy; only the target changes. So what a worker has understood last is kept, and lines that are the same byte
-//! by byte are not read again: they mean the same. This holds for nothing but lines, the whole of them up to the empty
-//! one, and within one minor version.
+//! A client sends the same lines with every request of its connection, and many connections come from one application
+//! or proxy; only the target changes. A worker therefore stores the lines it parsed last. Lines that are equal byte for
+//! byte, up to the final empty line and within one minor version, are not parsed again.
 
 use super::head::{Body, Head, HeaderSpan, Limits};
 use crate::Span;
 
-/// Longer lines are read each time: keeping them costs more than it saves where clients take turns.
+/// Maximum bytes of lines to store. Copying longer ones costs more than it saves when clients alternate.
 const BYTES_MAX: usize = 1024;
 
-/// The lines of the head before and what they mean.
+/// Header lines of the previous head and their meaning.
 #[derive(Debug, Default)]
 pub struct Repeats {
-    /// From behind the request line to the end of the head; empty when nothing is kept.
+    /// The lines from after the request line to the end of the head; empty if none are stored.
     bytes: Vec<u8>,
     minor_version: u8,
     body: Body,
     keep_alive: bool,
     expect_continue: bool,
     upgrade: bool,
-    /// This and the headers are positions in `bytes`.
+    /// `host` and `headers` are positions in `bytes`.
     host: Option<Span>,
     headers: Vec<HeaderSpan>,
 }
 
 impl Repeats {
-    /// Fills `head` when the lines that begin at `at` are those of before; then their length.
+    /// Fills `head` and returns the length of the lines if the lines at `at` equal the stored ones.
     #[inline]
     pub(super) fn recall(
         &self,
@@ -60,7 +59,8 @@ impl Repeats {
         Some(self.bytes.len())
     }
 
-    /// Keeps the lines of a head that was read, `buf[at..end]`, unless they should not be: `host` is that of `Host`.
+    /// Stores the lines of a parsed head, `buf[at..end]`, if they are short and without credentials. `host` is the value
+    /// of `Host`.
     pub(super) fn keep(
         &mut self,
         buf: &[u8],
@@ -70,7 +70,7 @@ impl Repeats {
         has_secrets: bool,
     ) {
         self.bytes.clear();
-        // How long a comparison takes must tell nobody what others have sent.
+        // The duration of a comparison must not reveal other clients' credentials.
         if has_secrets || end - at > BYTES_MAX {
             return;
         }

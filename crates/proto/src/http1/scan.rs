@@ -1,6 +1,6 @@
-//! Byte classes and the loops over them: where the parser spends its time.
+//! Byte classes and the loops that scan for them, where the parser spends most of its time.
 
-/// `tchar` of RFC 9110, 5.6.2.
+/// `tchar` (RFC 9110, section 5.6.2).
 const TOKEN: [bool; 256] = {
     let mut table = [false; 256];
     let mut i = 0;
@@ -29,10 +29,10 @@ const TOKEN: [bool; 256] = {
     table
 };
 
-/// What may stand in a request target: printable ASCII except `#`.
+/// Bytes allowed in a request target: printable ASCII except `#`.
 ///
-/// That is more than RFC 3986 allows: clients send `|` and `"`, and none of these can end the line. Bytes from 0x80
-/// are no part of any URL; programs on the way that decode them would disagree about what they mean.
+/// RFC 3986 allows fewer, but clients send `|` and `"`, and none of these can end the line. Bytes above 0x7F are not
+/// valid in a URL, and programs that decode them would disagree about their meaning.
 const TARGET: [bool; 256] = {
     let mut table = [false; 256];
     let mut i = 0x21;
@@ -43,25 +43,25 @@ const TARGET: [bool; 256] = {
     table
 };
 
-/// Whether `byte` may stand in a token.
+/// Returns true if `byte` is allowed in a token.
 #[inline]
 pub(crate) fn is_token_byte(byte: u8) -> bool {
     TOKEN[byte as usize]
 }
 
-/// Whether `text` is a token: not empty, and only letters, digits and a few marks (RFC 9110, 5.6.2).
+/// Returns true if `text` is a token: letters, digits and a few marks, not empty (RFC 9110, section 5.6.2).
 #[must_use]
 pub fn is_token(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(|&byte| is_token_byte(byte))
 }
 
-/// Whether `byte` may stand in a header value (RFC 9110, 5.5).
+/// Returns true if `byte` is allowed in a header value (RFC 9110, section 5.5).
 #[inline]
 pub(crate) fn is_field_byte(byte: u8) -> bool {
     byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }
 
-/// Index of the first byte from `at` that is not in a token, or the length.
+/// Returns the position of the first byte from `at` that is not allowed in a token, or the length.
 #[inline]
 pub(crate) fn token_end(buf: &[u8], mut at: usize) -> usize {
     while at < buf.len() && TOKEN[buf[at] as usize] {
@@ -70,7 +70,8 @@ pub(crate) fn token_end(buf: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Index of the first byte from `at` that ends a target, or the length; and of the first `?` before it.
+/// Returns the position of the first byte from `at` that ends a target, or the length, and the position of the first
+/// `?` before it.
 #[inline]
 pub(crate) fn target_end(buf: &[u8], mut at: usize) -> (usize, Option<usize>) {
     while at < buf.len() && TARGET[buf[at] as usize] {
@@ -89,15 +90,15 @@ pub(crate) fn target_end(buf: &[u8], mut at: usize) -> (usize, Option<usize>) {
 const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
 const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
 
-/// Index of the first byte from `at` that cannot stand in a header value, or the length.
+/// Returns the position of the first byte from `at` that is not allowed in a header value, or the length.
 ///
-/// Eight bytes at a time: values are the long part of a head.
+/// Tests eight bytes at a time, because values are the longest part of a head.
 #[inline]
 pub(crate) fn value_end(buf: &[u8], mut at: usize) -> usize {
     while let Some(eight) = buf.get(at..).and_then(<[u8]>::first_chunk::<8>) {
         let word = u64::from_le_bytes(*eight);
-        // The high bit of each byte below 0x20, and of each byte that is DEL. A borrow can set wrong bits, but
-        // only above a right one, and only the lowest is used.
+        // The high bit of each byte that is below 0x20 or DEL. A borrow can set wrong bits, but only above a correct one,
+        // and only the lowest bit is used.
         let below_space = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
         let flipped = word ^ (ONES * 0x7f);
         let delete = flipped.wrapping_sub(ONES) & !flipped & HIGHS;
@@ -118,7 +119,7 @@ pub(crate) fn value_end(buf: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// `buf[start..end]` without spaces and tabs around it, as positions.
+/// Returns the range `start..end` without surrounding spaces and tabs.
 #[inline]
 pub(crate) fn trim(buf: &[u8], mut start: usize, mut end: usize) -> (usize, usize) {
     while start < end && matches!(buf[start], b' ' | b'\t') {

@@ -1,11 +1,11 @@
-//! Strictness, case by case: what is refused and why, what is understood and how.
+//! Cases of strict parsing: rejected heads with the reason, accepted heads with the result.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::Refusal::*;
 
-/// Parses with the default limits; also checks every prefix and reading back.
+/// Parses `text` with the default limits. Also checks every prefix and the round trip.
 fn parsed(text: &[u8]) -> Result<Head, Parse> {
     let mut input = vec![2];
     input.extend_from_slice(text);
@@ -31,7 +31,7 @@ fn refuses(cases: &[(&str, Refusal)]) {
     }
 }
 
-/// A GET with these lines besides `Host`.
+/// Returns a GET request with `lines` after `Host`.
 fn with(lines: &str) -> String {
     format!("GET / HTTP/1.1\r\nHost: a\r\n{lines}\r\n\r\n")
 }
@@ -99,7 +99,7 @@ fn methods_are_tokens() {
         ("GET\t/ HTTP/1.1\r\n\r\n", RequestLine),
         ("GET\r\n\r\n", RequestLine),
         ("GET\n\n", BareLineFeed),
-        // A TLS client that has taken us for an https server.
+        // A TLS client hello.
         ("\x16\x03\x01\x02", RequestLine),
     ]);
 }
@@ -297,7 +297,7 @@ fn host_is_there_once_and_valid() {
         "[::1]:",
         "a\"",
     ] {
-        // An empty port is allowed by the grammar.
+        // The grammar allows an empty port.
         let result = parsed(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
         if host.ends_with(':') {
             assert!(result.is_ok(), "{host:?}");
@@ -597,7 +597,7 @@ fn a_head_is_reused_without_traces() {
     );
 }
 
-/// Heads that are mostly right, of pieces that are.
+/// Mostly valid heads, built from valid pieces.
 fn any_head() -> impl Strategy<Value = String> {
     let line = prop_oneof![
         4 => "[A-Za-z-]{1,12}:[ \t]{0,2}[ -~\u{80}-\u{ff}]{0,30}[ \t]{0,2}",
@@ -630,7 +630,7 @@ proptest! {
         crate::fuzzing::head(&input);
     }
 
-    /// Whatever we understand, an independent parser understands in the same way.
+    /// Every head that the parser accepts means the same to an independent parser.
     #[test]
     fn agrees_with_httparse(text in any_head(), change: Option<(usize, u8)>) {
         let mut text = text.into_bytes();
@@ -640,7 +640,7 @@ proptest! {
         }
         let mut head = Head::new();
         if let Parse::Complete { head_bytes } = parse(&text, &Limits::default(), &mut head) {
-            // It takes no other minor versions, and targets only in UTF-8.
+            // httparse accepts only minor versions 0 and 1, and only targets in UTF-8.
             prop_assume!(head.minor_version < 2 && std::str::from_utf8(head.target.of(&text)).is_ok());
             let mut headers = [httparse::EMPTY_HEADER; 32];
             let mut request = httparse::Request::new(&mut headers);
@@ -656,7 +656,7 @@ proptest! {
         }
     }
 
-    /// What was read before changes nothing, whatever it was and however often it comes.
+    /// Previously parsed heads never change the result of a later one.
     #[test]
     fn lines_that_repeat_mean_the_same(texts in proptest::collection::vec(any_head(), 1..4), order: Vec<(u8, u8)>) {
         let limits = Limits { headers_count_max: 5, ..Limits::default() };
@@ -664,7 +664,7 @@ proptest! {
         let mut head = Head::new();
         for (which, target) in order {
             let text = &texts[usize::from(which) % texts.len()];
-            // Another target of another length, or the same.
+            // Change the target's length in some cases.
             let text = text.replacen(" /", &format!(" /{}", "x".repeat(usize::from(target % 3))), 1);
             let mut fresh = Head::new();
             let expected = parse(text.as_bytes(), &limits, &mut fresh);

@@ -1,4 +1,4 @@
-//! What only a client asks of its connection.
+//! Methods that only the client side of a connection uses.
 
 use super::Role;
 use super::connection::{Connection, Drain};
@@ -6,7 +6,8 @@ use super::frame::STREAM_MAX;
 use super::streams::STREAMS_MAX;
 
 impl Connection {
-    /// How many more streams may be opened now: 0 when the peer goes away, or has as many as it takes.
+    /// Returns how many more streams can be opened now: 0 if the peer is going away or its
+    /// SETTINGS_MAX_CONCURRENT_STREAMS is reached.
     #[must_use]
     pub fn room(&self) -> usize {
         debug_assert!(self.role == Role::Client);
@@ -18,7 +19,7 @@ impl Connection {
         max.saturating_sub(self.streams.len()).min(numbers_left)
     }
 
-    /// Whether no stream can be opened on it any more.
+    /// Returns true if no further stream can be opened on this connection.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.has_failed()

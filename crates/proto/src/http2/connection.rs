@@ -1,4 +1,4 @@
-//! One connection: its state, what it tells, and its end.
+//! State of one connection: events, shutdown and errors.
 
 use super::Role;
 use super::error::{ErrorCode, Violation};
@@ -8,133 +8,135 @@ use super::hpack::Decoder;
 use super::limits::Limits;
 use super::priority::Priority;
 use super::settings::{self, Settings};
-use super::streams::{Stalled, Standing, Streams};
+use super::streams::{ResetState, Stalled, Streams};
 use crate::Refusal;
 
-/// The number of a stream.
+/// A stream identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub(super) u32);
 
 impl StreamId {
-    /// The number as it is on the wire.
+    /// Returns the identifier as a number.
     #[must_use]
     pub fn number(self) -> u32 {
         self.0
     }
 }
 
-/// Something the peer has sent, or that came of it.
+/// An event of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A request; its head is in the `Message`. [`Connection::release`] is owed from now on.
+    /// A request; its head is in the `Message`. The caller must call [`Connection::release`] for the stream later.
     Request {
-        /// Its stream.
+        /// Stream of the request.
         stream: StreamId,
-        /// Whether there is no body.
+        /// True if the request has no body.
         end: bool,
     },
-    /// A response, or an informational one; its head is in the `Message`. To a client only.
+    /// A response or an interim response, on a client; its head is in the `Message`.
     Response {
-        /// The stream of its request.
+        /// Stream of the request.
         stream: StreamId,
-        /// Whether there is no body.
+        /// True if the response has no body.
         end: bool,
     },
-    /// Part of a body. May be empty at the end.
+    /// A piece of a body; may be empty at the end.
     Data {
-        /// Its stream.
+        /// Stream of the body.
         stream: StreamId,
-        /// Lent from the input.
+        /// The bytes, borrowed from the input.
         data: &'a [u8],
-        /// Whether it was the last.
+        /// True for the last piece.
         end: bool,
     },
-    /// The body has ended with trailers, which are in the `Message`.
+    /// Trailers, which end the body; they are in the `Message`.
     Trailers {
-        /// Their stream.
+        /// Stream of the trailers.
         stream: StreamId,
     },
-    /// A request was malformed or too much. It was answered and is over; no stream came of it.
+    /// A request that was malformed or exceeded a limit. It was already answered, and the stream is closed without an
+    /// entry.
     Refused {
-        /// Its stream, which nothing more can be done with.
+        /// Stream of the request; no call accepts it.
         stream: StreamId,
-        /// Why; its status was the answer.
+        /// Reason; its status was sent in the response.
         refusal: Refusal,
     },
-    /// A stream is over before its end. Nothing more comes of it or can be sent; [`Connection::release`] is still owed.
+    /// A stream was reset. Nothing more can be received or sent on it; the caller must still call
+    /// [`Connection::release`].
     Reset {
-        /// Which.
+        /// The stream.
         stream: StreamId,
-        /// The code on the wire.
+        /// Error code in RST_STREAM.
         code: ErrorCode,
-        /// The side that ended it.
+        /// Side that reset the stream.
         origin: Origin,
     },
-    /// The answer to [`Connection::ping`].
+    /// The acknowledgement of [`Connection::ping`].
     Pong([u8; 8]),
-    /// The peer has changed its settings.
+    /// The peer changed its settings.
     Settings,
-    /// The peer opens or takes no further streams. Those of a client above `last` were not looked at.
+    /// GOAWAY: the peer opens and accepts no further streams. It did not process a client's streams above `last`.
     GoAway {
-        /// The last stream it has looked at.
+        /// Last stream that the peer processed or may still process.
         last: u32,
-        /// Why.
+        /// Error code of the GOAWAY.
         code: ErrorCode,
     },
 }
 
-/// The side that reset a stream.
+/// Side that reset a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The peer.
     Peer,
-    /// This side, for what the peer did.
+    /// This side, because of the peer's violation.
     Here(Violation),
 }
 
-/// What one call of [`Connection::handle`] came to.
+/// Result of one call of [`Connection::handle`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct Step<'a> {
-    /// Bytes of the input that are done with. All of them when there is no event.
+    /// Bytes of the input that were processed; all of them if there is no event.
     pub consumed: usize,
-    /// What they held; call again with the rest.
+    /// The event; call again with the rest of the input.
     pub event: Option<Event<'a>>,
 }
 
-/// Where in the input the connection is.
+/// Position of the parser in the input.
 #[derive(Debug)]
 pub(super) enum Input {
-    /// So many bytes of the preface have come. A server's only.
+    /// In the preface, of which this many bytes have arrived. Only on a server.
     Preface(u8),
-    /// So many bytes of a frame's header have come.
+    /// In a frame header, of which this many bytes have arrived.
     Header([u8; HEADER_BYTES], u8),
-    /// In the payload of a frame that is needed whole; it comes in `Partial::payload`.
+    /// In the payload of a frame that is parsed as one piece; it is collected in `Partial::payload`.
     Payload(Header),
-    /// In DATA.
+    /// In the payload of a DATA frame.
     Data(Data),
-    /// In what does not matter: so many bytes.
+    /// In a payload that is ignored; this many bytes remain.
     Skip(u32),
-    /// It has failed; nothing more is read.
+    /// The connection failed; no further input is parsed.
     Failed(Violation),
 }
 
-/// The rest of a DATA frame whose stream takes it.
+/// The rest of a DATA frame whose stream accepts it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Data {
     pub stream: u32,
-    /// Bytes of payload to come, with padding and its length.
+    /// Payload bytes that have not arrived, including the padding and its length field.
     pub missing: u32,
-    /// How many of them are padding; `None` until its length has come.
+    /// Length of the padding; `None` until the length field arrives.
     pub padding: Option<u8>,
     pub end: bool,
 }
 
-/// What has come of something that is not whole. Only then it exists.
+/// Incomplete data. Allocated only while there is some.
 #[derive(Debug, Default)]
 pub(super) struct Partial {
-    /// The payload of a frame, as far as it has come.
+    /// Received part of a frame's payload.
     pub payload: Vec<u8>,
-    /// A header block whose end has not come.
+    /// A header block whose last frame has not arrived.
     pub block: Option<Block>,
 }
 
@@ -143,39 +145,39 @@ pub(super) struct Partial {
 pub(super) struct Block {
     pub stream: u32,
     pub end_stream: bool,
-    /// Whether the frame said that the stream depends on itself.
+    /// True if the HEADERS frame made the stream depend on itself.
     pub depends_on_itself: bool,
     pub continuations: u8,
     pub bytes: Vec<u8>,
 }
 
-/// How far the connection is on its way to its end.
+/// Progress of a graceful shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Drain {
-    /// It takes new streams.
+    /// New streams are accepted.
     Open,
-    /// The first GOAWAY was sent, and a PING behind it.
+    /// The first GOAWAY and a PING were sent.
     Announced {
-        /// Low half of the embedder's clock, wrapping.
+        /// Time of the first GOAWAY: low half of the caller's clock, wrapping.
         at_ms: u32,
     },
     /// The second GOAWAY was sent; streams above `last` are ignored.
     Final { last: u32 },
 }
 
-/// The PING between the two GOAWAY of [`Connection::drain`].
+/// Payload of the PING between the two GOAWAY frames of [`Connection::drain`].
 pub(super) const DRAIN_PING: [u8; 8] = *b"fm-drain";
 
-/// What one PRIORITY_UPDATE said of a stream that was not open yet.
+/// Priority from a PRIORITY_UPDATE received before its stream was opened.
 pub(super) type Early = (u32, Priority);
 
-/// Streams whose priority is kept before they are open (RFC 9218, 7.1).
+/// Number of streams whose priority is stored before they are opened (RFC 9218, section 7.1).
 pub(super) const EARLY_PRIORITIES: usize = 4;
 
-/// A stream that waited goes on waiting unless it could send at least this much meanwhile.
+/// Bytes that a stalled stream must send to restart its write time-out.
 pub(super) const STALL_BYTES_MIN: u16 = 4096;
 
-/// One connection. See the module for what its embedder owes.
+/// One connection. The module documentation lists the caller's duties.
 #[derive(Debug)]
 pub struct Connection {
     pub(super) role: Role,
@@ -184,39 +186,36 @@ pub struct Connection {
     pub(super) decoder: Decoder,
     pub(super) streams: Streams,
     pub(super) peer: Settings,
-    /// What may be sent of all streams.
+    /// Send window of the connection.
     pub(super) send_window: i32,
-    /// What the peer may send of all streams.
+    /// Receive window of the connection.
     pub(super) receive_window: i32,
-    /// Bytes consumed that the peer was not told of.
+    /// Consumed bytes that no WINDOW_UPDATE has reported yet.
     pub(super) unreported: u32,
-    /// The highest stream that the peer has opened.
+    /// Highest stream that the peer opened.
     pub(super) peer_last: u32,
-    /// The next stream that this side opens.
+    /// Next stream that this side opens.
     pub(super) own_next: u32,
     pub(super) meters: Meters,
     pub(super) early: [Early; EARLY_PRIORITIES],
-    /// When SETTINGS were sent that were not acknowledged.
+    /// Time when SETTINGS were sent that the peer has not acknowledged.
     pub(super) settings_sent_ms: Option<u32>,
     pub(super) drain: Drain,
-    /// The peer has sent its first SETTINGS.
+    /// True once the peer's first SETTINGS arrived.
     pub(super) settings_seen: bool,
-    /// The peer has sent GOAWAY.
+    /// True once the peer sent GOAWAY.
     pub(super) peer_leaves: bool,
-    /// Bytes sent that no WINDOW_UPDATE of the connection was set against yet.
-    pub(super) connection_credit: u32,
-    /// The same for those of streams.
-    pub(super) stream_credit: u32,
-    /// The next header block has to begin with the change of the table's size to 0.
+    /// True if the next header block must start with a dynamic table size update to 0.
     pub(super) size_update_due: bool,
-    /// It was said once, so it need not be again.
+    /// True once that update was sent; it is needed only once.
     pub(super) size_update_sent: bool,
-    /// Frames that may still come of streams that were refused before the client knew of the limit: DATA and trailers.
+    /// Number of DATA and HEADERS frames that may still arrive on streams refused before the client acknowledged the
+    /// limit.
     pub(super) uninformed_frames: u16,
 }
 
 impl Connection {
-    /// A server's, at the first byte of the preface. Its SETTINGS are appended to `out`.
+    /// Creates the server side of a connection, at the first byte of the preface. Appends its SETTINGS to `out`.
     #[must_use]
     pub fn server(limits: &Limits, now_ms: u64, out: &mut Vec<u8>) -> Self {
         let mut connection = Self::new(Role::Server, now_ms);
@@ -224,7 +223,7 @@ impl Connection {
         connection
     }
 
-    /// A client's. Preface and SETTINGS are appended to `out`; streams may be opened at once.
+    /// Creates the client side of a connection. Appends preface and SETTINGS to `out`; streams can be opened immediately.
     #[must_use]
     pub fn client(limits: &Limits, now_ms: u64, out: &mut Vec<u8>) -> Self {
         let mut connection = Self::new(Role::Client, now_ms);
@@ -255,8 +254,6 @@ impl Connection {
             drain: Drain::Open,
             settings_seen: false,
             peer_leaves: false,
-            connection_credit: 0,
-            stream_credit: 0,
             size_update_due: false,
             size_update_sent: false,
             uninformed_frames: 0,
@@ -272,8 +269,10 @@ impl Connection {
         }
     }
 
-    /// Asks the client to open no further streams, without refusing those on their way (RFC 9113, 6.8): GOAWAY with the
-    /// highest number and a PING; when its answer has come, or time is over, GOAWAY with the last stream.
+    /// Starts a graceful shutdown that does not refuse requests already sent (RFC 9113, section 6.8).
+    ///
+    /// Sends GOAWAY with the highest stream identifier, and a PING. When the PING is acknowledged or the time-out passes,
+    /// sends GOAWAY with the last stream.
     pub fn drain(&mut self, now_ms: u64, out: &mut Vec<u8>) {
         if self.drain == Drain::Open && !self.has_failed() {
             frame::write_go_away(out, STREAM_MAX, ErrorCode::NO_ERROR, b"");
@@ -284,7 +283,7 @@ impl Connection {
         }
     }
 
-    /// Names the last stream at once: what comes above it is ignored.
+    /// Sends GOAWAY with the last stream immediately; streams above it are ignored.
     pub fn drain_now(&mut self, out: &mut Vec<u8>) {
         if matches!(self.drain, Drain::Final { .. }) || self.has_failed() {
             return;
@@ -295,11 +294,12 @@ impl Connection {
         };
     }
 
-    /// Looks at what has waited for too long: SETTINGS without acknowledgement, output without a window, a drain without
-    /// an answer. Call it about once a second, and again while it gives an event.
+    /// Checks time-outs: unacknowledged SETTINGS, output without a window, and a shutdown without acknowledgement.
+    ///
+    /// Call it about once a second, and repeat the call while it returns an event.
     ///
     /// # Errors
-    /// SETTINGS were not acknowledged in time. GOAWAY is in `out`; send it and close.
+    /// The peer did not acknowledge SETTINGS in time. `out` contains GOAWAY; send it and close.
     pub fn tick(
         &mut self,
         now_ms: u64,
@@ -344,14 +344,14 @@ impl Connection {
         Ok(None)
     }
 
-    /// Asks for a sign of life: [`Event::Pong`] with the same payload.
+    /// Sends a PING; its acknowledgement is an [`Event::Pong`] with the same payload.
     pub fn ping(&self, payload: [u8; 8], out: &mut Vec<u8>) {
         if !self.has_failed() {
             frame::write_ping(out, 0, payload);
         }
     }
 
-    /// Ends the connection for a reason of this side's: GOAWAY with `code`. Send it and close.
+    /// Closes the connection for a local reason with GOAWAY and `code`. The caller must send the output and close.
     pub fn abort(&mut self, code: ErrorCode, out: &mut Vec<u8>) {
         if !self.has_failed() {
             frame::write_go_away(out, self.peer_last, code, b"");
@@ -360,44 +360,44 @@ impl Connection {
         }
     }
 
-    /// Streams that count, among them those that are over and not released.
+    /// Returns the number of streams, including closed ones that were not released.
     #[must_use]
     pub fn streams_count(&self) -> usize {
         self.streams.len()
     }
 
-    /// The streams that count, ascending.
+    /// Returns the streams in ascending order, including closed ones that were not released.
     pub fn streams(&self) -> impl Iterator<Item = StreamId> + '_ {
         let places = self.streams.places();
         places.map(|place| StreamId(self.streams.get(place).id))
     }
 
-    /// Whether [`Connection::drain`] has come to its end: there are no streams, and none will come.
+    /// Returns true if the shutdown is complete: no streams remain, and no new ones are accepted.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         let leaves = matches!(self.drain, Drain::Final { .. }) || self.peer_leaves;
         leaves && self.streams.len() == 0
     }
 
-    /// Whether [`Connection::tick`] has something to wait for beside output without a window.
+    /// Returns true if [`Connection::tick`] has a time-out other than that of blocked output.
     #[must_use]
     pub fn awaits_answer(&self) -> bool {
         self.settings_sent_ms.is_some() || matches!(self.drain, Drain::Announced { .. })
     }
 
-    /// Whether the input has ended between frames and outside of a header block.
+    /// Returns true if the parser is between frames and outside of a header block.
     #[must_use]
     pub fn is_between_frames(&self) -> bool {
         matches!(self.input, Input::Header(_, 0)) && self.partial.is_none()
     }
 
-    /// Whether the peer takes extended CONNECT (RFC 8441, 3).
+    /// Returns true if the peer accepts extended CONNECT (RFC 8441, section 3).
     #[must_use]
     pub fn peer_takes_connect_protocol(&self) -> bool {
         self.peer.connect_protocol
     }
 
-    /// The embedder's own number of a stream; 0 until it was set, `None` when the stream was released.
+    /// Returns the caller's number of a stream: 0 until it is set, `None` once the stream is released.
     #[inline]
     #[must_use]
     pub fn context(&self, stream: StreamId) -> Option<u32> {
@@ -405,7 +405,7 @@ impl Connection {
         Some(self.streams.get(place).context)
     }
 
-    /// Gives a stream a number of the embedder's own.
+    /// Attaches a number of the caller's choice to a stream.
     #[inline]
     pub fn set_context(&mut self, stream: StreamId, context: u32) {
         if let Some(place) = self.streams.find(stream.0) {
@@ -413,21 +413,21 @@ impl Connection {
         }
     }
 
-    /// The priority of a stream's response.
+    /// Returns the priority of a stream's response.
     #[must_use]
     pub fn priority(&self, stream: StreamId) -> Option<Priority> {
         let place = self.streams.find(stream.0)?;
         Some(self.streams.get(place).priority)
     }
 
-    /// Changes it: the server may know better (RFC 9218, 8).
+    /// Changes the priority; a server may override the client's (RFC 9218, section 8).
     pub fn set_priority(&mut self, stream: StreamId, priority: Priority) {
         if let Some(place) = self.streams.find(stream.0) {
             self.streams.set_priority(place, priority);
         }
     }
 
-    /// Bytes on the heap: streams, the decoder's table, and what is not whole.
+    /// Returns the number of heap bytes: streams, the decoder's table, and incomplete data.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
         let partial = self.partial.as_ref().map_or(0, |partial| {
@@ -439,13 +439,13 @@ impl Connection {
         self.streams.kept_bytes() + self.decoder.kept_bytes() + partial
     }
 
-    /// Which end this is.
+    /// Returns the side of the connection that this process is.
     #[must_use]
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// The connection's windows: what may be sent, and what may come.
+    /// Returns the connection's send and receive windows.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn windows(&self) -> (i64, i64) {
         (i64::from(self.send_window), i64::from(self.receive_window))
@@ -455,7 +455,7 @@ impl Connection {
         matches!(self.input, Input::Failed(_))
     }
 
-    /// Ends the connection for what the peer did.
+    /// Fails the connection because of the peer's violation.
     #[cold]
     pub(super) fn fail(&mut self, violation: Violation, out: &mut Vec<u8>) -> Violation {
         let debug = violation.to_string();
@@ -465,7 +465,25 @@ impl Connection {
         violation
     }
 
-    /// Counts one frame of a kind that can be too many.
+    /// Records that all output was passed to the kernel; from now on the peer may have seen it.
+    #[inline]
+    pub fn note_flushed(&mut self) {
+        self.meters.flushed(self.peer_last);
+    }
+
+    /// Counts a frame of a kind that accompanies HEADERS and DATA, unless their credit covers it.
+    #[inline]
+    pub(super) fn charge(
+        &mut self,
+        flood: Flood,
+        now_ms: u64,
+        limits: &Limits,
+    ) -> Result<(), Violation> {
+        let charged = self.meters.charge(flood, limits.rate(flood), now_ms);
+        charged.map_err(Violation::Flood)
+    }
+
+    /// Counts a frame of a rate-limited kind.
     #[inline]
     pub(super) fn count(
         &mut self,
@@ -477,7 +495,7 @@ impl Connection {
         counted.map_err(Violation::Flood)
     }
 
-    /// Resets a stream that the embedder knows of, for what the peer did.
+    /// Resets a stream known to the caller because of the peer's violation.
     pub(super) fn reset_here(
         &mut self,
         place: super::streams::Place,
@@ -488,7 +506,7 @@ impl Connection {
         let stream = self.streams.get_mut(place);
         let id = stream.id;
         frame::write_reset(out, id, code);
-        stream.standing = Standing::ResetHere;
+        stream.reset_state = ResetState::ResetHere;
         self.streams.requeue(place);
         Event::Reset {
             stream: StreamId(id),
@@ -498,7 +516,7 @@ impl Connection {
     }
 }
 
-/// The connection's window, which SETTINGS cannot make smaller than it begins with (RFC 9113, 6.9.2).
+/// Returns the connection's receive window, which cannot be smaller than its initial value (RFC 9113, section 6.9.2).
 pub(super) fn connection_window(limits: &Limits) -> i32 {
     i32::try_from(limits.connection_window_bytes)
         .unwrap_or(i32::MAX)

@@ -1,43 +1,43 @@
-//! What a peer can do wrong in HTTP/2, and the error code it deserves.
+//! Protocol violations of an HTTP/2 peer and their error codes.
 
 use super::flood::Flood;
 use super::hpack;
 
-/// An error code (RFC 9113, 7). Codes that nobody has registered are kept as they came.
+/// An error code (RFC 9113, section 7). Unregistered codes are preserved.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ErrorCode(pub u32);
 
 impl ErrorCode {
-    /// Nothing is wrong.
+    /// No error.
     pub const NO_ERROR: Self = Self(0x0);
-    /// The protocol was broken, and no other code says how.
+    /// Protocol violation without a more specific code.
     pub const PROTOCOL_ERROR: Self = Self(0x1);
-    /// The fault is on this side.
+    /// Internal error of the sender.
     pub const INTERNAL_ERROR: Self = Self(0x2);
-    /// More was sent than the window allows.
+    /// The peer sent more than the flow-control window allows.
     pub const FLOW_CONTROL_ERROR: Self = Self(0x3);
     /// SETTINGS was not acknowledged in time.
     pub const SETTINGS_TIMEOUT: Self = Self(0x4);
-    /// A frame came for a stream that was half-closed or closed.
+    /// A frame arrived on a half-closed or closed stream.
     pub const STREAM_CLOSED: Self = Self(0x5);
-    /// A frame has a length that it cannot have.
+    /// A frame has an invalid length.
     pub const FRAME_SIZE_ERROR: Self = Self(0x6);
-    /// The request was not looked at and can be sent again.
+    /// The request was not processed and can be sent again.
     pub const REFUSED_STREAM: Self = Self(0x7);
-    /// The stream is no longer wanted.
+    /// The stream is no longer needed.
     pub const CANCEL: Self = Self(0x8);
-    /// A header block could not be decoded.
+    /// The header compression state is corrupt.
     pub const COMPRESSION_ERROR: Self = Self(0x9);
-    /// The connection behind CONNECT was reset.
+    /// The connection behind a CONNECT was reset or closed.
     pub const CONNECT_ERROR: Self = Self(0xa);
-    /// The peer asks for more work than is reasonable.
+    /// The peer causes excessive load.
     pub const ENHANCE_YOUR_CALM: Self = Self(0xb);
-    /// TLS is too weak.
+    /// TLS does not meet the minimum security requirements.
     pub const INADEQUATE_SECURITY: Self = Self(0xc);
-    /// The request has to come over HTTP/1.1.
+    /// The request requires HTTP/1.1.
     pub const HTTP_1_1_REQUIRED: Self = Self(0xd);
 
-    /// The name of a registered code.
+    /// Returns the name of a registered code, or an empty string.
     #[must_use]
     pub fn name(self) -> &'static str {
         const NAMES: [&str; 14] = [
@@ -72,112 +72,114 @@ impl std::fmt::Display for ErrorCode {
     }
 }
 
-/// A broken rule. Of the connection: GOAWAY was written, and nothing more is read. Of a stream: it was reset.
+/// A protocol violation. For a connection error, GOAWAY was written and no further input is parsed; for a stream error,
+/// the stream was reset.
 ///
-/// `Display` is one sentence fit for the log and for the debug data of GOAWAY; it never repeats bytes of the peer.
+/// `Display` is one sentence for the log and the debug data of GOAWAY. It never repeats the peer's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
-    /// The connection does not begin with the preface and SETTINGS (RFC 9113, 3.4).
+    /// The connection does not start with the preface and SETTINGS (RFC 9113, section 3.4).
     #[error("the connection does not begin with the preface of HTTP/2")]
     Preface,
-    /// A frame longer than SETTINGS_MAX_FRAME_SIZE (RFC 9113, 4.2).
+    /// A frame longer than SETTINGS_MAX_FRAME_SIZE (RFC 9113, section 4.2).
     #[error("a frame is longer than SETTINGS_MAX_FRAME_SIZE")]
     FrameTooLong,
-    /// A frame whose length its kind does not allow (RFC 9113, 4.2).
-    #[error("a frame has a length that its kind does not have")]
+    /// A frame whose length is invalid for its type (RFC 9113, section 4.2).
+    #[error("a frame has a length that is invalid for its type")]
     FrameLength,
-    /// A frame of a stream on stream 0, or one of the connection on another (RFC 9113, 6).
-    #[error("a frame is on a stream where its kind does not belong")]
+    /// A stream frame on stream 0, or a connection frame on another stream (RFC 9113, section 6).
+    #[error("a frame of this type is not allowed on this stream")]
     FrameStream,
-    /// A client's stream with an even number, or any that only the other side may open (RFC 9113, 5.1.1).
-    #[error("a stream has a number that this side may not use")]
+    /// A stream identifier that the peer may not use (RFC 9113, section 5.1.1).
+    #[error("a stream has an identifier that this side may not use")]
     StreamNumber,
-    /// A stream was opened behind one with a higher number (RFC 9113, 5.1.1).
+    /// A stream identifier lower than that of an earlier stream (RFC 9113, section 5.1.1).
     #[error("streams are not opened in ascending order")]
     StreamOrder,
-    /// A frame on a stream that was not opened (RFC 9113, 5.1).
+    /// A frame on an idle stream (RFC 9113, section 5.1).
     #[error("a frame is on a stream that was never opened")]
     StreamIdle,
-    /// A frame behind the end of its stream (RFC 9113, 5.1).
+    /// A frame after the end of its stream (RFC 9113, section 5.1).
     #[error("a frame is on a stream that has ended")]
     StreamClosed,
-    /// Another frame inside a header block (RFC 9113, 6.10).
+    /// Another frame within a header block (RFC 9113, section 6.10).
     #[error("a header block is interrupted by another frame")]
     ContinuationMissing,
-    /// CONTINUATION without a header block to continue (RFC 9113, 6.10).
+    /// CONTINUATION without a header block to continue (RFC 9113, section 6.10).
     #[error("a CONTINUATION frame continues nothing")]
     ContinuationUnexpected,
-    /// Padding as long as the frame or longer (RFC 9113, 6.1).
+    /// Padding at least as long as the frame (RFC 9113, section 6.1).
     #[error("the padding of a frame is longer than the frame")]
     Padding,
-    /// A stream that depends on itself (RFC 7540, 5.3.1).
+    /// A stream that depends on itself (RFC 7540, section 5.3.1).
     #[error("a stream depends on itself")]
     PrioritySelf,
-    /// A header block that cannot be decoded (RFC 9113, 4.3).
+    /// A header block that cannot be decoded (RFC 9113, section 4.3).
     #[error("{0}")]
     Compression(hpack::Error),
-    /// A header block far above the limits, so that it is not even followed.
+    /// A header block far above the limits, which is not decoded at all.
     #[error("a header block is too large")]
     BlockTooLarge,
-    /// A setting with a value that it cannot have (RFC 9113, 6.5.2).
-    #[error("a setting has a value that it cannot have")]
+    /// A setting with an invalid value (RFC 9113, section 6.5.2).
+    #[error("a setting has an invalid value")]
     SettingValue,
-    /// SETTINGS_INITIAL_WINDOW_SIZE above 2^31-1, or one that takes a window there (RFC 9113, 6.5.2 and 6.9.2).
+    /// SETTINGS_INITIAL_WINDOW_SIZE above 2^31-1, or one that makes a window exceed that (RFC 9113, sections 6.5.2 and
+    /// 6.9.2).
     #[error("SETTINGS_INITIAL_WINDOW_SIZE makes a window too large")]
     SettingWindow,
-    /// SETTINGS were not acknowledged in time (RFC 9113, 6.5.3).
+    /// SETTINGS were not acknowledged in time (RFC 9113, section 6.5.3).
     #[error("SETTINGS were not acknowledged in time")]
     SettingsTimeout,
-    /// An acknowledgement of SETTINGS that were not sent (RFC 9113, 6.5).
+    /// An acknowledgement of SETTINGS that were not sent (RFC 9113, section 6.5).
     #[error("SETTINGS were acknowledged that were not sent")]
     SettingsAcknowledgement,
-    /// WINDOW_UPDATE by nothing (RFC 9113, 6.9).
+    /// WINDOW_UPDATE with an increment of 0 (RFC 9113, section 6.9).
     #[error("WINDOW_UPDATE has an increment of 0")]
     WindowIncrement,
-    /// A window above 2^31-1 (RFC 9113, 6.9.1).
+    /// WINDOW_UPDATE that makes a window exceed 2^31-1 (RFC 9113, section 6.9.1).
     #[error("WINDOW_UPDATE makes a window larger than 2^31-1")]
     WindowTooLarge,
-    /// DATA beyond the window (RFC 9113, 6.9.1).
+    /// DATA that exceeds the window (RFC 9113, section 6.9.1).
     #[error("DATA exceeds the window of flow control")]
     WindowExceeded,
-    /// PUSH_PROMISE, which no client may send and which this side has turned off (RFC 9113, 8.4).
+    /// PUSH_PROMISE, which clients must not send and which this side disables (RFC 9113, section 8.4).
     #[error("PUSH_PROMISE is not allowed")]
     PushPromise,
-    /// PRIORITY_UPDATE for no stream of a client (RFC 9218, 7.1).
+    /// PRIORITY_UPDATE for a stream that no client can open (RFC 9218, section 7.1).
     #[error("PRIORITY_UPDATE names no stream of a client")]
     PriorityUpdate,
-    /// More or less DATA than `content-length` says (RFC 9113, 8.1.1).
-    #[error("the DATA is not as long as content-length says")]
+    /// DATA whose length differs from `content-length` (RFC 9113, section 8.1.1).
+    #[error("the length of DATA differs from content-length")]
     ContentLength,
-    /// DATA before the head, or a second head (RFC 9113, 8.1).
-    #[error("a message does not have its parts in order")]
+    /// DATA before the head, or a second head (RFC 9113, section 8.1).
+    #[error("the parts of a message are out of order")]
     MessageOrder,
-    /// Trailers without the end of the stream (RFC 9113, 8.1).
+    /// Trailers without END_STREAM (RFC 9113, section 8.1).
     #[error("trailers do not end their stream")]
     TrailersUnfinished,
-    /// A head or trailers that are malformed; for a request see [`super::Event::Refused`] (RFC 9113, 8.1.1).
+    /// A malformed head or trailers; for a request see [`super::Event::Refused`] (RFC 9113, section 8.1.1).
     #[error("a head or trailers are malformed")]
     Malformed,
-    /// Interim responses without a final one.
+    /// Too many interim responses before a final one.
     #[error("a response is preceded by too many interim ones")]
     InterimTooMany,
-    /// Trailers above the limits of the head they belong to.
+    /// Trailers that exceed what the head left of the limits.
     #[error("trailers are too large")]
     TrailersTooLarge,
-    /// Output waits for a window for longer than `Limits::write_timeout_ms`.
-    #[error("the client takes no data of a stream for too long")]
+    /// Output of a stream waited for a window longer than `Limits::write_timeout_ms`.
+    #[error("the client has read no data of a stream for too long")]
     Stalled,
-    /// Nothing: this side has ended the connection by [`super::Connection::abort`].
+    /// No violation: this side closed the connection with [`super::Connection::abort`].
     #[error("this side has ended the connection")]
     Aborted,
-    /// More of something cheap to send than is reasonable.
+    /// Too many frames that cost the sender less than the receiver.
     #[error("too many frames: {0}")]
     Flood(Flood),
 }
 
 impl Violation {
-    /// The code that goes on the wire.
+    /// Returns the error code to send.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {

@@ -1,34 +1,43 @@
-//! Frames that cost their sender less than their receiver, counted as rates.
+//! Rate limits for frames that cost their sender less than their receiver.
 //!
-//! A lifetime's sum would end an honest connection that lives for months: browsers reset a stream with every
-//! `EventSource.close()`. So each cause has a bucket that leaks: it bears a burst, and then a rate for ever.
+//! A lifetime total would close honest connections that live for months: browsers reset a stream with every
+//! `EventSource.close()`. Therefore each kind of frame has a leaky bucket, which allows a burst and then a constant
+//! rate.
+//!
+//! A rate per second does not fit clients whose control frames follow their work. A gRPC client sends a PING per round
+//! trip and a WINDOW_UPDATE per message, so on a fast network an honest client exceeds any rate. Therefore HEADERS and
+//! DATA, sent or received, give credit. PING, WINDOW_UPDATE, PRIORITY, empty DATA and unknown frames first use this
+//! credit and are counted only without it.
+//!
+//! In the same way a response gives credit for one RST_STREAM. A RST_STREAM in the same read as its request cannot have
+//! waited for the response, so it is always counted. SETTINGS and resets caused by the peer have no credit.
 
-/// How many frames of one cause are borne.
+/// Rate limit for one kind of frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Frames per second in the long run.
     pub per_second: u32,
-    /// Frames at once.
+    /// Frames in one burst.
     pub burst: u32,
 }
 
 impl Rate {
-    /// `per_second` in the long run, `burst` at once.
+    /// Creates a limit of `per_second` frames per second after a burst of `burst` frames.
     #[must_use]
     pub const fn new(per_second: u32, burst: u32) -> Self {
         Self { per_second, burst }
     }
 }
 
-/// What there was too much of. An embedder keeps a counter of each: `counters[flood as usize]`.
+/// A rate-limited kind of frame. Callers keep a counter of each: `counters[flood as usize]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Flood {
     /// RST_STREAM (CVE-2023-44487, Rapid Reset).
     Resets,
-    /// Streams that had to be reset or refused (CVE-2025-8671, MadeYouReset).
+    /// Streams that this side had to reset or refuse (CVE-2025-8671, MadeYouReset).
     ResetsCaused,
-    /// PING, and answers to it (CVE-2019-9512).
+    /// PING and its acknowledgements (CVE-2019-9512).
     Pings,
     /// SETTINGS (CVE-2019-9515).
     Settings,
@@ -40,17 +49,17 @@ pub enum Flood {
     StreamWindowUpdates,
     /// PRIORITY and PRIORITY_UPDATE (CVE-2019-9513).
     Priorities,
-    /// Frames of unknown kinds, and GOAWAY behind the first.
+    /// Frames of unknown types, and GOAWAY after the first.
     UnknownFrames,
-    /// CONTINUATION of one block (CVE-2024-27316 and others).
+    /// CONTINUATION frames of one header block (CVE-2024-27316 and others).
     Continuations,
 }
 
 impl Flood {
-    /// Number of causes.
+    /// Number of kinds.
     pub const COUNT: usize = 10;
 
-    /// All causes, in the order of their numbers.
+    /// All kinds, in the order of their numbers.
     pub const ALL: [Self; Self::COUNT] = [
         Self::Resets,
         Self::ResetsCaused,
@@ -64,7 +73,7 @@ impl Flood {
         Self::Continuations,
     ];
 
-    /// The name for metrics and logs.
+    /// Returns the name in metrics and logs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -88,34 +97,99 @@ impl std::fmt::Display for Flood {
     }
 }
 
-/// Causes with a bucket: all but the last.
+/// Number of kinds with a bucket: all but the last.
 const BUCKETS: usize = Flood::COUNT - 1;
 
-/// The buckets of one connection.
+/// Credit that a control frame uses instead of being counted. Each sent byte gives one unit: a client updates both
+/// windows whenever it has consumed a part of them.
+const FRAME_COST: u32 = 512;
+
+/// Minimum credit for a HEADERS or DATA frame: a PING, a WINDOW_UPDATE of the stream, one of the connection, and one
+/// more frame.
+const WORK_CREDIT: u32 = 4 * FRAME_COST;
+
+/// Maximum credit: 8,192 frames, more than an honest client sends in one burst after it was suspended for a full
+/// window.
+const CREDIT_MAX: u32 = 8_192 * FRAME_COST;
+
+/// Maximum number of resets that earlier responses give credit for.
+const RESET_CREDIT_MAX: u16 = 1_000;
+
+/// Buckets of one connection, and the credit from its work.
 #[derive(Debug, Default)]
 pub(super) struct Meters {
     buckets: [Bucket; BUCKETS],
+    credit: u32,
+    /// Last request received before output was last sent; no later request can have seen a response.
+    answerable: u32,
+    reset_credit: u16,
 }
 
-/// How full a bucket was when.
+/// Fill level of a bucket at a point in time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
-    /// Thousandths of frames.
+    /// Level in thousandths of a frame.
     level: u32,
-    /// Milliseconds of the embedder's clock, wrapping.
+    /// Time of the level in milliseconds of the caller's clock, wrapping.
     at_ms: u32,
 }
 
 impl Meters {
-    /// Counts one; `Err` when there was too much of it.
+    /// Adds credit for a HEADERS or DATA frame with `len` bytes of payload, sent or received.
+    #[inline]
+    pub(super) fn earn(&mut self, len: u32) {
+        self.credit = (self.credit + len.max(WORK_CREDIT)).min(CREDIT_MAX);
+    }
+
+    /// Adds credit for the head of a final response.
+    #[inline]
+    pub(super) fn answer(&mut self) {
+        self.reset_credit = (self.reset_credit + 1).min(RESET_CREDIT_MAX);
+    }
+
+    /// Records that all output was passed to the kernel; `last` is the last request received before.
+    #[inline]
+    pub(super) fn flushed(&mut self, last: u32) {
+        self.answerable = last;
+    }
+
+    /// Counts a frame of a kind that accompanies HEADERS and DATA, unless their credit covers it.
+    #[inline]
+    pub(super) fn charge(&mut self, flood: Flood, rate: Rate, now_ms: u64) -> Result<(), Flood> {
+        match self.credit.checked_sub(FRAME_COST) {
+            Some(left) => {
+                self.credit = left;
+                Ok(())
+            }
+            None => self.count(flood, rate, now_ms),
+        }
+    }
+
+    /// Counts a RST_STREAM of the client, unless the credit of an earlier response covers it.
+    pub(super) fn charge_reset(
+        &mut self,
+        stream: u32,
+        rate: Rate,
+        now_ms: u64,
+    ) -> Result<(), Flood> {
+        match self.reset_credit.checked_sub(1) {
+            Some(left) if stream <= self.answerable => {
+                self.reset_credit = left;
+                Ok(())
+            }
+            _ => self.count(Flood::Resets, rate, now_ms),
+        }
+    }
+
+    /// Counts a frame; returns `Err` if the limit is exceeded.
     #[inline]
     pub(super) fn count(&mut self, flood: Flood, rate: Rate, now_ms: u64) -> Result<(), Flood> {
         let Some(bucket) = self.buckets.get_mut(flood as usize) else {
-            // Each kind has one.
+            // CONTINUATION is limited per header block, without a bucket.
             return Ok(());
         };
         let now_ms = now_ms as u32;
-        // Per millisecond as many thousandths leak as frames per second.
+        // The bucket leaks as many thousandths per millisecond as the rate has frames per second.
         let leaked = u64::from(now_ms.wrapping_sub(bucket.at_ms)) * u64::from(rate.per_second);
         let level = u64::from(bucket.level).saturating_sub(leaked) + 1000;
         if level > u64::from(rate.burst) * 1000 {
@@ -141,7 +215,7 @@ mod tests {
         }
         assert_eq!(meters.count(Flood::Pings, rate, start), Err(Flood::Pings));
         assert_eq!(meters.count(Flood::Settings, rate, start), Ok(()));
-        // The clock's low half wraps here.
+        // The low half of the clock wraps here.
         for second in 0..1000 {
             for tenth in 1..=10 {
                 let now = start + second * 1000 + tenth * 100;

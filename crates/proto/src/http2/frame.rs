@@ -1,58 +1,58 @@
-//! Frames (RFC 9113, 4 and 6): their nine bytes of header, and the payloads of those that are not data.
+//! Frames (RFC 9113, sections 4 and 6): headers, and the payloads of control frames.
 
 use super::error::ErrorCode;
 
-/// What a client's connection begins with (RFC 9113, 3.4).
+/// Connection preface of a client (RFC 9113, section 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Bytes of every frame's header.
+/// Length of a frame header in bytes.
 pub const HEADER_BYTES: usize = 9;
 
-/// The largest payload before SETTINGS say otherwise, and the least that they may say (RFC 9113, 6.5.2).
+/// Initial SETTINGS_MAX_FRAME_SIZE, which is also its minimum (RFC 9113, section 6.5.2).
 pub const PAYLOAD_BYTES_USUAL: u32 = 16_384;
 
-/// The largest payload that SETTINGS may allow (RFC 9113, 6.5.2).
+/// Maximum of SETTINGS_MAX_FRAME_SIZE (RFC 9113, section 6.5.2).
 pub const PAYLOAD_BYTES_MAX: u32 = (1 << 24) - 1;
 
-/// The highest number of a stream.
+/// Highest stream identifier.
 pub const STREAM_MAX: u32 = (1 << 31) - 1;
 
-/// The largest window (RFC 9113, 6.9.1).
+/// Maximum flow-control window (RFC 9113, section 6.9.1).
 pub const WINDOW_MAX: i32 = i32::MAX;
 
-/// The windows before SETTINGS and WINDOW_UPDATE (RFC 9113, 6.9.2).
+/// Initial flow-control window (RFC 9113, section 6.9.2).
 pub const WINDOW_INITIAL: i32 = 65_535;
 
-/// The kinds of frames (RFC 9113, 11.2; RFC 9218, 7.1).
+/// Frame types (RFC 9113, section 11.2; RFC 9218, section 7.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// Part of a body.
+    /// A piece of a body.
     Data = 0x0,
-    /// Begins a header block.
+    /// Starts a header block.
     Headers = 0x1,
-    /// Deprecated.
+    /// Deprecated priority.
     Priority = 0x2,
-    /// Ends a stream at once.
+    /// Resets a stream.
     RstStream = 0x3,
-    /// Settings of the sender, or their acknowledgement.
+    /// Settings of the sender, or an acknowledgement.
     Settings = 0x4,
-    /// Turned off here.
+    /// Disabled by this implementation.
     PushPromise = 0x5,
-    /// Wants the same back.
+    /// Requests an acknowledgement with the same payload.
     Ping = 0x6,
-    /// No further streams.
+    /// Announces that no further streams are accepted.
     GoAway = 0x7,
-    /// More may be sent.
+    /// Enlarges a flow-control window.
     WindowUpdate = 0x8,
-    /// Goes on with a header block.
+    /// Continues a header block.
     Continuation = 0x9,
-    /// How urgent a response is.
+    /// Priority of a response.
     PriorityUpdate = 0x10,
 }
 
 impl Kind {
-    /// The kind with this number; `None` for those that have to be ignored (RFC 9113, 5.5).
+    /// Returns the type with this number, or `None` for types that must be ignored (RFC 9113, section 5.5).
     #[inline]
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
@@ -73,35 +73,35 @@ impl Kind {
     }
 }
 
-/// Flags of frames. The same bit means different things on different kinds.
+/// Frame flags. The meaning of a bit depends on the frame type.
 pub mod flag {
-    /// On DATA and HEADERS: the stream ends.
+    /// DATA and HEADERS: last frame of the stream.
     pub const END_STREAM: u8 = 0x1;
-    /// On SETTINGS and PING: this is the answer.
+    /// SETTINGS and PING: acknowledgement.
     pub const ACK: u8 = 0x1;
-    /// On HEADERS and CONTINUATION: the header block ends.
+    /// HEADERS and CONTINUATION: last frame of the header block.
     pub const END_HEADERS: u8 = 0x4;
-    /// On DATA and HEADERS: there is padding.
+    /// DATA and HEADERS: the payload is padded.
     pub const PADDED: u8 = 0x8;
-    /// On HEADERS: five bytes of deprecated priority come first.
+    /// HEADERS: five bytes of deprecated priority come first.
     pub const PRIORITY: u8 = 0x20;
 }
 
 /// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Bytes of payload.
+    /// Payload length in bytes.
     pub len: u32,
-    /// The number of the kind, which may be unknown.
+    /// Number of the frame type; may be unknown.
     pub kind: u8,
-    /// See [`flag`].
+    /// Flags; see [`flag`].
     pub flags: u8,
-    /// The stream, without the reserved bit; 0 is the connection.
+    /// Stream identifier without the reserved bit; 0 is the connection.
     pub stream: u32,
 }
 
 impl Header {
-    /// Reads a header.
+    /// Parses a header.
     #[inline]
     #[must_use]
     pub fn parse(bytes: &[u8; HEADER_BYTES]) -> Self {
@@ -114,7 +114,7 @@ impl Header {
         }
     }
 
-    /// Writes a header.
+    /// Encodes the header.
     #[inline]
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
@@ -124,7 +124,7 @@ impl Header {
         [l2, l1, l0, self.kind, self.flags, s3, s2, s1, s0]
     }
 
-    /// Whether `flag` is set.
+    /// Returns true if `flag` is set.
     #[inline]
     #[must_use]
     pub fn has(&self, flag: u8) -> bool {
@@ -132,7 +132,7 @@ impl Header {
     }
 }
 
-/// Appends a whole frame.
+/// Appends a complete frame.
 pub fn write(out: &mut Vec<u8>, kind: Kind, flags: u8, stream: u32, payload: &[u8]) {
     let header = Header {
         len: payload.len() as u32,
@@ -156,12 +156,12 @@ pub fn write_window_update(out: &mut Vec<u8>, stream: u32, increment: u32) {
     write(out, Kind::WindowUpdate, 0, stream, &increment.to_be_bytes());
 }
 
-/// Appends PING, or its answer with the flag [`flag::ACK`].
+/// Appends PING, or its acknowledgement with the flag [`flag::ACK`].
 pub fn write_ping(out: &mut Vec<u8>, flags: u8, payload: [u8; 8]) {
     write(out, Kind::Ping, flags, 0, &payload);
 }
 
-/// Appends GOAWAY with `debug`, which helps to find the cause.
+/// Appends GOAWAY with `debug`, a description of the cause.
 pub fn write_go_away(out: &mut Vec<u8>, last: u32, code: ErrorCode, debug: &[u8]) {
     let header = Header {
         len: 8 + debug.len() as u32,
@@ -187,7 +187,7 @@ mod tests {
             let header = Header { len, kind, flags, stream };
             let mut bytes = header.encode();
             prop_assert_eq!(Header::parse(&bytes), header);
-            // The reserved bit is ignored (RFC 9113, 4.1).
+            // The reserved bit is ignored (RFC 9113, section 4.1).
             bytes[5] |= 0x80;
             prop_assert_eq!(Header::parse(&bytes), header);
         }

@@ -1,56 +1,61 @@
-//! The bounds of one connection.
+//! Limits of one connection.
 
 use super::flood::{Flood, Rate};
 
-/// What a peer may do, and what this side tells it. The same for all calls of one [`super::Connection`].
+/// Limits for the peer, and the settings that this side announces. All calls of one [`super::Connection`] must use the
+/// same limits.
 ///
-/// Each is set by the embedder of the state machine; the defaults are those of a server on the open Internet.
+/// The caller sets each one; the defaults suit a server on the open Internet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Streams at a time: SETTINGS_MAX_CONCURRENT_STREAMS. A stream counts until [`super::Connection::release`]. For those that
-    /// were reset and whose handlers have not returned there is room for a quarter more, as the client counts them no longer.
-    /// Above it REFUSED_STREAM. Default 100.
+    /// Maximum concurrent streams: SETTINGS_MAX_CONCURRENT_STREAMS; REFUSED_STREAM above it. A stream counts until
+    /// [`super::Connection::release`]. Reset streams whose handlers have not returned may exceed the limit by a quarter,
+    /// because the client no longer counts them. Default 100.
     pub streams_max: u16,
-    /// Size of a head with its trailers by RFC 9113, 6.5.2: 32 octets per field beside name and value. Above it status 431;
-    /// a block of more than twice that ends the connection. Default 16,384.
+    /// Maximum size of a head with its trailers, with 32 octets per field in addition to name and value (RFC 9113,
+    /// section 6.5.2). Status 431 above it; a header block of more than twice the size closes the connection. Default
+    /// 16,384.
     pub header_list_bytes_max: u32,
-    /// Fields of a head with its trailers, each crumb of a cookie being one. Above it status 431. Default 128.
+    /// Maximum number of fields of a head with its trailers; each `cookie` field counts. Status 431 above it. Default
+    /// 128.
     pub headers_count_max: u16,
-    /// Bytes of `:path`. Above it status 414. Default 8,192.
+    /// Maximum bytes of `:path`; status 414 above it. Default 8,192.
     pub target_bytes_max: u32,
-    /// Size of the decoder's dynamic table: SETTINGS_HEADER_TABLE_SIZE. Default 4,096.
+    /// Maximum size of the decoder's dynamic table: SETTINGS_HEADER_TABLE_SIZE. Default 4,096.
     pub header_table_bytes: u16,
-    /// What a peer may send of one stream before it was consumed: SETTINGS_INITIAL_WINDOW_SIZE. Default 65,535.
+    /// Receive window of a stream: SETTINGS_INITIAL_WINDOW_SIZE. Default 65,535.
     pub stream_window_bytes: u32,
-    /// The same of all streams; at least 65,535. Default 1 MiB.
+    /// Receive window of the connection; at least 65,535. Default 1 MiB.
     pub connection_window_bytes: u32,
-    /// CONTINUATION frames per header block. Default 20.
+    /// Maximum number of CONTINUATION frames per header block. Default 20.
     pub continuations_max: u8,
-    /// How long SETTINGS may wait for their acknowledgement. Default 10,000.
+    /// Time-out for the acknowledgement of SETTINGS. Default 10,000.
     pub settings_timeout_ms: u32,
-    /// How long output of a stream may wait for a window; then the stream is reset. Default 30,000.
+    /// Time that output of a stream may wait for a window before the stream is reset. Default 30,000.
     pub write_timeout_ms: u32,
-    /// How long a client is asked to finish before GOAWAY names the last stream, if it does not answer sooner. Default 1,000.
+    /// Time-out of the first phase of a shutdown: then the final GOAWAY is sent without waiting for the client. Default
+    /// 1,000.
     pub drain_timeout_ms: u32,
-    /// Whether extended CONNECT is offered (RFC 8441). Default off.
+    /// True to announce extended CONNECT (RFC 8441). Default false.
     pub connect_protocol: bool,
-    /// RST_STREAM that the peer sends: Rapid Reset. Default 33/s, burst 1,000.
+    /// RST_STREAM from the peer (Rapid Reset). Default 33/s, burst 1,000.
     pub resets: Rate,
-    /// Streams that the peer makes this side reset or refuse: MadeYouReset. Default 33/s, burst 1,000.
+    /// Streams that the peer makes this side reset or refuse (MadeYouReset). Default 33/s, burst 1,000.
     pub resets_caused: Rate,
-    /// PING, and answers to it. Default 100/s, burst 100.
+    /// PING and its acknowledgements. Default 100/s, burst 100.
     pub pings: Rate,
     /// SETTINGS. Default 50/s, burst 50.
     pub settings: Rate,
-    /// DATA that holds nothing and does not end its stream. Default 100/s, burst 100.
+    /// Empty DATA without END_STREAM. Default 100/s, burst 100.
     pub empty_data: Rate,
-    /// WINDOW_UPDATE of the connection beyond one per 1,024 bytes sent. Default 100/s, burst 100.
+    /// WINDOW_UPDATE of the connection for which HEADERS and DATA gave no credit. Default 100/s, burst 100.
     pub connection_window_updates: Rate,
-    /// The same of streams, taken together and but for the first of each. Default 500/s, burst 1,000.
+    /// WINDOW_UPDATE of all streams without credit, except the first of each stream. Default 500/s, burst
+    /// 1,000.
     pub stream_window_updates: Rate,
     /// PRIORITY and PRIORITY_UPDATE. Default 200/s, burst 500.
     pub priorities: Rate,
-    /// Frames of unknown kinds, and GOAWAY behind the first. Default 100/s, burst 200.
+    /// Frames of unknown types, and GOAWAY after the first. Default 100/s, burst 200.
     pub unknown_frames: Rate,
 }
 
@@ -83,13 +88,14 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Bytes of a header block, still compressed. No honest encoder makes one longer than its list.
+    /// Returns the maximum bytes of a compressed header block. No honest encoder makes a block longer than its decoded
+    /// list.
     #[must_use]
     pub fn block_bytes_max(&self) -> usize {
         2 * self.header_list_bytes_max as usize
     }
 
-    /// What bounds `flood`; CONTINUATION is bounded per block instead.
+    /// Returns the rate limit of `flood`; CONTINUATION is limited per header block instead.
     pub(super) fn rate(&self, flood: Flood) -> Rate {
         match flood {
             Flood::Resets => self.resets,

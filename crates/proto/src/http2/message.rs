@@ -1,7 +1,8 @@
-//! Header fields to a head (RFC 9113, 8): what a request over HTTP/1.1 would have said, in the same form.
+//! Builds a message head from header fields (RFC 9113, section 8), in the form of the same HTTP/1.1 request.
 //!
-//! A head that two servers could read differently is refused, as in HTTP/1: pseudo-headers out of place or twice, names
-//! in upper case, control bytes and line ends, headers of a connection, `host` that is not `:authority`, lengths that repeat.
+//! As in HTTP/1, a head that two servers could read differently is rejected. This covers misplaced or repeated
+//! pseudo-headers, upper-case names, control bytes, connection-specific headers, a `host` that differs from
+//! `:authority`, and repeated lengths.
 
 use super::hpack::{ENTRY_OVERHEAD, Field, static_name_index};
 use super::limits::Limits;
@@ -11,43 +12,44 @@ use crate::http1::{is_token_byte, target_end, value_end};
 use crate::number::parse_decimal;
 use crate::{Refusal, Span};
 
-/// A head or trailers, filled by [`super::Connection::handle`]. One per worker is enough: it is good until the next call.
+/// A head or trailers, filled by [`super::Connection::handle`] and valid until its next call. One per worker is enough.
 #[derive(Debug, Default)]
 pub struct Message {
-    /// What a request says. Its spans are positions in `text`.
+    /// Head of the request. Its spans are positions in `text`.
     ///
-    /// `:authority` is also there as `host`, and the crumbs of a cookie are joined, so its lines are those of the same
-    /// request over HTTP/1.1. A body whose length is not told is [`Body::Chunked`]; it ends with the stream.
-    /// Of a response and of trailers only `headers` counts.
+    /// `:authority` is also present as `host`, and the `cookie` fields are joined, so its lines are those of the same
+    /// HTTP/1.1 request. A body of unknown length is [`Body::Chunked`]; it ends with the stream. For responses and
+    /// trailers only `headers` is valid.
     pub head: Head,
-    /// Names and values.
+    /// Bytes of names and values.
     pub text: Vec<u8>,
-    /// `:scheme`; `http` or `https`.
+    /// `:scheme`: `http` or `https`.
     pub scheme: Option<Span>,
-    /// `:protocol` of extended CONNECT (RFC 8441, 4). `head.method` is [`Method::Connect`] then, and there is a path.
+    /// `:protocol` of an extended CONNECT (RFC 8441, section 4). `head.method` is then [`Method::Connect`], and a path is
+    /// present.
     pub protocol: Option<Span>,
-    /// `:status` of a response; 0 otherwise.
+    /// `:status` of a response; 0 for a request.
     pub status: u16,
-    /// The header `priority`, or [`Priority::STREAM`] without it.
+    /// Value of the header `priority`, or [`Priority::STREAM`] without it.
     pub priority: Priority,
-    /// The crumbs of `cookie`.
+    /// Values of the `cookie` fields.
     crumbs: Vec<Span>,
 }
 
 impl Message {
-    /// Empty, to be filled.
+    /// Creates an empty message.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The value of the `nth` (from 0) line with this name, which is in lower case.
+    /// Returns the value of the `nth` (from 0) line with this name, which must be in lower case.
     #[must_use]
     pub fn header(&self, name: &[u8], nth: usize) -> Option<&[u8]> {
         self.head.header(&self.text, name, nth)
     }
 
-    /// Name and value of each line.
+    /// Returns name and value of each line.
     pub fn headers(&self) -> impl Iterator<Item = (&[u8], &[u8])> + '_ {
         let lines = self.head.headers.iter();
         lines.map(|line| (line.name.of(&self.text), line.value.of(&self.text)))
@@ -60,13 +62,14 @@ impl Message {
         self.scheme = None;
         self.protocol = None;
         self.status = 0;
-        // A client that says nothing may be a proxy of many: their responses share the connection in turns.
+        // A client that sends no priority may be a proxy for many clients, so its responses share the connection in
+        // turns.
         self.priority = Priority::STREAM;
         self.crumbs.clear();
     }
 }
 
-/// What a block is.
+/// Type of a header block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Request,
@@ -74,7 +77,7 @@ pub(super) enum Part {
     Trailers,
 }
 
-/// What is left of the limits of a head.
+/// Remaining part of the limits of a head.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowance {
     pub list_bytes: u32,
@@ -82,7 +85,7 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
-    /// Of a head that begins.
+    /// Returns the allowance of a new head.
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
             list_bytes: limits.header_list_bytes_max,
@@ -91,7 +94,7 @@ impl Allowance {
     }
 }
 
-/// Fills a [`Message`] with one field after the other.
+/// Fills a [`Message`] field by field.
 pub(super) struct Builder<'a> {
     message: &'a mut Message,
     part: Part,
@@ -104,7 +107,7 @@ pub(super) struct Builder<'a> {
     host: Option<Span>,
     content_length: Option<u64>,
     expect_continue: bool,
-    /// A field that is no pseudo-header has come.
+    /// True after the first field that is not a pseudo-header.
     regular: bool,
 }
 
@@ -132,18 +135,18 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Where fields are to be decoded to, and whether they are of use at all.
+    /// Returns the buffer for decoded fields, and true if the fields are still needed.
     #[inline]
     pub(super) fn text(&mut self) -> (&mut Vec<u8>, bool) {
         (&mut self.message.text, self.refusal.is_none())
     }
 
-    /// What is left of the limits.
+    /// Returns the remaining allowance.
     pub(super) fn allowance(&self) -> Allowance {
         self.allowance
     }
 
-    /// Takes the field that was appended to the text last.
+    /// Adds the field that was last appended to the text.
     #[inline]
     pub(super) fn take(&mut self, field: Field) {
         if self.refusal.is_some() {
@@ -158,7 +161,7 @@ impl<'a> Builder<'a> {
 
     #[inline]
     fn take_checked(&mut self, field: Field) -> Result<(), Refusal> {
-        // RFC 9113, 6.5.2: crumbs and pseudo-headers count like all others.
+        // RFC 9113, section 6.5.2: pseudo-headers and each `cookie` field count like all others.
         let size = (field.name.len + field.value.len).saturating_add(ENTRY_OVERHEAD as u32);
         let left = self.allowance.list_bytes.checked_sub(size);
         self.allowance.list_bytes = left.ok_or(Refusal::HeadTooLarge)?;
@@ -182,14 +185,14 @@ impl<'a> Builder<'a> {
         self.regular(field)
     }
 
-    /// A pseudo-header (RFC 9113, 8.3).
+    /// Adds a pseudo-header (RFC 9113, section 8.3).
     fn pseudo(&mut self, field: Field) -> Result<(), Refusal> {
         if self.regular {
             return Err(Refusal::PseudoHeaderLate);
         }
         let text = &self.message.text[..];
         let value = field.value;
-        // Most come with an index, which tells them apart without a look at the name.
+        // Most fields refer to the static table; its index identifies the name without a comparison.
         let index = match field.name_index {
             0 => static_name_index(field.name.of(text)).unwrap_or(0),
             index => index,
@@ -218,7 +221,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Any other field. Most are told apart by their length alone.
+    /// Adds a regular field. The length of the name excludes most headers without a comparison.
     #[inline]
     fn regular(&mut self, field: Field) -> Result<(), Refusal> {
         let text = &self.message.text[..];
@@ -238,7 +241,7 @@ impl<'a> Builder<'a> {
                     return Err(Refusal::HostRepeated);
                 }
                 self.host = Some(field.value);
-                // It is written from `:authority` where there is one.
+                // With `:authority`, `host` is written from it instead.
                 return Ok(());
             }
             b"content-length" if self.part != Part::Trailers => {
@@ -265,7 +268,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// All fields are in; gives `content-length`. `ends` is whether no body follows.
+    /// Checks the complete head and returns its `content-length`. `ends` is true if no body follows.
     pub(super) fn finish(mut self, ends: bool) -> Result<Option<u64>, Refusal> {
         if let Some(refusal) = self.refusal {
             return Err(refusal);
@@ -280,7 +283,7 @@ impl<'a> Builder<'a> {
         Ok(self.content_length)
     }
 
-    /// RFC 9113, 8.3.1 and 8.5; RFC 8441, 4.
+    /// Checks a request (RFC 9113, sections 8.3.1 and 8.5; RFC 8441, section 4).
     fn finish_request(&mut self, ends: bool) -> Result<(), Refusal> {
         let message = &mut *self.message;
         let text = &message.text[..];
@@ -291,7 +294,8 @@ impl<'a> Builder<'a> {
         head.method_span = method;
         head.method = Method::from_bytes(method.of(text));
         if head.method == Method::Connect && message.protocol.is_none() {
-            // `:scheme` and `:path` must be left out, but what follows is the same with them: this is not a tunnel.
+            // Plain CONNECT has neither `:scheme` nor `:path`; with or without them it is rejected, because the server is
+            // no tunnel.
             return Err(Refusal::Connect);
         }
         if message.protocol.is_some_and(|protocol| {
@@ -344,7 +348,7 @@ impl Message {
         self.head.headers.push(HeaderSpan { name, value });
     }
 
-    /// Joins the crumbs (RFC 9113, 8.2.3).
+    /// Joins the `cookie` fields (RFC 9113, section 8.2.3).
     fn add_cookie(&mut self) {
         let Some((&first, others)) = self.crumbs.split_first() else {
             return;
@@ -367,7 +371,7 @@ impl Message {
     }
 }
 
-/// A token in lower case (RFC 9113, 8.2.1).
+/// Checks that the name is a token in lower case (RFC 9113, section 8.2.1).
 fn check_name(name: &[u8]) -> Result<(), Refusal> {
     if name.is_empty() || !name.iter().all(|&byte| is_token_byte(byte)) {
         return Err(Refusal::HeaderName);
@@ -388,7 +392,7 @@ fn check_method(method: &[u8]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// `:path` is a path with or without a query, or `*` for OPTIONS.
+/// Checks and stores `:path`: a path with an optional query, or `*` for OPTIONS.
 fn set_path(head: &mut Head, text: &[u8], path: Span, limits: &Limits) -> Result<(), Refusal> {
     if path.len > limits.target_bytes_max {
         return Err(Refusal::TargetTooLong);

@@ -1,9 +1,9 @@
-//! HTTP/2 (RFC 9113) for either end of a connection, with extended CONNECT (RFC 8441) and priorities (RFC 9218).
+//! HTTP/2 (RFC 9113) for clients and servers, with extended CONNECT (RFC 8441) and priorities (RFC 9218).
 //!
-//! [`Connection`] is fed bytes and gives events; what it has to say goes into the one output buffer of its embedder. It knows
-//! no socket and no clock, and holds no body: DATA is lent from the input, and what is to be sent stays with the embedder until
-//! a window and its turn have come. So a stream is less than a hundred bytes, and an event that goes to many streams is
-//! encoded once: each costs nine bytes of header beside it.
+//! [`Connection`] turns received bytes into events and appends frames to the caller's output buffer. It does no I/O,
+//! has no clock and stores no body. DATA is borrowed from the input; the caller keeps bytes to send until a window is
+//! open and it is the stream's turn. A stream therefore needs less than a hundred bytes. An event for many streams is
+//! encoded once; each stream adds nine bytes of frame header.
 //!
 //! ```
 //! use fermata_proto::http2::{Connection, Event, Limits, Message, Rest};
@@ -17,7 +17,7 @@
 //!     at += step.consumed;
 //!     match step.event {
 //!         Some(Event::Request { stream, .. }) => {
-//!             // `message` holds the head. Here the answer is there at once.
+//!             // `message` holds the head. This example responds immediately.
 //!             let fields = [(&b"content-length"[..], &b"2"[..])];
 //!             connection.send_head(stream, 200, fields.into_iter(), false, &mut out);
 //!             connection.send_data(stream, b"hi", Rest::End, &mut out);
@@ -34,24 +34,27 @@
 //! # }
 //! ```
 //!
-//! # What an embedder owes
+//! # Duties of the caller
 //!
-//! - [`Connection::handle`] until the input is consumed, then output as [`Connection::next_ready`] gives turns, while there is
-//!   room in its buffer. It reads no more from a peer that does not take what the buffer holds: that bounds the answers
-//!   to PING and SETTINGS, which come at the rate of [`Limits`].
-//! - [`Connection::release`] once for each stream it was told of, also when that was reset. Until then the stream counts.
-//! - [`Connection::consumed`] for each byte of DATA it was given, once it has room for more.
-//! - [`Connection::tick`] about once a second while there are streams or SETTINGS wait for their acknowledgement.
-//! - After an error: to send what is in the buffer, and to close.
+//! - Call [`Connection::handle`] until the input is consumed. Then send output in the order of
+//!   [`Connection::next_ready`] while the output buffer has room. Do not read from a peer that does not accept the
+//!   buffered output: this bounds the acknowledgements of PING and SETTINGS, whose rate [`Limits`] limits.
+//! - Call [`Connection::release`] once for each stream that an event announced, even if the stream was reset. The
+//!   stream counts until then.
+//! - Call [`Connection::consumed`] for each received byte of DATA, as soon as there is room for more.
+//! - Call [`Connection::tick`] about once a second while there are streams or unacknowledged SETTINGS.
+//! - After an error, send the buffered output and close.
 //!
 //! # Decisions and their price
 //!
-//! **No memory of streams that are over.** The last sixteen numbers tell what was reset here, whose frames are ignored, from
-//! what has ended. Of an older one DATA is answered with RST_STREAM, which counts as a flood only in thousands.
+//! **No memory for closed streams.** The last sixteen identifiers distinguish streams that this side reset, whose
+//! frames are ignored, from streams that ended. DATA for an older stream is answered with RST_STREAM; only thousands of
+//! them count as a flood.
 //!
-//! **The encoder is without a table.** A repeated head costs its bytes again; none of them memory.
+//! **The encoder has no dynamic table.** A repeated head is sent in full each time, but needs no memory.
 //!
-//! **Refused requests are answered with their status and an empty body**, then reset: a person sees 431 rather than nothing.
+//! **Rejected requests get a response with their status and an empty body**, followed by RST_STREAM, so that a browser
+//! shows 431 instead of nothing.
 
 mod client;
 mod connection;
@@ -77,11 +80,11 @@ pub use message::Message;
 pub use priority::Priority;
 pub use send::{DataFrame, OpenError, Opening, Ready, Rest, TURN_BYTES, is_of_connection};
 
-/// Which end of the connection this is.
+/// Side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It opens streams.
+    /// Opens streams with requests.
     Client,
-    /// It answers them.
+    /// Responds to requests.
     Server,
 }

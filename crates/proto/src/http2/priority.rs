@@ -1,51 +1,51 @@
 //! Priorities of responses (RFC 9218).
 
-/// How urgent a response is, and whether a part of it is of use. One byte.
+/// Urgency of a response, and whether the client can use parts of it. One byte.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Priority(u8);
 
-/// Levels of urgency.
+/// Number of urgency levels.
 pub(super) const URGENCIES: usize = 8;
 
 const INCREMENTAL: u8 = 8;
 
 impl Priority {
-    /// Without a word of the client: urgency 3, not incremental (RFC 9218, 4).
+    /// Default without a priority from the client: urgency 3, not incremental (RFC 9218, section 4).
     pub const USUAL: Self = Self(3);
 
-    /// Of events and other streams without end, which have to share: urgency 3, incremental.
+    /// Priority of event streams, which must share the connection: urgency 3, incremental.
     pub const STREAM: Self = Self(3 | INCREMENTAL);
 
-    /// `urgency` is 0, the most urgent, to 7; above that it is taken for 7.
+    /// Creates a priority. `urgency` is 0 (most urgent) to 7; higher values become 7.
     #[must_use]
     pub const fn new(urgency: u8, incremental: bool) -> Self {
         let urgency = if urgency > 7 { 7 } else { urgency };
         Self(urgency | if incremental { INCREMENTAL } else { 0 })
     }
 
-    /// 0 to 7; 0 is the most urgent.
+    /// Returns the urgency: 0 (most urgent) to 7.
     #[inline]
     #[must_use]
     pub fn urgency(self) -> u8 {
         self.0 & 7
     }
 
-    /// Whether responses of this urgency share the connection in turns.
+    /// Returns true if responses of the same urgency share the connection in turns.
     #[inline]
     #[must_use]
     pub fn is_incremental(self) -> bool {
         self.0 & INCREMENTAL != 0
     }
 
-    /// Reads a `priority` header or the value of PRIORITY_UPDATE: a dictionary of which `u` and `i` count (RFC 9218, 4 and 5).
+    /// Parses a `priority` header or the value of PRIORITY_UPDATE: a dictionary with the members `u` and `i` (RFC 9218,
+    /// sections 4 and 5).
     ///
-    /// What is malformed or out of range is ignored, so that it never costs a client its request: the rest of the value
-    /// once a member cannot be read, and a member whose type is not right.
+    /// Malformed or out-of-range members are ignored, so that they never fail a request.
     #[must_use]
     pub fn parse(value: &[u8]) -> Self {
         let mut priority = Self::USUAL;
         for member in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
-            // Parameters of a member mean nothing here.
+            // Parameters of a member have no meaning here.
             let member = member
                 .split(|&byte| byte == b';')
                 .next()

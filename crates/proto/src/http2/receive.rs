@@ -1,7 +1,8 @@
-//! Received bytes to events (RFC 9113, 4 to 6).
+//! Parses received bytes into events (RFC 9113, sections 4 to 6).
 //!
-//! What a frame's header decides is decided there; DATA then passes through, and other payloads are looked at once they
-//! are whole, in the input where they lie whole in it. So any split of the input gives the same events.
+//! Everything that a frame header decides is decided at the header. DATA is passed on as it arrives. Other payloads are
+//! parsed when they are complete, in place if the input contains all of them. Every split of the input therefore gives
+//! the same events.
 
 mod data;
 mod heads;
@@ -19,17 +20,12 @@ use super::frame::{
 use super::limits::Limits;
 use super::message::Message;
 use super::priority::Priority;
-use super::streams::{Gone, Standing};
+use super::streams::{Gone, Place, ResetState, Writing};
 
-/// A WINDOW_UPDATE for so many bytes sent is what a client owes; those beyond that count as a flood.
-///
-/// A rate alone would end fast downloads: a client opens both windows each time it has taken half of one.
-const BYTES_PER_UPDATE: u32 = 1024;
-
-/// Bytes of the deprecated priority (RFC 7540, 6.3).
+/// Length of the deprecated priority field (RFC 7540, section 6.3).
 const PRIORITY_BYTES: u32 = 5;
 
-/// What is the same for all that one call of `handle` does.
+/// Arguments of one `handle` call.
 struct Context<'c> {
     now_ms: u64,
     limits: &'c Limits,
@@ -37,17 +33,17 @@ struct Context<'c> {
     out: &'c mut Vec<u8>,
 }
 
-/// An event, nothing, or the end of the connection.
+/// An event, nothing, or a connection error.
 type Outcome = Result<Option<Event<'static>>, Violation>;
 
 impl Connection {
-    /// Takes the next bytes, in any split. Call it with what it has not consumed until all is.
+    /// Processes the next bytes, split at any position. Call again with the bytes that were not consumed.
     ///
-    /// Answers that the protocol itself asks for are appended to `out`. `message` holds the head after
+    /// Appends frames that the protocol requires in response to `out`. `message` contains the head after
     /// [`Event::Request`], [`Event::Response`] and [`Event::Trailers`].
     ///
     /// # Errors
-    /// What the peer did wrong. GOAWAY is in `out`: send it and close. Every further call gives the same.
+    /// The peer's violation. `out` contains GOAWAY: send it and close. Every further call returns the same error.
     pub fn handle<'a>(
         &mut self,
         input: &'a [u8],
@@ -155,7 +151,7 @@ impl Connection {
         self.input = Input::Header([0; HEADER_BYTES], 0);
     }
 
-    /// A frame's header is there: decides what its payload is to this connection.
+    /// Handles a frame header: validates it and decides how to process the payload.
     fn begin_frame(&mut self, header: Header, c: &mut Context) -> Outcome {
         if header.len > PAYLOAD_BYTES_USUAL {
             return Err(Violation::FrameTooLong);
@@ -170,7 +166,7 @@ impl Connection {
             return Err(Violation::Preface);
         }
         let Some(kind) = kind else {
-            self.count(Flood::UnknownFrames, c.now_ms, c.limits)?;
+            self.charge(Flood::UnknownFrames, c.now_ms, c.limits)?;
             self.input = Input::Skip(header.len);
             return Ok(None);
         };
@@ -192,7 +188,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// Whether a stream was neither opened nor passed over (RFC 9113, 5.1).
+    /// Returns true if the stream was neither opened nor skipped (RFC 9113, section 5.1).
     fn is_idle(&self, stream: u32) -> bool {
         stream.is_multiple_of(2)
             || match self.role {
@@ -201,16 +197,16 @@ impl Connection {
             }
     }
 
-    /// How a stream went that has no place.
+    /// Returns how a stream without an entry was closed.
     fn gone(&self, stream: u32) -> Gone {
         match self.drain {
-            // Those above the last of GOAWAY are ignored, however many there are (RFC 9113, 6.8).
+            // All streams above the last one in GOAWAY are ignored (RFC 9113, section 6.8).
             Drain::Final { last } if stream > last && self.role == Role::Server => Gone::ResetHere,
             _ => self.streams.gone(stream),
         }
     }
 
-    /// Whether HEADERS may come on this stream at all (RFC 9113, 5.1 and 5.1.1).
+    /// Checks that HEADERS may arrive on this stream (RFC 9113, sections 5.1 and 5.1.1).
     fn check_headers(&self, stream: u32) -> Result<(), Violation> {
         if self.role == Role::Client {
             return match () {
@@ -228,13 +224,14 @@ impl Connection {
         match self.gone(stream) {
             Gone::ResetHere => Ok(()),
             Gone::Closed => Err(Violation::StreamClosed),
-            // Trailers of one that was refused with more others than are remembered.
+            // Trailers of a refused stream that is no longer among the recent ones.
             Gone::Forgotten if self.uninformed_frames > 0 => Ok(()),
             Gone::Forgotten => Err(Violation::StreamOrder),
         }
     }
 
-    /// Takes what there is of a payload that is needed whole: bytes taken, and the outcome once it is.
+    /// Collects a payload that is parsed as one piece. Returns the bytes consumed, and the outcome once the payload is
+    /// complete.
     #[inline]
     fn take_payload(
         &mut self,
@@ -250,7 +247,7 @@ impl Connection {
         }
         let partial = self.partial.get_or_insert_default();
         let taken = rest.len().min(len - kept);
-        // What the header says is bounded by the size of frames, but it is not made room for before it comes.
+        // The frame size bounds the length, but space is reserved only for bytes that arrived.
         partial.payload.extend_from_slice(&rest[..taken]);
         if kept + taken < len {
             return Ok((taken, None));
@@ -266,7 +263,7 @@ impl Connection {
             .take_if(|partial| partial.block.is_none() && partial.payload.is_empty());
     }
 
-    /// A whole frame other than DATA.
+    /// Handles a complete frame other than DATA.
     fn frame(&mut self, header: Header, payload: &[u8], c: &mut Context) -> Outcome {
         let stream = header.stream;
         match Kind::from_number(header.kind) {
@@ -293,7 +290,7 @@ impl Connection {
     }
 }
 
-/// Streams, lengths and flags that a kind of frame must have, by its header alone (RFC 9113, 6).
+/// Checks stream, length and flags of a frame by its header (RFC 9113, section 6).
 fn check_frame(kind: Kind, header: Header, role: Role) -> Result<(), Violation> {
     let of_connection = matches!(
         kind,
@@ -325,23 +322,24 @@ fn check_frame(kind: Kind, header: Header, role: Role) -> Result<(), Violation> 
     }
 }
 
-/// The first four bytes, which the length of the frame was checked for.
+/// Returns the first four bytes as a number; the frame's length was checked before.
 fn number(payload: &[u8]) -> u32 {
     let bytes = payload.first_chunk::<4>();
     u32::from_be_bytes(*bytes.expect("the frame's length was checked"))
 }
 
-/// Frames of control.
+/// Control frames.
 impl Connection {
     fn rst_stream(&mut self, id: u32, code: ErrorCode, c: &mut Context) -> Outcome {
-        self.count(Flood::Resets, c.now_ms, c.limits)?;
-        let Some(place) = self.streams.find(id) else {
+        let found = self.streams.find(id);
+        self.count_reset(id, found, c)?;
+        let Some(place) = found else {
             self.streams.ended_from_both(id);
             return Ok(None);
         };
         let stream = self.streams.get_mut(place);
         let is_over = !stream.can_send() && !stream.can_receive();
-        stream.standing = Standing::ResetByPeer;
+        stream.reset_state = ResetState::ResetByPeer;
         if is_over {
             return Ok(None);
         }
@@ -353,37 +351,54 @@ impl Connection {
         }))
     }
 
-    /// RFC 9113, 6.9.
+    /// Counts a RST_STREAM, unless it belongs to an exchange that this side completed.
+    fn count_reset(
+        &mut self,
+        id: u32,
+        found: Option<Place>,
+        c: &mut Context,
+    ) -> Result<(), Violation> {
+        let stream = found.map(|place| self.streams.get(place));
+        if stream.is_some_and(|stream| stream.reset_state == ResetState::Open)
+            && self.role == Role::Client
+        {
+            // The number of streams that this side opens bounds the resets of a server.
+            return Ok(());
+        }
+        if stream.is_some_and(|stream| stream.writing == Writing::Head) {
+            return self.count(Flood::Resets, c.now_ms, c.limits);
+        }
+        let rate = c.limits.rate(Flood::Resets);
+        let charged = self.meters.charge_reset(id, rate, c.now_ms);
+        charged.map_err(Violation::Flood)
+    }
+
+    /// Handles WINDOW_UPDATE (RFC 9113, section 6.9).
     fn window_update(&mut self, id: u32, word: u32, c: &mut Context) -> Outcome {
         let increment = word & STREAM_MAX;
         if id == 0 {
             if increment == 0 {
                 return Err(Violation::WindowIncrement);
             }
-            match self.connection_credit.checked_sub(BYTES_PER_UPDATE) {
-                Some(left) => self.connection_credit = left,
-                None => self.count(Flood::ConnectionWindowUpdates, c.now_ms, c.limits)?,
-            }
+            self.charge(Flood::ConnectionWindowUpdates, c.now_ms, c.limits)?;
             let window = self.send_window.checked_add(increment as i32);
             self.send_window = window.ok_or(Violation::WindowTooLarge)?;
             return Ok(None);
         }
         let place = self.streams.find(id);
-        // The first of a stream is a matter of course: Firefox sends one with each request.
+        // The first WINDOW_UPDATE of a stream is not counted: Firefox sends one with each request.
         let first = place.is_some_and(|place| {
             let stream = self.streams.get_mut(place);
             !std::mem::replace(&mut stream.window_updated, true)
         });
-        match self.stream_credit.checked_sub(BYTES_PER_UPDATE) {
-            _ if first => {}
-            Some(left) => self.stream_credit = left,
-            None => self.count(Flood::StreamWindowUpdates, c.now_ms, c.limits)?,
+        if !first {
+            self.charge(Flood::StreamWindowUpdates, c.now_ms, c.limits)?;
         }
         let Some(place) = place else {
             return Ok(None);
         };
         let stream = self.streams.get_mut(place);
-        if stream.standing != Standing::Open {
+        if stream.reset_state != ResetState::Open {
             return Ok(None);
         }
         if increment == 0 {
@@ -397,7 +412,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// RFC 9113, 6.5.
+    /// Handles SETTINGS (RFC 9113, section 6.5).
     fn settings(&mut self, header: Header, payload: &[u8], c: &mut Context) -> Outcome {
         if header.has(flag::ACK) {
             return self.settings_acknowledged(c.limits);
@@ -433,7 +448,7 @@ impl Connection {
         let more = self.own_window(limits) - WINDOW_INITIAL;
         for nth in 0..self.streams.len() {
             if let Some(place) = self.streams.nth(nth) {
-                // Below zero when the peer has sent more before it knew.
+                // The window is negative if the peer sent more before it received the settings.
                 if let Some(incoming) = self.streams.get_mut(place).incoming() {
                     incoming.window += more;
                 }
@@ -442,13 +457,13 @@ impl Connection {
         Ok(None)
     }
 
-    /// RFC 9113, 6.7.
+    /// Handles PING and its acknowledgement (RFC 9113, section 6.7).
     fn pinged(&mut self, header: Header, payload: &[u8], c: &mut Context) -> Outcome {
         let Some(&payload) = payload.first_chunk::<8>() else {
             return Err(Violation::FrameLength);
         };
         if !header.has(flag::ACK) {
-            self.count(Flood::Pings, c.now_ms, c.limits)?;
+            self.charge(Flood::Pings, c.now_ms, c.limits)?;
             frame::write_ping(c.out, flag::ACK, payload);
             return Ok(None);
         }
@@ -456,19 +471,19 @@ impl Connection {
             self.drain_now(c.out);
             return Ok(None);
         }
-        // A PONG need not answer a PING of ours, so it counts toward the same bound.
+        // The acknowledgement may belong to no PING of this side, so it counts toward the same limit.
         self.count(Flood::Pings, c.now_ms, c.limits)?;
         Ok(Some(Event::Pong(payload)))
     }
 
-    /// Deprecated; only what RFC 7540, 5.3.1 forbids is looked at.
+    /// Handles the deprecated PRIORITY; only the error of RFC 7540, section 5.3.1 is checked.
     fn priority_frame(&mut self, id: u32, dependency: u32, c: &mut Context) -> Outcome {
-        self.count(Flood::Priorities, c.now_ms, c.limits)?;
+        self.charge(Flood::Priorities, c.now_ms, c.limits)?;
         if dependency != id {
             return Ok(None);
         }
         match self.streams.find(id) {
-            Some(place) if self.streams.get(place).standing == Standing::Open => {
+            Some(place) if self.streams.get(place).reset_state == ResetState::Open => {
                 self.stream_error(place, Violation::PrioritySelf, c)
             }
             None if self.is_idle(id) => Err(Violation::PrioritySelf),
@@ -476,9 +491,9 @@ impl Connection {
         }
     }
 
-    /// RFC 9218, 7.1.
+    /// Handles PRIORITY_UPDATE (RFC 9218, section 7.1).
     fn priority_update(&mut self, payload: &[u8], c: &mut Context) -> Outcome {
-        self.count(Flood::Priorities, c.now_ms, c.limits)?;
+        self.charge(Flood::Priorities, c.now_ms, c.limits)?;
         let id = number(payload) & STREAM_MAX;
         if id.is_multiple_of(2) {
             return Err(Violation::PriorityUpdate);

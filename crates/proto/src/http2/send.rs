@@ -1,7 +1,7 @@
-//! What this side says: heads, DATA by windows and turns, and the end of streams.
+//! Sends heads, DATA and stream errors, within the windows and in the order of priorities.
 //!
-//! Bodies stay with the embedder. It offers bytes of a stream, and as many are taken as the windows let through; a stream
-//! that has more waits in a queue until [`Connection::next_ready`] says that it is its turn.
+//! The caller keeps the bodies. It offers bytes of a stream, and the connection accepts as many as the windows allow. A
+//! stream with more output waits in a queue until [`Connection::next_ready`] returns it.
 
 use super::Role;
 use super::connection::{Connection, Drain, STALL_BYTES_MIN, StreamId};
@@ -9,44 +9,41 @@ use super::error::ErrorCode;
 use super::frame::{self, HEADER_BYTES, Header, Kind, STREAM_MAX, flag};
 use super::hpack;
 use super::limits::Limits;
-use super::streams::{Place, Reading, STREAMS_MAX, Standing, Stream, Writing};
+use super::streams::{Place, Reading, ResetState, STREAMS_MAX, Stream, Writing};
 
-/// Bytes that one of several incremental streams sends before it is the next one's turn.
+/// Maximum bytes that one of several incremental streams sends per turn.
 pub const TURN_BYTES: usize = 16_384;
 
-/// Bytes sent that WINDOW_UPDATE may be set against later.
-const CREDIT_BYTES_MAX: u32 = 1 << 24;
-
-/// What follows the bytes that are offered.
+/// State of the body after the offered bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// Nothing: the stream ends with them.
+    /// The offered bytes end the stream.
     End,
-    /// More, which is there already: the stream waits for its turn.
+    /// More bytes are available now: the stream waits for its turn.
     Pending,
-    /// Perhaps more, later.
+    /// More bytes may follow later.
     Open,
 }
 
-/// A stream whose turn it is.
+/// The stream whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
-    /// Which.
+    /// The stream.
     pub stream: StreamId,
-    /// Bytes that it may send now; never 0.
+    /// Maximum bytes that it may send now; never 0.
     pub bytes_max: usize,
 }
 
-/// The header of a DATA frame whose payload the embedder sends behind it, from wherever it lies.
+/// Header of a DATA frame. The caller sends the payload after it, from its own memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataFrame {
-    /// What goes first.
+    /// Header bytes to send first.
     pub header: [u8; HEADER_BYTES],
-    /// How many of the offered bytes follow it.
+    /// Number of offered bytes that follow the header.
     pub len: usize,
 }
 
-/// A request's pseudo-headers.
+/// Pseudo-headers of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening<'a> {
     /// `:method`
@@ -57,34 +54,34 @@ pub struct Opening<'a> {
     pub authority: &'a [u8],
     /// `:path`
     pub path: &'a [u8],
-    /// `:protocol` of extended CONNECT.
+    /// `:protocol` of an extended CONNECT.
     pub protocol: Option<&'a [u8]>,
 }
 
-/// Why no stream can be opened.
+/// Reason why no stream can be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// The connection has failed or is going away; use another one.
+    /// The connection failed or is going away; use another one.
     #[error("the connection is going away")]
     Leaving,
-    /// There are as many as the peer takes; wait until one has ended.
+    /// The peer's limit of concurrent streams is reached; wait until one closes.
     #[error("there are as many streams as the peer takes")]
     StreamsTooMany,
-    /// All numbers are used up; use another connection.
+    /// All stream identifiers are used; use another connection.
     #[error("the connection has no numbers for further streams")]
     Exhausted,
-    /// The peer does not take extended CONNECT (RFC 8441, 3).
+    /// The peer does not accept extended CONNECT (RFC 8441, section 3).
     #[error("the peer does not take extended CONNECT")]
     ConnectProtocol,
 }
 
 /// Heads and trailers.
 impl Connection {
-    /// Sends a response's head. A status below 200 is informational, and another head follows.
+    /// Sends the head of a response. A status below 200 is an interim response, after which another head follows.
     ///
-    /// Names become lower-case; headers of a connection are left out. The others must hold only what
-    /// [`crate::response::valid_name`] and [`crate::response::valid_value`] accept. Gives whether it was sent: not when the
-    /// stream is over.
+    /// Names are converted to lower case; connection-specific headers are skipped. All others must satisfy
+    /// [`crate::response::valid_name`] and [`crate::response::valid_value`]. Returns false if the stream is closed and
+    /// nothing was sent.
     pub fn send_head<'f>(
         &mut self,
         stream: StreamId,
@@ -103,8 +100,8 @@ impl Connection {
         true
     }
 
-    /// The same with a block that [`hpack::encode_status`] and [`hpack::encode`] have made: good for any connection, so it can
-    /// be made once for many.
+    /// Sends a head from a block made by [`hpack::encode_status`] and [`hpack::encode`]. A block is valid on every
+    /// connection, so it can be encoded once for many.
     pub fn send_block(
         &mut self,
         stream: StreamId,
@@ -122,7 +119,7 @@ impl Connection {
         true
     }
 
-    /// Ends a body with trailers. Everything before them must have been sent.
+    /// Ends a body with trailers. All data must have been sent before.
     pub fn send_trailers<'f>(
         &mut self,
         stream: StreamId,
@@ -143,7 +140,7 @@ impl Connection {
         true
     }
 
-    /// Opens a stream with a request (a client's).
+    /// Opens a stream with a request, on a client.
     ///
     /// # Errors
     /// See [`OpenError`]; nothing was sent.
@@ -184,7 +181,7 @@ impl Connection {
         Ok(StreamId(id))
     }
 
-    /// Room for a frame's header, and what every header block may have to begin with; gives where it starts.
+    /// Reserves space for a frame header and writes a pending table size update; returns the position of the header.
     #[inline]
     pub(super) fn begin_head(&mut self, out: &mut Vec<u8>) -> usize {
         let start = out.len();
@@ -197,9 +194,11 @@ impl Connection {
         start
     }
 
-    /// Writes the header of the block that began at `start`; a long one goes on in CONTINUATION (RFC 9113, 4.3).
+    /// Writes the header of the block that started at `start`; a block longer than a frame continues in CONTINUATION
+    /// frames (RFC 9113, section 4.3).
     #[inline]
     pub(super) fn end_head(&mut self, out: &mut Vec<u8>, start: usize, id: u32, end: bool) {
+        self.meters.earn(0);
         let block_start = start + HEADER_BYTES;
         let max = self.peer.frame_bytes_max as usize;
         let len = out.len() - block_start;
@@ -222,18 +221,19 @@ impl Connection {
         let stream = self.streams.get_mut(place);
         if !interim {
             stream.writing = if end { Writing::Ended } else { Writing::Body };
+            self.meters.answer();
         }
         let id = stream.id;
         self.end_head(out, start, id, end && !interim);
         self.streams.requeue(place);
     }
 
-    /// The stream, if it is where it has to be for what is to be sent.
+    /// Returns the stream's entry if the stream is open and `writing` is its state.
     #[inline]
     fn sendable(&self, stream: StreamId, writing: Writing) -> Option<Place> {
         let place = self.streams.find(stream.0)?;
         let found = self.streams.get(place);
-        if found.standing != Standing::Open || self.has_failed() {
+        if found.reset_state != ResetState::Open || self.has_failed() {
             return None;
         }
         debug_assert!(
@@ -276,7 +276,8 @@ fn encode_fields<'f>(fields: impl Iterator<Item = (&'f [u8], &'f [u8])>, out: &m
     }
 }
 
-/// Whether `name`, in any case, means the connection and must not be sent (RFC 9113, 8.2.2).
+/// Returns true if `name`, in any case, is a connection-specific header that must not be sent (RFC 9113, section
+/// 8.2.2).
 #[inline]
 #[must_use]
 pub fn is_of_connection(name: &[u8]) -> bool {
@@ -289,7 +290,7 @@ pub fn is_of_connection(name: &[u8]) -> bool {
     }
 }
 
-/// A block longer than a frame may be.
+/// Splits a block that is longer than a frame may be.
 #[cold]
 fn long_head(out: &mut Vec<u8>, block_start: usize, max: usize, id: u32, flags: u8) {
     let block = out.split_off(block_start);
@@ -311,10 +312,10 @@ fn long_head(out: &mut Vec<u8>, block_start: usize, max: usize, id: u32, flags: 
 
 /// Bodies.
 impl Connection {
-    /// Sends as much of `data` as the windows let through, and gives how much that was; nothing when the stream is over.
+    /// Sends as much of `data` as the windows allow and returns that number of bytes; 0 if the stream is closed.
     ///
-    /// When that is not all, offer the rest again once it is the stream's turn. Streams that have waited longer may be before
-    /// it: ask [`Connection::has_ready`] first, and then rather [`Connection::set_pending`].
+    /// If bytes are left over, offer them again when it is the stream's turn. Other streams may have waited longer: check
+    /// [`Connection::has_ready`] first, and if it is true, call [`Connection::set_pending`] instead.
     pub fn send_data(
         &mut self,
         stream: StreamId,
@@ -341,8 +342,8 @@ impl Connection {
         sent
     }
 
-    /// The header of one frame for as much of `len` bytes as the windows and the size of frames let through. The embedder
-    /// sends them behind it: an event that goes to many streams is copied to none. `None` when nothing can be sent.
+    /// Returns the header of a DATA frame for as many of `len` bytes as the windows and the frame size allow. The caller
+    /// sends the bytes after it, so an event for many streams is never copied. Returns `None` if nothing can be sent.
     pub fn data_frame(&mut self, stream: StreamId, len: usize, rest: Rest) -> Option<DataFrame> {
         let place = self.sendable(stream, Writing::Body)?;
         let frame = self.take_frame(place, len, rest)?;
@@ -350,7 +351,7 @@ impl Connection {
         Some(frame)
     }
 
-    /// The stream whose turn it is to send: of those that wait and have a window, by RFC 9218, 10. `None` when there is none.
+    /// Returns the waiting stream with a window whose turn it is (RFC 9218, section 10), or `None` if no stream can send.
     #[inline]
     #[must_use]
     pub fn next_ready(&self) -> Option<Ready> {
@@ -371,14 +372,14 @@ impl Connection {
         })
     }
 
-    /// Whether any stream waits that could send.
+    /// Returns true if a stream waits that could send.
     #[inline]
     #[must_use]
     pub fn has_ready(&self) -> bool {
         self.send_window > 0 && self.streams.first_queued().is_some()
     }
 
-    /// Says whether a stream has output that was not offered.
+    /// Sets whether a stream has output that was not offered.
     pub fn set_pending(&mut self, stream: StreamId, pending: bool) {
         if let Some(place) = self.streams.find(stream.0) {
             self.streams.get_mut(place).pending = pending;
@@ -386,7 +387,7 @@ impl Connection {
         }
     }
 
-    /// Bytes that a stream may send now, whoever waits; 0 when it is over.
+    /// Returns the number of bytes that a stream may send now, regardless of other streams; 0 if it is closed.
     #[must_use]
     pub fn window(&self, stream: StreamId) -> usize {
         let Some(place) = self.streams.find(stream.0) else {
@@ -399,7 +400,7 @@ impl Connection {
         found.send_window.min(self.send_window).max(0) as usize
     }
 
-    /// One frame of at most `len` bytes, taken from the windows.
+    /// Returns the header of one frame of at most `len` bytes and subtracts it from the windows.
     #[inline]
     fn take_frame(&mut self, place: Place, len: usize, rest: Rest) -> Option<DataFrame> {
         let connection_window = self.send_window;
@@ -430,8 +431,7 @@ impl Connection {
             stream: stream.id,
         };
         self.send_window -= taken as i32;
-        self.connection_credit = (self.connection_credit + taken as u32).min(CREDIT_BYTES_MAX);
-        self.stream_credit = (self.stream_credit + taken as u32).min(CREDIT_BYTES_MAX);
+        self.meters.earn(taken as u32);
         self.streams.requeue(place);
         Some(DataFrame {
             header: header.encode(),
@@ -440,9 +440,9 @@ impl Connection {
     }
 }
 
-/// The embedder's end of received bodies, and of streams.
+/// Flow control of received bodies, and the end of streams.
 impl Connection {
-    /// The embedder has room for as many bytes of DATA as it was given: the peer may send them again.
+    /// Reports that the caller consumed `len` bytes of DATA, so that the peer may send as many again.
     pub fn consumed(&mut self, stream: StreamId, len: usize, limits: &Limits, out: &mut Vec<u8>) {
         let Some(place) = self.streams.find(stream.0) else {
             return;
@@ -453,24 +453,24 @@ impl Connection {
         self.credit_stream(place, len, limits, out);
     }
 
-    /// Ends a stream at once. It still counts until it is released.
+    /// Resets a stream. It still counts until it is released.
     pub fn reset(&mut self, stream: StreamId, code: ErrorCode, out: &mut Vec<u8>) {
         let Some(place) = self.streams.find(stream.0) else {
             return;
         };
         let failed = self.has_failed();
         let found = self.streams.get_mut(place);
-        if found.standing == Standing::Open && !failed {
+        if found.reset_state == ResetState::Open && !failed {
             frame::write_reset(out, stream.0, code);
-            found.standing = Standing::ResetHere;
+            found.reset_state = ResetState::ResetHere;
             self.streams.requeue(place);
         }
     }
 
-    /// The embedder is done with a stream: its handler has returned, and no output is left. From now on it does not count.
+    /// Removes a stream whose handler has returned and that has no output left. It no longer counts.
     ///
-    /// One that has not ended is reset: with CANCEL when its output is not whole; with NO_ERROR when only its input is
-    /// not (RFC 9113, 8.1).
+    /// A stream that is not complete is reset: with CANCEL if its output is incomplete, with NO_ERROR if only its input
+    /// is (RFC 9113, section 8.1).
     pub fn release(&mut self, stream: StreamId, limits: &Limits, out: &mut Vec<u8>) {
         let Some(place) = self.streams.find(stream.0) else {
             return;

@@ -1,4 +1,4 @@
-//! SETTINGS (RFC 9113, 6.5; RFC 8441, 3; RFC 9218, 2.1).
+//! SETTINGS (RFC 9113, section 6.5; RFC 8441, section 3; RFC 9218, section 2.1).
 
 use super::Role;
 use super::error::Violation;
@@ -14,26 +14,26 @@ const MAX_HEADER_LIST_SIZE: u16 = 0x6;
 const ENABLE_CONNECT_PROTOCOL: u16 = 0x8;
 const NO_RFC7540_PRIORITIES: u16 = 0x9;
 
-/// Bytes of one setting.
+/// Length of one setting in bytes.
 const SETTING_BYTES: usize = 6;
 
-/// What the peer has set.
+/// Settings of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
-    /// Window of each new stream in the direction of the peer.
+    /// Initial send window of each new stream.
     pub window: i32,
-    /// Payload of the frames it takes.
+    /// Maximum payload of frames to the peer.
     pub frame_bytes_max: u32,
-    /// Streams that it lets be opened at a time.
+    /// Maximum number of concurrent streams that the peer accepts.
     pub streams_max: u32,
-    /// Size of its decoder's table.
+    /// Size of the peer's decoder table.
     pub header_table_bytes: u32,
-    /// Whether it takes extended CONNECT.
+    /// True if the peer accepts extended CONNECT.
     pub connect_protocol: bool,
 }
 
 impl Settings {
-    /// Before its first SETTINGS.
+    /// Returns the settings that apply before the peer's first SETTINGS.
     pub(super) fn initial() -> Self {
         Self {
             window: WINDOW_INITIAL,
@@ -44,7 +44,7 @@ impl Settings {
         }
     }
 
-    /// Takes the payload of SETTINGS that `receiver` was sent. Unknown settings are ignored.
+    /// Applies the payload of SETTINGS that `receiver` received. Ignores unknown settings.
     pub(super) fn apply(&mut self, payload: &[u8], receiver: Role) -> Result<(), Violation> {
         for setting in payload.chunks_exact(SETTING_BYTES) {
             let [n1, n0, v3, v2, v1, v0] = *setting else {
@@ -76,7 +76,7 @@ impl Settings {
     }
 }
 
-/// Appends the SETTINGS that `role` begins with.
+/// Appends the initial SETTINGS of `role`.
 pub(super) fn write_own(out: &mut Vec<u8>, role: Role, limits: &Limits) {
     let mut payload = Vec::with_capacity(6 * SETTING_BYTES);
     let mut set = |number: u16, value: u32| {
@@ -116,7 +116,7 @@ mod tests {
         peer.apply(&payload, receiver).map(|()| peer)
     }
 
-    /// RFC 9113, 6.5.2; RFC 8441, 3; RFC 9218, 2.1.
+    /// RFC 9113, section 6.5.2; RFC 8441, section 3; RFC 9218, section 2.1.
     #[test]
     fn values() {
         let both = [Role::Server, Role::Client];
@@ -139,7 +139,7 @@ mod tests {
             let peer = peer.expect("valid");
             assert_eq!((peer.header_table_bytes, peer.window), (7, 9));
             assert_eq!((peer.streams_max, peer.frame_bytes_max), (5, 20_000));
-            // Unknown ones, as clients send to keep servers used to them.
+            // Unknown settings, which some clients send so that servers keep ignoring them.
             assert_eq!(
                 apply(role, &[(0x0a0a, 7), (0xfafa, u32::MAX)]),
                 Ok(Settings::initial())

@@ -1,54 +1,54 @@
-//! The streams of a connection: found by number, queued by urgency.
+//! Streams of a connection: found by identifier, queued by urgency.
 //!
-//! A stream has a place from its head until the embedder lets go of it. Places are kept in a vector, their numbers apart and
-//! in order, so a look-up touches few cache lines. Nothing is kept of a stream that is over but the last few numbers:
-//! what comes for it is answered by its number alone.
+//! A stream has an entry (`Place`) from its head until the caller releases it. Entries are in a vector, and the
+//! identifiers in a separate sorted vector, so a look-up touches few cache lines. Of closed streams only the last few
+//! identifiers are stored: frames for them are handled by the identifier only.
 
 use super::priority::{Priority, URGENCIES};
 
-/// No place.
+/// Invalid place.
 const NONE: u16 = u16::MAX;
 
-/// Streams that there can be at all: places are 16-bit numbers.
+/// Maximum number of streams: places are 16-bit numbers.
 pub(super) const STREAMS_MAX: usize = NONE as usize - 1;
 
-/// Numbers of streams that are over. Frames for them may still be on the way.
+/// Number of recently closed streams to remember. Frames for them may still arrive.
 const RECENT: usize = 16;
 
-/// Places that an idle connection keeps.
+/// Entries that an idle connection keeps allocated.
 const KEPT_WHEN_IDLE: usize = 1;
 
-/// What still comes of a stream.
+/// State of the receiving direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// A response's head (a client's stream only). `bodiless` is whether its `content-length` says nothing, as after HEAD.
-    /// Interim heads have come before it so often.
+    /// The head of a response is expected (clients only). `bodiless` is true if `content-length` has no meaning, as after
+    /// HEAD. `interims` counts the interim heads so far.
     Head { bodiless: bool, interims: u8 },
-    /// DATA.
+    /// DATA or trailers are expected.
     Body,
-    /// Nothing: END_STREAM has come.
+    /// END_STREAM arrived.
     Ended,
 }
 
-/// What still goes out on a stream.
+/// State of the sending direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Writing {
-    /// A head, perhaps informational ones before it.
+    /// The head was not sent; interim heads may have been.
     Head,
-    /// DATA and trailers.
+    /// DATA or trailers may follow.
     Body,
-    /// Nothing: END_STREAM was sent.
+    /// END_STREAM was sent.
     Ended,
 }
 
-/// Whether both sides still keep to a stream.
+/// Whether a stream was reset, and by which side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// They do.
+pub(super) enum ResetState {
+    /// Not reset.
     Open,
-    /// The peer has reset it.
+    /// The peer reset the stream.
     ResetByPeer,
-    /// This side has.
+    /// This side reset the stream.
     ResetHere,
 }
 
@@ -56,39 +56,39 @@ pub(super) enum Standing {
 #[derive(Debug)]
 pub(super) struct Stream {
     pub id: u32,
-    /// The embedder's own number.
+    /// Number that the caller attached.
     pub context: u32,
     pub reading: Reading,
     pub writing: Writing,
-    pub standing: Standing,
-    /// There while something may still come, and until the embedder has consumed what has come. A held GET has none.
+    pub reset_state: ResetState,
+    /// State of received content. Present until all content was received and consumed; a held GET request has none.
     incoming: Option<Box<Incoming>>,
-    /// What may be sent. Below zero after SETTINGS have shrunk it (RFC 9113, 6.9.2).
+    /// Send window. Negative after SETTINGS reduced it below the bytes in flight (RFC 9113, section 6.9.2).
     pub send_window: i32,
     pub priority: Priority,
-    /// Whether the embedder has more to send.
+    /// True if the caller has more to send.
     pub pending: bool,
-    /// Whether its window was opened before.
+    /// True once the peer sent a WINDOW_UPDATE for the stream.
     pub window_updated: bool,
     queued: bool,
     previous: u16,
     next: u16,
-    /// Output waits for a window: bytes sent since `stalled_at_ms`. `None` when it does not wait.
+    /// State of output that waits for a window; `None` if no output waits.
     pub stalled: Option<Stalled>,
 }
 
-/// What a stream keeps for the content that comes on it.
+/// State of the content that a stream receives.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Incoming {
-    /// What is missing of the content by `content-length`.
+    /// Content bytes that are missing according to `content-length`; `None` without it.
     pub missing: Option<u64>,
-    /// What the peer may send. Below zero when it has sent more before it knew of SETTINGS that shrink it.
+    /// Receive window. Negative if the peer sent more before it received SETTINGS that reduce it.
     pub window: i32,
-    /// Bytes handed to the embedder that it has not consumed.
+    /// Bytes passed to the caller that it has not consumed.
     pub unconsumed: u32,
-    /// Bytes consumed that the peer was not told of.
+    /// Consumed bytes that no WINDOW_UPDATE has reported yet.
     pub unreported: u32,
-    /// What the head has left of `Limits::header_list_bytes_max` and `headers_count_max` for trailers.
+    /// Part of `Limits::header_list_bytes_max` and `headers_count_max` that the head left for trailers.
     pub list_bytes_left: u32,
     pub fields_left: u16,
 }
@@ -96,9 +96,9 @@ pub(super) struct Incoming {
 /// Output that waits for a window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stalled {
-    /// Low half of the embedder's clock, wrapping.
+    /// Start of the wait: low half of the caller's clock, wrapping.
     pub at_ms: u32,
-    /// Bytes sent since.
+    /// Bytes sent since then.
     pub bytes: u16,
 }
 
@@ -119,7 +119,7 @@ impl Stream {
             }),
             reading,
             writing: Writing::Head,
-            standing: Standing::Open,
+            reset_state: ResetState::Open,
             send_window,
             priority: Priority::USUAL,
             pending: false,
@@ -131,25 +131,25 @@ impl Stream {
         }
     }
 
-    /// Whether anything more may go out.
+    /// Returns true if this side may still send on the stream.
     #[inline]
     pub(super) fn can_send(&self) -> bool {
-        self.standing == Standing::Open && self.writing != Writing::Ended
+        self.reset_state == ResetState::Open && self.writing != Writing::Ended
     }
 
-    /// Whether anything more may come.
+    /// Returns true if the peer may still send on the stream.
     #[inline]
     pub(super) fn can_receive(&self) -> bool {
-        self.standing == Standing::Open && self.reading != Reading::Ended
+        self.reset_state == ResetState::Open && self.reading != Reading::Ended
     }
 
-    /// What is kept for the content, unless all of it has come and was consumed.
+    /// Returns the state of received content, or `None` once all of it was received and consumed.
     #[inline]
     pub(super) fn incoming(&mut self) -> Option<&mut Incoming> {
         self.incoming.as_deref_mut()
     }
 
-    /// Bytes handed to the embedder that it has not consumed.
+    /// Returns the number of bytes passed to the caller that it has not consumed.
     #[inline]
     pub(super) fn unconsumed(&self) -> u32 {
         self.incoming
@@ -157,7 +157,7 @@ impl Stream {
             .map_or(0, |incoming| incoming.unconsumed)
     }
 
-    /// The embedder has consumed as much, or what there was if that is less. Returns how much it was.
+    /// Marks `len` bytes as consumed, at most the unconsumed ones. Returns the number of bytes marked.
     #[inline]
     pub(super) fn consume(&mut self, len: u32) -> u32 {
         let Some(incoming) = self.incoming() else {
@@ -169,7 +169,7 @@ impl Stream {
         len
     }
 
-    /// END_STREAM has come.
+    /// Handles END_STREAM from the peer.
     #[inline]
     pub(super) fn end_reading(&mut self) {
         self.reading = Reading::Ended;
@@ -184,45 +184,45 @@ impl Stream {
     }
 }
 
-/// Where a stream is. Good until it is removed.
+/// Index of a stream's entry, valid until the stream is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place(u16);
 
-/// First and last of a queue.
+/// First and last stream of a queue.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     first: u16,
     last: u16,
 }
 
-/// How a stream went, when it is among the last.
+/// How a stream without an entry was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gone {
-    /// This side has reset it: frames on the way are to be ignored (RFC 9113, 5.1).
+    /// This side reset it: frames in flight must be ignored (RFC 9113, section 5.1).
     ResetHere,
     /// It ended, or the peer reset it.
     Closed,
-    /// Long ago, or its number was passed over.
+    /// It closed too long ago to be remembered, or its identifier was skipped.
     Forgotten,
 }
 
-/// The bit above a number in `recent`.
+/// Flag in `recent` for streams that this side reset.
 const WAS_RESET_HERE: u32 = 1 << 31;
 
-/// Room for a stream.
+/// An entry of the vector.
 #[derive(Debug)]
 enum Slot {
     Taken(Stream),
-    /// Free, with the next one that is.
+    /// Unused, with the index of the next unused entry.
     Free(u16),
 }
 
 #[derive(Debug)]
 pub(super) struct Streams {
     slots: Vec<Slot>,
-    /// The first free slot.
+    /// First unused entry.
     free: u16,
-    /// Number and place of each stream, ascending.
+    /// Identifier and place of each stream, ascending.
     order: Vec<(u32, u16)>,
     queues: [Ends; URGENCIES],
     recent: [u32; RECENT],
@@ -251,7 +251,7 @@ impl Streams {
 
     #[inline]
     pub(super) fn find(&self, id: u32) -> Option<Place> {
-        // The newest is asked for most.
+        // Most look-ups are for the newest stream.
         if let Some(&(last, place)) = self.order.last()
             && last == id
         {
@@ -277,7 +277,8 @@ impl Streams {
         }
     }
 
-    /// Adds a stream with a higher number than all others; there are fewer than [`STREAMS_MAX`].
+    /// Adds a stream with a higher identifier than all others. The caller ensures that there are fewer than
+    /// [`STREAMS_MAX`].
     pub(super) fn add(&mut self, stream: Stream) -> Place {
         debug_assert!(self.order.last().is_none_or(|&(last, _)| last < stream.id));
         let id = stream.id;
@@ -304,7 +305,7 @@ impl Streams {
         Place(place)
     }
 
-    /// Forgets a stream but for its number.
+    /// Removes a stream and remembers its identifier.
     pub(super) fn remove(&mut self, place: Place) -> Stream {
         self.dequeue(place);
         let slot = &mut self.slots[usize::from(place.0)];
@@ -316,7 +317,7 @@ impl Streams {
         if let Ok(index) = index {
             self.order.remove(index);
         }
-        self.remember(stream.id, stream.standing == Standing::ResetHere);
+        self.remember(stream.id, stream.reset_state == ResetState::ResetHere);
         if self.order.is_empty() && self.slots.capacity() > KEPT_WHEN_IDLE {
             self.slots.clear();
             self.free = NONE;
@@ -326,14 +327,14 @@ impl Streams {
         stream
     }
 
-    /// A stream is over that had no place or has none any more.
+    /// Remembers the identifier of a closed stream without an entry.
     pub(super) fn remember(&mut self, id: u32, reset_here: bool) {
         let mark = if reset_here { WAS_RESET_HERE } else { 0 };
         self.recent[usize::from(self.recent_next)] = id | mark;
         self.recent_next = (self.recent_next + 1) % RECENT as u8;
     }
 
-    /// The peer has ended or reset a stream that this side had reset: nothing of it is on the way any more.
+    /// Records that the peer ended or reset a stream that this side had reset: no further frames of it are in flight.
     pub(super) fn ended_from_both(&mut self, id: u32) {
         for recent in &mut self.recent {
             if *recent == id | WAS_RESET_HERE {
@@ -342,7 +343,7 @@ impl Streams {
         }
     }
 
-    /// How a stream went that was opened, or passed over, and has no place.
+    /// Returns how a stream without an entry was closed. The stream was opened or skipped before.
     pub(super) fn gone(&self, id: u32) -> Gone {
         for &recent in &self.recent {
             if recent == id | WAS_RESET_HERE {
@@ -355,35 +356,35 @@ impl Streams {
         Gone::Forgotten
     }
 
-    /// Those there are, ascending.
+    /// Returns all streams in ascending order.
     pub(super) fn places(&self) -> impl Iterator<Item = Place> + '_ {
         self.order.iter().map(|&(_, place)| Place(place))
     }
 
-    /// The `nth` in ascending order.
+    /// Returns the `nth` stream in ascending order.
     pub(super) fn nth(&self, nth: usize) -> Option<Place> {
         self.order.get(nth).map(|&(_, place)| Place(place))
     }
 
-    /// The stream whose turn it is: of the most urgent the first (RFC 9218, 10).
+    /// Returns the stream whose turn it is: the first of the most urgent (RFC 9218, section 10).
     #[inline]
     pub(super) fn first_queued(&self) -> Option<Place> {
         let ends = self.queues.iter().find(|ends| ends.first != NONE)?;
         Some(Place(ends.first))
     }
 
-    /// Whether others of the same urgency wait for a turn.
+    /// Returns true if other streams of the same urgency wait for a turn.
     #[inline]
     pub(super) fn shares_turns(&self, place: Place) -> bool {
         let ends = self.queues[usize::from(self.get(place).priority.urgency())];
         ends.first != ends.last
     }
 
-    /// Queues a stream that has output and a window, or takes it from the queue when it does not.
+    /// Queues a stream that has output and a window; removes any other stream from its queue.
     #[inline]
     pub(super) fn requeue(&mut self, place: Place) {
         let stream = self.get(place);
-        let sends = stream.standing == Standing::Open && stream.writing == Writing::Body;
+        let sends = stream.reset_state == ResetState::Open && stream.writing == Writing::Body;
         let belongs = stream.pending && stream.send_window > 0 && sends;
         if belongs && !stream.queued {
             self.enqueue(place);
@@ -392,7 +393,7 @@ impl Streams {
         }
     }
 
-    /// The stream had its turn. One that is incremental goes behind the others of its urgency.
+    /// Ends a stream's turn. An incremental stream moves behind the others of its urgency.
     #[inline]
     pub(super) fn turn_over(&mut self, place: Place) {
         let stream = self.get(place);
@@ -411,8 +412,8 @@ impl Streams {
         }
     }
 
-    /// Behind all of its urgency; one that is not incremental goes before those with higher numbers, which were asked for
-    /// later (RFC 9218, 10).
+    /// Queues a stream after all others of its urgency. A stream that is not incremental goes before those with higher
+    /// identifiers, which were requested later (RFC 9218, section 10).
     fn enqueue(&mut self, place: Place) {
         let stream = self.get(place);
         let (id, priority) = (stream.id, stream.priority);
@@ -463,7 +464,7 @@ impl Streams {
         }
     }
 
-    /// Bytes on the heap.
+    /// Returns the number of heap bytes.
     pub(super) fn kept_bytes(&self) -> usize {
         let incoming = self.slots.iter().filter(|slot| match slot {
             Slot::Taken(stream) => stream.incoming.is_some(),
@@ -475,7 +476,7 @@ impl Streams {
     }
 }
 
-/// How many more places to make room for: an eighth more, so that little stays unused.
+/// Returns the number of entries to allocate: an eighth more, so that few remain unused.
 fn growth(len: usize) -> usize {
     if len == 0 {
         KEPT_WHEN_IDLE
@@ -498,7 +499,7 @@ mod tests {
         stream
     }
 
-    /// The numbers of those that are served when each turn sends something and `turns` say when it was all.
+    /// Returns the identifiers in the order served. Each turn sends something; `turns` limits their number.
     fn served(streams: &mut Streams, turns: usize) -> Vec<u32> {
         (0..turns)
             .filter_map(|_| {
@@ -512,7 +513,7 @@ mod tests {
     #[test]
     fn a_stream_is_small() {
         let bytes = size_of::<Slot>() + size_of::<(u32, u16)>();
-        // With the eighth that a growing vector may leave unused.
+        // A growing vector may leave an eighth unused.
         assert!(bytes * 9 / 8 <= 64, "{bytes}");
     }
 
@@ -536,7 +537,7 @@ mod tests {
             streams.remove(place);
         }
         assert_eq!(served(&mut streams, 7), [3, 5, 7, 3, 5, 7, 3]);
-        // Without a window it is passed over, and comes back behind the others.
+        // Without a window the stream is skipped; later it returns behind the others.
         let place = streams.find(5).expect("there");
         streams.get_mut(place).send_window = 0;
         streams.requeue(place);
@@ -549,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_incremental_goes_in_the_order_of_requests() {
+    fn non_incremental_streams_are_sent_in_request_order() {
         let mut streams = Streams::new();
         for id in [1, 3, 5, 7] {
             streams.add(stream(id, Priority::USUAL));
@@ -567,12 +568,12 @@ mod tests {
     }
 
     #[test]
-    fn the_last_streams_are_known() {
+    fn recently_closed_streams_are_remembered() {
         let mut streams = Streams::new();
         for i in 0..20 {
             let place = streams.add(stream(i * 2 + 1, Priority::USUAL));
             if i % 2 == 0 {
-                streams.get_mut(place).standing = Standing::ResetHere;
+                streams.get_mut(place).reset_state = ResetState::ResetHere;
             }
             streams.remove(place);
         }
@@ -583,9 +584,9 @@ mod tests {
     }
 
     proptest! {
-        /// Queues are what a sorted list says, whatever is added, taken and changed.
+        /// The queues match a sorted list after any sequence of additions, removals and changes.
         #[test]
-        fn queues_hold_together(steps in prop::collection::vec((0u8..5, 0usize..20, 0u8..16), 1..300)) {
+        fn queues_match_a_sorted_list(steps in prop::collection::vec((0u8..5, 0usize..20, 0u8..16), 1..300)) {
             let mut streams = Streams::new();
             let mut next = 1;
             for (what, which, priority) in steps {

@@ -1,25 +1,25 @@
-//! The headers of a part, and the boundary from the header of the whole.
+//! Headers of a part, and the boundary parameter of the body's `Content-Type`.
 
 use super::BOUNDARY_BYTES_MAX;
 use crate::Refusal;
 use crate::http1::is_token;
 use crate::number::hex_value;
 
-/// What the headers of a part say.
+/// Parsed headers of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Name of the form's field.
+    /// Name of the form field.
     pub name: Vec<u8>,
-    /// Name of the file without directories, empty when none was chosen. `None` for a field that is no file.
+    /// File name without directories, empty if the user chose no file. `None` for a field that is not a file.
     pub filename: Option<Vec<u8>>,
     /// `Content-Type` as sent.
     pub content_type: Option<Vec<u8>>,
 }
 
-/// The boundary of a body with this `Content-Type`. `None` when it is not `multipart/form-data`.
+/// Returns the boundary of a body with this `Content-Type`, or `None` if it is not `multipart/form-data`.
 ///
 /// # Errors
-/// [`Refusal::MultipartBoundary`] when the boundary is missing, there twice, or malformed.
+/// [`Refusal::MultipartBoundary`] if the boundary is absent, repeated or malformed.
 #[must_use]
 pub fn boundary(content_type: &[u8]) -> Option<Result<Vec<u8>, Refusal>> {
     const TYPE: &[u8] = b"multipart/form-data";
@@ -53,7 +53,7 @@ fn valid_boundary(boundary: &[u8]) -> bool {
 }
 
 impl Part {
-    /// Reads headers with their final empty line: field bytes in lines that end with CRLF.
+    /// Parses headers including their final empty line. `head` contains only field bytes in lines that end with CRLF.
     pub(super) fn parse(head: &[u8]) -> Result<Part, Refusal> {
         let (mut disposition, mut content_type) = (None, None);
         let lines = head.strip_suffix(b"\r\n").unwrap_or(head);
@@ -61,7 +61,7 @@ impl Part {
             let line = line.strip_suffix(b"\r\n").ok_or(Refusal::MultipartHead)?;
             let colon = memchr::memchr(b':', line).ok_or(Refusal::MultipartHead)?;
             let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-            // No token begins with a space, so a folded line is refused here as well.
+            // No token starts with a space, so this also rejects folded lines.
             if !is_token(name) {
                 return Err(Refusal::MultipartHead);
             }
@@ -87,7 +87,7 @@ impl Part {
     }
 }
 
-/// Name and file name of a `Content-Disposition`.
+/// Returns the name and file name of a `Content-Disposition`.
 fn read_disposition(value: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     const TYPE: &[u8] = b"form-data";
     let (is, rest) = value.split_at_checked(TYPE.len())?;
@@ -102,10 +102,10 @@ fn read_disposition(value: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
             _ if parameter.eq_ignore_ascii_case(b"filename*") => &mut extended,
             _ => return Some(()),
         };
-        // One of two names would win, and not everywhere the same.
+        // Reject repeated parameters: recipients differ in which one they use.
         place.replace(value).is_none().then_some(())
     })?;
-    // Not allowed here (RFC 7578, 4.2), and yet the only name that some clients send.
+    // RFC 7578, section 4.2, forbids `filename*`, but some clients send no other file name.
     let filename = match (filename, extended) {
         (None, Some(extended)) => Some(decode_extended(&extended)?),
         (filename, _) => filename,
@@ -113,8 +113,8 @@ fn read_disposition(value: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     Some((name?, filename.map(without_directories)))
 }
 
-/// Calls `take` for each parameter of a header: `; name=token` or `; name="quoted"`. `None` when they are malformed or
-/// `take` gives `None`.
+/// Calls `take` for each parameter of a header: `; name=token` or `; name="quoted"`. Returns `None` if the parameters
+/// are malformed or `take` returns `None`.
 fn each_parameter(
     mut rest: &[u8],
     mut take: impl FnMut(&[u8], Vec<u8>) -> Option<()>,
@@ -151,8 +151,8 @@ fn each_parameter(
     }
 }
 
-/// A quoted string from behind its first quote on, and what follows it. Only quotes and backslashes are escaped:
-/// browsers send a backslash in a file name as it is.
+/// Returns the quoted string that starts after its opening quote, and the rest of the text. Only quotes and backslashes
+/// count as escaped, because browsers do not escape backslashes in file names.
 fn unquote(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut value = Vec::new();
     let mut at = 0;
@@ -172,7 +172,7 @@ fn unquote(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     }
 }
 
-/// `UTF-8'language'percent-encoded` (RFC 8187).
+/// Decodes `UTF-8'language'percent-encoded` (RFC 8187).
 fn decode_extended(value: &[u8]) -> Option<Vec<u8>> {
     let mut parts = value.splitn(3, |&byte| byte == b'\'');
     let charset = parts.next()?;
@@ -197,7 +197,7 @@ fn decode_extended(value: &[u8]) -> Option<Vec<u8>> {
     (is_plain && simdutf8::basic::from_utf8(&decoded).is_ok()).then_some(decoded)
 }
 
-/// What a path ends with, by the rules of Unix and Windows: a file name must never lead anywhere.
+/// Returns the last segment of a Unix or Windows path, so that a file name cannot point to another directory.
 fn without_directories(mut filename: Vec<u8>) -> Vec<u8> {
     if let Some(slash) = memchr::memrchr2(b'/', b'\\', &filename) {
         filename.drain(..=slash);

@@ -1,8 +1,9 @@
-//! Reading `multipart/form-data` (RFC 7578 over RFC 2046, 5.1), resumable at any byte.
+//! Streaming parser for `multipart/form-data` (RFC 7578 over RFC 2046, section 5.1). Parsing can stop and resume at any
+//! byte.
 //!
-//! Nothing is collected but the headers of one part, so a file of any size passes through. What starts like a
-//! delimiter at the end of a piece is not held as bytes: the parser knows how much of the delimiter it was.
-//! Strict like the rest of this crate: a line that only begins like the delimiter is refused, not guessed at.
+//! The parser buffers only the headers of one part, so files of any size pass through. If a piece ends with a possible
+//! start of the delimiter, it stores the number of matching bytes, not the bytes. A line that starts with the delimiter
+//! but continues with other bytes is rejected.
 
 mod head;
 #[cfg(test)]
@@ -15,69 +16,71 @@ use crate::http1::is_field_byte;
 
 pub use head::{Part, boundary};
 
-/// Bytes of one part's headers with their final empty line.
+/// Maximum bytes of one part's headers, including their final empty line.
 pub const PART_HEAD_BYTES_MAX: usize = 8192;
-/// Longest boundary (RFC 2046, 5.1.1).
+/// Maximum length of a boundary (RFC 2046, section 5.1.1).
 pub const BOUNDARY_BYTES_MAX: usize = 70;
-/// Spaces behind a delimiter.
+/// Maximum number of spaces after a delimiter.
 const PADDING_BYTES_MAX: u32 = 256;
 
-/// What comes out, in this order: for each part `Part`, any number of `Data`, `PartEnd`.
+/// Parser events. Each part yields `Part`, any number of `Data`, then `PartEnd`.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// A part begins.
+    /// Start of a part.
     Part(Part),
-    /// A piece of its content; never empty.
+    /// A piece of the part's content; never empty.
     Data(&'a [u8]),
-    /// The part is complete.
+    /// End of the part.
     PartEnd,
 }
 
-/// The state between two pieces of one body.
+/// Parser state between two pieces of one body.
 #[derive(Debug)]
 pub struct Parser {
-    /// Finds CR LF `--` boundary. Of these bytes only the first is a CR, on which [`Parser::scan`] relies.
+    /// Searches for CR LF `--` boundary. Only its first byte is a CR, which [`Parser::scan`] relies on.
     delimiter: Finder<'static>,
     state: State,
-    /// Bytes of the delimiter that the last piece ended with; they are consumed, and data if no more follow.
+    /// Bytes of the delimiter at the end of the last piece. They are consumed; if the delimiter does not continue, they
+    /// were data.
     matched: usize,
-    /// How many of `matched` the input did not really have: a line end that counts twice.
+    /// Leading bytes of `matched` that are never content: the line end that is missing at the start of a body, or that
+    /// already ended the part's headers.
     assumed: usize,
-    /// The headers of the part that begins.
+    /// Header bytes of the part that is starting.
     head: Vec<u8>,
     padding: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Before the first delimiter: dropped.
+    /// Before the first delimiter; its bytes are dropped.
     Preamble,
     /// Content of a part.
     Data,
-    /// Right behind a delimiter.
+    /// Directly after a delimiter.
     Delimiter,
-    /// Behind a delimiter and spaces.
+    /// After a delimiter and spaces.
     Padding,
     PaddingLineFeed,
     Head,
-    /// Behind a delimiter and one hyphen.
+    /// After a delimiter and one hyphen.
     CloseHyphen,
-    /// Behind the last delimiter; only spaces and an end of line may follow.
+    /// After the last delimiter; only spaces and a line end may follow.
     Close,
     CloseLineFeed,
-    /// After the last delimiter: dropped.
+    /// After the line of the last delimiter; its bytes are dropped.
     Epilogue,
 }
 
 impl Parser {
-    /// A parser at the first byte of a body, with a boundary that [`boundary`] has given.
+    /// Creates a parser at the first byte of a body, with a boundary returned by [`boundary`].
     #[must_use]
     pub fn new(boundary: &[u8]) -> Self {
         let delimiter = [b"\r\n--", boundary].concat();
         Self {
             delimiter: Finder::new(&delimiter).into_owned(),
             state: State::Preamble,
-            // The first delimiter may stand at the very start, without the line end in front.
+            // The first delimiter may be at the very start, without the line end before it.
             matched: 2,
             assumed: 2,
             head: Vec::new(),
@@ -85,10 +88,10 @@ impl Parser {
         }
     }
 
-    /// Reads all of `input`, the bytes after those of the last call, and hands what is in it to `take`.
+    /// Parses all of `input`, which continues the previous call's input, and passes each event to `take`.
     ///
     /// # Errors
-    /// What is wrong with the body, or what `take` has returned; the parser must not be used again.
+    /// A parse error of the body, or the error that `take` returned. The parser must not be used again.
     pub fn feed<E: From<Refusal>>(
         &mut self,
         input: &[u8],
@@ -109,10 +112,10 @@ impl Parser {
         Ok(())
     }
 
-    /// The body has ended.
+    /// Checks that the body was complete when it ended.
     ///
     /// # Errors
-    /// [`Refusal::MultipartUnfinished`] when its last delimiter has not come.
+    /// [`Refusal::MultipartUnfinished`] if the last delimiter is missing.
     pub fn finish(&self) -> Result<(), Refusal> {
         match self.state {
             State::Close | State::CloseLineFeed | State::Epilogue => Ok(()),
@@ -120,7 +123,7 @@ impl Parser {
         }
     }
 
-    /// Looks for the delimiter; returns how much of the input was consumed.
+    /// Searches for the delimiter; returns the number of bytes consumed.
     fn scan<E: From<Refusal>>(
         &mut self,
         input: &[u8],
@@ -136,7 +139,7 @@ impl Parser {
             self.delimiter_found(take)?;
             return Ok(consumed);
         }
-        // Its beginning may stand at the end. The first CR that fits is the longest.
+        // The input may end with the start of the delimiter. The first CR that matches gives the longest match.
         let tail = input.len().saturating_sub(delimiter.len() - 1);
         let starts = memchr::memchr_iter(b'\r', &input[tail..]).map(|at| tail + at);
         let held = starts
@@ -148,7 +151,7 @@ impl Parser {
         Ok(input.len())
     }
 
-    /// The same when the piece before ended with the beginning of the delimiter.
+    /// Continues [`Parser::scan`] if the previous piece ended with the start of the delimiter.
     fn scan_on<E: From<Refusal>>(
         &mut self,
         input: &[u8],
@@ -163,7 +166,7 @@ impl Parser {
             self.assumed = 0;
             self.delimiter_found(take)?;
         } else if same < input.len() {
-            // It was data. None of it can begin a delimiter, for the only CR is its first byte.
+            // The bytes were data. No delimiter can start within them, because only their first byte is a CR.
             let data = std::mem::take(&mut self.assumed)..std::mem::take(&mut self.matched);
             self.data(&self.delimiter.needle()[data], take)?;
         }
@@ -193,7 +196,7 @@ impl Parser {
         Ok(())
     }
 
-    /// One byte of a delimiter's line.
+    /// Processes one byte of a delimiter's line.
     fn step(&mut self, byte: u8) -> Result<State, Refusal> {
         match (self.state, byte) {
             (State::Delimiter, b'-') => Ok(State::CloseHyphen),
@@ -216,7 +219,7 @@ impl Parser {
         Ok(next)
     }
 
-    /// Collects the headers of a part; returns how much of the input was consumed.
+    /// Collects the headers of a part; returns the number of bytes consumed.
     fn head<E: From<Refusal>>(
         &mut self,
         input: &[u8],
@@ -237,7 +240,8 @@ impl Parser {
                 let part = Part::parse(&self.head)?;
                 self.head.clear();
                 self.state = State::Data;
-                // In a part without content the line end of its headers is that of the delimiter (RFC 2046, 5.1.1).
+                // In a part without content, the line end of the headers also starts the delimiter (RFC 2046, section
+                // 5.1.1).
                 self.matched = 2;
                 self.assumed = 2;
                 take(Event::Part(part))?;

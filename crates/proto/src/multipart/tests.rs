@@ -11,7 +11,7 @@ fn part(name: &str, filename: Option<&str>, content_type: Option<&str>) -> Part 
     }
 }
 
-/// The parts of a body with the boundary `B`, checked to be the same in pieces of one to seven bytes.
+/// Returns the parts of a body with the boundary `B`. Checks that pieces of one to seven bytes give the same result.
 #[track_caller]
 fn parts(body: &str) -> Result<Vec<(Part, String)>, Refusal> {
     let whole = events(b"B", body.as_bytes(), &[]);
@@ -46,7 +46,7 @@ fn fields_and_files() {
 }
 
 #[test]
-fn what_may_surround_the_parts() {
+fn accepts_preamble_padding_and_epilogue() {
     let head = "Content-Disposition: form-data; name=\"a\"\r\n\r\n";
     let one = Ok(vec![(part("a", None, None), "x".to_owned())]);
     for body in [
@@ -59,10 +59,10 @@ fn what_may_surround_the_parts() {
         assert_eq!(parts(&body), one, "{body:?}");
     }
     assert_eq!(parts("--B--"), Ok(vec![]));
-    // The line end of the headers is that of the delimiter.
+    // The line end of the headers also starts the delimiter.
     let empty = Ok(vec![(part("a", None, None), String::new())]);
     assert_eq!(parts(&format!("--B\r\n{head}--B--")), empty);
-    // What only looks like a delimiter at its beginning is data.
+    // Text that only starts like a delimiter is data.
     for content in [
         "\r",
         "\r\n",

@@ -1,89 +1,89 @@
-//! The head of a response (RFC 9112, 4 and 6.3).
+//! Head of an HTTP/1 response (RFC 9112, sections 4 and 6.3).
 
 use crate::http1::{token_end, value_end};
 
-/// The largest head.
+/// Maximum bytes of a head.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// The most headers.
+/// Maximum number of headers.
 pub const HEADERS_COUNT_MAX: usize = 200;
 
-/// Headers that there is room for from the beginning.
+/// Initial capacity for headers.
 const HEADERS_COUNT_USUAL: usize = 16;
 
-/// The request, as far as its response's framing depends on it.
+/// Properties of the request that decide the framing of its response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestKind {
-    /// A HEAD, whose response has no body.
+    /// True for HEAD, whose response has no body.
     pub is_head: bool,
-    /// It asked for another protocol, so 101 may answer it.
+    /// True if the request asked for another protocol, so that 101 is a valid response.
     pub wants_upgrade: bool,
 }
 
-/// How a response's body ends.
+/// How the end of a response's body is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// There is none.
+    /// The response has no body.
     Empty,
-    /// After so many bytes.
+    /// The body has this many bytes.
     Length(u64),
-    /// With its last chunk.
+    /// The body ends with its last chunk.
     Chunked,
-    /// With the connection.
+    /// The body ends when the connection closes.
     UntilClose,
-    /// It does not: from here on another protocol is spoken.
+    /// The connection switches to another protocol.
     Upgraded,
 }
 
 /// A response without its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Status.
+    /// Status code.
     pub status: u16,
     /// Reason phrase.
     pub reason: Vec<u8>,
-    /// Headers, in order.
+    /// Headers in the order received.
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
-    /// How the body ends.
+    /// Framing of the body.
     pub body: Body,
-    /// Whether the server lets the connection be used again, once the body has ended.
+    /// True if the server keeps the connection open after the body.
     pub keep_alive: bool,
 }
 
-/// Why bytes are no head.
+/// Reason why bytes are not a valid head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeadError {
-    /// More than [`HEAD_BYTES_MAX`].
+    /// The head is longer than [`HEAD_BYTES_MAX`].
     #[error("the response has a head of more than {HEAD_BYTES_MAX} bytes")]
     TooLarge,
-    /// More than [`HEADERS_COUNT_MAX`].
+    /// The head has more than [`HEADERS_COUNT_MAX`] headers.
     #[error("the response has more than {HEADERS_COUNT_MAX} headers")]
     TooMany,
-    /// Not `HTTP/1.x NNN REASON`.
-    #[error("the response begins with no status line of HTTP/1")]
+    /// The first line is not `HTTP/1.x NNN REASON`.
+    #[error("the response does not start with an HTTP/1 status line")]
     StatusLine,
-    /// A line that is no header, is folded, or does not end in CRLF.
-    #[error("the response has a line in its head that is no header")]
+    /// A line is not a header, is folded, or has another line end than the status line (CRLF and LF are mixed).
+    #[error("the response head contains a line that is not a header")]
     Line,
-    /// Several lengths that differ, a length beside chunks, or a coding other than chunked.
+    /// Different lengths, a length together with chunks, or a coding other than `chunked`.
     #[error(
         "the end of the response is ambiguous: its Content-Length or Transfer-Encoding contradict each other or are malformed"
     )]
     Framing {
-        /// What the status line says all the same.
+        /// Status code from the status line.
         status: u16,
     },
-    /// 101 that nobody asked for.
-    #[error("the server switches protocols though nobody asked for it")]
+    /// Status 101 without an upgrade request.
+    #[error("the server switches protocols without an Upgrade request")]
     Upgrade,
 }
 
 impl Head {
-    /// Reads the head in front of `bytes`, and how many bytes it has. `None`: it is not all there.
+    /// Parses the head at the start of `bytes` and returns it with its length. Returns `None` if the head is incomplete.
     ///
     /// # Errors
-    /// The bytes are no head, or one that two readers could take differently.
+    /// The bytes are not a head, or two parsers could read the head differently.
     pub fn read(bytes: &[u8], request: RequestKind) -> Result<Option<(Self, usize)>, HeadError> {
-        // Something else than HTTP is told by its first bytes; waiting for more would wait for a time-out.
+        // The first bytes show that this is not HTTP. Waiting for more would only end in a time-out.
         let start = bytes.len().min(b"HTTP/1.".len());
         if bytes[..start] != b"HTTP/1."[..start] {
             return Err(HeadError::StatusLine);
@@ -92,10 +92,15 @@ impl Head {
         let Some(end) = end_of(view) else {
             return match view.len() {
                 HEAD_BYTES_MAX => Err(HeadError::TooLarge),
+                // Fail now: no further bytes can make this head valid.
+                _ if Newline::of(view).is_some_and(|it| it.is_mixed(view)) => Err(HeadError::Line),
                 _ => Ok(None),
             };
         };
-        let mut lines = Lines(&view[..end + 2]);
+        let mut lines = Lines {
+            rest: &view[..end.lines_len],
+            newline: end.newline,
+        };
         let (minor, status, reason) = status_line(lines.next().ok_or(HeadError::StatusLine)??)?;
         let mut headers = Vec::with_capacity(HEADERS_COUNT_USUAL);
         for line in lines {
@@ -129,40 +134,100 @@ impl Head {
                 body,
                 keep_alive,
             },
-            end + 4,
+            end.head_len,
         )))
     }
 
-    /// Whether another head follows: 100, 102, 103.
+    /// Returns true if another head follows: 100, 102, 103.
     pub fn is_interim(&self) -> bool {
         (100..=199).contains(&self.status) && self.status != 101
     }
 }
 
-/// Where the first empty line begins: the CRLF before it.
-pub(super) fn end_of(bytes: &[u8]) -> Option<usize> {
-    memchr::memchr_iter(b'\n', bytes).find_map(|at| {
-        let start = at.checked_sub(3)?;
-        (bytes[start..=at] == *b"\r\n\r\n").then_some(start)
-    })
+/// Line end of a head.
+///
+/// A sender ends lines with CRLF; a recipient may accept LF (RFC 9112, section 2.2), which some CGI programs and
+/// devices send. The status line decides for all lines of the head. A mixture is rejected: a value that contains an LF,
+/// perhaps from a client, would otherwise become two headers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Newline {
+    CrLf,
+    Lf,
 }
 
-/// Lines that end in CRLF; a CR or LF anywhere else is an error.
-struct Lines<'a>(&'a [u8]);
+impl Newline {
+    /// Returns the line end of the first line, or `None` if it has not arrived.
+    fn of(bytes: &[u8]) -> Option<Self> {
+        let end = memchr::memchr(b'\n', bytes)?;
+        let before = end.checked_sub(1).map(|at| bytes[at]);
+        Some(match before {
+            Some(b'\r') => Self::CrLf,
+            _ => Self::Lf,
+        })
+    }
+
+    /// Returns true if the received part of an incomplete head contains a line with another line end.
+    fn is_mixed(self, bytes: &[u8]) -> bool {
+        match self {
+            Self::CrLf => bytes.windows(2).any(|two| two == b"\n\n"),
+            Self::Lf => memchr::memchr(b'\r', bytes).is_some(),
+        }
+    }
+}
+
+/// Position of a head's end.
+pub(super) struct End {
+    newline: Newline,
+    /// Bytes of the lines with their line ends.
+    lines_len: usize,
+    /// Bytes of the lines and the empty line.
+    head_len: usize,
+}
+
+/// Finds the end of the head at the start of `bytes`. Returns `None` if it has not arrived.
+pub(super) fn end_of(bytes: &[u8]) -> Option<End> {
+    // One loop per line end: arrays of constant length are compared without a function call.
+    match Newline::of(bytes)? {
+        newline @ Newline::CrLf => memchr::memchr_iter(b'\n', bytes).find_map(|at| {
+            let start = at.checked_sub(3)?;
+            (bytes[start..=at] == *b"\r\n\r\n").then_some(End {
+                newline,
+                lines_len: at - 1,
+                head_len: at + 1,
+            })
+        }),
+        newline @ Newline::Lf => memchr::memchr_iter(b'\n', bytes).find_map(|at| {
+            let before = at.checked_sub(1)?;
+            (bytes[before] == b'\n').then_some(End {
+                newline,
+                lines_len: at,
+                head_len: at + 1,
+            })
+        }),
+    }
+}
+
+/// Lines that end in `newline`; a CR or LF anywhere else is an error.
+struct Lines<'a> {
+    rest: &'a [u8],
+    newline: Newline,
+}
 
 impl<'a> Iterator for Lines<'a> {
     type Item = Result<&'a [u8], HeadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.0.is_empty() {
+        if self.rest.is_empty() {
             return None;
         }
-        let end = memchr::memchr(b'\n', self.0).unwrap_or(self.0.len());
-        let line = &self.0[..end];
-        self.0 = self.0.get(end + 1..).unwrap_or_default();
-        let line = line
-            .strip_suffix(b"\r")
-            .filter(|line| memchr::memchr(b'\r', line).is_none());
+        let end = memchr::memchr(b'\n', self.rest).unwrap_or(self.rest.len());
+        let line = &self.rest[..end];
+        self.rest = self.rest.get(end + 1..).unwrap_or_default();
+        let line = match self.newline {
+            Newline::CrLf => line.strip_suffix(b"\r"),
+            Newline::Lf => Some(line),
+        };
+        let line = line.filter(|line| memchr::memchr(b'\r', line).is_none());
         Some(line.ok_or(HeadError::Line))
     }
 }
@@ -196,13 +261,13 @@ fn header(line: &[u8]) -> Result<(Vec<u8>, Vec<u8>), HeadError> {
     Ok((name.to_vec(), value.to_vec()))
 }
 
-/// `None`: two readers could find different ends.
+/// Returns the framing of the body, or `None` if two parsers could find different ends.
 fn framing(minor: u8, headers: &[(Vec<u8>, Vec<u8>)]) -> Option<Body> {
     let mut codings = tokens(headers, b"transfer-encoding");
     if let Some(coding) = codings.next() {
         let is_alone =
             codings.next().is_none() && tokens(headers, b"content-length").next().is_none();
-        // Before 1.1 there were no chunks; who sends them then is misunderstood by somebody.
+        // HTTP/1.0 has no chunked coding: parsers would disagree about such a response.
         let is_chunked = is_alone && minor == 1 && coding.eq_ignore_ascii_case(b"chunked");
         return is_chunked.then_some(Body::Chunked);
     }
@@ -217,7 +282,7 @@ fn framing(minor: u8, headers: &[(Vec<u8>, Vec<u8>)]) -> Option<Body> {
     Some(length.map_or(Body::UntilClose, Body::Length))
 }
 
-/// The elements of a list header, an empty one too: where lengths are lists, it is no length.
+/// Returns the elements of a list header, including empty ones: an empty element is an invalid length.
 fn tokens<'a>(headers: &'a [(Vec<u8>, Vec<u8>)], name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     headers
         .iter()

@@ -1,6 +1,7 @@
-//! Reading HTTP/1 responses: the side of a client.
+//! Client-side parser for HTTP/1 responses.
 //!
-//! What two readers could take differently is refused, or one response could be made to contain another client's.
+//! A response that two parsers could read differently is rejected. Otherwise an attacker could hide a response for
+//! another client in it.
 
 mod head;
 mod reader;

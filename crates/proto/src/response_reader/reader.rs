@@ -1,60 +1,60 @@
-//! Reading the response to one request, from any pieces.
+//! Reads the response to one request from bytes split at any position.
 
 use super::head::{Body, HEAD_BYTES_MAX, Head, HeadError, RequestKind, end_of};
 use crate::{Refusal, chunked};
 
-/// Interim responses of one request; more is a server that never answers.
+/// Maximum number of interim responses to one request; beyond it the connection fails.
 const INTERIM_COUNT_MAX: u32 = 16;
-/// Bytes by which HTTP is told from something else.
+/// Number of bytes that distinguish HTTP from another protocol.
 const HEAD_START_BYTES: usize = b"HTTP/1.".len();
 
-/// What a server sends.
+/// An event of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A head before the head: 100, 102, 103.
+    /// An interim head: 100, 102, 103.
     Interim(Head),
-    /// The head.
+    /// The final head.
     Head(Head),
-    /// A piece of the body, without its framing.
+    /// A piece of the body without its framing.
     Body(Vec<u8>),
-    /// The response is complete.
+    /// End of the response.
     End {
-        /// Whether the connection may take another request.
+        /// True if the connection can carry another request.
         is_reusable: bool,
     },
-    /// From here on these and all later bytes are of another protocol.
+    /// The connection switched protocols; these and all later bytes belong to the new protocol.
     Upgraded(Vec<u8>),
 }
 
-/// Why a connection is of no more use.
+/// Reason why a connection cannot be used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResponseError {
-    /// Of the head.
+    /// Invalid head.
     #[error(transparent)]
     Head(#[from] HeadError),
-    /// Of a chunk.
+    /// Invalid chunk.
     #[error("the response has a malformed chunk: {0}")]
     Chunk(Refusal),
-    /// It ended before the response did.
-    #[error("the server closed the connection within its response")]
+    /// The connection closed during the response.
+    #[error("the server closed the connection during its response")]
     Truncated,
-    /// It ended before the response began. On a connection that was kept, this is how idle ones end.
+    /// The connection closed before the response. A server closes an idle persistent connection like this.
     #[error("the server closed the connection without a response")]
     Empty,
-    /// Bytes after the response.
-    #[error("the server goes on after the end of its response")]
+    /// Bytes after the end of the response.
+    #[error("the server sent bytes after the end of its response")]
     Rest,
-    /// Interim responses without end.
+    /// Too many interim responses.
     #[error("the server sends more than {INTERIM_COUNT_MAX} interim responses")]
     Interim,
 }
 
-/// The response to one request, as its bytes come.
+/// Incremental reader of the response to one request.
 #[derive(Debug)]
 pub struct ResponseReader {
     request: RequestKind,
     state: State,
-    /// A head that is not complete.
+    /// Bytes of an incomplete head.
     head: Vec<u8>,
     keep_alive: bool,
     interim_count: u32,
@@ -71,7 +71,7 @@ enum State {
 }
 
 impl ResponseReader {
-    /// For a request of this kind: to a HEAD there is no body, and 101 only where an upgrade was asked for.
+    /// Creates a reader for the response to a request of this kind.
     pub fn new(request: RequestKind) -> Self {
         Self {
             request,
@@ -82,17 +82,17 @@ impl ResponseReader {
         }
     }
 
-    /// Takes bytes of the connection in and appends what they say.
+    /// Parses bytes of the connection and appends the events to `events`.
     ///
     /// # Errors
-    /// The connection is to be closed; events before the error stand.
+    /// The caller must close the connection. Events appended before the error are valid.
     pub fn handle(&mut self, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), ResponseError> {
         let mut rest = bytes;
         while !rest.is_empty() {
             rest = match &mut self.state {
                 State::Head => self.head(rest, events)?,
                 State::Length(left) => {
-                    // `min` keeps it below the input's length, so it fits.
+                    // At most the input's length, so it fits into `usize`.
                     let len = (*left).min(rest.len() as u64) as usize;
                     let (piece, after) = rest.split_at(len);
                     *left -= len as u64;
@@ -131,8 +131,8 @@ impl ResponseReader {
         Ok(())
     }
 
-    /// Takes bytes in that are body and nothing else, and behind which the body goes on: whoever has them passes them on as they
-    /// lie. False: they are for [`ResponseReader::handle`].
+    /// Accounts for `bytes` if all of them are body data and the body continues after them; the caller can then forward
+    /// them without a copy. Returns false if the caller must pass them to [`ResponseReader::handle`].
     #[must_use]
     pub fn pass(&mut self, bytes: &[u8]) -> bool {
         match &mut self.state {
@@ -145,10 +145,10 @@ impl ResponseReader {
         }
     }
 
-    /// The server has closed its side. A body that ends with the connection is complete now.
+    /// Handles the end of the connection. Completes a body that ends with the connection.
     ///
     /// # Errors
-    /// The response is not.
+    /// The response is incomplete.
     pub fn finish(&mut self, events: &mut Vec<Event>) -> Result<(), ResponseError> {
         match self.state {
             State::Ended | State::Upgraded => Ok(()),
@@ -164,7 +164,7 @@ impl ResponseReader {
         }
     }
 
-    /// Whether the response is complete.
+    /// Returns true if the response is complete.
     pub fn is_complete(&self) -> bool {
         matches!(self.state, State::Ended)
     }
@@ -175,7 +175,7 @@ impl ResponseReader {
         events: &mut Vec<Event>,
     ) -> Result<&'a [u8], ResponseError> {
         let before = self.head.len();
-        // One that has come in one piece, as nearly all do, is read where it lies.
+        // A head that arrived in one piece, as nearly all do, is parsed without a copy.
         if before == 0 && end_of(bytes).is_some() {
             return match Head::read(bytes, self.request)? {
                 Some((head, len)) => self.on_head(head, &bytes[len..], events),
@@ -183,9 +183,10 @@ impl ResponseReader {
             };
         }
         self.head.extend_from_slice(bytes);
-        // A head that drips in is looked at anew only when its end may have come, or its cost would be a square.
+        // Parse an incomplete head again only if its end may have arrived; otherwise the cost would be quadratic.
         let tail = &self.head[before.saturating_sub(3)..];
-        let may_end = tail.windows(4).any(|four| four == b"\r\n\r\n");
+        let may_end = tail.windows(4).any(|four| four == b"\r\n\r\n")
+            || tail.windows(2).any(|two| two == b"\n\n");
         if before >= HEAD_START_BYTES && !may_end && self.head.len() < HEAD_BYTES_MAX {
             return Ok(&[]);
         }
@@ -193,7 +194,7 @@ impl ResponseReader {
             return Ok(&[]);
         };
         self.head.clear();
-        // The end lies in the new bytes, or it would have been found before.
+        // The end of the head is in the new bytes, or an earlier call would have found it.
         self.on_head(head, &bytes[len - before..], events)
     }
 
@@ -227,7 +228,7 @@ impl ResponseReader {
         Ok(after)
     }
 
-    /// A connection with bytes that nobody asked for is not to be used again.
+    /// A connection with bytes after the response must not be reused.
     fn end(&mut self, is_clean: bool, events: &mut Vec<Event>) {
         self.state = State::Ended;
         events.push(Event::End {

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What was said, pieces of a body joined.
+/// The events of a response, with the pieces of the body joined.
 #[derive(Debug, Default, PartialEq)]
 struct Answer {
     interim: Vec<u16>,
@@ -38,6 +38,22 @@ fn get(wire: &str) -> (Answer, Option<ResponseError>) {
         usize::MAX,
         ResponseReader::new(RequestKind::default()),
     )
+}
+
+/// Some CGI programs and devices send LF line ends (RFC 9112, section 2.2).
+#[test]
+fn accepts_a_head_whose_lines_all_end_in_lf() {
+    let wire = "HTTP/1.1 103 E\nLink: a\n\nHTTP/1.1 200 OK\nA: b\nContent-Length: 2\n\nok";
+    for len in [1, 2, 7, wire.len()] {
+        let reader = ResponseReader::new(RequestKind::default());
+        let (answer, error) = read(wire.as_bytes(), len, reader);
+        assert_eq!(error, None, "pieces of {len}");
+        let head = answer.head.expect("a head");
+        let header = (b"A".to_vec(), b"b".to_vec());
+        assert_eq!((head.status, &head.headers[0]), (200, &header));
+        assert_eq!((answer.interim, answer.body), (vec![103], b"ok".to_vec()));
+        assert_eq!(answer.is_reusable, Some(true));
+    }
 }
 
 #[test]
@@ -135,7 +151,7 @@ fn interim_responses_and_upgrades() {
 }
 
 #[test]
-fn what_could_be_read_differently_is_refused() {
+fn rejects_ambiguous_responses() {
     let head = |error| Some(ResponseError::Head(error));
     for (wire, error) in [
         ("", Some(ResponseError::Empty)),
@@ -167,6 +183,10 @@ fn what_could_be_read_differently_is_refused() {
             "HTTP/1.1 200 OK\r\nA: b\nB: c\r\n\r\n",
             head(HeadError::Line),
         ),
+        // Mixed line ends.
+        ("HTTP/1.1 200 OK\nA: b\r\nB: c\n\n", head(HeadError::Line)),
+        ("HTTP/1.1 200 OK\nA: b\r\n\r\n", head(HeadError::Line)),
+        ("HTTP/1.1 200 OK\r\nA: b\n\nx", head(HeadError::Line)),
         ("HTTP/1.1 200 OK\r\nA: b\0\r\n\r\n", head(HeadError::Line)),
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
@@ -241,11 +261,11 @@ proptest! {
         let (mut part, part_error) = read(wire.as_bytes(), len, ResponseReader::new(RequestKind { is_head, wants_upgrade }));
         let (mut whole, whole_error) = read(wire.as_bytes(), usize::MAX, ResponseReader::new(RequestKind { is_head, wants_upgrade }));
         prop_assert_eq!(part_error, whole_error);
-        // Whether bytes follow the end is known at once only where they come with it; both ways lead to `Rest`.
+        // Surplus bytes are noticed with the end only if they arrive with it; both cases lead to `Rest`.
         if whole_error == Some(ResponseError::Rest) {
             (part.is_reusable, whole.is_reusable) = (None, None);
         }
-        // What a chunk holds before its error depends on what came with it.
+        // The data before the error in a chunk depends on the split.
         if !matches!(whole_error, Some(ResponseError::Chunk(_))) {
             prop_assert_eq!(part, whole);
         }

@@ -1,22 +1,22 @@
-//! `Sec-WebSocket-Key` and `Sec-WebSocket-Accept` (RFC 6455, 4.2.2).
+//! `Sec-WebSocket-Key` and `Sec-WebSocket-Accept` (RFC 6455, section 4.2.2).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest as _, Sha1};
 
-/// Characters of a key: 16 bytes in base64.
+/// Length of a key: 16 bytes in base64.
 pub const KEY_BYTES: usize = 24;
 
-/// Characters of the answer to a key: 20 bytes in base64.
+/// Length of an accept value: 20 bytes in base64.
 pub const ACCEPT_BYTES: usize = 28;
 
-/// What the standard appends to every key.
+/// Suffix that RFC 6455 appends to every key before hashing.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Bytes a key stands for.
+/// Length of a decoded key in bytes.
 const NONCE_BYTES: usize = 16;
 
-/// The value of `Sec-WebSocket-Accept` for a key. The key is not checked; see [`valid_key`].
+/// Returns the value of `Sec-WebSocket-Accept` for a key. Does not check the key; see [`valid_key`].
 #[must_use]
 pub fn accept_key(key: &[u8]) -> [u8; ACCEPT_BYTES] {
     let digest = Sha1::new().chain_update(key).chain_update(GUID).finalize();
@@ -26,7 +26,7 @@ pub fn accept_key(key: &[u8]) -> [u8; ACCEPT_BYTES] {
     accept
 }
 
-/// Whether `key` is base64 of 16 bytes, as every client has to send.
+/// Returns true if `key` is the base64 encoding of 16 bytes, as RFC 6455 requires.
 #[must_use]
 pub fn valid_key(key: &[u8]) -> bool {
     let mut nonce = [0; KEY_BYTES];
@@ -56,7 +56,7 @@ mod tests {
             b"dGhlIHNhbXBsZSBub25jZQ=a",
             b"dGhlIHNhbXBsZSBub25jZWFh",
             b"dGhlIHNhbXBsZSBub25j\xc3\xbc==",
-            // Bits that encode nothing must be zero.
+            // Unused bits must be zero.
             b"dGhlIHNhbXBsZSBub25jZR==",
             b"dGhlIHNhbXBsZSBub25jZQ==AAAA",
             b"dGhlIHNhbXBsZSBub25jZQ--",

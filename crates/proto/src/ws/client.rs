@@ -1,7 +1,7 @@
-//! The client's end of an open connection: bytes in, messages and bytes out.
+//! Client side of an open WebSocket connection: bytes in, messages and bytes out.
 //!
-//! For tests, scripts and tools, which have a few connections: unlike the server's connections each client has its own
-//! streams for compression. Masking keys are an argument, as randomness is not to be found here.
+//! For tests, scripts and tools with few connections: each client owns its compression streams, unlike the connections
+//! of a server. Callers pass the masking keys, because this crate has no source of randomness.
 
 use super::close::{self, Closing};
 use super::deflate::{Compressor, Context, Decompressor};
@@ -10,20 +10,20 @@ use super::frame::{self, CONTROL_BYTES_MAX, Opcode, Reserved};
 use super::message::{Event, Kind, Reader, Rules};
 use super::{Role, Violation};
 
-/// How hard a client tries: most of what there is to win, at little cost.
+/// Compression level: most of the gain at little CPU cost.
 const LEVEL: u8 = 3;
 
-/// Shorter messages are sent as they are.
+/// Messages shorter than this many bytes are sent uncompressed.
 const COMPRESS_BYTES_MIN: usize = 64;
 
-/// One connection.
+/// An open client connection.
 #[derive(Debug)]
 pub struct Client {
     rules: Rules,
     reader: Reader,
     closing: Closing,
     deflate: Option<Box<Deflate>>,
-    /// A message that was decompressed.
+    /// Buffer for a decompressed message.
     inflated: Vec<u8>,
     passes_pings: bool,
 }
@@ -35,46 +35,47 @@ struct Deflate {
     decompressor: Decompressor,
 }
 
-/// What came, for the program.
+/// A received message or control frame.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received<'a> {
-    /// A whole message.
+    /// A complete message.
     Message(Kind, &'a [u8]),
-    /// To be answered by the program: see [`Client::passing_pings`].
+    /// A ping that the application must answer; see [`Client::passing_pings`].
     Ping(Vec<u8>),
-    /// The answer to a ping.
+    /// A pong.
     Pong(Vec<u8>),
-    /// The server closes or has answered our close; nothing follows.
+    /// The server's Close frame; nothing follows.
     Closed {
-        /// The code; 1005 when the server has given none.
+        /// Close code; 1005 if the frame has none.
         code: u16,
-        /// The reason; may be empty.
+        /// Reason; may be empty.
         reason: String,
     },
 }
 
-/// Why something cannot be sent.
+/// Reason why something cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsendable {
-    /// Our Close frame was sent, or the connection has ended.
+    /// A Close frame was already sent, or the connection has closed.
     #[error("the connection is closed; connect again")]
     Closed,
-    /// Text that is not UTF-8.
+    /// The text is not UTF-8.
     #[error("the text is not UTF-8; encode it or send it as binary")]
     NotUtf8,
-    /// A ping longer than a control frame may be.
+    /// A ping payload longer than a control frame allows.
     #[error("the payload of a ping has at most {CONTROL_BYTES_MAX} bytes; send less")]
     PingTooLong,
-    /// A code that must not be sent.
+    /// A close code that must not be sent.
     #[error("the close code must not be sent; use 1000 to 1003, 1007 to 1014 or 3000 to 4999")]
     CloseCode,
-    /// A reason that does not fit.
+    /// A reason that is too long or not UTF-8.
     #[error("the reason has to be UTF-8 of at most 123 bytes; shorten it")]
     CloseReason,
 }
 
 impl Client {
-    /// Behind a handshake that has agreed on `compression`. Received messages have at most `message_bytes_max` bytes.
+    /// Creates a client after a handshake that agreed on `compression`. Received messages may have at most
+    /// `message_bytes_max` bytes.
     #[must_use]
     pub fn new(compression: Option<&Agreed>, message_bytes_max: usize) -> Self {
         let frame_bytes_max = message_bytes_max as u64;
@@ -95,18 +96,18 @@ impl Client {
         }
     }
 
-    /// Pings are the program's to answer, as of a proxy that asks whom it speaks for.
+    /// Returns received pings to the caller instead of answering them. A proxy forwards them to its own client.
     #[must_use]
     pub fn passing_pings(mut self) -> Self {
         self.passes_pings = true;
         self
     }
 
-    /// Takes bytes that came, up to the first thing the program has to know; call again with the rest. Answers to pings
-    /// and closes are appended to `out`, masked with `key`.
+    /// Processes received bytes up to the first event for the caller; call again with the rest. Appends pongs and Close
+    /// frames to `out`, masked with `key`.
     ///
     /// # Errors
-    /// When the server breaks the protocol; the Close frame that says so is in `out`, and nothing more is to be read.
+    /// The server violated the protocol. `out` then contains the Close frame; the caller must not read further.
     pub fn handle<'a>(
         &'a mut self,
         input: &'a mut [u8],
@@ -170,7 +171,7 @@ impl Client {
         Ok((consumed, received))
     }
 
-    /// TCP has ended. The code when no Close frame came before.
+    /// Handles the end of the TCP connection. Returns the close code if no Close frame arrived before.
     pub fn handle_end(&mut self) -> Option<u16> {
         let known = self.closing.code();
         self.closing.handle_end();
@@ -180,7 +181,7 @@ impl Client {
     /// Appends a message.
     ///
     /// # Errors
-    /// When the connection is closed or the text is not UTF-8.
+    /// The connection is closed, or the text is not UTF-8.
     pub fn send(
         &mut self,
         kind: Kind,
@@ -211,7 +212,7 @@ impl Client {
     /// Appends a ping.
     ///
     /// # Errors
-    /// When the connection is closed or the payload too long.
+    /// The connection is closed, or the payload is too long.
     pub fn ping(
         &mut self,
         payload: &[u8],
@@ -226,10 +227,10 @@ impl Client {
         Ok(())
     }
 
-    /// Appends a pong. More than a control frame has room for is cut off.
+    /// Appends a pong. Truncates the payload to the length that a control frame allows.
     ///
     /// # Errors
-    /// When the connection is closed.
+    /// The connection is closed.
     pub fn pong(
         &mut self,
         payload: &[u8],
@@ -242,10 +243,10 @@ impl Client {
         Ok(())
     }
 
-    /// Appends a Close frame, once; messages may still come until the server answers it.
+    /// Appends a Close frame, or nothing if one was already sent. Messages may still arrive until the server answers it.
     ///
     /// # Errors
-    /// When the code must not be sent, or the reason does not fit.
+    /// The code must not be sent, or the reason is too long or not UTF-8.
     pub fn close(
         &mut self,
         code: u16,
@@ -266,13 +267,13 @@ impl Client {
         Ok(())
     }
 
-    /// Whether messages can be sent.
+    /// Returns true if messages can be sent.
     #[must_use]
     pub fn can_send(&self) -> bool {
         self.closing.can_send()
     }
 
-    /// Whether messages can come.
+    /// Returns true if messages can arrive.
     #[must_use]
     pub fn can_read(&self) -> bool {
         self.closing.can_read()
@@ -287,7 +288,7 @@ impl Client {
     }
 }
 
-/// The payload where it lies, or moved to where it lives long enough.
+/// Returns the payload in place, or moves it to `place` so that it lives long enough.
 fn lend<'a>(payload: std::borrow::Cow<'a, [u8]>, place: &'a mut Vec<u8>) -> &'a [u8] {
     match payload {
         std::borrow::Cow::Borrowed(payload) => payload,
@@ -316,7 +317,7 @@ mod tests {
     const KEY: [u8; 4] = [9, 8, 7, 6];
     const MAX: usize = 100_000;
 
-    /// What a server reads of `bytes`, with its own state.
+    /// Parses `bytes` as a server does, with the server's state.
     fn served(
         bytes: &mut [u8],
         reader: &mut Reader,
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_answers_pings_itself() {
+    fn returns_pings_to_a_proxy() {
         let mut client = Client::new(None, MAX).passing_pings();
         let mut out = Vec::new();
         let mut input = b"\x89\x01!".to_vec();
@@ -458,7 +459,7 @@ mod tests {
                 Some(Received::Message(Kind::Text, text.as_bytes()))
             );
         }
-        // A bomb.
+        // A decompression bomb.
         let mut answer = Vec::new();
         let bomb = vec![0; MAX + 1];
         server
@@ -480,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent() {
+    fn rejects_invalid_sends() {
         let mut client = Client::new(None, MAX);
         let mut out = Vec::new();
         assert_eq!(
@@ -511,7 +512,7 @@ mod tests {
             .expect("no matter");
         assert_eq!(out.len(), len);
         assert!(!client.can_send() && client.can_read());
-        // Without an answer the connection has ended abnormally.
+        // Without a Close frame the connection closed abnormally.
         assert_eq!(client.handle_end(), Some(1006));
     }
 }

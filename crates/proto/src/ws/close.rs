@@ -1,24 +1,24 @@
-//! Close frames and the closing handshake (RFC 6455, 5.5.1 and 7).
+//! Close frames and the closing handshake (RFC 6455, sections 5.5.1 and 7).
 
 pub use super::close_code::{CloseCode, valid_code};
 use super::{Role, Violation, utf8};
 
-/// Longest reason: what a control frame leaves beside the code.
+/// Maximum length of a reason in bytes: the space in a control frame after the code.
 pub const REASON_BYTES_MAX: usize = 123;
 
-/// What a Close frame says.
+/// Content of a Close frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Close<'a> {
-    /// The code; `None` when the frame is empty.
+    /// Close code; `None` if the frame is empty.
     pub code: Option<u16>,
-    /// The reason; may be empty, and is when there is no code.
+    /// Reason; may be empty, and is empty if there is no code.
     pub reason: &'a str,
 }
 
-/// Reads the unmasked payload of a Close frame.
+/// Parses the unmasked payload of a Close frame.
 ///
 /// # Errors
-/// When it is one byte, when the code must not be sent, when the reason is not UTF-8.
+/// The payload is one byte, the code must not be sent, or the reason is not UTF-8.
 pub fn parse(payload: &[u8]) -> Result<Close<'_>, Violation> {
     match payload {
         [] => Ok(Close {
@@ -40,9 +40,10 @@ pub fn parse(payload: &[u8]) -> Result<Close<'_>, Violation> {
     }
 }
 
-/// Whether bytes that are not read as frames any more end like a client's Close frame: what a client that has broken the
-/// protocol sends last when it has understood the code. Other bytes may look the same, so nothing but the end of waiting
-/// may follow from it.
+/// Returns true if bytes that are no longer parsed as frames end like a client's Close frame.
+///
+/// A client that violated the protocol sends a Close frame last, in answer to the error code. Other bytes may look the
+/// same, so the result must only be used to stop waiting.
 #[must_use]
 pub fn ends_like_a_close(bytes: &[u8]) -> bool {
     const HEADER_BYTES: usize = 6;
@@ -59,7 +60,7 @@ pub fn ends_like_a_close(bytes: &[u8]) -> bool {
     })
 }
 
-/// The payload of a Close frame: two bytes of code and a reason, which is cut at a character's end if too long.
+/// Payload of a Close frame: a two-byte code and a reason, which is truncated at a character boundary if too long.
 #[derive(Clone, Copy, Debug)]
 pub struct Payload {
     bytes: [u8; REASON_BYTES_MAX + 2],
@@ -67,7 +68,7 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// With a code, which must be valid by [`valid_code`].
+    /// Creates a payload with a code, which must satisfy [`valid_code`].
     #[must_use]
     pub fn new(code: u16, reason: &str) -> Self {
         debug_assert!(
@@ -87,7 +88,7 @@ impl Payload {
         }
     }
 
-    /// Without code and reason.
+    /// Creates an empty payload without code and reason.
     #[must_use]
     pub fn empty() -> Self {
         Self {
@@ -96,37 +97,37 @@ impl Payload {
         }
     }
 
-    /// The bytes to send.
+    /// Returns the bytes to send.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }
 
-/// What has come from the peer.
+/// State of the receiving direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reading {
-    /// Frames may come.
+    /// Frames may arrive.
     Open,
-    /// Its Close frame came, with this code. Nothing may follow.
+    /// The peer's Close frame arrived with this code. Nothing may follow.
     PeerClosed(u16),
-    /// It broke the protocol, or the connection is lost: whatever comes is not looked at.
+    /// The peer violated the protocol, or the connection is lost. Further input is ignored.
     Ended(u16),
 }
 
-/// What we have sent.
+/// State of the sending direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writing {
     /// Frames may be sent.
     Open,
-    /// Our Close frame is sent; nothing may follow.
+    /// The Close frame was sent; nothing may follow.
     Closed,
 }
 
-/// The closing handshake of one connection, from open to the end of TCP.
+/// Closing handshake of one connection, from open to the end of TCP.
 ///
-/// Each side sends one Close frame, and the server then closes TCP (RFC 6455, 7.1.1). The caller sends the
-/// payloads it is handed, and bounds the time until [`Closing::is_over`].
+/// Each side sends one Close frame; then the server closes TCP (RFC 6455, section 7.1.1). The caller sends the payloads
+/// that the methods return, and limits the time until [`Closing::is_over`].
 #[derive(Clone, Copy, Debug)]
 pub struct Closing {
     role: Role,
@@ -135,7 +136,7 @@ pub struct Closing {
 }
 
 impl Closing {
-    /// Of an open connection.
+    /// Creates the state of an open connection.
     #[must_use]
     pub fn new(role: Role) -> Self {
         Self {
@@ -145,15 +146,16 @@ impl Closing {
         }
     }
 
-    /// We want to close. The payload is that of the Close frame to send; `None` when one is sent already.
+    /// Starts the closing handshake. Returns the payload of the Close frame to send, or `None` if one was already sent.
     #[must_use]
     pub fn start(&mut self, code: u16, reason: &str) -> Option<Payload> {
         self.send(|| Payload::new(code, reason))
     }
 
-    /// The peer's Close frame came, with this code. The payload is that of the Close frame to answer with; `None` when this is the answer to ours.
+    /// Handles the peer's Close frame. Returns the payload of the Close frame to answer with, or `None` if this frame
+    /// answers an earlier one.
     ///
-    /// The answer repeats the code (RFC 6455, 5.5.1), and not the reason.
+    /// The answer repeats the code, but not the reason (RFC 6455, section 5.5.1).
     #[must_use]
     pub fn handle_close(&mut self, code: Option<u16>) -> Option<Payload> {
         if self.reading == Reading::Open {
@@ -162,9 +164,10 @@ impl Closing {
         self.send(|| code.map_or_else(Payload::empty, |code| Payload::new(code, "")))
     }
 
-    /// The peer broke the protocol. The payload is that of the Close frame to send; `None` when one is sent already.
+    /// Handles a protocol violation of the peer. Returns the payload of the Close frame to send, or `None` if one was
+    /// already sent.
     ///
-    /// What the peer still sends must not be read (RFC 6455, 7.1.7).
+    /// Further input must not be parsed (RFC 6455, section 7.1.7).
     #[must_use]
     pub fn fail(&mut self, violation: Violation) -> Option<Payload> {
         let code = violation.close_code() as u16;
@@ -174,7 +177,7 @@ impl Closing {
         self.send(|| Payload::new(code, &violation.to_string()))
     }
 
-    /// TCP ended or failed.
+    /// Handles the end or failure of the TCP connection.
     pub fn handle_end(&mut self) {
         if self.reading == Reading::Open {
             self.reading = Reading::Ended(CloseCode::Abnormal as u16);
@@ -182,32 +185,34 @@ impl Closing {
         self.writing = Writing::Closed;
     }
 
-    /// Whether frames of the peer are still to be read: also while it owes the answer to our Close frame.
+    /// Returns true if the peer's frames must still be parsed, including while its answer to a Close frame is
+    /// outstanding.
     #[must_use]
     pub fn can_read(&self) -> bool {
         self.reading == Reading::Open
     }
 
-    /// Whether messages, pings and pongs may be sent.
+    /// Returns true if messages, pings and pongs may be sent.
     #[must_use]
     pub fn can_send(&self) -> bool {
         self.writing == Writing::Open
     }
 
-    /// Whether both sides are done: once everything is flushed there is nothing left to wait for.
+    /// Returns true if both directions are closed; after flushing, nothing remains to wait for.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.reading != Reading::Open && self.writing == Writing::Closed
     }
 
-    /// Whether it is ours to close TCP now, after flushing. A client waits for the server to do it, but not forever.
+    /// Returns true if this side must close TCP now, after flushing. A client waits for the server to close it, for a
+    /// bounded time.
     #[must_use]
     pub fn closes_tcp(&self) -> bool {
         let failed = matches!(self.reading, Reading::Ended(_));
         self.is_over() && (self.role == Role::Server || failed)
     }
 
-    /// The code the connection ended with, as told to the application; `None` while it can be read.
+    /// Returns the close code for the application, or `None` while frames can still arrive.
     #[must_use]
     pub fn code(&self) -> Option<u16> {
         match self.reading {
@@ -216,7 +221,7 @@ impl Closing {
         }
     }
 
-    /// Whether both Close frames were exchanged (RFC 6455, 7.1.4).
+    /// Returns true if both sides sent a Close frame (RFC 6455, section 7.1.4).
     #[must_use]
     pub fn is_clean(&self) -> bool {
         matches!(self.reading, Reading::PeerClosed(_)) && self.writing == Writing::Closed
@@ -231,7 +236,7 @@ impl Closing {
     }
 }
 
-/// Whether `reason` can be the reason of a Close frame.
+/// Returns true if `reason` is a valid reason of a Close frame.
 #[must_use]
 pub fn valid_reason(reason: &[u8]) -> bool {
     reason.len() <= REASON_BYTES_MAX && utf8::valid(reason)
@@ -256,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_recognised_at_the_end_of_anything() {
+    fn recognizes_a_close_frame_at_the_end_of_any_bytes() {
         let mask = [7, 1, 200, 3];
         for payload in [
             &b""[..],
@@ -310,7 +315,7 @@ mod tests {
             ("späte".into(), 6),
             ("x".repeat(123), 123),
             ("x".repeat(200), 123),
-            // Two bytes each: the 62nd would end at byte 124.
+            // Two bytes per character: the 62nd would end at byte 124.
             ("ü".repeat(100), 122),
         ] {
             let payload = Payload::new(4000, &reason);
@@ -373,7 +378,7 @@ mod tests {
         assert!(!closing.is_clean());
         assert_eq!(closing.code(), Some(1007));
 
-        // After our own Close frame nothing more is sent.
+        // After its own Close frame, this side sends nothing.
         let mut closing = Closing::new(Role::Server);
         let _ = closing.start(1000, "");
         assert!(closing.fail(Violation::MaskMissing).is_none());

@@ -1,44 +1,44 @@
-//! Close codes (RFC 6455, 7.4).
+//! Close codes (RFC 6455, section 7.4).
 
-/// The codes that have a name (RFC 6455, 7.4.1 and the IANA registry). Others are plain numbers.
+/// Registered close codes (RFC 6455, section 7.4.1, and the IANA registry). Other codes are plain numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum CloseCode {
-    /// The purpose is fulfilled.
+    /// The purpose of the connection is fulfilled.
     Normal = 1000,
-    /// A server goes down or a page is left.
+    /// The server shuts down or the user leaves the page.
     GoingAway = 1001,
-    /// The peer broke the protocol.
+    /// The peer violated the protocol.
     ProtocolError = 1002,
-    /// Data of a kind this end does not take.
+    /// Data of a type that the endpoint cannot accept.
     Unsupported = 1003,
     /// The Close frame held no code. Never sent.
     NoStatus = 1005,
     /// The connection ended without a Close frame. Never sent.
     Abnormal = 1006,
-    /// Text that is not UTF-8, or content that does not fit its kind.
+    /// Text that is not UTF-8, or content inconsistent with its type.
     InvalidPayload = 1007,
-    /// The application forbids what was sent.
+    /// The message violates a policy of the application.
     PolicyViolation = 1008,
-    /// A message longer than this end accepts.
+    /// The message is longer than the endpoint accepts.
     MessageTooBig = 1009,
-    /// The client misses an extension the server did not negotiate.
+    /// The server did not negotiate an extension that the client requires.
     ExtensionRequired = 1010,
-    /// This end failed.
+    /// The server encountered an unexpected error.
     InternalError = 1011,
-    /// The server restarts; come back in a moment.
+    /// The server is restarting; the client may reconnect immediately.
     ServiceRestart = 1012,
-    /// The server is overloaded; come back later.
+    /// The server is overloaded; the client should reconnect later.
     TryAgainLater = 1013,
-    /// A gateway got a bad answer from behind.
+    /// A gateway received an invalid response from its upstream server.
     BadGateway = 1014,
     /// The TLS handshake failed. Never sent.
     TlsHandshake = 1015,
 }
 
-/// Whether a Close frame may carry this code.
+/// Returns true if a Close frame may carry this code.
 ///
-/// 3000 to 4999 belong to libraries and applications; below that only what is registered and meant for the wire.
+/// 3000 to 4999 are for libraries and applications. Below that, only registered codes that are meant to be sent.
 #[must_use]
 pub fn valid_code(code: u16) -> bool {
     matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999)

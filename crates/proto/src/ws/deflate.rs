@@ -1,11 +1,12 @@
-//! permessage-deflate (RFC 7692, 7): whole messages compressed and decompressed.
+//! permessage-deflate (RFC 7692, section 7): compresses and decompresses complete messages.
 //!
-//! One [`Compressor`] and one [`Decompressor`] serve all connections of a worker. Without context takeover a connection
-//! keeps nothing at all between messages. With it, all that has to be remembered is what was said: the end of the
-//! messages themselves, which is put into the shared stream before each message. Streams of its own would cost a
-//! connection some 400 KiB; a [`Context`] costs [`CONTEXT_BYTES_MAX`] at most, and a message that does not shrink can be
-//! sent as it is, because nothing has to be unsaid. The price is CPU in proportion to what is remembered, mainly for what
-//! is sent, so of that no more is than [`SENT_BYTES_MAX`].
+//! One [`Compressor`] and one [`Decompressor`] serve all connections of a worker. Without context takeover, a
+//! connection stores nothing between messages. With it, a connection stores the end of its previous messages, which
+//! becomes the dictionary of the shared stream before each message.
+//!
+//! A stream per connection would cost about 400 KiB; a [`Context`] costs at most [`CONTEXT_BYTES_MAX`]. A message that
+//! does not shrink can be sent uncompressed, because no stream state has to be rolled back. The price is CPU time in
+//! proportion to the stored bytes, mainly when sending; therefore at most [`SENT_BYTES_MAX`] sent bytes are stored.
 
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
@@ -14,69 +15,71 @@ use super::frame::{self, Header, Opcode, Reserved};
 use super::message::Kind;
 use super::{Role, Violation, mask, utf8};
 
-/// How much of what was sent is remembered, however large the window: each KiB costs a message about a microsecond, and
-/// beyond this it makes few messages smaller.
+/// Maximum bytes of sent messages to store, even if the window is larger. Each KiB costs about a microsecond per
+/// message, and more history makes few messages smaller.
 pub const SENT_BYTES_MAX: usize = 8 * 1024;
 
-/// The most a connection with context takeover in both directions keeps between messages.
+/// Maximum bytes that a connection with context takeover in both directions stores between messages.
 pub const CONTEXT_BYTES_MAX: usize = SENT_BYTES_MAX + (1 << WINDOW_BITS_MAX);
 
-/// About what a [`Compressor`] allocates for each window size that it has used.
+/// Approximate memory of a [`Compressor`] for each window size in use.
 pub const COMPRESSOR_BYTES: usize = 384 * 1024;
 
-/// About what a [`Decompressor`] allocates.
+/// Approximate memory of a [`Decompressor`].
 pub const DECOMPRESSOR_BYTES: usize = 48 * 1024;
 
-/// Fast and a little larger, to small and slow.
+/// Compression levels, from fastest to smallest output.
 pub const LEVELS: std::ops::RangeInclusive<u8> = 1..=9;
 
-/// What ends every flushed block, and is left out of messages (RFC 7692, 7.2.1).
+/// End of every flushed block, which messages omit (RFC 7692, section 7.2.1).
 const TAIL: [u8; 4] = [0, 0, 0xff, 0xff];
 
-/// The tail, and a last block without data: only a message that has ended between two blocks comes to the stream's end with it.
+/// The tail and an empty final block. Only a message that stops between two blocks reaches the end of the stream with
+/// it.
 const TAIL_AND_END: [u8; 6] = [0, 0, 0xff, 0xff, 3, 0];
 
-/// Streams in one message: a block may say that it is the last, and another stream then follows (RFC 7692, 7.2.3.4).
+/// Maximum number of DEFLATE streams in one message: after a final block, another stream may follow (RFC 7692, section
+/// 7.2.3.4).
 ///
-/// One is usual and two happen. Each costs a window to copy, so without a bound a small message could cost seconds.
+/// One is usual, two occur. Each stream copies a window, so without a limit a small message could cost seconds.
 const STREAMS_MAX: usize = 4;
 
-/// By how much a small message may grow so that the next ones can refer to it: alone they would never shrink.
+/// Maximum growth of a small message that is compressed only so that later messages can refer to it.
 const INVESTED_BYTES_MAX: usize = 4;
 
-/// Longest message that may grow. A longer one that does not shrink is no text.
+/// Maximum length of a message that may grow. A longer message that does not shrink is not text.
 const INVESTED_MESSAGE_BYTES_MAX: usize = 256;
 
-/// The least room made for output at a time. More is made only as it comes: at most as much again.
+/// Minimum output space to reserve at a time. Space grows only with the output, at most doubling it.
 const ROOM_BYTES_MIN: usize = 1024;
 
-/// How many times shorter a compressed message is expected to be.
+/// Expected compression ratio.
 const RATIO_EXPECTED: usize = 4;
 
 const WINDOW_SIZES: usize = (WINDOW_BITS_MAX - WINDOW_BITS_MIN + 1) as usize;
 
-/// What one connection remembers of earlier messages.
+/// History of one connection, the dictionary for its next messages.
 ///
-/// It allocates nothing until a message was compressed, and never when [`Agreed::keeps_context`] is false; then a new
-/// one does as well for every message.
+/// Allocates nothing before the first compressed message, and never if [`Agreed::keeps_context`] is false; then every
+/// message can use a new context.
 #[derive(Clone, Debug)]
 pub struct Context {
     sent: Window,
     received: Window,
 }
 
-/// The end of what was said in one direction.
+/// History of one direction.
 #[derive(Clone, Debug)]
 struct Window {
     /// Invariant: at most `bytes_max`.
     bytes: Vec<u8>,
-    /// Zero when nothing has to be remembered.
+    /// Zero if no history is needed.
     bytes_max: usize,
     bits: u8,
 }
 
 impl Context {
-    /// Of a connection on which nothing was said yet, and where we are `role`.
+    /// Creates the context of a new connection on which this side is `role`.
     #[must_use]
     pub fn new(role: Role, agreed: &Agreed) -> Self {
         let server = (
@@ -93,7 +96,7 @@ impl Context {
         };
         Self {
             sent: Window::new(sent.0, if sent.1 { 0 } else { SENT_BYTES_MAX }),
-            // An implementation that agrees to 8 bits and uses zlib compresses with 9; see its deflateInit2.
+            // An implementation that agrees to 8 bits and uses zlib compresses with 9; see deflateInit2 in zlib.
             received: Window::new(
                 received.0.max(WINDOW_BITS_MIN),
                 if received.1 { 0 } else { usize::MAX },
@@ -101,7 +104,7 @@ impl Context {
         }
     }
 
-    /// Bytes allocated; at most [`CONTEXT_BYTES_MAX`].
+    /// Returns the number of allocated bytes; at most [`CONTEXT_BYTES_MAX`].
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
         self.sent.bytes.capacity() + self.received.bytes.capacity()
@@ -117,7 +120,8 @@ impl Window {
         }
     }
 
-    /// How long `message` may be compressed: shorter than it is, or nearly so where it is remembered.
+    /// Returns the maximum compressed length of `message`: less than its length, or slightly more if it is stored for
+    /// later messages.
     fn compressed_bytes_max(&self, message: &[u8]) -> usize {
         if self.bytes_max > 0 && message.len() <= INVESTED_MESSAGE_BYTES_MAX {
             message.len() + INVESTED_BYTES_MAX
@@ -126,14 +130,14 @@ impl Window {
         }
     }
 
-    /// Remembers the end of `said`, and of what was there before as much as still fits.
+    /// Appends the end of `said` and drops the oldest bytes that no longer fit.
     fn push(&mut self, said: &[u8]) {
         let size = self.bytes_max;
         let said = &said[said.len().saturating_sub(size)..];
         let forgotten = (self.bytes.len() + said.len()).saturating_sub(size);
         self.bytes.drain(..forgotten);
         if self.bytes.capacity() - self.bytes.len() < said.len() {
-            // Twice as much each time, and never more than a window.
+            // Double the capacity, up to the window's size.
             let room = said
                 .len()
                 .max(self.bytes.len())
@@ -144,29 +148,29 @@ impl Window {
     }
 }
 
-/// Compresses what is sent, for any number of connections.
+/// Compresses sent messages of any number of connections.
 #[derive(Debug)]
 pub struct Compressor {
     level: Compression,
     message_bytes_min: usize,
-    /// By window size, made when first needed.
+    /// Indexed by window size, created on first use.
     streams: [Option<Compress>; WINDOW_SIZES],
 }
 
 impl Compressor {
-    /// With a level of [`LEVELS`]. Messages below `message_bytes_min` are never compressed.
+    /// Creates a compressor with a level of [`LEVELS`]. Messages shorter than `message_bytes_min` are never compressed.
     #[must_use]
     pub fn new(level: u8, message_bytes_min: usize) -> Self {
         debug_assert!(LEVELS.contains(&level), "the caller checks settings");
         Self {
             level: Compression::new(u32::from(level)),
-            // An empty message is shortest as it is.
+            // Compression would make an empty message longer.
             message_bytes_min: message_bytes_min.max(1),
             streams: [const { None }; WINDOW_SIZES],
         }
     }
 
-    /// Appends `message` as one frame, compressed if that makes it smaller or helps to make the next ones smaller.
+    /// Appends `message` as one frame, compressed if that makes it smaller or lets later messages become smaller.
     pub fn write(
         &mut self,
         context: &mut Context,
@@ -180,15 +184,16 @@ impl Compressor {
         }
     }
 
-    /// Appends `message` as one frame of a server, compressed if that makes it smaller, for any number of connections:
-    /// all that have agreed to compression, whose server window is at least `window_bits`, and which the server has
-    /// promised no context takeover.
+    /// Appends `message` as one server frame that many connections can share, compressed if that makes it smaller.
+    ///
+    /// The connections must have agreed to compression with a server window of at least `window_bits` and without server
+    /// context takeover.
     pub fn write_shared(&mut self, window_bits: u8, kind: Kind, message: &[u8], out: &mut Vec<u8>) {
         let window = Window::new(window_bits, 0);
         let _ = self.write_with(&window, kind, message, None, out);
     }
 
-    /// Whether it was compressed.
+    /// Returns true if the message was compressed.
     fn write_with(
         &mut self,
         window: &Window,
@@ -202,7 +207,7 @@ impl Compressor {
             Kind::Binary => Opcode::Binary,
         };
         let start = out.len();
-        // A window of 8 bits can be agreed on, and only be read.
+        // A peer can agree to an 8-bit window, but zlib cannot compress with it.
         if message.len() >= self.message_bytes_min && window.bits >= WINDOW_BITS_MIN {
             let bytes_max = window.compressed_bytes_max(message);
             let payload = start + Header::encoded_len(bytes_max as u64, mask.is_some());
@@ -217,7 +222,8 @@ impl Compressor {
         false
     }
 
-    /// Appends `message` compressed to at most `bytes_max`. Where that does not do it says false, and what was appended is of no use.
+    /// Appends `message` compressed to at most `bytes_max` bytes. Returns false if it does not fit; the appended bytes
+    /// are then invalid.
     fn compress(
         &mut self,
         window: &Window,
@@ -234,8 +240,8 @@ impl Compressor {
         }
         let start = out.len();
         let mut room = (bytes_max / RATIO_EXPECTED).max(ROOM_BYTES_MIN);
-        // To the end even when it has grown too long already: zlib-rs 0.6 does not survive that a stream which still
-        // holds output is used again, and the end is near, since nothing grows by more than an eighth.
+        // Continue to the end even if the output is already too long: zlib-rs 0.6 fails when a stream with pending output
+        // is reused. The cost is small, because DEFLATE adds at most an eighth.
         loop {
             out.reserve(room);
             let full = out.capacity();
@@ -263,7 +269,7 @@ impl Compressor {
             .get_or_insert_with(|| Compress::new_with_window_bits(level, false, bits))
     }
 
-    /// After an error nobody knows what state it is in.
+    /// Drops a stream whose state is undefined after an error.
     fn forget_stream(&mut self, bits: u8) {
         *self.place(bits) = None;
     }
@@ -274,7 +280,7 @@ impl Compressor {
     }
 }
 
-/// Puts the header in front of the compressed payload that starts at `payload`, with room for it since `start`.
+/// Writes the header before the compressed payload at `payload`; the header's space begins at `start`.
 fn finish_frame(
     out: &mut Vec<u8>,
     start: usize,
@@ -298,10 +304,10 @@ fn finish_frame(
     out[start..start + header_bytes].copy_from_slice(&bytes[..header_bytes]);
 }
 
-/// Decompresses what is received, for any number of connections.
+/// Decompresses received messages of any number of connections.
 #[derive(Debug)]
 pub struct Decompressor {
-    /// With the largest window, which reads all others too. Made when first needed.
+    /// Uses the largest window, which can decode all smaller ones. Created on first use.
     stream: Option<Decompress>,
 }
 
@@ -312,16 +318,17 @@ impl Default for Decompressor {
 }
 
 impl Decompressor {
-    /// Allocates nothing yet.
+    /// Creates a decompressor; allocates nothing.
     #[must_use]
     pub fn new() -> Self {
         Self { stream: None }
     }
 
-    /// Appends what was compressed to `payload`, which is that of all frames of the message: at most `message_bytes_max` bytes.
+    /// Appends the decompressed `payload` of a complete message, at most `message_bytes_max` bytes.
     ///
     /// # Errors
-    /// When it is not compressed data; as soon as it grows too long; when a text is not UTF-8. What was appended is then of no use.
+    /// The payload is not valid compressed data, the message is too long (reported as soon as it exceeds the limit), or a
+    /// text is not UTF-8. The appended bytes are then invalid.
     pub fn read(
         &mut self,
         context: &mut Context,
@@ -331,7 +338,8 @@ impl Decompressor {
         out: &mut Vec<u8>,
     ) -> Result<(), Violation> {
         let start = out.len();
-        // Nothing at all is no block. Some send it for an empty message, and it can mean nothing else.
+        // An empty payload contains no block. Some implementations send it for an empty message, and it can have no other
+        // meaning.
         if !payload.is_empty() {
             let stream = self
                 .stream
@@ -348,12 +356,12 @@ impl Decompressor {
     }
 }
 
-/// One message being decompressed.
+/// State while decompressing one message.
 struct Inflating<'a> {
     stream: &'a mut Decompress,
     remembered: &'a [u8],
     out: &'a mut Vec<u8>,
-    /// Where the message starts in `out`.
+    /// Start of the message in `out`.
     start: usize,
     bytes_max: usize,
     streams: usize,
@@ -382,7 +390,7 @@ impl<'a> Inflating<'a> {
         self.out
             .reserve_exact(expected.clamp(ROOM_BYTES_MIN, self.bytes_max.max(ROOM_BYTES_MIN)));
         self.begin()?;
-        // A last block at the very end leaves nothing for the tail to complete.
+        // After a final block at the very end, the tail has nothing to complete.
         if self.take(payload)? || self.take(&TAIL_AND_END)? {
             Ok(())
         } else {
@@ -390,7 +398,7 @@ impl<'a> Inflating<'a> {
         }
     }
 
-    /// Starts a stream that knows what was said so far.
+    /// Starts a stream whose dictionary is the connection's history and the message so far.
     fn begin(&mut self) -> Result<(), Violation> {
         self.streams += 1;
         if self.streams > STREAMS_MAX {
@@ -408,7 +416,7 @@ impl<'a> Inflating<'a> {
         set(self.stream, window)
     }
 
-    /// Whether `input` ended with the end of a stream.
+    /// Decompresses `input`. Returns true if it ends with the end of a stream.
     fn take(&mut self, mut input: &[u8]) -> Result<bool, Violation> {
         loop {
             self.make_room();
@@ -428,7 +436,7 @@ impl<'a> Inflating<'a> {
                 }
                 self.begin()?;
             } else if self.out.len() < room {
-                // There was room, so it has stopped for want of input.
+                // There was space left, so decompression stopped for lack of input.
                 return if input.is_empty() {
                     Ok(false)
                 } else {
@@ -438,7 +446,8 @@ impl<'a> Inflating<'a> {
         }
     }
 
-    /// Makes room for as much again as there is, and for one byte above the limit: it tells a message that has reached it from one that goes on.
+    /// Doubles the output space, up to one byte above the limit: that byte distinguishes a message that reaches the limit
+    /// from one that exceeds it.
     fn make_room(&mut self) {
         if self.out.len() == self.out.capacity() {
             let written = self.out.len() - self.start;

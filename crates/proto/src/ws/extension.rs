@@ -1,32 +1,34 @@
-//! `Sec-WebSocket-Extensions`, and what becomes of an offer of permessage-deflate (RFC 6455, 9.1; RFC 7692, 5 to 7).
+//! `Sec-WebSocket-Extensions` and the negotiation of permessage-deflate (RFC 6455, section 9.1; RFC 7692, sections 5 to
+//! 7).
 
 use std::borrow::Cow;
 
 use crate::http1::{is_token, is_token_byte};
 use crate::number::{decimal, parse_decimal};
 
-/// The name of the only extension that is known.
+/// Name of the only supported extension.
 const NAME: &[u8] = b"permessage-deflate";
 
-/// Largest window, and what is used when nothing is said: 32 KiB.
+/// Largest window, 32 KiB, and the default.
 pub const WINDOW_BITS_MAX: u8 = 15;
 
-/// Smallest window that can be named (RFC 7692, 7.1.2.1).
+/// Smallest window that a parameter may name (RFC 7692, section 7.1.2.1).
 const WINDOW_BITS_NAMED_MIN: u8 = 8;
 
-/// Smallest window we compress with: zlib has no raw deflate with 256 bytes.
+/// Smallest window for compression: zlib has no raw deflate with 256 bytes.
 pub const WINDOW_BITS_MIN: u8 = 9;
 
-/// What the server wants of compression. Less memory, or better compression.
+/// Server's preferences for compression: less memory, or better compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Forget the window after each message sent; then a message can be compressed once for many clients.
+    /// True to drop the window after each sent message; a message can then be compressed once for many clients.
     pub server_no_context_takeover: bool,
-    /// Ask the client to forget its window after each message, so that none is kept for it here.
+    /// True to ask the client to drop its window after each message, so that the server stores no history for it.
     pub client_no_context_takeover: bool,
-    /// The window for what is sent: [`WINDOW_BITS_MIN`] to [`WINDOW_BITS_MAX`].
+    /// Window for sent messages: [`WINDOW_BITS_MIN`] to [`WINDOW_BITS_MAX`].
     pub server_max_window_bits: u8,
-    /// The window for what is received: [`WINDOW_BITS_MIN`] to [`WINDOW_BITS_MAX`]. Not every client can be asked for less than the most.
+    /// Window for received messages: [`WINDOW_BITS_MIN`] to [`WINDOW_BITS_MAX`]. Some clients do not let the server
+    /// reduce it.
     pub client_max_window_bits: u8,
 }
 
@@ -41,40 +43,40 @@ impl Default for Policy {
     }
 }
 
-/// What both sides do from now on.
+/// Negotiated parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
-    /// The server forgets its window after each message.
+    /// True if the server drops its window after each message.
     pub server_no_context_takeover: bool,
-    /// The client does.
+    /// True if the client drops its window after each message.
     pub client_no_context_takeover: bool,
-    /// The server's window, when the answer names it. It has to when the client did (RFC 7692, 7.1.2.1).
+    /// Server's window, if the response names it. It must if the client's offer did (RFC 7692, section 7.1.2.1).
     pub server_max_window_bits: Option<u8>,
-    /// The client's window, when the answer names it.
+    /// Client's window, if the response names it.
     pub client_max_window_bits: Option<u8>,
 }
 
-/// The header breaks its grammar (RFC 6455, 9.1).
+/// Error: the header violates its grammar (RFC 6455, section 9.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// An offer of permessage-deflate, or the answer to one (RFC 7692, 7.1).
+/// An offer of permessage-deflate, or the response to one (RFC 7692, section 7.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Offer {
     server_no_context_takeover: bool,
     client_no_context_takeover: bool,
     server_max_window_bits: Option<u8>,
-    /// Present when the client may be asked for a window; without a wish it is the largest.
+    /// Present if the server may limit the client's window; the largest window if the client names no size.
     client_max_window_bits: Option<u8>,
 }
 
-/// Goes through the offers of all header lines in order and takes the first that can be accepted.
+/// Returns the parameters of the first acceptable offer over all header lines, in order.
 ///
-/// Unknown extensions and offers that cannot be accepted are passed over. Without a policy everything is, but
-/// the grammar is still checked.
+/// Skips unknown extensions and unacceptable offers. Without a policy no offer is acceptable, but the grammar is still
+/// checked.
 ///
 /// # Errors
-/// When a line is malformed: the handshake then fails with 400.
+/// A line is malformed; the handshake must fail with 400.
 pub fn negotiate<'a>(
     lines: impl Iterator<Item = &'a [u8]>,
     policy: Option<&Policy>,
@@ -83,7 +85,7 @@ pub fn negotiate<'a>(
     for line in lines {
         let mut rest = Scanner(line);
         loop {
-            // A list may have empty elements (RFC 9110, 5.6.1.2).
+            // A list may have empty elements (RFC 9110, section 5.6.1.2).
             if !rest.at_end_of_element() {
                 let offer = extension(&mut rest, Direction::Offer)?;
                 agreed = agreed.or_else(|| offer?.accept(policy?));
@@ -99,16 +101,17 @@ pub fn negotiate<'a>(
     Ok(agreed)
 }
 
-/// Appends the offer of a client: any window will do, and it may be asked to forget its own.
+/// Appends a client's offer: any server window is accepted, and the server may limit the client's window.
 pub fn write_offer(out: &mut Vec<u8>) {
     out.extend_from_slice(NAME);
     out.extend_from_slice(b"; client_max_window_bits");
 }
 
-/// Reads the answer to [`write_offer`]; `None` when the server does not compress.
+/// Parses the response to [`write_offer`]. Returns `None` if the server does not compress.
 ///
 /// # Errors
-/// When it is malformed or agrees to something else: the client must then not go on (RFC 7692, 5.1).
+/// The response is malformed or contains something that was not offered; the client must fail the connection (RFC 7692,
+/// section 5.1).
 pub fn accepted<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Result<Option<Agreed>, Malformed> {
     let mut agreed = None;
     for line in lines {
@@ -131,14 +134,14 @@ pub fn accepted<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Result<Option<Agre
     Ok(agreed)
 }
 
-/// A client may name its window without a size, a server's answer has one.
+/// An offer may name the client's window without a size; a response has a size.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Offer,
     Answer,
 }
 
-/// One extension with its parameters; `None` when it is another one, or cannot be agreed to.
+/// Parses one extension with its parameters. Returns `None` for another extension or unacceptable parameters.
 fn extension(rest: &mut Scanner<'_>, direction: Direction) -> Result<Option<Offer>, Malformed> {
     let mut offer = (rest.token()? == NAME).then(Offer::default);
     while rest.skip(b';') {
@@ -154,7 +157,7 @@ fn extension(rest: &mut Scanner<'_>, direction: Direction) -> Result<Option<Offe
 }
 
 impl Offer {
-    /// Takes one more parameter. `None` when it is unknown, repeated or has no such value (RFC 7692, 7.1).
+    /// Adds a parameter. Returns `None` if it is unknown, repeated or has an invalid value (RFC 7692, section 7.1).
     fn with(mut self, name: &[u8], value: Option<&[u8]>, direction: Direction) -> Option<Self> {
         let repeated = match (name, value) {
             (b"server_no_context_takeover", None) => {
@@ -180,7 +183,7 @@ impl Offer {
         (!repeated).then_some(self)
     }
 
-    /// What an answer says.
+    /// Returns the parameters of a response.
     fn agreed(self) -> Agreed {
         Agreed {
             server_no_context_takeover: self.server_no_context_takeover,
@@ -190,7 +193,7 @@ impl Offer {
         }
     }
 
-    /// What the server answers; `None` declines.
+    /// Returns the server's response to the offer, or `None` to decline it.
     fn accept(&self, policy: &Policy) -> Option<Agreed> {
         let server_wish = self.server_max_window_bits.unwrap_or(WINDOW_BITS_MAX);
         let server_bits = server_wish.min(policy.server_max_window_bits);
@@ -198,8 +201,8 @@ impl Offer {
             return None;
         }
         let server_named = self.server_max_window_bits.is_some() || server_bits < WINDOW_BITS_MAX;
-        // Only a client that names its window understands a limit to it (RFC 7692, 7.1.2.2). The others are not
-        // declined for that: their window is as large as they like, and forgetting it can still be asked for.
+        // Only a client that names `client_max_window_bits` accepts a limit on it (RFC 7692, section 7.1.2.2). Other
+        // clients are accepted with a window of any size; the server can still ask them to drop it.
         let client_bits = self.client_max_window_bits;
         let client_bits = client_bits.map(|wish| wish.min(policy.client_max_window_bits));
         Some(Agreed {
@@ -214,25 +217,25 @@ impl Offer {
 }
 
 impl Agreed {
-    /// The window for what the server sends.
+    /// Returns the window for messages that the server sends.
     #[must_use]
     pub fn server_window_bits(&self) -> u8 {
         self.server_max_window_bits.unwrap_or(WINDOW_BITS_MAX)
     }
 
-    /// The window for what the client sends.
+    /// Returns the window for messages that the client sends.
     #[must_use]
     pub fn client_window_bits(&self) -> u8 {
         self.client_max_window_bits.unwrap_or(WINDOW_BITS_MAX)
     }
 
-    /// Whether this end has to remember earlier messages, in either direction.
+    /// Returns true if this side has to store history, in either direction.
     #[must_use]
     pub fn keeps_context(&self) -> bool {
         !(self.server_no_context_takeover && self.client_no_context_takeover)
     }
 
-    /// Appends the value of the answer's `Sec-WebSocket-Extensions`.
+    /// Appends the value of the response's `Sec-WebSocket-Extensions`.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(NAME);
         if self.server_no_context_takeover {
@@ -252,7 +255,7 @@ impl Agreed {
     }
 }
 
-/// 8 to 15 without a leading zero.
+/// Parses 8 to 15 without a leading zero.
 fn window_bits(text: &[u8]) -> Option<u8> {
     if text.first() == Some(&b'0') {
         return None;
@@ -262,17 +265,17 @@ fn window_bits(text: &[u8]) -> Option<u8> {
     named.contains(&bits).then_some(bits)
 }
 
-/// The rest of a header line. Space may stand between any two parts of it.
+/// The rest of a header line. White space is allowed between any two parts.
 struct Scanner<'a>(&'a [u8]);
 
 impl<'a> Scanner<'a> {
-    /// Whether nothing is left of this element of the list.
+    /// Returns true if this list element has no further parts.
     fn at_end_of_element(&mut self) -> bool {
         self.skip_space();
         matches!(self.0.first(), None | Some(b','))
     }
 
-    /// Skips `byte` and the space before it, if it comes next.
+    /// Skips `byte` and the white space before it, if it is next; returns true if it was.
     fn skip(&mut self, byte: u8) -> bool {
         self.skip_space();
         match self.0.split_first() {
@@ -297,7 +300,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A token, plain or quoted: both mean the same (RFC 6455, 9.1).
+    /// Parses a token, plain or quoted; both mean the same (RFC 6455, section 9.1).
     fn value(&mut self) -> Result<Cow<'a, [u8]>, Malformed> {
         if !self.skip(b'"') {
             return self.token().map(Cow::Borrowed);
@@ -375,7 +378,7 @@ mod tests {
                 "foo; bar=\"baz\", permessage-deflate,",
                 Some("permessage-deflate"),
             ),
-            // What cannot be accepted is declined, and the next offer counts.
+            // An unacceptable offer is declined, and the next one is considered.
             ("permessage-deflate; server_max_window_bits=8", None),
             (
                 "permessage-deflate; server_max_window_bits=8, permessage-deflate; client_max_window_bits",

@@ -1,46 +1,46 @@
-//! Frame headers (RFC 6455, 5.2).
+//! Frame headers (RFC 6455, section 5.2).
 //!
-//! A header is looked at byte by byte in order: each check fires at the byte that decides it, however much follows,
-//! so a header gives the same result in any split.
+//! A header is checked byte by byte in order. Each check fires at the byte that decides it, so every split of the input
+//! gives the same result.
 
 use super::{Role, Violation, mask};
 
-/// Longest header: two bytes, a length of eight, a key of four.
+/// Maximum length of a header: two bytes, a length of eight, a key of four.
 pub const HEADER_BYTES_MAX: usize = 14;
 
-/// Longest payload of a control frame.
+/// Maximum payload of a control frame in bytes.
 pub const CONTROL_BYTES_MAX: usize = 125;
 
-/// The largest length that stands in the second byte itself.
+/// Largest payload length that fits into the second byte.
 const SHORT_MAX: u64 = 125;
 
-/// Says that the length is in the next two bytes.
+/// Value of the second byte if the length is in the next two bytes.
 const IN_16_BITS: u8 = 126;
 
-/// Says that the length is in the next eight bytes.
+/// Value of the second byte if the length is in the next eight bytes.
 const IN_64_BITS: u8 = 127;
 
-/// The kinds of frames (RFC 6455, 11.8).
+/// Frame types (RFC 6455, section 11.8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Opcode {
-    /// A further frame of a message.
+    /// A further frame of a fragmented message.
     Continuation = 0,
     /// The first frame of a text message.
     #[default]
     Text = 1,
     /// The first frame of a binary message.
     Binary = 2,
-    /// Ends the connection.
+    /// Starts or answers the closing handshake.
     Close = 8,
-    /// Wants a pong.
+    /// Requests a pong.
     Ping = 9,
     /// Answers a ping.
     Pong = 10,
 }
 
 impl Opcode {
-    /// The opcode with this number; `None` when it is reserved.
+    /// Returns the opcode with this number, or `None` if it is reserved.
     #[inline]
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
@@ -55,7 +55,7 @@ impl Opcode {
         })
     }
 
-    /// Whether frames of this kind stand between those of messages and are never fragmented.
+    /// Returns true for control frames, which may occur between the frames of a message and are never fragmented.
     #[inline]
     #[must_use]
     pub fn is_control(self) -> bool {
@@ -63,33 +63,33 @@ impl Opcode {
     }
 }
 
-/// The reserved bits, as they stand in the first byte of a header.
+/// The reserved bits, at their position in the first byte of a header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Reserved(u8);
 
 impl Reserved {
-    /// None of the three.
+    /// No reserved bit.
     pub const NONE: Self = Self(0);
-    /// The first: with permessage-deflate it marks a compressed message (RFC 7692, 6).
+    /// The first bit: with permessage-deflate it marks a compressed message (RFC 7692, section 6).
     pub const RSV1: Self = Self(0x40);
-    /// All three.
+    /// All three bits.
     pub const ALL: Self = Self(0x70);
 
-    /// Those set in `byte`, a header's first byte; other bits are ignored.
+    /// Returns the reserved bits of `byte`, the first byte of a header; other bits are ignored.
     #[inline]
     #[must_use]
     pub fn from_bits(byte: u8) -> Self {
         Self(byte & Self::ALL.0)
     }
 
-    /// As they stand in a header's first byte.
+    /// Returns the bits at their position in the first byte of a header.
     #[inline]
     #[must_use]
     pub fn bits(self) -> u8 {
         self.0
     }
 
-    /// Whether `others` are all among these.
+    /// Returns true if all bits of `others` are set.
     #[inline]
     #[must_use]
     pub fn contains(self, others: Self) -> bool {
@@ -97,30 +97,30 @@ impl Reserved {
     }
 }
 
-/// Whether frames have to be masked.
+/// Masking requirement for received frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Masking {
-    /// They come from a client.
+    /// Frames from a client must be masked.
     Required,
-    /// They come from a server.
+    /// Frames from a server must not be masked.
     Forbidden,
-    /// They come from anywhere.
+    /// Frames may be masked or not.
     Either,
 }
 
-/// What a received header must keep to.
+/// Requirements for received headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// Whether frames have to be masked.
+    /// Masking requirement.
     pub masking: Masking,
-    /// The reserved bits that a negotiated extension uses on data frames.
+    /// Reserved bits that a negotiated extension uses on data frames.
     pub reserved: Reserved,
-    /// Bytes of payload in one data frame. Above it [`Violation::FrameTooLarge`].
+    /// Maximum payload of a data frame in bytes; [`Violation::FrameTooLarge`] above it.
     pub frame_bytes_max: u64,
 }
 
 impl Rules {
-    /// For what `role` receives, without extensions.
+    /// Returns the rules for frames that `role` receives, without extensions.
     #[must_use]
     pub fn for_role(role: Role, frame_bytes_max: u64) -> Self {
         Self {
@@ -137,40 +137,40 @@ impl Rules {
 /// A frame header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// Whether this frame ends its message.
+    /// True if this is the last frame of its message.
     pub fin: bool,
-    /// The reserved bits.
+    /// Reserved bits.
     pub reserved: Reserved,
-    /// The kind of frame.
+    /// Frame type.
     pub opcode: Opcode,
-    /// The masking key, when there is one.
+    /// Masking key; `None` if the frame is not masked.
     pub mask: Option<[u8; 4]>,
-    /// Bytes of payload, below 2^63.
+    /// Payload length in bytes, below 2^63.
     pub payload_len: u64,
 }
 
-/// What [`Header::parse`] found.
+/// Result of [`Header::parse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parse {
-    /// So far nothing is wrong; call again with more bytes and these in front.
+    /// The header is incomplete and valid so far. Call again with these bytes and more.
     Partial,
-    /// A whole header; the payload starts after `header_bytes`.
+    /// A complete header; the payload starts after `header_bytes`.
     Complete {
-        /// The header.
+        /// The parsed header.
         header: Header,
-        /// Its length: 2 to [`HEADER_BYTES_MAX`].
+        /// Length of the header: 2 to [`HEADER_BYTES_MAX`].
         header_bytes: usize,
     },
 }
 
-/// A header's length but for the key, and the payload length that stands there; `None` when there are too few bytes.
+/// Length of a header without its key, and the payload length; `None` if bytes are missing.
 type Length = Option<(usize, u64)>;
 
 impl Header {
-    /// Reads a header from the start of `buf`, which may hold less or more than that.
+    /// Parses a header at the start of `buf`, which may be incomplete or contain more than the header.
     ///
     /// # Errors
-    /// What can be wrong with one frame by itself; its place among others is not looked at.
+    /// A violation within this frame. The position of the frame among others is not checked.
     #[inline]
     pub fn parse(buf: &[u8], rules: &Rules) -> Result<Parse, Violation> {
         let Some(&first) = buf.first() else {
@@ -181,7 +181,7 @@ impl Header {
         check_first(fin, reserved, opcode, rules)?;
 
         let Some(&second) = buf.get(1) else {
-            // The rest of the head comes later.
+            // The rest of the header has not arrived.
             return Ok(Parse::Partial);
         };
         let masked = second & 0x80 != 0;
@@ -216,7 +216,7 @@ impl Header {
         })
     }
 
-    /// The header as bytes, and how many of them count. The length is written in its shortest form.
+    /// Returns the encoded header and its length. The payload length is in its shortest form.
     #[inline]
     #[must_use]
     pub fn encode(&self) -> ([u8; HEADER_BYTES_MAX], usize) {
@@ -243,7 +243,7 @@ impl Header {
         (bytes, len)
     }
 
-    /// Bytes of the header when encoded: 2 to [`HEADER_BYTES_MAX`].
+    /// Returns the length of the encoded header: 2 to [`HEADER_BYTES_MAX`].
     #[inline]
     #[must_use]
     pub fn encoded_len(payload_len: u64, masked: bool) -> usize {
@@ -258,7 +258,7 @@ impl Header {
     }
 }
 
-/// Appends a whole frame, masked when `mask` is a key.
+/// Appends a complete frame, masked if `mask` is a key.
 pub fn write(
     out: &mut Vec<u8>,
     opcode: Opcode,
@@ -284,7 +284,7 @@ pub fn write(
     }
 }
 
-/// What the first byte alone decides.
+/// Checks the first byte.
 #[inline]
 fn check_first(
     fin: bool,
@@ -309,7 +309,7 @@ fn check_first(
     Ok(())
 }
 
-/// Reads the payload length. `short` is what the second byte says.
+/// Parses the payload length. `short` is the length field of the second byte.
 #[inline]
 fn length(buf: &[u8], short: u8, opcode: Opcode) -> Result<Length, Violation> {
     if u64::from(short) <= SHORT_MAX {

@@ -1,7 +1,7 @@
-//! The opening handshake, seen from the server (RFC 6455, 4.2).
+//! Opening handshake of the server (RFC 6455, section 4.2).
 //!
-//! [`check`] looks at a parsed request head. The application may then look at it too, and the server either answers
-//! with [`write_accepted`] or with a [`Refused`]: an ordinary response, since nothing was promised before the 101.
+//! [`check`] validates a parsed request head. The application may then inspect it, and the server responds with
+//! [`write_accepted`] or with the status of a [`Refused`], an ordinary HTTP response.
 
 use super::accept::{ACCEPT_BYTES, accept_key, valid_key};
 use super::extension::{self, Agreed, Policy};
@@ -9,59 +9,61 @@ use crate::http1::{Body, Head, Method, is_token};
 use crate::http2::hpack;
 use crate::response;
 
-/// The version that is spoken: the only one there is.
+/// The only supported version of the protocol.
 const VERSION: &[u8] = b"13";
 
-/// Which pages may connect. Browsers send `Origin` and connect to any host with the user's cookies, so this
-/// is what keeps other sites' pages out (RFC 6455, 10.2). Other clients send none and are let in.
+/// Origins that may connect. Browsers connect to any host with the user's cookies and send `Origin`; this check keeps
+/// pages of other sites out (RFC 6455, section 10.2). Clients that send no `Origin` are accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Origins<'a> {
-    /// Those of the host the request itself was sent to. The safe default.
+    /// The origin of the host that the request was sent to; the safe default.
     #[default]
     SameHost,
-    /// These, as `scheme://host` or `scheme://host:port` in lower case, and no others.
+    /// Only these origins, as `scheme://host` or `scheme://host:port` in lower case.
     Listed(&'a [Vec<u8>]),
-    /// All, also of other sites.
+    /// All origins.
     Any,
 }
 
-/// Why a request is no WebSocket handshake that can be accepted.
+/// Reason why a request is not an acceptable WebSocket handshake.
 ///
-/// `Display` is one sentence with cause and fix, fit for the log and for the body of the answer.
+/// `Display` is one sentence with cause and fix for the log and the response body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// Not GET (RFC 6455, 4.1).
+    /// The method is not GET (RFC 6455, section 4.1).
     #[error("a WebSocket is opened with GET; use that method")]
     Method,
-    /// HTTP/1.0 (RFC 6455, 4.1).
+    /// The request is HTTP/1.0 (RFC 6455, section 4.1).
     #[error("a WebSocket needs HTTP/1.1; use that version")]
     HttpVersion,
-    /// No `Upgrade: websocket` with `Connection: Upgrade` (RFC 6455, 4.2.1; RFC 9110, 15.5.22).
-    #[error("this is a WebSocket; send `Connection: Upgrade` and `Upgrade: websocket`")]
+    /// No `Upgrade: websocket` with `Connection: Upgrade` (RFC 6455, section 4.2.1; RFC 9110, section 15.5.22).
+    #[error(
+        "this URL is a WebSocket endpoint; send `Connection: Upgrade` and `Upgrade: websocket`"
+    )]
     UpgradeRequired,
-    /// A version other than 13, or none (RFC 6455, 4.4).
-    #[error("only version 13 of WebSocket is spoken here; send `Sec-WebSocket-Version: 13`")]
+    /// A version other than 13, or no version (RFC 6455, section 4.4).
+    #[error("only version 13 of WebSocket is supported; send `Sec-WebSocket-Version: 13`")]
     Version,
-    /// A body, which would be taken for frames.
+    /// A body, which would be parsed as frames.
     #[error("a WebSocket handshake has no body; leave it out")]
     Body,
-    /// Missing, repeated, or not base64 of 16 bytes (RFC 6455, 4.2.1).
+    /// The key is absent, repeated, or not base64 of 16 bytes (RFC 6455, section 4.2.1).
     #[error("Sec-WebSocket-Key is missing or malformed; send 16 random bytes in base64")]
     Key,
-    /// A page of an origin that may not connect, or several `Origin` lines (RFC 6455, 4.2.2).
+    /// The origin may not connect, or there are several `Origin` lines (RFC 6455, section 4.2.2).
     #[error("pages of this origin may not connect; allow the origin if they should")]
     Origin,
-    /// Not a list of different tokens (RFC 6455, 4.1).
+    /// The subprotocols are not a list of different tokens (RFC 6455, section 4.1).
     #[error("Sec-WebSocket-Protocol is malformed; send a list of different names")]
     Protocols,
-    /// Breaks the grammar (RFC 6455, 9.1).
+    /// The extensions violate the grammar (RFC 6455, section 9.1).
     #[error("Sec-WebSocket-Extensions is malformed; send a list of extensions")]
     Extensions,
 }
 
 impl Refused {
-    /// The status code of the answer.
+    /// Returns the status code of the response.
     #[must_use]
     pub fn status(&self) -> u16 {
         match self {
@@ -72,9 +74,9 @@ impl Refused {
         }
     }
 
-    /// Headers the answer has to have beside its usual ones.
+    /// Returns the headers that the response needs in addition to the usual ones.
     ///
-    /// `Connection` is among them for 426, so the answer must write no other, and the connection may stay open.
+    /// For 426 they include `Connection`, so the response must not write another one; the connection may stay open.
     #[must_use]
     pub fn headers(&self) -> &'static [(&'static [u8], &'static [u8])] {
         match self {
@@ -89,19 +91,19 @@ impl Refused {
     }
 }
 
-/// A handshake that can be accepted.
+/// An acceptable handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handshake {
-    /// The value of `Sec-WebSocket-Accept`. HTTP/2 has none.
+    /// Value of `Sec-WebSocket-Accept`; `None` for HTTP/2.
     pub accept: Option<[u8; ACCEPT_BYTES]>,
-    /// What became of the offers of permessage-deflate.
+    /// Negotiated permessage-deflate; `None` if messages are not compressed.
     pub compression: Option<Agreed>,
 }
 
-/// Looks at a request head in `buf`. `compression` is the server's wish; `None` negotiates none.
+/// Validates a request head in `buf`. `compression` is the server's policy; `None` negotiates no compression.
 ///
 /// # Errors
-/// What the client has to do differently.
+/// The reason why the handshake is not acceptable.
 pub fn check(
     head: &Head,
     buf: &[u8],
@@ -114,7 +116,7 @@ pub fn check(
     if head.minor_version == 0 {
         return Err(Refused::HttpVersion);
     }
-    // `head.upgrade` is true only when `Connection` names it too.
+    // `head.upgrade` is true only if `Connection` names `upgrade` too.
     let to_websocket = |protocol: &[u8]| protocol.eq_ignore_ascii_case(b"websocket");
     if !head.upgrade || !list(head, buf, b"upgrade").any(to_websocket) {
         return Err(Refused::UpgradeRequired);
@@ -131,11 +133,11 @@ pub fn check(
     })
 }
 
-/// The same for an extended CONNECT of HTTP/2 with `:protocol` `websocket` (RFC 8441, 5): there is no key, and nothing is
-/// upgraded.
+/// Validates an extended CONNECT of HTTP/2 with `:protocol` `websocket` (RFC 8441, section 5), which has neither a key
+/// nor `Upgrade`.
 ///
 /// # Errors
-/// What the client has to do differently.
+/// The reason why the handshake is not acceptable.
 pub fn check_connect(
     head: &Head,
     buf: &[u8],
@@ -156,7 +158,7 @@ fn check_version(head: &Head, buf: &[u8]) -> Result<(), Refused> {
     }
 }
 
-/// What does not depend on the version of HTTP.
+/// Validates the headers that HTTP/1.1 and HTTP/2 share.
 fn check_rest(
     head: &Head,
     buf: &[u8],
@@ -173,12 +175,12 @@ fn check_rest(
     extension::negotiate(offers, compression).map_err(|_| Refused::Extensions)
 }
 
-/// The subprotocols the client offers, in its order of preference.
+/// Returns the subprotocols that the client offers, in its order of preference.
 pub fn protocols<'a>(head: &'a Head, buf: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + Clone {
     list(head, buf, b"sec-websocket-protocol")
 }
 
-/// The first of the server's subprotocols that the client offers too. Names are compared exactly.
+/// Returns the first of the server's subprotocols that the client offers. Names are case-sensitive.
 pub fn choose_protocol<'s>(
     head: &Head,
     buf: &[u8],
@@ -189,10 +191,10 @@ pub fn choose_protocol<'s>(
     supported.find(|name| offered.clone().any(|offer| offer == *name))
 }
 
-/// Appends the answer that opens the WebSocket: frames follow right behind it.
+/// Appends the 101 response; frames follow it directly.
 ///
-/// `protocol` has to be one of those offered. `headers` must hold only what [`response::valid_name`] and
-/// [`response::valid_value`] accept, and none that [`reserved_name`] names.
+/// `protocol` must be one of those offered. `headers` must contain only names and values that [`response::valid_name`]
+/// and [`response::valid_value`] accept, and no [`reserved_name`].
 pub fn write_accepted<'a>(
     out: &mut Vec<u8>,
     handshake: &Handshake,
@@ -221,7 +223,7 @@ pub fn write_accepted<'a>(
     out.extend_from_slice(b"\r\n");
 }
 
-/// The same as the header block of a 200 over HTTP/2 (RFC 8441, 5.1).
+/// Appends the accepting response as the header block of a 200 response over HTTP/2 (RFC 8441, section 5.1).
 pub fn write_accepted_block<'a>(
     out: &mut Vec<u8>,
     handshake: &Handshake,
@@ -242,7 +244,7 @@ pub fn write_accepted_block<'a>(
     }
 }
 
-/// Whether a header of the 101 is the server's own.
+/// Returns true if only the server may write this header of the 101 response.
 #[must_use]
 pub fn reserved_name(name: &[u8]) -> bool {
     const PREFIX: &[u8] = b"sec-websocket-";
@@ -259,7 +261,7 @@ fn line(out: &mut Vec<u8>, name: &[u8], write: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// The values of all lines with this name, which is in lower case.
+/// Returns the values of all lines with this name, which must be in lower case.
 fn lines<'a>(
     head: &'a Head,
     buf: &'a [u8],
@@ -271,7 +273,8 @@ fn lines<'a>(
     lines.map(|line| line.value.of(buf))
 }
 
-/// The elements of a comma-separated list over all lines; empty ones count for nothing (RFC 9110, 5.6.1.2).
+/// Returns the elements of a comma-separated list over all lines; empty elements are ignored (RFC 9110, section
+/// 5.6.1.2).
 fn list<'a>(
     head: &'a Head,
     buf: &'a [u8],
@@ -283,14 +286,14 @@ fn list<'a>(
         .filter(|element| !element.is_empty())
 }
 
-/// The value of the only line with this name; `None` when there is none or several.
+/// Returns the value of the only line with this name, or `None` if there is no line or several.
 fn only<'a>(head: &'a Head, buf: &'a [u8], name: &'static [u8]) -> Option<&'a [u8]> {
     let mut lines = lines(head, buf, name);
     let first = lines.next()?;
     lines.next().is_none().then_some(first)
 }
 
-/// Names are tokens and none is repeated. The number of headers bounds the square.
+/// Returns true if the subprotocols are different tokens. The limit on headers bounds the quadratic cost.
 fn protocols_valid(head: &Head, buf: &[u8]) -> bool {
     let names = protocols(head, buf);
     let sent = lines(head, buf, b"sec-websocket-protocol").next().is_some();
@@ -304,7 +307,7 @@ fn origin_allowed(head: &Head, buf: &[u8], origins: Origins<'_>) -> bool {
     if lines(head, buf, b"origin").next().is_none() {
         return true;
     }
-    // Several are no browser's doing, and nobody could say which one counts.
+    // No browser sends several `Origin` lines, and it would be ambiguous which one applies.
     let Some(origin) = only(head, buf, b"origin") else {
         return false;
     };
@@ -320,10 +323,10 @@ fn origin_allowed(head: &Head, buf: &[u8], origins: Origins<'_>) -> bool {
     }
 }
 
-/// Whether the origin's host and port are those of `Host`. The scheme may differ: a proxy in front may speak TLS.
+/// Returns true if the origin's host and port equal `Host`. The scheme may differ, because a proxy may terminate TLS.
 fn same_host(origin: &[u8], host: &[u8]) -> bool {
     let Some(scheme_end) = memchr::memmem::find(origin, b"://") else {
-        // "null": a page without an origin that could be the same.
+        // `null`, an origin that equals no host.
         return false;
     };
     let (scheme, authority) = (&origin[..scheme_end], &origin[scheme_end + 3..]);
@@ -334,7 +337,7 @@ fn same_host(origin: &[u8], host: &[u8]) -> bool {
     } else {
         return false;
     };
-    // Browsers leave the default port out of both; others may write it.
+    // Browsers omit the default port in both headers; other clients may write it.
     let plain = |authority: &[u8]| {
         let plain = authority.strip_suffix(default_port).unwrap_or(authority);
         plain.to_ascii_lowercase()

@@ -1,14 +1,15 @@
-//! Masking (RFC 6455, 5.3): the payload XOR a key of four bytes, over and over. Masking twice gives the payload.
+//! Masking (RFC 6455, section 5.3): the payload XOR a repeated four-byte key. Masking twice restores the payload.
 //!
-//! Plain loops over blocks of a fixed size: the compiler makes 16-byte vector instructions of them on every
-//! 64-bit target. Wider ones were not worth run-time detection: after these, a message costs what its system calls cost.
+//! The loops work on blocks of a fixed size, which the compiler turns into 16-byte vector instructions on every 64-bit
+//! target. Wider instructions would need run-time detection and gain little: system calls already dominate the cost of
+//! a message.
 
 use std::mem::MaybeUninit;
 
-/// Bytes that are masked at a time: two vectors, so that the loads of one overlap the stores of the other.
+/// Bytes per block: two vectors, so that the loads of one overlap the stores of the other.
 const BLOCK: usize = 32;
 
-/// Masks in place. `before` is the number of bytes of the same payload that precede `bytes`.
+/// Masks `bytes` in place. `before` is the number of bytes of the same payload that precede `bytes`.
 #[inline]
 pub fn apply(bytes: &mut [u8], key: [u8; 4], before: u64) {
     let key = turned(key, before);
@@ -28,10 +29,10 @@ pub fn apply(bytes: &mut [u8], key: [u8; 4], before: u64) {
     }
 }
 
-/// Masks a whole payload while it is copied, so that the bytes are touched once.
+/// Masks a complete payload while copying it, so that each byte is touched once.
 ///
 /// # Panics
-/// When the lengths differ.
+/// Panics if the lengths differ.
 #[inline]
 pub fn copy(from: &[u8], to: &mut [MaybeUninit<u8>], key: [u8; 4]) {
     assert_eq!(from.len(), to.len());
@@ -53,7 +54,7 @@ pub fn copy(from: &[u8], to: &mut [MaybeUninit<u8>], key: [u8; 4]) {
     }
 }
 
-/// The key as it applies after `before` bytes.
+/// Returns the key rotated for a position of `before` bytes.
 #[inline]
 fn turned(mut key: [u8; 4], before: u64) -> [u8; 4] {
     key.rotate_left((before % 4) as usize);

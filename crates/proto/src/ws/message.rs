@@ -1,8 +1,8 @@
-//! Received bytes to whole messages and control frames (RFC 6455, 5.4 and 5.5).
+//! Assembles received bytes into complete messages and control frames (RFC 6455, sections 5.4 and 5.5).
 //!
-//! A message that lies whole in the input is unmasked there and lent out, without a copy; only what a read has cut
-//! is kept, so a reader between messages holds one pointer. Text is checked as it comes, and the first byte that
-//! cannot be UTF-8 ends the connection, not the end of its message.
+//! A message that is complete in the input is unmasked in place and borrowed, without a copy. Only messages split
+//! across reads are buffered, so a reader between messages holds one pointer. Text is validated as it arrives: the
+//! first byte that cannot be UTF-8 closes the connection.
 
 use std::borrow::Cow;
 
@@ -11,22 +11,22 @@ use super::frame::{self, CONTROL_BYTES_MAX, HEADER_BYTES_MAX, Header, Opcode, Pa
 use super::utf8::{self, Validator};
 use super::{Role, Violation, mask};
 
-/// The least room made for a message that comes in pieces. More is made only as bytes come: at most as many again.
+/// Minimum space for a message that arrives in pieces. The space grows only with the received bytes, at most doubling.
 const ROOM_BYTES_MIN: usize = 4096;
 
-/// What received messages must keep to. The same for all calls of one [`Reader`].
+/// Requirements for received messages. All calls of one [`Reader`] must use the same rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// What each header must keep to, with the limit of one frame.
+    /// Requirements for each header, including the maximum frame length.
     pub frame: frame::Rules,
-    /// Bytes of one message over all its frames. Above it [`Violation::MessageTooLarge`].
+    /// Maximum bytes of one message over all frames; [`Violation::MessageTooLarge`] above it.
     ///
-    /// Of a compressed message this bounds what was received; decompression has the same limit of its own.
+    /// For a compressed message this limits the received bytes; decompression applies the same limit to its output.
     pub message_bytes_max: usize,
 }
 
 impl Rules {
-    /// For what `role` receives. `compression` is whether permessage-deflate was negotiated.
+    /// Returns the rules for messages that `role` receives. `compression` is true if permessage-deflate was negotiated.
     #[must_use]
     pub fn new(
         role: Role,
@@ -45,78 +45,78 @@ impl Rules {
     }
 }
 
-/// What a message holds.
+/// Message type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// UTF-8.
+    /// UTF-8 text.
     Text,
     /// Any bytes.
     Binary,
 }
 
-/// Something the peer has sent.
+/// A message or control frame of the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A whole message. A text is valid UTF-8 unless it is compressed.
+    /// A complete message. Text is valid UTF-8 unless it is compressed.
     Message {
-        /// What it holds.
+        /// Message type.
         kind: Kind,
-        /// Whether it has to be decompressed, and a text then checked (RFC 7692, 6.2).
+        /// True if the caller must decompress the payload and then validate a text (RFC 7692, section 6.2).
         compressed: bool,
-        /// Lent from the input when it lay there whole.
+        /// Borrowed from the input if it was complete there.
         payload: Cow<'a, [u8]>,
     },
-    /// Answer with a pong of the same payload, at most [`CONTROL_BYTES_MAX`] bytes.
+    /// Ping: answer with a pong of the same payload, at most [`CONTROL_BYTES_MAX`] bytes.
     Ping(Cow<'a, [u8]>),
-    /// The answer to a ping, or a sign of life.
+    /// Pong: the answer to a ping, or unsolicited.
     Pong(Cow<'a, [u8]>),
-    /// The peer closes; see [`super::close::Closing::handle_close`]. Nothing follows.
+    /// Close frame; see [`super::close::Closing::handle_close`]. Nothing follows.
     Close {
-        /// The code, when there is one.
+        /// Close code; `None` if the frame is empty.
         code: Option<u16>,
-        /// The reason; may be empty.
+        /// Reason; may be empty.
         reason: Cow<'a, str>,
     },
 }
 
-/// What one call of [`Reader::handle`] came to.
+/// Result of one call of [`Reader::handle`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct Step<'a> {
-    /// Bytes of the input that are done with. All of them when there is no event.
+    /// Bytes of the input that were processed; all of them if there is no event.
     pub consumed: usize,
-    /// What they held; call again with the rest.
+    /// The event; call again with the rest of the input.
     pub event: Option<Event<'a>>,
 }
 
-/// Reads what one peer sends. Small: a pointer and a flag between messages.
+/// Reads one peer's frames. Holds only a pointer and a flag between messages.
 #[derive(Debug, Default)]
 pub struct Reader {
     partial: Option<Box<Partial>>,
-    /// A Close frame came: what follows is ignored (RFC 6455, 5.5.1).
+    /// True after a Close frame: further input is ignored (RFC 6455, section 5.5.1).
     closed: bool,
 }
 
-/// What has come of a frame or message that is not whole yet.
+/// The received part of an incomplete frame or message.
 #[derive(Debug, Default)]
 struct Partial {
-    /// The first bytes of a header. Invariant: `header_len` is zero while `frame` is there.
+    /// First bytes of a header. Invariant: `header_len` is zero while `frame` is `Some`.
     header: [u8; HEADER_BYTES_MAX],
     header_len: usize,
     frame: Option<Frame>,
-    /// The payload of a control frame, which may come inside a message.
+    /// Payload of a control frame, which may arrive within a message.
     control: Vec<u8>,
     message: Option<Message>,
 }
 
-/// A frame whose payload is coming.
+/// A frame whose payload is incomplete.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     header: Header,
-    /// Bytes of payload that came; at most `header.payload_len`.
+    /// Received payload bytes; at most `header.payload_len`.
     received: u64,
 }
 
-/// A message whose last frame has not ended.
+/// A message whose last frame is incomplete.
 #[derive(Debug)]
 struct Message {
     kind: Kind,
@@ -126,16 +126,17 @@ struct Message {
 }
 
 impl Reader {
-    /// At the first byte behind the handshake.
+    /// Creates a reader at the first byte after the handshake.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the next bytes, in any split. Call it with what it has not consumed until all is; payloads are unmasked in place.
+    /// Processes the next bytes, split at any position. Call again with the bytes that were not consumed. Unmasks
+    /// payloads in place.
     ///
     /// # Errors
-    /// What the peer did wrong, as early as it is certain. The reader must not be used afterwards.
+    /// The peer's violation, as soon as it is certain. The reader must not be used again.
     pub fn handle<'a>(
         &mut self,
         input: &'a mut [u8],
@@ -166,13 +167,13 @@ impl Reader {
         self.resume(input, rules)
     }
 
-    /// Whether nothing is kept: the last byte ended a message or a control frame outside of one.
+    /// Returns true if nothing is buffered: the last byte ended a message, or a control frame outside of one.
     #[must_use]
     pub fn is_between_messages(&self) -> bool {
         self.partial.is_none()
     }
 
-    /// Bytes kept of an unfinished message.
+    /// Returns the number of buffered bytes of an incomplete message.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
         let message = self
@@ -182,7 +183,7 @@ impl Reader {
         message.map_or(0, |message| message.payload.len())
     }
 
-    /// Goes on with what was cut, until an event or the end of the input.
+    /// Continues an incomplete frame or message up to the next event or the end of the input.
     fn resume<'a>(&mut self, input: &[u8], rules: &Rules) -> Result<Step<'a>, Violation> {
         let partial = self.partial.get_or_insert_default();
         let mut consumed = 0;
@@ -227,7 +228,7 @@ impl Reader {
 }
 
 impl Partial {
-    /// Bytes taken of `input`, and the header once it is whole.
+    /// Returns the number of bytes consumed, and the header once it is complete.
     fn take_header(
         &mut self,
         input: &[u8],
@@ -238,7 +239,7 @@ impl Partial {
         self.header[kept..kept + taken].copy_from_slice(&input[..taken]);
         match Header::parse(&self.header[..kept + taken], &rules.frame)? {
             Parse::Partial => {
-                // No header is longer than the room for it, so all of the input was taken.
+                // No header is longer than the buffer, so the complete input was stored.
                 self.header_len = kept + taken;
                 Ok((taken, None))
             }
@@ -252,7 +253,7 @@ impl Partial {
         }
     }
 
-    /// A header has passed all checks: its payload comes next.
+    /// Starts the payload of a validated header.
     fn begin(&mut self, header: Header) -> Frame {
         if !header.opcode.is_control() && self.message.is_none() {
             self.message = Some(Message {
@@ -270,7 +271,7 @@ impl Partial {
         frame
     }
 
-    /// Keeps what there is of the frame's payload and returns how much that was. `frame` is gone once it is whole.
+    /// Stores the available payload of `frame` and returns its length. Clears `self.frame` once the payload is complete.
     fn take_payload(
         &mut self,
         frame: Frame,
@@ -285,7 +286,7 @@ impl Partial {
         match &mut self.message {
             Some(message) if !header.opcode.is_control() => {
                 let start = message.payload.len();
-                // What may still come of the message bounds the room; of the last frame it is known.
+                // The maximum length of the message limits the space; for the last frame it is exact.
                 let most = if header.fin {
                     missing as usize
                 } else {
@@ -305,7 +306,7 @@ impl Partial {
         Ok(taken)
     }
 
-    /// The frame is whole. An event unless the message goes on in another frame.
+    /// Handles a complete frame. Returns an event unless the message continues in another frame.
     fn finish(&mut self, header: &Header) -> Result<Option<Event<'static>>, Violation> {
         if header.opcode.is_control() {
             let payload = std::mem::take(&mut self.control);
@@ -329,7 +330,7 @@ impl Partial {
     }
 }
 
-/// The header of a frame that lies whole in `input`, the header's length, and where the frame ends.
+/// Returns the header of a frame that is complete in `input`, the header's length, and the end of the frame.
 #[inline]
 fn whole_frame(input: &[u8], rules: &Rules) -> Result<Option<(Header, usize, usize)>, Violation> {
     let Parse::Complete {
@@ -340,12 +341,13 @@ fn whole_frame(input: &[u8], rules: &Rules) -> Result<Option<(Header, usize, usi
         return Ok(None);
     };
     let follows = (input.len() - header_bytes) as u64;
-    // What follows bounds the length, so it fits.
+    // At most the length of the input, so it fits into `usize`.
     let end = header_bytes + header.payload_len.min(follows) as usize;
     Ok((header.payload_len <= follows).then_some((header, header_bytes, end)))
 }
 
-/// Whether the frame may stand here (RFC 6455, 5.4; RFC 7692, 6.1), and the message does not grow too long.
+/// Checks that the frame is allowed at this position (RFC 6455, section 5.4; RFC 7692, section 6.1) and that the
+/// message stays within its limit.
 #[inline]
 fn check_order(header: &Header, message: Option<&Message>, rules: &Rules) -> Result<(), Violation> {
     if header.opcode.is_control() {
@@ -368,7 +370,7 @@ fn check_order(header: &Header, message: Option<&Message>, rules: &Rules) -> Res
     Ok(())
 }
 
-/// What a whole frame says that is a message by itself or a control frame. The payload is unmasked.
+/// Returns the event of a complete, unmasked frame that is a control frame or a message by itself.
 #[inline]
 fn event<'a>(header: &Header, payload: Cow<'a, [u8]>) -> Result<Event<'a>, Violation> {
     Ok(match header.opcode {
@@ -424,9 +426,10 @@ fn append(to: &mut Vec<u8>, input: &[u8], frame: &Frame) {
     }
 }
 
-/// Makes room for `more` bytes, and for up to as many again as are there, but never for more than `most`.
+/// Reserves space for `more` bytes and at most doubles the length, but reserves no more than `most` bytes.
 ///
-/// So a header that promises gigabytes costs nothing, and a message in tiny pieces is not copied for each.
+/// A header that announces gigabytes therefore reserves little memory, and a message in tiny pieces is not copied for
+/// each piece.
 fn make_room(to: &mut Vec<u8>, more: usize, most: usize) {
     if to.capacity() - to.len() < more {
         let room = to.len().max(ROOM_BYTES_MIN).min(most).max(more);

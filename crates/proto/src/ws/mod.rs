@@ -1,9 +1,8 @@
-//! WebSocket (RFC 6455) and its compression (RFC 7692) as state machines.
+//! State machines for WebSocket (RFC 6455) and its compression (RFC 7692).
 //!
-//! [`handshake`] looks at a parsed request and says what to answer; [`frame`] reads and writes frame headers;
-//! [`message`] turns received bytes into whole messages; [`deflate`] compresses them; [`close`] keeps track of how
-//! the connection ends.
-//! Both ends are spoken: [`Role`] says which one is ours.
+//! [`handshake`] validates a parsed request and writes the response. [`frame`] parses and writes frame headers.
+//! [`message`] assembles received bytes into messages, [`deflate`] compresses them, and [`close`] tracks the closing
+//! handshake. Both sides of a connection are supported; see [`Role`].
 
 pub mod accept;
 pub mod client;
@@ -21,11 +20,12 @@ pub mod utf8;
 
 pub use error::Violation;
 
-/// Which end of the connection we are. A client masks what it sends, a server does not (RFC 6455, 5.1).
+/// The side of the connection that this process is. A client masks its frames, a server does not (RFC 6455, section
+/// 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// We have accepted the connection.
+    /// The side that accepted the connection.
     Server,
-    /// We have opened the connection.
+    /// The side that opened the connection.
     Client,
 }

@@ -1,4 +1,4 @@
-//! The opening handshake, seen from the client (RFC 6455, 4.1).
+//! Opening handshake of the client (RFC 6455, section 4.1).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,79 +8,79 @@ use super::accept::{KEY_BYTES, accept_key};
 use super::extension::{self, Agreed};
 use crate::http1::{is_field_byte, is_token};
 
-/// Bytes of an answer's head.
+/// Maximum bytes of a response head.
 pub const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// Random bytes behind a key.
+/// Random bytes in a key.
 pub const NONCE_BYTES: usize = 16;
 
-/// What a client asks for. The texts must hold what may stand in a request line or a header line; see
+/// Parameters of a client's request. All texts must be valid in a request line or header line; see
 /// [`crate::response::valid_name`] and [`crate::response::valid_value`].
 #[derive(Clone, Copy, Debug)]
 pub struct Opening<'a> {
-    /// The value of `Host`.
+    /// Value of `Host`.
     pub host: &'a [u8],
     /// Path and query.
     pub target: &'a [u8],
-    /// See [`key`].
+    /// Value of `Sec-WebSocket-Key`; see [`key`].
     pub key: &'a [u8; KEY_BYTES],
-    /// Subprotocols, the favourite first; different tokens.
+    /// Subprotocols in order of preference; different tokens.
     pub protocols: &'a [&'a [u8]],
-    /// Further headers: none that [`super::handshake::reserved_name`] names.
+    /// Further headers; none may be a [`super::handshake::reserved_name`].
     pub headers: &'a [(&'a [u8], &'a [u8])],
-    /// Whether permessage-deflate is offered.
+    /// True to offer permessage-deflate.
     pub compression: bool,
 }
 
-/// A handshake the server has accepted.
+/// A handshake that the server accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened<'a> {
-    /// Bytes of the answer; frames follow.
+    /// Bytes of the response head; frames follow.
     pub head_bytes: usize,
-    /// The subprotocol: one of those asked for.
+    /// The subprotocol that the server chose from the offered ones.
     pub protocol: Option<&'a [u8]>,
-    /// What became of the offer to compress.
+    /// Negotiated compression; `None` if messages are not compressed.
     pub compression: Option<Agreed>,
 }
 
-/// Why there is no connection.
+/// Reason why the handshake failed.
 ///
 /// `Display` is one sentence with cause and fix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotOpened {
-    /// An ordinary answer, with this status.
+    /// The server sent an ordinary response with this status.
     #[error("the server has refused the WebSocket with status {0}")]
     Refused(u16),
-    /// No HTTP/1.1 answer.
-    #[error("the answer is no HTTP/1.1 response; connect to a WebSocket server")]
+    /// The bytes are not an HTTP/1.1 response.
+    #[error("the response is not HTTP/1.1; connect to a WebSocket server")]
     Malformed,
-    /// A head longer than [`HEAD_BYTES_MAX`].
+    /// The head is longer than [`HEAD_BYTES_MAX`].
     #[error(
-        "the answer's head is longer than {HEAD_BYTES_MAX} bytes; send fewer or shorter headers"
+        "the response head is longer than {HEAD_BYTES_MAX} bytes; send fewer or shorter headers"
     )]
     TooLong,
-    /// A 101 to something else.
+    /// The 101 response switches to another protocol.
     #[error(
-        "the answer does not switch to WebSocket; send `Upgrade: websocket` and `Connection: Upgrade`"
+        "the response does not switch to WebSocket; send `Upgrade: websocket` and `Connection: Upgrade`"
     )]
     Upgrade,
-    /// Not the answer to our key.
-    #[error("Sec-WebSocket-Accept is missing or answers another key")]
+    /// `Sec-WebSocket-Accept` does not match the key.
+    #[error("Sec-WebSocket-Accept is missing or does not match the key")]
     Accept,
-    /// A subprotocol nobody has asked for.
+    /// A subprotocol that was not offered.
     #[error(
         "the server has chosen a subprotocol that was not offered; choose one of those offered or none"
     )]
     Protocol,
-    /// An extension nobody has asked for, or a malformed answer to the offer.
+    /// An extension that was not offered, or a malformed response to the offer.
     #[error(
-        "the server has agreed to an extension that was not offered; answer what was offered or nothing"
+        "the server accepted an extension that was not offered; accept only an offered one or none"
     )]
     Extensions,
 }
 
-/// The key for these random bytes.
+/// Returns the key for these random bytes.
 #[must_use]
 pub fn key(nonce: [u8; NONCE_BYTES]) -> [u8; KEY_BYTES] {
     let mut key = [0; KEY_BYTES];
@@ -117,10 +117,10 @@ impl Opening<'_> {
         line(&[]);
     }
 
-    /// Reads the answer from the start of `buf`; `None` while bytes are missing.
+    /// Parses the response at the start of `buf`. Returns `None` if it is incomplete.
     ///
     /// # Errors
-    /// When the server has not accepted, or has accepted something else than was asked for.
+    /// The server rejected the handshake, or accepted something that was not requested.
     pub fn read<'b>(&self, buf: &'b [u8]) -> Result<Option<Opened<'b>>, NotOpened> {
         let Some(end) = memmem::find(&buf[..buf.len().min(HEAD_BYTES_MAX)], b"\r\n\r\n") else {
             let started = buf.len().min(START.len());
@@ -163,14 +163,14 @@ impl Opening<'_> {
 
 const START: &[u8] = b"HTTP/1.1 ";
 
-/// The head of an answer.
+/// Head of a response.
 struct Head<'a> {
     status: u16,
     lines: Vec<(&'a [u8], &'a [u8])>,
 }
 
 impl<'a> Head<'a> {
-    /// `head` ends with a line end.
+    /// Parses `head`, which ends with a line end.
     fn parse(head: &'a [u8]) -> Option<Self> {
         let mut rest = head.strip_prefix(START)?;
         let mut line = || {
@@ -200,7 +200,7 @@ impl<'a> Head<'a> {
         Some(Self { status, lines })
     }
 
-    /// The values of all lines with this name, which is in lower case.
+    /// Returns the values of all lines with this name, which must be in lower case.
     fn lines(&self, name: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
         let named = move |line: &&(&[u8], &[u8])| line.0.eq_ignore_ascii_case(name);
         self.lines.iter().filter(named).map(|line| line.1)
@@ -213,7 +213,7 @@ impl<'a> Head<'a> {
         elements.map(<[u8]>::trim_ascii)
     }
 
-    /// The value of the line with this name; `None` without one. Several are no answer.
+    /// Returns the value of the only line with this name, or `None` if there is no line. Several lines are an error.
     fn only(&self, name: &'static [u8]) -> Result<Option<&'a [u8]>, NotOpened> {
         let mut lines = self.lines(name);
         let first = lines.next();
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_open_nothing() {
+    fn rejects_invalid_responses() {
         use NotOpened as N;
         let read = |answer: &str| {
             let opened = opening().read(answer.as_bytes());

@@ -1,45 +1,45 @@
-//! UTF-8 checked piece by piece, failing at the first byte that cannot be part of it (RFC 6455, 8.1; RFC 3629).
+//! Incremental UTF-8 validation that fails at the first invalid byte (RFC 6455, section 8.1; RFC 3629).
 
-/// Longest character.
+/// Maximum length of a character in bytes.
 const CHARACTER_BYTES_MAX: usize = 4;
 
-/// The text is not UTF-8.
+/// Error: the text is not UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotUtf8;
 
-/// Whether all of `text` is UTF-8.
+/// Returns true if all of `text` is UTF-8.
 #[inline]
 #[must_use]
 pub fn valid(text: &[u8]) -> bool {
     simdutf8::basic::from_utf8(text).is_ok()
 }
 
-/// Whether `text` is the beginning of a UTF-8 text: valid, or cut inside its last character.
+/// Returns true if `text` is a prefix of a UTF-8 text: valid, or cut within its last character.
 #[must_use]
 pub fn valid_beginning(text: &[u8]) -> bool {
     Validator::new().feed(text).is_ok()
 }
 
-/// Checks a text that comes in pieces. Any way of cutting it gives the same answer.
+/// Validates a text that arrives in pieces. Every split gives the same result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Validator {
-    /// The first bytes of a character whose other bytes have not come yet.
+    /// First bytes of an incomplete character.
     begun: [u8; CHARACTER_BYTES_MAX],
-    /// How many of `begun` are there; below four.
+    /// Number of bytes in `begun`; below four.
     begun_len: u8,
 }
 
 impl Validator {
-    /// At the beginning of a text.
+    /// Creates a validator at the start of a text.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the next piece. After an error the validator must not be used again.
+    /// Validates the next piece. After an error the validator must not be used again.
     ///
     /// # Errors
-    /// When no bytes to come can make the text valid: at the earliest byte where that is certain.
+    /// No further bytes can make the text valid. Fails at the earliest byte where that is certain.
     pub fn feed(&mut self, mut piece: &[u8]) -> Result<(), NotUtf8> {
         while self.begun_len > 0 {
             let Some((&byte, rest)) = piece.split_first() else {
@@ -50,7 +50,7 @@ impl Validator {
             self.begun_len += 1;
             match std::str::from_utf8(&self.begun[..usize::from(self.begun_len)]) {
                 Ok(_) => self.begun_len = 0,
-                // Complete it with the next byte. A fourth byte always decides, so there is room.
+                // The next byte continues the character. A fourth byte always decides, so the buffer suffices.
                 Err(error) if error.error_len().is_none() => {}
                 Err(_) => return Err(NotUtf8),
             }
@@ -67,7 +67,7 @@ impl Validator {
         Ok(())
     }
 
-    /// Whether the text may end here: not inside a character.
+    /// Returns true if the text may end here, not within a character.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.begun_len == 0
@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// The number of bytes fed one at a time up to and including the one that fails.
+    /// Returns the number of bytes, fed one at a time, up to and including the invalid one.
     fn fails_at(text: &[u8]) -> Option<usize> {
         let mut validator = Validator::new();
         text.iter()
@@ -95,7 +95,7 @@ mod tests {
             (b"\x80", Some(1)),
             (b"a\xc0\x80", Some(2)),
             (b"\xc3a", Some(2)),
-            // Longer than needed.
+            // Overlong encodings.
             (b"\xe0\x9f\xbf", Some(2)),
             (b"\xf0\x8f\xbf\xbf", Some(2)),
             // A surrogate.
@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_cut_gives_the_answer_of_the_whole(
+        fn any_split_gives_the_same_result(
             text in prop_oneof![
                 proptest::collection::vec(any::<u8>(), 0..40),
                 any::<String>().prop_map(String::into_bytes),

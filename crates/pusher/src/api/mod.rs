@@ -1,6 +1,6 @@
-//! The HTTP API: what an application's backend asks, checked, and how it is answered.
+//! The HTTP API for an application's backend: parsing, checks and responses.
 //!
-//! Every call is signed: [`read`] lets nothing through whose signature, time or body does not fit.
+//! Every call is signed: [`read`] refuses a call with an invalid signature, time or body.
 
 mod read;
 #[cfg(test)]
@@ -10,40 +10,40 @@ use serde_json::{Map, Value, json};
 
 pub use read::{Question, read};
 
-/// What was asked.
+/// A call of the API.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Call {
-    /// Publish events, in this order. `wants` is set when the answer tells of the channels.
+    /// Publish events, in this order.
     Publish {
         /// The events.
         events: Vec<Event>,
-        /// Whether they came as a batch, which is answered event by event.
+        /// True if they came as a batch, whose response has one entry per event.
         is_batch: bool,
     },
-    /// The channels that have subscribers.
+    /// List the channels that have subscribers.
     Channels {
-        /// What their names begin with.
+        /// Prefix of their names.
         prefix: String,
-        /// What is told of each.
+        /// Requested attributes of each.
         wants: Wants,
     },
-    /// One channel.
+    /// Describe one channel.
     Channel {
         /// Its name.
         channel: String,
-        /// What is told of it.
+        /// Requested attributes.
         wants: Wants,
     },
-    /// The users in a presence channel.
+    /// List the users in a presence channel.
     Users {
         /// Its name.
         channel: String,
     },
-    /// How many connections there are.
+    /// Count the connections.
     Connections,
-    /// End all connections on which this user has signed in or is present in a channel.
+    /// Close all connections on which this user has signed in or is present in a channel.
     Terminate {
-        /// The user.
+        /// The user's id.
         user: String,
     },
 }
@@ -53,57 +53,57 @@ pub enum Call {
 pub struct Event {
     /// Its name.
     pub name: String,
-    /// Its data, as subscribers get it in a string.
+    /// Its data, as subscribers receive it in a string.
     pub data: String,
-    /// The channels it goes to.
+    /// The channels it is published to.
     pub channels: Vec<String>,
-    /// The connection that does not get it.
+    /// Socket id of the connection that must not receive it.
     pub except: Option<String>,
-    /// What is told of the channels in the answer.
+    /// Requested attributes of the channels in the response.
     pub wants: Wants,
 }
 
-/// Attributes of channels that an answer tells.
+/// Attributes of channels in a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
-    /// How many users are present.
+    /// Number of present users.
     pub user_count: bool,
-    /// How many connections are subscribed.
+    /// Number of subscribed connections.
     pub subscription_count: bool,
     /// The newest event of a cache channel.
     pub cache: bool,
 }
 
 impl Wants {
-    /// Whether anything is.
+    /// Returns true if any attribute is requested.
     pub fn any(self) -> bool {
         self.user_count || self.subscription_count || self.cache
     }
 }
 
-/// What is known of a channel.
+/// State of a channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChannelState {
-    /// Connections that are subscribed.
+    /// Number of subscribed connections.
     pub subscriptions: u64,
-    /// Users that are present; `None`: it is no presence channel.
+    /// Number of present users; `None`: not a presence channel.
     pub users: Option<u64>,
-    /// The data of its newest event, of a cache channel that has one.
+    /// Data of the newest event; `None`: not a cache channel, or it is empty.
     pub cache: Option<String>,
 }
 
-/// A call that is refused.
+/// A refused call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{status}: {message}")]
 pub struct ApiError {
-    /// Of the HTTP response.
+    /// Status of the HTTP response.
     pub status: u16,
-    /// Its body, which says what is wrong.
+    /// Body of the HTTP response: a message that describes the fault.
     pub message: String,
 }
 
 impl ApiError {
-    /// An error with this status and sentence.
+    /// Creates an error with a status and a message.
     pub fn new(status: u16, message: impl Into<String>) -> ApiError {
         ApiError {
             status,
@@ -112,7 +112,7 @@ impl ApiError {
     }
 }
 
-/// The attributes of a channel that were asked for.
+/// Returns the requested attributes of a channel.
 pub fn attributes(state: &ChannelState, wants: Wants) -> Map<String, Value> {
     let mut attributes = Map::new();
     if wants.user_count
@@ -131,14 +131,14 @@ pub fn attributes(state: &ChannelState, wants: Wants) -> Map<String, Value> {
     attributes
 }
 
-/// The answer to [`Call::Channel`].
+/// Returns the response to [`Call::Channel`].
 pub fn channel_answer(state: &ChannelState, wants: Wants) -> String {
     let mut answer = attributes(state, wants);
     answer.insert("occupied".to_owned(), json!(state.subscriptions > 0));
     Value::Object(answer).to_string()
 }
 
-/// The answer to [`Call::Channels`], and to [`Call::Publish`] where it tells of channels.
+/// Returns the response to [`Call::Channels`], and to [`Call::Publish`] with requested attributes.
 pub fn channels_answer(channels: &[(String, ChannelState)], wants: Wants) -> String {
     let channels: Map<String, Value> = channels
         .iter()
@@ -147,7 +147,7 @@ pub fn channels_answer(channels: &[(String, ChannelState)], wants: Wants) -> Str
     json!({"channels": channels}).to_string()
 }
 
-/// The answer to [`Call::Users`].
+/// Returns the response to [`Call::Users`].
 pub fn users_answer(users: &[String]) -> String {
     let users: Vec<Value> = users.iter().map(|id| json!({"id": id})).collect();
     json!({"users": users}).to_string()

@@ -1,4 +1,4 @@
-//! From a request to what it asks.
+//! Parses and checks requests of the API.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -6,22 +6,23 @@ use serde_json::Value;
 use super::{ApiError, Call, Event, Wants};
 use crate::channel::{Access, ChannelName};
 use crate::connection::{check_event_name, data_text};
+use crate::frame::is_of_protocol;
 use crate::socket_id::is_socket_id;
 use crate::{App, auth};
 
-/// Parameters of a query; the API knows eight.
+/// Maximum number of parameters in a query; the API has eight.
 const PARAMETERS_MAX: usize = 32;
 
 /// A request of the HTTP API.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
-    /// Its method.
+    /// Method.
     pub method: &'a str,
-    /// Its path, as it came, and after the `?` its query.
+    /// Path and query, as received.
     pub target: &'a str,
-    /// Its body.
+    /// Body.
     pub body: &'a [u8],
-    /// The time, in seconds since 1970.
+    /// The current time, in seconds since 1970.
     pub unix_s: u64,
 }
 
@@ -41,10 +42,10 @@ struct BatchBody {
     batch: Vec<EventBody>,
 }
 
-/// Reads a request: which application it is for, and what it asks. `None`: its path is none of the API's.
+/// Parses a request: returns its application and call. `None`: the path is not the API's.
 ///
 /// # Errors
-/// The status and the sentence to answer with.
+/// The status and message to respond with.
 pub fn read<'a>(
     apps: &'a [App],
     question: &Question<'_>,
@@ -109,7 +110,7 @@ fn read_call<'a>(
             if wants.user_count && !prefix.starts_with("presence-") {
                 return Err(ApiError::new(
                     400,
-                    "info: user_count is known of presence channels alone; ask with filter_by_prefix=presence-.",
+                    "info: user_count is available for presence channels only; use filter_by_prefix=presence-.",
                 ));
             }
             Call::Channels { prefix, wants }
@@ -122,7 +123,7 @@ fn read_call<'a>(
             if wants.user_count && !is_presence {
                 return Err(ApiError::new(
                     400,
-                    "info: user_count is known of presence channels alone.",
+                    "info: user_count is available for presence channels only.",
                 ));
             }
             Call::Channel { channel, wants }
@@ -132,7 +133,7 @@ fn read_call<'a>(
             if ChannelName::new(&channel).map(ChannelName::access) != Ok(Access::Presence) {
                 return Err(ApiError::new(
                     400,
-                    "users are known of presence channels alone.",
+                    "users are available for presence channels only.",
                 ));
             }
             Call::Users { channel }
@@ -159,12 +160,12 @@ fn check_signature(
     let signature = parameter(query, "auth_signature")
         .ok_or_else(|| unauthorized("auth_signature is missing."))?;
     if parameter(query, "auth_key") != Some(&app.key) {
-        return Err(unauthorized("auth_key is not that of the application."));
+        return Err(unauthorized("auth_key does not match the application."));
     }
     let text = auth::request_text(question.method, path, query);
     if !auth::is_signed(app, text.as_bytes(), signature) {
         return Err(unauthorized(
-            "auth_signature is not that of the method, path and query under the application's secret.",
+            "auth_signature does not match the method, path, query and the application's secret.",
         ));
     }
     let timestamp = parameter(query, "auth_timestamp").and_then(|it| it.parse::<u64>().ok());
@@ -179,11 +180,11 @@ fn check_signature(
     let md5 = parameter(query, "body_md5");
     let is_same = match md5 {
         Some(md5) => md5.eq_ignore_ascii_case(&auth::body_md5(question.body)),
-        // What is not signed is not believed.
+        // An unsigned body is not accepted.
         None => question.body.is_empty(),
     };
     if !is_same {
-        return Err(unauthorized("body_md5 is not that of the body."));
+        return Err(unauthorized("body_md5 does not match the body."));
     }
     Ok(())
 }
@@ -196,6 +197,11 @@ fn read_event(app: &App, body: EventBody) -> Result<Event, ApiError> {
         .ok_or_else(|| bad("name is missing.".to_owned()))?;
     check_event_name(&name, limits.event_name_chars_max)
         .map_err(|error| bad(format!("name: {error}.")))?;
+    if is_of_protocol(&name) {
+        return Err(bad(
+            "name: its prefix is of the protocol's own events.".to_owned()
+        ));
+    }
     if body.data.is_null() {
         return Err(bad("data is missing.".to_owned()));
     }
@@ -250,7 +256,7 @@ fn read_wants(info: Option<&str>) -> Result<Wants, ApiError> {
                 return Err(ApiError::new(
                     400,
                     format!(
-                        "info: \"{}\" is none of user_count, subscription_count and cache.",
+                        "info: \"{}\" is not user_count, subscription_count or cache.",
                         other.escape_debug()
                     ),
                 ));
@@ -264,7 +270,7 @@ fn parse_body<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, ApiError
     serde_json::from_slice(body).map_err(|error| {
         ApiError::new(
             400,
-            format!("The body is not the JSON it has to be: {error}."),
+            format!("The body is not valid JSON for this request: {error}."),
         )
     })
 }
@@ -276,11 +282,12 @@ fn channel_name(part: &str) -> Result<String, ApiError> {
     Ok(name)
 }
 
-/// Names and values as they are signed: decoded. One that comes twice could be read differently by who checks and who acts.
+/// Decodes names and values, in the form in which they are signed. A repeated name is refused: signature check and call
+/// could read different values.
 fn parse_query(query: &str) -> Result<Vec<(String, String)>, ApiError> {
     let mut pairs: Vec<(String, String)> = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        // Each is compared with those before it, and nothing is signed yet.
+        // Bounded, because each parameter is compared with those before it, and the signature is not checked yet.
         if pairs.len() == PARAMETERS_MAX {
             return Err(ApiError::new(
                 400,
@@ -311,7 +318,7 @@ fn parameter<'a>(query: &'a [(String, String)], name: &str) -> Option<&'a str> {
         .map(|(_, value)| value.as_str())
 }
 
-/// Percent-decoded text (RFC 3986, 2.1).
+/// Decodes percent escapes (RFC 3986, section 2.1).
 fn decode(text: &str) -> Option<String> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|it| it as u8);
     let mut out = Vec::with_capacity(text.len());

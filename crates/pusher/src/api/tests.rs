@@ -12,7 +12,7 @@ fn apps() -> Vec<App> {
     ]
 }
 
-/// A target as backends sign it.
+/// Returns a target as backends sign it.
 fn signed(app: &App, method: &str, path: &str, more: &[(&str, &str)], body: &[u8]) -> String {
     let mut query: Vec<(String, String)> = [
         ("auth_key", app.key.as_str()),
@@ -58,7 +58,7 @@ fn publish(body: &Value) -> Result<Call, u16> {
 }
 
 #[test]
-fn an_event_is_published_to_its_channels() {
+fn publishes_an_event_to_its_channels() {
     let call = publish(&json!({
         "name": "order", "data": "{\"a\":1}", "channels": ["private-a", "b"], "socket_id": "1.2", "info": "subscription_count",
     }));
@@ -82,7 +82,7 @@ fn an_event_is_published_to_its_channels() {
 }
 
 #[test]
-fn what_is_out_of_bounds_is_refused() {
+fn rejects_values_beyond_limits() {
     let many: Vec<String> = (0..101).map(|at| format!("c{at}")).collect();
     for (body, status) in [
         (json!({"data": "x", "channel": "a"}), 400),
@@ -97,6 +97,14 @@ fn what_is_out_of_bounds_is_refused() {
         ),
         (
             json!({"name": "x".repeat(201), "data": "x", "channel": "a"}),
+            400,
+        ),
+        (
+            json!({"name": "pusher:error", "data": "x", "channel": "a"}),
+            400,
+        ),
+        (
+            json!({"name": "pusher_internal:member_added", "data": "x", "channel": "a"}),
             400,
         ),
         (
@@ -122,7 +130,7 @@ fn what_is_out_of_bounds_is_refused() {
 }
 
 #[test]
-fn a_batch_is_bounded() {
+fn bounds_a_batch() {
     let apps = apps();
     let of = |count| {
         let batch: Vec<Value> = (0..count)
@@ -143,7 +151,7 @@ fn a_batch_is_bounded() {
 }
 
 #[test]
-fn only_the_secret_of_the_application_signs() {
+fn accepts_only_signatures_of_the_application() {
     let apps = apps();
     let body = br#"{"name":"x","data":"x","channel":"a"}"#;
     let path = "/apps/1/events";
@@ -152,7 +160,7 @@ fn only_the_secret_of_the_application_signs() {
     let later = format!("auth_timestamp={}", NOW_S + 1);
     let now = format!("auth_timestamp={NOW_S}");
     for (target, body) in [
-        // Of another application, of nobody, over another body, path, method, time.
+        // Signed for another application, not at all, or for another body, path, method or time.
         (signed(&apps[1], "POST", path, &[], body), &body[..]),
         (path.to_owned(), body),
         (target.clone(), br#"{"name":"y","data":"x","channel":"a"}"#),
@@ -167,18 +175,18 @@ fn only_the_secret_of_the_application_signs() {
     ] {
         assert_eq!(ask(&apps, "POST", &target, body), Err(401), "{target}");
     }
-    // A parameter that comes twice is read by nobody.
+    // A repeated parameter is refused.
     assert_eq!(
         ask(&apps, "POST", &format!("{target}&auth_key=other"), body),
         Err(400)
     );
-    // Without a signed body there is none.
+    // A body without a signed hash is refused.
     let unsigned = signed(&apps[0], "POST", path, &[], b"");
     assert_eq!(ask(&apps, "POST", &unsigned, body), Err(401));
 }
 
 #[test]
-fn an_old_signature_is_refused() {
+fn rejects_an_old_signature() {
     let apps = apps();
     let target = signed(&apps[0], "GET", "/apps/1/channels", &[], b"");
     for (unix_s, is_near) in [
@@ -199,7 +207,7 @@ fn an_old_signature_is_refused() {
 }
 
 #[test]
-fn channels_are_asked_about() {
+fn parses_requests_about_channels() {
     let apps = apps();
     let get = |path: &str, more: &[(&str, &str)]| {
         ask(&apps, "GET", &signed(&apps[0], "GET", path, more, b""), b"")
@@ -259,7 +267,7 @@ fn channels_are_asked_about() {
 }
 
 #[test]
-fn answers_tell_what_was_asked_for() {
+fn responses_have_the_requested_attributes() {
     let state = ChannelState {
         subscriptions: 3,
         users: Some(2),
@@ -281,7 +289,7 @@ fn answers_tell_what_was_asked_for() {
 }
 
 #[test]
-fn a_query_of_many_parameters_is_refused_before_they_are_compared() {
+fn rejects_many_parameters_before_comparing_them() {
     let names: Vec<String> = (0..33).map(|number| format!("n{number}")).collect();
     let target = |count: usize| format!("/apps/1/channels?{}", names[..count].join("&"));
     assert_eq!(ask(&apps(), "GET", &target(32), b""), Err(401));

@@ -68,7 +68,7 @@ fn a_private_channel_needs_its_own_signature() {
     assert_eq!(connection.channels().count(), 0);
     let outcome = subscribe(&mut connection, &app, "private-a", None);
     assert!(matches!(outcome, Outcome::Subscribe(_)));
-    // Once more is said to be so, and changes nothing.
+    // A repeated subscription is confirmed and changes nothing.
     let outcome = subscribe(&mut connection, &app, "private-a", None);
     assert_eq!(
         (error_code(&outcome), connection.channels().count()),
@@ -95,7 +95,7 @@ fn a_connection_belongs_to_its_user_and_its_members() {
 }
 
 #[test]
-fn presence_says_who() {
+fn presence_subscription_has_its_member() {
     let (app, mut connection) = (app(), Connection::new());
     let outcome = subscribe(
         &mut connection,
@@ -124,7 +124,37 @@ fn presence_says_who() {
 }
 
 #[test]
-fn the_channel_of_a_user_is_theirs() {
+fn integers_of_any_length_keep_their_digits_as_user_ids() {
+    let (app, mut connection) = (app(), Connection::new());
+    for (number, id) in [
+        ("18446744073709551616", "18446744073709551616"),
+        ("-9223372036854775809", "-9223372036854775809"),
+        (
+            "123456789012345678901234567890",
+            "123456789012345678901234567890",
+        ),
+        ("7.0", "7.0"),
+    ] {
+        let data = format!(r#"{{"user_id":{number}}}"#);
+        let channel = format!("presence-{number}");
+        let outcome = subscribe(&mut connection, &app, &channel, Some(&data));
+        let Outcome::Subscribe(subscribed) = outcome else {
+            panic!("{outcome:?}");
+        };
+        assert_eq!(subscribed.member.expect("a member").user_id, id);
+        let data = format!(r#"{{"id":{number},"watchlist":[{number}]}}"#);
+        let auth = auth::user(&app, ID, &data);
+        let data = json!({"auth": auth, "user_data": data});
+        let outcome = say(&mut Connection::new(), &app, "pusher:signin", data);
+        let Outcome::SignedIn(signed_in) = outcome else {
+            panic!("{outcome:?}");
+        };
+        assert_eq!(signed_in.watchlist, [id]);
+    }
+}
+
+#[test]
+fn only_the_user_may_subscribe_to_the_own_channel() {
     let (app, mut connection) = (app(), Connection::new());
     let channel = user_channel("12");
     let wanted = json!({"channel": channel});
@@ -165,7 +195,7 @@ fn the_channel_of_a_user_is_theirs() {
 }
 
 #[test]
-fn a_wrong_user_is_closed() {
+fn closes_a_connection_with_an_invalid_user() {
     let (app, mut connection) = (app(), Connection::new());
     let outcome = say(
         &mut connection,
@@ -178,7 +208,7 @@ fn a_wrong_user_is_closed() {
 }
 
 #[test]
-fn clients_speak_in_channels_they_are_in_at_a_rate() {
+fn limits_client_events_to_subscribed_channels_and_a_rate() {
     let (mut app, mut connection) = (app(), Connection::new());
     app.limits.client_events_per_second = 2;
     let event = |channel: &str| {
@@ -221,7 +251,7 @@ fn clients_speak_in_channels_they_are_in_at_a_rate() {
 }
 
 #[test]
-fn an_event_whose_data_cannot_be_read_is_not_sent_without_them() {
+fn rejects_client_events_with_malformed_data() {
     let (app, mut connection) = (app(), Connection::new());
     subscribe(&mut connection, &app, "private-a", None);
     let mut send = |data: &str| {
@@ -235,7 +265,7 @@ fn an_event_whose_data_cannot_be_read_is_not_sent_without_them() {
 }
 
 #[test]
-fn nobody_writes_a_sender_into_a_name() {
+fn rejects_event_names_with_a_sender() {
     let (app, mut connection) = (app(), Connection::new());
     subscribe(&mut connection, &app, "private-a", None);
     let text =
@@ -245,7 +275,7 @@ fn nobody_writes_a_sender_into_a_name() {
 }
 
 #[test]
-fn malformed_messages_are_said_to_be_so() {
+fn reports_malformed_messages() {
     let (app, mut connection) = (app(), Connection::new());
     let long = format!("\"{}\"", "x".repeat(app.limits.message_bytes_max));
     for text in ["", "{", "[]", "1", "{\"event\":1}", "\u{0}", &long] {
@@ -266,7 +296,7 @@ fn malformed_messages_are_said_to_be_so() {
 }
 
 #[test]
-fn what_a_connection_may_is_bounded() {
+fn enforces_limits_of_a_connection() {
     let (mut app, mut connection) = (app(), Connection::new());
     app.limits.channels_per_connection_max = 2;
     app.limits.user_id_bytes_max = 3;
@@ -320,7 +350,7 @@ fn what_a_connection_may_is_bounded() {
 }
 
 #[test]
-fn the_handshake_names_protocol_7() {
+fn handshake_requires_protocol_7() {
     let mut app = app();
     let code = |app: &App, protocol, origin| {
         check_handshake(app, protocol, origin)
@@ -341,9 +371,9 @@ fn the_handshake_names_protocol_7() {
 }
 
 proptest! {
-    /// Whatever is said, a connection is never in a channel that was not signed for, nor in more than it may be.
+    /// Whatever a client sends, its connection is subscribed only to signed channels, and to no more than the limit.
     #[test]
-    fn nothing_but_a_signature_opens_a_channel(messages in proptest::collection::vec(message(), 0..60)) {
+    fn only_a_signature_opens_a_channel(messages in proptest::collection::vec(message(), 0..60)) {
         let (mut app, mut connection) = (app(), Connection::new());
         app.limits.channels_per_connection_max = 3;
         for (text, is_signed) in messages {
@@ -380,7 +410,7 @@ fn message() -> impl Strategy<Value = (String, bool)> {
 }
 
 #[test]
-fn a_connection_that_says_nothing_is_small() {
+fn idle_connection_is_small() {
     assert_eq!(size_of::<Connection>(), 24);
     let mut connection = Connection::new();
     for channel in ["one", "two", "three"] {

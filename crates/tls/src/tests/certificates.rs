@@ -1,4 +1,4 @@
-//! Files: what is refused and in which words, names, reloading.
+//! Certificate files: errors and their messages, names, reloading.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -42,7 +42,7 @@ fn error_of(pair: (&Path, &Path)) -> String {
 }
 
 #[test]
-fn each_mistake_is_named_with_its_setting_and_its_cure() {
+fn errors_name_the_setting_the_cause_and_the_fix() {
     let (good, key) = made("good", |_| {});
     let (other, _) = made("other", |_| {});
     let missing = folder().join("missing.pem");
@@ -87,7 +87,7 @@ fn each_mistake_is_named_with_its_setting_and_its_cure() {
 }
 
 #[test]
-fn what_works_but_should_not_stay_is_said() {
+fn warns_of_expiring_certificates_and_readable_keys() {
     let year = |year| rcgen::date_time_ymd(year, 1, 1);
     let (expired, expired_key) = made("expired", |params| {
         (params.not_before, params.not_after) = (year(2001), year(2002));
@@ -134,7 +134,7 @@ fn the_development_certificate_is_made_once_and_again_when_it_ends() {
 }
 
 #[test]
-fn a_certificate_of_a_folder_whose_key_is_still_to_come_is_left_out() {
+fn skips_a_certificate_without_its_key() {
     let folder = folder().join("pairs");
     fs::create_dir_all(&folder).expect("the temporary folder is writable");
     let (certificate, key) = made("pair", |_| {});
@@ -143,7 +143,7 @@ fn a_certificate_of_a_folder_whose_key_is_still_to_come_is_left_out() {
         name.push(ending);
         fs::copy(from, folder.join(name)).expect("writable");
     };
-    // One whose name is no text is as good as others.
+    // A file name that is not UTF-8 is valid too.
     let names = [OsStr::new("a"), OsStr::from_bytes(b"\xff")];
     let load = || {
         let options = Options {
@@ -161,7 +161,7 @@ fn a_certificate_of_a_folder_whose_key_is_still_to_come_is_left_out() {
     copy(names[1], ".key", &key);
     let warnings = load().expect("one is whole");
     assert!(
-        warnings.len() == 1 && warnings[0].contains("/a.crt is left out: its key "),
+        warnings.len() == 1 && warnings[0].contains("/a.crt: its key "),
         "{warnings:?}"
     );
     copy(names[0], ".key", &key);

@@ -1,5 +1,5 @@
-//! Whatever somebody in the middle does to the bytes of a client, what the server reads is what the client wrote, up to
-//! where it was damaged; and the next client is served.
+//! An attacker changes the bytes of a client. The server reads exactly the bytes that the client wrote, up to the
+//! change, and then serves the next client.
 
 use fermata_io::sys::fake::{Fake, FakePeer};
 use proptest::prelude::*;
@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use super::Owner;
 use super::fake::Client;
 
-/// Turns after which everything that goes on has gone on.
+/// Turns after which all progress has been made.
 const TURNS_MAX: usize = 400;
 
-/// What a client writes, in several records.
+/// Bytes that the client writes, in several records.
 const PLAIN_BYTES: usize = 20_000;
 
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ enum Change {
     Flip(u8),
     Drop(usize),
     Insert(Vec<u8>),
-    /// Bytes that have passed come once more.
+    /// Repeats bytes that have already passed.
     Repeat(usize),
     End,
 }
@@ -28,7 +28,7 @@ fn changes() -> impl Strategy<Value = Change> {
         4 => (1_u8..=255).prop_map(Change::Flip),
         2 => (1_usize..400).prop_map(Change::Drop),
         2 => prop::collection::vec(any::<u8>(), 1..400).prop_map(Change::Insert),
-        // Whole records that no key is needed for: alerts, changes of cipher, empty handshakes, oversized lengths.
+        // Complete records that need no key: alerts, cipher changes, empty handshakes, oversized lengths.
         1 => prop::sample::select(vec![
             vec![21, 3, 3, 0, 2, 1, 0],
             vec![20, 3, 3, 0, 1, 1],
@@ -40,7 +40,7 @@ fn changes() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// The bytes of a client on their way, changed at one place.
+/// Bytes of a client in transit, changed at one position.
 struct Middle {
     passed: Vec<u8>,
     at: usize,
@@ -85,7 +85,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn what_is_read_is_what_was_written(
+    fn reads_only_what_the_client_wrote(
         seed in any::<u64>(),
         at in 0_usize..PLAIN_BYTES + 1_000,
         is_early in prop::bool::weighted(0.5),
@@ -95,7 +95,7 @@ proptest! {
         let listener = fake.listen();
         let mut owner = Owner::new(fake.clone(), listener, true);
         let mut client = Client::new(fake.connect(listener));
-        // Half of them in the handshake, which takes some hundred bytes.
+        // Half of the changes are in the handshake, which has some hundred bytes.
         let at = if is_early { at % 700 } else { at };
         let mut middle = Middle { passed: Vec::new(), at, change: Some(change), has_ended: false };
         let wanted: Vec<u8> = (0..PLAIN_BYTES).map(|at| (at % 251) as u8).collect();
@@ -122,7 +122,7 @@ proptest! {
         }
         for connection in owner.connections.values() {
             prop_assert!(wanted.starts_with(&connection.received), "{} bytes", connection.received.len());
-            // Everything only where nothing was changed, or after everything.
+            // All bytes arrive only if nothing was changed, or the change came after them.
             let is_whole = connection.received.len() == wanted.len();
             prop_assert!(!is_whole || middle.passed.len() >= PLAIN_BYTES);
         }

@@ -1,4 +1,4 @@
-//! What the wrapper does at the edges, under a virtual clock.
+//! Edge cases of the driver, with a virtual clock.
 
 use fermata_io::Driver;
 use fermata_io::sys::fake::{End, Fake, FakePeer};
@@ -9,7 +9,7 @@ use super::{Owner, folder};
 use crate::client::{ClientOptions, client_config};
 use crate::handle::Failure;
 
-/// A TLS client played by the test.
+/// A TLS client controlled by the test.
 pub(super) struct Client {
     pub tls: ClientConnection,
     pub peer: FakePeer,
@@ -31,7 +31,7 @@ impl Client {
         }
     }
 
-    /// The ciphertext that it wants to send now.
+    /// Returns the ciphertext that the client sends now.
     pub fn pull(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         while self.tls.wants_write() {
@@ -42,7 +42,7 @@ impl Client {
         bytes
     }
 
-    /// Takes in what has arrived. True when the server has said goodbye.
+    /// Processes the received bytes. Returns true if the server sent close_notify.
     pub fn push(&mut self) -> bool {
         let arrived = self.peer.read();
         let mut rest = &arrived[..];
@@ -118,7 +118,7 @@ fn a_handshake_is_counted_and_speaks_http() {
 }
 
 #[test]
-fn a_goodbye_behind_data_is_reported_although_the_socket_is_empty() {
+fn reports_close_notify_after_data_although_the_socket_is_empty() {
     let (_fake, mut owner, mut client) = connected();
     client.write(b"last words");
     client.tls.send_close_notify();
@@ -131,7 +131,7 @@ fn a_goodbye_behind_data_is_reported_although_the_socket_is_empty() {
 }
 
 #[test]
-fn data_and_goodbye_in_one_read_are_both_seen() {
+fn reports_data_and_close_notify_of_one_read() {
     let (_fake, mut owner, mut client) = connected();
     use std::io::Write;
     client
@@ -151,7 +151,7 @@ fn data_and_goodbye_in_one_read_are_both_seen() {
 }
 
 #[test]
-fn an_end_of_stream_behind_half_a_handshake_is_seen() {
+fn reports_the_end_within_a_handshake() {
     let fake = Fake::new(1);
     let listener = fake.listen();
     let mut owner = Owner::new(fake.clone(), listener, true);
@@ -228,7 +228,7 @@ fn what_was_sent_before_a_close_arrives_whole() {
 }
 
 #[test]
-fn a_client_that_takes_nothing_is_given_up() {
+fn gives_up_a_closed_client_that_does_not_read() {
     let (fake, mut owner, client) = connected();
     client.peer.set_window(0);
     let (token, connection) = owner.the_only();
@@ -259,7 +259,7 @@ fn a_connection_that_is_reset_ends_at_once() {
 }
 
 #[test]
-fn a_slow_client_makes_us_keep_little() {
+fn stores_little_for_a_slow_client() {
     let (_fake, mut owner, mut client) = connected();
     client.peer.set_window(10_000);
     let (token, connection) = owner.the_only();

@@ -1,4 +1,5 @@
-//! The key exchange X25519MLKEM768 with a client that offers it; Go's and Chromium's own are in tests/tls and tests/browser.
+//! The key exchange X25519MLKEM768 with a client that offers it; tests/tls and tests/browser use those of Go and
+//! Chromium.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use super::{folder, server_config};
 const ENCAPSULATION_KEY_BYTES: usize = 1184;
 const CIPHERTEXT_BYTES: usize = 1088;
 
-/// What a client does to its share before it is sent.
+/// A change of the client's share before it is sent.
 type Damage = fn(&mut Vec<u8>);
 
 #[derive(Debug)]
@@ -73,7 +74,7 @@ impl ActiveKeyExchange for Begun {
     }
 }
 
-/// The key exchange that a client and our server agree to, or why the server ends the handshake.
+/// Returns the negotiated key exchange, or the server's error.
 fn handshake(
     damage: Damage,
     versions: &[&'static SupportedProtocolVersion],
@@ -117,18 +118,18 @@ fn a_client_that_offers_the_hybrid_gets_it() {
 }
 
 #[test]
-fn tls12_has_curves_alone() {
+fn tls12_uses_only_curves() {
     let agreed = handshake(|_| {}, &[&version::TLS12]);
     assert_eq!(agreed, Ok(NamedGroup::X25519));
 }
 
 #[test]
-fn a_share_that_is_not_one_ends_the_handshake() {
+fn rejects_invalid_shares() {
     let damages: [Damage; 4] = [
         |share| share.truncate(share.len() - 1),
         |share| share.push(0),
         |share| share.truncate(1),
-        // Twelve bits of all ones are no coefficient below 3329.
+        // Twelve one bits are not a coefficient below 3329.
         |share| share[..3].fill(0xff),
     ];
     for (nth, damage) in damages.into_iter().enumerate() {
@@ -137,6 +138,6 @@ fn a_share_that_is_not_one_ends_the_handshake() {
         assert_eq!(refused, expected, "damage {nth}");
     }
     let damaged: Damage = |share| share[ENCAPSULATION_KEY_BYTES - 1] ^= 1;
-    // Another key is a key: the secrets differ, which the client finds by the first record.
+    // Another valid key gives another secret, which the client notices at the first record.
     assert!(handshake(damaged, &[&version::TLS13]).is_err());
 }

@@ -22,10 +22,10 @@ use crate::server::{Certificates, Options, PairNames};
 
 const LISTENER: u64 = u64::MAX;
 
-/// Far less than the session may hand over, so that it has to keep some.
+/// Far less than a session may return, so that it must store the rest.
 const RECV_BYTES: usize = 10_000;
 
-/// A folder of this test run with a certificate for localhost, made once.
+/// Returns the directory of this test run with a certificate for localhost, created once.
 fn folder() -> PathBuf {
     use std::sync::OnceLock;
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
@@ -67,8 +67,8 @@ fn server_config() -> Arc<ServerConfig> {
         .config
 }
 
-/// An owner that keeps to the contract of `Driver` and no more: it reads on only after a full read
-/// or an event, and sends on only after a send that was taken whole or an event.
+/// An owner that relies only on the contract of `Driver`. It reads again only after a full read or an event, and sends
+/// again only after a complete send or an event.
 struct Owner<D: Driver> {
     driver: Tls<D>,
     handle: Rc<Handle>,
@@ -125,7 +125,7 @@ impl<D: Driver> Owner<D> {
         self.next_token
     }
 
-    /// One wait and what follows from it. The number of events.
+    /// Waits once and processes the events. Returns their number.
     fn turn(&mut self) -> usize {
         let mut events = Vec::new();
         self.driver.wait(&mut events, Some(0)).expect("it waits");
@@ -142,7 +142,7 @@ impl<D: Driver> Owner<D> {
     fn handle(&mut self, event: Event) {
         if event.token == LISTENER {
             while let Ok(Some(accepted)) = self.driver.accept(self.listener) {
-                // As the engine does: the first read comes before the watch.
+                // Like the engine: read before watching.
                 self.next_token += 1;
                 let token = self.next_token;
                 let fd = accepted.fd;

@@ -1,4 +1,4 @@
-//! Both ends in one loop over real sockets: the client's side, resumption, the system's timing.
+//! Client and server in one loop over real sockets: the client's side, resumption, the system's timing.
 
 use std::net::Ipv4Addr;
 use std::os::fd::IntoRawFd;
@@ -48,7 +48,7 @@ impl World {
         self.owner.add(fd)
     }
 
-    /// Turns until `is_done`.
+    /// Runs turns until `is_done` returns true.
     fn turn_until(&mut self, is_done: impl Fn(&Owner<Epoll>) -> bool) {
         for _ in 0..100_000 {
             if is_done(&self.owner) {
@@ -68,13 +68,13 @@ fn trusting() -> ClientOptions {
 }
 
 #[test]
-fn a_client_of_ours_is_told_when_it_may_write_and_gets_its_echo() {
+fn a_client_becomes_writable_and_gets_its_echo() {
     let mut world = world();
     let token = world.connect(&trusting());
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at % 253) as u8).collect();
     let client = world.owner.connections.get_mut(&token).expect("it is open");
     client.to_send = bytes.clone();
-    // As a client that waits for the event before it writes.
+    // A client that waits for the event before it writes.
     client.is_blocked = true;
     world.turn_until(|owner| {
         owner
@@ -92,9 +92,9 @@ fn a_client_of_ours_is_told_when_it_may_write_and_gets_its_echo() {
 }
 
 #[test]
-fn a_client_that_does_not_trust_us_says_so() {
+fn an_untrusting_client_sends_an_alert() {
     let mut world = world();
-    // Some authority, but not ours.
+    // An authority that did not sign the server's certificate.
     let other = folder().join("other");
     crate::development::provide(&other, super::unix_s()).expect("it can be written");
     let token = world.connect(&ClientOptions {
@@ -111,7 +111,7 @@ fn a_client_that_does_not_trust_us_says_so() {
 }
 
 #[test]
-fn a_certificate_for_another_name_is_told_from_one_of_a_stranger() {
+fn distinguishes_a_wrong_name_from_an_unknown_authority() {
     let mut world = world();
     let config = client_config(&trusting()).expect("the authority is good");
     let token = world.connect_to("other.test", config);
@@ -121,7 +121,7 @@ fn a_certificate_for_another_name_is_told_from_one_of_a_stranger() {
 }
 
 #[test]
-fn an_insecure_client_believes_anybody_and_a_ticket_shortens_the_next_handshake() {
+fn an_insecure_client_accepts_any_certificate_and_resumes_by_ticket() {
     let mut world = world();
     let config = client_config(&ClientOptions {
         is_insecure: true,
@@ -142,7 +142,7 @@ fn an_insecure_client_believes_anybody_and_a_ticket_shortens_the_next_handshake(
                 .values()
                 .any(|other| other.received == b"hello")
         });
-        // The tickets stand before the answer.
+        // The tickets precede the response.
         let mut servers = world.owner.connections.iter();
         let (&server, _) = servers
             .find(|(_, other)| !other.received.is_empty())
@@ -155,7 +155,7 @@ fn an_insecure_client_believes_anybody_and_a_ticket_shortens_the_next_handshake(
             .to_send = b"good day".to_vec();
         world.owner.write(server);
         world.turn_until(|owner| owner.connections[&token].received == b"good day");
-        // Both ends have counted.
+        // Both sides have counted.
         assert_eq!(
             (world.owner.handle.full(), world.owner.handle.resumed()),
             (2, 2 * resumed)

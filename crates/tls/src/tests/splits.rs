@@ -1,4 +1,4 @@
-//! However the network cuts the bytes, both ends read the same plaintext.
+//! Client and server read the same plaintext for every split of the bytes.
 
 use fermata_io::sys::fake::{Fake, Faults};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::Owner;
 use super::fake::Client;
 
-/// Turns after which an echo has either come or got lost.
+/// Turns after which an echo has arrived or is lost.
 const TURNS_MAX: usize = 20_000;
 
 proptest! {

@@ -1,9 +1,9 @@
-// Requests to the server. A refusal becomes an ApiError with the server's own sentence for the user.
+// Sends requests to the server. An error response throws an ApiError with the server's message for the user.
 
 const TIMEOUT_MS = 20_000;
 
 export class ApiError extends Error {
-  /** @param {number} status HTTP status, 0 when no answer arrived */
+  /** @param {number} status HTTP status; 0 if no response arrived */
   constructor(status, code, message, field = null, retryAfterMs = 0) {
     super(message);
     this.status = status;
@@ -12,7 +12,7 @@ export class ApiError extends Error {
     this.retryAfterMs = retryAfterMs;
   }
 
-  /** Whether the same request may succeed later without the user changing anything. */
+  /** True if the same request may succeed later without a change by the user. */
   get isTemporary() {
     return this.status === 0 || this.status === 408 || this.status === 429 || this.status >= 500;
   }

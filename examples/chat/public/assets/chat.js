@@ -1,4 +1,4 @@
-// The chat page: who is signed in, and what happens to every event of the line.
+// The chat page. It connects the other modules and handles every event of the connection.
 
 import * as api from "./api.js";
 import { Composer } from "./composer.js";
@@ -20,7 +20,7 @@ import { Unread } from "./unread.js";
 
 const REASON_KEY = "fermata.reason";
 const RETRY_MS = 2_000;
-/** A message that should have come before the one just shown gets so long to arrive by itself. */
+/** Time to wait for a missing earlier message before it is fetched. */
 const HOLE_PATIENCE_MS = 700;
 const SEEN_AFTER_MS = 1_000;
 
@@ -37,7 +37,7 @@ class Room {
   #unread;
   #typing = new Typing();
   #inside = new Inside();
-  /** Conversations that have a mark where the messages begin that came while nobody looked. */
+  /** Conversations with a divider above the messages that arrived while the tab was hidden. */
   #marked = new Set();
   #clearedKey;
   #isLoaded = false;
@@ -111,7 +111,7 @@ class Room {
   open() {
     byId("chat").hidden = false;
     if (matchMedia("(pointer: coarse)").matches) {
-      // A focused field would open the touch keyboard over half of the page.
+      // Do not focus the field: that would open the touch keyboard, which covers half of the page.
       byId("room-title").focus();
     } else {
       this.#composer.focus();
@@ -150,7 +150,7 @@ class Room {
     } else if (name === "join" || name === "leave") {
       this.#presenceChanged(name, { id: Number(detail.user), name: detail.info?.name ?? "" });
     } else if (name === "gap") {
-      // The log no longer holds what this page missed, but the database does.
+      // The channel's log no longer contains the missed messages; fetch them from the database.
       this.#catchUp();
     } else if (name === "signout" && detail.session === this.#session.session) {
       leave("You signed out in another tab.");
@@ -168,7 +168,7 @@ class Room {
     this.#people.meet(message.to);
     this.#showEmpty();
     if (this.#isLoaded && this.#timeline.windowStart > 1) {
-      // The page may have let go of its oldest messages to make room for this one.
+      // The timeline may have dropped its oldest messages.
       this.#showEarlier(true);
     }
     const conversation = conversationOf(message, this.#self);
@@ -195,7 +195,7 @@ class Room {
     }
   }
 
-  /** Shows the conversation that the next message goes to, and no other. */
+  /** Shows only the conversation of the selected recipient. */
   #show({ id, toName, isSelf }) {
     byId("conversation-back").hidden = id === ROOM;
     byId("conversation-name").textContent = toName === null ? "Everyone" : isSelf ? "Notes to yourself" : toName;
@@ -208,7 +208,7 @@ class Room {
     }
   }
 
-  /** This tab is hidden. */
+  /** Called when this tab is hidden. */
   #leave() {
     this.#marked.clear();
     this.#timeline.removeDividers();
@@ -230,7 +230,7 @@ class Room {
     }
   }
 
-  /** The first messages; asked for when the stream is there already, so that nothing falls in between. */
+  /** Loads the first messages, after the stream is connected, so that no message is missed in between. */
   #load() {
     if (this.#isLoaded) {
       return;
@@ -255,7 +255,7 @@ class Room {
     const unseen = history.filter(({ id, from }) => id > seenId && from.id !== this.#self.id);
     for (const message of unseen) {
       const conversation = conversationOf(message, this.#self);
-      // Messages to everyone from before a newcomer joined are not unread.
+      // For a new user, older messages to everyone do not count as unread.
       if ((seenId > 0 || conversation !== ROOM) && !this.#marked.has(conversation)) {
         this.#marked.add(conversation);
         this.#timeline.addDivider("While you were away", message.id, conversation);
@@ -286,7 +286,7 @@ class Room {
     }
   }
 
-  /** Fetches everything after the id; what is here already is not shown again. */
+  /** Fetches all messages after the id. The timeline ignores duplicates. */
   #catchUp(afterId = Infinity) {
     if (this.#isLoaded) {
       this.#isCatchingUp ??= this.#catchUpFrom(Math.min(afterId, this.#timeline.resumeId))
@@ -355,7 +355,7 @@ class Room {
     }
   }
 
-  /** Tells the server what this user has been shown, soon and only when someone looks. */
+  /** Reports the newest shown message to the server, after a delay and only while the tab is visible. */
   #seeSoon() {
     this.#seenTimer ||= setTimeout(() => {
       this.#seenTimer = 0;
@@ -387,7 +387,7 @@ class Room {
   }
 }
 
-/** `?transport=websocket` in the page's address chooses; server-sent events are the default. */
+/** Selects the transport: server-sent events, or WebSocket with `?transport=websocket` in the page's URL. */
 function transportOf(session, onReturn) {
   const isSocket = new URLSearchParams(location.search).get("transport") === "websocket";
   byId("status").title = isSocket ? "Connected by WebSocket" : "Connected by server-sent events";
@@ -399,7 +399,7 @@ function transportOf(session, onReturn) {
   return sharesStream() ? new SharedTransport(session, onReturn) : new StreamTransport(session);
 }
 
-/** Starting anew is the simplest way to be sure that nothing of the last user stays. */
+/** Reloads the page, so that no data of the previous user remains. */
 function leave(reason) {
   if (reason !== "") {
     sessionStorage.setItem(REASON_KEY, reason);

@@ -1,4 +1,4 @@
-// Where messages are written.
+// The form in which messages are written.
 
 import { byId } from "./dom.js";
 
@@ -12,7 +12,7 @@ export class Composer {
   #outbox;
   #onTyping;
 
-  /** @param {(to: string) => void} onTyping somebody writes something to "all" or a name */
+  /** @param {(to: string) => void} onTyping called while the user types; `to` is "all" or a user name */
   constructor(outbox, textBytesMax, onTyping) {
     this.#onTyping = onTyping;
     this.#outbox = outbox;
@@ -22,7 +22,7 @@ export class Composer {
       this.#send();
     });
     this.#text.addEventListener("keydown", (event) => {
-      // On a touch keyboard Enter makes a new line, for there is no Shift+Enter.
+      // On a touch keyboard Enter inserts a line break, because there is no Shift+Enter.
       if (event.key === "Enter" && !event.shiftKey && !event.isComposing && !matchMedia("(pointer: coarse)").matches) {
         event.preventDefault();
         this.#send();

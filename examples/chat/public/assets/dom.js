@@ -1,11 +1,11 @@
-// Small helpers for building elements. Text only ever becomes a text node; there is no way here to pass HTML.
+// Helpers for building elements. All text becomes text nodes; no function accepts HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 const TONES = 8;
 
 export const byId = (id) => document.getElementById(id);
 
-/** @param {string | {className?: string, text?: string, attributes?: Object<string, string>}} options a class name or more */
+/** @param {string | {className?: string, text?: string, attributes?: Object<string, string>}} options a string is the class name */
 export function element(tag, options = {}, ...children) {
   const node = document.createElement(tag);
   const { className = "", text = null, attributes = {} } = typeof options === "string" ? { className: options } : options;
@@ -33,16 +33,16 @@ export function icon(name) {
   return svg;
 }
 
-/** A coloured disc with the first sign of the name; decoration, so hidden from screen readers. */
+/** Returns a coloured disc with the first character of the name. It is decoration and hidden from screen readers. */
 export function avatar(user, target = element("span", { attributes: { "aria-hidden": "true" } })) {
-  // By id, so that people who came one after the other look different.
+  // Choose the colour by id, so that users who registered in sequence get different colours.
   target.className = `avatar tone-${user.id % TONES}`;
   target.textContent = firstSign(user.name).toLocaleUpperCase();
 
   return target;
 }
 
-/** A name in its own direction, so that an Arabic name does not turn the sentence around it. */
+/** Returns a name in a <bdi> element, so that a right-to-left name does not reorder the text around it. */
 export const nameNode = (name, className = "") => element("bdi", { className, text: name });
 
 export function button(text, className, onClick) {

@@ -1,4 +1,4 @@
-// Signing in and creating an account.
+// The form for signing in and creating an account.
 
 import * as api from "./api.js";
 import { byId } from "./dom.js";
@@ -83,7 +83,7 @@ export class Door {
 
   #setBusy(isBusy) {
     this.#isBusy = isBusy;
-    // Not `disabled`: that would throw the keyboard focus away.
+    // Not `disabled`, which would remove the keyboard focus.
     this.#submit.setAttribute("aria-disabled", String(isBusy));
   }
 

@@ -1,4 +1,4 @@
-// On a narrow screen the list of people slides in from the side; on a wide one it is always there.
+// The list of people: a panel that slides in on a narrow screen, always visible on a wide one.
 
 import { byId } from "./dom.js";
 
@@ -29,7 +29,7 @@ export class Drawer {
     this.#panel.classList.toggle("open", isOpen);
     this.#opener.setAttribute("aria-expanded", String(isOpen));
     byId("people-shade").hidden = !isOpen;
-    // Nothing behind the open panel can be reached by keyboard or screen reader.
+    // Keyboard and screen reader cannot reach the content behind the open panel.
     byId("room").inert = isOpen;
     if (isOpen) {
       byId("people-close").focus();

@@ -1,4 +1,4 @@
-// The chat by Laravel Echo: the channels chat.private-all and chat.private-user.ID of the server.
+// The chat over Laravel Echo: subscribes to the server's channels chat.private-all and chat.private-user.ID.
 
 import { add, catchUp, show, signedOut, start } from "./small.js";
 

@@ -1,18 +1,18 @@
-// A corner that shows what is behind the page: the worker that holds its stream, how many clients are held and what they cost,
-// how long the last message took, and in demo mode a button that kills this worker.
+// A panel with figures of the server: the worker that holds this page's stream, the number of held clients, their memory, and the
+// latency of the last message. In demo mode a button kills the worker.
 
 import * as api from "./api.js";
 import { byId } from "./dom.js";
 
-/** Many may come and go at once; the server is asked once for all of them. */
+/** Delay before the figures are requested, so that many joins and leaves cause one request. */
 const ASK_AFTER_MS = 500;
-/** Messages whose way is measured at the same time. */
+/** Maximum number of messages whose latency is measured at a time. */
 const SENT_MAX = 100;
 
-/** Clients from which on the part of each says something: with fewer it is that of an empty server. */
+/** Minimum number of clients for the memory per client; with fewer, an idle server's own memory dominates. */
 const SHARED_BY_MIN = 100;
 
-/** All that the server's processes have, and each client's part of it where this server has them all. */
+/** Formats the memory of the server's processes, and per client if this server holds all clients. */
 function memory(bytes, clients, isAlone) {
   const all = `${(bytes / 1e6).toFixed(1)} MB`;
 
@@ -24,14 +24,14 @@ export class Inside {
   #isAlone = true;
   #askTimer = 0;
   #held = 0;
-  /** When messages of this tab were sent, by their keys. */
+  /** Send times of this tab's messages, by message key. */
   #sent = new Map();
 
   constructor() {
     byId("inside-kill").addEventListener("click", () => this.#kill());
   }
 
-  /** @param {{id: string, worker: number, pid: number, isDemo: boolean, isAlone: boolean}} server what holds this browser's line */
+  /** @param {{id: string, worker: number, pid: number, isDemo: boolean, isAlone: boolean}} server holds this connection */
   connected({ id, worker, pid, isDemo, isAlone }) {
     this.#worker = id;
     this.#isAlone = isAlone;
@@ -41,7 +41,7 @@ export class Inside {
     this.changed();
   }
 
-  /** Clients may have come or gone. A quiet page asks nothing. */
+  /** Called when clients may have joined or left. Without such changes the page sends no requests. */
   changed() {
     this.#askTimer ||= setTimeout(() => {
       this.#askTimer = 0;
@@ -56,7 +56,7 @@ export class Inside {
     }
   }
 
-  /** A message of this tab came back over the line. */
+  /** Called when a message of this tab was received over the connection. */
   arrived(key) {
     this.changed();
     const sentMs = this.#sent.get(key);
@@ -71,12 +71,12 @@ export class Inside {
       byId("inside-held").textContent = held.toLocaleString();
       byId("inside-memory").textContent = memoryBytes === null ? "–" : memory(memoryBytes, held, this.#isAlone);
       if (held !== this.#held) {
-        // Of many clients of one user only the first is told to all.
+        // Repeat until the number is stable, because only a user's first client causes a join event.
         this.#held = held;
         this.changed();
       }
     } catch {
-      // The state of the connection is shown elsewhere.
+      // Status shows the state of the connection.
     }
   }
 
@@ -84,7 +84,7 @@ export class Inside {
     try {
       await api.post("/worker/kill", { worker: this.#worker });
     } catch {
-      // The worker that was to answer may be the one that was killed.
+      // The killed worker may be the one that handled this request.
     }
   }
 }

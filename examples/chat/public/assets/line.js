@@ -1,20 +1,20 @@
-// The connection that stays: opened again whenever it breaks, with growing pauses, and watched for silence.
+// The persistent connection: reconnects with exponential backoff and detects silence.
 //
-// How it is opened and read is the transport's (stream.js, socket.js); when, and what the user is told, is decided here.
+// Transports (stream.js, socket.js) open and read the connection. This module decides when, and reports the state to the page.
 
 const RETRY_FIRST_MS = 400;
 const RETRY_MAX_MS = 15_000;
-/** A connection that held so long starts the back-off anew. */
+/** Duration of a connection after which the backoff is reset. */
 const STABLE_AFTER_MS = 5_000;
 
-/** A silent connection is given up after so many of the server's keep-alive intervals. */
+/** Silence, in keep-alive intervals of the server, after which a connection is closed. */
 export const SILENT_INTERVALS = 2.5;
-/** For the opening; afterwards the silence decides. */
+/** Time limit for opening a connection; afterwards only silence counts. */
 export const CONNECT_TIMEOUT_MS = 15_000;
 
 /**
  * Events: "state" (detail {state: "connecting" | "live" | "lost", retryAtMs?}), "event" (detail {name, data, id}),
- * "refused" (detail {status}): an answer that trying again does not change.
+ * "refused" (detail {status}): an error that a retry does not change.
  */
 export class Line extends EventTarget {
   #attempt;
@@ -27,11 +27,11 @@ export class Line extends EventTarget {
   #isLive = false;
 
   /**
-   * @param {(link: Link) => Promise<?number>} attempt opens one connection and reads it to its end. It resolves to the
-   *   HTTP status of a refusal; whatever else ends it, also by throwing, is followed by another attempt.
+   * @param {(link: Link) => Promise<?number>} attempt opens one connection and reads it until it closes. It resolves to the
+   *   HTTP status if the server refuses. After any other result or exception the line reconnects.
    *
-   * A Link has `signal` (stop now), `live()`, `event({name, data, id})`, `watch(milliseconds)` (give up unless called again
-   * within that time) and `retryHint(milliseconds)` (what the server asks for).
+   * A Link has `signal` (abort), `live()` (connected), `event({name, data, id})`, `watch(milliseconds)` (abort unless called
+   * again within that time) and `retryHint(milliseconds)` (the server's requested reconnection time).
    */
   constructor(attempt) {
     super();
@@ -43,15 +43,15 @@ export class Line extends EventTarget {
     this.#connect();
   }
 
-  /** For good: nothing is emitted any more. */
+  /** Closes the line permanently. No more events are emitted. */
   close() {
     this.#isOpen = false;
     this.#stop();
   }
 
   /**
-   * The network may be back: do not wait for the timer. An attempt under way goes on, unless the user is impatient,
-   * for it may hang in a network that is no more.
+   * Reconnects immediately, for example when the network is back. A running attempt continues unless `isImpatient` is set,
+   * because it may hang in a network that no longer exists.
    */
   retryNow({ isImpatient = false } = {}) {
     if (this.#isOpen && (this.#abort === null || (isImpatient && !this.#isLive))) {
@@ -59,7 +59,7 @@ export class Line extends EventTarget {
     }
   }
 
-  /** The network is known to be gone: do not wait for the silence to be long enough. */
+  /** Aborts the connection because the browser is offline, without waiting for the silence limit. */
   suspect() {
     this.#abort?.abort(new Error("the network is gone"));
   }
@@ -72,7 +72,7 @@ export class Line extends EventTarget {
     let liveSinceMs = 0;
     try {
       this.#watch(CONNECT_TIMEOUT_MS);
-      // An attempt that was given up may still hear something, which is nobody's business any more.
+      // Ignore callbacks of an aborted attempt.
       const isCurrent = () => this.#abort === abort;
       const status = await this.#attempt({
         signal: abort.signal,
@@ -93,7 +93,7 @@ export class Line extends EventTarget {
         return;
       }
     } catch {
-      // Whatever it was, the answer is the same: try again.
+      // Retry after any error.
     }
     if (this.#abort !== abort) {
       return;
@@ -109,7 +109,7 @@ export class Line extends EventTarget {
     this.#stop();
     const backoffMs = Math.min(RETRY_FIRST_MS * 2 ** this.#failures, RETRY_MAX_MS);
     this.#failures += 1;
-    // Thousands of pages lose the same server in the same moment; the random part keeps them from returning together.
+    // Thousands of pages may lose the same server at the same time. The random part spreads their reconnects.
     const delayMs = Math.max(wasLive ? this.#retryHintMs : 0, backoffMs) * (0.5 + Math.random() / 2);
     this.#emit("state", { state: "lost", retryAtMs: Date.now() + delayMs });
     this.#timer = setTimeout(() => this.#connect(), delayMs);

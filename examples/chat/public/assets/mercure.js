@@ -1,4 +1,4 @@
-// The chat by Mercure: private updates of the topics "all" and "user.ID", which are the server's channels chat.private-….
+// The chat over Mercure: private updates of the topics "all" and "user.ID", which map to the server's channels chat.private-….
 
 import { post } from "./api.js";
 import { add, catchUp, show, signedOut, start } from "./small.js";
@@ -6,7 +6,7 @@ import { add, catchUp, show, signedOut, start } from "./small.js";
 const RETRY_MS = 2_000;
 const visit = await start();
 
-/** Gets a cookie for the hub, and listens. EventSource comes back by itself, but for the end of the cookie's token. */
+/** Requests a cookie for the hub and subscribes. EventSource reconnects automatically, but not when the cookie's token expires. */
 async function listen() {
   let topics;
   try {

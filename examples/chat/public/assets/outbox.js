@@ -1,7 +1,7 @@
-// Messages on their way out: one after the other, each until the server has it, each exactly once.
+// The queue of outgoing messages: sends one at a time, retries each until the server has it, and stores each exactly once.
 //
-// Every message has a key. When an answer gets lost the message is sent again with the same key, and the server
-// recognises it. What is not sent survives a reload of the tab.
+// Every message has a key. If a response is lost, the message is sent again with the same key, by which the server detects the
+// duplicate. Unsent messages survive a reload of the tab.
 
 import { bubble } from "./timeline.js";
 import { button, element, icon, nameNode } from "./dom.js";
@@ -10,10 +10,10 @@ const WAITING_MAX = 2_000;
 const RETRY_FIRST_MS = 500;
 const RETRY_MAX_MS = 15_000;
 const SAVE_AFTER_MS = 200;
-/** An answer usually arrives sooner than this, and a line that only flashes up disturbs. */
+/** Delay before a message is shown as being sent. Most responses arrive earlier, and a brief display would distract. */
 const SHOW_SENDING_AFTER_MS = 400;
 
-/** Events: "taken" (into the queue), "sent" (detail: the stored message), "failed" (detail: the ApiError), "change". */
+/** Events: "taken" (queued), "sent" (detail: the stored message), "failed" (detail: the ApiError), "change". */
 export class Outbox extends EventTarget {
   #list;
   #deliver;
@@ -41,7 +41,7 @@ export class Outbox extends EventTarget {
     return this.#items.length >= WAITING_MAX;
   }
 
-  /** Takes up what an earlier life of this tab did not get rid of. */
+  /** Queues the messages that were unsent before a reload. */
   restore() {
     for (const { key, to, toName, text } of stored(this.#storageKey)) {
       this.#push({ key, to, toName, text });
@@ -56,7 +56,7 @@ export class Outbox extends EventTarget {
     this.#run();
   }
 
-  /** The message came back over the line, which may be faster than the answer. */
+  /** Removes a message that was received over the connection, possibly before the response. */
   confirm(key) {
     const item = this.#items.find((candidate) => candidate.key === key);
     if (item !== undefined) {
@@ -64,7 +64,7 @@ export class Outbox extends EventTarget {
     }
   }
 
-  /** The connection is back: do not wait for the timer. */
+  /** Retries immediately after a reconnect. */
   retryNow() {
     this.#wake?.();
   }
@@ -169,7 +169,7 @@ export class Outbox extends EventTarget {
         sessionStorage.setItem(this.#storageKey, JSON.stringify(items));
       }
     } catch {
-      // Storage is full or forbidden: the messages are still sent, they just do not survive a reload.
+      // Storage is full or disabled: messages are still sent but do not survive a reload.
     }
   }
 
@@ -199,7 +199,7 @@ function stored(storageKey) {
   }
 }
 
-/** randomUUID exists only on https and localhost; getRandomValues everywhere. */
+/** Uses getRandomValues() because randomUUID() exists only on https and localhost. */
 function newKey() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

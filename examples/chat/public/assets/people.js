@@ -1,4 +1,4 @@
-// Who is here, who is away, and whom the next message is for.
+// The list of people, online and away, and the choice of the recipient.
 
 import * as api from "./api.js";
 import { avatar, byId, element, nameNode } from "./dom.js";
@@ -6,9 +6,9 @@ import { avatar, byId, element, nameNode } from "./dom.js";
 const EVERYONE = "all";
 const AWAY_SHOWN_MAX = 100;
 const SEARCH_AFTER_MS = 250;
-/** Ada before álvaro before Bob, and Bob 2 before Bob 10. */
+/** Sorts Ada before álvaro before Bob, and Bob 2 before Bob 10. */
 const order = new Intl.Collator(undefined, { sensitivity: "base", numeric: true });
-/** Many may come and go at once; the list is drawn once for all of them. */
+/** Delay before the list is redrawn, so that many joins and leaves cause one redraw. */
 const DRAW_AFTER_MS = 60;
 
 /** Events: "recipient" (detail: {to, toName, isAway}), "count" (detail: number). */
@@ -16,12 +16,12 @@ export class People extends EventTarget {
   #self;
   /** @type {Map<number, {id: number, name: string}>} */
   #online = new Map();
-  /** Online beyond those the server named. */
+  /** Number of online users whose names the server did not send. */
   #unlisted = 0;
   #known = new Map();
   #found = null;
   #recipient = null;
-  /** Messages of conversations that are not shown, by the other person's id; 0 is everyone. */
+  /** Numbers of unread messages of hidden conversations, by the other user's id; 0 is everyone. */
   #unread = new Map();
   #nodes = new Map();
   #drawTimer = 0;
@@ -54,7 +54,7 @@ export class People extends EventTarget {
     return sorted(this.#online.values()).filter(({ id }) => id !== this.#self.id).map(({ name }) => name);
   }
 
-  /** What the server says at the start of every connection. */
+  /** Replaces the online users with those that the server sends at the start of every connection. */
   reset(online, count) {
     this.#online = new Map(online.map((person) => [person.id, person]));
     this.#online.set(this.#self.id, this.#self);
@@ -76,7 +76,7 @@ export class People extends EventTarget {
     this.#drawSoon();
   }
 
-  /** A user who wrote or was written to: worth offering as a recipient. */
+  /** Adds the sender or recipient of a message to the possible recipients. */
   meet(person) {
     if (person !== null && person.id !== this.#self.id && !this.#known.has(person.id)) {
       this.#known.set(person.id, person);
@@ -104,7 +104,7 @@ export class People extends EventTarget {
         this.#drawSoon();
       }
     } catch {
-      // The list stays as it is; the state of the connection is shown elsewhere.
+      // Keep the list. Status shows the state of the connection.
     }
   }
 
@@ -131,7 +131,7 @@ export class People extends EventTarget {
     this.#drawTimer = 0;
     const found = this.#found;
     const online = sorted(this.#online.values(), this.#self.id);
-    // Of a busy chat the server names some of those who are here; a search finds the others.
+    // In a busy chat the server sends only some names; a search finds the others.
     const here = found === null ? online : sorted(found.filter(({ id, isOnline }) => isOnline || this.#online.has(id)), this.#self.id);
     const away = sorted((found ?? [...this.#known.values()]).filter(({ id, isOnline }) => !isOnline && !this.#online.has(id)));
     this.#drawList(byId("people-online"), here, false);
@@ -161,7 +161,7 @@ export class People extends EventTarget {
   #drawList(list, people, isAway) {
     const nodes = people.map((person) => this.#personNode(person, isAway));
     nodes.forEach((node, index) => {
-      // Only what is out of place moves: a button that stays where it is keeps the focus.
+      // Move only nodes at a wrong position: a button that is not moved keeps the focus.
       if (list.children[index] !== node) {
         list.insertBefore(node, list.children[index] ?? null);
       }
@@ -209,7 +209,7 @@ export class People extends EventTarget {
     if (this.#recipient !== null && !all.some(({ id }) => id === this.#recipient.id)) {
       away = [this.#recipient, ...away];
     }
-    // Redrawing closes an open list on some systems, so it is done only when something changed.
+    // Redraw only after a change, because redrawing closes an open list on some systems.
     const drawn = JSON.stringify([online.map(({ id }) => id), away.map(({ id }) => id)]);
     if (drawn !== this.#optionsDrawn) {
       this.#optionsDrawn = drawn;

@@ -1,8 +1,8 @@
-// One line by server-sent events for all tabs of a browser.
+// Shares one connection with server-sent events among all tabs of a browser.
 //
-// Over HTTP/1.1 a browser opens at most six connections to a server, and a stream takes one for good. So of the tabs of a
-// session one leads: it holds a lock of the browser, keeps the stream and passes on every event. When it closes, the browser
-// gives the lock to another tab, which goes on after the last event it has heard of.
+// With HTTP/1.1 a browser opens at most six connections to a server, and a stream occupies one permanently. So one tab of a
+// session leads: it holds a Web Lock, keeps the stream open and broadcasts every event. When the leading tab closes, the browser
+// grants the lock to another tab, which resumes after the last event that it received.
 
 import * as api from "./api.js";
 import { SILENT_INTERVALS } from "./line.js";
@@ -14,17 +14,17 @@ export class SharedTransport {
   #silentMaxMs;
   #onReturn;
   #isLeader = false;
-  /** Whether the stream is open, as far as the leading tab knows. */
+  /** In the leading tab: true while the stream is open. */
   #isLive = false;
   #wasLive = false;
-  /** What holds the stream, as the server's greeting names it. */
+  /** Server and worker that hold the stream, from the server's hello event. */
   #server = null;
-  /** Resolves the wait of a tab that follows, when it is to lead. */
+  /** Resolves #follow() when this tab becomes the leading one. */
   #lead = null;
-  /** What a tab that follows does with what the leading one says; null between two attempts. */
+  /** Handles the leading tab's messages in a following tab; null between two attempts. */
   #hear = null;
 
-  /** @param {() => void} onReturn the leading tab has the stream again */
+  /** @param {() => void} onReturn called when the leading tab has reconnected */
   constructor(session, onReturn) {
     const name = `fermata-chat-stream-${session.session}`;
     this.#stream = new StreamTransport(session);
@@ -32,7 +32,7 @@ export class SharedTransport {
     this.#onReturn = onReturn;
     this.#channel = new BroadcastChannel(name);
     this.#channel.addEventListener("message", ({ data }) => this.#heard(data));
-    // Kept until the tab closes, over all attempts to connect.
+    // The promise never resolves: the tab holds the lock until it closes, across reconnects.
     navigator.locks.request(name, () => {
       this.#isLeader = true;
       this.#isLive = false;
@@ -42,7 +42,7 @@ export class SharedTransport {
     });
   }
 
-  /** See Line. */
+  /** Implements the `attempt` of Line. */
   async attempt(link) {
     if (!this.#isLeader) {
       await this.#follow(link).finally(() => {
@@ -54,7 +54,7 @@ export class SharedTransport {
     return this.#keep(link);
   }
 
-  /** Resolves to `{message}`, as it was stored. */
+  /** Sends a message. Resolves to `{message}`, the stored message. */
   deliver(message) {
     return this.#stream.deliver(message);
   }
@@ -69,7 +69,7 @@ export class SharedTransport {
           this.#say("live");
           link.live();
           if (this.#wasLive && this.#stream.lastEventId === "") {
-            // Nothing to resume from: what came meanwhile is only in the database.
+            // Without a last event id the stream cannot resume; the missed messages are only in the database.
             link.event({ name: "gap", data: "{}" });
           }
           this.#wasLive = true;
@@ -92,11 +92,11 @@ export class SharedTransport {
     }
   }
 
-  /** Resolves when this tab is to lead. */
+  /** Follows the leading tab. Resolves when this tab becomes the leading one. */
   #follow(link) {
     return new Promise((resolve, reject) => {
       let isLive = false;
-      /** Events that come before this tab knows who is here. */
+      /** Events received before the list of online users; null: not connected. */
       let early = null;
       const take = (event) => {
         if (event.id) {
@@ -113,7 +113,7 @@ export class SharedTransport {
         link.watch(this.#silentMaxMs);
         link.event({ name: "hello", data });
         if (this.#wasLive) {
-          // What the leading tab passed on between two attempts was not heard here.
+          // Events broadcast between two attempts were missed.
           link.event({ name: "gap", data: "{}" });
         }
         this.#wasLive = true;

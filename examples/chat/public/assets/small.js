@@ -1,4 +1,4 @@
-// What the two small pages share: who is signed in, the list of messages, and the line to write on.
+// Code shared by the Echo and Mercure pages: session, list of messages, and the form for new messages.
 
 import { get, post, setCsrfToken } from "./api.js";
 
@@ -6,10 +6,10 @@ const MESSAGES_MAX = 200;
 const messages = document.getElementById("messages");
 const status = document.getElementById("status");
 const composer = document.getElementById("composer");
-/** Up to this message nothing is missing; null: nothing was asked for yet. */
+/** Id up to which all messages were fetched; null: none were fetched yet. */
 let completeId = null;
 
-/** Who is signed in; null: nobody, and the page says so. */
+/** Loads the session. Resolves to the signed-in user; null: not signed in, which the page shows. */
 export async function start() {
   const { user, session, csrfToken } = await get("/session");
   if (user === null) {
@@ -38,7 +38,7 @@ export function signedOut() {
   status.append(link);
 }
 
-/** Shows a message in the order of the database, once, however often and by whatever way it comes. */
+/** Inserts a message in order of ids. Duplicates are ignored. */
 export function add({ id, from, to, text }) {
   const shown = [...messages.children];
   const next = shown.find((item) => Number(item.dataset.id) >= id);
@@ -55,9 +55,9 @@ export function add({ id, from, to, text }) {
   }
 }
 
-/** What was said while nothing was heard: to be called whenever a subscription begins, which may have missed something. */
+/** Fetches missed messages. Call it whenever a subscription starts. */
 export async function catchUp() {
-  // Not the last message that is shown: what came with the subscription is newer than what was missed.
+  // Start at completeId, not at the last shown message: messages of the new subscription are newer than the missed ones.
   let page;
   do {
     page = await get(completeId === null ? "/messages" : `/messages?after=${completeId}`);

@@ -1,12 +1,12 @@
-// The line by WebSocket: events come and messages go over one connection.
+// WebSocket transport: receives events and sends messages over one connection.
 //
-// The server sends `{event, data, id?}`, data being JSON of its own: the channels' events as they are, and its answers
-// `hello` (to who says hello), `pong` (to ping) and `reply` (to send). The page sends `{do: "hello" | "ping" | "send", …}`.
+// The server sends `{event, data, id?}`, where data is a JSON text: the channels' events, and the responses `hello`, `pong` (to
+// ping) and `reply` (to send). The page sends `{do: "hello" | "ping" | "send", …}`.
 
 import * as api from "./api.js";
 import { SILENT_INTERVALS } from "./line.js";
 
-/** Close codes of the server, and what they would be as an answer. */
+/** Maps the server's close codes to HTTP statuses. */
 const REFUSALS = new Map([[4401, 401], [4403, 403]]);
 const REPLY_TIMEOUT_MS = 20_000;
 
@@ -19,7 +19,7 @@ export class SocketTransport {
   #wasLive = false;
   #quiet = 0;
   #references = 0;
-  /** Messages on their way by their reference: {resolve, reject, timer}. */
+  /** Sent messages without a reply, by reference: {resolve, reject, timer}. */
   #replies = new Map();
 
   constructor(session) {
@@ -28,7 +28,7 @@ export class SocketTransport {
     this.#answerMs = this.#quietMs * (SILENT_INTERVALS - 1);
   }
 
-  /** See Line. */
+  /** Implements the `attempt` of Line. */
   async attempt(link) {
     if (!navigator.onLine) {
       throw new Error("the browser is offline");
@@ -51,7 +51,7 @@ export class SocketTransport {
     }
   }
 
-  /** Resolves to `{message}`, as it was stored. */
+  /** Sends a message. Resolves to `{message}`, the stored message. */
   deliver(message) {
     const socket = this.#socket;
     if (socket === null) {
@@ -70,7 +70,7 @@ export class SocketTransport {
     });
   }
 
-  /** Resolves to the close code; rejects when the line was given up. */
+  /** Resolves to the close code; rejects if the line aborts the attempt. */
   #read(socket, link) {
     return new Promise((resolve, reject) => {
       link.signal.addEventListener("abort", () => reject(link.signal.reason), { once: true });
@@ -95,7 +95,7 @@ export class SocketTransport {
       link.live();
       link.event({ name: event, data });
       if (this.#wasLive && this.#lastEventId === "") {
-        // Nothing to resume from: what came meanwhile is only in the database.
+        // Without a last event id the socket cannot resume; the missed messages are only in the database.
         link.event({ name: "gap", data: "{}" });
       }
       this.#wasLive = true;
@@ -104,12 +104,12 @@ export class SocketTransport {
     }
   }
 
-  /** Scripts do not see the pings of the protocol, so a silent line is asked. A busy one never is. */
+  /** Sends a ping message on a silent connection, because scripts cannot see the pings of the protocol. */
   #heard(socket, link) {
     clearTimeout(this.#quiet);
     link.watch(this.#quietMs + this.#answerMs);
     this.#quiet = setTimeout(() => {
-      // Timers of a tab in the background are late: the time for the answer counts from now.
+      // Timers of a background tab fire late, so restart the time limit for the pong now.
       link.watch(this.#answerMs);
       socket.send(JSON.stringify({ do: "ping" }));
     }, this.#quietMs);
@@ -124,7 +124,7 @@ export class SocketTransport {
     }
   }
 
-  /** Browsers do not tell scripts why a WebSocket was refused; the session does. */
+  /** Determines why the server refused the WebSocket from the session, because browsers hide the response from scripts. */
   async #refusal() {
     const { session, user } = await api.get("/session");
     if (session !== this.#session.session) {
@@ -134,7 +134,7 @@ export class SocketTransport {
   }
 }
 
-/** Whether the connection came about. */
+/** Resolves to true if the connection opened, false if it failed. */
 function opened(socket, signal) {
   return new Promise((resolve, reject) => {
     socket.addEventListener("open", () => resolve(true), { once: true });

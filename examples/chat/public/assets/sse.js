@@ -1,7 +1,7 @@
-// Server-sent events, read from bytes.
+// Parser of server-sent events.
 //
-// The parser of the HTML standard ("Interpreting an event stream"): feed() takes text in any split and calls back for
-// every complete event. It also tells about `retry:` and about comments, which EventSource keeps to itself.
+// Implements the HTML standard, "Interpreting an event stream". feed() accepts text split anywhere and calls back for every
+// complete event. It also reports `retry:` and comments, which EventSource hides.
 
 export class EventParser {
   #onEvent;
@@ -12,7 +12,7 @@ export class EventParser {
   #id = null;
   #isFirst = true;
 
-  /** The id of the last complete event; what goes into `Last-Event-ID`. */
+  /** Id of the last complete event, to be sent as `Last-Event-ID`. */
   lastEventId = "";
 
   /**
@@ -30,14 +30,14 @@ export class EventParser {
       text = text.replace(/^\uFEFF/, "");
     }
     const lines = (this.#rest + text).split(/\r\n|\n|\r(?!$)/);
-    // A CR at the very end may be the first half of a CRLF, so it waits with the unfinished line.
+    // A trailing CR may be the first half of a CRLF, so it stays with the incomplete line.
     this.#rest = lines.pop();
     for (const line of lines) {
       this.#line(line);
     }
   }
 
-  /** A new connection starts: what was not finished is void, the last event id stays. */
+  /** Discards the incomplete event for a new connection and keeps the last event id. */
   reset() {
     this.#rest = "";
     this.#name = "";

@@ -1,17 +1,17 @@
-// The state of the connection, as a sign, in words, and as a banner when it matters.
+// Shows the state of the connection: an icon, a text, and a banner after a longer loss.
 
 import { byId } from "./dom.js";
 
-/** The restart of one worker is over sooner, and an alarm that only flashes up would frighten for nothing. */
+/** Delay before the banner appears. The restart of one worker takes less time and needs no alarm. */
 const ALARM_AFTER_MS = 1_500;
 
 export class Status {
-  /** What the line last said, plus "refused". */
+  /** Last state of the line, or "refused". */
   #state = "connecting";
   #text = "";
   #retryAtMs = 0;
   #wasLive = false;
-  /** A lost connection stays lost until it is live again, however often it is tried meanwhile. */
+  /** True from the loss of the connection until it is live again, across all attempts. */
   #isLost = false;
   #isAlarmed = false;
   #alarmTimer = 0;
@@ -77,7 +77,7 @@ export class Status {
   }
 }
 
-/** Screen readers read a status again when it is written again, even if nothing changed. */
+/** Writes a text only if it changed, because screen readers announce every write. */
 function setText(id, text) {
   if (byId(id).textContent !== text) {
     byId(id).textContent = text;

@@ -1,8 +1,9 @@
-// The line by server-sent events: one long answer of `/events`. Messages go by `POST /messages`.
+// Transport with server-sent events: one long response of `/events`. Messages are sent with `POST /messages`.
 //
-// It does by hand what EventSource does, because EventSource hides three things a chat must know: that the line is
-// silent (it does not show keep-alive comments, so a dead Wi-Fi looks like a quiet room), why an answer was refused
-// (signed out, or server starting?), and when it will try again (to be able to show it and to try at once).
+// It replaces EventSource, which hides three facts from the page:
+// - keep-alive comments, without which a broken network cannot be told from an idle chat
+// - the status of an error response: signed out, or the server is starting
+// - the time of the next attempt, which the page shows and can skip
 
 import * as api from "./api.js";
 import { SILENT_INTERVALS } from "./line.js";
@@ -22,7 +23,7 @@ export class StreamTransport {
     this.#silentMaxMs = keepAliveSeconds * 1000 * SILENT_INTERVALS;
   }
 
-  /** The event after which the next attempt goes on. */
+  /** Id of the event after which the next attempt resumes. */
   get lastEventId() {
     return this.#parser.lastEventId;
   }
@@ -31,7 +32,7 @@ export class StreamTransport {
     this.#parser.lastEventId = id;
   }
 
-  /** See Line. */
+  /** Implements the `attempt` of Line. */
   async attempt(link) {
     this.#link = link;
     this.#parser.reset();
@@ -52,7 +53,7 @@ export class StreamTransport {
     return null;
   }
 
-  /** Resolves to `{message}`, as it was stored. */
+  /** Sends a message. Resolves to `{message}`, the stored message. */
   deliver(message) {
     return api.post("/messages", message);
   }

@@ -1,11 +1,11 @@
-// What the tabs of one browser share: the line, and who is signed in.
+// State shared by the tabs of one browser: the stream and the session.
 
-/** Whether tabs have to share one stream, and can: locks exist only on https and localhost, and HTTP/2 has no need of it. */
+/** Returns true if tabs share one stream. HTTP/2 does not need that, and Web Locks exist only on https and localhost. */
 export function sharesStream() {
   return navigator.locks !== undefined && !["h2", "h3"].includes(performance.getEntriesByType("navigation")[0]?.nextHopProtocol);
 }
 
-/** Signing in or out in one tab concerns all of them. */
+/** Notifies the other tabs of a sign-in or sign-out. */
 export class SessionChannel {
   #channel = new BroadcastChannel("fermata-chat-session");
 

@@ -1,4 +1,4 @@
-// The text of a message as nodes: text nodes, and links for what looks like a web address. Never HTML.
+// Converts the text of a message to text nodes and links for web addresses. Never parses HTML.
 
 import { element } from "./dom.js";
 
@@ -22,7 +22,7 @@ export function textNodes(text) {
   return nodes;
 }
 
-/** A full stop or a bracket after an address belongs to the sentence, unless the bracket was opened inside. */
+/** Removes punctuation after an address, except a closing bracket whose opening one is inside the address. */
 function trimmed(address) {
   const tail = address.match(TRAILING)?.[0] ?? "";
   const opensInside = address.includes("(") && tail.startsWith(")");

@@ -1,11 +1,11 @@
-// Times as people read them, in the language and time zone of the browser.
+// Formats times in the language and time zone of the browser.
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const full = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" });
 const day = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
 const dayWithYear = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "long", year: "numeric" });
 
-/** A local calendar day, comparable as text. */
+/** Returns the local calendar day as a string that sorts by date. */
 export function dayKey(timeMs) {
   const date = new Date(timeMs);
 

@@ -1,48 +1,52 @@
-// The list of messages, in the order of their ids: the same in every tab, whatever order they arrive in.
+// The list of messages in order of ids, which is the same in every tab regardless of the order of arrival.
 
 import { avatar, button, element, icon, nameNode } from "./dom.js";
 import { textNodes } from "./text.js";
 import { dayKey, dayName, timeNode } from "./time.js";
 
-/** More would make the page slow; the oldest leave it and come back by "Show earlier messages". */
+/** Maximum number of messages in the page, which keeps it fast. The oldest are dropped; "Show earlier messages" loads them. */
 const SHOWN_MAX = 3_000;
-/** People may come and go for days without a word; then the oldest of these lines leave the page. */
+/** Maximum number of notices such as "Mary joined"; the oldest are dropped. */
 const NOTICES_MAX = 500;
-/** Ids remembered against doubles, also after they have left the page. */
+/** Maximum number of ids stored for the detection of duplicates, including dropped messages. */
 const REMEMBERED_MAX = 20_000;
-/** A sender's next message so soon needs no second headline. */
+/** Maximum time between two messages of one sender that share a heading. */
 const FOLLOWS_WITHIN_MS = 5 * 60_000;
-/** Two workers may publish in another order than they stored; they are never this far apart. */
+/** Maximum time between a message and a later-published one with a smaller id. Workers may publish out of order. */
 const DISORDER_MAX_MS = 10_000;
 const FOLD_LENGTH = 1_500;
 const FOLD_LINES = 14;
 const AT_END_PX = 48;
-/** Scrolling goes on for a while after the wheel or the finger has stopped. */
+/** Time after user input during which scroll events count as the user's, because scrolling continues after the input. */
 const TOUCH_MS = 1_000;
-/** Joins, or leaves, within this time share a line. */
+/** Time within which joins, or leaves, share a line. */
 const PRESENCE_WITHIN_MS = 60_000;
 const PRESENCE_NAMES_MAX = 3;
 
-/** The conversation of all; one of two people has the id of the other one. */
+/** Id of the conversation with everyone. A private conversation has the other user's id. */
 export const ROOM = 0;
 
-/** All messages are here, and those of one conversation are shown. Events: "newbelow" when messages arrived out of sight or the end is in sight again (detail: their number). */
+/**
+ * Contains the messages of all conversations and shows those of one.
+ *
+ * Event "newbelow": the number of messages below the visible part changed (detail: their number; 0 at the end).
+ */
 export class Timeline extends EventTarget {
   #list;
   #log;
   #scroller;
   #self;
   #conversation = ROOM;
-  /** The last line of people who came or went: {node, what, names, sinceMs}. */
+  /** Last line of joins or leaves: {node, what, names, sinceMs}. */
   #presence = null;
   /** Sorted by id: {id, timeMs, conversation, message, node, dayNode}. */
   #items = [];
   #shown = new Map();
   #remembered = new Set();
-  /** Messages with smaller ids have not been asked for. */
+  /** Smallest id that was fetched; earlier messages are not loaded. */
   #windowStart = 0;
   #isAtEnd = true;
-  /** When somebody last scrolled by wheel, finger, key or scroll bar. */
+  /** Time of the user's last input that can scroll: wheel, touch, key or scroll bar. */
   #touchedMs = -Infinity;
   #below = 0;
 
@@ -61,7 +65,7 @@ export class Timeline extends EventTarget {
     keepAtEnd.observe(scroller.firstElementChild);
   }
 
-  /** Whether the conversation that is shown has no messages. */
+  /** True if the shown conversation has no messages. */
   get isEmpty() {
     return !this.#items.some(({ conversation }) => conversation === this.#conversation);
   }
@@ -70,7 +74,7 @@ export class Timeline extends EventTarget {
     return this.#conversation;
   }
 
-  /** @param {number} conversation ROOM, or the id of the other person */
+  /** @param {number} conversation ROOM, or the id of the other user */
   show(conversation) {
     this.#conversation = conversation;
     for (const node of this.#list.children) {
@@ -91,12 +95,12 @@ export class Timeline extends EventTarget {
     return this.#isAtEnd;
   }
 
-  /** Whether the message is here, or before everything this page asked for. */
+  /** Returns true if the message is present, or older than all fetched messages. */
   knows(id) {
     return id < this.#windowStart || id === 0 || this.#remembered.has(id);
   }
 
-  /** The id after which messages have to be asked for when some may be missing. */
+  /** Id after which to fetch messages when some may be missing. */
   get resumeId() {
     const newest = this.#items.at(-1);
     if (newest === undefined) {
@@ -111,7 +115,7 @@ export class Timeline extends EventTarget {
     return Math.max(0, Math.min(this.#windowStart, this.#items[0].id) - 1);
   }
 
-  /** Shows a message that has just arrived, unless it is here already. */
+  /** Adds a new message. Returns false for a duplicate. */
   add(message) {
     if (this.#remembered.has(message.id)) {
       return false;
@@ -122,7 +126,7 @@ export class Timeline extends EventTarget {
       this.#below += 1;
       this.#emitBelow();
     }
-    // More than one is due after somebody has read above for a long time.
+    // Several may be over the limit after the user has read earlier messages for a long time.
     while (this.#items.length > SHOWN_MAX && this.#isAtEnd) {
       this.#dropOldest();
     }
@@ -130,7 +134,7 @@ export class Timeline extends EventTarget {
     return true;
   }
 
-  /** Shows older messages without moving what is in sight and without having them read aloud. */
+  /** Adds older messages without moving the visible ones and without announcing them to screen readers. */
   addHistory(messages, windowStart) {
     this.#windowStart = windowStart;
     const fromEndPx = this.#scroller.scrollHeight - this.#scroller.scrollTop;
@@ -148,7 +152,7 @@ export class Timeline extends EventTarget {
     }
   }
 
-  /** A line of its own, such as "Mary joined". */
+  /** Adds a notice line. */
   addNotice(nodes, timeMs = Date.now()) {
     const attributes = { "data-day": dayKey(timeMs) };
     const node = element("li", { className: "notice", attributes }, ...nodes, timeNode(timeMs));
@@ -162,7 +166,7 @@ export class Timeline extends EventTarget {
     return node;
   }
 
-  /** "Mary joined"; those who do the same soon after share the line. */
+  /** Adds a line such as "Mary joined", or adds the name to a recent line of the same kind. */
   addPresence(name, what) {
     const now = Date.now();
     if (this.#presence?.what !== what || this.#presence.node !== this.#list.lastElementChild
@@ -171,7 +175,7 @@ export class Timeline extends EventTarget {
       return;
     }
     const { node, names } = this.#presence;
-    // The last to come stands last, and once.
+    // Put the latest name at the end, without a duplicate.
     const all = [...names.filter((other) => other !== name), name];
     this.#presence.names = all;
     this.#presence.sinceMs = now;
@@ -183,7 +187,7 @@ export class Timeline extends EventTarget {
     node.replaceChildren(others > 0 ? `${others} ${others === 1 ? "other" : "others"}, ` : "", ...listed, ` ${what}`, timeNode(now));
   }
 
-  /** Marks where the messages of a conversation begin that nobody has seen yet. */
+  /** Adds a divider above the first unseen message of a conversation. */
   addDivider(text, beforeId, conversation) {
     const item = this.#items.find((candidate) => candidate.id >= beforeId && candidate.conversation === conversation);
     if (item !== undefined) {
@@ -238,13 +242,13 @@ export class Timeline extends EventTarget {
     this.#arrange(this.#items.findIndex((later, place) => place > index && later.conversation === conversation));
   }
 
-  /** Says which conversation a row belongs to, and shows it if that is shown. */
+  /** Assigns a row to a conversation and hides it unless that conversation is shown. */
   #place(node, conversation) {
     node.dataset.conversation = String(conversation);
     node.hidden = conversation !== this.#conversation;
   }
 
-  /** Decides, from its neighbour before it, whether a message opens a day and whether it needs a headline. */
+  /** Sets the date line and the heading of a message, depending on the message before it. */
   #arrange(index) {
     const item = this.#items[index];
     if (item === undefined) {
@@ -289,13 +293,13 @@ export class Timeline extends EventTarget {
   #quietly(work) {
     this.#log.setAttribute("aria-live", "off");
     work();
-    // Screen readers look at the value when the change reaches them, which is after this turn.
+    // Restore the value later: screen readers read it when they process the change, after this task.
     setTimeout(() => this.#log.setAttribute("aria-live", "polite"), 500);
   }
 
   #scrolled() {
     const { scrollHeight, scrollTop, clientHeight } = this.#scroller;
-    // A scroll event may report what the browser did because the list grew or shrank. Only people leave the end.
+    // The browser also scrolls when the list grows or shrinks. Leave the end only after user input.
     if (!this.#isAtEnd || performance.now() - this.#touchedMs < TOUCH_MS) {
       this.#isAtEnd = scrollHeight - scrollTop - clientHeight < AT_END_PX;
     }
@@ -310,12 +314,12 @@ export class Timeline extends EventTarget {
   }
 }
 
-/** Whose conversation with the user a message belongs to. */
+/** Returns the conversation of a message: ROOM, or the id of the other user. */
 export function conversationOf({ from, to }, self) {
   return to === null ? ROOM : from.id === self.id ? to.id : from.id;
 }
 
-/** The row before a message's in its conversation. */
+/** Returns the row before a message in the same conversation. */
 function rowBefore({ node, conversation }) {
   let row = node.previousElementSibling;
   while (row !== null && Number(row.dataset.conversation) !== conversation) {
@@ -325,7 +329,7 @@ function rowBefore({ node, conversation }) {
   return row;
 }
 
-/** The message's row, or the first of the notices of the same day right before it. */
+/** Returns the row of a message, or the first of the same day's notices directly before it. */
 function firstOfDay({ node, timeMs, conversation }) {
   let first = node;
   while (conversation === ROOM && first.previousElementSibling?.dataset.day === dayKey(timeMs)) {
@@ -348,7 +352,7 @@ function messageNode(message, self) {
   return node;
 }
 
-/** The audience, in words as well as by colour. */
+/** Returns nodes that describe the recipient in text, not only by colour. */
 function audience(message, self) {
   if (message.to === null) {
     return [element("span", { className: "visually-hidden", text: " to everyone" })];

@@ -1,11 +1,11 @@
-// Who is writing something: told to the others while somebody types, and shown for a moment.
+// Typing notices: sent to the others while the user types, and shown for some seconds.
 
 import * as api from "./api.js";
 import { byId, nameNode } from "./dom.js";
 
-/** The server takes no more from one person. */
+/** Minimum time between two notices, so that the server's limit is not exceeded. */
 const TELL_EVERY_MS = 3_000;
-/** A user who goes on typing is announced again sooner. */
+/** Time that a notice is shown. It exceeds TELL_EVERY_MS, so the notice stays while a user keeps typing. */
 const SHOWN_MS = 5_000;
 const NAMES_MAX = 3;
 
@@ -13,16 +13,16 @@ export class Typing {
   #toldMs = -Infinity;
   #told = "";
   #conversation = 0;
-  /** By person and conversation: {id, name, conversation, timer}. */
+  /** Shown notices by user and conversation: {id, name, conversation, timer}. */
   #typing = new Map();
 
-  /** @param {string} to "all" or a name */
+  /** @param {string} to "all" or a user name */
   tell(to) {
     const now = performance.now();
     if (to !== this.#told || now - this.#toldMs > TELL_EVERY_MS) {
       this.#told = to;
       this.#toldMs = now;
-      // A lost notice does no harm.
+      // A lost notice has no consequences.
       api.post("/typing", { to }).catch(() => {});
     }
   }
@@ -34,7 +34,7 @@ export class Typing {
     this.#draw();
   }
 
-  /** What somebody was typing has come. */
+  /** Removes a user's notice when the message arrives. */
   ended({ id }, conversation) {
     this.#remove(`${conversation} ${id}`);
   }

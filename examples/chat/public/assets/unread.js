@@ -1,4 +1,4 @@
-// The number of unread messages in the title of a tab nobody looks at.
+// Shows the number of unread messages in the title of a hidden tab.
 
 export class Unread {
   #name;

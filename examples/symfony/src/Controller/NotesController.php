@@ -40,7 +40,7 @@ final readonly class NotesController
         return new RedirectResponse('/', 303);
     }
 
-    /** The client is held; what is published comes to it while the kernel serves others. */
+    /** Holds the client: it receives published events while the kernel serves other requests. */
     public function events(\Fermata\Request $request): NativeResponse
     {
         return new NativeResponse(Hold::sse('notes')->since($request->lastEventId()));

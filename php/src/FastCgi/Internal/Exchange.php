@@ -7,7 +7,7 @@ namespace Fermata\FastCgi\Internal;
 use Fermata\FastCgi\Failed;
 
 /**
- * One request and its response in records of FastCGI: what is written, and what the bytes that come mean.
+ * One FastCGI request and its response: encodes the records to send and parses the received bytes.
  *
  * @internal
  */
@@ -16,7 +16,7 @@ final class Exchange
     public const HEAD_BYTES_MAX = 65_536;
     public const STDERR_BYTES_MAX = 65_536;
 
-    /** The most content of a record, a multiple of eight so that none needs padding. */
+    /** Maximum content of a record; a multiple of eight, so no record needs padding. */
     private const CONTENT_BYTES_MAX = 65_528;
     private const BEGIN = 1;
     private const END = 3;
@@ -28,12 +28,14 @@ final class Exchange
     /** @var array{int, string, list<array{string, string}>}|null status, reason and headers */
     public ?array $head = null;
 
-    /** What has come of the body and nobody has taken. */
+    /** Received body bytes that take() has not returned yet. */
     public string $output = '';
+    /** Output to standard error, at most STDERR_BYTES_MAX bytes. */
     public string $stderr = '';
+    /** True after the record FCGI_END_REQUEST. */
     public bool $isOver = false;
 
-    /** Bytes of the connection that are no whole record yet, at most one. */
+    /** Received bytes of an incomplete record. */
     private string $pending = '';
 
     /** @param array<string, string> $variables */
@@ -43,17 +45,17 @@ final class Exchange
         foreach ($variables as $name => $value) {
             $content .= self::length(strlen($name)) . self::length(strlen($value)) . $name . $value;
         }
-        // A responder whose connection ends with the response.
+        // Role FCGI_RESPONDER, without FCGI_KEEP_CONN: the application closes the connection after the response.
         return self::record(self::BEGIN, "\0\1\0\0\0\0\0\0") . self::stream(self::PARAMS, $content) . self::record(self::PARAMS, '');
     }
 
-    /** A piece of the body; an empty one is its end. */
+    /** Encodes a piece of the request body; an empty piece ends the body. */
     public static function stdin(string $piece): string
     {
         return $piece === '' ? self::record(self::STDIN, '') : self::stream(self::STDIN, $piece);
     }
 
-    /** @throws Failed when the program speaks something else */
+    /** @throws Failed if the bytes are not valid FastCGI */
     public function add(string $bytes): void
     {
         $bytes = $this->pending . $bytes;
@@ -73,7 +75,7 @@ final class Exchange
         $this->pending = substr($bytes, $at);
     }
 
-    /** What has come of the body since the last call. */
+    /** Returns the body bytes received since the last call. */
     public function take(): string
     {
         $output = $this->output;
@@ -149,7 +151,7 @@ final class Exchange
         return pack('CCnnCx', 1, $kind, 1, strlen($content), $padding) . $content . str_repeat("\0", $padding);
     }
 
-    /** One byte below 128, else four with the highest bit set. */
+    /** Encodes a length: one byte below 128, otherwise four bytes with the highest bit set. */
     private static function length(int $length): string
     {
         return $length < 128 ? chr($length) : pack('N', $length | 0x8000_0000);

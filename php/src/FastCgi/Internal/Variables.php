@@ -7,19 +7,19 @@ namespace Fermata\FastCgi\Internal;
 use Fermata\Request;
 
 /**
- * What CGI makes of a request (RFC 3875, 4.1).
+ * Converts a request to CGI meta-variables (RFC 3875, section 4.1).
  *
  * @internal
  */
 final class Variables
 {
-    /** PHP makes them of the others. */
+    /** Variables that PHP-FPM derives itself. */
     private const OWN = ['REQUEST_TIME' => 1, 'REQUEST_TIME_FLOAT' => 1, 'PHP_SELF' => 1, 'PHP_AUTH_USER' => 1, 'PHP_AUTH_PW' => 1,
         'PHP_AUTH_DIGEST' => 1, 'argv' => 1, 'argc' => 1, 'HTTP_CONTENT_LENGTH' => 1, 'HTTP_CONTENT_TYPE' => 1];
 
     /**
-     * @param array{string, string} $script name and path info
-     * @param int|null $bytes of the body; null: there is none
+     * @param array{string, string} $script script name and path info
+     * @param int|null $bytes length of the body; null: no body
      * @return array<string, string>
      */
     public static function of(Request $request, string $root, string $prefix, array $script, ?int $bytes): array
@@ -27,7 +27,7 @@ final class Variables
         [$name, $info] = $script;
         $variables = [
             'GATEWAY_INTERFACE' => 'CGI/1.1',
-            // PHP refuses a file that the web server did not redirect to where it is built so.
+            // PHP built with --enable-force-cgi-redirect rejects requests without this variable.
             'REDIRECT_STATUS' => '200',
             'DOCUMENT_ROOT' => $root,
             'DOCUMENT_URI' => rawurldecode($request->path()),

@@ -5,13 +5,13 @@ declare(strict_types=1);
 namespace Fermata\Grip\Internal;
 
 /**
- * A stream socket whose every step ends at the deadline.
+ * A non-blocking stream socket. Connecting, reading and writing fail at the deadline.
  *
  * @internal
  */
 final class Connection
 {
-    /** The longest answer that is read. */
+    /** Maximum size of a response, in bytes. */
     private const ANSWER_BYTES_MAX = 65536;
 
     /** @var resource */
@@ -21,7 +21,7 @@ final class Connection
     /** @param string $url tcp://HOST:PORT, tls://HOST:PORT or unix:///PATH */
     public function __construct(string $url, private readonly Deadline $deadline)
     {
-        // In a resolver that does not answer, nothing here can end the wait; the system's own bound does.
+        // The timeout does not cover the host name lookup; only the system resolver's own timeout does.
         $socket = @stream_socket_client($url, $number, $why, $deadline->left());
         if ($socket === false) {
             throw new Failure('cannot be reached: ' . self::why($why), mayHelp: true, wasSent: false);
@@ -50,7 +50,7 @@ final class Connection
         }
     }
 
-    /** So many bytes, or what comes before the end when there is no length. */
+    /** Reads exactly `$length` bytes, or without a length all bytes until the connection is closed. */
     public function read(?int $length = null): string
     {
         $bytes = '';
@@ -67,11 +67,11 @@ final class Connection
         return $bytes;
     }
 
-    /** What is there, when something is; an empty string at the end. */
+    /** Waits for bytes and returns those available; an empty string at the end of the stream. */
     public function readSome(int $lengthMax = self::ANSWER_BYTES_MAX): string
     {
         do {
-            // TLS may have decrypted more than was read: a look before the wait.
+            // Read before waiting: TLS may hold decrypted bytes that stream_select() does not report.
             $piece = (string) fread($this->socket, $lengthMax);
             if ($piece !== '' || feof($this->socket)) {
                 return $piece;

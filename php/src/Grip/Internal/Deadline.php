@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Fermata\Grip\Internal;
 
 /**
- * A moment by which something has to be done.
+ * Point in time at which an operation fails.
  *
  * @internal
  */
@@ -18,7 +18,7 @@ final readonly class Deadline
         $this->at = hrtime(true) + (int) ($seconds * 1e9);
     }
 
-    /** Seconds that are left; 0 when it is over. */
+    /** Returns the remaining seconds; 0 after the deadline. */
     public function left(): float
     {
         return max(0.0, ($this->at - hrtime(true)) / 1e9);
@@ -29,7 +29,7 @@ final readonly class Deadline
         return hrtime(true) >= $this->at;
     }
 
-    /** Waits so long, but not beyond it. */
+    /** Sleeps for the given seconds, at most until the deadline. */
     public function pause(float $seconds): void
     {
         usleep((int) (min($seconds, $this->left()) * 1e6));

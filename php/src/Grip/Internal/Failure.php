@@ -5,13 +5,16 @@ declare(strict_types=1);
 namespace Fermata\Grip\Internal;
 
 /**
- * Why an address has not taken an item, and whether another try can help.
+ * Thrown if an item cannot be published to an address.
  *
  * @internal
  */
 final class Failure extends \RuntimeException
 {
-    /** @param bool $wasSent whether the item may have arrived nevertheless */
+    /**
+     * @param bool $mayHelp true if another attempt can succeed
+     * @param bool $wasSent true if the item may have arrived
+     */
     public function __construct(string $message, public readonly bool $mayHelp, public readonly bool $wasSent)
     {
         parent::__construct($message);

@@ -7,7 +7,7 @@ namespace Fermata\Grip\Internal;
 use Fermata\Grip\Address;
 
 /**
- * The HTTP control port of an edge.
+ * Publishes to the HTTP control port of an edge.
  *
  * @internal
  */
@@ -15,7 +15,7 @@ final class Http
 {
     private const SHOWN_BYTES_MAX = 500;
     private const ANSWER_BYTES_MAX = 65536;
-    /** Statuses of whoever has looked at nothing yet. */
+    /** Response statuses that mean that the item was not processed. */
     private const NOT_TAKEN = [408, 429, 503];
 
     /** @throws Failure */
@@ -47,13 +47,13 @@ final class Http
         if ($status < 200 || $status > 299) {
             $text = trim(substr(explode("\r\n\r\n", $answer, 2)[1] ?? '', 0, self::SHOWN_BYTES_MAX));
             $isNotTaken = in_array($status, self::NOT_TAKEN, true);
-            // Other errors may be those of a proxy in between, which has lost the answer of an edge that has the item.
+            // Other 5xx statuses may come from a proxy: the edge may have accepted the item although its response was lost.
             $wasSent = !$isNotTaken && $status >= 500;
             throw new Failure("refuses with $status: $text", mayHelp: $isNotTaken || $wasSent, wasSent: $wasSent);
         }
     }
 
-    /** The answer, as far as its length goes: some servers close the connection only much later. */
+    /** Reads up to the end of the response, not of the connection, which some servers close much later. */
     private static function read(Connection $connection): string
     {
         $answer = '';
@@ -71,7 +71,7 @@ final class Http
             return false;
         }
         if ($match[1][0] === '1') {
-            // The answer itself comes after it.
+            // Skip an interim (1xx) response; the final response follows.
             $answer = substr($answer, $end + 4);
             return self::isWhole($answer);
         }

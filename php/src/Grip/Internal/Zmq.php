@@ -7,9 +7,9 @@ namespace Fermata\Grip\Internal;
 use Fermata\Grip\Address;
 
 /**
- * The ZeroMQ PULL socket of an edge, spoken to as a PUSH socket does (ZMTP 3.0, mechanism NULL).
+ * Publishes to the ZeroMQ PULL socket of an edge, as a PUSH socket (ZMTP 3.0, mechanism NULL).
  *
- * PULL acknowledges nothing: what is known is that the other end has read everything before it closed.
+ * PULL sockets send no acknowledgement. An item counts as published if the edge read all bytes before it closed the connection.
  *
  * @internal
  */
@@ -25,7 +25,7 @@ final class Zmq
     public static function publish(Address $address, string $json, Deadline $deadline): void
     {
         $connection = new Connection($address->zmq, $deadline);
-        // The signature of 3.0, version, mechanism, "not the server" and padding.
+        // ZMTP 3.0 greeting: signature, version, mechanism, as-server = 0, padding.
         $connection->write("\xff" . str_repeat("\0", 8) . "\x7f\x03\x00" . str_pad('NULL', 20, "\0") . str_repeat("\0", 32));
         $greeting = $connection->read(self::GREETING_BYTES);
         if ($greeting[0] !== "\xff" || $greeting[9] !== "\x7f" || ord($greeting[10]) < 3) {
@@ -58,7 +58,7 @@ final class Zmq
         return ($length > 255 ? chr($flags | self::LONG) . pack('J', $length) : chr($flags) . chr($length)) . $body;
     }
 
-    /** @return array{int, int} flags and length */
+    /** @return array{int, int} flags and length of the next frame */
     private static function head(Connection $connection): array
     {
         $flags = ord($connection->read(1));

@@ -7,7 +7,7 @@ namespace Fermata\Laravel\Octane;
 use Fermata\Exception\BackpressureException;
 
 /**
- * The table of Cache::store('octane'), which makes room by what has expired.
+ * Table of Cache::store('octane'). A full table removes expired rows.
  *
  * @internal
  */

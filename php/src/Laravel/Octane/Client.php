@@ -12,16 +12,16 @@ use Laravel\Octane\Contracts\StoppableClient;
 use Laravel\Octane\{Octane, OctaneResponse, RequestContext};
 
 /**
- * What Octane's worker knows of the server: where requests come from, and where its responses go.
+ * Passes requests and responses between the server and Octane's worker.
  *
- * A response is handed over by suspending the Fiber that handles the request, so that it leaves before Octane terminates the
- * request. Files of the public folder never come here.
+ * respond() suspends the request's Fiber with the response, so that the server sends it before Octane terminates the request.
+ * FrontController sends files of the public folder before Octane is called.
  *
  * @internal
  */
 final class Client implements StoppableClient
 {
-    /** Buffers of output that were open when the request came. */
+    /** Output buffer level at the start of the request. */
     private int $level = 0;
 
     /** @return array{LaravelRequest, RequestContext} */
@@ -35,7 +35,7 @@ final class Client implements StoppableClient
 
     public function respond(RequestContext $context, OctaneResponse $octaneResponse): void
     {
-        // What was printed comes first, as PHP-FPM sends it; HttpFoundation takes it from the buffer.
+        // Printed output precedes the body, as under PHP-FPM. HttpFoundation reads it from the buffer.
         echo $octaneResponse->outputBuffer;
         self::hand(HttpFoundation::answer($context->native, $octaneResponse->response));
     }
@@ -49,7 +49,7 @@ final class Client implements StoppableClient
         self::hand(new Response(500, $text, ['Content-Type' => 'text/plain; charset=UTF-8']));
     }
 
-    /** The worker finishes what it has, and the master replaces it. */
+    /** Replaces the worker after it finished its requests. */
     public function stop(): void
     {
         posix_kill(getmypid(), SIGTERM);

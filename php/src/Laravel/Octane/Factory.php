@@ -4,13 +4,14 @@ declare(strict_types=1);
 
 namespace Fermata\Laravel\Octane;
 
+use Fermata\Laravel\FatalErrors;
 use Illuminate\Foundation\Application;
 use Illuminate\Foundation\Bootstrap\RegisterProviders;
 use Laravel\Octane\ApplicationFactory;
 
 /**
- * Boots the application with the tables that config/octane.php declares: when Octane's provider has said what it is without that
- * file, and before providers ask for tables.
+ * Boots the application with the tables that config/octane.php declares. They are created after providers are registered, when
+ * Octane's default configuration is merged, and before providers are booted, which may use tables.
  *
  * @internal
  */
@@ -22,6 +23,7 @@ final class Factory extends ApplicationFactory
 
     public function bootstrap(Application $app, array $initialInstances = []): Application
     {
+        FatalErrors::adopt($app);
         $app->singleton(\Laravel\Octane\Octane::class, Octane::class);
         $app->afterBootstrapping(RegisterProviders::class, self::declareTables(...));
         return parent::bootstrap($app, $initialInstances);

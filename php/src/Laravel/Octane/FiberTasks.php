@@ -9,7 +9,7 @@ use Laravel\Octane\Contracts\DispatchesTasks;
 use Laravel\Octane\Exceptions\TaskExceptionResult;
 
 /**
- * Octane::concurrently() in the worker of the request: tasks that wait, for a database or another server, wait together.
+ * Runs the tasks of Octane::concurrently() in Fibers of the request's worker. Waits for databases or other servers overlap.
  *
  * @internal
  */
@@ -25,7 +25,7 @@ final class FiberTasks implements DispatchesTasks
             try {
                 return $task();
             } catch (CancelledException $error) {
-                // It is no longer awaited.
+                // resolve() no longer awaits the task.
                 throw $error;
             } catch (\Throwable $error) {
                 report($error);
@@ -40,7 +40,7 @@ final class FiberTasks implements DispatchesTasks
         try {
             $this->resolve($tasks);
         } catch (\Throwable) {
-            // It was reported, and nobody asks for results.
+            // Exceptions are already reported, and dispatch() returns no result.
         }
     }
 }

@@ -5,13 +5,13 @@ declare(strict_types=1);
 namespace Fermata\Laravel\Octane;
 
 /**
- * Octane with tables, which are Swoole's alone otherwise.
+ * Octane with tables, which otherwise require Swoole.
  *
  * @internal
  */
 final class Octane extends \Laravel\Octane\Octane
 {
-    /** In the container: the tables by name. */
+    /** Container key of the array of tables, indexed by name. */
     public const TABLES = 'fermata.octane.tables';
 
     public function table(string $table): \Swoole\Table

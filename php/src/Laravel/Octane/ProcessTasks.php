@@ -11,7 +11,8 @@ use Laravel\Octane\Exceptions\TaskExceptionResult;
 use Laravel\SerializableClosure\SerializableClosure;
 
 /**
- * Octane::concurrently() in processes of their own, each task with a copy of the application, as Octane's task workers have it.
+ * Runs the tasks of Octane::concurrently() in separate processes. Each task gets a copy of the application, as in Octane's task
+ * workers.
  *
  * @internal
  */
@@ -29,7 +30,7 @@ final class ProcessTasks implements DispatchesTasks
             try {
                 return $this->jobs->run('task', self::portable($task));
             } catch (TimeoutException $error) {
-                // Its own time is over; the others go on.
+                // Only this task timed out; the others continue.
                 report($error);
                 return TaskExceptionResult::from($error);
             }

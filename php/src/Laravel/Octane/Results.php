@@ -11,7 +11,7 @@ use Laravel\Octane\Swoole\TaskResult;
 use function Fermata\{all, timeout};
 
 /**
- * What tasks that run at the same time return, as Octane promises it.
+ * Runs tasks concurrently and collects their results in the form that Octane specifies.
  *
  * @internal
  */
@@ -20,9 +20,9 @@ final class Results
     /**
      * @param array<array-key, callable> $tasks
      * @param \Closure(callable): mixed $run
-     * @return array<array-key, mixed> by the keys of the tasks; false for one that has not ended in time
-     * @throws TaskTimeoutException when none has
-     * @throws \Laravel\Octane\Exceptions\TaskException what the first of those has thrown that have
+     * @return array<array-key, mixed> results by the keys of the tasks; false for a task that timed out
+     * @throws TaskTimeoutException if all tasks timed out
+     * @throws \Laravel\Octane\Exceptions\TaskException if a task threw; the first exception
      */
     public static function of(array $tasks, int $waitMilliseconds, \Closure $run): array
     {

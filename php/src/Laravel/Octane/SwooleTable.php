@@ -5,10 +5,10 @@ declare(strict_types=1);
 namespace Fermata\Laravel\Octane;
 
 /**
- * A table of Fermata's where the extension of Swoole is loaded: Octane::table() is declared to return a table of Swoole's, so this
- * is one, of which nothing is used. Swoole's memory is shared by the processes of its own server alone.
+ * Fermata table for PHP with the Swoole extension loaded. Octane::table() must return a Swoole\Table, so this class extends it
+ * and forwards every call: only processes of a Swoole server share the memory of a real Swoole\Table.
  *
- * Parameters have no types, since those of Swoole's differ from version to version.
+ * Parameters have no types, because Swoole's differ between versions.
  *
  * @internal
  */
@@ -16,7 +16,7 @@ final class SwooleTable extends \Swoole\Table
 {
     private ?\Iterator $rows = null;
 
-    /** The parent's constructor, which would allocate, is not called. */
+    /** Does not call the parent's constructor, which allocates memory. */
     public function __construct(private readonly Table $table) {}
 
     public function column($name, $type, $size = 0): bool
@@ -31,7 +31,7 @@ final class SwooleTable extends \Swoole\Table
 
     public function destroy(): bool
     {
-        // It lives as long as the server, for all workers.
+        // The table exists until the server stops, for all workers.
         return false;
     }
 
@@ -92,7 +92,7 @@ final class SwooleTable extends \Swoole\Table
 
     public function stats(): array|false
     {
-        // Figures of Swoole's own way to keep rows.
+        // Swoole's statistics describe its hash table and do not apply.
         return false;
     }
 

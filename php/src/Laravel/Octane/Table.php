@@ -9,8 +9,8 @@ use Fermata\Table\Column;
 use Laravel\Octane\Exceptions\ValueTooLargeForColumnException;
 
 /**
- * What Octane::table() returns: a Fermata\Table with the methods that applications know of Swoole's, under its name where there
- * is no Swoole, and inside a SwooleTable where there is.
+ * Fermata\Table with the methods of Swoole\Table, as returned by Octane::table(). Without the Swoole extension this class is
+ * aliased to Swoole\Table; with it, a SwooleTable wraps it.
  *
  * @implements \IteratorAggregate<string, array<string, int|float|string>>
  */
@@ -20,7 +20,7 @@ class Table implements \Countable, \IteratorAggregate
     public const TYPE_FLOAT = 2;
     public const TYPE_STRING = 3;
 
-    /** Swoole cuts keys off after 63. */
+    /** Maximum length of a key. Swoole truncates keys after 63 bytes. */
     private const KEY_BYTES = 255;
 
     /** @var array<string, Column> */
@@ -41,7 +41,7 @@ class Table implements \Countable, \IteratorAggregate
         return true;
     }
 
-    /** Before the server runs. */
+    /** Allocates the table. Call it before the server runs. */
     public function create(): bool
     {
         $this->shared = new Shared($this->size, array_values($this->columns), self::KEY_BYTES);
@@ -49,7 +49,7 @@ class Table implements \Countable, \IteratorAggregate
     }
 
     /**
-     * @param array<string, mixed> $values columns that the table does not have are left out
+     * @param array<string, mixed> $values values by column; unknown columns are ignored
      * @throws ValueTooLargeForColumnException
      */
     public function set(string $key, array $values): bool
@@ -62,7 +62,7 @@ class Table implements \Countable, \IteratorAggregate
         return true;
     }
 
-    /** The row, or the column `$field` of it; false when there is no such row. */
+    /** Returns the row, or its column `$field`; false if there is no such row. */
     public function get(string $key, ?string $field = null): array|int|float|string|false
     {
         return ($field === null ? $this->shared()->get($key) : $this->shared()->value($key, $field)) ?? false;
@@ -137,7 +137,7 @@ class Table implements \Countable, \IteratorAggregate
     }
 }
 
-// Applications name it in their types, and Octane::table() does.
+// Applications and Octane::table() use the name Swoole\Table in types.
 if (!class_exists('Swoole\Table', false)) {
     class_alias(Table::class, 'Swoole\Table');
 }

@@ -15,9 +15,10 @@ use Laravel\Octane\Events\{RequestReceived, RequestTerminated};
 use Laravel\Octane\{RequestContext, Worker as OctaneWorker};
 
 /**
- * Handles requests by Octane's own worker, with the listeners, services and limits that config/octane.php names.
+ * Handles requests with Octane's worker and the listeners, services and limits of config/octane.php.
  *
- * Each request runs in a Fiber of its own, which is suspended while its answer leaves, and then goes on with what comes after.
+ * Each request runs in a separate Fiber. The Fiber is suspended while the server sends the response, then Octane terminates the
+ * request in it.
  *
  * @internal
  */
@@ -26,10 +27,10 @@ final class Worker
     private readonly OctaneWorker $worker;
     private readonly Client $client;
 
-    /** Seconds that a request may compute; 0: as long as it likes. */
+    /** PHP time limit of a request in seconds; 0: unlimited. */
     private readonly int $secondsMax;
 
-    /** What is put back after the request that runs. */
+    /** Sandbox of the current request, closed after it. */
     private ?Sandbox $sandbox = null;
 
     public function __construct(string $basePath)
@@ -38,7 +39,7 @@ final class Worker
         $this->client = new Client();
         $this->worker = new OctaneWorker(new Factory($basePath), $this->client);
         $this->worker->boot();
-        // After Octane's own listeners: what those leave to the next request.
+        // Registered after Octane's listeners, to reset the state that they leave behind.
         $this->application()->make('events')->listen(RequestReceived::class, function (RequestReceived $event): void {
             $this->sandbox = new Sandbox($event->app, $event->sandbox);
             $this->sandbox->prepare($event->request);
@@ -51,7 +52,7 @@ final class Worker
         return $this->worker->application();
     }
 
-    /** Octane::concurrently() in processes of their own, and Octane::tick() in one of them; with none, in the worker. */
+    /** Runs Octane::concurrently() and Octane::tick() in task processes; with 0 processes, tasks run in the request's worker. */
     public function addTasks(Server $server, int $processes): void
     {
         $application = $this->application();
@@ -69,7 +70,7 @@ final class Worker
         }
     }
 
-    /** Has Octane say that the worker stops, when it does. */
+    /** Makes Octane dispatch its WorkerStopping event when a worker stops. */
     public function announceStop(): void
     {
         $main = getmypid();
@@ -104,7 +105,7 @@ final class Worker
         $application = $this->application();
         $copy = Container::getInstance();
         if ($copy !== $application && $copy instanceof Application) {
-            // exit() runs none of what Octane does at the end of a request.
+            // exit() skipped Octane's own termination of the request.
             $copy->make('events')->dispatch(new RequestTerminated($application, $copy, $copy->make('request'), new LaravelResponse()));
         }
         $this->sandbox?->close();

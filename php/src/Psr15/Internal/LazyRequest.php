@@ -8,11 +8,12 @@ use Fermata\Request;
 use Psr\Http\Message\{ServerRequestInterface, StreamInterface, UploadedFileInterface, UriInterface};
 
 /**
- * A request that tells what the server knows of it, and keeps attributes; the library makes one of its own when anything else of it
- * is changed.
+ * PSR-7 request that reads from the server's request and stores attributes. It creates the library's request object only if a
+ * handler changes anything except attributes.
  *
- * To make one takes longer than to parse, route and answer it, and each attribute that a router adds copies it.
- * The signatures are those of both psr/http-message 1 and 2.
+ * Creating the library's object takes longer than parsing, routing and responding to the request, and each attribute that a
+ * router adds would copy it.
+ * The signatures are compatible with psr/http-message 1 and 2.
  *
  * @internal
  */
@@ -22,10 +23,10 @@ final class LazyRequest implements ServerRequestInterface
     private array $attributes;
 
     /**
-     * @param array<string, mixed>|null $server the superglobal; null where the handler has none, and it is made when it is asked for
-     * @param UriInterface|null $uri null = made when it is asked for
-     * @param StreamInterface|null $body null = empty
-     * @param array<mixed>|null $parsed the fields of a form
+     * @param array<string, mixed>|null $server $_SERVER; null if the handler has no superglobals: created on first use
+     * @param UriInterface|null $uri null = created on first use
+     * @param StreamInterface|null $body null = empty body
+     * @param array<mixed>|null $parsed form fields
      * @param array<mixed> $files
      */
     public function __construct(
@@ -68,7 +69,7 @@ final class LazyRequest implements ServerRequestInterface
 
     public function getHeaders(): array
     {
-        return $this->native->headers();
+        return Requests::headers($this->native);
     }
 
     public function hasHeader($name): bool

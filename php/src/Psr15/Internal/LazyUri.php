@@ -7,9 +7,11 @@ namespace Fermata\Psr15\Internal;
 use Psr\Http\Message\UriInterface;
 
 /**
- * The URI of a request whose target needs no changes, which the library makes when it is asked for more than path, query and text.
+ * URI of a request whose target needs no normalization. Path, query and text are read from it directly; the library's URI
+ * object is created for everything else.
  *
- * Every `with…()` gives a URI of the library's, so this is never copied. The signatures are those of both psr/http-message 1 and 2.
+ * Every `with…()` method returns a URI of the library, so this object is never copied. The signatures are compatible with
+ * psr/http-message 1 and 2.
  *
  * @internal
  */
@@ -20,9 +22,9 @@ final class LazyUri implements UriInterface
     private ?UriInterface $made = null;
 
     /**
-     * @param UriInterface $base of scheme and host
-     * @param string $text that of the base
-     * @param string $target a path and perhaps a query, without anything that the library would escape
+     * @param UriInterface $base URI with scheme and host
+     * @param string $text `$base` as a string
+     * @param string $target path and optional query, without characters that the library would escape
      */
     public function __construct(private readonly UriInterface $base, private readonly string $text, string $target)
     {

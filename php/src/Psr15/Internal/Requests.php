@@ -13,45 +13,49 @@ use Nyholm\Psr7\ServerRequest;
 use Psr\Http\Message\{ServerRequestInterface, StreamInterface, UriInterface};
 
 /**
- * Makes requests of PSR-7 from those of the server.
+ * Creates PSR-7 requests from the server's requests.
  *
- * The server has checked names, values and bytes of a request when it parsed it. A library that is given them one by one
- * checks each again and copies the request for each, which takes longer than everything else that is done for a request.
+ * The server validated names, values and bytes when it parsed the request. A PSR-7 library validates each header again and copies
+ * the request for each. That takes longer than all other work for a request, so the request is created in one step where possible.
  *
  * @internal
  */
 final class Requests
 {
-    /** Targets of a path and perhaps a query that every library keeps as they are; two slashes at the beginning name a host. */
+    /** Matches targets that every library keeps unchanged: a path and optional query. Two leading slashes would start a host. */
     private const UNCHANGED = '~^/(?!/)(?:[A-Za-z0-9_.\~:@&=+$,;/-]++|%[0-9A-Fa-f]{2})*+(?:\?(?!\?)(?:[A-Za-z0-9_.\~:@&=+$,;/?-]++|%[0-9A-Fa-f]{2})*+)?$~D';
 
-    /** Scheme and host of the last request, their URI, and that as text. */
+    /** Header names whose spelling is not one capital letter per word. */
+    private const NAMES = ['dnt' => 'DNT', 'etag' => 'ETag', 'te' => 'TE', 'www-authenticate' => 'WWW-Authenticate',
+        'content-md5' => 'Content-MD5', 'sec-ch-ua' => 'Sec-CH-UA', 'sec-gpc' => 'Sec-GPC'];
+
+    /** Cache: scheme and host of the last request, their URI, and the URI as a string. */
     private string $origin = '';
     private ?UriInterface $base = null;
     private string $baseText = '';
 
-    /** Makes a request in one step, where the library is known. */
+    /** Creates a nyholm/psr7 request in one step; null: another library or version. */
     private readonly ?\Closure $whole;
 
-    /** @param bool $isLazy whether the handler takes a request that is no object of the library */
+    /** @param bool $isLazy true if the handler accepts a request class that is not the library's */
     public function __construct(private readonly Factories $factories, private readonly FrontController $front, private readonly bool $isLazy)
     {
         $this->whole = $factories->requests::class === Psr17Factory::class ? self::ofNyholm() : null;
     }
 
     /**
-     * @param array<mixed>|null $parsed the fields of a form
+     * @param array<mixed>|null $parsed form fields
      * @param array<mixed> $files
-     * @throws BadRequestException when the target is no URI, before the handler is called
+     * @throws BadRequestException if the target is not a valid URI, before the handler is called
      */
     public function of(Request $native, ?StreamInterface $body = null, ?array $parsed = null, array $files = []): ServerRequestInterface
     {
-        // The superglobal now, and not that of another request that comes before this is looked at.
+        // Read $_SERVER now: on first use it may be another request's.
         $server = $this->front->serverNow();
-        // Without a host (HTTP/1.0) the library makes the header from the URI.
+        // Without a host (HTTP/1.0) the library derives the Host header from the URI.
         $host = $server !== null ? $server['HTTP_HOST'] ?? '' : $native->host();
         if ($this->isLazy && $host !== '') {
-            // What may be no URI is read now, and anything else when the handler asks for it.
+            // Parse a target that may be invalid now, to reject the request; parse any other target on first use.
             $uri = self::isPlain($server['REQUEST_URI'] ?? $native->target()) && $this->base($native, $server) ? null : $this->libraryUri($native, $server);
             return new LazyRequest($this, $native, $server, $uri, $body, $parsed, $files);
         }
@@ -59,7 +63,7 @@ final class Requests
     }
 
     /**
-     * A request of the library's.
+     * Creates a request of the library.
      *
      * @param array<string, mixed> $server
      * @param array<mixed>|null $parsed
@@ -76,9 +80,9 @@ final class Requests
         array $attributes,
     ): ServerRequestInterface {
         $method = $native->method();
-        $headers = $native->headers();
+        $headers = self::headers($native);
         $version = substr($server['SERVER_PROTOCOL'], 5);
-        if ($this->whole !== null && isset($headers['host'])) {
+        if ($this->whole !== null && isset($headers['Host'])) {
             $request = ($this->whole)($method, $uri, $headers, $version, $server, $native->queries(), $native->cookies(), $attributes);
         } else {
             $request = $this->request($method, $uri, $headers, $version, $server);
@@ -95,6 +99,20 @@ final class Requests
         $request = $body === null ? $request : $request->withBody($body);
         $request = $parsed === null ? $request : $request->withParsedBody($parsed);
         return $files === [] ? $request : $request->withUploadedFiles($files);
+    }
+
+    /**
+     * Returns the headers with names spelled as in the RFCs. The server stores lower-case names.
+     *
+     * @return array<string, list<string>>
+     */
+    public static function headers(Request $native): array
+    {
+        $headers = [];
+        foreach ($native->headers() as $name => $values) {
+            $headers[self::NAMES[$name] ?? ucwords((string) $name, '-')] = $values;
+        }
+        return $headers;
     }
 
     public function emptyBody(): StreamInterface
@@ -134,7 +152,7 @@ final class Requests
         }
     }
 
-    /** Whether a target is a path and perhaps a query, which every library takes. */
+    /** Returns true if the target is a path with an optional query, which every library accepts. */
     private static function isPlain(string $target): bool
     {
         return str_starts_with($target, '/') && !str_starts_with($target, '//') && !str_contains($target, '#');
@@ -143,18 +161,18 @@ final class Requests
     /** @param array<string, mixed>|null $server */
     private static function origin(Request $native, ?array $server): string
     {
-        // What the superglobal has need not be asked for again.
+        // $_SERVER already contains scheme and host.
         return isset($server['HTTP_HOST'])
             ? "{$server['REQUEST_SCHEME']}://{$server['HTTP_HOST']}"
             : "{$native->scheme()}://" . ($native->host() ?: self::address($native));
     }
 
-    /** In place of a host: HTTP/1.0 needs to name none (RFC 9112, 3.2), and libraries refuse a URI without one. */
+    /** Returns the server's address as the host: HTTP/1.0 requests need none (RFC 9112, section 3.2), URIs of libraries do. */
     private static function address(Request $native): string
     {
         ['SERVER_ADDR' => $address, 'SERVER_PORT' => $port] = $native->serverParams() + ['SERVER_ADDR' => '', 'SERVER_PORT' => ''];
         if ($address === '') {
-            // It came over a Unix socket.
+            // The request arrived on a Unix socket.
             return 'localhost';
         }
         return (str_contains($address, ':') ? "[$address]" : $address) . ":$port";
@@ -187,7 +205,7 @@ final class Requests
      */
     private function request(string $method, UriInterface $uri, array $headers, string $version, array $server): ServerRequestInterface
     {
-        // A request of these is made in one piece; elsewhere each header copies it.
+        // These constructors accept all headers; other libraries copy the request for each header.
         $class = match ($this->factories->requests::class) {
             Psr17Factory::class => ServerRequest::class,
             \GuzzleHttp\Psr7\HttpFactory::class => \GuzzleHttp\Psr7\ServerRequest::class,
@@ -206,7 +224,7 @@ final class Requests
         return $request;
     }
 
-    /** Fills in a request of nyholm/psr7; null where a version of it keeps something elsewhere than is known. */
+    /** Returns a function that sets the private properties of a nyholm/psr7 request; null if this version has other properties. */
     private static function ofNyholm(): ?\Closure
     {
         foreach (['method', 'uri', 'headers', 'headerNames', 'protocol', 'serverParams', 'queryParams', 'cookieParams', 'attributes'] as $name) {
@@ -228,7 +246,7 @@ final class Requests
         ) use ($empty): ServerRequest {
             $names = [];
             foreach ($headers as $name => $_) {
-                $names[$name] = (string) $name;
+                $names[strtolower((string) $name)] = (string) $name;
             }
             $request = clone $empty;
             $request->method = $method;
@@ -243,7 +261,7 @@ final class Requests
             return $request;
         };
         $make = \Closure::bind($make, null, ServerRequest::class);
-        $headers = ['host' => ['localhost:80'], 'x-name' => ['one', 'two'], '7' => ['']];
+        $headers = ['Host' => ['localhost:80'], 'X-Name' => ['one', 'two'], '7' => ['']];
         $arguments = ['PUT', $uri, $headers, '1.0', ['SERVER_NAME' => 'x'], ['a' => ['b']], ['c' => 'd'], ['e' => $uri]];
         $expected = (new ServerRequest('PUT', $uri, $headers, null, '1.0', $arguments[4]))
             ->withQueryParams($arguments[5])
@@ -252,7 +270,7 @@ final class Requests
         try {
             return $make(...$arguments) == $expected ? $make : null;
         } catch (\Error) {
-            // Read only, or of other types.
+            // A property is readonly or has another type.
             return null;
         }
     }

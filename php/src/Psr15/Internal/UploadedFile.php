@@ -7,7 +7,7 @@ namespace Fermata\Psr15\Internal;
 use Psr\Http\Message\{StreamFactoryInterface, StreamInterface, UploadedFileInterface};
 
 /**
- * An uploaded file whose moveTo() is a rename.
+ * Uploaded file whose moveTo() renames the temporary file.
  *
  * @internal
  */

@@ -8,8 +8,8 @@ use Fermata\Sync\Queue;
 use Revolt\EventLoop\Suspension;
 
 /**
- * What suspends a handler or task of a server: it waits as in all of Fermata's waits, so its client, a timeout() around it and
- * a cancellation end it.
+ * Suspends a handler or task of a server. Like every wait in Fermata, the wait ends early if the client disconnects, at a
+ * timeout() around it, or on cancellation.
  *
  * @internal
  */
@@ -18,10 +18,10 @@ final class HandlerSuspension implements Suspension
     private readonly Queue $results;
     private bool $pending = false;
 
-    /** Its wait was ended by something else, which whoever is to resume it cannot know. */
+    /** True after the wait ended early; the next resume() or throw() is then ignored, since its caller cannot detect that. */
     private bool $abandoned = false;
 
-    /** @param \Closure(bool): void $hold told when the wait begins and ends */
+    /** @param \Closure(bool): void $hold called with true when the wait starts and with false when it ends */
     public function __construct(private readonly \Closure $hold)
     {
         $this->results = new Queue();
@@ -51,7 +51,7 @@ final class HandlerSuspension implements Suspension
             throw $ended;
         } finally {
             $this->pending = false;
-            // Of a resume() that has come too late.
+            // Discard the result of a late resume().
             $this->results->tryPop();
             ($this->hold)(false);
         }

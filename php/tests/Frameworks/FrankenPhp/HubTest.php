@@ -10,7 +10,7 @@ use Fermata\Server;
 use Fermata\Testing\TestServer;
 use PHPUnit\Framework\TestCase;
 
-/** Clients that are held beside a worker script of FrankenPHP. */
+/** Tests clients held by a server that also runs a FrankenPHP worker script. */
 final class HubTest extends TestCase
 {
     private const KEYS = [
@@ -24,7 +24,7 @@ final class HubTest extends TestCase
         $server = new TestServer(dirname(__DIR__, 3) . '/bin/fermata-frankenphp', $environment, [__DIR__ . '/worker.php']);
         $page = $server->open('GET', '/.well-known/mercure?topic=https://example.com/books/{id}', ['Origin' => 'http://localhost:8000']);
         $id = $server->get('/publish')->body;
-        // Before it is the position, an id without data.
+        // Skip the position, an id without data.
         while (($event = $page->nextEvent()) !== null && $event['data'] === '');
         self::assertSame([$id, 'new title'], [$event['id'] ?? null, $event['data'] ?? null]);
         self::assertSame(401, $server->post('/.well-known/mercure', ['topic' => 'a', 'data' => 'b'])->status);
@@ -47,7 +47,7 @@ final class HubTest extends TestCase
         self::assertInstanceOf(Mercure::class, Hub::ofEnvironment(['MERCURE_SUBSCRIBER_JWT_KEY' => 'a', 'MERCURE_SUBSCRIBER_JWT_ALG' => 'HS512']));
     }
 
-    /** The same text as a test of `fermata hub` has. */
+    /** Parses the same text as a test of `fermata hub`. */
     public function testDirectivesAreReadAsTheHubReadsThem(): void
     {
         $text = (string) file_get_contents(dirname(__DIR__, 4) . '/tests/fixtures/mercure-directives.txt');

@@ -7,10 +7,10 @@ namespace Fermata\Tests\Frameworks\FrankenPhp;
 use Fermata\Testing\TestServer;
 use PHPUnit\Framework\TestCase;
 
-/** A worker script of FrankenPHP, unchanged, over a real server. */
+/** Tests an unmodified FrankenPHP worker script with a real server. */
 final class WorkerTest extends TestCase
 {
-    /** That of Debian's package composer. */
+    /** Path in Debian's package composer. */
     private const CLASS_LOADER = '/usr/share/php/Composer/Autoload/ClassLoader.php';
 
     private string $folder;
@@ -33,8 +33,8 @@ final class WorkerTest extends TestCase
     {
         $answer = $this->server->post('/globals?a=1&b[]=2', ['c' => 'd'], ['Cookie' => 'e=f']);
         self::assertSame('application/json', $answer->header('Content-Type'));
-        self::assertSame([['a' => '1', 'b' => ['2']], ['c' => 'd'], ['e' => 'f'], 'POST', 'c=d', 'cli', 'Pacific/Auckland', true, '1'], json_decode($answer->body, true));
-        self::assertSame([[], [], [], 'GET', '', 'cli', 'Pacific/Auckland', true, '1'], json_decode($this->server->get('/globals')->body, true));
+        self::assertSame([['a' => '1', 'b' => ['2']], ['c' => 'd'], ['e' => 'f'], 'POST', 'c=d', 'frankenphp', 'Pacific/Auckland', true, '1'], json_decode($answer->body, true));
+        self::assertSame([[], [], [], 'GET', '', 'frankenphp', 'Pacific/Auckland', true, '1'], json_decode($this->server->get('/globals')->body, true));
     }
 
     public function testTheScriptKeepsItsState(): void
@@ -56,7 +56,7 @@ final class WorkerTest extends TestCase
         self::assertStringStartsWith('text/html', $next->header('Content-Type'));
     }
 
-    /** Downloads and streams written for PHP-FPM end the buffers that they find. */
+    /** Downloads and streams written for PHP-FPM close all output buffers. */
     public function testWhatIsPrintedBehindTheEndOfAllBuffersIsSent(): void
     {
         self::assertSame('first second', $this->server->get('/ended-buffers')->body);
@@ -91,7 +91,7 @@ final class WorkerTest extends TestCase
         self::assertSame('3', $this->server->get('/session', $cookie)->body);
     }
 
-    /** Or the client's next request, in another worker, finds the session without it. */
+    /** Otherwise the client's next request, in another worker, reads the old session. */
     public function testTheSessionIsWrittenBeforeTheAnswerLeaves(): void
     {
         $answer = $this->server->get('/session-written');
@@ -150,24 +150,24 @@ final class WorkerTest extends TestCase
         $this->waitFor('shutdown', 'yes');
     }
 
-    /** @return iterable<string, array{string, string, int}> what a script's start has, what another file, and the status of what comes when the script has ended */
+    /** @return iterable<string, array{string, string, bool}> script start, content of another file, true if the worker restarts the script */
     public static function starts(): iterable
     {
         $required = "require __DIR__ . '/other.php';";
-        yield 'nothing' => ['', '', 200];
-        yield 'a file without declarations' => [$required, "return ['setting' => 1];", 200];
-        yield 'an object of a class without a name' => [$required, 'return new class {};', 200];
-        yield 'a function of its own' => ['if (true) { function declared(): void {} }', '', 503];
-        yield 'a function of another file' => [$required, 'function declared(): void {}', 503];
-        yield 'a class of another file' => [$required, 'final class Declared {}', 503];
-        yield 'an interface of another file' => [$required, 'interface Declared {}', 503];
+        yield 'nothing' => ['', '', true];
+        yield 'a file without declarations' => [$required, "return ['setting' => 1];", true];
+        yield 'an object of a class without a name' => [$required, 'return new class {};', true];
+        yield 'a function of its own' => ['if (true) { function declared(): void {} }', '', false];
+        yield 'a function of another file' => [$required, 'function declared(): void {}', false];
+        yield 'a class of another file' => [$required, 'final class Declared {}', false];
+        yield 'an interface of another file' => [$required, 'interface Declared {}', false];
         $composer = "require_once __DIR__ . '/vendor/composer/ClassLoader.php'; \$loader = new Composer\\Autoload\\ClassLoader(__DIR__ . '/vendor'); \$loader->setPsr4('App\\\\', __DIR__); \$loader->register();";
-        yield 'a class that Composer loads' => ["$composer new App\\other();", 'namespace App; final class other {}', 200];
-        yield 'a function among what Composer has installed' => ["$composer require_once __DIR__ . '/vendor/functions.php';", '', 200];
+        yield 'a class that Composer loads' => ["$composer new App\\other();", 'namespace App; final class other {}', true];
+        yield 'a function among what Composer has installed' => ["$composer require_once __DIR__ . '/vendor/functions.php';", '', true];
     }
 
     /** @dataProvider starts */
-    public function testAScriptThatHasEndedIsBegunAgainWhereItCanBe(string $start, string $other, int $status): void
+    public function testARequestBehindTheEndOfTheScriptIsAnsweredByItsWorkerOrTheReplacement(string $start, string $other, bool $isSame): void
     {
         mkdir("$this->folder/vendor/composer", recursive: true);
         if (str_contains($start, 'Composer') && !@copy(self::CLASS_LOADER, "$this->folder/vendor/composer/ClassLoader.php")) {
@@ -182,25 +182,80 @@ final class WorkerTest extends TestCase
             $start
             frankenphp_handle_request(static function () use (\$seen): void {
                 header('X-Answered: yes');
+                header('X-Worker: ' . getmypid());
                 echo json_encode([\$seen, \$_GET, \$_SERVER['HTTP_X_NAME']]);
             });
             PHP);
         $this->server = new TestServer(dirname(__DIR__, 3) . '/bin/fermata-frankenphp', ['FERMATA_WORKERS' => '1'], ["$this->folder/ending.php"]);
-        // Both are read at once, so the worker has the second when the first has ended its script.
+        // The worker receives both requests with one read, so it has the second one when the first one ends the script.
         $connection = stream_socket_client(str_replace('http://', 'tcp://', $this->server->url), timeout: 30.0);
         stream_set_timeout($connection, 10);
         $request = static fn(int $number): string => "GET /?a=$number HTTP/1.1\r\nHost: test\r\nX-Name: Ada\r\n";
         fwrite($connection, $request(1) . "\r\n" . $request(2) . "Connection: close\r\n\r\n");
         $answers = array_slice(explode('HTTP/1.1 ', (string) stream_get_contents($connection)), 1);
         self::assertCount(2, $answers, implode($answers) . $this->server->log());
-        self::assertStringStartsWith('200 ', $answers[0]);
-        self::assertStringStartsWith("$status ", $answers[1], $this->server->log());
-        foreach ($status === 200 ? $answers : [$answers[0]] as $number => $answer) {
+        $workers = [];
+        foreach ($answers as $number => $answer) {
+            self::assertStringStartsWith('200 ', $answer, $this->server->log());
+            self::assertSame(1, preg_match('~^X-Worker: (\d+)~m', $answer, $found));
+            $workers[$found[1]] = true;
             self::assertStringEndsWith("\r\n\r\n" . json_encode([[[], null, null], ['a' => (string) ($number + 1)], 'Ada']), $answer);
             self::assertStringNotContainsString('X-Start', $answer);
             self::assertStringContainsString("X-Answered: yes\r\n", $answer);
         }
+        self::assertCount($isSame ? 1 : 2, $workers);
     }
+
+    /** @return iterable<string, array{int, int}> number of workers, and duration of a handler in microseconds */
+    public static function crowds(): iterable
+    {
+        yield 'one worker, short handlers' => [1, 0];
+        yield 'one worker, long handlers' => [1, 3000];
+        yield 'two workers, short handlers' => [2, 0];
+        yield 'two workers, long handlers' => [2, 3000];
+    }
+
+    /** @dataProvider crowds */
+    public function testEachRequestIsAnsweredOnceWhileScriptsEndThatCannotBeginAgain(int $workers, int $sleep): void
+    {
+        file_put_contents("$this->folder/ending.php", <<<PHP
+            <?php
+            if (true) { function declared(): void {} }
+            for (\$handled = 0; \$handled < 7 && frankenphp_handle_request(static function (): void {
+                usleep($sleep);
+                file_put_contents('$this->folder/handled', \$_SERVER['HTTP_X_ID'] . "\n", FILE_APPEND);
+                echo \$_SERVER['HTTP_X_ID'], file_get_contents('php://input');
+            }); \$handled++) {
+            }
+            PHP);
+        $this->server = new TestServer(dirname(__DIR__, 3) . '/bin/fermata-frankenphp', ['FERMATA_WORKERS' => (string) $workers], ["$this->folder/ending.php"]);
+        $ids = [];
+        for ($round = 0; $round < 3; $round++) {
+            $connections = [];
+            for ($client = 0; $client < 60; $client++) {
+                $connection = stream_socket_client(str_replace('http://', 'tcp://', $this->server->url), timeout: 30.0);
+                stream_set_timeout($connection, 30);
+                $ids[] = $id = "$round-$client";
+                $head = " / HTTP/1.1\r\nHost: test\r\nConnection: close\r\nX-Id: $id\r\n";
+                fwrite($connection, match ($client % 3) {
+                    0 => "GET$head\r\n",
+                    1 => "POST{$head}Content-Length: 4\r\n\r\nbody",
+                    2 => "POST{$head}Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
+                });
+                $connections[$id . ($client % 3 === 0 ? '' : 'body')] = $connection;
+            }
+            foreach ($connections as $body => $connection) {
+                $answer = (string) stream_get_contents($connection);
+                self::assertStringStartsWith('HTTP/1.1 200 ', $answer, "$body: $answer\n" . substr($this->server->log(), -3000));
+                self::assertStringEndsWith("\r\n\r\n$body", $answer);
+            }
+        }
+        $handled = file("$this->folder/handled", FILE_IGNORE_NEW_LINES);
+        sort($ids);
+        sort($handled);
+        self::assertSame($ids, $handled);
+    }
+
 
     private function waitFor(string $file, string $content): void
     {

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// A worker script whose workers are replaced, by the server's bound or by the script's own, in a server that holds clients beside it.
+// A worker script in a server that also holds clients. Workers are replaced at the server's or the script's request limit.
 
 use Fermata\{Hold, Limits, Request, Server};
 

@@ -1,6 +1,6 @@
 <?php
 
-// A worker script that ends after so many requests, as FrankenPHP's documentation has it.
+// A worker script that ends after a number of requests, as in FrankenPHP's documentation.
 
 $handler = static function (): void {
     header('Content-Type: application/json');

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// The same worker script in a server of the program's own, which holds clients beside it.
+// Runs a FrankenPHP worker script in an application's own server, which also holds clients.
 
 use Fermata\{Hold, Limits, Server};
 

@@ -1,6 +1,6 @@
 <?php
 
-// A worker script as FrankenPHP's documentation has it.
+// A worker script as in FrankenPHP's documentation.
 
 ignore_user_abort(true);
 

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Fermata\Tests\Frameworks\Laravel;
 
-/** Octane's tasks in processes of their own. */
+/** Tests Octane's tasks in separate processes. */
 final class OctaneTasksTest extends OctaneTest
 {
     protected const ENVIRONMENT = ['TEST_TASK_WORKERS' => '3', 'FERMATA_WORKERS' => '2'];

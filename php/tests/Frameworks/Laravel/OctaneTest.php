@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Fermata\Tests\Frameworks\Laravel;
 
 /**
- * The same application over laravel/octane, of a checkout that FERMATA_OCTANE names: 1.5.6 is the last for Debian's Laravel.
+ * Tests the same application with laravel/octane, in a checkout named by FERMATA_OCTANE. Debian's Laravel supports up to 1.5.6.
  */
 class OctaneTest extends ServerTest
 {

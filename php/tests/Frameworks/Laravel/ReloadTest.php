@@ -8,7 +8,7 @@ use Fermata\Testing\TestServer;
 use Fermata\Tests\Php;
 use PHPUnit\Framework\TestCase;
 
-/** artisan fermata:reload, with the example's application. */
+/** Tests artisan fermata:reload with the example application. */
 final class ReloadTest extends TestCase
 {
     private const ARTISAN = __DIR__ . '/../../../../examples/laravel/artisan';
@@ -29,7 +29,7 @@ final class ReloadTest extends TestCase
                 self::assertLessThan($deadline, microtime(true), "the server does not listen again:\n" . $server->log());
             }
             self::assertStringContainsString('<html', (string) file_get_contents($found[1][1]));
-            // Another that cannot listen leaves it known.
+            // A second server that fails to listen must restore the file.
             [$status, $printed] = self::artisan($folder, $options, ['fermata:start', '--port=' . parse_url($found[1][1], PHP_URL_PORT)]);
             self::assertSame(1, $status, $printed);
             self::assertStringContainsString("The server {$server->pid()}", self::reload($folder, $options)[1]);
@@ -43,7 +43,7 @@ final class ReloadTest extends TestCase
         }
     }
 
-    /** A stop (systemctl, a deployment) that comes while the old program finishes its requests: the server does not come back. */
+    /** A stop (systemctl, a deployment) while the old server finishes its requests prevents the restart. */
     public function testAStopDuringAReloadWins(): void
     {
         $folder = sys_get_temp_dir() . '/fermata-laravel-' . bin2hex(random_bytes(6));
@@ -51,7 +51,7 @@ final class ReloadTest extends TestCase
         try {
             $server = new TestServer(self::ARTISAN, ['APP_VAR' => $folder], ['fermata:start', '--workers=1'], $options);
             $pid = $server->pid();
-            // A request that never comes to its end has it drain.
+            // An incomplete request delays the shutdown.
             $open = $server->open('GET', '/');
             $half = stream_socket_client('tcp://' . substr($server->url, strlen('http://')));
             fwrite($half, "POST /messages HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello");
@@ -64,7 +64,7 @@ final class ReloadTest extends TestCase
             unset($open);
             for ($deadline = microtime(true) + 60; !str_contains($server->log(), 'stopped') && microtime(true) < $deadline; usleep(5000)) {
             }
-            // Long enough for a program that begins anew to have a file.
+            // Long enough for a restarted server to write the file.
             usleep(1_000_000);
             self::assertSame(1, preg_match_all('~listening on ~', $server->log()), $server->log());
             self::assertFileDoesNotExist("$folder/framework/fermata.pid");

@@ -8,13 +8,13 @@ use Fermata\Testing\{Answer, TestServer};
 use Fermata\Tests\{Php, Raw};
 use PHPUnit\Framework\TestCase;
 
-/** A whole Laravel application, of Debian's packages, over a real server. */
+/** Tests a complete Laravel application of Debian's packages with a real server. */
 class ServerTest extends TestCase
 {
     protected static string $folder;
     protected static TestServer $server;
 
-    /** What the server's environment has besides. */
+    /** Additional environment variables of the server. */
     protected const ENVIRONMENT = ['FERMATA_OCTANE' => ''];
 
     public static function setUpBeforeClass(): void
@@ -28,9 +28,11 @@ class ServerTest extends TestCase
         self::$server = self::start();
     }
 
-    private static function start(): TestServer
+    /** @param array<string, string> $environment */
+    private static function start(array $environment = []): TestServer
     {
         return new TestServer(__DIR__ . '/app.php', [
+            ...$environment,
             ...static::ENVIRONMENT,
             'TEST_FOLDER' => self::$folder,
             'APP_SERVICES_CACHE' => self::$folder . '/cache/services.php',
@@ -60,7 +62,7 @@ class ServerTest extends TestCase
         self::assertStringContainsString('<h1>&lt;Title&gt;</h1>', self::$server->get('/view')->body);
     }
 
-    /** RFC 9112, 3.2. */
+    /** RFC 9112, section 3.2. */
     public function testARequestOfHttp10NeedsNoHost(): void
     {
         $answer = Raw::ask(self::$server, "GET /all HTTP/1.0\r\n\r\n");
@@ -85,7 +87,7 @@ class ServerTest extends TestCase
         }
     }
 
-    /** Looking for them takes longer than all else that is reset between two requests. */
+    /** Collecting cycles takes longer than every other cleanup between two requests. */
     public function testARequestLeavesNoCycles(): void
     {
         $left = [];
@@ -104,7 +106,7 @@ class ServerTest extends TestCase
         }
         $expected = ['ends 200', 'ends 200', 'ends 200', 'ends 200', 'ends-closure 200', 'ends-once 200', 'ends-once 200'];
         $deadline = microtime(true) + 5;
-        // The answer leaves before.
+        // The response is sent before the work.
         while (($told = is_file($ended) ? file($ended, FILE_IGNORE_NEW_LINES) : []) && count($told) < count($expected) && microtime(true) < $deadline) {
             usleep(1000);
         }
@@ -112,7 +114,7 @@ class ServerTest extends TestCase
         self::assertSame($expected, $told);
     }
 
-    /** Also when nothing followed the answers before, which then leave with others. */
+    /** Also after responses without following work, which are sent together. */
     public function testWhatTheApplicationDoesAtTheEndComesAfterTheAnswer(): void
     {
         for ($i = 0; $i < 250; $i++) {
@@ -166,6 +168,17 @@ class ServerTest extends TestCase
         }
     }
 
+    /** Proxy headers of a client that is not a trusted proxy. No URL of the application may contain their values. */
+    private const FORWARDED = ['Host' => 'shop.example', 'X-Forwarded-Host' => 'foreign.example', 'X-Forwarded-Proto' => 'https', 'X-Forwarded-Port' => '8443',
+        'X-Forwarded-Prefix' => '/foreign', 'Forwarded' => 'host=foreign.example;proto=https', 'X-Original-URL' => '/foreign', 'X-Rewrite-URL' => '/foreign',
+        'X-Host' => 'foreign.example', 'Front-End-Https' => 'on'];
+
+    public function testHeadersOfProxiesThatAreNotTrustedChangeNoAddress(): void
+    {
+        self::assertSame('http://shop.example/x', self::$server->get('/state', self::FORWARDED)->json()[9]);
+        self::assertSame('http://shop.example/x', self::$server->get('/redirect', self::FORWARDED)->header('Location'));
+    }
+
     public function testAddressesAreThoseOfTheRequest(): void
     {
         foreach (['shop.example', 'other.example'] as $host) {
@@ -195,7 +208,7 @@ class ServerTest extends TestCase
         foreach (['/transaction', '/transaction?exit=1'] as $path) {
             self::assertSame(200, self::$server->get($path)->status);
             $database = new \PDO('sqlite:' . self::$folder . '/database.sqlite', options: [\PDO::ATTR_TIMEOUT => 0]);
-            // It ends after the answer, and the database is locked until then.
+            // The server ends the transaction after the response. Until then the database is locked.
             for ($deadline = microtime(true) + 30; !self::mayWrite($database) && microtime(true) < $deadline; usleep(10_000)) {
             }
             self::assertTrue(self::mayWrite($database), 'the transaction is still open');
@@ -218,12 +231,39 @@ class ServerTest extends TestCase
         self::assertSame('by nobody', self::start()->get('/opened')->body);
     }
 
+    /** @return iterable<string, array{array<string, string>}> */
+    public static function consoles(): iterable
+    {
+        yield 'by a program' => [[]];
+        yield 'by a command of the console' => [['TEST_CONSOLE' => '1']];
+    }
+
+    /**
+     * @param array<string, string> $environment
+     * @dataProvider consoles
+     */
+    public function testAFatalErrorIsLoggedOnceAndItsPageIsNotPrinted(array $environment): void
+    {
+        $server = self::start($environment + ['FERMATA_WORKERS' => '1']);
+        self::assertSame(500, $server->get('/fatal')->status);
+        self::assertSame('Hello Ada', $server->get('/?name=Ada')->body);
+        $server->stop();
+        self::assertSame(1, preg_match_all('~ERROR: Allowed memory size~', $server->log()), $server->log());
+        self::assertSame('', $server->output());
+    }
+
+    public function testTheSapiIsNotThatOfATerminal(): void
+    {
+        self::assertSame('frankenphp frankenphp', self::$server->get('/sapi')->body);
+    }
+
     public function testAPageIsWhereDumpsGo(): void
     {
-        // Twice: the styles are in each page.
+        // Twice: each page must contain the styles.
         foreach ([1, 2] as $_) {
             $answer = self::$server->get('/dd');
-            self::assertSame([200, 'text/html; charset=utf-8'], [$answer->status, $answer->header('Content-Type')]);
+            // dd() sets this status if the output is not a terminal.
+        self::assertSame([500, 'text/html; charset=UTF-8'], [$answer->status, $answer->header('Content-Type')]);
             self::assertStringContainsString('<span class=sf-dump-str title="5 characters">shown</span>', $answer->body);
             self::assertStringContainsString('<style>', $answer->body);
         }

@@ -6,7 +6,7 @@ namespace Fermata\Tests\Frameworks\Laravel;
 
 use PHPUnit\Framework\TestCase;
 
-/** Octane's tables where `Swoole\Table` is a class of somebody else's. */
+/** Tests Octane's tables if Swoole defines the class `Swoole\Table`. */
 final class SwooleLoadedTest extends TestCase
 {
     public function testATableIsFermatasAndOneOfSwoole(): void

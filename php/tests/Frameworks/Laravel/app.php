@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// Serves the application in project/, with what the tests of the bridge ask for.
+// Serves the application in project/ with the routes for the bridge's tests.
 
 namespace Fermata\Tests\Frameworks\Laravel;
 
@@ -10,6 +10,8 @@ use Fermata\Laravel\Server;
 use Fermata\{Hold, Poll};
 use Fermata\Symfony\NativeResponse;
 use Illuminate\Auth\GenericUser;
+use Illuminate\Broadcasting\{Channel, InteractsWithSockets, PresenceChannel, PrivateChannel};
+use Illuminate\Contracts\Broadcasting\ShouldBroadcastNow;
 use Illuminate\Contracts\Auth\{Authenticatable, UserProvider};
 use Illuminate\Contracts\Debug\ExceptionHandler;
 use Illuminate\Cookie\Middleware\{AddQueuedCookiesToResponse, EncryptCookies};
@@ -28,7 +30,7 @@ use function Fermata\delay;
 require_once dirname(__DIR__, 2) . '/autoload.php';
 require_once 'Illuminate/autoload.php';
 
-/** In a handler others go on. */
+/** Waits. If a handler calls it, the worker runs other handlers during the wait. */
 function pause(float $seconds): void
 {
     Poll::inHandler() ? delay($seconds) : usleep((int) ($seconds * 1e6));
@@ -39,7 +41,7 @@ final class Kernel extends \Illuminate\Foundation\Http\Kernel
     protected $middlewareGroups = ['web' => [EncryptCookies::class, AddQueuedCookiesToResponse::class, StartSession::class, SubstituteBindings::class]];
 }
 
-/** Users who are what they say they are. */
+/** User provider that accepts every id without a password. */
 final class Named implements UserProvider
 {
     public function retrieveById($identifier): GenericUser
@@ -70,7 +72,7 @@ final class Counter
     public int $count = 0;
 }
 
-/** Of one request, as long as that takes. */
+/** Scoped service: one instance per request. */
 final class Scoped
 {
     public int $count = 0;
@@ -87,7 +89,7 @@ final class Page
     }
 }
 
-/** Writes that it was told the end. */
+/** Middleware that records its termination. */
 final class Ends
 {
     public function handle(Request $request, \Closure $next): mixed
@@ -101,12 +103,24 @@ final class Ends
     }
 }
 
-/** The application has another in its place, and that is told. */
+/** Middleware that the container replaces by another class, which is terminated. */
 final class Replaced
 {
     public function handle(Request $request, \Closure $next): mixed
     {
         return new LaravelResponse('not replaced');
+    }
+}
+
+final class Shipped implements ShouldBroadcastNow
+{
+    use InteractsWithSockets;
+
+    public function __construct(public string $text, private readonly Channel $channel) {}
+
+    public function broadcastOn(): Channel
+    {
+        return $this->channel;
     }
 }
 
@@ -121,7 +135,7 @@ final class RouteProvider extends ServiceProvider
 
     public function boot(): void
     {
-        // Resolves the manager at the start, as many packages do.
+        // Resolves the manager at boot, as many packages do.
         Auth::provider('named', static fn(): Named => new Named());
         $this->app->make(Scoped::class);
         URL::getFacadeRoot();
@@ -134,7 +148,15 @@ final class RouteProvider extends ServiceProvider
             Cache::store('octane')->interval('made', static fn(): string => bin2hex(random_bytes(4)), seconds: 1);
             Octane::tick('test', static fn() => file_put_contents(getenv('TEST_FOLDER') . '/ticks', '.', FILE_APPEND));
         }
+        Broadcast::channel('orders.{user}', static fn(GenericUser $user, string $owner): bool => $user->id === $owner);
+        Broadcast::channel('room', static fn(GenericUser $user): array => ['name' => $user->id]);
         Route::middleware('web')->group(static function (): void {
+            Broadcast::routes();
+            Route::post('/ship/{kind}/{name}', static function (Request $request, string $kind, string $name): string {
+                $event = new Shipped($request->getContent(), new (['public' => Channel::class, 'private' => PrivateChannel::class, 'presence' => PresenceChannel::class][$kind])($name));
+                $request->query('others') ? broadcast($event)->toOthers() : event($event);
+                return 'shipped';
+            });
             Route::get('/', static fn(Request $request): string => 'Hello ' . $request->query('name', 'nobody'));
             Route::any('/all', static fn(Request $request): array => [
                 'method' => $request->method(), 'url' => $request->fullUrl(), 'input' => $request->input(), 'ip' => $request->ip(), 'content' => $request->getContent(),
@@ -142,7 +164,7 @@ final class RouteProvider extends ServiceProvider
             ]);
             Route::get('/terminating', static function (): string {
                 app()->terminating(static function (): void {
-                    // Holds the worker until the client has read the answer, which must have left before.
+                    // Blocks the worker until the client has read the response, which must be sent before this code runs.
                     for ($deadline = microtime(true) + 30; !file_exists(getenv('TEST_FOLDER') . '/answered') && microtime(true) < $deadline; usleep(2000)) {
                         clearstatcache();
                     }
@@ -207,7 +229,7 @@ final class RouteProvider extends ServiceProvider
                 $seen = [$session->get('token'), $session->get('visits'), View::shared('user'), $_GET['token'], $_SERVER['QUERY_STRING'], ini_get('precision')];
                 View::share('user', $token);
                 ini_set('precision', (string) random_int(3, 9));
-                // At the end of a request Laravel saves its session, which exit() and a client that stays away do not reach.
+                // Save now: exit() and a disconnected client skip Laravel's save at the end of the request.
                 $session->save();
                 match ($request->query('end')) {
                     'exit' => exit(print 'dumped'),
@@ -313,7 +335,7 @@ final class RouteProvider extends ServiceProvider
             Route::get('/cache/full', static function (): array {
                 $cache = Cache::store('octane');
                 $cache->flush();
-                // Of 8 rows up to three are Octane's own: an interval, its value, and when ticks have been.
+                // Octane itself uses up to three of the 8 rows: an interval, its value, and the time of the last tick.
                 for ($i = 0; $i < 5; $i++) {
                     $cache->put("old $i", $i, 1);
                 }
@@ -331,6 +353,8 @@ final class RouteProvider extends ServiceProvider
                 }
             });
             Route::get('/cache/interval', static fn(): array => [Cache::store('octane')->get('made')]);
+            Route::get('/fatal', static fn(): string => str_repeat('x', 1 << 30));
+            Route::get('/sapi', static fn(): string => PHP_SAPI . ' ' . php_sapi_name());
             Route::get('/throw', static fn() => throw new \RuntimeException('a detail'));
             Route::get('/file', static fn() => response()->file(getenv('TEST_FOLDER') . '/large.bin'));
             Route::get('/download', static fn() => response()->streamDownload(static function (): void { echo str_repeat('d', 100_000); }, 'd.txt'));
@@ -343,4 +367,8 @@ final class RouteProvider extends ServiceProvider
     }
 }
 
+if (getenv('TEST_CONSOLE')) {
+    // Boot the console application first, like `artisan fermata:start`.
+    (require __DIR__ . '/project/bootstrap/app.php')->make(\Illuminate\Contracts\Console\Kernel::class)->bootstrap();
+}
 (new Server(__DIR__ . '/project', requestsMax: (int) getenv('TEST_REQUESTS_MAX'), taskWorkers: (int) getenv('TEST_TASK_WORKERS')))->run();

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// What the extension of Swoole, Octane and Laravel declare that matters for tables, and the table of a program that has them all.
+// Declares the classes of Swoole, Octane and Laravel that tables depend on, then uses a table as an application with all three.
 
 namespace Swoole {
     class Table implements \Iterator, \Countable

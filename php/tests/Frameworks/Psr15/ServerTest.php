@@ -9,7 +9,7 @@ use Fermata\Testing\TestServer;
 use Fermata\Tests\{Http2, Php, Raw};
 use PHPUnit\Framework\TestCase;
 
-/** The bridge over a real server, with each PSR-7 library that Debian has. */
+/** Tests the bridge with a real server and each PSR-7 library of Debian. */
 final class ServerTest extends TestCase
 {
     private const LARGE = 700_000;
@@ -72,16 +72,27 @@ final class ServerTest extends TestCase
         self::assertTrue($answer->json()['time']);
     }
 
+    /** Proxy headers of a client that is not a trusted proxy. No URL of the application may contain their values. */
+    private const FORWARDED = ['Host' => 'shop.example', 'X-Forwarded-Host' => 'foreign.example', 'X-Forwarded-Proto' => 'https', 'X-Forwarded-Port' => '8443',
+        'X-Forwarded-Prefix' => '/foreign', 'Forwarded' => 'host=foreign.example;proto=https', 'X-Original-URL' => '/foreign', 'X-Rewrite-URL' => '/foreign',
+        'X-Host' => 'foreign.example', 'Front-End-Https' => 'on'];
+
+    /** @dataProvider libraries */
+    public function testHeadersOfProxiesThatAreNotTrustedChangeNoAddress(string $library): void
+    {
+        self::assertSame('http://shop.example/made', self::server($library)->get('/made', self::FORWARDED)->json()['uri']);
+    }
+
     /** @dataProvider libraries */
     public function testARequestIsAsTheLibraryMakesIt(string $library): void
     {
         $server = self::server($library);
         $headers = ['Host' => 'Shop.example:8080', 'X-Many' => ['one', 'two'], 'X-Number' => '8'];
-        // Slim refuses names of digits.
+        // Slim rejects header names that consist of digits.
         $seven = $library === 'slim' ? [] : ['seven'];
         $headers += array_filter(['7' => $seven]);
         foreach (['/made' => ['/made', ''], '/a%2Fb/ä"/made?q=[ä]&r' => ['/a%2Fb/%C3%A4%22/made', 'q=%5B%C3%A4%5D&r'], '/made?' => ['/made', '']] as $target => [$path, $query]) {
-            // Bytes that a target may not have are the client's to write as an escape.
+            // Clients must percent-encode bytes that are not allowed in a target.
             $target = str_replace(['ä', '"'], ['%C3%A4', '%22'], $target);
             $made = $server->get($target, $headers)->json();
             $uri = "http://shop.example:8080$path" . ($query === '' ? '' : "?$query");
@@ -90,17 +101,17 @@ final class ServerTest extends TestCase
                 'number' => $seven, 'changed' => ['other'], 'added' => ['8', '9'], 'hasHost' => false, 'stillHasHost' => true,
                 'attributes' => [\Fermata\Request::class], 'body' => '',
             ], array_diff_key($made, ['names' => 1]));
-            $names = array_map(strtolower(...), $made['names']);
+            $names = $made['names'];
             sort($names);
-            self::assertSame(['host', 'x-many', 'x-number'], array_values(array_diff($names, ['connection', '7'])));
+            self::assertSame(['Host', 'X-Many', 'X-Number'], array_values(array_diff($names, ['Connection', '7'])));
         }
-        // Two slashes at the beginning name no host.
+        // Two leading slashes must not be parsed as a host.
         self::assertSame('shop.example', parse_url($server->get('//other/made', ['Host' => 'shop.example'])->json()['uri'], PHP_URL_HOST));
         $absolute = $server->get('http://shop.example/made?a', ['Host' => 'shop.example'])->json();
         self::assertSame(['http://shop.example/made?a', '/made', 'a'], [$absolute['uri'], $absolute['path'], $absolute['query']]);
     }
 
-    /** HTTP/1.0 needs no Host (RFC 9112, 3.2): health checks, `ab` and old programs send none. @dataProvider libraries */
+    /** HTTP/1.0 needs no Host (RFC 9112, section 3.2): health checks, `ab` and old clients send none. @dataProvider libraries */
     public function testARequestOfHttp10NeedsNoHost(string $library): void
     {
         foreach ([self::server($library), self::withoutGlobals($library)] as $server) {
@@ -126,7 +137,7 @@ final class ServerTest extends TestCase
         $classes = ['nyholm' => \Nyholm\Psr7\ServerRequest::class, 'guzzle' => \GuzzleHttp\Psr7\ServerRequest::class, 'slim' => \Slim\Psr7\Request::class];
         $attributes = [[\Fermata\Request::class, 'other'], [\Fermata\Request::class, 'other'], null];
         foreach ([self::server($library), self::withoutGlobals($library)] as $server) {
-            // Whether a URI is the library's from the start: such a target has to be escaped.
+            // True if the target must be escaped, so that the URI is the library's from the start.
             $targets = ['/lazy' => false, '/lazy?' => false, '/lazy?a=1&b=%20' => false, '/lazy?a[]=1&b=%20' => true, '/lazy??b' => true, "/lazy?(a)='*" => true];
             foreach ($targets as $target => $isLibraries) {
                 foreach (['shop.example', 'Shop.Example:80', '[::1]:8080'] as $host) {
@@ -197,7 +208,7 @@ final class ServerTest extends TestCase
     }
 
     /**
-     * The file is our class and not the library's.
+     * The uploaded file is an object of the bridge, not of the library.
      *
      * @dataProvider libraries
      */
@@ -309,7 +320,7 @@ final class ServerTest extends TestCase
         self::assertStringContainsString('a detail for the log', $server->log());
     }
 
-    /** PHP-FPM sends PHP's own type then, and pages that rely on it would be shown as text. @dataProvider libraries */
+    /** PHP-FPM sends PHP's default type. Without it browsers would show such pages as text. @dataProvider libraries */
     public function testABodyWithoutATypeIsHtml(string $library): void
     {
         foreach (['/untyped', '/untyped?times=100000'] as $target) {
@@ -331,7 +342,7 @@ final class ServerTest extends TestCase
     {
         $environment = ['TEST_PSR7' => 'nyholm', 'TEST_FOLDER' => self::$folder, 'TEST_GLOBALS' => 'off', 'TEST_BESIDE' => 'on', 'FERMATA_WORKERS' => '1'];
         $server = new TestServer(__DIR__ . '/app.php', $environment, options: Php::options());
-        // One after the other, and one that exit() has ended, are not.
+        // Sequential requests do not run concurrently, even after exit().
         self::assertSame(['Hello nobody', 500], [$server->get('/')->body, $server->get('/exit')->status]);
         self::assertSame('Hello nobody', $server->get('/')->body);
         self::assertStringNotContainsString('beside each other', $server->log());
@@ -353,7 +364,7 @@ final class ServerTest extends TestCase
             self::assertSame(200, $answer->status);
             $counts[] = (int) $answer->body;
         }
-        // A request that has come before the worker was told is its last.
+        // A request that arrived before the worker's SIGTERM is its last one.
         self::assertGreaterThanOrEqual(3, max($counts));
         self::assertLessThan(10, max($counts));
         self::assertGreaterThanOrEqual(2, count(array_keys($counts, 1, true)));

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// What the tests of the PSR-15 bridge ask for, over the PSR-7 library that TEST_PSR7 names.
+// Application for the tests of the PSR-15 bridge, with the PSR-7 library that TEST_PSR7 names.
 
 require dirname(__DIR__, 2) . '/autoload.php';
 $library = (string) getenv('TEST_PSR7');
@@ -32,7 +32,7 @@ final class App implements RequestHandlerInterface
         return $this->responses->createResponse()->withBody($this->streams->createStream('own'));
     }
 
-    /** As programs for PHP-FPM do in front of a download. */
+    /** Closes all output buffers, as applications for PHP-FPM do before a download. */
     private function ended(): ResponseInterface
     {
         while (ob_get_level() > 0) {
@@ -95,12 +95,12 @@ final class App implements RequestHandlerInterface
         };
     }
 
-    /** What the bridge's request and its URI tell otherwise than the library's own, and the classes of both. */
+    /** Returns the methods of the request and its URI whose results differ from the library's, and the classes of both. */
     private static function differences(ServerRequestInterface $request): array
     {
         $own = $request->withMethod($request->getMethod());
         $request = $request->withAttribute('other', 1)->withoutAttribute('other');
-        // A change and its opposite have the library make the URI.
+        // A change and its reversal yield a URI of the library.
         [$uri, $ownUri] = [$request->getUri(), $request->getUri()->withFragment('other')->withFragment('')];
         $other = $request->withAttribute('other', 1);
         return [
@@ -120,9 +120,9 @@ final class App implements RequestHandlerInterface
             };
             foreach ($arguments as $given) {
                 [$ours, $theirs] = array_map(static fn(mixed $told): mixed => match ($method) {
-                    // Objects of their own, with the same content.
+                    // Different objects with the same content.
                     'getBody', 'getUri' => (string) $told,
-                    // Libraries differ in the case of names, and in the space behind a comma.
+                    // Libraries differ in the case of names and in the space after a comma.
                     'getHeaders' => array_change_key_case($told),
                     'getHeaderLine' => str_replace(', ', ',', $told),
                     default => $told,
@@ -178,7 +178,7 @@ final class App implements RequestHandlerInterface
     }
 
     /**
-     * What PSR-7 asks of each file, in the order in which a program would find out.
+     * Checks PSR-7's requirements for uploaded files in the order of an application's calls.
      *
      * @param array{UploadedFileInterface, UploadedFileInterface, UploadedFileInterface} $files
      */
@@ -247,7 +247,7 @@ final class App implements RequestHandlerInterface
             : $this->text($text);
     }
 
-    /** Waits until so many are here. */
+    /** Waits until the given number of handlers are running. */
     private function meet(int $others): ResponseInterface
     {
         static $met = 0;
@@ -257,7 +257,7 @@ final class App implements RequestHandlerInterface
         return $this->text('met');
     }
 
-    /** Uses so much while others have their turns. */
+    /** Uses the given memory while other handlers run. */
     private function using(int $bytes): ResponseInterface
     {
         $used = str_repeat('x', $bytes);
@@ -265,7 +265,7 @@ final class App implements RequestHandlerInterface
         return $this->text(json_encode([getmypid(), strlen($used)]));
     }
 
-    /** An application that is made by its first request, of so much. */
+    /** The first request builds an application of the given size. */
     private function booting(int $bytes): ResponseInterface
     {
         static $application = null;

@@ -8,7 +8,7 @@ use Fermata\Testing\TestServer;
 use Fermata\Tests\{Php, Raw};
 use PHPUnit\Framework\TestCase;
 
-/** A whole Symfony application, of Debian's packages, over a real server. */
+/** Tests a complete Symfony application of Debian's packages with a real server. */
 final class RuntimeTest extends TestCase
 {
     private static string $folder;
@@ -52,7 +52,18 @@ final class RuntimeTest extends TestCase
         self::assertSame('native', self::$server->get('/native')->body);
     }
 
-    /** RFC 9112, 3.2. */
+    /** Proxy headers of a client that is not a trusted proxy. No URL of the application may contain their values. */
+    private const FORWARDED = ['Host' => 'shop.example', 'X-Forwarded-Host' => 'foreign.example', 'X-Forwarded-Proto' => 'https', 'X-Forwarded-Port' => '8443',
+        'X-Forwarded-Prefix' => '/foreign', 'Forwarded' => 'host=foreign.example;proto=https', 'X-Original-URL' => '/foreign', 'X-Rewrite-URL' => '/foreign',
+        'X-Host' => 'foreign.example', 'Front-End-Https' => 'on'];
+
+    public function testHeadersOfProxiesThatAreNotTrustedChangeNoAddress(): void
+    {
+        $answer = self::$server->get('/all', self::FORWARDED)->json();
+        self::assertSame(['http://shop.example/all', '127.0.0.1', '', false], [$answer['uri'], $answer['ip'], $answer['base'], $answer['secure']]);
+    }
+
+    /** RFC 9112, section 3.2. */
     public function testARequestOfHttp10NeedsNoHost(): void
     {
         $answer = Raw::ask(self::$server, "GET /all HTTP/1.0\r\n\r\n");
@@ -68,7 +79,7 @@ final class RuntimeTest extends TestCase
         self::assertSame($resets + 1, (int) self::$server->get('/resets')->body);
     }
 
-    /** Symfony keeps it until the process ends, and a worker would grow with each request. */
+    /** Symfony buffers such messages until the process ends, so a worker would grow with each request. */
     public function testWhatNoLoggerTakesIsLoggedAfterTheRequest(): void
     {
         self::assertSame('deprecated', self::$server->get('/deprecated')->body);
@@ -185,7 +196,7 @@ final class RuntimeTest extends TestCase
         self::assertSame('early', self::$server->get('/late')->body);
         self::assertFileDoesNotExist(self::$folder . '/terminated');
         touch(self::$folder . '/answered');
-        // The next request waits for it.
+        // The next request waits for the work after the response.
         self::assertSame('Hello nobody', self::$server->get('/')->body);
         self::assertStringEqualsFile(self::$folder . '/terminated', 'after the answer');
     }
@@ -194,12 +205,12 @@ final class RuntimeTest extends TestCase
     {
         self::assertSame('1', self::$server->get('/add')->body);
         self::assertSame('2', self::$server->get('/add?begins=2')->body);
-        // The one row of the first request, and its own.
+        // The row of the first request, and this request's row.
         self::assertSame('2', self::$server->get('/add')->body);
         self::assertStringContainsString('left a transaction of', self::$server->log());
         self::assertSame('left', self::$server->get('/add?begins=1&exit=1')->body);
         self::assertSame('3', self::$server->get('/add')->body);
-        // Doctrine's auto_commit: false, with which a transaction is open at any time.
+        // With Doctrine's auto_commit: false a transaction is always open.
         foreach (['4', '4'] as $rows) {
             self::assertSame($rows, self::$server->get('/add?commits=0')->body);
         }
@@ -233,7 +244,24 @@ final class RuntimeTest extends TestCase
         self::assertSame('Hello nobody', $server->get('/')->body);
     }
 
-    /** Before Symfony 7 a kernel leaves errors to the handler of uncaught ones, which PHP-FPM calls. */
+    /** Under PHP-FPM Symfony's handler of uncaught exceptions sends the same page. */
+    public function testAnExceptionThatEscapesTheKernelHasThePageOfSymfony(): void
+    {
+        $answer = self::$server->get('/escapes', ['Accept' => 'text/html']);
+        self::assertSame([500, 'text/html; charset=UTF-8'], [$answer->status, $answer->header('Content-Type')]);
+        self::assertStringContainsString('<!DOCTYPE html>', $answer->body);
+        self::assertStringNotContainsString('of the listener', $answer->body);
+        self::assertStringContainsString('of the listener', self::$server->log());
+        self::assertSame('none ada', self::$server->get('/remember?user=ada')->body);
+        self::assertStringContainsString('of the listener', self::serve('dev')->get('/escapes')->body);
+    }
+
+    public function testTheSapiIsNotThatOfATerminal(): void
+    {
+        self::assertSame('frankenphp frankenphp', self::$server->get('/sapi')->body);
+    }
+
+    /** Before Symfony 7 the kernel does not catch an Error; under PHP-FPM the handler of uncaught exceptions does. */
     public function testAnErrorHasThePageOfTheApplication(): void
     {
         $answer = self::$server->get('/type-error', ['Accept' => 'text/html']);
@@ -245,7 +273,7 @@ final class RuntimeTest extends TestCase
         self::assertSame('none bob', $server->get('/remember?user=bob')->body);
     }
 
-    /** PHP's own notice that there is no buffer is an exception there. */
+    /** In development PHP's notice about a missing buffer becomes an exception. */
     public function testAStreamMayFlushTheBufferOfPhpFpmInDevelopment(): void
     {
         self::assertSame('first second', self::serve('dev')->get('/flushed')->body);
@@ -259,12 +287,13 @@ final class RuntimeTest extends TestCase
     public function testAPageIsWhereDumpsGo(): void
     {
         $answer = self::$server->get('/dd');
-        self::assertSame([200, 'text/html; charset=utf-8'], [$answer->status, $answer->header('Content-Type')]);
+        // dd() sets this status if the output is not a terminal.
+        self::assertSame([500, 'text/html; charset=UTF-8'], [$answer->status, $answer->header('Content-Type')]);
         self::assertStringContainsString('<span class=sf-dump-str title="5 characters">shown</span>', $answer->body);
         self::assertSame('web=1&worker=1', self::$server->get('/mode')->body);
     }
 
-    /** DebugBundle keeps dumps for the toolbar, and prints them when its process ends. */
+    /** DebugBundle collects dumps for the toolbar and prints them when the process ends. */
     public function testWhatABundleKeepsOfDumpsIsShownByExit(): void
     {
         $server = self::serve('dev', ['TEST_DUMPS' => '1']);
@@ -311,18 +340,18 @@ final class RuntimeTest extends TestCase
             $url = $listening($server, $times);
             self::assertSame('new', file_get_contents("$url/version"));
         }
-        // Another that cannot listen leaves it known.
+        // A second server that fails to listen must restore the file.
         self::assertStringContainsString('in use', self::console('!fermata:serve', "--listen=$url"));
         self::assertStringContainsString("The server $pid", self::console('fermata:reload'));
         $listening($server, 4);
         self::assertSame($pid, $server->pid());
         $server->stop();
-        // A process id that is another's by now is left alone.
+        // A reused process id must not be signalled.
         file_put_contents(self::$folder . '/var/log/fermata-prod.pid', getmypid() . ' 1');
         self::assertStringContainsString('No server', self::console('!fermata:reload'));
     }
 
-    /** What a command prints; one that begins with ! has to fail. */
+    /** Returns the output of a command. A leading ! means that the command must fail. */
     private static function console(string ...$arguments): string
     {
         $fails = str_starts_with($arguments[0], '!');

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// A Symfony application with what the tests of the bridge ask for. It is served as any other: the runtime is the only difference.
+// Symfony application for the tests of the bridge. Only the runtime differs from an ordinary application.
 
 namespace Fermata\Tests\Frameworks\Symfony;
 
@@ -14,7 +14,7 @@ use Symfony\Component\DependencyInjection\Loader\Configurator\ContainerConfigura
 use Symfony\Component\EventDispatcher\EventSubscriberInterface;
 use Symfony\Component\HttpFoundation\{BinaryFileResponse, Cookie, JsonResponse, Request, Response, StreamedResponse};
 use Symfony\Component\HttpKernel\DataCollector\DumpDataCollector;
-use Symfony\Component\HttpKernel\Event\TerminateEvent;
+use Symfony\Component\HttpKernel\Event\{ExceptionEvent, TerminateEvent};
 use Symfony\Component\HttpKernel\Kernel;
 use Symfony\Component\HttpKernel\KernelEvents;
 use Symfony\Component\Routing\Loader\Configurator\RoutingConfigurator;
@@ -26,15 +26,15 @@ require_once dirname(__DIR__, 2) . '/autoload.php';
 foreach (['Bundle/FrameworkBundle', 'Component/Runtime', 'Component/Console', 'Component/Dotenv', 'Component/Yaml', 'Component/Mime', 'Component/Mercure'] as $package) {
     require_once "Symfony/$package/autoload.php";
 }
-// Symfony 6 asks Composer what is installed, and Debian's packages do not load what answers that.
+// Symfony 6 calls Composer\InstalledVersions, which Debian's packages do not load.
 if (!class_exists(\Composer\InstalledVersions::class) && stream_resolve_include_path('Composer/InstalledVersions.php')) {
     require_once 'Composer/InstalledVersions.php';
 }
 
-/** What the code was when the program began. */
+/** Version of the code at the start of the process. */
 define(__NAMESPACE__ . '\VERSION', (string) @file_get_contents(getenv('TEST_FOLDER') . '/version'));
 
-/** Keeps what a request leaves in a service, until it is reset. */
+/** Service that stores data of a request until it is reset. */
 final class Memory implements ResetInterface
 {
     public ?string $user = null;
@@ -51,13 +51,21 @@ final class Late implements EventSubscriberInterface
 {
     public static function getSubscribedEvents(): array
     {
-        return [KernelEvents::TERMINATE => 'terminate'];
+        return [KernelEvents::TERMINATE => 'terminate', KernelEvents::EXCEPTION => ['fail', 1000]];
+    }
+
+    /** Listener that throws, so that no other listener sets a response. */
+    public function fail(ExceptionEvent $event): void
+    {
+        if ($event->getThrowable() instanceof \DomainException) {
+            throw new \DomainException('of the listener', 0, $event->getThrowable());
+        }
     }
 
     public function terminate(TerminateEvent $event): void
     {
         if ($event->getRequest()->getPathInfo() === '/late') {
-            // Holds the worker until the client has read the answer, which must have left before.
+            // Blocks the worker until the client has read the response, which must be sent before this code runs.
             for ($deadline = microtime(true) + 30; !file_exists(getenv('TEST_FOLDER') . '/answered') && microtime(true) < $deadline; usleep(2000)) {
                 clearstatcache();
             }
@@ -66,7 +74,7 @@ final class Late implements EventSubscriberInterface
     }
 }
 
-/** What a connection of Doctrine has of transactions. */
+/** The transaction methods of a Doctrine connection. */
 final class Connection
 {
     private ?\PDO $pdo = null;
@@ -109,7 +117,7 @@ final class Connection
         return $this->level;
     }
 
-    /** As Doctrine's: without commits of its own another transaction begins at once. */
+    /** Like Doctrine, starts another transaction immediately if auto-commit is off. */
     public function rollBack(): void
     {
         if (--$this->level === 0) {
@@ -150,7 +158,7 @@ final class TestKernel extends Kernel
         return (string) getenv('TEST_FOLDER');
     }
 
-    /** As DebugBundle does. */
+    /** Sets the dump handler like DebugBundle. */
     public function boot(): void
     {
         parent::boot();
@@ -241,6 +249,8 @@ final class TestKernel extends Kernel
                 }
             }),
             'add' => new Response((string) $this->container->get(Connection::class)->add((int) $request->query->get('begins'), $request->query->get('commits', '1') === '1') . ($request->query->has('exit') ? exit(print 'left') : '')),
+            'escapes' => throw new \DomainException('not for the client'),
+            'sapi' => new Response(PHP_SAPI . ' ' . php_sapi_name()),
             'broken' => throw new \RuntimeException('a detail'),
             'state' => new JsonResponse([$_GET, date_default_timezone_get(), ini_get('precision'), setlocale(LC_NUMERIC, '0'), error_reporting(), ob_get_level(), headers_list(),
                 session_status(), getenv('LEFT'), http_response_code()]),
@@ -315,7 +325,7 @@ final class TestKernel extends Kernel
         return new Response('published');
     }
 
-    /** What AbstractController::sendEarlyHints() does from Symfony 6.3 on. */
+    /** Does the same as AbstractController::sendEarlyHints() of Symfony 6.3 and later. */
     private function hint(): Response
     {
         header('Link: </app.css>; rel=preload; as=style');
@@ -345,11 +355,11 @@ final class TestKernel extends Kernel
 }
 
 if (getenv('TEST_CONSOLE')) {
-    // As bin/console does.
+    // Like bin/console.
     exit((new \Symfony\Bundle\FrameworkBundle\Console\Application(new TestKernel('prod', false)))->run());
 }
 
-/** As vendor/autoload_runtime.php does. */
+/** Like vendor/autoload_runtime.php. */
 $class = $_SERVER['APP_RUNTIME'] ?? Runtime::class;
 $runtime = new $class(['project_dir' => getenv('TEST_FOLDER'), 'disable_dotenv' => true, 'worker_loop_max' => (int) getenv('TEST_REQUESTS_MAX'), 'fermata' => ['public' => getenv('TEST_FOLDER') . '/public', 'body_bytes' => 20_000_000, 'upload_bytes' => 1000]]);
 [$application, $arguments] = $runtime->getResolver(static fn(array $context): TestKernel => new TestKernel($context['APP_ENV'], (bool) $context['APP_DEBUG']))->resolve();

@@ -1,7 +1,7 @@
-// A backend with Pusher's library for Go, unmodified. It prints what it has done, line by line.
+// A backend with Pusher's unmodified Go library. It prints its actions, line by line.
 //
-//	hooks ID:KEY:SECRET                     takes webhooks, and prints its port first
-//	talk  ID:KEY:SECRET PORT SOCKET SOCKET  publishes to the hub at this port, asks it, and signs for a client and another one
+//	hooks ID:KEY:SECRET                     prints its port, then receives webhooks
+//	talk  ID:KEY:SECRET PORT SOCKET SOCKET  publishes to the hub at this port, queries it, and signs for two clients
 package main
 
 import (
@@ -36,7 +36,7 @@ func main() {
 	app := strings.Split(os.Args[2], ":")
 	client := pusher.Client{
 		AppID: app[0], Key: app[1], Secret: app[2],
-		// 32 bytes, in base 64.
+		// 32 bytes in base64.
 		EncryptionMasterKeyBase64: "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=",
 		HTTPClient:                &http.Client{Timeout: 30 * time.Second},
 	}
@@ -49,7 +49,7 @@ func main() {
 	}
 }
 
-// hooks prints the events of each post that the library finds to be signed.
+// hooks prints the events of each POST whose signature the library accepts.
 func hooks(client *pusher.Client) {
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))
 	fmt.Println(listener.Addr().(*net.TCPAddr).Port)
@@ -122,7 +122,7 @@ func talk(client *pusher.Client, socket, other string) {
 	fmt.Println("refused")
 }
 
-// expect waits until an answer is what it should be: workers tell each other their counts a moment later.
+// expect retries until the response is as expected: workers receive each other's counts a moment later.
 func expect(expected any, ask func() any) {
 	end := time.Now().Add(patience)
 	for {

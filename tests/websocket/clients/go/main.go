@@ -57,7 +57,7 @@ func run() error {
 		same = same && kind == message.kind && bytes.Equal(data, message.data)
 		count++
 	}
-	// Close waits for the answer, and fails when it is another code.
+	// Close waits for the peer's close frame, and fails if its code differs.
 	err = socket.Close(4000, "bye")
 	code := 4000
 	if err != nil {

@@ -62,7 +62,7 @@ $handler = new class($mode) implements WebsocketClientHandler {
         }
     }
 };
-// No limit of frames or bytes per second, and no heartbeat: nobody else has them.
+// No limit on frames or bytes per second, and no heartbeat: no other peer has them.
 $factory = new Rfc6455ClientFactory(heartbeatQueue: null, rateLimit: null);
 $websocket = new Websocket($server, $logger, $acceptor, $handler, clientFactory: $factory);
 $server->start($websocket, new DefaultErrorHandler());

@@ -7,7 +7,7 @@ declare(strict_types=1);
 use Fermata\{Channel, Event, Limits, Server, WebSocket};
 use Fermata\WebSocket\{Message, Options};
 
-/** As ext-websocket has it: a burst of 1,000 messages of 1 KiB may wait for a client that is slow to read. */
+/** As in ext-websocket: room for a burst of 1,000 messages of 1 KiB to a slow client. */
 const QUEUE_BYTES_MAX = 16 << 20;
 
 [, $mode, $port, $tls] = $argv + [3 => ''];

@@ -12,7 +12,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// Messages that may wait for one client.
+// Maximum number of queued messages per client.
 const queueMax = 4096
 
 type hub struct {
@@ -41,7 +41,7 @@ func (h *hub) broadcast(message []byte) {
 }
 
 func main() {
-	// One processor, as all others have one process.
+	// One processor, because all other peers run one process.
 	runtime.GOMAXPROCS(1)
 	mode, port := os.Args[1], os.Args[2]
 	everybody := &hub{all: map[chan []byte]struct{}{}}

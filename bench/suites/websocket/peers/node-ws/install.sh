@@ -1,5 +1,5 @@
 #!/bin/sh
-# `install.sh PEERS`, in the build folder: the package ws from npm, or from PEERS where it is.
+# `install.sh PEERS`: installs the package ws into the build folder, from PEERS if it is there, otherwise from npm.
 [ -d node_modules/ws ] && exit 0
 if [ -d "$1/node_modules/ws" ]; then
     mkdir -p node_modules && cp -r "$1/node_modules/ws" node_modules/

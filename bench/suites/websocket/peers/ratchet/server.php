@@ -2,7 +2,7 @@
 
 /** `php server.php echo|subprotocol|broadcast PORT [CERTIFICATE KEY]`, with an autoloader in BENCH_AUTOLOAD. */
 
-// Ratchet of 2021 sets properties that PHP 8.2 calls deprecated, once per connection.
+// This Ratchet version of 2021 sets dynamic properties, which PHP 8.2 deprecates, once per connection.
 error_reporting(E_ALL & ~E_DEPRECATED);
 
 use Ratchet\{ConnectionInterface, MessageComponentInterface};
@@ -25,7 +25,7 @@ abstract class Handler implements MessageComponentInterface, WsServerInterface
 
     public function getSubProtocols(): array
     {
-        // Where it knows one, it refuses who does not offer it.
+        // With a subprotocol listed, Ratchet rejects clients that do not offer it.
         return $this->mode === 'subprotocol' ? ['bench'] : [];
     }
 

@@ -1,6 +1,6 @@
 <?php
 
-/** `php -d extension=swoole.so server.php echo|subprotocol|broadcast PORT [CERTIFICATE KEY]`: one process, as all others. */
+/** `php -d extension=swoole.so server.php echo|subprotocol|broadcast PORT [CERTIFICATE KEY]`: one process, like all peers. */
 
 declare(strict_types=1);
 
@@ -15,7 +15,7 @@ $server->set([
     'max_connection' => 19_900,
     'socket_buffer_size' => 16 << 20,
     'log_level' => 5,
-    // It is chosen also where nobody offers it.
+    // The server selects this subprotocol even if the client does not offer it, so set it only in this mode.
     ...$mode === 'subprotocol' ? ['websocket_subprotocol' => 'bench'] : [],
     ...$tls ? ['ssl_cert_file' => $certificate, 'ssl_key_file' => $key] : [],
 ]);

@@ -10,7 +10,7 @@ use Workerman\Worker;
 require getenv('BENCH_AUTOLOAD');
 
 [, $mode, $port, $certificate, $key] = $argv + [3 => '', 4 => ''];
-// Workerman reads its own commands from there.
+// Workerman reads its command from $argv.
 $argv = $_SERVER['argv'] = [__FILE__, 'start'];
 $state = getenv('BENCH_STATE') ?: sys_get_temp_dir();
 Worker::$pidFile = "$state/workerman-$port.pid";

@@ -5,17 +5,17 @@ declare(strict_types=1);
 use Fermata\{Request, Response, Server};
 use Fermata\Exception\BadRequestException;
 
-// FERMATA_LISTEN and every other setting of the environment win over what is said here.
+// Environment variables such as FERMATA_LISTEN override the settings given here.
 $server = new Server(listen: 'http://127.0.0.1:8080');
 
-// Kept in a file so that every worker sees the same; use a database for more than a first look.
+// A file, so that all workers share the notes; use a database server in production.
 $file = __DIR__ . '/notes.sqlite';
 $open = static function () use ($file): PDO {
     $pdo = new PDO("sqlite:$file");
     $pdo->exec('CREATE TABLE IF NOT EXISTS notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL)');
     return $pdo;
 };
-// A worker opens its own connection; one opened here would be shared by all of them.
+// Each worker opens its own connection; workers must not share one opened here.
 $database = static function () use ($open): PDO {
     static $pdo;
     return $pdo ??= $open();

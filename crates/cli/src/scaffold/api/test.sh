@@ -1,5 +1,5 @@
 #!/bin/sh
-# Asks a running server: sh test.sh [http://127.0.0.1:8080]
+# Tests a running server: sh test.sh [http://127.0.0.1:8080]
 set -eu
 server=${1:-http://127.0.0.1:8080}
 expect() { # what is expected, then the arguments of curl

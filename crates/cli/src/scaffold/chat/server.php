@@ -5,18 +5,18 @@ declare(strict_types=1);
 use Fermata\{Channel, Event, Hold, Request, Response, Server};
 use Fermata\Exception\BadRequestException;
 
-// FERMATA_LISTEN and every other setting of the environment win over what is said here.
+// Environment variables such as FERMATA_LISTEN override the settings given here.
 $server = new Server(listen: 'http://127.0.0.1:8080');
 
 $server->get('/', fn () => Response::file(__DIR__ . '/public/index.html'));
 
-// The handler ends here; the core holds the client and replays what it missed when it comes back.
+// The handler returns immediately; the server holds the client and replays missed events when it reconnects.
 $server->get('/rooms/{room}/events', function (string $room, Request $request): Hold {
     $hold = Hold::sse("room.$room")->as($request->query('name', 'somebody'));
     if ($request->lastEventId() !== null) {
         return $hold->since($request->lastEventId());
     }
-    // Who is new gets the last messages, without who came and went, and from there on nothing is left out.
+    // A new client receives the last messages, without join and leave events, and then every later event.
     $events = Channel::get("room.$room")->history(count: 50);
     $messages = array_filter($events, fn (Event $event) => $event->name === null);
     return $hold->with(...$messages)->since(end($events)->id ?? null);

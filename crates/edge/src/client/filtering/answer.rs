@@ -1,40 +1,41 @@
-//! What the server of a filter says of an item, and what it is told of client and item.
+//! The result of a filter's server for an item, and the data about client and item that it
+//! receives.
 
 use fermata_grip::instruct::Meta;
 
 use crate::upstream::reply::is_compressed;
 use crate::upstream::response::Head;
 
-/// The header by which a server keeps an item back, and its value.
+/// The header with which a server drops an item, and its value.
 const ACTION: &[u8] = b"action";
 const DROP: &[u8] = b"drop";
 
-/// What a server has said of an item.
+/// Result of a server for an item.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It is kept back.
+    /// The item is dropped.
     Drop,
-    /// It is delivered as it is.
+    /// The item is delivered unchanged.
     Pass,
-    /// It is delivered with this content.
+    /// The item is delivered with this content.
     Replace(Vec<u8>),
 }
 
-/// Why it is unknown what becomes of an item, which is dropped.
+/// Reason why a server returned no result; the item is dropped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unfiltered {
-    /// The server says something else than what becomes of it.
+    /// The status is neither 200 nor 204.
     #[error("the server of a filter answers {0}; give 200 or 204")]
     Status(u16),
-    /// Clients would get compressed bytes among plain ones.
+    /// The content is compressed, and clients would receive it among uncompressed items.
     #[error("the server of a filter answers with compressed content; leave out Content-Encoding")]
     Compressed,
-    /// The server could not be asked, or has not answered.
+    /// No request could be sent, or no response arrived in time.
     #[error("{0}")]
     Unanswered(String),
 }
 
-/// What a server says of an item: 200 or 204, and perhaps other content.
+/// Parses the response of a server: status 200 or 204, with new content if the filter modifies.
 pub(crate) fn read_answer(head: &Head, body: &[u8], modifies: bool) -> Result<Answer, Unfiltered> {
     if !matches!(head.status, 200 | 204) {
         return Err(Unfiltered::Status(head.status));
@@ -50,7 +51,7 @@ pub(crate) fn read_answer(head: &Head, body: &[u8], modifies: bool) -> Result<An
     }
 }
 
-/// Meta as an object of JSON, in ASCII: it is a header.
+/// Returns metadata as a JSON object in ASCII, because it is the value of a header.
 pub(crate) fn json(meta: &Meta) -> Vec<u8> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let entries = meta

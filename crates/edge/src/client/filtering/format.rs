@@ -1,4 +1,4 @@
-//! What an item is to one client.
+//! The form of an item for one client.
 
 use fermata_engine::{Left, RequestId};
 use fermata_grip::filter::Subscriber;
@@ -9,7 +9,7 @@ use crate::client::delivery::Delivery;
 use crate::client::poll::patched;
 use crate::client::session::{Kind, Session};
 
-/// A client as it is when it has an item: ids are built of that.
+/// The client's state at the delivery of an item; ids are built from it.
 pub(super) struct Having<'a> {
     pub(super) session: &'a Session,
     pub(super) channel: &'a [u8],
@@ -28,29 +28,30 @@ impl Subscriber for Having<'_> {
     fn last_id(&self, channel: &[u8]) -> Option<&[u8]> {
         let mut subscriptions = self.session.subscriptions.iter();
         let found = subscriptions.find(|it| it.own.as_deref() == Some(channel))?;
-        match found.channel == self.channel {
-            true => self.prev_id,
-            false => found.prev_id.as_deref(),
+        if found.channel == self.channel {
+            self.prev_id
+        } else {
+            found.prev_id.as_deref()
         }
     }
 }
 
-/// What an item is to one client.
+/// The form of an item for one client.
 pub(super) struct Format<'a> {
     pub(super) content_filters: Option<&'a [Vec<u8>]>,
-    /// `None`: it does something else than say something.
+    /// `None`: the item has an action without content.
     pub(super) content: Option<Vec<u8>>,
     pub(super) action: Action<'a>,
 }
 
-/// What it does to the client of a handle.
+/// The action of an item on the client of a handle.
 pub(super) enum Action<'a> {
     Poll(RequestId, &'a ResponseAction),
     Stream(RequestId, &'a StreamAction),
     Socket(RequestId, &'a MessageAction),
 }
 
-/// What a client gets, with the content that filters have made of it.
+/// The action for a client, with the content after all filters.
 #[derive(Debug)]
 pub(crate) enum Filtered {
     Poll(RequestId, ResponseAction),
@@ -59,7 +60,7 @@ pub(crate) enum Filtered {
 }
 
 impl<'a> Format<'a> {
-    /// `None`: there is nothing in it for this client.
+    /// Returns the client's form of an item; `None` if the item has none for it.
     pub(super) fn new(session: &Session, client: Left, item: &'a Item) -> Option<Self> {
         let (content_filters, content, action) = match client {
             Left::Request(handle) => {
@@ -105,7 +106,7 @@ impl<'a> Format<'a> {
 }
 
 impl Action<'_> {
-    /// The same with the content that filters have made of it.
+    /// Returns the action with the content after all filters.
     pub(super) fn with(self, content: Option<Vec<u8>>) -> Filtered {
         match self {
             Self::Poll(handle, action) => {

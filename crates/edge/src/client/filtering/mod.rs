@@ -1,7 +1,9 @@
-//! Items that wait for servers of filters: `http-check` and `http-modify` ask one about each item before its client gets it.
+//! Queues of items for `http-check` and `http-modify` filters, which request a decision about each
+//! item from a server.
 //!
-//! While one item is asked about, those behind it wait in the client's queue, so that nothing overtakes it. What becomes of the
-//! first is decided here, [`Filtering::judge`]; who calls that asks the server and delivers.
+//! During a request, later items wait in the client's queue, so that delivery keeps their order.
+//! [`Filtering::judge`] decides about the first item. Its caller sends the request and delivers the
+//! item.
 
 mod answer;
 mod format;
@@ -22,93 +24,96 @@ use crate::client::delivery::WAITING_BYTES_MAX;
 use crate::client::session::{Kind, Session, Subscription};
 use crate::settings::Settings;
 
-/// Items of one client that wait, as many as Pushpin keeps.
+/// Maximum number of queued items per client, as in Pushpin.
 pub(crate) const WAITING_MAX: usize = 100;
 
-/// Turns of clients that have left before they are thrown out.
+/// Number of stale entries in `turns` at which they are removed.
 const STALE_MAX: usize = 1_024;
 
-/// Items that wait for servers of filters.
+/// Queues of items that wait for servers of filters.
 pub(crate) struct Filtering {
     pub(crate) timeout_ms: u64,
-    /// A client has had such a filter: only then is more to be looked at.
+    /// True once a client has had such a filter; otherwise no queue needs to be checked.
     is_used: bool,
     queues: HashMap<RequestId, Box<Queue>>,
     requests: Requests,
-    /// Clients that may ask when another request is over, the next one first.
+    /// Clients waiting for a free request, in order.
     turns: VecDeque<RequestId>,
 }
 
-/// Requests of filters that are under way.
+/// Running requests of filters.
 struct Requests {
-    /// As many as there may be.
+    /// Maximum number of running requests.
     max: usize,
-    /// The client that each is for.
+    /// The client of each request.
     clients: HashMap<u64, RequestId>,
     last: u64,
 }
 
-/// Items of one client in their order; the first is being filtered.
+/// Queued items of one client, in order; the first one is being filtered.
 struct Queue {
     client: Left,
-    /// Of the hold that they are for.
+    /// Serial number of the hold that the items belong to.
     serial: u64,
     items: VecDeque<(Rc<[u8]>, Rc<Item>)>,
     bytes: usize,
     front: Front,
-    /// Something did not fit.
+    /// True if an item did not fit into the queue.
     has_lost: bool,
-    /// Its long poll is over with the first: no other is waited for.
+    /// True if the long poll ends with the first item, so that no other may be queued.
     is_last: bool,
 }
 
-/// How far the first item is.
+/// Progress of the first item.
 #[derive(Default)]
 struct Front {
-    /// The filter that is next, and what those before have made of the content; `None`: they have not begun.
+    /// Index of the next filter, and the content after the previous ones; `None`: no filter has run
+    /// yet.
     stage: Option<(usize, Option<Vec<u8>>)>,
-    /// The request that is under way.
+    /// Number of the running request.
     asked: Option<u64>,
-    /// The server gets the content.
+    /// True if the filter may modify the content, so that the server receives it.
     modifies: bool,
     waits_for_turn: bool,
     answer: Option<Result<Answer, Unfiltered>>,
 }
 
-/// What was done with an item for a client.
+/// Result of offering an item to the queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// Nothing: nobody is asked about it, nor about one before it.
+    /// Not queued: the item needs no request, and no earlier item waits for one.
     Unasked,
-    /// It is not for the client: it has had it, or ends with the one that is being asked about.
+    /// Skipped: the client has already received it, or its poll ends with the item being filtered.
     LeftOut,
-    /// It waits in the client's queue.
+    /// Queued for the client.
     Queued,
-    /// It does not fit into the queue; `is_first`: the first one that does not.
+    /// Lost, because the queue is full; `is_first` is true for the first lost item.
     Lost { is_first: bool },
 }
 
-/// What becomes of the first item of a client.
+/// Decision about the first item of a client.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// It waits for its answer, for the client's turn to ask, or for the end of a link's answer; or nothing waits here.
+    /// The item waits for its response, for a free request, or for the end of a link's response; or
+    /// the queue is empty.
     Waits,
-    /// The hold that the items are for is over, or its origin is about to be asked, and will know.
+    /// The items' hold has ended, or the origin is about to be polled and returns the current
+    /// state.
     Over,
-    /// No item waits any more.
+    /// The queue is empty.
     Empty,
-    /// It is not for this client; a filter that keeps it back is counted.
+    /// The item is not for this client. If a filter dropped it, the counter is given.
     LeftOut(Option<Counter>),
-    /// The client misses an item before it.
+    /// The client has missed an earlier item.
     Behind(Left),
-    /// The server of a filter does not say what becomes of it. A reliable client that misses this one finds out by the next,
-    /// and its origin may know better.
+    /// The server returned no result. A reliable client detects the missing item by the next one,
+    /// and its origin may still have it.
     Unanswered(Unfiltered),
-    /// A filter could not do its work.
+    /// A filter failed.
     Failed(FilterError),
-    /// It is delivered so.
+    /// The item is delivered in this form.
     Deliver(Filtered),
-    /// The server of a filter is to be asked by the request of this number, with this content.
+    /// The caller must send a request with this number and content.
     Ask {
         number: u64,
         item: Rc<Item>,
@@ -131,24 +136,24 @@ impl Filtering {
         }
     }
 
-    /// A client is subscribed so.
+    /// Records if a subscription has filters that send requests.
     pub fn watch(&mut self, subscription: &Subscription) {
         self.is_used |= subscription.filters.asks();
     }
 
-    /// Whether a client has ever had a filter that asks a server.
+    /// Returns true if any client has ever had a filter that sends requests.
     pub fn is_used(&self) -> bool {
         self.is_used
     }
 
-    /// Whether the body of this request's answer means nothing.
+    /// Returns true if the body of the response to this request is unused.
     pub fn ignores_body(&self, number: u64) -> bool {
         let client = self.requests.clients.get(&number);
         let queue = client.and_then(|it| self.queues.get(it));
         queue.is_some_and(|it| !it.front.modifies)
     }
 
-    /// Takes an item for a client whose filters ask about it, or about one before it.
+    /// Queues an item if the client's filters send a request for it, or for an earlier queued item.
     pub fn take(
         &mut self,
         client: Left,
@@ -157,13 +162,13 @@ impl Filtering {
         item: &Rc<Item>,
     ) -> Taken {
         if matches!(&session.kind, Kind::Stream(stream) if stream.is_passing) {
-            // It waits with the others until the link's answer is passed on.
+            // It is held back with other items until the link's response has been forwarded.
             return Taken::Unasked;
         }
         let handle = client.request();
         let serial = session.serial;
         let Some(subscription) = session.subscription(channel) else {
-            // It has unsubscribed.
+            // The client has unsubscribed.
             return Taken::Unasked;
         };
         if !subscription.filters.asks() && !self.queues.contains_key(&handle) {
@@ -177,18 +182,19 @@ impl Filtering {
         if queue.is_last {
             return Taken::LeftOut;
         }
-        match queue.push(channel, item) {
-            true => Taken::Queued,
-            false => Taken::Lost {
+        if queue.push(channel, item) {
+            Taken::Queued
+        } else {
+            Taken::Lost {
                 is_first: !std::mem::replace(&mut queue.has_lost, true),
-            },
+            }
         }
     }
 
-    /// Takes the first item of a client a step further.
+    /// Advances the first item of a client.
     pub fn judge(&mut self, handle: RequestId, session: Option<&mut Session>) -> Verdict {
         let Some(queue) = self.queues.get_mut(&handle) else {
-            // What was delivered has ended its client.
+            // The last delivered item has ended the client.
             return Verdict::Waits;
         };
         let waited = queue.front.waits_for_turn;
@@ -199,13 +205,14 @@ impl Filtering {
         verdict
     }
 
-    /// The server of a filter has answered, or could not be asked. `Some`: the items of this client can be judged again.
+    /// Handles the response of a filter's server, or the lack of one. Returns the client whose
+    /// items must be judged again, if any.
     pub fn on_answer(
         &mut self,
         number: u64,
         answer: Result<Answer, Unfiltered>,
     ) -> Option<RequestId> {
-        // `None`: its client is not held any more.
+        // `None` if the client is no longer held.
         let handle = self.requests.clients.remove(&number)?;
         let queue = self.queues.get_mut(&handle)?;
         if queue.front.asked != Some(number) {
@@ -216,13 +223,16 @@ impl Filtering {
         Some(handle)
     }
 
-    /// The client is not held any more, or asks its origin anew. Returns its request that is needed no longer.
+    /// Removes the items of a client that is no longer held or polls its origin again. Returns the
+    /// number of its running request, which the caller must cancel.
     pub fn forget(&mut self, handle: RequestId) -> Option<u64> {
         let queue = self.queues.remove(&handle)?;
         self.requests.forget(&queue.front)
     }
 
-    /// A client's next link is asked: its answer has the items of reliable channels. Returns a request that is needed no longer.
+    /// Drops a client's items of reliable channels when its next link is polled, because the
+    /// response contains them. Returns the number of a running request, which the caller must
+    /// cancel.
     pub fn leave_reliable(&mut self, handle: RequestId, session: &Session) -> Option<u64> {
         let queue = self.queues.get_mut(&handle)?;
         let is_reliable = |(channel, item): &(Rc<[u8]>, Rc<Item>)| {
@@ -240,16 +250,17 @@ impl Filtering {
         self.requests.forget(&front)
     }
 
-    /// No item of a client waits any more: who it is, and whether it has lost some.
+    /// Removes the empty queue of a client. Returns the client, and true if items were lost.
     pub fn end(&mut self, handle: RequestId) -> Option<(Left, bool)> {
         let queue = self.queues.remove(&handle)?;
         Some((queue.client, queue.has_lost))
     }
 
-    /// The time of a long poll is over. True: an item is being asked about, and the poll ends with that.
+    /// Handles the time-out of a long poll. Returns true if an item is being filtered, whose result
+    /// then ends the poll.
     pub fn ends_with_first(&mut self, handle: RequestId) -> bool {
         let Some(queue) = self.queues.get_mut(&handle) else {
-            // Nothing waits for a server.
+            // No item waits for a server.
             return false;
         };
         queue.is_last = true;
@@ -258,7 +269,8 @@ impl Filtering {
         true
     }
 
-    /// The next client that may ask. `None`: as many ask as may, or want to.
+    /// Returns the next client that may send a request; `None` if the limit is reached or no client
+    /// waits.
     pub fn next_turn(&mut self) -> Option<RequestId> {
         while self.requests.may_begin()
             && let Some(handle) = self.turns.pop_front()
@@ -325,7 +337,7 @@ impl Queue {
         true
     }
 
-    /// Removes the first.
+    /// Removes the first item.
     fn pop(&mut self) {
         if let Some((_, item)) = self.items.pop_front() {
             self.bytes -= item.bytes();
@@ -337,7 +349,7 @@ impl Queue {
         self.bytes = self.items.iter().map(|(_, item)| item.bytes()).sum();
     }
 
-    /// Takes the first item a step further.
+    /// Advances the first item.
     fn judge(
         &mut self,
         handle: RequestId,
@@ -351,7 +363,7 @@ impl Queue {
             return Verdict::Over;
         };
         let is_asking = match &session.kind {
-            // What is said now would stand in the middle of its link's answer.
+            // An item sent now would interrupt the link's response.
             Kind::Stream(stream) if stream.is_passing => return Verdict::Waits,
             Kind::Stream(stream) => stream.is_asking,
             Kind::Poll(poll) if poll.is_queued => return Verdict::Over,
@@ -367,7 +379,8 @@ impl Queue {
         };
         let mut prev_id = session.subscriptions[at].prev_id.clone();
         if is_asking && prev_id.is_some() && item.id.is_some() {
-            // The answer has it, or shows by its ids that it does not, and is asked for again.
+            // The response of the running poll should contain the item. If its ids show that it does
+            // not, the origin is polled again.
             self.pop();
             return Verdict::LeftOut(None);
         }
@@ -394,9 +407,10 @@ impl Queue {
                 Verdict::Waits
             }
             Stage::Ask(at, content) => {
-                let sent = match self.front.modifies {
-                    true => content.clone().unwrap_or_default(),
-                    false => Vec::new(),
+                let sent = if self.front.modifies {
+                    content.clone().unwrap_or_default()
+                } else {
+                    Vec::new()
                 };
                 self.front.stage = Some((at, content));
                 let number = requests.begin(handle);
@@ -409,7 +423,7 @@ impl Queue {
             }
             Stage::Done(verdict) => {
                 self.pop();
-                // It is the last that its client has had of the channel.
+                // It is the last item of the channel that the client has received.
                 if !matches!(verdict, Verdict::Unanswered(_)) {
                     session.subscriptions[at].prev_id = prev_id;
                 }
@@ -418,7 +432,7 @@ impl Queue {
         }
     }
 
-    /// Runs the filters of the subscription at `at` as far as nobody has to be asked.
+    /// Runs the filters of the subscription at `at` until one needs a request.
     fn filter(&mut self, having: &Having<'_>, at: usize, item: &Item) -> Stage {
         let filters = &having.session.subscriptions[at].filters;
         let Some(format) = Format::new(having.session, self.client, item) else {
@@ -428,7 +442,7 @@ impl Queue {
             .content_filters
             .is_none_or(|expected| filters.are_content_filters(expected))
         {
-            // The publisher's content was written for others.
+            // The publisher's content was written for other filters.
             let counter = Counter::EdgeDroppedContentFilters;
             return Stage::Done(Verdict::LeftOut(Some(counter)));
         }
@@ -457,9 +471,9 @@ impl Queue {
     }
 }
 
-/// How far the filters of an item have come.
+/// Progress of an item's filters.
 enum Stage {
-    /// The server of the filter at this place is to be asked, with what those before have made of the content.
+    /// The filter at this index needs a request, with the content after the previous filters.
     Ask(usize, Option<Vec<u8>>),
     Done(Verdict),
 }
@@ -549,7 +563,7 @@ mod tests {
         assert!(matches!(verdict, Verdict::Waits), "{verdict:?}");
         let replaced = Ok(Answer::Replace(b"2".to_vec()));
         assert_eq!(filtering.on_answer(number, replaced), Some(HANDLE));
-        // The server of the second filter is not told what it cannot change.
+        // The second filter cannot modify the content, so its server does not receive it.
         let (number, content) = asked(filtering.judge(HANDLE, Some(&mut session)));
         assert!(content.is_empty() && filtering.ignores_body(number));
         assert_eq!(filtering.on_answer(number, Ok(Answer::Pass)), Some(HANDLE));
@@ -558,7 +572,7 @@ mod tests {
         assert_eq!(session.subscriptions[0].prev_id.as_deref(), Some(&b"2"[..]));
         let (number, content) = asked(filtering.judge(HANDLE, Some(&mut session)));
         assert_eq!(content, b"three");
-        // What its server does not answer is missed, as the next item's ids show.
+        // An item without result is missed, as the next item's ids show.
         let failed = Err(Unfiltered::Status(500));
         assert_eq!(filtering.on_answer(number, failed), Some(HANDLE));
         let verdict = filtering.judge(HANDLE, Some(&mut session));
@@ -581,7 +595,7 @@ mod tests {
         let verdict = filtering.judge(request(2), Some(&mut second));
         assert!(matches!(verdict, Verdict::Waits), "{verdict:?}");
         assert_eq!(filtering.next_turn(), None);
-        // The client whose request it is leaves.
+        // The client with the running request disconnects.
         assert_eq!(filtering.forget(request(1)), Some(number));
         assert_eq!(filtering.next_turn(), Some(request(2)));
         asked(filtering.judge(request(2), Some(&mut second)));
@@ -636,7 +650,7 @@ mod tests {
             id: Some(vec![0; WAITING_BYTES_MAX]),
             ..Item::default()
         });
-        // One that is larger than all of it is asked about alone.
+        // An item larger than the limit is accepted into an empty queue.
         assert!(queue.push(b"c", &large) && !queue.push(b"c", &item));
     }
 }

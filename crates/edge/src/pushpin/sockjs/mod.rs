@@ -1,4 +1,4 @@
-//! SockJS: sessions of browsers without WebSockets.
+//! State of SockJS sessions of browsers without WebSockets.
 
 pub(crate) mod reply;
 pub(crate) mod session;
@@ -14,27 +14,30 @@ use crate::pushpin::sockjs::session::{Name, Session};
 use crate::settings::Settings;
 use fermata_engine::RequestId;
 
-/// What a worker knows of SockJS.
+/// A worker's SockJS state.
 pub(crate) struct SockJs {
-    /// Where the page in an iframe has its library from; empty: there is no such page.
+    /// URL of the library for the iframe page; empty if there is no page.
     pub(crate) url: String,
     pub heartbeat_ms: u64,
     pub(crate) linger_ms: u64,
     pub(crate) sessions_max: usize,
-    /// Some WebSocket of this worker has, or had, its messages wrapped.
+    pub(crate) queue_bytes_max: usize,
+    /// Bytes queued in all sessions.
+    pub(crate) queued: usize,
+    /// A WebSocket of this worker has or had SockJS framing.
     pub has_framed: bool,
     pub(crate) sessions: HashMap<u64, Box<Session>>,
     pub(crate) by_name: HashMap<Name, u64>,
     pub(crate) last: u64,
-    /// Which session a request waits for.
+    /// Session of each waiting request.
     pub(crate) asking: HashMap<RequestId, u64>,
-    /// Where the other workers are, and the routes to them.
+    /// Sockets of the other workers, and routes to them.
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) routes: HashMap<usize, Rc<Table>>,
 }
 
 impl SockJs {
-    /// Sessions of this worker.
+    /// Returns the number of sessions of this worker.
     pub fn len(&self) -> usize {
         self.sessions.len()
     }
@@ -45,6 +48,8 @@ impl SockJs {
             heartbeat_ms: settings.sockjs_heartbeat_ms,
             linger_ms: settings.sockjs_linger_ms,
             sessions_max: settings.sockjs_sessions_max,
+            queue_bytes_max: settings.sockjs_queue_bytes_max,
+            queued: 0,
             has_framed: false,
             sessions: HashMap::new(),
             by_name: HashMap::new(),
@@ -56,7 +61,7 @@ impl SockJs {
     }
 }
 
-/// How many bytes of the path come before what SockJS says; `None`: it is not spoken there.
+/// Returns the length of the path's SockJS prefix, `None` if the path is not below one.
 pub(crate) fn base_bytes(source: &Source) -> Option<usize> {
     let base = base(source)?;
     let rest = source.request.path().strip_prefix(base.as_bytes())?;

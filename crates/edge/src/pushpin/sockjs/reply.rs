@@ -1,4 +1,4 @@
-//! What SockJS answers.
+//! Responses of SockJS.
 
 use crate::upstream::response::Head;
 
@@ -11,7 +11,7 @@ pub(crate) fn push(headers: &mut Headers, name: &str, value: &[u8]) {
     headers.push((name.as_bytes().to_vec(), value.to_vec()));
 }
 
-/// What lets the page of `origin` read the answer.
+/// Returns fields that let the page of `origin` read the response.
 pub(crate) fn headers(origin: Option<&[u8]>, media: &str, cache: &str) -> Headers {
     let mut headers = Headers::new();
     push(&mut headers, "Content-Type", media.as_bytes());

@@ -1,47 +1,50 @@
-//! A polling session of SockJS: between the requests of a browser and a WebSocket of this worker's own.
+//! A polling SockJS session: connects requests of a browser with a WebSocket of this worker.
 //!
-//! What the WebSocket says goes in by [`Session::handle`], and what requests are to be answered comes out by
-//! [`Session::take_replies`].
+//! [`Session::handle`] receives bytes of the WebSocket; [`Session::take_replies`] returns responses to requests.
 
 use fermata_engine::{RequestId, WireId};
 use fermata_io::random::Masks;
 use fermata_proto::response_reader::{RequestKind, ResponseReader};
 use fermata_proto::ws::client::{Client, Received};
 use fermata_proto::ws::message::Kind;
-use fermata_sockjs::queue::{Asker, Queue};
+use fermata_sockjs::queue::{PendingRequest, Queue};
 
 use crate::client::source::Source;
 use crate::upstream::response::{Head, ResponsePart, of_http};
 
-/// The largest message of a backend, and the largest response in place of a WebSocket.
+/// Maximum size of an origin's message, and of a response that refuses the WebSocket.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 const REFUSAL_BYTES_MAX: usize = 100_000;
 
-/// The status of a handshake that is made.
+/// Status of a successful handshake.
 const SWITCHED: u16 = 101;
 
-/// The code of a session whose WebSocket has ended without a word.
+/// Close code of a session whose WebSocket ended without a close frame.
 const AWAY: u16 = 1001;
 
-/// A session.
+/// A polling session.
 pub(crate) struct Session {
     pub name: Name,
-    /// The handshake, until it is made.
+    /// Origin of the page that owns the session, from its first request with an `Origin`; `None` before that.
+    origin: Option<Vec<u8>>,
+    /// The handshake, until it was sent.
     pub source: Option<Source>,
-    /// `None`: it is closed.
+    /// Connection of the WebSocket; `None` after it closed.
     pub wire: Option<WireId>,
     pub can_read: bool,
-    /// What the WebSocket has not taken.
+    /// Bytes not yet sent to the WebSocket.
     pub out: Vec<u8>,
     pub queue: Queue<RequestId>,
+    /// Bytes of the queue that are included in the sum of all sessions.
+    pub counted: usize,
     stage: Stage,
-    /// The request whose messages are in `out`.
-    sender: Option<Asker<RequestId>>,
-    /// What is to be answered.
-    replies: Vec<(Asker<RequestId>, Reply)>,
+    /// Request whose messages are in `out`.
+    sender: Option<PendingRequest<RequestId>>,
+    /// Responses to send.
+    replies: Vec<(PendingRequest<RequestId>, Reply)>,
 }
 
-/// How far its WebSocket is.
+/// State of its WebSocket.
 enum Stage {
     Opening {
         reader: Box<ResponseReader>,
@@ -51,24 +54,24 @@ enum Stage {
     Ended,
 }
 
-/// What a request is answered with.
+/// Response to a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// A frame.
     Frame(String),
-    /// Its messages were taken.
+    /// Its messages were accepted.
     Taken,
-    /// There is no such session.
+    /// The session does not exist.
     NotFound,
-    /// The client sends already.
+    /// Another request of the client is sending.
     SendsAlready,
-    /// What the backend says in place of a WebSocket.
+    /// The origin's refusal of the WebSocket.
     Refused(Head, Vec<u8>),
-    /// The backend has neither opened nor refused one.
+    /// The origin neither opened nor refused the WebSocket.
     Failed,
 }
 
-/// Whether a session stays.
+/// Whether a session continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Goes,
@@ -76,20 +79,22 @@ pub(crate) enum Step {
 }
 
 impl Session {
-    /// One of this number, whose first request hears when it is open.
+    /// Creates a session. Its first request receives its response when the WebSocket is open.
     pub fn new(name: Name, source: Source, id: u64, wire: WireId, queue: Queue<RequestId>) -> Self {
-        // The number says which session it is; a key that nobody has to guess may be the same each time.
+        // The number identifies the session. The key may be constant, because the handshake never leaves the process.
         let out = format!(
             "GET /{id} HTTP/1.1\r\nHost: edge\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
         );
         Self {
             name,
+            origin: source.request.header("origin").map(<[u8]>::to_vec),
             source: Some(source),
             wire: Some(wire),
             can_read: false,
             out: out.into_bytes(),
             queue,
+            counted: 0,
             stage: Stage::Opening {
                 reader: Box::new(ResponseReader::new(RequestKind {
                     is_head: false,
@@ -102,10 +107,19 @@ impl Session {
         }
     }
 
-    /// Takes messages of the client that a request brings. True: the request waits until they are sent.
+    /// Returns false if a request comes from a page of another origin than the session. Browsers send no `Origin` with the
+    /// GET of a script element.
+    pub fn admits(&mut self, origin: Option<&[u8]>) -> bool {
+        let Some(origin) = origin else {
+            return true;
+        };
+        self.origin.get_or_insert_with(|| origin.to_vec()) == origin
+    }
+
+    /// Sends messages of a request. Returns true if the request waits until they were sent.
     pub fn send(
         &mut self,
-        asker: Asker<RequestId>,
+        asker: PendingRequest<RequestId>,
         messages: Vec<String>,
         masks: &mut Masks,
     ) -> bool {
@@ -115,7 +129,7 @@ impl Session {
             Stage::Ended => Reply::Frame(self.queue.end().unwrap_or_default()),
             Stage::Open(client) => {
                 for message in messages {
-                    // After the backend's close nothing is sent any more; the next poll hears of it.
+                    // Fails after the origin's close frame, which the next poll receives.
                     let mask = masks.next();
                     let _ = client.send(Kind::Text, message.as_bytes(), mask, &mut self.out);
                 }
@@ -127,19 +141,19 @@ impl Session {
         false
     }
 
-    /// The request whose messages are not sent yet.
+    /// Returns the request whose messages are being sent.
     pub fn sender(&self) -> Option<RequestId> {
         self.sender.as_ref().map(|it| it.handle)
     }
 
-    /// All of `out` has been sent.
+    /// Notes that all of `out` was sent.
     pub fn on_sent(&mut self) {
         if let Some(asker) = self.sender.take() {
             self.replies.push((asker, Reply::Taken));
         }
     }
 
-    /// The WebSocket has said something. `out` may have more to send behind it.
+    /// Handles bytes of the WebSocket. `out` may contain bytes to send afterwards.
     pub fn handle(&mut self, bytes: &mut [u8], masks: &mut Masks, now_ms: u64) -> Step {
         match &mut self.stage {
             Stage::Ended => Step::Goes,
@@ -163,7 +177,7 @@ impl Session {
                                 is_whole |= body.len() > REFUSAL_BYTES_MAX;
                             }
                         }
-                        ResponsePart::Trailers(_) => {}
+                        ResponsePart::Interim(_) | ResponsePart::Trailers(_) => {}
                         ResponsePart::Upgraded(bytes) => rest = Some(bytes),
                         ResponsePart::End { .. } => is_whole = true,
                     }
@@ -212,7 +226,7 @@ impl Session {
         }
     }
 
-    /// The WebSocket has ended without a close.
+    /// Handles the end of the WebSocket without a close frame.
     pub fn handle_end(&mut self, now_ms: u64) -> Step {
         if let Stage::Opening { .. } = self.stage {
             return self.refuse(now_ms);
@@ -226,7 +240,7 @@ impl Session {
         Step::Goes
     }
 
-    /// There is no WebSocket for it.
+    /// Ends a session whose WebSocket was not opened.
     fn refuse(&mut self, now_ms: u64) -> Step {
         let stage = std::mem::replace(&mut self.stage, Stage::Ended);
         let reply = match stage {
@@ -239,14 +253,14 @@ impl Session {
             }
             _ => Reply::Failed,
         };
-        // Without it the client has left before.
+        // Without a request, the client left.
         if let Some(asker) = self.queue.take_poll(now_ms) {
             self.replies.push((asker, reply));
         }
         Step::Over
     }
 
-    /// The client of a request has left. `Some`: of the one that waited, and whether the WebSocket was open.
+    /// Handles the disconnect of a request's client. If it was the waiting request, returns true if the WebSocket was open.
     pub fn leave(&mut self, now_ms: u64, handle: RequestId) -> Option<bool> {
         self.sender.take_if(|it| it.handle == handle);
         if !self.queue.leave(now_ms, handle) {
@@ -256,15 +270,15 @@ impl Session {
         Some(matches!(stage, Stage::Open(_)))
     }
 
-    /// Whether its WebSocket is over, and is closed when what it has to say is sent.
+    /// Returns true if the WebSocket ended; its connection closes after the last bytes were sent.
     pub fn has_ended(&self) -> bool {
         matches!(self.stage, Stage::Ended)
     }
 
-    /// What is to be answered now, and to whom.
-    pub fn take_replies(&mut self, now_ms: u64) -> Vec<(Asker<RequestId>, Reply)> {
+    /// Returns the responses that are due.
+    pub fn take_replies(&mut self, now_ms: u64) -> Vec<(PendingRequest<RequestId>, Reply)> {
         let mut replies = std::mem::take(&mut self.replies);
-        // The one that waits for the session hears of that first.
+        // The request that waits for the session is served first.
         if !matches!(self.stage, Stage::Opening { .. })
             && let Some((asker, frame)) = self.queue.answer(now_ms)
         {
@@ -273,15 +287,15 @@ impl Session {
         replies
     }
 
-    /// It is forgotten: what its last requests are answered.
-    pub fn into_replies(mut self) -> Vec<(Asker<RequestId>, Reply)> {
+    /// Ends the session. Returns the responses to its last requests.
+    pub fn into_replies(mut self) -> Vec<(PendingRequest<RequestId>, Reply)> {
         let sender = self.sender.take();
         let sender = sender.map(|asker| (asker, Reply::NotFound));
         self.replies.into_iter().chain(sender).collect()
     }
 }
 
-/// What a session is found by: host, base path, and the client's own name for it.
+/// Key of a session: host, base path, and the client's name for it.
 pub(crate) type Name = (String, String, Vec<u8>);
 
 #[cfg(test)]
@@ -293,8 +307,8 @@ mod tests {
     const UPGRADE: &str =
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
 
-    fn asker(handle: u64) -> Asker<RequestId> {
-        Asker {
+    fn asker(handle: u64) -> PendingRequest<RequestId> {
+        PendingRequest {
             handle: request(handle),
             callback: None,
             origin: None,
@@ -388,6 +402,17 @@ mod tests {
         let (mut session, _) = self::session();
         assert_eq!(session.handle_end(0), Step::Over);
         assert_eq!(self::replies(&mut session), [(request(1), Reply::Failed)]);
+    }
+
+    #[test]
+    fn admits_requests_of_its_own_origin_only() {
+        let (mut session, _) = session();
+        assert!(session.admits(None));
+        assert!(session.admits(Some(b"https://page.example")));
+        assert!(session.admits(None));
+        assert!(!session.admits(Some(b"https://other.example")));
+        assert!(!session.admits(Some(b"null")));
+        assert!(session.admits(Some(b"https://page.example")));
     }
 
     #[test]

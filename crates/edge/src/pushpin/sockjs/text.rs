@@ -1,4 +1,4 @@
-//! Where requests of SockJS have what they bring.
+//! Parameters and messages of SockJS requests.
 
 use fermata_edge_pushpin::form::pairs;
 use fermata_sockjs::frame::messages;
@@ -7,10 +7,10 @@ use fermata_sockjs::place::Transport;
 use crate::client::request::{Body, ClientRequest};
 use crate::client::script::is_callback;
 
-/// Names of the query parameter with a script's function: what clients send, and what is older.
+/// Names of the query parameter with the callback: current and older.
 const CALLBACK: [&[u8]; 2] = [b"callback", b"c"];
 
-/// The function that a script element wants called. `Err`: what it names is no function, and must not get into a script.
+/// Returns the callback of a script request. Fails if it is no valid name, which must not get into a script.
 pub(crate) fn callback(request: &ClientRequest, is_script: bool) -> Result<Option<String>, ()> {
     if !is_script {
         return Ok(None);
@@ -28,30 +28,31 @@ pub(crate) fn callback(request: &ClientRequest, is_script: bool) -> Result<Optio
     }
 }
 
-/// Messages that a request brings: as its body, or in the field `d` of a form or query.
+/// Returns the messages of a request: its body, or the field `d` of a form or query.
 pub(crate) fn payload(request: &ClientRequest, transport: Transport) -> Option<Vec<String>> {
     let body = match &request.body {
         Body::None => Vec::new(),
         Body::Memory(body) => body.clone(),
         Body::File { path, .. } => std::fs::read(path).ok()?,
-        // It was refused for its size.
+        // Refused earlier because of its size.
         Body::Arriving { .. } => return None,
     };
     if transport == Transport::Send {
         return messages(&body);
     }
-    let form = match request.method == b"POST" {
-        true => &body[..],
-        false => query(request),
+    let form = if request.method == b"POST" {
+        &body[..]
+    } else {
+        query(request)
     };
-    // Programs write a form's text in either way.
+    // Clients send a form, or the messages themselves with a form's media type.
     match pairs(form).find(|(name, _)| name == b"d") {
         Some((_, value)) => messages(&value),
         None => messages(&body),
     }
 }
 
-/// The query without what only this side needs.
+/// Returns the query without the parameters of SockJS.
 pub(crate) fn query_for_backend(request: &ClientRequest) -> Vec<u8> {
     let is_of_script = request.path().ends_with(b"/jsonp");
     let kept = query(request).split(|&byte| byte == b'&').filter(|pair| {

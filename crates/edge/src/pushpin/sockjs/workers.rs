@@ -1,4 +1,4 @@
-//! Requests of sessions that other workers have.
+//! Requests for sessions of other workers.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::Hasher;
@@ -11,10 +11,10 @@ use crate::error::StartError;
 use crate::pushpin::rendezvous::{self, Rendezvous};
 use crate::settings::Settings;
 
-/// Tells the owner who the client is, and whether it came by TLS; clients' own are left out.
+/// Field with the client's address and whether it uses TLS; removed from clients' requests.
 const CLIENT: &str = "Fermata-Client";
 
-/// Opens a socket for each worker, where there are several.
+/// Opens a socket for each worker if there are several.
 pub(crate) fn bind(settings: &Settings) -> Result<Vec<Rendezvous>, StartError> {
     let workers = settings.workers;
     if workers < 2 {
@@ -25,14 +25,14 @@ pub(crate) fn bind(settings: &Settings) -> Result<Vec<Rendezvous>, StartError> {
         .collect()
 }
 
-/// The same for the same bytes in every worker.
+/// Hash that is equal in all workers.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);
     hasher.finish()
 }
 
-/// Appends a request for the worker that has its session.
+/// Encodes a request for the session's worker.
 pub(crate) fn pack(request: &ClientRequest, out: &mut Vec<u8>) {
     const OWN: [&[u8]; 6] = [
         b"host",
@@ -70,7 +70,7 @@ pub(crate) fn pack(request: &ClientRequest, out: &mut Vec<u8>) {
     }
 }
 
-/// Gives a request that was handed on its client back.
+/// Restores the client of a forwarded request.
 pub(crate) fn unpack(request: &mut ClientRequest) {
     let header = request.header(&CLIENT.to_ascii_lowercase());
     let header = String::from_utf8_lossy(header.unwrap_or_default()).into_owned();

@@ -1,14 +1,14 @@
-//! What workers tell the one with the stats socket.
+//! Connections of workers to the one with the stats socket.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 
 use fermata_engine::WireId;
 
-/// The worker itself, among those that tell; no wire has this number.
+/// Number of the worker itself; no connection has it.
 pub(crate) const OWN: u64 = 0;
 
-/// The wire of a worker that tells.
+/// Connection of a worker to the one with the stats socket.
 #[derive(Debug)]
 pub(crate) struct Feed {
     pub(crate) path: PathBuf,
@@ -26,7 +26,7 @@ impl Feed {
     }
 }
 
-/// The wires of workers that tell.
+/// Connections from other workers.
 #[derive(Debug, Default)]
 pub(crate) struct Feeders {
     pub(crate) listener: Option<WireId>,

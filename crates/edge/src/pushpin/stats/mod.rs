@@ -1,4 +1,4 @@
-//! What the stats socket tells.
+//! State of the stats socket.
 
 pub(crate) mod feed;
 pub(crate) mod routes;
@@ -18,7 +18,7 @@ use crate::pushpin::stats::routes::RouteReports;
 use crate::routes::figures::Counts;
 use crate::settings::Settings;
 
-/// Opens the socket on which workers tell the one with the stats socket, where several have something to tell.
+/// Opens the socket at which workers report to the one with the stats socket, if there are several.
 pub(crate) fn bind(settings: &Settings) -> Result<Option<Rendezvous>, StartError> {
     if !Stats::are_wanted(settings) || settings.workers < 2 {
         return Ok(None);
@@ -26,22 +26,22 @@ pub(crate) fn bind(settings: &Settings) -> Result<Option<Rendezvous>, StartError
     rendezvous::bind("zmq_stats", "stats", settings).map(Some)
 }
 
-/// What a worker knows for the socket.
+/// A worker's state for the socket.
 pub(crate) struct Stats {
     pub(crate) clients: Clients,
     pub(crate) role: Role,
     pub(crate) connection_ttl_ms: u64,
 }
 
-/// Which part a worker has.
+/// Role of a worker.
 pub(crate) enum Role {
-    /// It has the socket.
+    /// The worker with the socket.
     Speaker(Box<Speaker>),
-    /// It tells that one.
+    /// A worker that reports to the one with the socket.
     Teller(Box<Feed>),
 }
 
-/// What the worker with the socket has.
+/// State of the worker with the socket.
 pub(crate) struct Speaker {
     pub(crate) feeders: Feeders,
     pub(crate) channel_counts: ChannelCounts,
@@ -49,26 +49,26 @@ pub(crate) struct Speaker {
     pub(crate) notation: Notation,
     pub(crate) subscription_ttl_ms: u64,
     pub(crate) report_ms: u64,
-    /// When the next report is sent, and when the last was.
+    /// Times of the next and of the last report.
     pub(crate) due_ms: u64,
     pub(crate) since_ms: u64,
-    /// Counters as they were then.
+    /// Counters at the last report.
     pub(crate) last: [u64; 4],
     pub(crate) connections_max: u64,
     pub(crate) published: Published,
-    /// What counts as one of a content's bytes; 0: blocks are not counted.
+    /// Bytes per block of content; 0 disables counting of blocks.
     pub(crate) block_bytes: u64,
     pub(crate) last_counts: Counts,
     pub(crate) routes: RouteReports,
 }
 
 impl Stats {
-    /// Whether anybody asks: the socket, or the log, which has how many clients an item reaches.
+    /// Returns true if the socket is configured or the log needs the number of an item's receivers.
     pub(crate) fn are_wanted(settings: &Settings) -> bool {
         !settings.zmq_stats.is_empty() || Journal::is_on(settings)
     }
 
-    /// What worker number `worker` needs; `None`: nobody asks.
+    /// Creates the state of a worker. Returns `None` if it is not needed.
     pub fn new(settings: &Settings, worker: u16, rendezvous: Option<PathBuf>) -> Option<Box<Self>> {
         if !Self::are_wanted(settings) {
             return None;
@@ -79,7 +79,7 @@ impl Stats {
             (1.., Some(path)) => Role::Teller(Box::new(Feed::new(path))),
             _ => Role::Speaker(Box::new(Speaker {
                 feeders: Feeders::default(),
-                // Twice within its time, so that one packet may be lost.
+                // Sent twice per time to live, so that one packet may be lost.
                 channel_counts: ChannelCounts::new(
                     subscription_ttl_ms / 2,
                     settings.subscription_linger_ms,
@@ -117,12 +117,12 @@ impl Stats {
 }
 
 impl Stats {
-    /// Whether a connection of this worker is there by that id.
+    /// Returns true if this worker has a connection with that id.
     pub fn has_connection(&self, id: &[u8]) -> bool {
         self.clients.find(id).is_some()
     }
 
-    /// The same for a WebSocket.
+    /// Returns true if this worker has a WebSocket with that id.
     pub fn has_websocket(&self, id: &[u8]) -> bool {
         self.clients.find(id) == Some(true)
     }

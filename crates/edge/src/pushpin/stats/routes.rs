@@ -1,4 +1,4 @@
-//! What is reported of single routes: those with an id, as far as there are places.
+//! Reports of single routes with an id, up to a limit.
 
 use std::collections::HashMap;
 
@@ -6,22 +6,22 @@ use fermata_edge_pushpin::stats::published::Published;
 
 use crate::routes::figures::Counts;
 
-/// Routes that are reported; of more only what all have together.
+/// Maximum number of reported routes; others count only in the total.
 const ROUTES_MAX: usize = 256;
 const MINUTE_MS: u64 = 60_000;
 
-/// One route since its last report.
+/// Counts of a route since its last report.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Route {
-    /// Clients that are held, by worker.
+    /// Held clients by worker.
     by_worker: HashMap<u64, u64>,
     connections_max: u64,
-    /// Time that they were connected, added up and not reported yet.
+    /// Connected time that was not reported.
     connected_ms: u64,
     pub received: u64,
     pub sent: u64,
     pub published: Published,
-    /// What was counted when it was reported last.
+    /// Counters at the last report.
     pub last: Counts,
 }
 
@@ -30,13 +30,13 @@ impl Route {
         self.by_worker.values().sum()
     }
 
-    /// Most at a time since the last report; those of now are the first of the next.
+    /// Returns the maximum of concurrent connections since the last report.
     pub fn take_connections(&mut self) -> u64 {
         let now = self.connections();
         std::mem::replace(&mut self.connections_max, now)
     }
 
-    /// Whole minutes, which are reported now.
+    /// Returns the full minutes of connected time and keeps the rest.
     pub fn take_minutes(&mut self) -> u64 {
         let minutes = self.connected_ms / MINUTE_MS;
         self.connected_ms %= MINUTE_MS;
@@ -44,7 +44,7 @@ impl Route {
     }
 }
 
-/// All of them.
+/// Reports of all routes.
 #[derive(Debug, Default)]
 pub(crate) struct RouteReports {
     routes: HashMap<Vec<u8>, Route>,
@@ -52,7 +52,7 @@ pub(crate) struct RouteReports {
 }
 
 impl RouteReports {
-    /// The one of this name, which is not empty; `None`: there are too many.
+    /// Returns the route of this name. `None` without a name or beyond the limit.
     pub fn get(&mut self, name: &[u8]) -> Option<&mut Route> {
         let is_new = !self.routes.contains_key(name);
         if name.is_empty() || (is_new && self.routes.len() >= ROUTES_MAX) {
@@ -61,10 +61,10 @@ impl RouteReports {
         Some(self.routes.entry(name.to_vec()).or_default())
     }
 
-    /// A worker has so many clients by a route.
+    /// Sets the number of a worker's clients of a route.
     pub fn set(&mut self, worker: u64, name: &[u8], count: u64) {
         let Some(route) = self.get(name) else {
-            // There are too many, or it has no name.
+            // Without a name or beyond the limit.
             return;
         };
         match count {
@@ -74,14 +74,14 @@ impl RouteReports {
         route.connections_max = route.connections_max.max(route.connections());
     }
 
-    /// A worker is gone, with its clients.
+    /// Removes the clients of a worker that exited.
     pub fn forget(&mut self, worker: u64) {
         for route in self.routes.values_mut() {
             route.by_worker.remove(&worker);
         }
     }
 
-    /// Some time has gone by.
+    /// Adds the time since the last call to connected time.
     pub fn pass(&mut self, now_ms: u64) {
         let passed_ms = now_ms.saturating_sub(std::mem::replace(&mut self.since_ms, now_ms));
         for route in self.routes.values_mut() {

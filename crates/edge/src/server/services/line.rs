@@ -1,4 +1,4 @@
-//! How questions reach services: through the ports of the worker that publishes.
+//! Delivery of questions to services, through the ports of the publishing worker.
 
 use std::path::Path;
 
@@ -10,14 +10,14 @@ use crate::publish::port::Port;
 use crate::timers::Timer;
 use fermata_engine::WireId;
 
-/// Until a worker that cannot be reached is tried again.
+/// Time until an unreachable worker is tried again.
 const RETRY_MS: u64 = 500;
 
-/// What it is told of a packet for which there was no room.
+/// Error for a worker whose packet was dropped for lack of room.
 const LOST: &str = "fermata-packet-lost";
 
 impl Backends<'_> {
-    /// Sends questions that wait, as far as there is somebody to send them to.
+    /// Sends queued questions as far as their services are connected.
     pub fn flush(&mut self) {
         if self.services.outbox.is_empty() {
             return;
@@ -25,10 +25,10 @@ impl Backends<'_> {
         let now_ms = self.worker.net.now_ms();
         for (service, mut queue) in std::mem::take(&mut self.services.outbox) {
             while let Some(waiting) = queue.front() {
-                // The timer ends the wait for one of this worker's.
+                // For this worker's own questions the timer ends the wait.
                 let is_late = waiting.id == 0 && waiting.due_ms <= now_ms;
                 if !is_late && !self.send_question(service, waiting, now_ms) {
-                    // Those behind it go the same way.
+                    // Later questions of the queue go to the same service.
                     break;
                 }
                 if let Some(waiting) = queue.pop_front()
@@ -37,7 +37,7 @@ impl Backends<'_> {
                     self.return_question(&waiting);
                 }
             }
-            // An answer may have been a reason to ask once more.
+            // A reply may have caused another question.
             let newer = self.services.outbox.remove(&service);
             queue.extend(newer.into_iter().flatten());
             if !queue.is_empty() {
@@ -54,7 +54,7 @@ impl Backends<'_> {
         if self.services.line.path.is_some() {
             parts.insert(0, &envelope);
         } else if self.services.addresses.is_stream(service) {
-            // What opens a session says itself who is to be answered.
+            // A packet that opens a session contains the reply address.
             parts.drain(..parts.len() - 1);
         }
         wires
@@ -62,12 +62,13 @@ impl Backends<'_> {
             .any(|wire| self.ports.send(self.worker, wire, &parts))
     }
 
-    /// Where to send: the connections of the service, another one first each time, or the worker that has them.
+    /// Returns the connections of a service, rotated on each call, or the connection to the worker that has them.
     fn service_wires(&mut self, service: u16) -> Vec<WireId> {
         let now_ms = self.worker.net.now_ms();
-        let port = match self.services.addresses.is_stream(service) {
-            true => Port::Requests(service),
-            false => Port::Service(service),
+        let port = if self.services.addresses.is_stream(service) {
+            Port::Requests(service)
+        } else {
+            Port::Service(service)
         };
         let line = &mut self.services.line;
         let Some(path) = &line.path else {
@@ -94,13 +95,13 @@ impl Backends<'_> {
         Vec::new()
     }
 
-    /// A service, or the worker in between, has answered.
+    /// Handles a reply of a service or of the worker in between.
     pub fn on_service_message(&mut self, parts: &[Vec<u8>]) -> Option<Answered> {
         match parts {
             [empty, payload] if empty.is_empty() => return self.take_reply(payload),
-            // Another worker's, by the number of its wire.
+            // A reply for another worker, by its connection.
             [wire, empty, payload] if empty.is_empty() => {
-                // A service may say any number, so it is looked whether that is a worker's.
+                // The number comes from the service, so it is checked to be a worker's connection.
                 let wire = wire.first_chunk::<8>().map(|it| u64::from_be_bytes(*it));
                 if let Some(wire) = wire.and_then(WireId::from_raw)
                     && self.ports.is_at(wire, Port::Questions)
@@ -116,7 +117,7 @@ impl Backends<'_> {
         None
     }
 
-    /// Another worker asks. Returns what it is told where the service cannot be asked.
+    /// Handles a question of another worker. Returns the reply if the service cannot be reached.
     pub fn on_worker_question(&mut self, wire: WireId, parts: Vec<Vec<u8>>) -> Option<Vec<u8>> {
         let [envelope, empty, payload] = <[Vec<u8>; 3]>::try_from(parts).ok()?;
         let (worker, service, left_ms) = read_envelope(&envelope)?;
@@ -124,7 +125,7 @@ impl Backends<'_> {
         if !empty.is_empty() {
             let peer = empty;
             return match self.ports.named(Port::Sessions(service), &peer) {
-                // A backend that never listens does not mind; another one waits for it.
+                // Only a backend that listens for session packets misses it.
                 None => {
                     let line = format!(
                         "zhttp: a packet for the backend {:?} is dropped: it has no connection for what belongs to sessions",
@@ -134,7 +135,7 @@ impl Backends<'_> {
                     None
                 }
                 Some(it) if self.ports.send(self.worker, it, &[b"", &payload]) => None,
-                // Those behind it would have wrong numbers.
+                // Later packets of the session would have wrong numbers.
                 Some(_) => refusal(&payload, LOST),
             };
         }
@@ -152,7 +153,7 @@ impl Backends<'_> {
         None
     }
 
-    /// What a backend says to one of the workers, whose name is in front.
+    /// Handles a packet of a backend; its prefix names the worker.
     pub fn on_response(&mut self, message: &[u8]) -> Option<Answered> {
         let space = message.iter().position(|&byte| byte == b' ');
         let (name, payload) = message.split_at(space.unwrap_or(0));
@@ -166,7 +167,7 @@ impl Backends<'_> {
         match worker {
             Some(worker) if worker == self.services.own_index => return self.take_reply(payload),
             Some(worker) => {
-                // One that has ended has nobody who waits.
+                // A worker that exited has no waiting request.
                 if let Some(&wire) = self.services.workers.get(&worker) {
                     self.ports.send(self.worker, wire, &[b"", payload]);
                 }
@@ -179,7 +180,7 @@ impl Backends<'_> {
         None
     }
 
-    /// Whether what belongs to a session may be sent to the backend that has it: it is there, and takes what it gets.
+    /// Returns true if packets of a session can be sent to its backend: it is connected and its queue has room.
     pub fn has_room_to(&self, service: u16, peer: &[u8], bytes: usize) -> bool {
         let wire = match self.services.line.path {
             Some(_) => self.services.line.wire,
@@ -188,7 +189,7 @@ impl Backends<'_> {
         wire.is_some_and(|wire| self.ports.has_room(wire, bytes))
     }
 
-    /// Sends what belongs to a session to the backend that has it. False: it did not go.
+    /// Sends a packet of a session to its backend. Returns false if that was impossible.
     pub fn send_to_session(&mut self, service: u16, peer: &[u8], payload: &[u8]) -> bool {
         if self.services.line.path.is_none() {
             let wire = self.ports.named(Port::Sessions(service), peer);
@@ -202,7 +203,7 @@ impl Backends<'_> {
         })
     }
 
-    /// No service took another worker's question in time.
+    /// Returns a question to another worker after its time-out.
     fn return_question(&mut self, waiting: &Waiting) {
         if let [wire, _, payload] = &waiting.parts[..]
             && let Some(wire) = wire.first_chunk::<8>()

@@ -1,10 +1,10 @@
-//! Services that are asked by ZeroMQ: a question, a reply, and nobody waits longer than it is worth.
+//! Services queried over ZeroMQ, each question with a time-out.
 //!
-//! This side is bound, services connect as REP; several at one address are asked in turn. The worker that publishes has
-//! the ports, and other workers' questions go through it, over a Unix socket, with an envelope that the reply brings
-//! back (`line`). Service 0 keeps sessions (`state`), the others are targets `zhttpreq/…` (`zhttp`) and `zhttp/…`
-//! (`zhttp_stream`), of which the latter have three ports each: requests go out by the first to whoever takes them, what belongs
-//! to a session by the second to whom has taken it, and everything that backends say comes by the third.
+//! The edge binds and services connect as REP; several at one address are used in turn. The publishing worker has the ports.
+//! Questions of other workers go through it over a Unix socket, with an envelope that the reply contains again (`line`).
+//! Service 0 keeps sessions (`state`). The others are the targets `zhttpreq/…` (`zhttp`) and `zhttp/…` (`zhttp_stream`). The
+//! latter have three ports each: the first sends requests to any backend, the second sends further packets of a session to
+//! its backend, and the third receives everything from backends.
 
 mod line;
 
@@ -20,7 +20,7 @@ use crate::pushpin::state::StateError;
 use crate::server::edge::Edge;
 use crate::timers::{Timer, Timers};
 
-/// What asks services needs: nothing of clients, and nothing of targets that are reached otherwise.
+/// Parts of the edge that querying services needs, without clients and other targets.
 pub(super) struct Backends<'a> {
     pub services: &'a mut Services,
     pub ports: &'a mut Ports,
@@ -29,13 +29,13 @@ pub(super) struct Backends<'a> {
 }
 
 impl Edge {
-    /// Answers are late.
+    /// Handles questions that timed out.
     pub(super) fn on_services_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
         for answered in self.pushpin.services.take_late(now_ms) {
             self.on_service_answer(answered);
         }
-        // Those of other workers are given back to them.
+        // Questions of other workers are returned to them.
         self.holds().backends().flush();
         if let Some(due_ms) = self.pushpin.services.due_ms() {
             self.timers.at(due_ms, Timer::Services);
@@ -49,7 +49,7 @@ impl Edge {
                 self.on_state_answer(what, outcome);
             }
             Question::Request(talk) => self.on_zhttp_answer(talk, outcome),
-            // An answer is a packet of the session, so this is none.
+            // Replies arrive as packets of the session, so this is an error.
             Question::Session(talk) => {
                 if let Err(unanswered) = outcome {
                     self.on_zhttp_answer(talk, Err(unanswered));
@@ -60,11 +60,11 @@ impl Edge {
 }
 
 impl Backends<'_> {
-    /// Asks a service; `write` makes the question of its number, which is returned. It is waited `room_ms` for somebody who
-    /// takes the question, and `timeout_ms` in all.
+    /// Queries a service. `write` encodes the question with its number, which is returned. The question waits `room_ms` for a
+    /// connection, and `timeout_ms` in total.
     ///
     /// # Errors
-    /// The question, where too many wait already.
+    /// Returns the question if too many are queued.
     pub fn ask(
         &mut self,
         service: u16,
@@ -89,7 +89,7 @@ impl Backends<'_> {
         Ok(id)
     }
 
-    /// A service has answered: the question, where this is the answer to one and no packet of a session.
+    /// Handles a reply. Returns the question unless the packet belongs to a session.
     pub(super) fn take_reply(&mut self, payload: &[u8]) -> Option<Answered> {
         let Ok((reply, _)) = packet::decode(payload) else {
             let line = "the answer of a service is dropped: it is no packet";

@@ -1,4 +1,4 @@
-//! WebSockets whose messages are wrapped: several in one array, and a letter for what is no message.
+//! WebSockets with SockJS framing: messages in arrays, and a letter for other frames.
 
 use fermata_engine::{RequestId, SocketId};
 use fermata_grip::item::MessageKind;
@@ -8,16 +8,16 @@ use crate::client::clients::Clients;
 use crate::client::socket::close_socket;
 use crate::client::source::Engine;
 
-/// The code of a client whose frames are none.
+/// Close code for a client with malformed frames.
 const BROKEN: u16 = 1002;
 
-/// The messages that a client has sent in an array. What is none costs it its socket.
+/// Decodes the messages of a client's frame. Closes the socket if it is malformed.
 pub(in crate::server) fn read_framed(
     worker: &mut Engine,
     handle: RequestId,
     frame: &[u8],
 ) -> Vec<String> {
-    // Empty ones are to be passed over.
+    // SockJS ignores empty frames.
     if frame.is_empty() {
         return Vec::new();
     }
@@ -27,7 +27,7 @@ pub(in crate::server) fn read_framed(
     })
 }
 
-/// Sends a message of the backend or a publisher. Its pings and pongs mean nothing to the page.
+/// Sends a message of the origin or a publisher. Pings and pongs are dropped, because SockJS clients cannot receive them.
 pub(in crate::server) fn send_framed(
     worker: &mut Engine,
     handle: RequestId,
@@ -37,13 +37,13 @@ pub(in crate::server) fn send_framed(
     if matches!(kind, MessageKind::Text | MessageKind::Binary) {
         let message = String::from_utf8_lossy(content).into_owned();
         let frame = frame::array(&[message]);
-        // A client that has left takes nothing.
+        // Fails only if the client left.
         let _ = worker.send(SocketId::of(handle), false, frame.as_bytes());
     }
 }
 
 impl Clients {
-    /// Whether messages of a WebSocket are wrapped.
+    /// Returns true if a WebSocket uses SockJS framing.
     pub(in crate::server) fn is_framed(&self, handle: RequestId) -> bool {
         let session = self.sessions.get(&handle);
         session.is_some_and(|it| it.source.is_sockjs)

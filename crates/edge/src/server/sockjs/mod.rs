@@ -1,13 +1,13 @@
-//! SockJS: WebSockets for browsers and networks without them, in the transports that Pushpin has.
+//! SockJS: WebSockets for browsers and networks without them, with Pushpin's transports.
 //!
-//! Three things stand below a route's `sockjs` path. A WebSocket at `/websocket` is one like any other; one at
-//! `/SERVER/SESSION/websocket` has its messages wrapped (`framed`). Everything else is polling, by `xhr` or by script
-//! elements: a [`Session`] collects what its client is to get between two requests (`session`, `queue`). Towards its
-//! backend it is the client of a WebSocket in its own worker, over a pair of sockets: subscriptions, control messages
-//! and backends over HTTP are those of every WebSocket, and the price is two descriptors per session.
+//! A route's `sockjs` path has three kinds of requests. `/websocket` is a plain WebSocket; `/SERVER/SESSION/websocket` uses
+//! SockJS framing (`framed`). All others are polling, by `xhr` or script elements: a [`Session`] queues messages between two
+//! requests (`session`, `queue`). Towards its origin, a session is the client of a WebSocket in its own worker, over a socket
+//! pair. So subscriptions, control messages and WebSocket-over-HTTP work as for every WebSocket, at the cost of two
+//! descriptors per session.
 //!
-//! Requests of one session may reach any worker. Its name says which one has it; the others hand them on over a Unix
-//! socket and pass the answer back (`workers`). A worker that ends takes its sessions along, as its WebSockets.
+//! Requests of one session may reach any worker. The session's name determines its worker; the others forward requests over
+//! a Unix socket (`workers`). A worker that exits loses its sessions, like its WebSockets.
 
 pub(super) mod framed;
 mod reply;
@@ -19,7 +19,7 @@ use std::rc::Rc;
 use fermata_engine::RequestId;
 use fermata_io::random::Masks;
 use fermata_sockjs::place::{self, Place, Transport};
-use fermata_sockjs::queue::Asker;
+use fermata_sockjs::queue::PendingRequest;
 
 use crate::client::clients::Clients;
 use crate::client::request::{Body, ClientRequest};
@@ -29,13 +29,16 @@ use crate::server::edge::Edge;
 use crate::timers::Timers;
 use crate::upstream::connections::Connections;
 
-/// The largest body of a request.
+/// Maximum size of a request body.
 const BODY_BYTES_MAX: u64 = 100_000;
 
-/// The largest page of an iframe lasts a year: its name has a version in it.
+/// The iframe page is cached for a year: its name contains a version.
 const PAGE_CACHE: &str = "public, max-age=31536000";
 
-/// What polling sessions need: the clients they answer, and the wires of their WebSockets.
+/// Response to a page that uses another origin's session.
+const OTHER_ORIGIN: &str = "The session belongs to a page of another origin.";
+
+/// Parts of the edge that polling sessions need.
 pub(super) struct Polling<'a> {
     sockjs: &'a mut SockJs,
     clients: &'a mut Clients,
@@ -45,13 +48,13 @@ pub(super) struct Polling<'a> {
     worker: &'a mut Engine,
 }
 
-/// What becomes of a request below the path of SockJS.
+/// Action for a request below the SockJS path.
 enum Next {
-    /// It is, or will be, answered from here.
+    /// No forwarding: the edge responds itself, now or later.
     Answered,
-    /// It is the handshake of a WebSocket for the backend.
+    /// Forward it to the origin as a WebSocket handshake.
     Socket(Source),
-    /// Another worker has its session.
+    /// Forward it to the worker that has the session.
     HandOn(Source, usize),
 }
 
@@ -67,7 +70,7 @@ impl Edge {
         }
     }
 
-    /// Serves a request below the path of SockJS, of which `at` bytes come before; `is_of_worker`: another worker has got it.
+    /// Serves a request below the SockJS path, which is `at` bytes long. `is_of_worker` is true if another worker forwarded it.
     pub(super) fn begin_sockjs(
         &mut self,
         handle: RequestId,
@@ -134,7 +137,7 @@ impl Polling<'_> {
         Next::Answered
     }
 
-    /// A request of a polling session, in the worker that has it.
+    /// Handles a request of a polling session in the session's worker.
     fn on_session_request(
         &mut self,
         handle: RequestId,
@@ -153,7 +156,7 @@ impl Polling<'_> {
         if transport == Transport::ScriptPoll && callback.is_none() {
             return self.refuse(handle, &request, 400, "Bad Request");
         }
-        let asker = Asker {
+        let asker = PendingRequest {
             handle,
             callback,
             origin: request.header("origin").map(<[u8]>::to_vec),
@@ -164,6 +167,10 @@ impl Polling<'_> {
             name.to_vec(),
         );
         let known = self.sockjs.by_name.get(&name).copied();
+        let session = known.and_then(|id| self.sockjs.sessions.get_mut(&id));
+        if session.is_some_and(|session| !session.admits(asker.origin.as_deref())) {
+            return self.refuse_asker(&asker, 403, OTHER_ORIGIN);
+        }
         match (known, transport.is_send()) {
             (Some(id), true) => match text::payload(&request, transport) {
                 Some(messages) => self.take_messages(id, asker, messages),
@@ -180,7 +187,7 @@ impl Polling<'_> {
     }
 }
 
-/// The handshake of a session as its backend sees it.
+/// Returns the handshake of a session for its origin.
 fn for_backend(source: &Source, at: usize) -> ClientRequest {
     const OF_REQUEST: [&str; 4] = [
         "content-type",

@@ -1,8 +1,8 @@
-//! Answers to requests of SockJS: any page may read them, and none is kept.
+//! Responses to SockJS requests, readable by any page and not cached.
 
 use fermata_engine::RequestId;
 use fermata_sockjs::frame;
-use fermata_sockjs::queue::Asker;
+use fermata_sockjs::queue::PendingRequest;
 
 use crate::client::request::ClientRequest;
 use crate::pushpin::sockjs::reply::{NEVER, PLAIN, head, headers, page, push};
@@ -11,22 +11,22 @@ use crate::upstream::response::Head;
 
 const SCRIPT: &str = "application/javascript; charset=UTF-8";
 
-/// How long browsers need not ask again whether they may ask.
+/// Time for which browsers cache a preflight response.
 const PREFLIGHT_AGE_S: &str = "31536000";
 
 impl Polling<'_> {
-    /// Answers with a frame.
-    pub(super) fn reply(&mut self, asker: &Asker<RequestId>, frame: &str) {
+    /// Responds with a frame.
+    pub(super) fn reply(&mut self, asker: &PendingRequest<RequestId>, frame: &str) {
         self.answer_asker(asker, frame, "\n");
     }
 
-    /// Says that messages were taken.
-    pub(super) fn reply_ok(&mut self, asker: &Asker<RequestId>) {
+    /// Responds that messages were accepted.
+    pub(super) fn reply_ok(&mut self, asker: &PendingRequest<RequestId>) {
         self.answer_asker(asker, "ok", "");
     }
 
-    /// Answers with a frame, as a script or as it is with this end.
-    fn answer_asker(&mut self, asker: &Asker<RequestId>, frame: &str, end: &str) {
+    /// Responds with a frame, as a script or followed by `end`.
+    fn answer_asker(&mut self, asker: &PendingRequest<RequestId>, frame: &str, end: &str) {
         self.sockjs.asking.remove(&asker.handle);
         let (media, body) = match &asker.callback {
             Some(callback) => (SCRIPT, frame::script(callback, frame)),
@@ -37,7 +37,7 @@ impl Polling<'_> {
             .respond(self.worker, asker.handle, &head, body.as_bytes());
     }
 
-    /// Answers what cannot be done.
+    /// Responds with an error.
     pub(super) fn refuse(
         &mut self,
         handle: RequestId,
@@ -45,7 +45,7 @@ impl Polling<'_> {
         status: u16,
         reason: &str,
     ) {
-        let asker = Asker {
+        let asker = PendingRequest {
             handle,
             callback: None,
             origin: request.header("origin").map(<[u8]>::to_vec),
@@ -53,8 +53,13 @@ impl Polling<'_> {
         self.refuse_asker(&asker, status, reason);
     }
 
-    /// The same, for a request that has waited.
-    pub(super) fn refuse_asker(&mut self, asker: &Asker<RequestId>, status: u16, reason: &str) {
+    /// Responds with an error to a request that waited.
+    pub(super) fn refuse_asker(
+        &mut self,
+        asker: &PendingRequest<RequestId>,
+        status: u16,
+        reason: &str,
+    ) {
         self.sockjs.asking.remove(&asker.handle);
         let headers = headers(asker.origin.as_deref(), PLAIN, NEVER);
         let body = format!("{reason}\n");
@@ -66,8 +71,13 @@ impl Polling<'_> {
         );
     }
 
-    /// Answers with what the backend says instead of a WebSocket.
-    pub(super) fn relay_refusal(&mut self, asker: &Asker<RequestId>, head: Head, body: &[u8]) {
+    /// Responds with the origin's refusal of the WebSocket.
+    pub(super) fn relay_refusal(
+        &mut self,
+        asker: &PendingRequest<RequestId>,
+        head: Head,
+        body: &[u8],
+    ) {
         self.sockjs.asking.remove(&asker.handle);
         let mut head = head;
         for (name, value) in headers(asker.origin.as_deref(), PLAIN, NEVER) {
@@ -79,29 +89,27 @@ impl Polling<'_> {
         self.clients.respond(self.worker, asker.handle, &head, body);
     }
 
-    /// The page that clients of other hosts load in an iframe.
+    /// Responds with the page that clients of other hosts load in an iframe.
     pub(super) fn answer_page(&mut self, handle: RequestId, request: &ClientRequest) {
         let page = page(&self.sockjs.url);
         let origin = request.header("origin");
         let mut headers = headers(origin, "text/html; charset=UTF-8", PAGE_CACHE);
-        // The same page has the same tag in every worker.
+        // The tag depends only on the page, so it is equal in all workers.
         let tag = format!(
             "\"{:016x}\"",
             crate::pushpin::sockjs::workers::hash(page.as_bytes())
         );
         push(&mut headers, "ETag", tag.as_bytes());
-        match request.header("if-none-match") == Some(tag.as_bytes()) {
-            true => self
-                .clients
-                .respond(self.worker, handle, &head(304, headers), b""),
-            false => {
-                self.clients
-                    .respond(self.worker, handle, &head(200, headers), page.as_bytes())
-            }
+        if request.header("if-none-match") == Some(tag.as_bytes()) {
+            self.clients
+                .respond(self.worker, handle, &head(304, headers), b"")
+        } else {
+            self.clients
+                .respond(self.worker, handle, &head(200, headers), page.as_bytes())
         }
     }
 
-    /// A browser asks whether a page may ask.
+    /// Responds to a preflight request.
     pub(super) fn answer_preflight(&mut self, handle: RequestId, request: &ClientRequest) {
         let mut headers = headers(request.header("origin"), PLAIN, NEVER);
         push(
@@ -121,7 +129,7 @@ impl Polling<'_> {
             .respond(self.worker, handle, &head(204, headers), b"");
     }
 
-    /// What clients ask first.
+    /// Responds to the `info` request, which clients send first.
     pub(super) fn answer_info(&mut self, handle: RequestId, request: &ClientRequest) {
         let info = serde_json::json!({
             "websocket": true,

@@ -1,10 +1,10 @@
-//! Polling sessions: the client of a WebSocket in this worker, for a browser that only asks.
+//! Polling sessions: each is the client of a WebSocket in this worker, on behalf of a polling browser.
 
 use fermata_config::LogLevel;
 use fermata_engine::missed;
 use fermata_engine::{RequestId, WireEvent, WireId};
 use fermata_io::random::Masks;
-use fermata_sockjs::queue::{Asker, Due, Queue};
+use fermata_sockjs::queue::{Due, PendingRequest, Queue};
 
 use super::Polling;
 use crate::client::source::{Engine, HANDLER_SESSIONS, Source};
@@ -14,11 +14,11 @@ use crate::timers::Timer;
 use crate::upstream::connections::{Connections, WireUse};
 use crate::upstream::reply::FAILED;
 
-/// Bytes read at once.
+/// Bytes read at a time.
 const READ_BYTES: usize = 16 * 1024;
 
 impl Edge {
-    /// The WebSocket of a session asks for its handshake: what its browser has asked goes to the backend.
+    /// Handles the handshake of a session's WebSocket: forwards the browser's request to the origin.
     pub(in crate::server) fn on_session_handshake(&mut self) {
         let view = self.worker.request();
         let handle = view.handle();
@@ -29,7 +29,7 @@ impl Edge {
             .and_then(|session| session.source.take());
         match source {
             Some(source) => self.begin_socket(handle, source),
-            // Its client has left before.
+            // The client left.
             None => self
                 .clients
                 .answer_text(&mut self.worker, handle, 404, "Not Found"),
@@ -38,8 +38,8 @@ impl Edge {
 }
 
 impl Polling<'_> {
-    /// Begins a session for its first request, which hears when it is open.
-    pub fn open(&mut self, name: Name, source: Source, asker: Asker<RequestId>) {
+    /// Opens a session for its first request, which waits until it is open.
+    pub fn open(&mut self, name: Name, source: Source, asker: PendingRequest<RequestId>) {
         if self.sockjs.sessions.len() >= self.sockjs.sessions_max {
             let line = format!(
                 "a SockJS session is refused: this worker has {} (sockjs_sessions_max)",
@@ -74,8 +74,8 @@ impl Polling<'_> {
         self.pump(id);
     }
 
-    /// A request asks what there is.
-    pub fn poll(&mut self, id: u64, asker: Asker<RequestId>) {
+    /// Handles a request that polls for messages.
+    pub fn poll(&mut self, id: u64, asker: PendingRequest<RequestId>) {
         if self.worker.defer(asker.handle).is_err() {
             self.clients.forget_request(self.worker, asker.handle);
             return;
@@ -88,18 +88,23 @@ impl Polling<'_> {
         if let Some((asker, frame)) = session.queue.ask(now_ms, asker) {
             self.reply(&asker, &frame);
         }
-        // There is room now for what the backend says.
+        // The queue has room again.
         self.pump(id);
     }
 
-    /// A request brings messages.
-    pub fn take_messages(&mut self, id: u64, asker: Asker<RequestId>, messages: Vec<String>) {
+    /// Handles a request with messages.
+    pub fn take_messages(
+        &mut self,
+        id: u64,
+        asker: PendingRequest<RequestId>,
+        messages: Vec<String>,
+    ) {
         let Some(session) = self.sockjs.sessions.get_mut(&id) else {
             return self.answer(asker, missed(Reply::NotFound));
         };
         session.send(asker, messages, self.masks);
         self.pump(id);
-        // One whose messages wait is watched, so that it can be told when they have gone.
+        // Its response waits until the messages were sent.
         if let Some(session) = self.sockjs.sessions.get_mut(&id)
             && let Some(handle) = session.sender()
             && !self.sockjs.asking.contains_key(&handle)
@@ -109,7 +114,7 @@ impl Polling<'_> {
         }
     }
 
-    /// Something happened at the WebSocket of a session.
+    /// Handles an event of a session's WebSocket.
     pub fn on_wire(&mut self, id: u64, event: WireEvent) {
         if let Some(session) = self.sockjs.sessions.get_mut(&id) {
             session.can_read |= event.readable || event.hangup;
@@ -117,40 +122,41 @@ impl Polling<'_> {
         self.pump(id);
     }
 
-    /// The client of a waiting request has left.
+    /// Handles the disconnect of a waiting client.
     pub fn on_asker_left(&mut self, handle: RequestId) {
         if self.sockjs.asking.is_empty() {
             return;
         }
         let Some(id) = self.sockjs.asking.remove(&handle) else {
-            // It asks for no polling session.
+            // It is no request of a polling session.
             return;
         };
         let now_ms = self.worker.net.now_ms();
         let Some(session) = self.sockjs.sessions.get_mut(&id) else {
-            // Its session is over.
+            // Its session ended.
             return;
         };
         let Some(was_open) = session.leave(now_ms, handle) else {
             return;
         };
-        // The backend hears at once that nobody listens, and the client for a while that it was it who has left.
+        // The origin is notified immediately. For a while, the client receives the reason if it polls again.
         let wire = session.wire.take();
         self.wires().close(wire);
-        match was_open {
-            true => self.watch(id),
-            false => self.forget(id),
+        if was_open {
+            self.watch(id)
+        } else {
+            self.forget(id)
         }
     }
 
-    /// A session's time has come.
+    /// Handles a session's timer.
     pub fn on_due(&mut self, id: u64) {
         let now_ms = self.worker.net.now_ms();
         let Some(session) = self.sockjs.sessions.get_mut(&id) else {
             return missed(());
         };
         match session.queue.expire(now_ms) {
-            // Its clients poll.
+            // Occurs only for streaming transports.
             Due::At(_) | Due::Pulse(_) | Due::Finish(_) => {}
             Due::Beat(asker) => self.reply(&asker, "h"),
             Due::Over => return self.forget(id),
@@ -172,23 +178,27 @@ impl Polling<'_> {
             return missed(());
         };
         self.sockjs.by_name.remove(&session.name);
+        self.sockjs.queued -= session.counted;
         self.wires().close(session.wire);
         self.answer_all(session.into_replies());
     }
 
-    /// Sends and reads what can be sent and read, and answers requests that wait for it.
+    /// Sends and reads as far as possible, and responds to waiting requests.
     fn pump(&mut self, id: u64) {
         let Some(session) = self.sockjs.sessions.get_mut(&id) else {
-            // It was closed behind what this is about.
+            // It was closed in the same turn.
             return;
         };
+        let has_room = self.sockjs.queued < self.sockjs.queue_bytes_max;
         let step = Wires {
             connections: self.connections,
             masks: self.masks,
             worker: self.worker,
         }
-        .pump(session);
+        .pump(session, has_room);
         let replies = session.take_replies(self.worker.net.now_ms());
+        self.sockjs.queued += session.queue.bytes;
+        self.sockjs.queued -= std::mem::replace(&mut session.counted, session.queue.bytes);
         self.answer_all(replies);
         match step {
             Step::Goes => self.watch(id),
@@ -196,14 +206,14 @@ impl Polling<'_> {
         }
     }
 
-    fn answer_all(&mut self, replies: Vec<(Asker<RequestId>, Reply)>) {
+    fn answer_all(&mut self, replies: Vec<(PendingRequest<RequestId>, Reply)>) {
         for (asker, reply) in replies {
             self.answer(asker, reply);
         }
     }
 
-    /// Answers a request of a session.
-    fn answer(&mut self, asker: Asker<RequestId>, reply: Reply) {
+    /// Responds to a request of a session.
+    fn answer(&mut self, asker: PendingRequest<RequestId>, reply: Reply) {
         match reply {
             Reply::Frame(frame) => self.reply(&asker, &frame),
             Reply::Taken => self.reply_ok(&asker),
@@ -223,7 +233,7 @@ impl Polling<'_> {
     }
 }
 
-/// What the WebSocket of a session goes over.
+/// Parts of the edge that a session's WebSocket needs.
 struct Wires<'a> {
     connections: &'a mut Connections,
     masks: &'a mut Masks,
@@ -231,13 +241,15 @@ struct Wires<'a> {
 }
 
 impl Wires<'_> {
-    fn pump(&mut self, session: &mut Session) -> Step {
+    /// `has_room` is false if the queues of all sessions are full; the session then reads only while its own queue is empty.
+    fn pump(&mut self, session: &mut Session, has_room: bool) -> Step {
         let mut step = self.flush(session);
         let mut buffer = Vec::new();
         while let Some(wire) = session.wire
             && step == Step::Goes
             && session.can_read
             && session.queue.has_room()
+            && (has_room || session.queue.bytes == 0)
         {
             buffer.resize(READ_BYTES, 0);
             let now_ms = self.worker.net.now_ms();
@@ -279,7 +291,7 @@ impl Wires<'_> {
         Step::Goes
     }
 
-    /// The WebSocket has ended without a close.
+    /// Ends a session whose WebSocket closed without a close frame.
     fn end(&mut self, session: &mut Session) -> Step {
         let wire = session.wire.take();
         self.close(wire);

@@ -1,4 +1,4 @@
-//! Requests of a session that reach another worker than the one that has it.
+//! SockJS requests that reach another worker than that of their session.
 
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ use crate::upstream::talk::Purpose;
 use fermata_engine::RequestId;
 
 impl Edge {
-    /// Hands a request to the worker that has its session; that one's answer is the client's.
+    /// Forwards a request to the session's worker and the response to the client.
     pub(super) fn hand_on(&mut self, handle: RequestId, source: &Source, owner: usize) {
         let Some(table) = self.pushpin.sockjs.routes_to(&mut self.routing, owner) else {
             return self.clients.answer_text(
@@ -44,7 +44,7 @@ impl Edge {
 }
 
 impl SockJs {
-    /// Which worker has a session of this name: `own`, where there are no others.
+    /// Returns the worker of a session with this name; `own` if it is the only one.
     pub(super) fn owner_of(&self, own: usize, name: &[u8]) -> usize {
         match self.paths.len() {
             0 => own,
@@ -58,7 +58,7 @@ impl SockJs {
         }
         let path = self.paths.get(worker)?.to_str()?;
         let quoted = path.replace('\\', "\\\\").replace('"', "\\\"");
-        // Its answers are as they are to be.
+        // The other worker's responses need no further handling.
         let line = format!("*,no_grip \"unix/{quoted}\"");
         let (routes, problems) = Routes::read(&line, |_| Ok(()));
         if !problems.is_empty() || routes.rules().is_empty() {

@@ -1,7 +1,7 @@
-//! Sessions that an outside service keeps: which of them a request belongs to, and what it has had.
+//! Sessions kept by an external service: which session a request belongs to, and the last ids that it received.
 //!
-//! The service is asked as all `services` are (`zmq_state`). One that does not answer within `zmq_state_timeout_ms` is
-//! not waited for: the request goes on without session.
+//! The service is queried like all `services` (`zmq_state`). If it does not reply within `zmq_state_timeout_ms`, the request
+//! continues without a session.
 
 use fermata_config::LogLevel;
 use fermata_edge_pushpin::state::id::SessionId;
@@ -23,23 +23,23 @@ use crate::server::services::{self, Backends};
 use crate::server::tasks::Ask;
 use crate::timers::{Timer, Timers};
 
-/// The largest body that is looked through for a session's id.
+/// Maximum size of a body that is searched for a session id.
 const BODY_BYTES_MAX: u64 = 100_000;
 
-/// Ids of items are told together that come within this time.
+/// Time for which ids of items are batched.
 const UPDATE_MS: u64 = 10;
 
-/// What is said of a question for which there is no room.
+/// Error for a question beyond the limit.
 const TOO_MANY: &str = "too many questions wait for answers";
 
-/// The service that keeps sessions, and the way to it.
+/// Client of the session service.
 pub(super) struct Keeper<'a> {
     state: &'a mut State,
     backends: Backends<'a>,
 }
 
 impl Pushpin {
-    /// `None`: no service keeps sessions.
+    /// Returns the client of the session service, `None` if there is none.
     pub(super) fn keeper<'a>(
         &'a mut self,
         ports: &'a mut Ports,
@@ -59,7 +59,7 @@ impl Pushpin {
 }
 
 impl Edge {
-    /// Asks the origin for a request, with its session where the route wants one and it has one.
+    /// Starts the exchange of a request, after looking up its session if the route uses sessions.
     pub(super) fn ask_with_session(&mut self, handle: RequestId, source: Source) {
         let is_wanted =
             self.pushpin.state.is_some() && source.rule().is_some_and(|rule| rule.session);
@@ -84,7 +84,7 @@ impl Edge {
         }
     }
 
-    /// The service has answered, or not.
+    /// Handles a reply of the service, or its absence.
     pub(super) fn on_state_answer(&mut self, what: Question, outcome: Result<Value, StateError>) {
         match after(what, outcome.and_then(read_reply)) {
             Next::Ask(handle, source, last_ids) => {
@@ -103,7 +103,7 @@ impl Edge {
 }
 
 impl Keeper<'_> {
-    /// What an instruction says of sessions goes to the service, where the route wants one.
+    /// Passes the session fields of an instruction to the service, if the route uses sessions.
     pub fn settle(&mut self, source: &mut Source, instruct: &mut Instruct) {
         let rules = std::mem::take(&mut instruct.session_detect);
         let last_ids = std::mem::take(&mut instruct.last_ids);
@@ -132,7 +132,7 @@ impl Keeper<'_> {
         }
     }
 
-    /// The origin says by what session a WebSocket is known; empty: by none.
+    /// Sets the session of a WebSocket; an empty id removes it.
     pub fn name(&mut self, source: &mut Source, id: &[u8]) {
         let id = match SessionId::new(id) {
             None if !id.is_empty() => return self.refuse(),
@@ -152,7 +152,7 @@ impl Keeper<'_> {
         net.log_for_client(LogLevel::Warning, line);
     }
 
-    /// Tells the service of a session.
+    /// Creates or updates a session in the service.
     fn tell(&mut self, id: &SessionId, last_ids: &Ids) {
         let args = map([
             ("sid", bytes(id.as_str().as_bytes())),
@@ -161,7 +161,7 @@ impl Keeper<'_> {
         self.notify(args, "session-create-or-update");
     }
 
-    /// A session has had an item.
+    /// Records that a session received an item.
     pub fn note_id(&mut self, held: &Session, channel: &[u8], id: &[u8]) {
         let Some(name) = &held.source.session_id else {
             return;
@@ -171,17 +171,16 @@ impl Keeper<'_> {
             .and_then(|it| it.own.as_deref())
             .unwrap_or(channel);
         let Backends { timers, worker, .. } = &mut self.backends;
-        match self.state.note_id(name, channel, id) {
-            true => timers.at(worker.net.now_ms() + UPDATE_MS, Timer::State),
-            false => {
-                let line =
-                    format!("zmq_state: an id is left out: {UPDATES_MAX} sessions have new ones");
-                worker.net.log_for_client(LogLevel::Warning, &line);
-            }
+        if self.state.note_id(name, channel, id) {
+            timers.at(worker.net.now_ms() + UPDATE_MS, Timer::State)
+        } else {
+            let line =
+                format!("zmq_state: an id is left out: {UPDATES_MAX} sessions have new ones");
+            worker.net.log_for_client(LogLevel::Warning, &line);
         }
     }
 
-    /// A client holds on with a session: the service is to keep it.
+    /// Starts the timer that keeps sessions of held clients alive.
     pub fn watch(&mut self) {
         if self.state.alive_ms == 0 {
             self.state.alive_ms = self.backends.worker.net.now_ms() + ALIVE_MS;
@@ -189,7 +188,7 @@ impl Keeper<'_> {
         }
     }
 
-    /// There is something to tell; `names` of all sessions that are there.
+    /// Sends updates that are due. `names` are the sessions of all held clients.
     pub fn on_due(&mut self, names: impl Iterator<Item = SessionId>) {
         let now_ms = self.backends.worker.net.now_ms();
         let updates = self.state.take_updates(now_ms, names);
@@ -206,7 +205,7 @@ impl Keeper<'_> {
         self.ask(args, Question::Notify(method));
     }
 
-    /// Asks the service. Returns what cannot be asked, of which the log tells.
+    /// Queries the service. Returns a question that cannot be sent, after logging it.
     fn ask(&mut self, args: Value, what: Question) -> Option<Question> {
         let (timeout_ms, method) = (self.state.timeout_ms, what.method());
         let what = services::Question::State(what);
@@ -222,13 +221,13 @@ impl Keeper<'_> {
     }
 }
 
-/// What follows from an answer of the service.
+/// Action after a reply of the service.
 enum Next {
-    /// The origin is asked, with what the session has had.
+    /// Start the exchange with the last ids of the session.
     Ask(RequestId, Source, Vec<(Vec<u8>, Vec<u8>)>),
-    /// The service is asked what the session has had.
+    /// Query the last ids of the session.
     LastIds(Value, Question),
-    /// It goes on without it.
+    /// Continue without a session.
     Without(Question, StateError),
     Nothing,
 }
@@ -253,7 +252,7 @@ fn after(what: Question, outcome: Result<Value, StateError>) -> Next {
                 .filter_map(|(channel, id)| Some((channel, id.bytes()?.to_vec())));
             Next::Ask(handle, source, last_ids.collect())
         }
-        // A session of which nothing is known yet.
+        // A new session.
         (Question::LastIds(handle, source), Ok(_) | Err(StateError::NotFound)) => {
             Next::Ask(handle, source, Vec::new())
         }
@@ -271,9 +270,9 @@ fn body(request: &ClientRequest) -> Vec<u8> {
     match &request.body {
         Body::None => Vec::new(),
         Body::Memory(body) => body.clone(),
-        // A body that cannot be read names no session.
+        // An unreadable body has no session id.
         Body::File { path, .. } => std::fs::read(path).unwrap_or_default(),
-        // Nor does one that is too large to be held with.
+        // A large body is not searched.
         Body::Arriving { .. } => Vec::new(),
     }
 }
@@ -311,7 +310,7 @@ mod tests {
         let question = || Question::Rules(request(1), Source::of_get("/"));
         let next = after(question(), Ok(Value::List(Vec::new())));
         assert!(last_ids(next).is_empty());
-        // A service that does not know its rules is none.
+        // A service without the rules counts as absent.
         let next = after(question(), Err(StateError::NotFound));
         assert!(matches!(next, Next::Without(Question::Rules(..), _)));
     }

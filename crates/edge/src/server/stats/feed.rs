@@ -1,6 +1,6 @@
-//! The wires from workers to the one that has the stats socket.
+//! Connections from workers to the one with the stats socket.
 //!
-//! A worker connects when it begins and whenever the wire breaks, and then tells everything anew.
+//! A worker connects at its start and after each disconnect, and then sends its complete state.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -12,11 +12,11 @@ use crate::pushpin::stats::Role;
 use crate::server::notices::Reports;
 use crate::server::stats::Note;
 
-/// Bytes that wait for the other worker; beyond, the wire is given up and everything told anew.
+/// Maximum bytes queued for the other worker. Above it, the connection is closed, and the complete state is sent again.
 const OUT_BYTES_MAX: usize = 16 << 20;
 
 impl Reports<'_> {
-    /// Hears the other workers.
+    /// Accepts connections of the other workers.
     pub fn listen_to_workers(&mut self, listener: OwnedFd) -> std::io::Result<()> {
         let wire = self.worker.net.listen_wires(listener)?;
         if let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) {
@@ -25,7 +25,7 @@ impl Reports<'_> {
         Ok(())
     }
 
-    /// Something happened at a wire between workers. False: it was another.
+    /// Handles an event of a connection between workers. Returns false for other connections.
     pub fn on_feed(&mut self, event: WireEvent, buffer: &mut [u8]) -> bool {
         match self.stats.as_mut().map(|it| &mut it.role) {
             Some(Role::Speaker(speaker)) if speaker.feeders.listener == Some(event.wire) => {
@@ -40,9 +40,10 @@ impl Reports<'_> {
                 None => false,
             },
             Some(Role::Teller(feed)) if feed.wire == Some(event.wire) => {
-                match event.hangup {
-                    true => self.end_feed(),
-                    false => self.flush_feed(),
+                if event.hangup {
+                    self.end_feed()
+                } else {
+                    self.flush_feed()
                 }
                 true
             }
@@ -90,7 +91,7 @@ impl Reports<'_> {
         self.tell_news(news);
     }
 
-    /// Connects a worker that tells, if it is not.
+    /// Connects to the worker with the stats socket, if not connected.
     pub(super) fn keep_feed(&mut self) {
         let Some(stats) = self.stats else {
             return;
@@ -101,7 +102,7 @@ impl Reports<'_> {
         if feed.wire.is_some() {
             return;
         }
-        // It is tried again at the next tick.
+        // The next tick tries again.
         let Ok(wire) = self.worker.net.connect_unix(Path::new(&feed.path)) else {
             return;
         };
@@ -112,7 +113,8 @@ impl Reports<'_> {
         self.send_notes(&notes);
     }
 
-    /// Tells the worker with the socket. Without a wire nothing is lost: what is true then is told when it stands.
+    /// Sends changes to the worker with the stats socket. Without a connection they are dropped, because connecting sends the
+    /// complete state.
     pub(super) fn send_notes(&mut self, notes: &[Note]) {
         let Some(Role::Teller(feed)) = self.stats.as_mut().map(|it| &mut it.role) else {
             return;

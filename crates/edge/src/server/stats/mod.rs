@@ -1,8 +1,8 @@
-//! The ZeroMQ stats socket: packets about clients, channels and messages, as Pushpin's dashboards read them.
+//! The ZeroMQ stats socket: packets about clients, channels and messages in Pushpin's format.
 //!
-//! The worker that publishes has the socket. Each worker keeps a list of the clients it holds (only where the socket is
-//! asked for: otherwise clients cost nothing here); what changes goes to that worker, over a Unix socket of its own.
-//! Publishing never waits for a subscriber: what one does not take is left out, counted and logged.
+//! The publishing worker has the socket. Each worker lists the clients it holds, only if the socket is configured, and sends
+//! changes to that worker over a Unix socket. Publishing never waits for a subscriber: packets that one does not receive are
+//! dropped, counted and logged.
 
 mod feed;
 
@@ -22,10 +22,10 @@ use crate::server::figures::{connected, minutes};
 use crate::server::notices::Reports;
 use crate::timers::Timer;
 
-/// How often it is looked what is to be told again.
+/// Interval at which due packets are sent.
 const TICK_MS: u64 = 1_000;
 
-/// Counters of which reports have the difference: requests, minutes, received, sent.
+/// Returns the counters whose differences are reported: requests, minutes, received, sent.
 fn totals(figures: &Figures) -> [u64; 4] {
     [
         figures.counter(Counter::Requests),
@@ -35,7 +35,7 @@ fn totals(figures: &Figures) -> [u64; 4] {
     ]
 }
 
-/// What was counted since, with what was published to clients.
+/// Returns the traffic since the last report, with the items published to clients.
 fn traffic(now: Counts, last: Counts, published: &Published) -> Traffic {
     let since = |count: Count| now[count as usize].saturating_sub(last[count as usize]);
     let flow = |head, content, messages| Flow {
@@ -78,20 +78,20 @@ fn transport(mode: Mode) -> Transport {
     }
 }
 
-/// Seconds as packets have them: never less than it was meant.
+/// Converts to seconds, rounding up.
 fn seconds(ms: u64) -> u64 {
     ms.div_ceil(1_000)
 }
 
 impl Reports<'_> {
-    /// Begins to look after the clock.
+    /// Starts the timer.
     pub fn begin(&mut self, figures: &RouteFigures, routes: &Routes) {
         let now_ms = self.worker.net.now_ms();
         let Some(stats) = self.stats else {
             return;
         };
         if let Role::Speaker(speaker) = &mut stats.role {
-            // What the worker before has reported is not reported again.
+            // Counts that the replaced worker reported are not reported again.
             speaker.last = totals(&self.worker.figures().total);
             speaker.since_ms = now_ms;
             speaker.due_ms = now_ms + speaker.report_ms;
@@ -106,7 +106,7 @@ impl Reports<'_> {
         self.timers.at(now_ms, Timer::Stats);
     }
 
-    /// Some time has gone by.
+    /// Sends packets that are due.
     pub fn on_due(&mut self, figures: &RouteFigures, routes: &Routes) {
         let now_ms = self.worker.net.now_ms();
         let (mut notes, mut news) = (Vec::new(), Vec::new());
@@ -141,7 +141,7 @@ impl Reports<'_> {
         let published = std::mem::take(&mut speaker.published);
         let totals = totals(&figures);
         let last = std::mem::replace(&mut speaker.last, totals);
-        // The counters of a server go on over restarts of its workers, but not over those of a machine.
+        // Counters survive restarts of workers, but not of the server.
         let mut since = totals.into_iter().zip(last);
         let mut next = || since.next().map_or(0, |(now, was)| now.saturating_sub(was));
         let requests = next();
@@ -168,7 +168,7 @@ impl Reports<'_> {
         self.report_routes(duration_ms, route_figures, routes);
     }
 
-    /// The same of each route with an id, but for those where nothing has been.
+    /// Reports each route with an id that had traffic.
     fn report_routes(&mut self, duration_ms: u64, figures: &RouteFigures, routes: &Routes) {
         let by_route = figures.by_route(routes);
         for (name, counts) in by_route {
@@ -176,7 +176,7 @@ impl Reports<'_> {
                 return;
             };
             let Some(route) = speaker.routes.get(name.as_bytes()) else {
-                // There are too many.
+                // The limit of routes was reached.
                 continue;
             };
             let last = std::mem::replace(&mut route.last, counts);
@@ -203,7 +203,7 @@ impl Reports<'_> {
         }
     }
 
-    /// An item is on its way to its channel's clients.
+    /// Counts and reports a published item.
     pub(super) fn stats_message(&mut self, item: &Item) {
         let Some(stats) = self.stats else {
             return;
@@ -240,7 +240,7 @@ impl Reports<'_> {
             speaker.published.add(mode, count, bytes, blocks);
             for (name, count) in speaker.channel_counts.by_route(mode, &item.channel) {
                 let Some(route) = speaker.routes.get(name) else {
-                    // There are too many.
+                    // The limit of routes was reached.
                     continue;
                 };
                 route.sent += count;
@@ -258,7 +258,7 @@ impl Reports<'_> {
                 counts.push((mode, count, blocks));
             }
         }
-        // An item weighs as its heaviest format that reaches somebody.
+        // An item counts with the size of its largest format that has receivers.
         speaker.published.receive(blocks_max);
         for (name, blocks) in &reached {
             if let Some(route) = speaker.routes.get(name) {
@@ -277,7 +277,7 @@ impl Reports<'_> {
         }
     }
 
-    /// Passes on what has changed at this worker.
+    /// Reports changes of this worker.
     pub(super) fn tell(&mut self, notes: Vec<Note>) {
         match self.stats.as_mut().map(|it| &mut it.role) {
             Some(Role::Speaker(_)) => self.take_notes(crate::pushpin::stats::feed::OWN, notes),
@@ -286,7 +286,7 @@ impl Reports<'_> {
         }
     }
 
-    /// What a worker has told.
+    /// Applies changes of a worker.
     fn take_notes(&mut self, teller: u64, notes: Vec<Note>) {
         let now_ms = self.worker.net.now_ms();
         for note in notes {
@@ -359,7 +359,7 @@ impl Reports<'_> {
         }
     }
 
-    /// Sends a packet to those who want its kind; an empty route: it has none.
+    /// Sends a packet to the subscribers of its type. An empty `route` means none.
     fn send_stats(&mut self, packet: &Packet<'_>, route: &[u8]) {
         let Some(Role::Speaker(speaker)) = self.stats.as_ref().map(|it| &it.role) else {
             return;
@@ -380,14 +380,17 @@ impl Reports<'_> {
 }
 
 impl Stats {
-    /// How many clients an item reaches; `None` with a worker that does not publish.
+    /// Returns the number of receivers of an item, `None` in a worker that does not publish.
     pub(super) fn receivers(&self, item: &Item) -> Option<u64> {
         let Role::Speaker(speaker) = &self.role else {
             return None;
         };
-        let count = |is_for_it: bool, mode| match is_for_it {
-            true => speaker.channel_counts.count(mode, &item.channel),
-            false => 0,
+        let count = |is_for_it: bool, mode| {
+            if is_for_it {
+                speaker.channel_counts.count(mode, &item.channel)
+            } else {
+                0
+            }
         };
         let polls = count(item.http_response.is_some(), Mode::Response);
         let streams = count(item.http_stream.is_some(), Mode::Stream);

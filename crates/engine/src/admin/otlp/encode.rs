@@ -1,6 +1,6 @@
-//! How OTLP writes: attributes, and what stands around the spans of a post.
+//! OTLP encoding: attributes, and the envelope of a post.
 //!
-//! A worker writes its spans as they are posted, so that the exporter has only to put something around them.
+//! A worker encodes its spans in the format of a post, so the exporter only adds the envelope.
 
 use std::io::Write as _;
 
@@ -11,10 +11,10 @@ use fermata_proto::number::decimal;
 use super::protobuf;
 use crate::admin::json::{FIELD_BYTES_MAX, escape_json};
 
-/// Where an endpoint takes traces whose URL has no path.
+/// Path for traces of an endpoint URL without a path.
 const TRACES_PATH: &str = "/v1/traces";
 
-/// How what is posted is written.
+/// Encoding of a post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Json,
@@ -40,13 +40,13 @@ impl Encoding {
 /// A list of attributes.
 pub(crate) struct Attributes {
     encoding: Encoding,
-    /// The number of the field whose values they are, where fields have numbers.
+    /// Protobuf field number of the attributes.
     field: u32,
     bytes: Vec<u8>,
 }
 
 impl Attributes {
-    /// An empty list of a span, with room for so many bytes.
+    /// Creates an empty list for a span, with a capacity in bytes.
     pub fn of_span(encoding: Encoding, bytes: usize) -> Attributes {
         Attributes::new(encoding, SPAN_ATTRIBUTES, bytes)
     }
@@ -63,7 +63,8 @@ impl Attributes {
         self.encoding
     }
 
-    /// Bytes that are not UTF-8 are replaced; what is longer than a line of the access log has is cut.
+    /// Adds a text attribute. Replaces bytes that are not UTF-8, and cuts at the limit of access
+    /// log fields.
     pub fn text(&mut self, key: &str, value: &[u8]) {
         match self.encoding {
             Encoding::Json => {
@@ -80,7 +81,7 @@ impl Attributes {
 
     pub fn number(&mut self, key: &str, value: u64) {
         match self.encoding {
-            // 64 bits are more than a number of JSON has for sure, so OTLP writes them as text.
+            // JSON numbers are not safe for 64 bits, so OTLP writes them as strings.
             Encoding::Json => {
                 self.begin(key, "intValue");
                 decimal(&mut self.bytes, value);
@@ -92,7 +93,7 @@ impl Attributes {
         }
     }
 
-    /// The list as it stands in its message: of JSON without its brackets, of protobuf all its fields.
+    /// Returns the encoded list: in JSON without brackets, in protobuf as fields.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -115,7 +116,7 @@ impl Attributes {
     }
 }
 
-/// The field of a `Span` whose values attributes are.
+/// Field of `Span` for attributes.
 const SPAN_ATTRIBUTES: u32 = 9;
 
 /// Fields of `KeyValue`.
@@ -142,10 +143,10 @@ mod request {
     pub const SPANS: u32 = 2;
 }
 
-/// The field of a post that a span is a value of.
+/// Field of a post for spans.
 pub(super) const SPANS_FIELD: u32 = request::SPANS;
 
-/// The URL for traces.
+/// Returns the URL for traces.
 pub(super) fn traces_url(endpoint: &str) -> String {
     let authority_at = endpoint.find("://").map_or(0, |at| at + 3);
     match endpoint[authority_at..].trim_end_matches('/') {
@@ -154,10 +155,11 @@ pub(super) fn traces_url(endpoint: &str) -> String {
     }
 }
 
-/// What stands around the spans of a post.
+/// The envelope of a post.
 pub(super) struct Envelope {
     encoding: Encoding,
-    /// The resource and the scope: of JSON with all that stands before the spans, of protobuf each with its length.
+    /// Resource and scope: in JSON with all text before the spans, in protobuf each with its
+    /// length.
     resource: Vec<u8>,
     scope: Vec<u8>,
 }
@@ -197,7 +199,7 @@ impl Envelope {
         self.encoding
     }
 
-    /// A post of spans, of which each piece has at least one.
+    /// Returns a post with these pieces, each of which has at least one span.
     pub fn around(&self, pieces: &[&[u8]]) -> Vec<u8> {
         let spans_len: usize = pieces.iter().map(|piece| piece.len() + 1).sum();
         let mut body = Vec::with_capacity(self.resource.len() + self.scope.len() + spans_len + 32);
@@ -222,11 +224,11 @@ impl Envelope {
     }
 }
 
-/// What is said of the service.
+/// Returns the attributes of the service.
 fn resource(settings: &Settings) -> Attributes {
     let mut attributes = Attributes::new(Encoding::of(settings), request::RESOURCE_ATTRIBUTES, 512);
     let resource = settings.otlp_resource.as_deref().unwrap_or_default();
-    // The setting for the name wins, unless it has its default.
+    // The setting for the name takes precedence, unless it has its default.
     let names_service = |(name, _): &(String, String)| name == "service.name";
     let is_default = settings.otlp_service_name == Settings::default().otlp_service_name;
     let given: Vec<_> = pairs(resource).collect();
@@ -235,7 +237,7 @@ fn resource(settings: &Settings) -> Attributes {
     }
     let is_last = |at: usize| !given[at + 1..].iter().any(|it| it.0 == given[at].0);
     for (at, (name, value)) in given.iter().enumerate() {
-        // A name stands once; of several values the last counts.
+        // Each name once; the last of several values counts.
         if !is_last(at) || !is_default && name == "service.name" {
             continue;
         }
@@ -249,26 +251,26 @@ fn resource(settings: &Settings) -> Attributes {
         ("telemetry.sdk.version", env!("CARGO_PKG_VERSION")),
         ("host.name", host.trim()),
     ] {
-        // What the setting says is what is to be seen.
+        // The setting overrides detected values.
         if !is_given(key) {
             attributes.text(key, value.as_bytes());
         }
     }
     if !is_given("process.pid") {
-        // The exporter's parent: that of all workers.
+        // The exporter's parent is the master, the parent of all workers.
         let pid = u64::from(process::parent_pid().unsigned_abs());
         attributes.number("process.pid", pid);
     }
     attributes
 }
 
-/// Reads `name=value,name=value`, values percent-decoded.
+/// Parses `name=value,name=value` with percent-encoded values.
 pub(super) fn pairs(text: &str) -> impl Iterator<Item = (String, String)> {
     let pairs = text.split(',').filter_map(|part| part.split_once('='));
     pairs.map(|(name, value)| (name.trim().to_owned(), percent_decoded(value.trim())))
 }
 
-/// What is no code of a byte stays as it is.
+/// Decodes percent-encoding; invalid escapes stay unchanged.
 fn percent_decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -290,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_endpoint_without_a_path_gets_that_of_traces() {
+    fn appends_the_traces_path_to_an_endpoint_without_path() {
         for (endpoint, url) in [
             ("http://a:4318", "http://a:4318/v1/traces"),
             ("http://a:4318/", "http://a:4318/v1/traces"),
@@ -302,14 +304,14 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_percent_decoded() {
+    fn percent_decodes_pairs() {
         let read: Vec<_> = pairs(" a = b%2Cc ,d=%zz%4,,e").collect();
         let text = |text: &str| text.to_owned();
         assert_eq!(read, [(text("a"), text("b,c")), (text("d"), text("%zz%4"))]);
     }
 
     #[test]
-    fn what_is_said_of_the_service_has_each_name_once_and_the_setting_wins() {
+    fn writes_each_resource_attribute_once_preferring_the_setting() {
         let settings = Settings {
             otlp_protocol: "http/json".to_owned(),
             otlp_resource: Some("a=1,host.name=h,process.pid=7,a=2".to_owned()),
@@ -327,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_around_the_spans_is_json_and_names_the_service() {
+    fn wraps_json_spans_with_the_service_name() {
         let service = |settings: &Settings| {
             let json = Envelope::new(settings).around(&[b"{}"]);
             let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");

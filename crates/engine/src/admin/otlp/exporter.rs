@@ -1,7 +1,9 @@
-//! The exporter process: takes what workers send, gathers it, and posts it until the collector has taken it.
+//! The exporter process: collects spans from workers and posts them until the collector accepts
+//! them.
 //!
-//! One thread takes and one posts, so that a collector that is slow fills the queue here and not the kernel's. The queue is
-//! bounded; spans that it has no room for are left out and counted. What waits here is lost with the process.
+//! One thread receives and one posts, so that a slow collector fills the queue here and not the
+//! kernel's. The queue is bounded; spans that do not fit are dropped and counted. Queued spans are
+//! lost if the process crashes.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,30 +20,32 @@ use super::{COUNT_BYTES, Otlp, Post, PostError, Posted, WAITING_BYTES_MAX};
 use crate::admin::stats::Shared;
 use crate::log::Logger;
 
-/// How long the exporter may take with the rest when the last worker has ended; then the master ends it.
+/// Time in milliseconds that the exporter has to flush after the last worker has exited; then the
+/// master kills it.
 pub(crate) const FLUSH_MS_MAX: u64 = 3_000;
-/// Of that, what is left for its end.
+/// Flush time, with a reserve for its exit.
 const FLUSH: Duration = Duration::from_millis(FLUSH_MS_MAX - 500);
-/// How long spans wait for others.
+/// Time that spans wait for others.
 const GATHER: Duration = Duration::from_millis(1_000);
-/// Bytes of spans of one post: with what stands around them less than the MiB that nginx and others take in front of a collector.
+/// Maximum size of the spans of one post in bytes: with the envelope below the 1 MiB that nginx and
+/// others accept.
 const POST_BYTES_MAX: usize = 960 * 1024;
-/// Bytes of spans that wait.
+/// Maximum size of queued spans in bytes.
 const QUEUE_BYTES_MAX: usize = 8 << 20;
-/// The pause before the first try anew; it doubles up to the second one.
+/// Minimum and maximum pause between attempts; it doubles.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// How long the same spans are tried; longer pauses than the second one are not waited for, whatever the collector says.
+/// Maximum total time of attempts for the same spans, and maximum pause honored from `Retry-After`.
 const TRY_MAX: Duration = Duration::from_secs(300);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
-/// How often it is said that the collector takes nothing.
+/// Interval of log lines about a collector that refuses spans.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 /// Enough for a request over TLS.
 const STACK_BYTES: usize = 512 * 1024;
-/// Of what the collector says, the part that the log shows.
+/// Maximum length of a collector's error text in the log, in characters.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// What the process is made of.
+/// The state of the process.
 pub(crate) struct Exporter {
     outlet: UnixDatagram,
     sender: Sender,
@@ -49,7 +53,7 @@ pub(crate) struct Exporter {
     stats: Shared,
 }
 
-/// Between the two threads.
+/// The queue between the two threads.
 #[derive(Default)]
 struct Queue {
     inner: Mutex<Waiting>,
@@ -60,7 +64,7 @@ struct Queue {
 struct Waiting {
     pieces: VecDeque<Piece>,
     bytes: usize,
-    /// Until when what waits is to be sent: nothing comes any more.
+    /// Deadline for sending the rest, after the last worker has exited.
     ends: Option<Instant>,
 }
 
@@ -70,7 +74,7 @@ struct Piece {
     spans: Vec<u8>,
 }
 
-/// What posts.
+/// The posting thread.
 struct Sender {
     post: Box<dyn Post>,
     headers: Vec<(String, String)>,
@@ -79,25 +83,25 @@ struct Sender {
     queue: Arc<Queue>,
     stats: Shared,
     logger: Logger,
-    /// When it was last said that the collector takes nothing; `None`: it takes what it gets.
+    /// Time of the last log line about refused spans; `None` while the collector accepts them.
     said: Option<Instant>,
 }
 
-/// What became of a post.
+/// Result of a post.
 enum Outcome {
-    /// Taken, but for so many.
+    /// Accepted, except for `rejected` spans.
     Taken { rejected: u64 },
-    /// It will never be taken.
+    /// Refused permanently.
     Refused(String),
-    /// It is to be tried again, not before the time that the collector has named.
+    /// To be retried, not before the time requested by the collector.
     Later(String, Option<Duration>),
 }
 
 impl Exporter {
-    /// Begins in the forked process.
+    /// Starts in the forked process.
     ///
     /// # Errors
-    /// The collector's URL is of no use any more.
+    /// The collector's URL has become unusable.
     pub fn new(
         otlp: Otlp,
         settings: &Settings,
@@ -123,10 +127,11 @@ impl Exporter {
         })
     }
 
-    /// Runs until the master says that no worker is left, and what waits is sent or its time is over.
+    /// Runs until the master reports that no worker is left, and the queue is empty or the flush
+    /// time is over.
     ///
     /// # Errors
-    /// The process is of no use any more.
+    /// The process cannot continue.
     pub fn run(self) -> io::Result<()> {
         let Exporter {
             outlet,
@@ -162,7 +167,7 @@ impl Queue {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a datagram of a worker, or says how many spans there was no room for.
+    /// Queues a datagram of a worker. Returns the number of spans if there was no room.
     fn put(&self, datagram: &[u8]) -> Option<u64> {
         let (count, spans) = datagram.split_first_chunk::<COUNT_BYTES>()?;
         let count = u64::from(u32::from_le_bytes(*count));
@@ -173,7 +178,7 @@ impl Queue {
         waiting.bytes += spans.len();
         let spans = spans.to_vec();
         waiting.pieces.push_back(Piece { count, spans });
-        // The thread that posts waits for the first, and for enough.
+        // The posting thread waits for the first piece, and for a full post.
         if waiting.pieces.len() == 1 || waiting.bytes >= POST_BYTES_MAX {
             self.changed.notify_one();
         }
@@ -185,7 +190,8 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    /// Waits for spans, and for others behind them. `None` when there are none and nothing comes any more.
+    /// Waits for spans, and for others to send with them. Returns `None` if there are none and no
+    /// worker is left.
     fn take(&self) -> Option<Vec<Piece>> {
         let mut waiting = self.lock();
         while waiting.pieces.is_empty() {
@@ -217,7 +223,7 @@ impl Queue {
         Some(taken)
     }
 
-    /// Waits before a post is tried again. `false`: its time is over.
+    /// Waits before a retry. Returns false if the flush time is over.
     fn pause(&self, pause: Duration) -> bool {
         let until = Instant::now() + pause;
         let mut waiting = self.lock();
@@ -257,7 +263,8 @@ impl Sender {
         self.envelope.around(&pieces)
     }
 
-    /// Posts until that is over. How many spans were not taken.
+    /// Posts until the spans are accepted or the time is over. Returns the number of spans not
+    /// accepted.
     fn send(&mut self, count: u64, body: &[u8]) -> u64 {
         let began = Instant::now();
         let mut pause = PAUSE_MIN;
@@ -265,27 +272,28 @@ impl Sender {
             let (cause, named) = match self.post(body) {
                 Outcome::Taken { rejected } => {
                     if self.said.take().is_some() {
-                        self.log(LogLevel::Info, "the collector takes spans again");
+                        self.log(LogLevel::Info, "the collector accepts spans again");
                     }
                     return rejected.min(count);
                 }
                 Outcome::Refused(cause) => {
-                    self.say(&format!("{cause}; {count} spans are left out"));
+                    self.say(&format!("{cause}; {count} spans were dropped"));
                     return count;
                 }
                 Outcome::Later(cause, named) => (cause, named),
             };
-            // Up to half of it more or less, so that servers that were cut off together do not come back together.
+            // Random jitter of up to a half, so that servers cut off together do not retry
+            // together.
             let part = random::u64() % 1_000;
             let own = pause.mul_f64(0.5 + part as f64 / 1_000.0);
-            // `Retry-After: 0` is no wish to be asked without a pause.
+            // `Retry-After: 0` does not permit retries without a pause.
             let wait = named.map_or(own, |named| named.max(own).min(RETRY_AFTER_MAX));
             if began.elapsed() + wait > TRY_MAX || !self.queue.pause(wait) {
-                self.say(&format!("{cause}; {count} spans are left out"));
+                self.say(&format!("{cause}; {count} spans were dropped"));
                 return count;
             }
             self.say(&format!(
-                "{cause}; what no room is for meanwhile is left out, and counted in spans_dropped"
+                "{cause}; further spans are dropped when the queue is full, and counted in spans_dropped"
             ));
             pause = (pause * 2).min(PAUSE_MAX);
         }
@@ -310,11 +318,11 @@ impl Sender {
         }
     }
 
-    /// Says why the collector takes nothing, now and then.
+    /// Logs why the collector refuses spans, rate-limited.
     fn say(&mut self, cause: &str) {
         if self.said.is_none_or(|said| said.elapsed() >= SAY_AGAIN) {
             self.said = Some(Instant::now());
-            let line = format!("otlp_endpoint: the collector takes no spans: {cause}");
+            let line = format!("otlp_endpoint: the collector accepts no spans: {cause}");
             self.log(LogLevel::Warning, &line);
         }
     }
@@ -324,7 +332,7 @@ impl Sender {
     }
 }
 
-/// What an answer means (OTLP, "OTLP/HTTP Response").
+/// Interprets a response (OTLP, "OTLP/HTTP Response").
 fn judge(posted: &Posted, encoding: Encoding) -> Outcome {
     match posted.status {
         200..=299 => Outcome::Taken {
@@ -338,7 +346,7 @@ fn judge(posted: &Posted, encoding: Encoding) -> Outcome {
     }
 }
 
-/// How many spans of a post that was taken were not.
+/// Returns the number of rejected spans of an accepted post.
 fn rejected(body: &[u8], encoding: Encoding) -> u64 {
     if encoding == Encoding::Protobuf {
         let Some(Value::Bytes(partial)) = protobuf::find(body, answer::PARTIAL_SUCCESS) else {
@@ -360,7 +368,7 @@ fn rejected(body: &[u8], encoding: Encoding) -> u64 {
 
 fn said(posted: &Posted, encoding: Encoding) -> String {
     let text = match encoding {
-        // What stands before a collector answers with text.
+        // A proxy in front of the collector may respond with text.
         Encoding::Protobuf => match protobuf::find(&posted.body, answer::STATUS_MESSAGE) {
             Some(Value::Bytes(message)) => message,
             _ => &posted.body,
@@ -387,7 +395,7 @@ mod tests {
 
     use super::*;
 
-    /// A collector that answers with what is given, and then with 200.
+    /// A collector that returns the given responses, and then 200.
     struct Scripted {
         answers: VecDeque<Result<Posted, PostError>>,
         posts: mpsc::Sender<(String, String)>,
@@ -454,7 +462,8 @@ mod tests {
         [&count.to_le_bytes()[..], spans].concat()
     }
 
-    /// What was posted, taken and dropped, when the master ends the exporter behind these datagrams.
+    /// Returns the posts and the numbers of accepted and dropped spans, after the master has
+    /// stopped the exporter.
     fn run(
         answers: Vec<Result<Posted, PostError>>,
         datagrams: &[Vec<u8>],
@@ -471,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_of_many_workers_go_in_one_post_and_the_last_before_the_end() {
+    fn posts_spans_of_many_workers_together_and_flushes_at_exit() {
         let datagrams = [
             datagram(2, b"{\"a\":1},{\"a\":2}"),
             datagram(1, b"{\"a\":3}"),
@@ -485,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_collector_cannot_take_now_is_posted_again() {
+    fn retries_temporary_refusals() {
         let one = [datagram(1, b"{}")];
         let (posts, exported, dropped) = run(vec![answer(429, "")], &one);
         assert_eq!((posts.len(), exported, dropped), (2, 1, 0));
@@ -496,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn a_collector_that_names_no_pause_is_not_asked_without_one() {
+    fn pauses_before_a_retry_with_retry_after_0() {
         let answers = (0..10_000).map(|_| answer(429, "")).collect();
         let (posts, exported, dropped) = run(answers, &[datagram(1, b"{}")]);
         assert!((2..20).contains(&posts.len()), "{}", posts.len());
@@ -504,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn a_post_is_no_larger_than_proxies_take() {
+    fn keeps_posts_below_the_limit_of_proxies() {
         let (exporter, ..) = exporter(Vec::new());
         let Exporter { sender, queue, .. } = exporter;
         for _ in 0..20 {
@@ -517,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_will_never_take_is_counted() {
+    fn counts_permanently_refused_spans() {
         let many = [datagram(5, b"{},{},{},{},{}")];
         let (posts, exported, dropped) = run(vec![answer(400, "no")], &many);
         assert_eq!((posts.len(), exported, dropped), (1, 0, 5));
@@ -527,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_in_protobuf_are_read() {
+    fn parses_protobuf_responses() {
         let judged = |status, body: &[u8]| {
             let posted = Posted {
                 status,
@@ -547,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_does_not_wait_for_a_collector_that_is_down() {
+    fn exits_without_waiting_for_an_unreachable_collector() {
         let answers = (0..1000).map(|_| Err("refused".into())).collect();
         let began = Instant::now();
         let (posts, exported, dropped) = run(answers, &[datagram(4, b"{},{},{},{}")]);
@@ -557,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_is_bounded() {
+    fn bounds_the_queue() {
         let queue = Queue::default();
         let large = datagram(3, &vec![b'x'; 60_000]);
         let fit = QUEUE_BYTES_MAX / 60_000;

@@ -1,12 +1,13 @@
-//! Spans on their way to a collector of OpenTelemetry, by OTLP over HTTP, as protobuf or JSON.
+//! Export of spans to an OpenTelemetry collector by OTLP over HTTP, as protobuf or JSON.
 //!
-//! A worker encodes a span when it ends, and hands what it has collected to the exporter, a process of the master's, as a
-//! datagram on a socket pair: at the end of a turn when it is much, and with the figures ten times a second. What the kernel
-//! does not take at once waits in a bounded buffer, and what that has no room for is left out and counted: no worker waits.
-//! The exporter (`exporter.rs`) gathers what all workers send, posts it, and posts it again while the collector takes nothing.
-//! A datagram that was sent outlives its worker, and the exporter's end stays open in the master while that is replaced.
+//! A worker encodes a span when it ends. It passes collected spans to the exporter process as
+//! datagrams on a socket pair: at the end of a turn if they are large, and with the counters ten
+//! times a second. Spans that the kernel does not accept wait in a bounded buffer; beyond it they
+//! are dropped and counted, so no worker waits. The exporter (`exporter.rs`) collects the spans of
+//! all workers, posts them, and retries while the collector refuses. A sent datagram survives a
+//! crash of its worker. The master keeps the exporter's socket open while the exporter is replaced.
 //!
-//! How is posted the engine does not know: `OpenPost` comes from the embedder, which has a client for HTTP.
+//! The engine has no HTTP client: the embedder provides one through `OpenPost`.
 
 mod encode;
 mod exporter;
@@ -26,27 +27,28 @@ pub(crate) use encode::{Attributes, Encoding};
 pub(crate) use exporter::{Exporter, FLUSH_MS_MAX};
 pub(crate) use record::Record;
 
-/// Bytes of spans that are sent before their time is up.
+/// Size of collected spans in bytes from which they are sent early.
 const WORTH_SENDING_BYTES: usize = 16 * 1024;
-/// Bytes of spans of a worker that wait for the kernel to take them. Far below what a socket pair takes at once.
+/// Maximum size of a worker's unsent spans in bytes. Far below what a socket pair accepts in one
+/// datagram.
 const WAITING_BYTES_MAX: usize = 64 * 1024;
-/// What a datagram begins with: how many spans there are.
+/// Length of the span count at the start of a datagram.
 const COUNT_BYTES: usize = 4;
 
-/// Why an embedder's client for HTTP has nothing to answer, as a clause.
+/// Why a post got no response, as a clause.
 pub type PostError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Opens what posts to a URL.
+/// Opens an HTTP client for a URL.
 ///
-/// The error says what is wrong with the URL or with the certificates that it needs.
+/// The error describes a problem with the URL or the certificates it needs.
 pub type OpenPost = fn(url: &str) -> Result<Box<dyn Post>, PostError>;
 
-/// Posts to one URL and waits for the answer.
+/// An HTTP client for one URL.
 pub trait Post: Send {
-    /// Posts within a time.
+    /// Posts and waits for the response, at most `timeout`.
     ///
     /// # Errors
-    /// There is no answer.
+    /// There was no response.
     fn post(
         &mut self,
         content_type: &'static str,
@@ -56,31 +58,31 @@ pub trait Post: Send {
     ) -> Result<Posted, PostError>;
 }
 
-/// An answer to a post.
+/// The response to a post.
 pub struct Posted {
-    /// Its status.
+    /// HTTP status.
     pub status: u16,
-    /// After how many seconds it is to be tried again, where the answer says so.
+    /// Seconds after which to retry, if the response has them.
     pub retry_after_s: Option<u64>,
-    /// Its content.
+    /// Content.
     pub body: Vec<u8>,
 }
 
 /// Why spans cannot be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum OtlpError {
-    /// The setting.
+    /// The setting `otlp_endpoint` is invalid.
     #[error("otlp_endpoint: {0}")]
     Endpoint(PostError),
-    /// A program that has no client for HTTP.
-    #[error("otlp_endpoint: this program sends no spans; unset it here")]
+    /// The program has no HTTP client.
+    #[error("otlp_endpoint: this program cannot send spans; unset it")]
     OtherProgram,
-    /// Descriptors.
+    /// No descriptors.
     #[error("otlp_endpoint: a socket pair: {0}")]
     Io(#[from] io::Error),
 }
 
-/// The master's part, from which workers and the exporter get theirs.
+/// The master's handle, from which workers and the exporter get theirs.
 pub(crate) struct Otlp {
     inlet: UnixDatagram,
     outlet: UnixDatagram,
@@ -92,14 +94,14 @@ pub(crate) struct Otlp {
 }
 
 impl Otlp {
-    /// What leads to the exporter, when the settings name a collector. Called before anything is forked.
+    /// Creates the connection to the exporter if a collector is set. Called before the first fork.
     pub fn open(settings: &Settings, open: Option<OpenPost>) -> Result<Option<Otlp>, OtlpError> {
         let Some(endpoint) = &settings.otlp_endpoint else {
             return Ok(None);
         };
         let url = encode::traces_url(endpoint);
         let open = open.ok_or(OtlpError::OtherProgram)?;
-        // What is wrong with it is said now.
+        // Report configuration errors at startup.
         open(&url).map_err(OtlpError::Endpoint)?;
         let (inlet, outlet) = UnixDatagram::pair()?;
         inlet.set_nonblocking(true)?;
@@ -113,7 +115,7 @@ impl Otlp {
         }))
     }
 
-    /// A worker's part.
+    /// Converts it to a worker's handle.
     pub fn into_outbox(self, stats: Shared) -> Outbox {
         Outbox {
             socket: self.inlet,
@@ -125,18 +127,18 @@ impl Otlp {
         }
     }
 
-    /// No worker sends any more: the exporter sends what it has, and ends. False where there is no room to say so yet, behind
-    /// everything that workers have sent: kernels take as few as ten datagrams at a time (`net.unix.max_dgram_qlen`).
+    /// Notifies the exporter, after all datagrams, that no worker is left. Returns false if the
+    /// socket has no room yet: kernels queue as few as ten datagrams (`net.unix.max_dgram_qlen`).
     #[must_use]
     pub fn finish(&self) -> bool {
         self.inlet.send(&[]).is_ok()
     }
 }
 
-/// A worker's part: spans that have not been handed over.
+/// A worker's handle, with spans that were not sent yet.
 pub(crate) struct Outbox {
     socket: UnixDatagram,
-    /// The number of spans, then the spans, in JSON with commas between them.
+    /// The number of spans, then the spans, comma-separated in JSON.
     waiting: Vec<u8>,
     count: u32,
     stats: Shared,
@@ -145,17 +147,17 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// A number that no client knows, and the same in all workers.
+    /// Returns a secret number, equal in all workers.
     pub fn sampling_key(&self) -> u64 {
         self.key
     }
 
-    /// How spans are to be written.
+    /// Returns the encoding of spans.
     pub fn encoding(&self) -> Encoding {
         self.encoding
     }
 
-    /// Adds the span that `write` appends, unless there is no room.
+    /// Adds a span written by `write`, unless there is no room.
     pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let before = self.waiting.len();
         let has_comma = self.count > 0 && self.encoding == Encoding::Json;
@@ -181,7 +183,7 @@ impl Outbox {
         }
     }
 
-    /// Hands over what there is, when that is worth it or `is_due`.
+    /// Sends the collected spans if they are large or `is_due`.
     #[inline]
     pub fn flush(&mut self, is_due: bool) {
         if self.count > 0 && (is_due || self.waiting.len() >= WORTH_SENDING_BYTES) {
@@ -196,7 +198,7 @@ impl Outbox {
         }
         self.waiting[..COUNT_BYTES].copy_from_slice(&self.count.to_le_bytes());
         match self.socket.send(&self.waiting) {
-            // It waits for another turn.
+            // Retried in a later turn.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -213,7 +215,7 @@ impl Outbox {
     }
 }
 
-/// The beginning of a datagram.
+/// Returns the empty start of a datagram.
 fn empty() -> Vec<u8> {
     vec![0; COUNT_BYTES]
 }
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_handed_over_together_when_they_are_many_or_due() {
+    fn batches_spans_until_large_or_due() {
         let (mut outbox, other) = outbox();
         outbox.append(|out| out.extend_from_slice(b"{1}"));
         outbox.append(|out| out.extend_from_slice(b"{2}"));
@@ -262,12 +264,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_stands_between_spans_of_protobuf() {
+    fn separates_protobuf_spans_by_nothing() {
         let (mut outbox, other) = outbox();
         outbox.encoding = Encoding::Protobuf;
         outbox.append(|out| out.extend_from_slice(b"one"));
         outbox.append(|out| out.extend_from_slice(b"two"));
-        // It has no room beside them, and goes whole.
+        // It does not fit in addition, and is sent separately.
         let large = WAITING_BYTES_MAX - COUNT_BYTES;
         outbox.append(|out| out.resize(out.len() + large, b'x'));
         assert_eq!(received(&other), Some((2, "onetwo".to_owned())));
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exporter_that_takes_nothing_costs_spans_and_neither_time_nor_memory() {
+    fn drops_spans_when_the_exporter_is_blocked() {
         let (mut outbox, other) = outbox();
         let write = |out: &mut Vec<u8>| out.resize(out.len() + 1000, b'x');
         for _ in 0..2000 {
@@ -293,14 +295,14 @@ mod tests {
         let (_, dropped) = outbox.stats.spans();
         assert!(taken > 0 && dropped > 0);
         assert_eq!(taken + dropped + u64::from(outbox.count), 2000);
-        // What has waited goes once there is room.
+        // Waiting spans are sent when there is room.
         let waiting = outbox.count;
         outbox.flush(true);
         assert_eq!(received(&other).map(|it| it.0), Some(waiting));
     }
 
     #[test]
-    fn the_end_is_told_also_behind_datagrams_that_fill_the_socket() {
+    fn sends_the_end_after_a_full_socket() {
         let settings = Settings {
             otlp_endpoint: Some("http://127.0.0.1:1".to_owned()),
             ..Settings::default()
@@ -335,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_larger_than_all_is_left_out() {
+    fn drops_a_span_larger_than_the_buffer() {
         let (mut outbox, other) = outbox();
         outbox.append(|out| out.extend_from_slice(b"{}"));
         outbox.append(|out| out.resize(out.len() + WAITING_BYTES_MAX, b'x'));

@@ -1,9 +1,9 @@
-//! Fields of protobuf messages: those that OTLP's spans are made of, and those of its answers.
+//! Encoding of protobuf fields, for OTLP spans and responses.
 
-/// The largest number of a field that is read (protobuf, "Assigning Field Numbers").
+/// Maximum field number (protobuf, "Assigning Field Numbers").
 const FIELD_MAX: u64 = (1 << 29) - 1;
 
-/// How a value is written (protobuf, "Message Structure").
+/// Wire types (protobuf, "Message Structure").
 #[derive(Clone, Copy)]
 enum Wire {
     Varint = 0,
@@ -12,7 +12,7 @@ enum Wire {
     Fixed32 = 5,
 }
 
-/// What a field holds. Numbers of a fixed size are not told apart.
+/// Value of a field. Fixed-size numbers are not decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value<'a> {
     Varint(u64),
@@ -26,13 +26,13 @@ pub(super) fn number(out: &mut Vec<u8>, field: u32, value: u64) {
     varint(out, value);
 }
 
-/// Appends a number of 64 bits that is seldom small.
+/// Appends a 64-bit number that is rarely small.
 pub(super) fn fixed64(out: &mut Vec<u8>, field: u32, value: u64) {
     tag(out, field, Wire::Fixed64);
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// Appends a number of 32 bits that is seldom small.
+/// Appends a 32-bit number that is rarely small.
 pub(super) fn fixed32(out: &mut Vec<u8>, field: u32, value: u32) {
     tag(out, field, Wire::Fixed32);
     out.extend_from_slice(&value.to_le_bytes());
@@ -44,7 +44,8 @@ pub(super) fn bytes(out: &mut Vec<u8>, field: u32, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Appends text; bytes that are not UTF-8, which a reader would refuse the whole message for, are replaced.
+/// Appends text. Replaces bytes that are not UTF-8, for which a reader would refuse the complete
+/// message.
 pub(super) fn text(out: &mut Vec<u8>, field: u32, value: &[u8]) {
     bytes(out, field, String::from_utf8_lossy(value).as_bytes());
 }
@@ -56,12 +57,12 @@ pub(super) fn message(out: &mut Vec<u8>, field: u32, write: impl FnOnce(&mut Vec
     write(out);
     let len = out.len() - at;
     varint(out, len as u64);
-    // The length was appended, because it was not known before.
+    // Move the length, known only now, before the content.
     let length_len = out.len() - at - len;
     out[at..].rotate_right(length_len);
 }
 
-/// Appends what stands before a message or text of so many bytes.
+/// Appends the header of a message or text of `len` bytes.
 pub(super) fn header(out: &mut Vec<u8>, field: u32, len: usize) {
     tag(out, field, Wire::Len);
     varint(out, len as u64);
@@ -79,7 +80,7 @@ fn varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// The last value of a field of a message; `None` where there is none, or the bytes are no message at all.
+/// Returns the last value of a field; `None` if it is missing or the message is malformed.
 pub(super) fn find(message: &[u8], field: u32) -> Option<Value<'_>> {
     let mut rest = message;
     let mut found = None;
@@ -122,9 +123,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_written_as_the_specification_has_them() {
+    fn encodes_fields_as_specified() {
         let mut out = Vec::new();
-        // The samples of "Protocol Buffers: Encoding".
+        // Examples of "Protocol Buffers: Encoding".
         number(&mut out, 1, 150);
         text(&mut out, 2, b"testing");
         message(&mut out, 3, |out| number(out, 1, 150));
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_any_length_has_its_length_in_front() {
+    fn writes_the_length_before_a_message() {
         for len in [0, 1, 127, 128, 16_383, 16_384, 100_000] {
             let mut out = b"before".to_vec();
             message(&mut out, 9, |out| out.resize(out.len() + len, b'x'));
@@ -147,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_none_is_replaced() {
+    fn replaces_invalid_utf8() {
         let mut out = Vec::new();
         text(&mut out, 1, b"a\xff");
         assert_eq!(find(&out, 1), Some(Value::Bytes("a\u{fffd}".as_bytes())));
     }
 
     #[test]
-    fn what_was_written_is_found_and_the_last_counts() {
+    fn finds_the_last_value_of_a_field() {
         let mut out = Vec::new();
         for value in [0, 1, 127, 128, u64::MAX] {
             number(&mut out, 5, value);
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_has_no_fields() {
+    fn finds_no_fields_in_a_malformed_message() {
         for bytes in [
             &b"{\"code\":3}"[..],
             b"<html>",

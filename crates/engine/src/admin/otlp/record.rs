@@ -1,4 +1,4 @@
-//! A span as OTLP writes it.
+//! OTLP encoding of a span.
 
 use std::io::Write as _;
 
@@ -8,7 +8,7 @@ use super::encode::{Attributes, Encoding, SPANS_FIELD};
 use super::protobuf;
 use crate::admin::json::escape_json;
 
-/// Bits of a span's flags: it was sampled, whether its parent is elsewhere is known, and it is.
+/// Flags of a span: sampled; the location of its parent is known; its parent is remote.
 const SAMPLED: u32 = 1;
 const HAS_REMOTE: u32 = 1 << 8;
 const IS_REMOTE: u32 = 1 << 9;
@@ -31,14 +31,14 @@ mod field {
     pub const FLAGS: u32 = 16;
 }
 
-/// A span that has ended.
+/// A finished span.
 pub(crate) struct Record<'a> {
     pub trace_id: u128,
     pub id: u64,
     pub parent_id: Option<u64>,
-    /// Whether the parent, if there is one, is another program's.
+    /// The parent, if any, belongs to another program.
     pub is_remote: bool,
-    /// By OTLP's numbers.
+    /// OTLP's number of the kind.
     pub kind: u32,
     pub name: &'a [u8],
     pub route: Option<&'a str>,
@@ -50,7 +50,7 @@ pub(crate) struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// Appends it as a post has it.
+    /// Appends the span in the format of a post.
     pub fn write(&self, out: &mut Vec<u8>) {
         let (began_ns, ended_ns) = (self.began_us * 1000, self.ended_us * 1000);
         match self.attributes.encoding() {

@@ -1,8 +1,8 @@
-//! Counting, in plain fields of the worker's own.
+//! Private counters of a worker.
 
 use super::table::{Counter, LATENCY_BOUNDS_US};
 
-/// What this worker has counted.
+/// The counters of this worker.
 pub(crate) struct Counts([u64; Counter::LEN]);
 
 impl Counts {
@@ -20,12 +20,12 @@ impl Counts {
         self.0[counter as usize]
     }
 
-    /// All of them, by the number of their counter.
+    /// Returns all counters, in the order of `Counter`.
     pub fn all(&self) -> &[u64; Counter::LEN] {
         &self.0
     }
 
-    /// Sets what somebody else counts.
+    /// Sets a counter that is maintained elsewhere.
     pub fn set(&mut self, counter: Counter, value: u64) {
         self.0[counter as usize] = value;
     }
@@ -38,14 +38,14 @@ impl Counts {
         self.0[Counter::ResponsesOther as usize + class] += 1;
     }
 
-    /// Counts the time of a request.
+    /// Counts the duration of a request.
     pub fn latency(&mut self, duration_us: u64) {
         let bucket = LATENCY_BOUNDS_US.partition_point(|bound| *bound < duration_us);
         self.0[Counter::Latency0 as usize + bucket] += 1;
         self.0[Counter::LatencySumUs as usize] += duration_us;
     }
 
-    /// Counts a request that the server itself refuses.
+    /// Counts a request refused by the server.
     pub fn refusal(&mut self, status: u16) {
         let counter = match status {
             400 => Counter::Refused400,

@@ -1,9 +1,9 @@
-//! Figures about a running server: what workers count, and how it is read.
+//! Statistics of a running server.
 //!
-//! A worker counts in plain fields of its own (`Counts`) and copies them to shared memory
-//! (`Shared`) when a turn ends and the last copy is older than `REPORT_MS`; after its last turn it
-//! wakes once more to copy the rest. So counting costs an addition, figures are at most that old,
-//! and a sleeping server sleeps. Any worker answers for all of them (`Snapshot`).
+//! A worker counts in private fields (`Counts`). It copies them to shared memory (`Shared`) at the
+//! end of a turn if the last copy is older than `REPORT_MS`; after its last turn it wakes once to
+//! copy the rest. So counting costs an addition, counters have at most that age, and an idle server
+//! sleeps. Any worker can report for all of them (`Snapshot`).
 
 mod counts;
 mod prometheus;
@@ -23,8 +23,8 @@ pub(crate) use counts::Counts;
 pub(crate) use prometheus::CONTENT_TYPE as PROMETHEUS;
 pub use report::Reporter;
 
-/// Tells what the tables have that all processes of the server share, in the order in which they were made.
+/// Returns the statistics of all shared tables, in the order of their creation.
 pub type Tables = dyn Fn() -> Vec<TableFigures>;
 
-/// Appends figures to the text for Prometheus.
+/// Appends further metrics to Prometheus text.
 pub type MoreMetrics = dyn Fn(&Snapshot, &mut String);

@@ -1,17 +1,16 @@
-//! A snapshot as text for Prometheus (text format 0.0.4).
+//! A snapshot as Prometheus text (text format 0.0.4).
 //!
-//! Every worker is a series of its own, and its counters go on over its restarts; `sum` gives the
-//! server's.
+//! Every worker is a series, and its counters continue across restarts; `sum` gives the server's.
 
 use std::fmt::{self, Write};
 
 use super::snapshot::{Snapshot, TableFigures};
 use super::table::{Counter, EDGE, Figure, Gauge, HISTOGRAM, Unit};
 
-/// The media type of the text.
+/// Media type of the text.
 pub(crate) const CONTENT_TYPE: &[u8] = b"text/plain; version=0.0.4; charset=utf-8";
 
-/// A figure of each table: name, type, help text and where it is.
+/// A metric of each table: name, type, help text and value.
 type TableSeries = (
     &'static str,
     &'static str,
@@ -41,10 +40,11 @@ const TABLE_SERIES: [TableSeries; 3] = [
 ];
 
 impl Snapshot {
-    /// This snapshot as text for Prometheus; `is_edge`: with the figures that only a GRIP edge has.
+    /// Returns this snapshot as Prometheus text; `is_edge` includes metrics that only a GRIP edge
+    /// has.
     pub fn to_prometheus(&self, is_edge: bool) -> String {
         let mut out = String::with_capacity(16 * 1024);
-        // A `String` takes everything.
+        // Writing to a `String` cannot fail.
         let _ = self.write_prometheus(&mut out, is_edge);
         out
     }
@@ -70,7 +70,7 @@ impl Snapshot {
         self.write_table(out, Gauge::TABLE, "gauge", is_edge, &gauge)
     }
 
-    /// What the master and the processes beside its workers have.
+    /// Writes the metrics of the master and processes other than workers.
     fn write_server(&self, out: &mut String) -> fmt::Result {
         write_series(
             out,
@@ -185,7 +185,7 @@ impl Snapshot {
         }
     }
 
-    /// What tables in shared memory have, each by its number.
+    /// Writes the metrics of tables in shared memory, by number.
     fn write_tables(&self, out: &mut String) -> fmt::Result {
         if self.tables.is_empty() {
             return Ok(());
@@ -234,6 +234,11 @@ impl Snapshot {
             if figure.key != last_key {
                 last_key = figure.key;
                 writeln!(out, "# HELP fermata_{metric} {}", figure.help)?;
+                // A gauge that the worker reads elsewhere may be monotonic, such as processor time.
+                let kind = match metric.ends_with("_total") {
+                    true => "counter",
+                    false => kind,
+                };
                 writeln!(out, "# TYPE fermata_{metric} {kind}")?;
             }
             for (place, worker) in self.workers.iter().enumerate() {
@@ -251,7 +256,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Counters that each have a bound, as a histogram: every bucket holds those below it as well.
+    /// Writes counters with bounds as a histogram: every bucket includes those below.
     fn write_histogram(
         &self,
         out: &mut String,
@@ -287,7 +292,7 @@ impl Snapshot {
     }
 }
 
-/// Figures of the whole server: name, help and value. A counter's name ends in `_total`.
+/// Writes metrics of the server: name, help and value. A counter's name ends in `_total`.
 fn write_series(out: &mut String, series: &[(&str, &str, u64)]) -> fmt::Result {
     for (name, help, value) in series {
         let kind = match name.ends_with("_total") {
@@ -301,7 +306,7 @@ fn write_series(out: &mut String, series: &[(&str, &str, u64)]) -> fmt::Result {
     Ok(())
 }
 
-/// Milliseconds as seconds.
+/// Milliseconds, formatted as seconds.
 struct Seconds(u64);
 
 impl fmt::Display for Seconds {

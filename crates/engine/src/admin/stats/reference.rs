@@ -1,4 +1,4 @@
-//! The table of figures in docs/metrics.md, rendered from the table of figures.
+//! Check of the metrics table in docs/metrics.md against the source.
 
 use super::table::{Counter, Figure, Gauge};
 
@@ -6,7 +6,7 @@ const BEGIN: &str = "<!-- figures: written by `make generate` -->\n";
 const END: &str = "<!-- end of figures -->\n";
 
 #[test]
-fn the_committed_reference_is_the_rendered_one() {
+fn matches_the_committed_reference() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
     let page = std::fs::read_to_string(path).expect("the page exists");
     let (before, rest) = page.split_once(BEGIN).expect("the page has the mark");
@@ -25,7 +25,7 @@ fn markdown() -> String {
     out + "\n"
 }
 
-/// One row for all figures with the same key.
+/// Returns one row for all metrics with the same key.
 fn row(figures: &[Figure]) -> String {
     let Figure {
         key, metric, help, ..

@@ -1,4 +1,4 @@
-//! Copying what was counted to where others read it.
+//! Copying counters to shared memory.
 
 use std::cmp::Reverse;
 
@@ -11,74 +11,74 @@ use fermata_tls::Failure;
 use super::shared::{BusyChannel, LIST_MAX, Shared, SlowClient};
 use super::table::{Counter, Gauge};
 use super::{MoreMetrics, Tables};
-use crate::net::Net;
+use crate::net::{Net, relief};
 
-/// Age that figures in shared memory may reach.
+/// Maximum age of counters in shared memory, in milliseconds.
 const REPORT_MS: u64 = 100;
 
-/// How often lists are made while somebody watches: what they count is per second.
+/// Interval at which lists are sampled while a client requests them; they count per second.
 const SAMPLE_MS: u64 = 1_000;
 
-/// How long lists are made after somebody has asked for them.
+/// Time for which lists are sampled after a request.
 const WATCH_MS: u64 = 5_000;
 
-/// A turn that long is counted as slow.
+/// Duration from which a turn counts as slow.
 const SLOW_TURN_MS: u64 = 100;
 
-/// The longest turn is that of this window and the one before.
+/// Length of a window. The reported longest turn covers the current and the previous window.
 const WINDOW_MS: u64 = 10_000;
 
-/// What a GRIP edge has open at a time.
+/// Open requests and connections of a GRIP edge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EdgeOpen {
     /// Requests to backends.
     pub requests: usize,
-    /// Connections that these and WebSockets use.
+    /// Connections used by these requests and by WebSockets.
     pub connections: usize,
-    /// Connections to backends that wait for the next request.
+    /// Idle connections to backends.
     pub idle: usize,
-    /// Clients that are held one by one, WebSockets, and sessions of SockJS.
+    /// Individually held clients, WebSockets, and SockJS sessions.
     pub sessions: usize,
-    /// Bodies of requests.
+    /// Request bodies.
     pub bodies: usize,
 }
 
-/// What an embedder has going on, as it tells.
+/// Gauges reported by the embedder.
 #[derive(Default)]
 pub(crate) struct Program {
-    /// Handlers and tasks that wait, and tasks that have not begun.
+    /// Waiting handlers and tasks, and tasks that have not started.
     pub fibers_waiting: u64,
     pub tasks_queued: u64,
-    /// Calls of jobs that have not ended.
+    /// Job calls that have not finished.
     pub jobs_pending: u64,
-    /// Requests for PHP-FPM that have a connection to it, and that wait for one.
+    /// PHP-FPM requests with a connection, and those that wait for one.
     pub fastcgi_running: u64,
     pub fastcgi_queued: u64,
-    /// What a GRIP edge has open.
+    /// Gauges of a GRIP edge.
     pub edge: EdgeOpen,
 }
 
-/// When and where figures are copied to.
+/// Schedule and destination of statistics.
 pub struct Reporter {
     pub(crate) shared: Shared,
     slot: u16,
-    /// A client is blocked since so long before its deadline.
+    /// `write_timeout_ms`: a client was blocked this long before its deadline.
     write_timeout_ms: u64,
     pub(crate) program: Program,
-    /// What an embedder adds to the text for Prometheus.
+    /// Adds the embedder's metrics to Prometheus text.
     pub(crate) more_metrics: Option<Box<MoreMetrics>>,
-    /// What the program's tables have; the embedder knows them.
+    /// Returns the statistics of the application's tables.
     pub(crate) tables: Option<Box<Tables>>,
-    /// From when on figures may be copied again.
+    /// Earliest time of the next copy.
     copy: Deadline,
-    /// Something has been counted since they were copied.
+    /// Counters have changed since the last copy.
     has_news: bool,
-    /// When the next lists are made, if anybody watches.
+    /// Time of the next sample; never if no client requests lists.
     sample: Deadline,
-    /// Longest turns of this window and of the one before, and the end of this one.
+    /// Longest turns of this window and the previous one, and the end of this one.
     longest_ms: [u64; 2],
     window_ms: u64,
-    /// Clients at the last copy, and when that was.
+    /// Number of clients at the last copy, and its time.
     clients: u64,
     clients_ms: u64,
 }
@@ -102,7 +102,7 @@ impl Reporter {
         }
     }
 
-    /// When the worker has to wake for its figures.
+    /// Returns the time at which the worker has to wake for its statistics.
     pub(crate) fn due(&self) -> Deadline {
         match self.has_news {
             true => self.copy.min(self.sample),
@@ -110,7 +110,7 @@ impl Reporter {
         }
     }
 
-    /// Accounts for a turn that has taken so long. True when it is time to copy the figures.
+    /// Counts a turn. Returns true if counters have to be copied.
     pub(crate) fn end_turn<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -126,14 +126,16 @@ impl Reporter {
             net.counts.add(Counter::SlowTurns, 1);
         }
         self.has_news = true;
-        // Also when only the lists are due: the loop would not sleep until both are.
+        // Also if only the lists are due; otherwise the loop could not sleep until both are.
         self.due().is_due(now_ms)
     }
 
-    /// Copies the figures to shared memory, and the lists if somebody wants them.
+    /// Copies the counters to shared memory, and the lists if they are requested.
     pub(crate) fn copy<D: Driver>(&mut self, net: &mut Net<D>, local: &mut Local, now_ms: u64) {
         self.copy = Deadline::after(now_ms, REPORT_MS);
         self.has_news = false;
+        net.buffered.trim(now_ms);
+        relief::end_spared(net);
         if now_ms >= self.window_ms {
             self.window_ms = now_ms + WINDOW_MS;
             self.longest_ms = [0, self.longest_ms[0]];
@@ -160,6 +162,7 @@ impl Reporter {
             (Gauge::Control, net.gauges.control),
             (Gauge::Http2, net.http2.carriers_len() as u64),
             (Gauge::BlockedNow, net.gauges.blocked),
+            (Gauge::BufferedBytes, net.buffered.total() as u64),
             (Gauge::FibersWaiting, self.program.fibers_waiting),
             (Gauge::TasksQueued, self.program.tasks_queued),
             (Gauge::JobsPending, self.program.jobs_pending),
@@ -187,7 +190,7 @@ impl Reporter {
         }
     }
 
-    /// Lists were requested: all workers make them for a while.
+    /// Makes all workers sample lists for a while, after a request.
     pub(crate) fn watch(&mut self, now_ms: u64, wakers: &[Waker]) {
         if self.shared.watch_until(now_ms, now_ms + WATCH_MS) {
             for waker in wakers {
@@ -210,7 +213,7 @@ impl Reporter {
             return;
         }
         if self.sample.is_never() {
-            // What has happened until now belongs to no second.
+            // Earlier activity belongs to no sample.
             local.begin_tally();
         } else if !self.sample.is_due(now_ms) {
             return;
@@ -235,13 +238,13 @@ impl Reporter {
         self.shared.write_lists(self.slot, &channels, &clients);
     }
 
-    /// The clients that have taken nothing for the longest time.
+    /// Returns the clients blocked for the longest time.
     fn slowest<D: Driver>(&self, net: &Net<D>, local: &Local, now_ms: u64) -> Vec<SlowClient> {
         if net.gauges.blocked == 0 {
             return Vec::new();
         }
         let blocked_ms = |deadline: Deadline| {
-            // It was set when the client was blocked; streams have none then.
+            // The deadline was set when the client was blocked; streams have none.
             let left_ms = deadline.left_ms(now_ms).unwrap_or(u64::MAX);
             self.write_timeout_ms.saturating_sub(left_ms)
         };
@@ -270,7 +273,7 @@ impl Reporter {
     }
 }
 
-/// The figures that the driver has counted of TLS.
+/// Copies the driver's TLS counters.
 fn copy_tls<D>(net: &mut Net<D>, gauges: &mut [u64]) {
     let Some(tls) = &net.tls else {
         return;

@@ -1,9 +1,9 @@
-//! Where figures lie in memory that all processes of a server share.
+//! Statistics in memory shared by all processes of a server.
 //!
-//! Each worker slot has lines of its own with one writer, so counting never waits and never fights
-//! over a cache line. When a worker has ended, the master adds what it counted to the totals of its
-//! seat: counters survive restarts. Lists (busy channels, slow clients) change as a whole; a version
-//! word around them tells a reader that it has seen half of a change.
+//! Each worker slot has its own cache lines with one writer, so counting never waits and never
+//! contends. When a worker exits, the master adds its counters to the totals of its worker number,
+//! so counters survive restarts. Lists (busy channels, slow clients) change as a whole; a version
+//! word lets a reader detect a partial change.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -12,16 +12,16 @@ use fermata_hub::CHANNEL_BYTES_MAX;
 use super::table::{Counter, Gauge};
 use crate::channels::memory::SLOTS;
 
-/// Channels and clients that a worker reports.
+/// Maximum number of channels and clients that a worker reports.
 pub(super) const LIST_MAX: usize = 10;
 
-/// Longest client address kept; a longer one (there is none) is cut.
+/// Maximum length of a client address; all real ones are shorter.
 const PEER_BYTES_MAX: usize = 56;
 
-/// Longest text of where a handler was; the end of a longer one is cut.
+/// Maximum length of a handler's position; a longer one is cut.
 pub(crate) const PLACE_BYTES_MAX: usize = 512;
 
-/// Attempts of a reader to see something whole before it takes what it has.
+/// Maximum attempts of a reader to get a consistent view.
 const READ_TRIES_MAX: usize = 1_000;
 
 /// Words per cache line.
@@ -39,20 +39,20 @@ const WORKER_STARTS: usize = 3;
 const WORKER_ENDS: usize = 4;
 const WORKER_FAILURES: usize = 5;
 const SEATS: usize = 6;
-/// 1 when the whole server stops, and not a worker alone.
+/// 1 while the whole server stops, not only a worker.
 const STOPPING: usize = 7;
-/// Has a line of its own: any worker may write it.
+/// On its own line: any worker may write it.
 const WATCHED_UNTIL_MS: usize = LINE;
-/// Whether the master looks at handlers now and then: 1 or 0. Workers read it with every event.
+/// 1 while the master samples handlers. Workers read it with every event.
 const IS_LOOKED_AFTER: usize = 2 * LINE;
 const WORKER_STALLS: usize = 2 * LINE + 1;
-/// Written by the processes for jobs, so in a line that no worker reads.
+/// Written by the job processes, so on a line that no worker reads.
 const JOBS_RUNNING: usize = 3 * LINE;
 const JOB_PROCESSES_REPLACED: usize = 3 * LINE + 1;
 const COMPANION_ENDS: usize = 3 * LINE + 2;
-/// Written by any process, which hardly ever happens.
+/// Written by any process, very rarely.
 const LOG_DROPPED: usize = 3 * LINE + 3;
-/// Written by the exporter, and the second by any process, which hardly ever happens.
+/// The first is written by the exporter, the second by any process, very rarely.
 const SPANS_EXPORTED: usize = 3 * LINE + 4;
 const SPANS_DROPPED: usize = 3 * LINE + 5;
 const SLOTS_AT: usize = 4 * LINE;
@@ -61,15 +61,15 @@ const SLOTS_AT: usize = 4 * LINE;
 const PID: usize = 0;
 const INDEX: usize = 1;
 const SINCE_UNIX_MS: usize = 2;
-/// Changes while the worker's loop goes round.
+/// Changes while the worker's loop runs.
 const BEAT: usize = 3;
-/// Number of the handler that runs plus one; 0 = none since the turn began.
+/// Number of the running handler plus 1; 0 = none since the turn started.
 const HANDLER: usize = 4;
-/// Connections that have proved to stay. The worker that hands one over writes it, too.
+/// Number of settled connections. A worker that hands one over also writes it.
 const SETTLED: usize = 5;
-/// Whether connections may be handed to the worker: 1 or 0.
+/// 1 if connections may be handed to the worker.
 const TAKES: usize = 6;
-/// When the handler in `HANDLER` began.
+/// Start of the handler in `HANDLER`.
 const SINCE_EVENT_UNIX_MS: usize = 7;
 const COUNTERS: usize = 8;
 const GAUGES: usize = COUNTERS + Counter::LEN;
@@ -78,19 +78,19 @@ const CHANNELS: usize = LISTS + 1;
 const CHANNEL_WORDS: usize = 3 + text_words(CHANNEL_BYTES_MAX);
 const CLIENTS: usize = CHANNELS + LIST_MAX * CHANNEL_WORDS;
 const CLIENT_WORDS: usize = 2 + text_words(PEER_BYTES_MAX) + text_words(CHANNEL_BYTES_MAX);
-/// Where the handler that began at the time in the first word was when the master looked.
+/// Sampled position of the handler that started at the time in the first word.
 const PLACE: usize = CLIENTS + LIST_MAX * CLIENT_WORDS;
 const SLOT_WORDS: usize = (PLACE + 1 + text_words(PLACE_BYTES_MAX)).next_multiple_of(LINE);
 
 const TOTALS_AT: usize = SLOTS_AT + SLOTS as usize * SLOT_WORDS;
 const TOTALS_WORDS: usize = Counter::LEN.next_multiple_of(LINE);
 
-/// A channel with news in the last second.
+/// A channel with records in the last second.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct BusyChannel {
-    /// Its name.
+    /// Channel name.
     pub channel: String,
-    /// Subscribers now.
+    /// Current number of subscribers.
     pub subscribers: u64,
     /// Records in the sampled second.
     pub records: u64,
@@ -98,32 +98,32 @@ pub struct BusyChannel {
     pub deliveries: u64,
 }
 
-/// A client that takes nothing right now.
+/// A client that currently reads nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SlowClient {
-    /// Its address.
+    /// Address.
     pub peer: String,
-    /// Its first channel; empty when it is not held.
+    /// First channel; empty if it is not held.
     pub channel: String,
-    /// How long it has taken nothing.
+    /// Time for which it has read nothing.
     pub blocked_ms: u64,
-    /// Bytes that wait for it.
+    /// Bytes queued for it.
     pub waiting_bytes: u64,
 }
 
-/// The shared words. Every process has a copy of this handle.
+/// Handle of the shared words. Every process has a copy.
 #[derive(Clone, Copy)]
 pub struct Shared {
     words: &'static [AtomicU64],
 }
 
-/// What a reader finds in a slot.
+/// The content of a slot.
 pub(super) struct SlotView {
     pub slot: u32,
     pub pid: u32,
     pub index: u16,
     pub since_unix_ms: u64,
-    /// When the handler that runs began.
+    /// Start of the running handler.
     pub handler_since_unix_ms: Option<u64>,
     pub counters: [u64; Counter::LEN],
     pub gauges: [u64; Gauge::WRITTEN],
@@ -131,7 +131,7 @@ pub(super) struct SlotView {
     pub clients: Vec<SlowClient>,
 }
 
-/// What a reader finds about the server.
+/// The content of all slots and the header.
 pub(super) struct ServerView {
     pub master_pid: u32,
     pub started_unix_ms: u64,
@@ -145,19 +145,19 @@ pub(super) struct ServerView {
     pub job_supervisor_restarts: u64,
     pub spans_exported: u64,
     pub spans_dropped: u64,
-    /// What ended workers have counted, by seat.
+    /// Counters of exited workers, by worker number.
     pub totals: Vec<[u64; Counter::LEN]>,
     pub slots: Vec<SlotView>,
 }
 
 impl Shared {
-    /// Words of memory needed. Untouched words need not be backed by memory.
+    /// Required memory in words. Unused words need not be backed by memory.
     pub const WORDS: usize = TOTALS_AT + SLOTS as usize * TOTALS_WORDS;
 
-    /// Figures in `words`, which are zero.
+    /// Creates a handle for zeroed `words`.
     ///
     /// # Panics
-    /// When there are fewer than [`Shared::WORDS`].
+    /// If there are fewer than [`Shared::WORDS`].
     pub fn new(words: &'static [AtomicU64]) -> Shared {
         assert!(
             words.len() >= Shared::WORDS,
@@ -166,26 +166,26 @@ impl Shared {
         Shared { words }
     }
 
-    /// Figures in memory of this process alone.
+    /// Creates statistics in private memory.
     #[cfg(test)]
     pub(crate) fn private() -> Shared {
         let words: Vec<_> = (0..Shared::WORDS).map(|_| AtomicU64::new(0)).collect();
         Shared::new(words.leak())
     }
 
-    /// The master begins.
+    /// Initializes the header, in the master.
     pub(crate) fn server_started(&self, pid: u32, seats: u16, unix_ms: u64) {
         self.store(MASTER_PID, u64::from(pid));
         self.store(SEATS, u64::from(seats));
         self.store(STARTED_UNIX_MS, unix_ms);
     }
 
-    /// The master has forked a worker.
+    /// Counts a forked worker.
     pub(crate) fn worker_forked(&self) {
         self.add(WORKER_STARTS, 1);
     }
 
-    /// A worker begins. Called in it.
+    /// Initializes a slot, in its worker.
     pub(crate) fn worker_started(&self, slot: u16, index: u16, pid: u32, unix_ms: u64) {
         let at = slot_at(slot);
         self.store(at + INDEX, u64::from(index));
@@ -197,45 +197,47 @@ impl Shared {
         self.words[at + PID].store(u64::from(pid), Ordering::Release);
     }
 
-    /// Whether connections may be handed to the worker. Called in it.
+    /// Sets if connections may be handed to the worker. Called in the worker.
     pub(crate) fn set_takes(&self, slot: u16, takes: bool) {
         self.words[slot_at(slot) + TAKES].store(u64::from(takes), Ordering::Release);
         fence(Ordering::SeqCst);
     }
 
-    /// Whether the worker takes connections now. Of two processes, one that has put a connection into an inbox and asks
-    /// this, and one that has said this of itself and looks into its inbox, one finds out about the other.
+    /// Returns true if the worker accepts connections. Two processes race here: one puts a
+    /// connection into an inbox and calls this; the other stops accepting and then reads its inbox.
+    /// The fences guarantee that at least one of them sees the other.
     pub(crate) fn takes(&self, slot: u16) -> bool {
         fence(Ordering::SeqCst);
         self.words[slot_at(slot) + TAKES].load(Ordering::Acquire) == 1
     }
 
-    /// Whether the slot has no worker: the last one has ended, or the next has not begun.
+    /// Returns true if the slot has no worker: the last one has exited, or the next has not
+    /// started.
     pub(crate) fn is_vacant(&self, slot: u16) -> bool {
         self.load(slot_at(slot) + PID) == 0
     }
 
-    /// A connection of the worker, or one that is being handed to it, is there to stay.
+    /// Counts a settled connection of the worker, or one being handed to it.
     pub(crate) fn add_settled(&self, slot: u16) {
         self.words[slot_at(slot) + SETTLED].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Such a connection has ended.
+    /// Removes a closed settled connection.
     pub(crate) fn remove_settled(&self, slot: u16) {
         let word = &self.words[slot_at(slot) + SETTLED];
-        // One handed over in the very moment in which the worker began was counted for the one before.
+        // A connection handed over while the worker started was counted for its predecessor.
         let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
             count.checked_sub(1)
         });
     }
 
-    /// Connections of the worker that are there to stay.
+    /// Returns the worker's number of settled connections.
     pub(crate) fn settled(&self, slot: u16) -> u64 {
         self.load(slot_at(slot) + SETTLED)
     }
 
-    /// Of the first `slots`, the worker with the fewest connections that stay, among those that take
-    /// some and are not in the middle of a handler that began before `busy_before_unix_ms`.
+    /// Returns the worker with the fewest settled connections among the first `slots`. Excludes
+    /// workers that accept none, and those in a handler that started before `busy_before_unix_ms`.
     pub(crate) fn least_settled(&self, slots: u16, busy_before_unix_ms: u64) -> Option<(u16, u64)> {
         (0..slots)
             .filter(|slot| {
@@ -248,18 +250,18 @@ impl Shared {
             .min_by_key(|(_, settled)| *settled)
     }
 
-    /// The worker's loop goes round; called at least once per turn.
+    /// Records a heartbeat of the worker; called at least once per turn.
     #[inline]
     pub(crate) fn beat(&self, slot: u16) {
         self.add(slot_at(slot) + BEAT, 1);
     }
 
-    /// Turns of the worker's loop, to compare with later.
+    /// Returns the worker's heartbeat counter, for comparison.
     pub(crate) fn beats(&self, slot: u16) -> u64 {
         self.load(slot_at(slot) + BEAT)
     }
 
-    /// The worker hands an event to this handler.
+    /// Notes that the worker passes an event to this handler.
     #[inline]
     pub(crate) fn begin_handler(&self, slot: u16, handler: u32, unix_ms: u64) {
         let at = slot_at(slot);
@@ -267,74 +269,74 @@ impl Shared {
         self.store(at + HANDLER, u64::from(handler) + 1);
     }
 
-    /// The worker does something else than running a handler.
+    /// Notes that the worker runs no handler.
     #[inline]
     pub(crate) fn end_handler(&self, slot: u16) {
         self.store(slot_at(slot) + HANDLER, 0);
     }
 
-    /// The whole server stops.
+    /// Marks the whole server as stopping.
     pub(crate) fn set_stopping(&self) {
         self.store(STOPPING, 1);
     }
 
-    /// Whether it does.
+    /// Returns true if the whole server is stopping.
     pub(crate) fn is_stopping(&self) -> bool {
         self.load(STOPPING) == 1
     }
 
-    /// A worker was killed because it did not answer.
+    /// Counts a worker killed because it did not respond.
     pub(crate) fn worker_stalled(&self) {
         self.add(WORKER_STALLS, 1);
     }
 
-    /// A line of the log was left out.
+    /// Counts a dropped log line.
     pub(crate) fn log_dropped(&self) {
         self.words[LOG_DROPPED].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The collector has taken spans.
+    /// Counts spans accepted by the collector.
     pub(crate) fn spans_exported(&self, count: u64) {
         self.add(SPANS_EXPORTED, count);
     }
 
-    /// Spans were left out.
+    /// Counts dropped spans.
     pub(crate) fn spans_dropped(&self, count: u64) {
         self.words[SPANS_DROPPED].fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Those two figures.
+    /// Returns the two span counters.
     #[cfg(test)]
     pub(crate) fn spans(&self) -> (u64, u64) {
         (self.load(SPANS_EXPORTED), self.load(SPANS_DROPPED))
     }
 
-    /// A process begins with a job.
+    /// Counts a started job.
     pub(crate) fn job_begins(&self) {
         self.add(JOBS_RUNNING, 1);
     }
 
-    /// It has ended it, or has ended itself.
+    /// Counts a job that has finished, or whose process has exited.
     pub(crate) fn job_ends(&self) {
-        // One of a companion before this one was counted out with it.
+        // The jobs of an exited companion were already removed.
         let _ =
             self.words[JOBS_RUNNING].fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
                 count.checked_sub(1)
             });
     }
 
-    /// A process for jobs is replaced.
+    /// Counts a replaced job process.
     pub(crate) fn job_process_replaced(&self) {
         self.add(JOB_PROCESSES_REPLACED, 1);
     }
 
-    /// The companion has ended, and what ran below it.
+    /// Notes that the companion and its child processes have exited.
     pub(crate) fn companion_ended(&self) {
         self.store(JOBS_RUNNING, 0);
         self.add(COMPANION_ENDS, 1);
     }
 
-    /// Whether the master looks at handlers now and then.
+    /// Returns true while the master samples handlers.
     #[inline]
     pub(crate) fn is_sampled(&self) -> bool {
         self.load(IS_LOOKED_AFTER) == 1
@@ -344,13 +346,13 @@ impl Shared {
         self.store(IS_LOOKED_AFTER, u64::from(is));
     }
 
-    /// When the handler that the worker runs began, if it runs one.
+    /// Returns the start of the running handler, if any.
     pub(crate) fn handler_since_unix_ms(&self, slot: u16) -> Option<u64> {
         let at = slot_at(slot);
         (self.load(at + HANDLER) != 0).then(|| self.load(at + SINCE_EVENT_UNIX_MS))
     }
 
-    /// The master has seen where the handler that began then is.
+    /// Stores the sampled position of the handler that started at `since_unix_ms`.
     pub(crate) fn set_place(&self, slot: u16, since_unix_ms: u64, place: &str) {
         let at = slot_at(slot) + PLACE;
         self.store(at, 0);
@@ -359,32 +361,33 @@ impl Shared {
         self.words[at].store(since_unix_ms, Ordering::Release);
     }
 
-    /// Where the handler that began then was, if the master has looked.
+    /// Returns the sampled position of the handler that started at `since_unix_ms`.
     pub(crate) fn place(&self, slot: u16, since_unix_ms: u64) -> Option<String> {
         let at = slot_at(slot) + PLACE;
         let is_its = self.words[at].load(Ordering::Acquire) == since_unix_ms;
         is_its.then(|| self.load_text(at + 1, PLACE_BYTES_MAX))?
     }
 
-    /// The handler that the worker runs, if it has reached one in its turn.
+    /// Returns the running handler, if the turn has reached one.
     pub(crate) fn handler(&self, slot: u16) -> Option<u32> {
         let number = self.load(slot_at(slot) + HANDLER).checked_sub(1)?;
         u32::try_from(number).ok()
     }
 
-    /// Whether the worker has begun with any handler since its start.
+    /// Returns true if the worker has started any handler.
     pub(crate) fn has_run_handler(&self, slot: u16) -> bool {
         self.load(slot_at(slot) + SINCE_EVENT_UNIX_MS) != 0
     }
 
-    /// Number and process id of the worker in a slot of the hub.
+    /// Returns number and process id of the worker in a slot.
     pub(crate) fn worker(&self, slot: u32) -> Option<(u16, u32)> {
         let at = slot_at(u16::try_from(slot).ok()?);
         let pid = self.words[at + PID].load(Ordering::Acquire) as u32;
         (pid != 0).then(|| (self.load(at + INDEX) as u16, pid))
     }
 
-    /// A worker has ended: the master keeps what it has counted for its seat.
+    /// Notes that a worker has exited: the master adds its counters to the totals of its worker
+    /// number.
     pub(crate) fn worker_ended(&self, slot: u16, index: u16, failed: bool) {
         let version = self.load(FOLDS);
         self.store(FOLDS, version | 1);
@@ -408,7 +411,7 @@ impl Shared {
         fence(Ordering::SeqCst);
     }
 
-    /// Writes a worker's figures. Only the worker of the slot may call this.
+    /// Writes a worker's counters. Only the worker of the slot may call this.
     pub(super) fn write(
         &self,
         slot: u16,
@@ -424,7 +427,7 @@ impl Shared {
         }
     }
 
-    /// Writes a worker's lists; what is over `LIST_MAX` is left out.
+    /// Writes a worker's lists, at most `LIST_MAX` entries.
     pub(super) fn write_lists(&self, slot: u16, channels: &[BusyChannel], clients: &[SlowClient]) {
         let at = slot_at(slot);
         let version = self.load(at + LISTS);
@@ -456,19 +459,19 @@ impl Shared {
         self.words[at + LISTS].store((version | 1) + 1, Ordering::Release);
     }
 
-    /// Asks all workers to fill their lists until then. True when nobody had asked before: those
-    /// that sleep are to be woken.
+    /// Makes all workers sample lists until `until_ms`. Returns true if they were not sampling:
+    /// sleeping ones have to be woken.
     pub(super) fn watch_until(&self, now_ms: u64, until_ms: u64) -> bool {
         let before = self.words[WATCHED_UNTIL_MS].fetch_max(until_ms, Ordering::Relaxed);
         before <= now_ms
     }
 
-    /// Until when somebody wants lists.
+    /// Returns the time until which lists are sampled.
     pub(super) fn watched_until_ms(&self) -> u64 {
         self.load(WATCHED_UNTIL_MS)
     }
 
-    /// Everything, as of one moment with regard to workers that end.
+    /// Reads everything, consistently with respect to exiting workers.
     pub(super) fn read(&self) -> ServerView {
         for _ in 0..READ_TRIES_MAX {
             if let Some(view) = self.read_between_folds() {
@@ -476,11 +479,11 @@ impl Shared {
             }
             std::thread::yield_now();
         }
-        // The master has died in the middle: its workers stop as well, and this is as good as any.
+        // The master crashed during a change; its workers stop too, so any view will do.
         self.read_once()
     }
 
-    /// `None` when a worker has ended meanwhile.
+    /// Returns `None` if a worker has exited during the read.
     fn read_between_folds(&self) -> Option<ServerView> {
         let version = self.words[FOLDS].load(Ordering::Acquire);
         if version & 1 != 0 {
@@ -533,7 +536,7 @@ impl Shared {
         })
     }
 
-    /// The lists of the slot at `at`; none when its worker keeps changing them.
+    /// Reads the lists of the slot at `at`; empty if its worker keeps changing them.
     fn read_lists(&self, at: usize) -> (Vec<BusyChannel>, Vec<SlowClient>) {
         for _ in 0..READ_TRIES_MAX {
             let version = self.words[at + LISTS].load(Ordering::Acquire);
@@ -598,7 +601,7 @@ impl Shared {
         }
     }
 
-    /// `None` when the text is empty.
+    /// `None` if the text is empty.
     fn load_text(&self, at: usize, bytes_max: usize) -> Option<String> {
         let len = (self.load(at) as usize).min(bytes_max);
         let words = (0..len.div_ceil(8)).map(|place| self.load(at + 1 + place).to_le_bytes());
@@ -622,13 +625,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_of_an_ended_worker_are_kept_for_its_seat() {
+    fn keeps_counters_of_an_exited_worker() {
         let shared = Shared::private();
         shared.server_started(1, 2, 1000);
         let mut counters = [0; Counter::LEN];
         let gauges = [3; Gauge::WRITTEN];
         for life in 1..=3 {
-            // Each life of the worker may use another slot.
+            // Each process of the worker may use another slot.
             shared.worker_started(life, 1, 100 + u32::from(life), 1000);
             counters[Counter::Requests as usize] = 10;
             shared.write(life, &counters, &gauges);
@@ -645,7 +648,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_begins_at_zero_after_another_worker() {
+    fn resets_a_slot_for_the_next_worker() {
         let shared = Shared::private();
         shared.server_started(1, 1, 0);
         shared.worker_started(0, 0, 7, 0);
@@ -665,7 +668,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_come_back_as_written() {
+    fn round_trips_lists() {
         let shared = Shared::private();
         shared.worker_started(2, 0, 7, 0);
         let channels: Vec<_> = (0..LIST_MAX as u64)
@@ -686,7 +689,7 @@ mod tests {
     }
 
     #[test]
-    fn a_master_that_died_while_folding_blocks_no_reader() {
+    fn reads_totals_after_the_master_crashed_in_a_change() {
         let shared = Shared::private();
         shared.store(FOLDS, 1);
         shared.worker_started(0, 0, 7, 0);
@@ -694,7 +697,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_never_see_half_of_a_fold() {
+    fn reads_consistent_totals() {
         let shared = Shared::private();
         shared.server_started(1, 1, 0);
         let writer = std::thread::spawn(move || {
@@ -706,7 +709,7 @@ mod tests {
         });
         let mut last = 0;
         while !writer.is_finished() {
-            // Not `read`: it gives up on a master that folds all the time, as it does here.
+            // `read` would give up on a master that changes totals constantly, as here.
             let Some(view) = shared.read_between_folds() else {
                 std::thread::yield_now();
                 continue;

@@ -1,4 +1,4 @@
-//! What a reader sees: all figures of all workers at one moment, as values and as JSON.
+//! A snapshot of all statistics of all workers, as values and as JSON.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::table::{Counter, EDGE, Figure, Gauge, Merge};
 use crate::admin::publisher::{self, PublisherError};
 use crate::channels::cluster::ClusterFigures;
 
-/// Bytes of an answer that are read at most: 256 workers need less than half.
+/// Maximum number of response bytes read: 256 workers need less than half.
 const ANSWER_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// One value per counter and gauge.
@@ -25,96 +25,99 @@ pub struct Figures {
     pub(super) gauges: [u64; Gauge::LEN],
 }
 
-/// The figures of one worker: counters since its first start, gauges of the running process.
+/// Statistics of one worker: counters since its first start, gauges of the running process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerFigures {
-    /// Its number, from 0.
+    /// Worker number, from 0.
     pub worker: u16,
-    /// Its process; 0 while it is being replaced.
+    /// Process id; 0 while it is being replaced.
     pub pid: u32,
-    /// Its processes: two while one drains and its replacement serves.
+    /// Number of its processes: two while one drains and its replacement serves.
     pub processes: u32,
-    /// When the newest of them began: milliseconds since 1970.
+    /// Start of the newest process, in milliseconds since 1970.
     pub since_unix_ms: u64,
-    /// What it has counted.
+    /// Counters and gauges.
     #[serde(flatten)]
     pub figures: Figures,
 }
 
-/// A table that all processes of the server share.
+/// A table shared by all processes of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableFigures {
-    /// Rows that are there.
+    /// Number of rows.
     pub rows: u64,
-    /// Rows that it was declared with.
+    /// Declared maximum number of rows.
     pub rows_max: u64,
-    /// What it takes of memory when all rows have been used.
+    /// Memory in bytes when all rows are used.
     pub bytes: u64,
-    /// Rows that were not added because there were `rows_max`.
+    /// Rows refused because of `rows_max`.
     pub full: u64,
-    /// Changes that were given up because another process had held a lock for too long.
+    /// Changes abandoned because another process held a lock too long.
     pub locked: u64,
 }
 
-/// All figures of a server.
+/// All statistics of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// Fermata's version.
     pub version: String,
-    /// The master process.
+    /// Process id of the master.
     pub pid: u32,
-    /// When the server began: milliseconds since 1970.
+    /// Start of the server, in milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// The moment of this snapshot: milliseconds since 1970.
+    /// Time of this snapshot, in milliseconds since 1970.
     pub unix_ms: u64,
-    /// The same moment by the monotonic clock: subtract two for rates.
+    /// The same time by the monotonic clock: subtract two for rates.
     pub monotonic_ms: u64,
     /// Worker processes started since the server began.
     pub worker_starts: u64,
-    /// Worker processes that have ended.
+    /// Exited worker processes.
     pub worker_ends: u64,
-    /// Those of them that ended by a signal or an unexpected exit code.
+    /// Worker processes that ended by a signal or an unexpected exit code.
     pub worker_failures: u64,
-    /// Worker processes killed because they did not answer.
+    /// Worker processes killed because they did not respond.
     #[serde(default)]
     pub worker_stalls: u64,
-    /// Lines of the server's log that were left out because standard error did not take them.
+    /// Lines of the server's log that were dropped because standard error did not accept them.
     #[serde(default)]
     pub log_dropped: u64,
-    /// Jobs that no process has begun with.
+    /// Jobs that have not started.
     #[serde(default)]
     pub jobs_queued: u64,
-    /// Jobs that processes are at.
+    /// Running jobs.
     #[serde(default)]
     pub jobs_running: u64,
-    /// Processes for jobs that have ended and were replaced.
+    /// Job processes that exited and were replaced.
     #[serde(default)]
     pub job_process_restarts: u64,
-    /// Times that the process which supervises them has ended and was replaced.
+    /// Times that the supervisor of job processes exited and was replaced.
     #[serde(default)]
     pub job_supervisor_restarts: u64,
-    /// Spans that the collector has taken.
+    /// Spans accepted by the collector.
     #[serde(default)]
     pub spans_exported: u64,
-    /// Spans that were left out.
+    /// Dropped spans.
     #[serde(default)]
     pub spans_dropped: u64,
-    /// The tables that all processes share, in the order in which they were made.
+    /// Shared tables, in the order of their creation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<TableFigures>,
-    /// The log of the cluster, for a server that is in one.
+    /// State of the cluster log; `None` without a cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterFigures>,
+    /// Why this server's clients do not receive events of that log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_trouble: Option<String>,
     /// Size of the ring of records in bytes.
     pub ring_bytes: u64,
-    /// All workers together.
+    /// Sums of all workers.
     pub total: Figures,
     /// Each worker.
     pub workers: Vec<WorkerFigures>,
-    /// The channels with most deliveries in the last sampled second. Sampling begins when somebody
-    /// asks for a snapshot and goes on for five seconds.
+    /// Channels with most deliveries in the last sampled second. Sampling starts with a request for
+    /// a snapshot and continues for five seconds.
     pub busiest_channels: Vec<BusyChannel>,
-    /// The clients that have taken nothing for the longest time, sampled in the same way.
+    /// Clients that have read nothing for the longest time, sampled likewise.
     pub slowest_clients: Vec<SlowClient>,
 }
 
@@ -126,29 +129,29 @@ impl Figures {
         }
     }
 
-    /// The value of a counter.
+    /// Returns the value of a counter.
     pub fn counter(&self, counter: Counter) -> u64 {
         self.counters[counter as usize]
     }
 
-    /// The value of a gauge.
+    /// Returns the value of a gauge.
     pub fn gauge(&self, gauge: Gauge) -> u64 {
         self.gauges[gauge as usize]
     }
 
-    /// The sum of all counters with this key in JSON.
+    /// Returns the sum of all counters with this JSON key.
     pub fn sum(&self, key: &str) -> u64 {
         let counters = Counter::TABLE.iter().zip(&self.counters);
         let of_key = counters.filter(|(figure, _)| figure.key == key);
         of_key.map(|(_, value)| value).sum()
     }
 
-    /// All counters, in the order of `Counter::TABLE`.
+    /// Returns all counters, in the order of `Counter::TABLE`.
     pub fn counters(&self) -> &[u64; Counter::LEN] {
         &self.counters
     }
 
-    /// All gauges, in the order of `Gauge::TABLE`.
+    /// Returns all gauges, in the order of `Gauge::TABLE`.
     pub fn gauges(&self) -> &[u64; Gauge::LEN] {
         &self.gauges
     }
@@ -186,7 +189,7 @@ impl Serialize for Figures {
             };
             group.insert(label.to_owned(), value.into());
             if all.peek().is_none_or(|(next, _)| next.key != figure.key) {
-                // What only an edge has is left out where nothing of it has ever happened.
+                // Groups of the edge are omitted if all are zero.
                 if !figure.key.starts_with(EDGE) || group.values().any(|it| *it != 0) {
                     map.serialize_entry(figure.key, &group)?;
                 }
@@ -198,7 +201,7 @@ impl Serialize for Figures {
 }
 
 impl<'de> Deserialize<'de> for Figures {
-    /// Figures that are missing (the server is of another version) are zero.
+    /// Missing values (from a server of another version) are zero.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Figures, D::Error> {
         let values = HashMap::<String, Value>::deserialize(deserializer)?;
         let find = |figure: &Figure| {
@@ -220,7 +223,7 @@ impl<'de> Deserialize<'de> for Figures {
 }
 
 impl Snapshot {
-    /// Reads everything.
+    /// Reads a snapshot.
     pub(crate) fn take(shared: &Shared, ring: &Ring, monotonic_ms: u64, unix_ms: u64) -> Snapshot {
         let server = shared.read();
         let mut workers: Vec<_> = server
@@ -241,7 +244,7 @@ impl Snapshot {
         let mut channels: HashMap<String, BusyChannel> = HashMap::new();
         let mut slowest_clients = Vec::new();
         for slot in server.slots {
-            // A slot that names no worker of this server.
+            // The slot names no worker of this server.
             let Some(worker) = workers.get_mut(usize::from(slot.index)) else {
                 continue;
             };
@@ -305,6 +308,7 @@ impl Snapshot {
             spans_dropped: server.spans_dropped,
             tables: Vec::new(),
             cluster: None,
+            cluster_trouble: None,
             ring_bytes: ring.bytes(),
             total,
             workers,
@@ -314,7 +318,7 @@ impl Snapshot {
     }
 }
 
-/// Resident bytes and processor time of a process; zero when it is gone or hidden.
+/// Returns resident bytes and processor time of a process; zero if it has exited or is hidden.
 fn usage(pid: u32) -> (u64, u64) {
     let read = |name| std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
     let status = read("status");
@@ -331,7 +335,7 @@ fn usage(pid: u32) -> (u64, u64) {
     )
 }
 
-/// Asks the server behind the control socket at `path` for a snapshot.
+/// Requests a snapshot from the server behind the control socket at `path`.
 ///
 /// # Errors
 /// [`PublisherError::Connection`] and [`PublisherError::Timeout`].

@@ -1,6 +1,7 @@
-//! Every figure a worker keeps, declared once: counters that only grow, gauges that come and go.
+//! Declarations of all statistics: counters, which only grow, and gauges.
 //!
-//! Names in JSON, names and help texts for Prometheus and the places in shared memory come from here.
+//! JSON names, Prometheus names and help texts, and positions in shared memory are derived from
+//! this table.
 
 /// Upper bounds of the histogram's buckets in microseconds, in the order of `Counter::Latency…`.
 pub(crate) const LATENCY_BOUNDS_US: [u64; 16] = [
@@ -8,38 +9,38 @@ pub(crate) const LATENCY_BOUNDS_US: [u64; 16] = [
     1_000_000, 2_500_000, 10_000_000,
 ];
 
-/// What a figure is measured in.
+/// Unit of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Things or bytes: shown as it is.
+    /// Count or bytes; shown unchanged.
     Plain,
-    /// Milliseconds: Prometheus gets seconds.
+    /// Milliseconds; converted to seconds for Prometheus.
     Milliseconds,
 }
 
-/// How the figures of several workers become one.
+/// How the values of several workers are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merge {
-    /// They add up.
+    /// Sum.
     Sum,
-    /// The largest one counts.
+    /// Maximum.
     Max,
 }
 
-/// What is known about a counter or gauge.
+/// Description of a counter or gauge.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
-    /// Its key in JSON. Neighbours with the same key are one object, keyed by `label`.
+    /// JSON key. Adjacent entries with the same key form one object, keyed by `label`.
     pub key: &'static str,
-    /// What tells it from its neighbours with the same key: name and value of a label.
+    /// Name and value of a label, which distinguishes entries with the same key.
     pub label: Option<(&'static str, &'static str)>,
-    /// Its name for Prometheus, without `fermata_`.
+    /// Prometheus name, without `fermata_`.
     pub metric: &'static str,
-    /// One sentence for people; the same for all neighbours with the same key.
+    /// Help text: one sentence, equal for all entries with the same key.
     pub help: &'static str,
-    /// What it is measured in.
+    /// Unit.
     pub unit: Unit,
-    /// How workers are taken together.
+    /// Combination across workers.
     pub merge: Merge,
 }
 
@@ -60,7 +61,7 @@ macro_rules! figures {
         }
 
         impl $name {
-            /// All of them, in the order of the variants.
+            /// All entries, in the order of the variants.
             pub const TABLE: &'static [Figure] = &[
                 $($(
                     Figure {
@@ -83,31 +84,33 @@ macro_rules! figures {
 }
 
 figures! {
-    /// A count since the worker's first start.
+    /// A counter since the worker's first start.
     Counter;
     "accepted" "connections_accepted_total" Plain Sum
     "Connections accepted on the public listener." { Accepted }
     "connections_moved" "connections_moved_total" Plain Sum
-    "Idle connections handed to a worker that had fewer; counted where they come from." { Moved }
+    "Idle connections moved to a worker with fewer connections, counted by the worker they leave." { Moved }
     "connections_refused" "connections_refused_total" Plain Sum
-    "Connections not taken: at which limit, because the kernel had no descriptor or memory left, or because they did not begin with the header of a trusted proxy." {
+    "Refused connections: by limit, because the kernel had no descriptor or memory, or because the PROXY protocol header of a trusted proxy was missing." {
         RefusedConnections("reason" "connections_max"),
         RefusedPerAddress("reason" "connections_per_address_max"),
         RefusedAccept("reason" "accept_failed"),
         RefusedProxy("reason" "proxy_protocol"),
     }
     "connections_dropped" "connections_dropped_total" Plain Sum
-    "Connections closed against the client's will: too slow for its channel with the policy close, nothing taken for write_timeout_ms, or not finished at drain_timeout_ms." {
+    "Connections closed by the server: too slow for a channel with the policy close, nothing or too little read for write_timeout_ms, largest and oldest unread output at buffered_bytes_max or buffered_per_address_bytes_max, unfinished at drain_timeout_ms." {
         DroppedSlow("reason" "slow"),
         DroppedWriteTimeout("reason" "write_timeout"),
+        DroppedBuffered("reason" "buffered_bytes_max"),
+        DroppedBufferedAddress("reason" "buffered_per_address_bytes_max"),
         DroppedDrain("reason" "drain_timeout"),
     }
     "http2_connections" "http2_connections_total" Plain Sum
-    "Connections that have begun to speak HTTP/2." { Http2Connections }
+    "Connections that started HTTP/2." { Http2Connections }
     "http2_streams" "http2_streams_total" Plain Sum
-    "Requests begun on connections of HTTP/2." { Http2Streams }
+    "Requests started over HTTP/2." { Http2Streams }
     "http2_closed" "http2_closed_total" Plain Sum
-    "Connections of HTTP/2 closed because their clients broke the protocol, or sent too much of what costs the server more than them." {
+    "HTTP/2 connections closed because the client violated the protocol, or sent too many frames that cost the server more than the client." {
         Http2Violations("reason" "violation"),
         Http2FloodResets("reason" "flood_resets"),
         Http2FloodResetsCaused("reason" "flood_resets_caused"),
@@ -121,19 +124,19 @@ figures! {
         Http2FloodContinuations("reason" "flood_continuations"),
     }
     "http2_streams_refused" "http2_streams_refused_total" Plain Sum
-    "Requests over HTTP/2 refused by a limit: 429 because their client's address had streams_per_address_max, 503 because the worker had connections_max of them." {
+    "HTTP/2 requests refused by a limit: 429 at streams_per_address_max, 503 at connections_max." {
         Http2RefusedPerAddress("reason" "streams_per_address_max"),
         Http2RefusedConnections("reason" "connections_max"),
     }
     "proxy_headers_ignored" "proxy_headers_ignored_total" Plain Sum
-    "Requests of trusted proxies with Forwarded and X-Forwarded headers that proxy_headers does not name: no header was believed." {
+    "Requests of trusted proxies with both Forwarded and X-Forwarded headers, of which proxy_headers names one kind: neither was trusted." {
         ProxyHeadersIgnored
     }
     "requests" "requests_total" Plain Sum
     "Requests read completely on the public listener." { Requests }
-    // The order of the classes is that of their first digit.
+    // The classes are ordered by their first digit.
     "responses" "responses_total" Plain Sum
-    "Responses begun on the public listener, by class of status; holds are 2xx." {
+    "Responses started on the public listener, by class of status; holds are 2xx." {
         ResponsesOther("class" "other"),
         Responses1xx("class" "1xx"),
         Responses2xx("class" "2xx"),
@@ -142,7 +145,7 @@ figures! {
         Responses5xx("class" "5xx"),
     }
     "requests_refused" "requests_refused_total" Plain Sum
-    "Requests refused by the server itself and not by a route, by status: 400 and 417 and 501 and 505 malformed, 408 header_timeout_ms or body_timeout_ms, 413 body_bytes_max, 414 target_bytes_max, 431 header_bytes_max or headers_count_max, 503 worker restarting." {
+    "Requests refused by the server and not by a route, by status: 400, 417, 501 and 505 malformed, 408 header_timeout_ms or body_timeout_ms, 413 body_bytes_max, 414 target_bytes_max, 431 header_bytes_max or headers_count_max, 503 worker restarting." {
         Refused400("status" "400"),
         Refused408("status" "408"),
         Refused413("status" "413"),
@@ -155,30 +158,30 @@ figures! {
         RefusedOther("status" "other"),
     }
     "handler_failures" "handler_failures_total" Plain Sum
-    "Handlers that threw, exited or returned nonsense; their clients got an error response, or close code 1011 on a WebSocket." { HandlerFailures }
+    "Handlers that threw, exited or returned an invalid value; their clients got an error response, or close code 1011 on a WebSocket." { HandlerFailures }
     "handlers_waited" "handlers_waited_total" Plain Sum
-    "Handlers of requests and WebSockets that waited for something at least once." { HandlersWaited }
+    "Handlers of requests and WebSockets that waited at least once." { HandlersWaited }
     "fibers_exhausted" "fibers_exhausted_total" Plain Sum
-    "Times that all fibers_max fibers were waiting, so that new requests and messages had to wait, too." { FibersExhausted }
+    "Times that all fibers_max fibers were waiting, so that new requests and messages waited, too." { FibersExhausted }
     "tasks" "tasks_total" Plain Sum
-    "Tasks that have ended: of async(), all() and race(), runs of every(), of defer(), turns of onMessage()." {
+    "Finished tasks: of async(), all() and race(), runs of every(), of defer(), calls of onMessage()." {
         TasksAsync("kind" "async"),
         TasksEvery("kind" "every"),
         TasksDeferred("kind" "defer"),
         TasksMessages("kind" "messages"),
     }
     "tasks_failed" "tasks_failed_total" Plain Sum
-    "Tasks that have ended by an exception other than a CancelledException." {
+    "Tasks that ended with an exception other than a CancelledException." {
         TasksFailedAsync("kind" "async"),
         TasksFailedEvery("kind" "every"),
         TasksFailedDeferred("kind" "defer"),
         TasksFailedMessages("kind" "messages"),
     }
     "every_skipped" "every_skipped_total" Plain Sum
-    "Runs of every() left out because the one before had not ended, or the worker was late." { EverySkipped }
+    "Runs of every() skipped because the previous one had not ended, or the worker was late." { EverySkipped }
     // In the order of `JobEnd`.
     "jobs" "jobs_total" Plain Sum
-    "Calls of Jobs::run() that have ended: with a result, an exception of the job, the death of its process, by timeoutMs, with the wait of the caller, refused because the queue was full or there was no room." {
+    "Finished calls of Jobs::run(): with a result, an exception of the job, a crash of its process, by timeoutMs, cancelled with the caller's wait, refused because the queue was full." {
         JobsDone("outcome" "done"),
         JobsFailed("outcome" "failed"),
         JobsCrashed("outcome" "crashed"),
@@ -189,48 +192,49 @@ figures! {
     "bytes_received" "received_bytes_total" Plain Sum
     "Bytes read from public connections." { BytesReceived }
     "bytes_sent" "sent_bytes_total" Plain Sum
-    "Bytes the kernel has taken for public connections." { BytesSent }
+    "Bytes that the kernel accepted for public connections." { BytesSent }
     "control_requests" "control_requests_total" Plain Sum
     "Requests on the control socket." { ControlRequests }
     "holds" "holds_total" Plain Sum
-    "Clients held, each time one was." { Holds }
+    "Holds of clients." { Holds }
     "holds_at_edges" "holds_at_edges_total" Plain Sum
-    "Clients that a GRIP edge in front was told to hold." { HoldsAtEdges }
+    "Holds passed to a GRIP edge in front." { HoldsAtEdges }
     "events_at_edges" "events_at_edges_total" Plain Sum
-    "Events told to the edges of grip_url, each edge counted: taken, refused for good; lost counts the times that an edge took nothing for longer than the ring keeps events." {
+    "Events sent to the edges of grip_url, counted per edge: accepted, rejected; lost counts the times that an edge was unavailable for longer than the ring stores events." {
         EdgeTaken("outcome" "taken"),
         EdgeRefused("outcome" "refused"),
         EdgeLost("outcome" "lost"),
     }
     "published" "published_total" Plain Sum
-    "Messages appended for handlers and the control socket of this worker." { Published }
+    "Messages published by handlers and the control socket of this worker." { Published }
     "publish_failures" "publish_failures_total" Plain Sum
-    "Messages not appended: unacceptable, or no room within publish_wait_ms_max." {
+    "Messages not published: invalid, or no room within publish_wait_ms_max." {
         PublishMisuse("reason" "misuse"),
         PublishBackpressure("reason" "backpressure"),
     }
     "publish_waits" "publish_waits_total" Plain Sum
-    "Appends that had to wait for a worker a whole ring behind, or for the lock." { PublishWaits }
+    "Publishes that waited for a worker a complete ring behind, or for the lock." { PublishWaits }
     "records_read" "records_read_total" Plain Sum
     "Records each worker has read from the ring: messages, joins and leaves of all channels." { RecordsRead }
     "deliveries" "deliveries_total" Plain Sum
-    "Live events put up for subscribers: records times subscribers. A gap tells that some were not taken." { Deliveries }
+    "Live events queued for subscribers: records times subscribers. A gap reports events that a client did not read in time." { Deliveries }
     "replayed" "replayed_total" Plain Sum
-    "Events of the past sent to clients that came back." { Replayed }
+    "Stored events sent to clients that reconnected." { Replayed }
     "gaps" "gaps_total" Plain Sum
-    "Gap events: the client was too slow for its channel (or the log of the cluster had a gap for its server), came back later than history reaches, or with an id of another history." {
+    "Gap events: the client was too slow for its channel, the log of the cluster was recreated or lost or removed messages (also if the client is closed for that), the client reconnected later than history reaches, or with an id of another history." {
         GapsSlow("reason" "too_slow"),
+        GapsLog("reason" "log_lost"),
         GapsExpired("reason" "expired"),
         GapsUnknown("reason" "unknown_id"),
     }
     "members_refused" "members_refused_total" Plain Sum
-    "Holds and joins of users that were refused because as many are present as there may be: in all channels, in one, from one address." {
+    "Holds and joins of users refused by the limit of present users: in all channels, in one, from one address." {
         MembersRefused("reason" "members_max"),
         MembersRefusedChannel("reason" "members_per_channel_max"),
         MembersRefusedAddress("reason" "members_per_address_max"),
     }
     "blocked" "blocked_total" Plain Sum
-    "Writes the kernel took only a part of: the client's buffer was full." { Blocked }
+    "Writes that the kernel accepted only partly, because the client's buffer was full." { Blocked }
     "keep_alives" "keep_alives_total" Plain Sum
     "Comments sent to silent held clients." { KeepAlives }
     "tls_handshakes" "tls_handshakes_total" Plain Sum
@@ -239,7 +243,7 @@ figures! {
         TlsResumed("kind" "resumed"),
     }
     "tls_handshakes_failed" "tls_handshakes_failed_total" Plain Sum
-    "TLS handshakes not completed: HTTP without TLS, nothing in common, client certificate missing or not acceptable, refused by the client (usually it does not trust ours), protocol broken, client left or took longer than header_timeout_ms." {
+    "Failed TLS handshakes: HTTP without TLS, no common parameters, client certificate missing or invalid, refused by the client (usually an untrusted certificate), protocol violated, client left or exceeded header_timeout_ms." {
         TlsPlainHttp("reason" "plain_http"),
         TlsIncompatible("reason" "incompatible"),
         TlsCertificate("reason" "client_certificate"),
@@ -250,13 +254,13 @@ figures! {
     "websocket_upgrades" "websocket_upgrades_total" Plain Sum
     "WebSockets opened." { WebSocketUpgrades }
     "websocket_refused" "websocket_refused_total" Plain Sum
-    "WebSocket handshakes refused by the server: no handshake at all or another version, a page of an origin that may not connect, malformed." {
+    "WebSocket handshakes refused by the server: no handshake or another version, an origin that may not connect, malformed." {
         WebSocketRefusedVersion("reason" "upgrade_required"),
         WebSocketRefusedOrigin("reason" "origin"),
         WebSocketRefusedMalformed("reason" "malformed"),
     }
     "websocket_messages" "websocket_messages_total" Plain Sum
-    "Messages of WebSockets: received, and sent to one socket. What channels bring counts as deliveries." {
+    "WebSocket messages received, and sent to one socket. Events of channels count as deliveries." {
         WebSocketReceived("direction" "received"),
         WebSocketSent("direction" "sent"),
     }
@@ -271,7 +275,7 @@ figures! {
         WebSocketPingsSent("direction" "sent"),
     }
     "websocket_closed" "websocket_closed_total" Plain Sum
-    "WebSockets that have ended, by close code: 1000, 1001 and none; 1006, cut off; 1002, 1003, 1007, 1009 and 1010; other ones below 3000; 3000 and more." {
+    "Closed WebSockets, by close code: 1000, 1001 and none; 1006, disconnected; 1002, 1003, 1007, 1009 and 1010; others below 3000; 3000 and above." {
         WebSocketClosedNormal("code" "normal"),
         WebSocketClosedAbnormal("code" "abnormal"),
         WebSocketClosedProtocol("code" "protocol"),
@@ -279,20 +283,20 @@ figures! {
         WebSocketClosedApplication("code" "application"),
     }
     "websocket_timeouts" "websocket_timeouts_total" Plain Sum
-    "WebSockets ended by a time-out: no answer to a ping, no message, no answer to a close frame." {
+    "WebSockets closed by a time-out: no pong, no message, no answer to a close frame." {
         WebSocketTimeoutPong("reason" "pong_timeout"),
         WebSocketTimeoutIdle("reason" "idle_timeout"),
         WebSocketTimeoutClose("reason" "close_timeout"),
     }
     "websocket_queue_full" "websocket_queue_full_total" Plain Sum
-    "Messages for one socket that met a full queue: refused, older ones dropped for it, the socket closed with 1013." {
+    "Messages for one socket whose queue was full: refused, older ones dropped, socket closed with 1013." {
         WebSocketQueueRefused("outcome" "refused"),
         WebSocketQueueDropped("outcome" "dropped"),
         WebSocketQueueClosed("outcome" "closed"),
     }
     // In the order of `LATENCY_BOUNDS_US`.
     "request_duration" "request_duration_seconds" Plain Sum
-    "Requests by the time from when they were read to their answer, by upper bound in seconds; counted while metrics_listen is set. Holds and WebSockets count until they are accepted." {
+    "Requests by the time from reading them to their response, by upper bound in seconds; counted if metrics_listen is set. Holds and WebSockets count until they are accepted." {
         Latency0("le" "0.00005"),
         Latency1("le" "0.0001"),
         Latency2("le" "0.00025"),
@@ -314,21 +318,21 @@ figures! {
     "request_duration_us" "request_duration_seconds_sum" Plain Sum
     "The sum of those times, in JSON in microseconds." { LatencySumUs }
     "blocking_callbacks" "blocking_callbacks_total" Plain Sum
-    "Handlers that held the event loop for blocking_call_ms or longer; the log names them." { BlockingCallbacks }
+    "Handlers that blocked the event loop for blocking_call_ms or longer; the log names them." { BlockingCallbacks }
     "access_log_dropped" "access_log_dropped_total" Plain Sum
-    "Lines of the access log that were left out because the disk or the reader did not take them." { AccessLogDropped }
+    "Lines of the access log that were dropped because the disk or the reader was too slow." { AccessLogDropped }
     "turns" "turns_total" Plain Sum
     "Turns of the event loop." { Turns }
     "lookups_missed" "lookups_missed_total" Plain Sum
-    "Things that had to be there and were not: a fault of the server's, which has gone on. Please report it." { Missed }
+    "Internal errors from which the server continued. Please report them." { Missed }
     "slow_turns" "slow_turns_total" Plain Sum
-    "Turns of the event loop that took 100 ms or longer: everybody else waited." { SlowTurns }
+    "Turns of the event loop that took 100 ms or longer, while other clients waited." { SlowTurns }
     "busy_ms" "busy_seconds_total" Milliseconds Sum
-    "Time in turns, that is not waiting for events; includes waiting inside handlers." { BusyMs }
+    "Time in turns, that is, not waiting for events; includes blocking inside handlers." { BusyMs }
     "connected_ms" "connected_seconds_total" Milliseconds Sum
-    "Time that clients have been connected, added up: held, as WebSocket, or with a request or answer on its way. A worker that sleeps adds its part when it wakes." { ConnectedMs }
+    "Total time that clients were connected: held, as WebSocket, or with a request in progress. A sleeping worker adds its part when it wakes." { ConnectedMs }
     "fastcgi_requests" "fastcgi_requests_total" Plain Sum
-    "Requests of routes behind PHP-FPM, by how they have ended: answered, refused with 503 because the queue was full, failed with 502 because PHP-FPM was not reached or broke off, timed out with 504, over because the client had left or its request could not be passed on." {
+    "Requests of routes behind PHP-FPM, by result: answered, 503 because the queue was full, 502 because PHP-FPM was unreachable or broke off, 504 by time-out, ended because the client left or the request could not be passed on." {
         FastCgiAnswered("outcome" "answered"),
         FastCgiQueueFull("outcome" "queue_full"),
         FastCgiFailed("outcome" "failed"),
@@ -336,13 +340,13 @@ figures! {
         FastCgiLeft("outcome" "left"),
     }
     "fastcgi_ms" "fastcgi_seconds_total" Milliseconds Sum
-    "Time of such requests added up: in the queue until there was a connection to PHP-FPM, and from then on until the request was over. Divided by requests it is their mean." {
+    "Total time of such requests: in the queue for a connection to PHP-FPM, and from then on. Divided by the requests it is their mean." {
         FastCgiQueuedMs("phase" "queued"),
         FastCgiRunningMs("phase" "running"),
     }
-    // Those of a GRIP edge: shown where there is one (`EDGE`).
+    // Statistics of a GRIP edge, only shown there (`EDGE`).
     "edge_items_dropped" "edge_items_dropped_total" Plain Sum
-    "Items of publishers that a GRIP edge did not take: the channel had their id within id_cache_ttl_ms, another one waits for the same predecessor, too many or too large ones wait (message_wait_bytes_max), no item at all, the publisher's connection broken or refused, the log of the cluster does not take it and nobody is answered." {
+    "Items that a GRIP edge dropped: id seen within id_cache_ttl_ms, another item waits for the same predecessor, too many or too large items wait (message_wait_bytes_max), malformed, refused by the log of the cluster without a response to the publisher." {
         EdgeItemDuplicate("reason" "duplicate"),
         EdgeItemRival("reason" "rival"),
         EdgeItemOverflow("reason" "waiting_full"),
@@ -350,9 +354,9 @@ figures! {
         EdgeItemLog("reason" "log"),
     }
     "edge_items_overdue" "edge_items_overdue_total" Plain Sum
-    "Items given out though their predecessor did not come within message_wait_ms." { EdgeItemOverdue }
+    "Items delivered although their predecessor did not arrive within message_wait_ms." { EdgeItemOverdue }
     "edge_deliveries_dropped" "edge_deliveries_dropped_total" Plain Sum
-    "Items that one client of a GRIP edge did not get: more than message_hwm waited for message_rate, more waited for its next link than a client may have, a filter failed, the item is for other content filters, a message of the origin has no prefix." {
+    "Items that one client of a GRIP edge did not receive: more than message_hwm waited for message_rate, too many waited for its next link, a filter failed, the item is for other content filters, a message of the origin has no prefix." {
         EdgeDroppedRate("reason" "message_hwm"),
         EdgeDroppedQueue("reason" "link_queue"),
         EdgeDroppedFilter("reason" "filter_failed"),
@@ -360,30 +364,30 @@ figures! {
         EdgeDroppedUnprefixed("reason" "unprefixed"),
     }
     "edge_filtered" "edge_filtered_total" Plain Sum
-    "Items that a filter has kept from one client, as it is there to do." { EdgeFiltered }
+    "Items that a filter dropped for one client." { EdgeFiltered }
     "edge_subscriptions_refused" "edge_subscriptions_refused_total" Plain Sum
-    "Subscriptions that a GRIP edge has left out: beyond subscriptions_max, or the name is none." {
+    "Subscriptions that a GRIP edge ignored: over subscriptions_max, or an invalid name." {
         EdgeSubscriptionsMax("reason" "subscriptions_max"),
         EdgeSubscriptionName("reason" "name"),
     }
     "edge_catch_ups" "edge_catch_ups_total" Plain Sum
-    "Clients of a GRIP edge that had missed items, by where these came from: the edge's own history, the next link, the whole request once more." {
+    "Clients of a GRIP edge that missed items, by their source: the edge's history, the next link, the repeated request." {
         EdgeCaughtUpHistory("from" "history"),
         EdgeCaughtUpLink("from" "link"),
         EdgeCaughtUpRequest("from" "request"),
     }
     "edge_links_failed" "edge_links_failed_total" Plain Sum
-    "Next links that were no use, by what followed: another try, the stream ended." {
+    "Failed next links, by consequence: retried, stream closed." {
         EdgeLinkTriedAgain("then" "retry"),
         EdgeLinkEnded("then" "ended"),
     }
     "edge_gone_links" "edge_gone_links_total" Plain Sum
-    "Origins told by a gone link that a client has left: it was taken, it was not." {
+    "Gone links sent to origins: accepted, failed." {
         EdgeGoneTold("outcome" "told"),
         EdgeGoneFailed("outcome" "failed"),
     }
     "edge_publishers_refused" "edge_publishers_refused_total" Plain Sum
-    "ZeroMQ connections that a GRIP edge has closed: too many of them, no handshake in time, the protocol broken, replies not taken." {
+    "ZeroMQ connections that a GRIP edge closed: too many, no handshake in time, protocol violated, replies not read." {
         EdgePublishersMax("reason" "too_many"),
         EdgePublisherSilent("reason" "handshake"),
         EdgePublisherProtocol("reason" "protocol"),
@@ -392,10 +396,10 @@ figures! {
 }
 
 figures! {
-    /// A state at this moment.
+    /// A gauge.
     Gauge;
     "connections" "connections" Plain Sum
-    "Open connections: with a request or answer on its way, without, held as event stream, WebSocket, on the control socket. Each request at a time over HTTP/2 counts as the connection that it would be over HTTP/1, and what carries them is http2." {
+    "Open connections: with a request in progress, idle, held as event stream, WebSocket, on the control socket. Each concurrent HTTP/2 request counts like an HTTP/1 connection, and its connection as http2." {
         HttpActive("kind" "http_active"),
         HttpIdle("kind" "http_idle"),
         Sse("kind" "sse"),
@@ -404,26 +408,28 @@ figures! {
         Http2("kind" "http2"),
     }
     "tls_connections" "tls_connections" Plain Sum
-    "Open connections that are encrypted." { TlsOpen }
+    "Open TLS connections." { TlsOpen }
     "connections_blocked" "connections_blocked" Plain Sum
-    "Connections whose client takes nothing right now." { BlockedNow }
+    "Connections whose client is not reading at the moment." { BlockedNow }
+    "buffered_bytes" "buffered_bytes" Plain Sum
+    "Bytes buffered for clients: unread output, and incomplete bodies and messages." { BufferedBytes }
     "channels" "channels" Plain Sum
     "Channels with subscribers; one with subscribers in several workers counts in each." { Channels }
     "subscriptions" "subscriptions" Plain Sum
     "Subscriptions of held clients and WebSockets." { Subscriptions }
     "fibers_waiting" "fibers_waiting" Plain Sum
-    "Handlers and tasks that wait." { FibersWaiting }
+    "Waiting handlers and tasks." { FibersWaiting }
     "tasks_queued" "tasks_queued" Plain Sum
-    "Tasks that have not begun because all fibers_max fibers wait." { TasksQueued }
+    "Tasks that have not started because all fibers_max fibers wait." { TasksQueued }
     "jobs_pending" "jobs_pending" Plain Sum
-    "Calls of Jobs::run() that have not ended: queued or running." { JobsPending }
+    "Unfinished calls of Jobs::run(): queued or running." { JobsPending }
     "fastcgi_open" "fastcgi_open" Plain Sum
-    "Requests for PHP-FPM that are not over: with a connection to it, in the queue for one." {
+    "Unfinished requests for PHP-FPM: with a connection to it, in the queue for one." {
         FastCgiRunning("state" "running"),
         FastCgiQueued("state" "queued"),
     }
     "edge_open" "edge_open" Plain Sum
-    "What a GRIP edge has open: requests to backends, connections that such requests and WebSockets use, connections that wait for the next request, sessions (clients that are held one by one, WebSockets, SockJS), and bodies of requests." {
+    "Open objects of a GRIP edge: requests to backends, connections in use by requests and WebSockets, idle connections, sessions (clients held individually, WebSockets, SockJS), request bodies." {
         EdgeRequests("kind" "request"),
         EdgeConnections("kind" "connection"),
         EdgeIdle("kind" "idle_connection"),
@@ -431,26 +437,26 @@ figures! {
         EdgeBodies("kind" "body"),
     }
     "longest_turn_ms" "longest_turn_seconds" Milliseconds Max
-    "Longest turn of the event loop in the last 10 to 20 seconds of activity: the worst that an event has waited." { LongestTurnMs }
-    // From here on the reader finds out, not the worker: it works for a stuck worker as well.
+    "Longest turn of the event loop in the last 10 to 20 seconds of activity, the longest wait of an event." { LongestTurnMs }
+    // From here on the reader determines the values, so they work for a stuck worker too.
     "ring_lag_bytes" "ring_lag_bytes" Plain Max
     "Bytes of records in the ring that the worker has not read." { RingLagBytes }
     "handler_ms" "handler_seconds" Milliseconds Max
-    "How long the handler that runs now has been running: the lag of the event loop at this moment." { HandlerMs }
+    "Time for which the current handler has been running, the present lag of the event loop." { HandlerMs }
     "rss_bytes" "resident_memory_bytes" Plain Sum
-    "Resident memory, what is shared with other workers included." { RssBytes }
-    "cpu_ms" "cpu_seconds" Milliseconds Sum
-    "Processor time of the running process, kernel included; begins anew with a restart." { CpuMs }
+    "Resident memory, including memory shared with other workers." { RssBytes }
+    "cpu_ms" "cpu_seconds_total" Milliseconds Sum
+    "CPU time of the running process, including the kernel; restarts with the process." { CpuMs }
 }
 
-/// The figures whose names start so are one histogram for Prometheus.
+/// Prometheus name of the histogram.
 pub(super) const HISTOGRAM: &str = "request_duration_seconds";
 
-/// What keys of figures begin with that only a GRIP edge has.
+/// Prefix of JSON keys that only a GRIP edge has.
 pub(super) const EDGE: &str = "edge_";
 
 impl Gauge {
-    /// Gauges that workers write themselves: the first ones.
+    /// Number of gauges that workers write themselves: the first ones.
     pub(super) const WRITTEN: usize = Gauge::RingLagBytes as usize;
 }
 
@@ -465,6 +471,8 @@ mod tests {
                 if figure.metric.starts_with(HISTOGRAM) {
                     continue;
                 }
+                // Processor time grows like a counter, and is read from the kernel like a gauge.
+                let is_counter = is_counter || figure.key == "cpu_ms";
                 assert_eq!(figure.metric.ends_with("_total"), is_counter, "{figure:?}");
                 let is_seconds = figure.metric.contains("seconds");
                 assert_eq!(is_seconds, figure.unit == Unit::Milliseconds, "{figure:?}");
@@ -475,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_one_key_stand_together_and_are_told_apart() {
+    fn groups_figures_by_key_with_distinct_labels() {
         for table in [Counter::TABLE, Gauge::TABLE] {
             let mut keys: Vec<_> = table.iter().map(|figure| figure.key).collect();
             keys.dedup();

@@ -1,9 +1,9 @@
-//! One line of the access log: common, combined or JSON.
+//! Lines of the access log: common, combined or JSON.
 //!
-//! What a client has sent is written such that it cannot end a line, end a quoted string or drive a
-//! terminal: control characters, quotes, backslashes and (in the first two formats) everything beyond
-//! ASCII are escaped. No header but Referer, User-Agent and (in JSON) the ids of Traceparent is ever
-//! written, and of addresses the query only when the setting asks for it.
+//! Client-supplied text cannot end a line, end a quoted string or control a terminal. Control
+//! characters, quotes, backslashes and (in the first two formats) non-ASCII characters are escaped.
+//! The only headers written are Referer, User-Agent and (in JSON) the ids of Traceparent. The query
+//! is written only if the setting enables it.
 
 use std::io::Write as _;
 
@@ -16,7 +16,7 @@ use fermata_proto::traceparent::TraceParent;
 use crate::admin::json::{FIELD_BYTES_MAX, escape_json, is_all_plain, is_plain};
 use crate::http::protocol::Protocol;
 
-/// How lines are written.
+/// Line format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Common,
@@ -34,7 +34,7 @@ impl Format {
     }
 }
 
-/// The beginning of all lines of one second.
+/// The common start of all lines of one second.
 #[derive(Default)]
 pub(super) struct Stamp {
     second: u64,
@@ -43,7 +43,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// Makes it that of another second.
+    /// Updates it for another second.
     #[inline]
     pub fn refresh(&mut self, unix_ms: u64) {
         if self.second != unix_ms / 1000 {
@@ -69,19 +69,19 @@ impl Stamp {
     }
 }
 
-/// What is known when a request has ended.
+/// Data of a finished request.
 pub(super) struct Line<'a> {
     pub unix_ms: u64,
     pub peer: Peer,
-    /// What `write_request` has written; empty when the request could not be read.
+    /// Output of `write_request`; empty if the request could not be parsed.
     pub text: &'a [u8],
     pub status: u16,
-    /// Bytes of the body that were sent, or queued for a client that stays.
+    /// Number of body bytes sent, or queued if the connection stays open.
     pub bytes: u64,
     pub duration_us: u64,
 }
 
-/// The server's own span of a request.
+/// The server's span of a request.
 #[derive(Clone, Copy)]
 pub(super) struct Recorded {
     pub trace_id: u128,
@@ -89,8 +89,8 @@ pub(super) struct Recorded {
     pub parent_id: Option<u64>,
 }
 
-/// Writes the part of a line that the request determines. In the first two formats that is the request
-/// line, a NUL, and what stands behind the number of bytes.
+/// Writes the part of a line determined by the request. In the first two formats this is the
+/// request line, a NUL, and the part after the number of bytes.
 pub(super) fn write_request(
     out: &mut Vec<u8>,
     format: Format,
@@ -138,7 +138,7 @@ pub(super) fn write_request(
             }
         }
         if let Some(span) = recorded {
-            // The server records it, below the same parent.
+            // The server records a span below the same parent.
             let _ = write!(
                 out,
                 ",\"trace_id\":\"{:032x}\",\"span_id\":\"{:016x}\"",
@@ -236,12 +236,12 @@ fn write_peer(out: &mut Vec<u8>, peer: Peer) {
     }
 }
 
-/// The first field line of that name.
+/// Returns the first field line of that name.
 pub(super) fn find<'a>(parsed: &Head, head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     lines(parsed, head, name).next()
 }
 
-/// The field line of that name, where there are not several.
+/// Returns the field line of that name, unless it is repeated.
 pub(super) fn only<'a>(parsed: &Head, head: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut lines = lines(parsed, head, name);
     let first = lines.next();
@@ -321,7 +321,7 @@ mod tests {
         Cookie: session=1\r\nReferer: http://x/b?key=secret\r\nUser-Agent: a\"b\\\u{e9}\r\n\r\n";
 
     #[test]
-    fn the_formats_are_those_that_programs_read() {
+    fn writes_standard_log_formats() {
         assert_eq!(
             line(Format::Common, REQUEST, false),
             "192.0.2.7 - - [21/Nov/2026:07:00:00 +0000] \"GET /a HTTP/1.1\" 200 15\n"
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_the_ids_of_the_trace_that_the_sender_names() {
+    fn writes_trace_ids_of_the_sender_to_json() {
         const PARENT: &str =
             "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n";
         let request = |lines: &str| {
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_could_not_be_read_has_a_line_of_the_same_shape() {
+    fn logs_a_malformed_request_in_the_same_format() {
         let combined = written(Format::Combined, b"");
         assert!(
             combined.ends_with("\"-\" 200 15 \"-\" \"-\"\n"),
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn no_byte_of_a_client_ends_a_line_or_a_string() {
+    fn escapes_client_bytes_in_log_lines() {
         let all: Vec<u8> = (0..=255).collect();
         let mut plain = Vec::new();
         escape(&mut plain, &all);

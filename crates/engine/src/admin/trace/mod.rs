@@ -1,8 +1,7 @@
-//! What is remembered of a request until it has been answered: for the access log, for spans and for the
-//! histogram of latencies.
+//! Records of requests in progress: for the access log, spans and the latency histogram.
 //!
-//! A worker has a `Trace` only when somebody wants one of them; without it each place below costs one
-//! test. Entries are found by the connection's index: a connection has one request in progress.
+//! A worker has a `Trace` only if one of them is enabled; otherwise each call below costs one test.
+//! Entries are indexed by connection: a connection has one request in progress.
 
 mod line;
 mod sink;
@@ -31,18 +30,19 @@ pub(crate) use span::{Client, Span};
 use span::{Ending, STATUS_CLIENT_LEFT, Spans, Within};
 pub use span::{SpanIds, Upstream};
 
-/// Texts of finished requests that are kept for the next ones.
+/// Maximum number of text buffers kept for reuse.
 const SPARE_TEXTS_MAX: usize = 256;
 
-/// Everything that is only there when requests are traced.
+/// State that exists only if requests are traced.
 struct Trace {
-    /// By index of the connection; longer than needed at most by what was needed once.
+    /// Entries by connection index; never shrinks.
     entries: Vec<Entry>,
-    /// When the events of this turn were collected.
+    /// Time at which this turn's events were collected.
     turn_us: u64,
     log: Option<Log>,
     spans: Option<Spans>,
-    /// Of publishes that wait for the log of a cluster, by their records; as many as may wait there.
+    /// Spans of publishes that wait for a cluster log, by record; at most as many as may wait
+    /// there.
     publishing: HashMap<PublishId, Box<Span>>,
     counts_latency: bool,
 }
@@ -55,42 +55,43 @@ struct Log {
     worker: u16,
     spare: Vec<Vec<u8>>,
     stamp: Stamp,
-    /// Lines left out that the log of the server has not told yet.
+    /// Number of dropped lines not yet reported in the server's log.
     untold: u64,
 }
 
-/// When an answer is complete.
+/// When a response counts as complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum End {
-    /// As soon as it is queued.
+    /// When it is queued.
     #[default]
     Queued,
-    /// When everything has been sent: a file, a stream.
+    /// When everything was sent: a file or a stream.
     Sent,
-    /// With the connection: a held client, a WebSocket. Its time for the histogram ends when it begins.
+    /// When the connection closes: a held client or a WebSocket. Its latency ends when it is
+    /// accepted.
     Closed,
 }
 
 /// One request in progress.
 #[derive(Default)]
-struct Entry {
+pub(crate) struct Entry {
     is_open: bool,
     end: End,
-    /// 0 = no answer yet.
+    /// 0 = no response yet.
     status: u16,
     started_us: u64,
-    /// Bytes that have to be sent before those of its body.
+    /// Number of unsent bytes that precede its body.
     skip: u64,
     /// Bytes of its body.
     bytes: u64,
-    /// What the line says of the request itself, ready to be written.
+    /// The prepared part of the log line about the request.
     text: Vec<u8>,
-    /// Of the request, and once it is answered of the time for which its client is held.
+    /// Span of the request, or after the response the span of the hold.
     span: Option<Box<Span>>,
 }
 
 impl Trace {
-    /// `None` when nobody wants to know.
+    /// Creates the state; `None` if nothing is enabled.
     fn new(
         settings: &Settings,
         sink: Option<Sink>,
@@ -133,7 +134,7 @@ impl Trace {
         entry.filter(|entry| entry.is_open)
     }
 
-    /// The answer's head is the last of `unsent` bytes that wait for the client.
+    /// Records a response head, which is the last of `unsent` bytes queued for the client.
     fn on_head(&mut self, index: ExchangeIndex, status: u16, unsent: usize) {
         let entry = self.entry(index);
         entry.is_open = true;
@@ -142,7 +143,7 @@ impl Trace {
         entry.bytes = 0;
     }
 
-    /// The kernel has taken bytes.
+    /// Records bytes accepted by the kernel.
     #[inline(never)]
     fn on_sent(&mut self, index: ExchangeIndex, bytes: usize) {
         if let Some(entry) = self.open_entry(index) {
@@ -153,7 +154,7 @@ impl Trace {
         }
     }
 
-    /// A request is over.
+    /// Finishes a request.
     fn end<D: Driver>(&mut self, index: ExchangeIndex, net: &mut Net<D>) {
         let unix_ms = net.driver.unix_ms();
         let Some(connection) = net.connections.at(index.connection()) else {
@@ -173,7 +174,7 @@ impl Trace {
             span,
             ..
         } = std::mem::take(entry);
-        // A request that could not be read has no time of its own.
+        // A request that could not be parsed has no start time.
         let duration_us = if started_us == 0 {
             0
         } else {
@@ -209,7 +210,7 @@ impl Trace {
         }
     }
 
-    /// A request is answered, and its client stays.
+    /// Finishes the span of a request whose client is held, and starts the span of the hold.
     fn end_request(&mut self, index: ExchangeIndex, span: Box<Span>, peer: Peer) {
         let now_us = clock::monotonic_us();
         let (Some(spans), Some(entry)) = (&mut self.spans, self.entries.get_mut(index.0 as usize))
@@ -226,7 +227,7 @@ impl Trace {
         spans.end(span, ending);
     }
 
-    /// Writes what has been collected, when it is enough or `is_due`.
+    /// Writes collected lines and spans, if they are large or `is_due`.
     fn flush(&mut self, is_due: bool) {
         if let Some(log) = &mut self.log
             && (is_due || log.sink.is_worth_writing())
@@ -239,7 +240,7 @@ impl Trace {
     }
 }
 
-/// The trace of a worker, if somebody wants one.
+/// The trace of a worker, if tracing is enabled.
 pub(crate) struct Tracing(Option<Box<Trace>>);
 
 impl Tracing {
@@ -257,7 +258,7 @@ impl Tracing {
         self.0.is_some()
     }
 
-    /// A turn begins: what it has collected has arrived by now.
+    /// Starts a turn, with the current time as arrival time.
     #[inline]
     pub fn begin_turn(&mut self) {
         if let Some(trace) = &mut self.0 {
@@ -265,7 +266,7 @@ impl Tracing {
         }
     }
 
-    /// A turn ends: what has been collected is written when it is enough.
+    /// Ends a turn: writes collected lines and spans if they are large.
     #[inline]
     pub fn end_turn(&mut self) {
         if let Some(trace) = &mut self.0 {
@@ -273,7 +274,7 @@ impl Tracing {
         }
     }
 
-    /// The head of a request has been read: `head` was parsed of `bytes`.
+    /// Records a request; `head` was parsed from `bytes`.
     pub fn on_request(
         &mut self,
         index: ExchangeIndex,
@@ -312,7 +313,7 @@ impl Tracing {
         };
     }
 
-    /// Whether the request gets a span.
+    /// Returns true if the request has a span.
     #[inline]
     pub fn is_recorded(&self, index: ExchangeIndex) -> bool {
         let entry = self
@@ -323,34 +324,35 @@ impl Tracing {
         entry.is_some_and(|entry| entry.span.is_some())
     }
 
-    /// The client, for the request's span.
+    /// Adds the client to the request's span.
     pub fn on_client(&mut self, index: ExchangeIndex, client: &Client) {
         if let Some(span) = self.span(index) {
             span.tell_client(client);
         }
     }
 
-    /// What is to answer, for the request's span.
+    /// Adds the route to the request's span.
     pub fn on_route(&mut self, index: ExchangeIndex, label: Option<&str>) {
         if let Some(span) = self.span(index) {
             span.tell_route(label);
         }
     }
 
-    /// A held client was sent events of its channels.
+    /// Adds delivered events to a held client's span.
     pub fn on_events(&mut self, index: ExchangeIndex, count: u64) {
         if let Some(span) = self.span(index) {
             span.tell_events(count);
         }
     }
 
-    /// Whether anything gets a span.
+    /// Returns true if spans are enabled.
     #[inline]
     pub fn has_spans(&self) -> bool {
         self.0.as_ref().is_some_and(|trace| trace.spans.is_some())
     }
 
-    /// The span of a publish, when it is recorded; `request` is that whose handler publishes.
+    /// Starts the span of a publish, if it is recorded; `request` belongs to the publishing
+    /// handler.
     pub fn begin_publish(
         &mut self,
         request: Option<ExchangeIndex>,
@@ -369,7 +371,7 @@ impl Tracing {
         spans.as_mut()?.begin_publish(&within, channel, data)
     }
 
-    /// A publish is over.
+    /// Finishes the span of a publish.
     pub fn end_publish(
         &mut self,
         span: Option<Box<Span>>,
@@ -390,27 +392,27 @@ impl Tracing {
         }
     }
 
-    /// The log of a cluster will say what became of a publish.
+    /// Stores the span of a publish that waits for the cluster log.
     pub fn await_publish(&mut self, record: PublishId, span: Option<Box<Span>>) {
         if let (Some(span), Some(trace)) = (span, &mut self.0) {
             trace.publishing.insert(record, span);
         }
     }
 
-    /// The span of such a publish, of which the log has said something.
+    /// Removes and returns the span of such a publish.
     #[inline]
     pub fn take_publish(&mut self, record: PublishId) -> Option<Box<Span>> {
         self.0.as_mut()?.publishing.remove(&record)
     }
 
-    /// Trace and span of a request that is recorded.
+    /// Returns trace and span id of a recorded request.
     pub fn ids(&self, index: ExchangeIndex) -> Option<SpanIds> {
         let entry = self.0.as_ref()?.entries.get(index.0 as usize)?;
         let span = entry.span.as_ref().filter(|_| entry.is_open)?;
         Some(span.ids())
     }
 
-    /// The span of what another server is asked for a request, when that is recorded.
+    /// Starts the span of an upstream request, if its request is recorded.
     pub fn begin_upstream(&mut self, index: ExchangeIndex) -> Option<Box<Span>> {
         let Trace { spans, entries, .. } = &mut **self.0.as_mut()?;
         let entry = entries.get(index.0 as usize)?;
@@ -418,7 +420,7 @@ impl Tracing {
         Some(spans.as_mut()?.begin_upstream(request))
     }
 
-    /// That server has answered, or will not.
+    /// Finishes the span of an upstream request.
     pub fn end_upstream(&mut self, span: Box<Span>, upstream: &Upstream<'_>) {
         let spans = self.0.as_mut().and_then(|trace| trace.spans.as_mut());
         if let Some(spans) = spans {
@@ -426,7 +428,7 @@ impl Tracing {
         }
     }
 
-    /// The handler has thrown, for the request's span.
+    /// Adds a handler's exception to the request's span.
     pub fn on_failure(&mut self, index: ExchangeIndex, exception: &str) {
         if !exception.is_empty()
             && let Some(span) = self.span(index)
@@ -440,7 +442,7 @@ impl Tracing {
         entry.span.as_deref_mut()
     }
 
-    /// The body of a request is complete, later than its head: its time begins now.
+    /// Notes that the body arrived after its head: the duration starts now.
     #[inline]
     pub fn on_body(&mut self, index: ExchangeIndex) {
         if let Some(trace) = &mut self.0 {
@@ -451,7 +453,7 @@ impl Tracing {
         }
     }
 
-    /// The head of an answer has been put into the connection's output.
+    /// Records a response head in the connection's output.
     #[inline]
     pub fn on_head(&mut self, index: ExchangeIndex, connection: &Connection, status: u16) {
         if let Some(trace) = &mut self.0
@@ -461,7 +463,7 @@ impl Tracing {
         }
     }
 
-    /// The kernel has taken bytes.
+    /// Records bytes accepted by the kernel.
     #[inline]
     pub fn on_sent(&mut self, index: ExchangeIndex, bytes: usize) {
         if let Some(trace) = &mut self.0 {
@@ -469,7 +471,7 @@ impl Tracing {
         }
     }
 
-    /// The program has given its answer, which is complete at `end`.
+    /// Notes that the application's response is written; it is complete at `end`.
     #[inline]
     pub fn on_answer<D: Driver>(&mut self, index: ExchangeIndex, end: End, net: &mut Net<D>) {
         if let Some(trace) = &mut self.0
@@ -479,7 +481,7 @@ impl Tracing {
             entry.end = end;
             match end {
                 End::Queued => {
-                    // Of a stream most has been sent before.
+                    // Most of a stream was sent before.
                     entry.bytes += (connection.unsent() as u64).saturating_sub(entry.skip);
                     trace.end(index, net);
                 }
@@ -498,7 +500,7 @@ impl Tracing {
         }
     }
 
-    /// Everything has been sent to a client that is to be sent another answer.
+    /// Notes that all output of a connection was sent.
     #[inline]
     pub fn on_flushed<D: Driver>(&mut self, index: ExchangeIndex, net: &mut Net<D>) {
         if let Some(trace) = &mut self.0
@@ -510,7 +512,21 @@ impl Tracing {
         }
     }
 
-    /// The connection is about to be forgotten.
+    /// Removes the record of a request that goes to another worker, which records the request
+    /// itself.
+    pub fn take_entry(&mut self, index: ExchangeIndex) -> Option<Entry> {
+        let entry = self.0.as_mut()?.open_entry(index)?;
+        Some(std::mem::take(entry))
+    }
+
+    /// Restores the record of a request that stays.
+    pub fn put_back(&mut self, index: ExchangeIndex, entry: Option<Entry>) {
+        if let (Some(trace), Some(entry)) = (&mut self.0, entry) {
+            *trace.entry(index) = entry;
+        }
+    }
+
+    /// Finishes the request of a closing connection.
     #[inline]
     pub fn on_close<D: Driver>(&mut self, index: ExchangeIndex, net: &mut Net<D>) {
         if let Some(trace) = &mut self.0
@@ -523,7 +539,7 @@ impl Tracing {
         }
     }
 
-    /// A connection that never became one was answered and closed.
+    /// Logs a connection that was refused with a response.
     pub fn on_refused(&mut self, unix_ms: u64, peer: Peer, status: u16, bytes: usize) {
         if let Some(log) = self.log() {
             let (text, bytes, duration_us) = (&[][..], bytes as u64, 0);
@@ -538,7 +554,7 @@ impl Tracing {
         }
     }
 
-    /// Writes what the access log has collected, and tells what was left out of it.
+    /// Writes collected lines of the access log, and reports dropped ones.
     pub fn write_log(&mut self, counts: &mut Counts, server_log: &mut log::Log, unix_ms: u64) {
         let Some(trace) = &mut self.0 else {
             return;
@@ -553,16 +569,16 @@ impl Tracing {
         if log.untold > 0
             && let Some(told) = log.sink.failure()
         {
-            let message = format!("access_log: {} lines were left out: {told}", log.untold);
+            let message = format!("access_log: dropped {} lines: {told}", log.untold);
             log.untold = 0;
             server_log.write_limited(LogLevel::Warning, unix_ms, &message);
         }
     }
 
-    /// Opens the access log anew: its file was moved away.
+    /// Reopens the access log after log rotation.
     ///
     /// # Errors
-    /// It cannot be opened; the file that is open is written on.
+    /// It cannot be opened; the open file stays in use.
     pub fn reopen_log(&mut self) -> Result<(), SinkError> {
         self.log().map_or(Ok(()), |log| log.sink.reopen())
     }

@@ -1,4 +1,4 @@
-//! Where lines of the access log wait to be written: bounded, and never waited for.
+//! Buffer and file of the access log: bounded, and never blocking.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,22 +7,22 @@ use fermata_config::Settings;
 use fermata_io::log_file::LogFile;
 use fermata_io::process::{self, ROOT};
 
-/// Bytes that are written before their time is up.
+/// Size in bytes from which lines are written early.
 const WORTH_WRITING_BYTES: usize = 32 * 1024;
 
 /// The access log cannot be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("access_log: {} cannot be opened for appending: {source}; give a path in a folder that this user may write to, or stderr", path.display())]
+#[error("access_log: cannot open {} for appending: {source}; use a path in a folder that this user may write to, or stderr", path.display())]
 pub struct SinkError {
     path: PathBuf,
     source: io::Error,
 }
 
-/// An open log and what has not been written to it.
+/// An open log and its unwritten lines.
 pub(crate) struct Sink {
     path: PathBuf,
     file: LogFile,
-    /// It belongs to the user of workers, who may have a say in what its path leads to.
+    /// The workers' user owns the file and may influence what its path resolves to.
     is_given: bool,
     waiting: Vec<u8>,
     bytes_max: usize,
@@ -31,12 +31,12 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// Opens what `access_log` names; `None` when it names nothing.
+    /// Opens the file named by `access_log`; `None` if it is unset.
     pub fn open(settings: &Settings) -> Result<Option<Sink>, SinkError> {
         let Some(path) = &settings.access_log else {
             return Ok(None);
         };
-        // A program may change its folder; the log stays where it was.
+        // Make it absolute: an application may change its working directory.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
         let path = named(settings).unwrap_or(path);
         let is_given = settings.user.is_some();
@@ -52,23 +52,23 @@ impl Sink {
         }))
     }
 
-    /// Whether it is a file, which may be moved away.
+    /// Returns true if the sink is a file, which logrotate may move.
     pub fn is_file(&self) -> bool {
         !is_standard(&self.path)
     }
 
-    /// Gives the file to the user and group of workers.
+    /// Changes the owner of the file to the workers' user and group.
     pub fn give(&self, user: u32, group: u32) -> io::Result<()> {
         self.file.give(user, group)
     }
 
-    /// Opens the path again. The old file stays on an error.
+    /// Reopens the path. On an error the old file stays in use.
     pub fn reopen(&mut self) -> Result<(), SinkError> {
         self.file = open(&self.path, self.is_given)?;
         Ok(())
     }
 
-    /// Adds what `write` appends, unless that is too much: then it is left out and counted.
+    /// Adds a line written by `write`; drops and counts it if the buffer is full.
     pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let before = self.waiting.len();
         write(&mut self.waiting);
@@ -84,12 +84,12 @@ impl Sink {
         }
     }
 
-    /// Whether it should be written without waiting for more.
+    /// Returns true if enough is collected to write it.
     pub fn is_worth_writing(&self) -> bool {
         self.waiting.len() >= WORTH_WRITING_BYTES
     }
 
-    /// Writes what is taken without waiting; the rest stays.
+    /// Writes as much as possible without blocking; the rest stays.
     pub fn write(&mut self) {
         if self.waiting.is_empty() {
             return;
@@ -102,18 +102,18 @@ impl Sink {
         }
     }
 
-    /// Lines left out since this was last asked.
+    /// Returns the number of lines dropped since the last call.
     pub fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Why lines were left out.
+    /// Returns why lines were dropped.
     pub fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
 }
 
-/// `stderr` and `stdout` are no paths.
+/// `stderr` and `stdout` are not paths.
 fn named(settings: &Settings) -> Option<PathBuf> {
     settings.access_log.clone().filter(|path| is_standard(path))
 }
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_costs_lines_and_not_memory() {
+    fn drops_lines_on_a_full_disk_within_the_buffer() {
         let mut sink = sink("/dev/full");
         for _ in 0..100 {
             sink.append(|out| out.extend_from_slice(b"sixteen bytes...\n"));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_cannot_be_opened_is_named_with_its_setting() {
+    fn names_the_setting_of_a_log_that_cannot_be_opened() {
         let settings = Settings {
             access_log: Some(PathBuf::from("/nowhere/access.log")),
             ..Settings::default()
@@ -173,7 +173,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .starts_with("access_log: /nowhere/access.log")
+                .starts_with("access_log: cannot open /nowhere/access.log")
         );
     }
 }

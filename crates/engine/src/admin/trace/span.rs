@@ -1,8 +1,8 @@
-//! Spans: which requests get one, and what it says (names of OpenTelemetry's semantic conventions).
+//! Spans: which requests are recorded, and their attributes (OpenTelemetry semantic conventions).
 //!
-//! Whether a request is recorded is decided before anything is allocated for it. What clients have sent is cut and escaped as
-//! in the access log; of its headers only Host, User-Agent and those of the trace are written, and of its address no query,
-//! which often holds secrets.
+//! Sampling is decided before anything is allocated for a request. Client-supplied text is cut and
+//! escaped as in the access log. Recorded headers are Host, User-Agent and the trace headers. The
+//! query is omitted, since it often contains secrets.
 
 use std::io::Write as _;
 use std::net::IpAddr;
@@ -16,18 +16,18 @@ use super::line::{self, Recorded};
 use crate::admin::otlp::{Attributes, Outbox, Record};
 use crate::http::protocol::Protocol;
 
-/// Bytes of a `tracestate` header that are kept: what the specification asks for at least.
+/// Maximum length of a `tracestate` header: the minimum that the specification requires.
 const STATE_BYTES_MAX: usize = 512;
-/// Bytes of attributes that most spans need.
+/// Initial capacity for attributes, enough for most spans.
 const ATTRIBUTES_BYTES: usize = 512;
 
-/// Status of a request whose client has left before the answer; servers agree on the number.
+/// Status of a request whose client disconnected before the response; a convention among servers.
 pub(super) const STATUS_CLIENT_LEFT: u16 = 499;
 
-/// Parts of a ratio.
+/// Resolution of sampling ratios.
 const BILLION: u64 = 1_000_000_000;
 
-/// What a span is to other spans, by OTLP's numbers.
+/// Kind of a span, by OTLP's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Internal = 1,
@@ -36,75 +36,75 @@ pub(super) enum Kind {
     Producer = 4,
 }
 
-/// What makes spans.
+/// Factory of spans.
 pub(super) struct Spans {
     outbox: Outbox,
     sampler: Sampler,
     ids: Ids,
 }
 
-/// A span that has not ended.
+/// A span in progress.
 pub(crate) struct Span {
     trace_id: u128,
     id: u64,
     parent_id: Option<u64>,
     kind: Kind,
-    /// Of a request its method; a known one.
+    /// For a request its method, if known.
     name: Vec<u8>,
     route: Option<Box<str>>,
     began_us: u64,
     attributes: Attributes,
     state: Vec<u8>,
     error: Option<String>,
-    /// Of a hold: what its channels have given it.
+    /// For a hold, the number of delivered events.
     events: u64,
 }
 
-/// What a span that begins within the program stands below.
+/// Parent of a span started in the application.
 pub(super) enum Within<'a> {
-    /// Below the span of a request, or of the time for which its client is held.
+    /// The span of a request or of a hold.
     Recorded(&'a Span),
-    /// Below one that is not recorded.
+    /// A request that is not recorded.
     Unrecorded,
-    /// Nothing that is known.
+    /// No known parent.
     Nothing,
 }
 
-/// What is told of a request's client.
+/// Client of a request, for its span.
 pub(crate) struct Client {
     pub address: Option<(IpAddr, u16)>,
     pub is_secure: bool,
     pub host: Option<Vec<u8>>,
 }
 
-/// The ids of a span in lower-case hexadecimal digits.
+/// Ids of a span in lower-case hexadecimal digits.
 pub struct SpanIds {
-    /// Its trace.
+    /// Trace id.
     pub trace_id: [u8; 32],
-    /// The span.
+    /// Span id.
     pub id: [u8; 16],
 }
 
-/// What was asked, and what became of it.
+/// An upstream request and its result.
 pub struct Upstream<'a> {
-    /// The method of the request.
+    /// Request method.
     pub method: &'a [u8],
-    /// Its target without a query.
+    /// Target without query.
     pub path: &'a [u8],
     /// Host and port, or the path of a socket.
     pub server: &'a [u8],
-    /// The status of the answer; `None` = there was none, or it was not looked at.
+    /// Response status; `None` = no response, or not examined.
     pub status: Option<u16>,
-    /// There was no answer.
+    /// There was no response.
     pub is_failed: bool,
 }
 
-/// When an answer is complete, and how it was.
+/// A completed response.
 #[derive(Clone, Copy)]
 pub(super) struct Ending {
     pub now_us: u64,
     pub status: u16,
-    /// Of the body; `None` where it has only begun.
+    /// Body size in bytes; `None` if it has only started.
     pub bytes: Option<u64>,
     pub peer: Peer,
 }
@@ -118,7 +118,7 @@ impl Spans {
         }
     }
 
-    /// The span of a request whose head was read, when it is to be recorded.
+    /// Starts the span of a request whose head was parsed, if it is sampled.
     pub fn begin(
         &mut self,
         began_us: u64,
@@ -143,7 +143,7 @@ impl Spans {
                 }
                 state.extend_from_slice(value);
             }
-            // A part of it would be another one.
+            // A truncated value would be invalid.
             if state.len() > STATE_BYTES_MAX {
                 state.clear();
             }
@@ -179,7 +179,8 @@ impl Spans {
         }))
     }
 
-    /// The answer of a request has begun and goes on for as long as its client stays: that time is a span of its own.
+    /// Starts the span of a hold: the time after the response has started, as long as the client
+    /// stays.
     pub fn begin_hold(&mut self, request: &Span, began_us: u64) -> Box<Span> {
         Box::new(Span {
             trace_id: request.trace_id,
@@ -196,7 +197,7 @@ impl Spans {
         })
     }
 
-    /// The span of what another server is asked for a request.
+    /// Starts the span of an upstream request.
     pub fn begin_upstream(&mut self, request: &Span) -> Box<Span> {
         Box::new(Span {
             trace_id: request.trace_id,
@@ -213,7 +214,7 @@ impl Spans {
         })
     }
 
-    /// That server has answered, or will not.
+    /// Finishes the span of an upstream request.
     pub fn end_upstream(&mut self, mut span: Box<Span>, upstream: &Upstream<'_>) {
         let attributes = &mut span.attributes;
         let is_known = Method::from_bytes(upstream.method) != Method::Other;
@@ -229,7 +230,7 @@ impl Spans {
         }
         let error = match upstream.status {
             _ if upstream.is_failed => Some("no_answer".to_owned()),
-            // For who asks, a refusal is an error as well.
+            // For the client side, a 4xx status is an error too.
             Some(status @ 400..) => Some(status.to_string()),
             _ => None,
         };
@@ -240,7 +241,7 @@ impl Spans {
         self.finish(&span, clock::monotonic_us());
     }
 
-    /// The span of a publish, when it is to be recorded.
+    /// Starts the span of a publish, if it is sampled.
     pub fn begin_publish(
         &mut self,
         within: &Within<'_>,
@@ -266,7 +267,7 @@ impl Spans {
             id: self.ids.span(),
             parent_id,
             kind: Kind::Producer,
-            // Not with the channel's name, of which there may be any number.
+            // Without the channel name, to limit the number of span names.
             name: b"publish".to_vec(),
             route: None,
             began_us: clock::monotonic_us(),
@@ -277,7 +278,7 @@ impl Spans {
         }))
     }
 
-    /// A publish is over: with the event's id, or with what has failed.
+    /// Finishes the span of a publish, with the event id or the kind of failure.
     pub fn end_publish(&mut self, mut span: Box<Span>, outcome: Result<&str, &str>) {
         match outcome {
             Ok("") => {}
@@ -290,7 +291,7 @@ impl Spans {
         self.finish(&span, clock::monotonic_us());
     }
 
-    /// A span is over.
+    /// Finishes a span.
     pub fn end(&mut self, mut span: Box<Span>, ending: Ending) {
         span.tell_end(ending);
         self.finish(&span, ending.now_us);
@@ -307,7 +308,7 @@ impl Spans {
             .append(|out| span.record(began_unix_us, now_unix_us).write(out));
     }
 
-    /// Hands over what has ended, when that is worth it or `is_due`.
+    /// Sends finished spans, if they are large or `is_due`.
     #[inline]
     pub fn flush(&mut self, is_due: bool) {
         self.outbox.flush(is_due);
@@ -315,7 +316,7 @@ impl Spans {
 }
 
 impl Span {
-    /// Its ids, for the access log.
+    /// Returns its ids, for the access log.
     pub(super) fn recorded(&self) -> Recorded {
         Recorded {
             trace_id: self.trace_id,
@@ -324,24 +325,24 @@ impl Span {
         }
     }
 
-    /// The header `traceparent` for who is asked below it.
+    /// Returns the `traceparent` header for an upstream request.
     pub fn traceparent(&self) -> String {
         format!("00-{:032x}-{:016x}-01", self.trace_id, self.id)
     }
 
-    /// Its ids in digits.
+    /// Returns its ids as digits.
     pub(super) fn ids(&self) -> SpanIds {
         let mut ids = SpanIds {
             trace_id: [0; 32],
             id: [0; 16],
         };
-        // They have as many digits as there is room for.
+        // The digits fit exactly.
         let _ = write!(&mut ids.trace_id[..], "{:032x}", self.trace_id);
         let _ = write!(&mut ids.id[..], "{:016x}", self.id);
         ids
     }
 
-    /// Adds the client, as far as it is known.
+    /// Adds the known client attributes.
     pub fn tell_client(&mut self, client: &Client) {
         let attributes = &mut self.attributes;
         let scheme: &[u8] = if client.is_secure { b"https" } else { b"http" };
@@ -358,9 +359,9 @@ impl Span {
         }
     }
 
-    /// What answers it.
+    /// Adds the route.
     pub fn tell_route(&mut self, label: Option<&str>) {
-        // `GET /rooms/{id}`; what else has a label is no route.
+        // `GET /rooms/{id}`; other labels are not routes.
         let route = label.and_then(|label| Some(label.split_once(" /")?.1));
         let Some(route) = route else {
             return;
@@ -370,7 +371,7 @@ impl Span {
         self.route = Some(route.into());
     }
 
-    /// What its handler has thrown.
+    /// Adds the handler's exception.
     pub fn tell_failure(&mut self, exception: &str) {
         self.error = Some(exception.to_owned());
     }
@@ -401,7 +402,7 @@ impl Span {
                 }
                 match &self.error {
                     Some(error) => attributes.text("error.type", error.as_bytes()),
-                    // No error of the server's.
+                    // Not an error of the server.
                     None if status == STATUS_CLIENT_LEFT => {
                         attributes.text("error.type", b"client_left");
                     }
@@ -416,12 +417,12 @@ impl Span {
         }
     }
 
-    /// A held client was sent events of its channels.
+    /// Adds delivered events of a held client.
     pub fn tell_events(&mut self, count: u64) {
         self.events += count;
     }
 
-    /// What is written of it; times since 1970.
+    /// Returns the span for encoding; times are since 1970.
     fn record(&self, began_us: u64, ended_us: u64) -> Record<'_> {
         Record {
             trace_id: self.trace_id,
@@ -440,13 +441,13 @@ impl Span {
     }
 }
 
-/// Which traces are recorded.
+/// Sampling decision.
 #[derive(Clone, Copy, Debug)]
 struct Sampler {
     heeds_parent: bool,
-    /// Of 2⁶³ traces.
+    /// Number of recorded traces out of 2⁶³.
     bound: u64,
-    /// Unknown to clients; the same in all workers.
+    /// Secret, equal in all workers.
     key: u64,
 }
 
@@ -457,7 +458,7 @@ impl Sampler {
         let billionths = match own.unwrap_or(word) {
             "always_on" => BILLION,
             "always_off" => 0,
-            // Was checked when it was read.
+            // Validated when the setting was read.
             _ => billionths(&settings.otlp_sampling_ratio).unwrap_or(BILLION),
         };
         Sampler {
@@ -467,9 +468,10 @@ impl Sampler {
         }
     }
 
-    /// `parent` is whether the sender records it; `None` = there is none. A trace that begins here is decided by its id, as other
-    /// programs decide, so that they agree. An id that a client has chosen could be one that is always recorded: where clients
-    /// have no say, a secret decides, of all requests of a trace alike.
+    /// Decides if a trace is recorded. `parent` is the sender's decision, `None` without a parent.
+    /// For a trace that starts here, the id decides, as in other programs, so that all of them
+    /// decide equally. A client could choose an id that is always sampled. So if clients must not
+    /// decide, a secret hash of the id decides, equally for all requests of a trace.
     fn decide(self, parent: Option<bool>, trace_id: u128) -> bool {
         let number = match parent {
             Some(is_sampled) if self.heeds_parent => return is_sampled,
@@ -483,7 +485,7 @@ impl Sampler {
     }
 }
 
-/// Ids that differ from those of all others, although they can be guessed (SplitMix64).
+/// Unique ids, which may be predictable (SplitMix64).
 struct Ids(u64);
 
 impl Ids {
@@ -494,7 +496,7 @@ impl Ids {
         mixed ^ (mixed >> 31)
     }
 
-    /// Zero is no id.
+    /// Zero is not a valid id.
     fn span(&mut self) -> u64 {
         self.next().max(1)
     }
@@ -504,7 +506,8 @@ impl Ids {
     }
 }
 
-/// Tells a method, and says by which name its span goes: not by one that a client has made up, of which there may be any number.
+/// Adds the method; returns the span name. Unknown methods share one name, to limit the number of
+/// names.
 fn tell_method(attributes: &mut Attributes, method: &[u8], is_known: bool) -> Vec<u8> {
     if is_known {
         attributes.text("http.request.method", method);
@@ -519,7 +522,7 @@ fn hexadecimal(digits: &[u8]) -> Option<u128> {
     u128::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// The parts of a `Host` header.
+/// Splits a `Host` header.
 fn host_and_port(host: &[u8]) -> (&[u8], Option<u64>) {
     let at = host.iter().rposition(|byte| *byte == b':');
     let parts = at.map(|at| (&host[..at], &host[at + 1..]));
@@ -544,7 +547,7 @@ mod tests {
         Sampler::of(&settings, 7)
     }
 
-    /// Names of attributes, in their order.
+    /// Returns the names of attributes, in order.
     fn names(span: &Span) -> Vec<String> {
         let mut json = Vec::new();
         span.record(1, 2).write(&mut json);
@@ -571,7 +574,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_behind_which_the_client_has_left_is_told_once() {
+    fn records_one_error_type_after_a_disconnect() {
         let mut span = span(Kind::Server);
         span.tell_failure("RuntimeException");
         span.tell_end(Ending {
@@ -584,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_that_a_client_has_made_up_is_no_name_of_a_span() {
+    fn uses_no_unknown_method_as_span_name() {
         let mut list = Attributes::of_span(Encoding::Json, 0);
         let name = tell_method(&mut list, b"X1", false);
         assert_eq!(name, b"HTTP");
@@ -592,12 +595,12 @@ mod tests {
     }
 
     #[test]
-    fn a_client_cannot_choose_a_trace_that_is_always_recorded() {
+    fn ignores_client_trace_ids_when_sampling() {
         let sampler = sampler("traceidratio", "0.01");
         let chosen = (1..10_000).map(|high| high << 64);
         let recorded = chosen.filter(|id| sampler.decide(Some(true), *id)).count();
         assert!((50..150).contains(&recorded), "{recorded} of 9,999");
-        // All requests of a trace alike.
+        // Equal for all requests of a trace.
         for id in 1..1_000 {
             assert_eq!(
                 sampler.decide(Some(true), id),
@@ -607,7 +610,7 @@ mod tests {
     }
 
     #[test]
-    fn the_decision_of_a_parent_is_heeded_where_the_word_says_so() {
+    fn follows_the_parents_sampling_decision_if_set() {
         for (word, with, without, root) in [
             ("parentbased_always_on", true, false, true),
             ("parentbased_always_off", true, false, false),
@@ -622,7 +625,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_records_that_part_of_the_traces_that_begin_here() {
+    fn samples_new_traces_by_the_ratio() {
         let mut ids = Ids(7);
         for (ratio, expected) in [("0", 0..=0), ("1", 10_000..=10_000), ("0.25", 2300..=2700)] {
             let sampler = sampler("parentbased_traceidratio", ratio);
@@ -634,7 +637,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_may_have_a_port() {
+    fn accepts_a_host_with_a_port() {
         assert_eq!(host_and_port(b"a:80"), (&b"a"[..], Some(80)));
         assert_eq!(host_and_port(b"[::1]:80"), (&b"[::1]"[..], Some(80)));
         assert_eq!(host_and_port(b"[::1]"), (&b"[::1]"[..], None));

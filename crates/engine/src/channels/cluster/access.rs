@@ -1,5 +1,7 @@
-//! What opens the servers of the log: login and certificates, of which files are read anew for each connection, so that a renewed
-//! certificate or a changed password needs no restart, and one that is wrong is tried again.
+//! Credentials and certificates for the servers of the cluster log.
+//!
+//! Files are read again for each connection. A renewed certificate or changed password needs no
+//! restart, and a faulty file is retried.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,10 +11,10 @@ use fermata_config::Settings;
 use fermata_tls::certificate::{self, FileError};
 use fermata_tls::{ClientConfig, ClientNames, ClientOptions, LoadError, client_config};
 
-/// The setting that has the addresses, as messages call it.
+/// Name of the setting with the addresses, for messages.
 pub(super) const SERVERS: &str = "cluster";
 
-/// A file that cannot be used, by the setting that names it.
+/// A file that cannot be used, with the setting that names it.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AccessError {
     #[error("{0}: {1}")]
@@ -23,12 +25,12 @@ pub(super) enum AccessError {
     NoPassword(PathBuf),
     #[error("cluster_credentials: {path} {1}", path = .0.display())]
     Credentials(PathBuf, CredentialsError),
-    /// Its sentence names the setting.
+    /// The message of the error names the setting.
     #[error(transparent)]
     Tls(#[from] LoadError),
 }
 
-/// See the module.
+/// Credentials and certificates; see the module.
 pub(super) struct Access {
     user: String,
     password: Option<String>,
@@ -63,7 +65,7 @@ impl Access {
         }
     }
 
-    /// The bridge's credentials for servers whose addresses have none.
+    /// Returns the credentials for servers whose addresses contain none.
     ///
     /// # Errors
     /// A file cannot be used.
@@ -94,7 +96,7 @@ impl Access {
         })
     }
 
-    /// Trusted authorities, and the certificate to show.
+    /// Returns the TLS configuration: trusted authorities and the client certificate.
     ///
     /// # Errors
     /// A file cannot be used.

@@ -1,15 +1,16 @@
-//! Messages for one socket that another machine holds, and for the workers of all other machines. They go through the log as
-//! events do. The machine whose socket it is gives a message to the worker that the socket's id names, and the others pass it
-//! over.
+//! Messages for a socket on another machine, and for the workers of all other machines.
+//!
+//! They pass through the cluster log like events. The machine that has the socket delivers the
+//! message to the worker in the socket's id; other machines ignore it.
 
 use fermata_hub::{Kind, Message, PublishError, Subscriber};
 use fermata_io::clock;
 
+use super::facts::NO_CHANNEL;
 use super::identity::is_of;
 use super::memory::{
     DIRECT_HEAD_BYTES, MARK_BYTES, MARK_DIRECT, MARK_WORKERS, NOBODY, READER_SLOT,
 };
-use super::presence::NO_CHANNEL;
 use crate::channels::busy::Busy;
 use crate::channels::publish::PublishFailure;
 use crate::channels::{Channels, WORKERS_CHANNEL, private_channel};
@@ -18,7 +19,7 @@ use crate::misuse::Misuse;
 const TEXT: u8 = b't';
 const BINARY: u8 = b'b';
 
-/// A message for one socket, as it stands in the log.
+/// A message for one socket, as stored in the log.
 pub(super) struct Direct<'a> {
     pub slot: u16,
     pub is_binary: bool,
@@ -34,7 +35,7 @@ impl<'a> Direct<'a> {
         out
     }
 
-    /// `None`: it was written by something else than a server of this kind.
+    /// Parses a message. `None` if another program wrote it.
     pub fn read(data: &'a [u8]) -> Option<Direct<'a>> {
         let (head, data) = data.split_at_checked(DIRECT_HEAD_BYTES)?;
         let is_binary = match head[0] {
@@ -53,16 +54,16 @@ impl<'a> Direct<'a> {
 }
 
 impl Channels {
-    /// Whether another machine of the cluster has a subscriber.
+    /// Returns true if another machine of the cluster has the subscriber.
     pub(crate) fn is_elsewhere(&self, subscriber: Subscriber) -> bool {
         let outbox = self.outbox.as_ref();
         outbox.is_some_and(|outbox| !is_of(subscriber.worker, outbox.node))
     }
 
-    /// Queues a message for a socket of another machine. No acknowledgement of the log is awaited.
+    /// Queues a message for a socket of another machine, without waiting for an acknowledgement.
     ///
     /// # Errors
-    /// The log is not there, or the outbox has no room.
+    /// The log is unreachable, or the outbox is full.
     pub(crate) fn send_elsewhere(
         &mut self,
         slot: u16,
@@ -78,11 +79,11 @@ impl Channels {
         self.put_message(MARK_DIRECT, &direct.written(), subscriber)
     }
 
-    /// Sends a message to the workers of all other machines; `false`: there is no cluster. The
-    /// acknowledgement of the log is not awaited.
+    /// Sends a message to the workers of all other machines, without waiting for an
+    /// acknowledgement. Returns false if there is no cluster.
     ///
     /// # Errors
-    /// It is too large, the log is not there, or the outbox has no room.
+    /// It is too large, the log is unreachable, or the outbox is full.
     pub fn send_to_servers(&mut self, data: &[u8]) -> Result<bool, PublishFailure> {
         if self.outbox.is_none() {
             return Ok(false);
@@ -132,7 +133,7 @@ impl Channels {
     }
 }
 
-/// The record by which a worker of this machine gets it.
+/// Builds the record that delivers it to a worker of this machine.
 pub(super) fn record<'a>(channel: &'a [u8], direct: &Direct<'a>) -> Message<'a> {
     Message {
         channel,
@@ -142,7 +143,7 @@ pub(super) fn record<'a>(channel: &'a [u8], direct: &Direct<'a>) -> Message<'a> 
     }
 }
 
-/// The record by which all workers of this machine get a message of another one.
+/// Builds the record that delivers a message of another machine to all workers of this one.
 pub(super) fn workers_record(data: &[u8]) -> Message<'_> {
     Message {
         channel: &WORKERS_CHANNEL,
@@ -152,7 +153,7 @@ pub(super) fn workers_record(data: &[u8]) -> Message<'_> {
     }
 }
 
-/// The channel over which its worker reads it.
+/// Returns the channel that the socket's worker reads.
 pub(super) fn channel_of(direct: &Direct<'_>) -> [u8; 4] {
     private_channel(direct.slot)
 }
@@ -162,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_message_for_a_socket_is_known_as_such() {
+    fn rejects_malformed_direct_messages() {
         let text = Direct {
             slot: 0x1234,
             is_binary: false,

@@ -1,24 +1,26 @@
-//! What the bridge has counted.
+//! Counters of the bridge.
 
-/// How the server and the log of its cluster get on.
+/// State and counters of the connection between this server and its cluster log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ClusterFigures {
-    /// Whether the log is there, and the bridge goes on.
+    /// True if the log is reachable and the bridge is not stuck.
     pub is_ready: bool,
-    /// Events of this server that the log has taken, and notes about who is present.
+    /// Events and presence messages of this server that the log accepted.
     pub published: u64,
-    /// Events of this server that the log never takes: too large, or of a channel that it does not allow.
+    /// Events of this server that the log refused permanently: too large, or on a channel that it
+    /// does not permit.
     pub rejected: u64,
-    /// Events that were read from the log, this server's own and such notes among them.
+    /// Events and presence messages read from the log, including this server's own.
     pub received: u64,
-    /// Times that clients were told that messages may be missing: the log was made anew, or had lost or removed what was not read.
+    /// Times that clients were notified of possibly missing messages: the log was recreated, or
+    /// lost or deleted unread ones.
     pub gaps: u64,
-    /// Times that the log was there, and then was not.
+    /// Times that the log became unreachable.
     pub disconnects: u64,
 }
 
 impl ClusterFigures {
-    /// The figures in the order in which they lie in shared memory.
+    /// Returns the counters in their order in shared memory.
     pub(super) fn counters(&mut self) -> [&mut u64; 5] {
         [
             &mut self.published,

@@ -1,8 +1,9 @@
-//! A channel's history: what the ring has, and before it what only the log has.
+//! A channel's history: events in the ring, and older ones that only the cluster log has.
 //!
-//! The newest events are wanted and the log is read forwards, so it is gone through in windows from where the ring begins towards
-//! the past, each four times as long as the one before: a channel with many events costs no more than those, one with few not
-//! many questions. Windows begin at round places, so that programs which ask again find answers that the worker still has.
+//! The newest events are wanted, but the log can only be read forwards. So it is read in windows
+//! from the start of the ring towards the past, each four times as long as the previous one. A busy
+//! channel costs only the events returned, a quiet one few requests. Windows start at round
+//! positions, so that repeated requests find replies that the worker has cached.
 
 use fermata_hub::{ID_BYTES_MAX, Past as Next};
 use fermata_hub::{IdRef, Ids, LogPlace, PAST_MS_MAX, PastRange, Record};
@@ -13,65 +14,65 @@ use crate::channels::clients::Clients;
 use crate::channels::publish::Past;
 use crate::misuse::Misuse;
 
-/// Places of the log that are looked at for one call, for all channels of the application.
+/// Maximum number of log positions read for one call, counting all channels of the application.
 const PLACES_MAX: u64 = 50_000;
-/// The first window, if not more events are wanted.
+/// Length of the first window, unless more events are requested.
 const WINDOW_MIN: u64 = 1024;
 const WINDOW_GROWTH: u64 = 4;
-/// Most bytes of names and data from the log.
+/// Maximum size of names and data from the log, in bytes.
 const BYTES_MAX: usize = 1 << 20;
 
 /// Why there is no history.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
-    /// The channel's name is none.
+    /// The channel name is invalid.
     #[error(transparent)]
     Misuse(#[from] Misuse),
-    /// The server does not have all of it, and the log does not give the rest.
+    /// The ring has only a part of it, and the log did not reply in time.
     #[error(
-        "this server has {found} of the events, older ones are in the log of the cluster, which has not answered within \
-         {PAST_MS_MAX} ms; ask for fewer (count), or try again"
+        "this server has {found} of the events; the log of the cluster has older ones and did not reply within \
+         {PAST_MS_MAX} ms; request fewer (count), or try again"
     )]
     Unanswered {
-        /// What the server has.
+        /// Number of events found in the ring.
         found: usize,
     },
 }
 
-/// How a look at history has begun.
+/// Result of starting to read history.
 pub enum History {
-    /// This is all.
+    /// The complete history.
     Done(Vec<Past>),
-    /// The log is asked for more.
+    /// The log has been queried for older events.
     Pending(HistoryReader),
 }
 
-/// A look at history that waits for the log.
+/// A history query that waits for the log.
 pub struct HistoryReader {
     /// The channel.
     channels: [Box<[u8]>; 1],
-    /// Oldest first.
+    /// Events found so far, oldest first.
     found: Vec<Past>,
     count_max: usize,
-    /// Of what came from the log.
+    /// Size of events from the log, in bytes.
     bytes: usize,
-    /// Nothing up to here is wanted.
+    /// Position up to which events are not needed.
     floor: u64,
-    /// Where the first window ends.
+    /// End of the first window.
     end: u64,
-    /// Where this window begins, and how long it is.
+    /// Start and length of this window.
     begin: u64,
     window: u64,
-    /// What of it is left, and what it has given.
+    /// Remaining part of the window, and the events read from it.
     range: PastRange,
     given: Vec<Past>,
-    /// The log does not have, or does not give, what was before.
+    /// True if the log has lost or does not return earlier events.
     is_cut: bool,
     until_ms: u64,
 }
 
 impl HistoryReader {
-    /// Goes on to the window before. `false` when enough was looked at.
+    /// Moves to the preceding window. Returns false if enough was read.
     fn next_window(&mut self) -> bool {
         let mut given = std::mem::take(&mut self.given);
         given.append(&mut self.found);
@@ -100,8 +101,9 @@ impl HistoryReader {
 }
 
 impl Channels {
-    /// The newest messages of a channel, oldest first: those after `since` (all that are kept when it is `None` or of another
-    /// server's life), at most `count_max`. What only the log has is waited for.
+    /// Starts to read the newest messages of a channel, oldest first, at most `count_max`. Only
+    /// messages after `since` are returned; if it is `None` or from another ring, all retained
+    /// ones. Messages that only the log has have to be awaited.
     pub(crate) fn begin_history(
         &mut self,
         channel: &[u8],
@@ -126,7 +128,7 @@ impl Channels {
         let floor = floor.map_or(0, |place| place.seq);
         let first = found.first();
         let first = first.and_then(|past| self.ring.place_of_id(past.id.as_bytes()));
-        // The ring may have more than it surely has all of.
+        // The ring may hold some messages before the position from which it is complete.
         let end = first.map_or(ring.seq, |place| (place.seq - 1).min(ring.seq));
         if end <= floor {
             return Ok(History::Done(found));
@@ -144,7 +146,7 @@ impl Channels {
             range: PastRange {
                 after: ring,
                 up_to: end,
-                // The same for all, so that they share answers.
+                // Equal for all queries, so that they share replies.
                 count_max: self.settings.history_count_max,
                 oldest_ms: unix_ms.saturating_sub(self.settings.history_age_ms_max),
             },
@@ -156,7 +158,7 @@ impl Channels {
         Ok(History::Pending(reader))
     }
 
-    /// The whole of it, once the log has answered.
+    /// Returns the complete history when the log has replied; `None` before.
     pub(crate) fn end_history(
         &mut self,
         reader: &mut HistoryReader,
@@ -171,7 +173,7 @@ impl Channels {
                     Next::Record => {
                         let place = record.log_place();
                         range.after.seq = place.map_or(range.up_to, |place| place.seq);
-                        // An answer may have waited for long.
+                        // A reply may have waited for long.
                         if record.unix_ms >= range.oldest_ms {
                             let past = past_of(&record, range.after);
                             reader.bytes +=
@@ -189,7 +191,8 @@ impl Channels {
                         if outbox.past.take_news() {
                             outbox.waker.wake();
                         }
-                        // It is not waited for where it has been away for so long already.
+                        // Do not wait for a log that has been unreachable for the time limit
+                        // already.
                         let is_away = outbox.state.away_ms(now_ms) >= PAST_MS_MAX
                             && !outbox.state.is_ready(now_ms);
                         let found = reader.found.len();
@@ -204,7 +207,7 @@ impl Channels {
         }
     }
 
-    /// The same where nobody else can go on meanwhile: the worker is held.
+    /// Returns history, blocking the worker while the log is queried.
     pub(crate) fn history_now<D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,
@@ -222,7 +225,7 @@ impl Channels {
                 return outcome;
             }
             self.pause_for_log(to);
-            // Clients that wait for answers are looked at when the worker goes on: their answers stay.
+            // Waiting clients are served when the worker continues; keep their replies.
             self.take_past();
         }
     }

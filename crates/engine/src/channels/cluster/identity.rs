@@ -1,13 +1,13 @@
-//! How workers are told apart, and the machines that they belong to: the id of a socket has both.
+//! Identities of workers and of their machines; a socket id contains both.
 
 use fermata_io::random;
 
 use super::memory::Outbox;
 
-/// The upper half of a worker's identity is its machine's.
+/// Shift of the machine's part in a worker's identity: its upper half.
 const MACHINE_SHIFT: u32 = 32;
 
-/// The random number that tells one life of a worker from all others.
+/// Creates a random identity, different for each start of a worker.
 pub(crate) fn new_identity(outbox: Option<&Outbox>) -> u64 {
     let random = random::u64();
     match outbox {
@@ -16,7 +16,7 @@ pub(crate) fn new_identity(outbox: Option<&Outbox>) -> u64 {
     }
 }
 
-/// Whether a worker is one of the machine with this node.
+/// Returns true if a worker belongs to the machine with this node number.
 pub(super) fn is_of(identity: u64, node: u64) -> bool {
     identity >> MACHINE_SHIFT == machine_of(node)
 }

@@ -1,12 +1,16 @@
-//! Channels over many machines: an outbox to which workers publish, and the process that bridges it and the ring to a log.
+//! Channels across machines: workers publish to an outbox, and a bridge process connects outbox and
+//! ring to a shared log.
 //!
-//! A worker appends to the outbox, and its publisher waits until the log has acknowledged the record, so a publish that has
-//! returned is in the log. Records of many handlers are on their way at the same time. The bridge process reads the log in its order and appends to the ring, from which workers serve clients as ever. The
-//! state machine is `fermata_cluster::Bridge`; here are its sockets, its memory and its life.
+//! A worker appends to the outbox, and its publisher waits until the log has acknowledged the
+//! record. So a completed publish is in the log. Many records may be in flight at the same time.
+//! The bridge process reads the log in order and appends to the ring, from which workers serve
+//! clients as without a cluster. The protocol state machine is `fermata_cluster::Bridge`; this
+//! module has its sockets, memory and process.
 
 mod access;
 mod bridge;
 mod direct;
+mod facts;
 mod figures;
 mod history;
 mod identity;
@@ -14,12 +18,15 @@ mod memory;
 mod once;
 mod outbox;
 mod past;
+mod pending;
 mod presence;
+mod state;
 
 pub(crate) use bridge::Process;
 pub use figures::ClusterFigures;
 pub use history::{History, HistoryError, HistoryReader};
 pub(crate) use identity::new_identity;
+pub use memory::ClusterError;
 pub(crate) use memory::{Cluster, Outbox};
-pub use memory::{ClusterError, Publisher};
 pub use outbox::{Ack, Publishing};
+pub use pending::Publisher;

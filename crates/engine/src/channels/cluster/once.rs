@@ -1,7 +1,6 @@
-//! Events that the log has twice, of embedders whose events have names of their own: what is published to several servers, or
-//! was tried again at another one.
+//! Removal of duplicate named events: published to several servers, or retried at another one.
 //!
-//! All servers read the log in one order and by its clock, so all leave out the same.
+//! All servers read the log in the same order and by its clock, so all drop the same events.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{HashSet, VecDeque};
@@ -9,22 +8,23 @@ use std::hash::BuildHasher;
 
 use fermata_hub::{Kind, Read, Record, Ring};
 
-/// Names that are remembered; with more the oldest are forgotten.
+/// Maximum number of remembered names; the oldest are removed first.
 const NAMES_MAX: usize = 1_000_000;
 
-/// The names that channels have had not long ago.
-pub(super) struct Once {
+/// Recent event names of all channels.
+pub(super) struct EventDeduplicator {
     window_ms: u64,
-    /// Of a channel and a name: that two of them are the same by chance is not to be expected in the life of a server.
+    /// Hashes of channel and name: 128 bits make an accidental collision improbable within a
+    /// server's life.
     keys: HashSet<u128>,
     order: VecDeque<(u64, u128)>,
     hashers: [RandomState; 2],
 }
 
-impl Once {
-    /// Knows what a ring has: the process before has read it.
-    pub fn new(window_ms: u64, ring: &Ring) -> Once {
-        let mut once = Once {
+impl EventDeduplicator {
+    /// Loads the names in a ring, which a previous bridge process has read.
+    pub fn new(window_ms: u64, ring: &Ring) -> EventDeduplicator {
+        let mut once = EventDeduplicator {
             window_ms,
             keys: HashSet::new(),
             order: VecDeque::new(),
@@ -44,7 +44,8 @@ impl Once {
         }
     }
 
-    /// Whether a channel has not had an event with this name not long ago. `unix_ms` is when the log has stored it.
+    /// Returns true if the channel had no event with this name within the window. `unix_ms` is the
+    /// time at which the log stored it.
     pub fn is_first(&mut self, channel: &[u8], name: &[u8], unix_ms: u64) -> bool {
         while let Some(&(since_ms, key)) = self.order.front()
             && (unix_ms.saturating_sub(since_ms) >= self.window_ms || self.order.len() > NAMES_MAX)
@@ -73,19 +74,19 @@ mod tests {
     use crate::channels::test_ring::{CONFIG, ring};
 
     #[test]
-    fn a_name_is_known_for_its_time_in_its_channel() {
-        let mut once = Once::new(1_000, &ring(&CONFIG));
+    fn drops_a_repeated_name_in_its_channel_within_the_window() {
+        let mut once = EventDeduplicator::new(1_000, &ring(&CONFIG));
         assert!(once.is_first(b"a", b"bc", 5_000));
         assert!(once.is_first(b"ab", b"c", 5_000));
         assert!(!once.is_first(b"a", b"bc", 5_999));
-        // The first one counts, not the one that was left out.
+        // The window starts at the first event, not at a dropped one.
         assert!(once.is_first(b"a", b"bc", 6_000));
         // The log's clock may go back.
         assert!(!once.is_first(b"a", b"bc", 4_000));
     }
 
     #[test]
-    fn the_next_process_knows_what_the_ring_has() {
+    fn loads_names_from_the_ring() {
         let mut ring = ring(&CONFIG);
         let owner = memory::owner(0);
         let message = Message {
@@ -98,7 +99,7 @@ mod tests {
         ring.begin_log(&owner, place(1)).expect("the lock is free");
         ring.publish_logged(&owner, &message, None, place(2), 5_000)
             .expect("there is room");
-        let mut once = Once::new(1_000, &ring);
+        let mut once = EventDeduplicator::new(1_000, &ring);
         assert!(!once.is_first(b"a", b"1", 5_500));
         assert!(once.is_first(b"a", b"2", 5_500));
     }

@@ -1,5 +1,5 @@
-//! Publishing to the log: a record goes into the outbox, and its publisher waits for what the log says. A handler that can wait
-//! leaves the worker to others meanwhile; any other publisher holds it.
+//! Publishing to the cluster log: a record goes into the outbox, and its publisher waits for the
+//! log's reply. A handler that can wait leaves the worker free; any other publisher blocks it.
 
 use std::time::Duration;
 
@@ -8,9 +8,11 @@ use fermata_hub::{
 };
 use fermata_io::{Driver, clock};
 
+use super::facts::{Note, member_note, put_note};
 use super::figures::ClusterFigures;
-use super::memory::{Answer, MARK_BYTES, NOBODY, Outbox, Publisher, READER_SLOT};
-use super::presence::{Note, member_note, put_note};
+use super::memory::{MARK_BYTES, NOBODY, Outbox, READER_SLOT};
+use super::pending::Publisher;
+use super::state::Answer;
 use crate::channels::Channels;
 use crate::channels::busy::Busy;
 use crate::channels::clients::Clients;
@@ -21,74 +23,88 @@ use crate::id::PublishId;
 use crate::misuse::Misuse;
 use crate::net::Net;
 
-/// From one look for the log's answer to the next, of a publisher that holds the worker. The answer takes a fifth of a
-/// millisecond at best.
+/// Polling interval of a publisher that blocks the worker. A reply takes at least 200 µs.
 const LOOK: Duration = Duration::from_micros(50);
 
-/// The part of the ring that a worker leaves unread while it waits: the bridge must find room.
+/// Part of the ring that a waiting worker may leave unread, as a divisor: the bridge needs room.
 const UNREAD_PART: u64 = 4;
 
-/// What a publisher waits for.
+/// Acknowledgement that a publisher waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ack {
-    /// The log has the event.
+    /// The log has stored the event.
     Cluster,
-    /// It is on its way; it is lost when the log does not come back soon, or does not take it.
+    /// The event is in the outbox. It is lost if the log stays unreachable or refuses it.
     Local,
 }
 
-/// How a publish has begun.
+/// Result of starting to publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Publishing {
-    /// It is over.
+    /// Published.
     Done(EventId),
-    /// The log will say what became of it: ask [`Worker::end_publish`] with this number.
+    /// Waiting for the log's reply: pass this id to [`Worker::end_publish`].
     Pending(PublishId),
-    /// The log is not there or has no room yet: begin again a little later.
+    /// The log is unreachable or full: try again shortly.
     Later,
 }
 
-/// Where it is to go.
+/// Result of writing to the outbox.
 enum Put {
     InOutbox(PublishId),
     Later(PublishError),
 }
 
 impl Channels {
-    /// How the server and the log of its cluster get on.
+    /// Returns the counters of the bridge; `None` without a cluster.
     pub(crate) fn cluster_figures(&self) -> Option<ClusterFigures> {
         let outbox = self.outbox.as_ref()?;
         Some(outbox.state.figures(clock::monotonic_ms()))
     }
 
-    /// Whether what is published reaches all for whom it is.
+    /// Returns true if published events reach all their subscribers.
     pub fn is_log_ready(&self) -> bool {
         self.outbox
             .as_ref()
             .is_none_or(|outbox| outbox.state.is_ready(clock::monotonic_ms()))
     }
 
-    /// Why it does not, as far as the bridge has said.
+    /// Returns why clients of this server do not receive events of the log; `None` if they do.
     pub(crate) fn log_trouble(&self) -> Option<String> {
         let state = self.outbox.as_ref()?.state;
-        state.cause().filter(|_| !state.says_ready())
+        if !state.says_ready() {
+            let away = "the log of the cluster is unreachable";
+            return Some(match state.cause() {
+                Some(cause) => format!("{away}: {cause}"),
+                None => away.to_owned(),
+            });
+        }
+        if let Some(ms) = state.stuck_ms(clock::monotonic_ms()) {
+            return Some(format!(
+                "the bridge process, which reads the log of the cluster, is stuck for {ms} ms"
+            ));
+        }
+        let slot = state.blocked_by()?;
+        let error = PublishError::Behind { slot };
+        Some(format!("cannot read the log of the cluster: {error}"))
     }
 
-    /// Whether all who are present are known; without a cluster they are.
+    /// Returns true if all members are known; always true without a cluster.
     pub fn is_presence_known(&self) -> bool {
         self.outbox
             .as_ref()
             .is_none_or(|outbox| outbox.state.is_presence_known())
     }
 
-    /// Lets a client wait that is ahead of this machine, as long as the log is not there or has not given all that it has.
-    fn wait_for_log(&self, backlog: &mut Backlog) {
+    /// Restarts the wait of a client that is ahead of this machine, while the log is unreachable or
+    /// not read completely.
+    pub(crate) fn wait_for_log(&self, backlog: &mut Backlog) {
         if backlog.is_waiting() && !self.is_log_ready() {
             backlog.wait_anew();
         }
     }
 
-    /// Gives what a client has missed, also what only the log has.
+    /// Passes missed records to `each`, including those that only the log has.
     pub(crate) fn next_missed(
         &mut self,
         backlog: &mut Backlog,
@@ -111,14 +127,14 @@ impl Channels {
         }
     }
 
-    /// Whether the log has given something that clients have missed.
+    /// Reads replies with past records. Returns true if there were any.
     pub(crate) fn take_past(&mut self) -> bool {
         self.outbox
             .as_mut()
             .is_some_and(|outbox| outbox.past.take_answers())
     }
 
-    /// Whether the bridge has said something that a handler waits for.
+    /// Reads replies of the bridge. Returns true if a handler waits for one.
     pub(crate) fn take_log_answers(&mut self) -> bool {
         let Some(outbox) = &mut self.outbox else {
             return false;
@@ -129,8 +145,8 @@ impl Channels {
         outbox.pending.has_news()
     }
 
-    /// Whether the cluster has room for a user of a channel. Several machines that let users in at the same moment may let in
-    /// more.
+    /// Checks that the cluster has room for a user of a channel. Machines that admit users
+    /// concurrently may exceed the limit.
     pub(crate) fn check_member(
         &mut self,
         channel: &[u8],
@@ -143,7 +159,8 @@ impl Channels {
         }
     }
 
-    /// Tells the other machines that the count of a user has changed. `except` is not told when the user comes by that.
+    /// Notifies other machines that a user's number of connections has changed. `except` gets no
+    /// join event caused by it.
     pub(crate) fn note_member(&mut self, channel: &[u8], user: &[u8], except: Option<Subscriber>) {
         let Some(outbox) = &mut self.outbox else {
             return;
@@ -157,7 +174,7 @@ impl Channels {
             &Note { channel, data },
             except,
         ) {
-            // The bridge finds it by itself.
+            // The bridge detects the change by comparing tables.
             outbox.state.want_compare();
         }
         if outbox.ring.wake_list().contains(READER_SLOT) {
@@ -165,13 +182,13 @@ impl Channels {
         }
     }
 
-    /// Whether handlers wait for the log.
+    /// Returns true if handlers wait for the log.
     pub(crate) fn has_pending_publishes(&self) -> bool {
         let outbox = self.outbox.as_ref();
         outbox.is_some_and(|outbox| !outbox.pending.is_empty())
     }
 
-    /// Puts a record into the outbox.
+    /// Writes a record to the outbox.
     fn put_in_outbox(
         &mut self,
         record: &Record<'_>,
@@ -217,7 +234,8 @@ impl Channels {
         }
     }
 
-    /// Whether a publisher that began at a moment may go on: `Ok(false)` is later.
+    /// Checks that a publisher that started at `began_ms` may continue; returns `Ok(false)` if it
+    /// has to wait.
     fn may_publish(&self, began_ms: u64, now_ms: u64) -> Result<bool, PublishFailure> {
         let wait_ms = self.settings.publish_wait_ms_max;
         let (Some(outbox), monotonic_ms) = (&self.outbox, clock::monotonic_ms()) else {
@@ -226,7 +244,7 @@ impl Channels {
         if outbox.state.is_ready(monotonic_ms) {
             return Ok(true);
         }
-        // Not at all when it has been gone for as long as a publisher waits.
+        // Fail immediately if the log was unreachable for longer than publishers wait.
         let away_ms = outbox.state.away_ms(monotonic_ms);
         if away_ms >= wait_ms || now_ms - began_ms >= wait_ms {
             return Err(Busy::LogAway { away_ms, wait_ms }.into());
@@ -247,7 +265,7 @@ impl Channels {
         Err(Busy::OutboxWait { cause, wait_ms }.into())
     }
 
-    /// What became of a record; `None`: that is not known yet.
+    /// Returns the result of a record; `None` if it is not known yet.
     fn outcome(
         &mut self,
         id: PublishId,
@@ -262,6 +280,9 @@ impl Channels {
                 return Some(Ok(EventId::new(&Ids::new(place.epoch), place.seq)));
             }
             Some(Answer::Refused) => Busy::LogRefused,
+            Some(Answer::TooLarge { bytes, max }) => {
+                return Some(Err(Misuse::LogEventBytes { bytes, max }.into()));
+            }
             Some(Answer::Unknown) => Busy::TooOld,
             None if now_ms - began_ms >= wait_ms => {
                 pending.forget(id);
@@ -274,7 +295,7 @@ impl Channels {
 }
 
 impl Channels {
-    /// The next [`Publisher::Program`] whose record has an answer.
+    /// Returns the next [`Publisher::Program`] whose record has a result.
     pub fn next_published(&mut self) -> Option<u64> {
         self.outbox
             .as_mut()?
@@ -282,7 +303,7 @@ impl Channels {
             .next_over(Publisher::of_program)
     }
 
-    /// The next [`Publisher::Beside`] whose record has one.
+    /// Returns the next [`Publisher::Beside`] whose record has a result.
     pub fn next_published_beside(&mut self) -> Option<u64> {
         self.outbox
             .as_mut()?
@@ -290,7 +311,7 @@ impl Channels {
             .next_over(Publisher::beside_program)
     }
 
-    /// What tells this server from all others of its cluster; `None`: it is in none.
+    /// Returns the number that identifies this server in its cluster; `None` without a cluster.
     pub fn cluster_node(&self) -> Option<u64> {
         self.outbox.as_ref().map(|outbox| outbox.node)
     }
@@ -352,7 +373,7 @@ impl Channels {
         }
     }
 
-    /// Publishes to the log, and holds the worker until the log has the record.
+    /// Publishes to the log, and blocks the worker until the log has replied.
     pub(crate) fn put_in_log<D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,
@@ -377,13 +398,14 @@ impl Channels {
         }
     }
 
-    /// A moment in which the bridge goes on. This worker must not be who it waits for.
+    /// Pauses so that the bridge can continue, after reading the ring if the bridge could be
+    /// waiting for this worker.
     pub(super) fn pause_for_log<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
         let ring = &self.ring;
         if ring.lag_bytes(u32::from(to.net.slot)) > ring.bytes() / UNREAD_PART {
             self.catch_up(to);
         }
-        // A worker that waits for the log is not stalled itself.
+        // This worker waits for the log and must not count as stalled itself.
         to.net.handover.shared.beat(to.net.slot);
         std::thread::sleep(LOOK);
     }
@@ -399,7 +421,7 @@ impl Channels {
     ) -> Result<Publishing, PublishFailure> {
         self.check_event_size(net, record)?;
         let channels = self;
-        // A publisher that does not wait leaves its event in the outbox, and needs no clock, as long as that has room.
+        // While the outbox has room, a publisher that does not wait needs no clock.
         if ack == Ack::Cluster {
             let now_ms = net.driver.refresh_now();
             if !channels.may_publish(began_ms, now_ms)? {
@@ -416,7 +438,7 @@ impl Channels {
             Put::InOutbox(outbox) if ack == Ack::Cluster => Ok(Publishing::Pending(outbox)),
             Put::InOutbox(_) => Ok(Publishing::Done(EventId::UNKNOWN)),
             Put::Later(error) => {
-                // 0: it has not waited yet, and has looked at no clock.
+                // 0: it has not waited yet and has not read the clock.
                 if began_ms > 0 {
                     channels.check_room(&error, began_ms, net.driver.refresh_now())?;
                 }

@@ -1,12 +1,15 @@
-//! Older history: what a worker asks the bridge to get from the log for clients that missed more than the ring has.
+//! Older history: records that workers request from the cluster log, through the bridge, for
+//! clients that missed more than the ring holds.
 //!
-//! Worker and bridge share a few pages. A worker claims one and writes into it what it needs; the bridge asks the log and writes
-//! the answer into the same page; the worker copies it and gives the page back. A page's state has a number that rises with every
-//! claim, so whoever is late finds that the page is not his any more. A bridge that is killed leaves requests, which the next one
-//! answers; what a worker leaves that is killed, another one claims after [`CLAIM_MS_MAX`].
+//! Worker and bridge share a few pages. A worker claims a page and writes its request into it. The
+//! bridge queries the log and writes the reply into the same page; the worker copies it and
+//! releases the page. A page's state contains a number that each claim increments, so a late
+//! process detects that it no longer owns the page. After a killed bridge, the next one answers its
+//! requests. The page of a killed worker can be claimed again after [`CLAIM_MS_MAX`].
 //!
-//! A worker keeps its last answers: clients that come back together have mostly missed the same, and a slow one that is not done
-//! with an answer when it is dropped asks again for the rest. So it costs no memory per client.
+//! A worker caches its last replies: clients that reconnect together have mostly missed the same
+//! records. A slow client whose reply was evicted requests the rest again. So clients need no
+//! memory of their own.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,22 +18,23 @@ use fermata_cluster::{PastEntry, PastRequest};
 use fermata_hub::{FromLog, Kind, LogPlace, Message, Past, PastRange, Record, Subscriber};
 use fermata_io::{clock, shm};
 
-/// Pages: requests of all workers at a time.
+/// Number of pages: concurrent requests of all workers.
 const PAGES: usize = fermata_cluster::PAST_REQUESTS_MAX;
-/// Requests of one worker at a time.
+/// Maximum number of concurrent requests of one worker.
 const REQUESTS_MAX: usize = 4;
-/// Answers that a worker keeps.
+/// Number of replies that a worker caches.
 const ANSWERS_MAX: usize = 4;
-/// Longest names of the channels of a request, with one byte for the length of each.
+/// Maximum length of the channel names of a request, including one length byte each.
 const NAMES_BYTES_MAX: usize = 64 << 10;
-/// Least bytes of an answer; one of the largest events fits in any case.
+/// Minimum size of a reply in bytes; one event of maximum size always fits.
 const ANSWER_BYTES_MIN: usize = 1 << 20;
-/// Of an event in an answer: kind, place, time, whom it concerns, and the lengths of its parts.
+/// Header size of an event in a reply: kind, position, time, excluded subscriber, and the lengths
+/// of its parts.
 const ENTRY_BYTES: usize = 1 + 8 + 8 + 1 + 16 + 1 + 1 + 4 + 4;
-/// A page that was claimed so long ago is nobody's: its worker has died. Clients wait for less.
+/// Age of a claim in milliseconds after which its worker counts as crashed. Clients wait for less.
 const CLAIM_MS_MAX: u64 = 60_000;
 
-/// Words of a page before its texts.
+/// Indexes of a page's words, which precede its text.
 const STATE: usize = 0;
 const SLOT: usize = 1;
 const CLAIMED_MS: usize = 2;
@@ -45,7 +49,7 @@ const EVENTS_ONLY: usize = 10;
 const NAMES: usize = 16;
 const ANSWER: usize = NAMES + NAMES_BYTES_MAX / 8;
 
-/// What a state says beside its number.
+/// Tags of a state, below its number.
 const FREE: u64 = 0;
 const CLAIMED: u64 = 1;
 const ASKED: u64 = 2;
@@ -53,7 +57,7 @@ const ANSWERING: u64 = 3;
 const ANSWERED: u64 = 4;
 const TAGS: u64 = 8;
 
-/// The pages that workers and the bridge share.
+/// The pages shared by workers and the bridge.
 #[derive(Clone, Copy)]
 pub(super) struct Pages {
     words: &'static [AtomicU64],
@@ -91,7 +95,7 @@ impl Pages {
         (state / TAGS, state % TAGS)
     }
 
-    /// Goes on to another state, if it is still in this one.
+    /// Changes the state of a page if it is still `from`.
     fn go(&self, ticket: Ticket, from: u64, to: u64) -> bool {
         let Ticket { page, number } = ticket;
         let (from, to) = (number * TAGS + from, number * TAGS + to);
@@ -100,7 +104,8 @@ impl Pages {
             .is_ok()
     }
 
-    /// Asks for a part of the log. `None` when all pages are in use, or the names of the channels are too long.
+    /// Requests a part of the log. `None` if all pages are in use, or the channel names are too
+    /// long.
     fn ask(
         &self,
         slot: u16,
@@ -140,12 +145,12 @@ impl Pages {
         let words = self.page(page);
         let (number, tag) = self.state(page);
         let since_ms = words[CLAIMED_MS].load(Ordering::Relaxed);
-        // The bridge is never long in an answer, and one that was killed is followed by another.
+        // The bridge writes a reply quickly, and its replacement resets the state after a crash.
         let is_left = tag != ANSWERING && since_ms.saturating_add(CLAIM_MS_MAX) <= now_ms;
         if tag != FREE && !is_left {
             return None;
         }
-        // Before the state: nobody else is to find it left at once.
+        // Before the state: otherwise another worker could consider the new claim expired.
         words[CLAIMED_MS].store(now_ms, Ordering::Relaxed);
         let (from, to) = (number * TAGS + tag, (number + 1) * TAGS + CLAIMED);
         let claimed = words[STATE].compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
@@ -153,15 +158,16 @@ impl Pages {
         claimed.is_ok().then_some(Ticket { page, number })
     }
 
-    /// Gives a page back; its answer is not wanted any more.
+    /// Releases a page whose reply is not needed.
     fn give_back(&self, ticket: Ticket) {
-        // One that is being written just now is left: it is claimed after a while.
+        // If a reply is being written, the claim expires later.
         if !self.go(ticket, ANSWERED, FREE) {
             self.go(ticket, ASKED, FREE);
         }
     }
 
-    /// The answer, once; `Err`: there is none yet.
+    /// Removes and returns the reply. `Err`: there is none yet; `None`: the page was claimed by
+    /// another worker.
     fn take(&self, ticket: Ticket) -> Result<Option<Vec<u8>>, ()> {
         let (number, tag) = self.state(ticket.page);
         if number != ticket.number {
@@ -177,7 +183,7 @@ impl Pages {
         Ok(Some(answer))
     }
 
-    /// Requests that were left half answered by a bridge that was killed. Called by the one that follows.
+    /// Reopens requests that a killed bridge has left half answered. Called by its replacement.
     pub fn answer_again(&self) {
         for page in 0..PAGES {
             let (number, _) = self.state(page);
@@ -185,7 +191,7 @@ impl Pages {
         }
     }
 
-    /// A request that is none of `known`.
+    /// Returns a request that is not in `known`.
     pub fn next_request(&self, known: &[Ticket]) -> Option<(Ticket, PastRequest)> {
         (0..PAGES).find_map(|page| {
             let (number, tag) = self.state(page);
@@ -207,12 +213,12 @@ impl Pages {
                 channels: channels_in(&names),
                 events_only: word(EVENTS_ONLY) != 0,
             };
-            // It was not given back while it was read.
+            // Check that the page was not released during the read.
             (self.state(page) == (number, ASKED)).then_some((ticket, request))
         })
     }
 
-    /// Writes an answer. The slot of the worker that waits for it, if one does.
+    /// Writes a reply. Returns the slot of the worker that waits for it, if any.
     pub fn answer(&self, ticket: Ticket, entries: &[PastEntry]) -> Option<u16> {
         let answer = self.answer_text(entries);
         if !self.go(ticket, ASKED, ANSWERING) {
@@ -226,7 +232,7 @@ impl Pages {
         u16::try_from(slot).ok()
     }
 
-    /// The newest of the entries that find room, behind a gap if there are others.
+    /// Encodes the newest entries that fit, after a gap if some do not.
     fn answer_text(&self, entries: &[PastEntry]) -> Vec<u8> {
         let gap_bytes = ENTRY_BYTES;
         let mut bytes = 0;
@@ -334,7 +340,7 @@ fn write_entry(entry: &PastEntry, out: &mut Vec<u8>) {
     out.extend_from_slice(data);
 }
 
-/// An entry of an answer, and the bytes that it takes.
+/// An entry of a reply, and its size in bytes.
 struct Entry<'a> {
     is_event: bool,
     seq: u64,
@@ -344,7 +350,7 @@ struct Entry<'a> {
     len: usize,
 }
 
-/// `None` at the end of the answer.
+/// Parses an entry; `None` at the end of the reply.
 fn read_entry(text: &[u8]) -> Option<Entry<'_>> {
     let (head, texts) = text.split_at_checked(ENTRY_BYTES)?;
     let number = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
@@ -372,11 +378,11 @@ fn read_entry(text: &[u8]) -> Option<Entry<'_>> {
     })
 }
 
-/// What a worker has asked for, and what it was answered.
+/// A worker's open requests and cached replies.
 pub(crate) struct PastReader {
     pages: Pages,
     slot: u16,
-    /// There is a request that the bridge does not know of.
+    /// True if the bridge has to be woken for a new request.
     has_news: bool,
     asked: Vec<(Ticket, Part, u64)>,
     answers: VecDeque<Answer>,
@@ -387,14 +393,14 @@ struct Part {
     channels: Box<[Box<[u8]>]>,
     after: LogPlace,
     up_to: u64,
-    /// It was asked for history, not for a client.
+    /// Requested for a history query, which omits joins and leaves, not for a client.
     events_only: bool,
 }
 
 struct Answer {
     part: Part,
     text: Vec<u8>,
-    /// Of each entry its place in the log and in the text.
+    /// Position in the log and offset in `text` of each entry.
     entries: Vec<(u64, usize)>,
 }
 
@@ -418,17 +424,17 @@ impl PastReader {
         }
     }
 
-    /// In whose name it asks.
+    /// Sets the slot of the requesting worker.
     pub fn set_slot(&mut self, slot: u16) {
         self.slot = slot;
     }
 
-    /// Whether the bridge is to be woken.
+    /// Returns true if the bridge has to be woken.
     pub fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.has_news)
     }
 
-    /// Takes what the bridge has answered. Whether there was something.
+    /// Reads the bridge's replies. Returns true if there were any.
     pub fn take_answers(&mut self) -> bool {
         if self.asked.is_empty() {
             return false;
@@ -442,7 +448,7 @@ impl PastReader {
                     pages.give_back(*ticket);
                     return false;
                 }
-                // It was taken for one that nobody waits for.
+                // The claim expired, and the page went to another worker.
                 Ok(None) => return false,
                 Ok(Some(text)) => text,
             };
@@ -476,7 +482,7 @@ impl FromLog for PastReader {
 }
 
 impl PastReader {
-    /// The same for history, in which only events are.
+    /// Like `next`, for history, which contains events only.
     pub(super) fn next_event(
         &mut self,
         channels: &[Box<[u8]>],
@@ -585,7 +591,7 @@ mod tests {
         names.iter().map(|name| name.as_bytes().into()).collect()
     }
 
-    /// Everything up to the range's end.
+    /// Reads everything up to the end of the range.
     fn read(reader: &mut PastReader, mut range: PastRange) -> Vec<(bool, u64)> {
         let (mut record, mut told) = (Record::empty(), Vec::new());
         while range.after.seq < range.up_to {
@@ -616,7 +622,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_asked_once_and_its_answer_serves_all_who_need_it() {
+    fn shares_one_log_request_among_clients() {
         let pages = Pages::open(1000).expect("memory");
         let mut reader = reader(pages, 5);
         assert_eq!(read(&mut reader, range(10, 20)), []);
@@ -639,14 +645,14 @@ mod tests {
         assert_eq!(read(&mut reader, range(13, 20)), [(true, 18)]);
         assert_eq!(read(&mut reader, range(12, 15)), [(true, 13)]);
         assert!(pages.next_request(&[]).is_none());
-        // The rest is asked for behind it.
+        // The rest is requested separately.
         assert_eq!(read(&mut reader, range(12, 25)), [(true, 13), (true, 18)]);
         let (_, request) = pages.next_request(&[]).expect("it is asked");
         assert_eq!((request.after, request.up_to), (20, 25));
     }
 
     #[test]
-    fn an_answer_without_room_has_the_newest() {
+    fn keeps_the_newest_entries_in_a_full_reply() {
         let pages = Pages::open(1000).expect("memory");
         let mut reader = reader(pages, 0);
         read(&mut reader, range(0, 2_000));
@@ -662,18 +668,19 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_dies_leaves_its_pages_to_others() {
+    fn reclaims_pages_of_a_crashed_worker() {
         let pages = Pages::open(1000).expect("memory");
         let ask = |slot, now_ms| pages.ask(slot, &channels(&["c"]), &range(1, 2), false, now_ms);
         let tickets: Vec<Ticket> = (0..PAGES).filter_map(|_| ask(0, 1_000)).collect();
         assert_eq!(tickets.len(), PAGES);
         assert_eq!(ask(1, 1_000 + CLAIM_MS_MAX - 1), None);
-        // A bridge dies while it answers, and the next one answers.
+        // A bridge is killed while it replies, and the next one replies.
         assert!(pages.go(tickets[0], ASKED, ANSWERING));
         assert!(pages.next_request(&tickets[1..]).is_none());
         pages.answer_again();
         assert!(pages.next_request(&tickets[1..]).is_some());
-        // A worker dies, and another one gets its page, whose late answer is nobody's.
+        // A worker is killed, and another one claims its page; a late reply for the old claim is
+        // dropped.
         let claimed = ask(1, 1_000 + CLAIM_MS_MAX).expect("a page is left");
         assert_eq!(pages.answer(tickets[claimed.page], &[]), None);
         assert_eq!(pages.take(tickets[claimed.page]), Ok(None));
@@ -684,7 +691,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_too_long_are_not_asked_for() {
+    fn requests_no_history_for_too_long_names() {
         let pages = Pages::open(1000).expect("memory");
         let name = "c".repeat(255);
         let channels: Vec<Box<[u8]>> = channels(&vec![&name[..]; 300]);

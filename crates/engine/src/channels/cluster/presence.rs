@@ -1,115 +1,55 @@
-//! Presence of the whole cluster, as the bridge keeps it: a table in shared memory with a slot for each server, changed in
-//! the order of the log, so that all servers tell of the same joins and leaves at the same places.
+//! Presence of the complete cluster, maintained by the bridge in a table in shared memory with a
+//! slot per server. It changes in the order of the log, so all servers report the same joins and
+//! leaves at the same positions.
 //!
-//! Workers count their clients in the table of this machine, as ever, and leave a *note* in the outbox when a user's count has
-//! changed. The bridge looks up the count and publishes it ([`Fact`]). Counts are absolute: one that comes twice, or that a later
-//! one has overtaken, does no harm, and what was lost is found by comparing both tables from time to time.
+//! Workers count clients in this machine's table, and put a *note* into the outbox when a user's
+//! count has changed. The bridge reads the count and publishes it as a [`Fact`]. Counts are
+//! absolute, so duplicates and outdated ones are harmless. Periodic comparison of both tables
+//! repairs lost ones.
 //!
-//! A server with members shows in the log that it lives. When it has not for `cluster_lease_ms`, another one publishes that each
-//! of its members has gone; a server of which that was wrong publishes them again. A server that has seen nothing of the log's
-//! past asks all others for their members; until they have answered it tells of the joins and leaves that their senders saw.
+//! A server with members publishes heartbeats. If none arrives for `cluster_lease_ms`, another
+//! server publishes that each of its members has left. A server that was wrongly declared dead
+//! publishes its members again. A server without the log's past requests the members of all others.
+//! Until they have replied, it reports the joins and leaves that their senders observed.
 
 use std::collections::VecDeque;
 
 use fermata_cluster::Place;
-use fermata_hub::{
-    Kind, LockError, LogPlace, Message, Owner, Presence, PresenceError, Present, Ring, Subscriber,
-};
+use fermata_hub::{Kind, LockError, LogPlace, Owner, Presence, PresenceError, Present, Ring};
 use fermata_io::Deadline;
 
-use super::memory::{Decision, MARK_BYTES, MARK_NOTE, NOBODY, NODES_MAX, State};
-use crate::channels::presence::{announcement, check_member};
+use super::facts::{
+    FLAG_ANNOUNCED, FLAG_CHANGES, FLAG_GONE, Fact, NO_CHANNEL, Note, OP_ASK, OP_BEAT, OP_GONE,
+    OP_MEMBER, OP_REPEAT, flag, member_note, put_note,
+};
+use super::state::{Decision, NODES_MAX, State};
+use crate::channels::presence::{Change, announcement, check_member};
 use crate::misuse::Misuse;
 
-/// In the place of a channel's name where a record is about none.
-pub(super) const NO_CHANNEL: &[u8] = b"-";
-/// Entries of a table that one turn of the loop looks at.
+/// Number of table entries examined per turn.
 const WALK_ENTRIES: usize = 128;
-/// How long other servers are waited for after the last answer, and at most.
+/// Time in milliseconds to wait after the last reply of another server, and in total.
 const ANSWERS_QUIET_MS: u64 = 500;
 const ANSWERS_MS_MAX: u64 = 5_000;
-/// How often a server shows that it lives within the lease.
+/// Number of heartbeats within the lease.
 const BEATS_PER_LEASE: u64 = 3;
-/// Before it is tried again, when the outbox had no room.
+/// Delay in milliseconds before a heartbeat is retried after the outbox was full.
 const BEAT_RETRY_MS: u64 = 20;
 
-const OP_MEMBER: u8 = b'm';
-const OP_REPEAT: u8 = b'r';
-const OP_GONE: u8 = b'g';
-const OP_BEAT: u8 = b'b';
-const OP_ASK: u8 = b'a';
-
-const FLAG_ANNOUNCED: u8 = 1;
-/// Another server says so.
-const FLAG_GONE: u8 = 2;
-/// The sender has seen that the user comes or goes by this.
-const FLAG_CHANGES: u8 = 4;
-
-/// Before the user's name in a fact: what it is, the server, connections, flags, length of the name.
-const FACT_BYTES: usize = 15;
-
-/// What a worker or the bridge leaves in the outbox: the bridge looks up what is to be published when its turn comes.
-pub(super) struct Note<'a> {
-    pub channel: &'a [u8],
-    pub data: &'a [u8],
-}
-
-/// The note of a worker whose count of a user has changed.
-pub(super) fn member_note(user: &[u8]) -> Vec<u8> {
-    [&[OP_MEMBER], user].concat()
-}
-
-/// How many connections a server has of a user in a channel, as it stands in the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Fact<'a> {
-    op: u8,
-    node: u64,
-    connections: u32,
-    flags: u8,
-    user: &'a [u8],
-    info: &'a [u8],
-}
-
-impl<'a> Fact<'a> {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.clear();
-        out.push(self.op);
-        out.extend_from_slice(&self.node.to_le_bytes());
-        out.extend_from_slice(&self.connections.to_le_bytes());
-        out.push(self.flags);
-        out.push(self.user.len() as u8);
-        out.extend_from_slice(self.user);
-        out.extend_from_slice(self.info);
-    }
-
-    fn read(data: &'a [u8]) -> Option<Fact<'a>> {
-        let (head, rest) = data.split_at_checked(FACT_BYTES)?;
-        let (user, info) = rest.split_at_checked(usize::from(head[14]))?;
-        Some(Fact {
-            op: head[0],
-            node: u64::from_le_bytes(head[1..9].try_into().ok()?),
-            connections: u32::from_le_bytes(head[9..13].try_into().ok()?),
-            flags: head[13],
-            user,
-            info,
-        })
-    }
-}
-
-/// A walk through a table, a piece in each turn.
+/// A scan of a table, continued in each turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Walk {
-    /// Users of this machine of whom the cluster has another count.
+    /// Users of this machine whose count in the cluster table differs.
     Local(usize),
-    /// Users that the cluster has of this machine, and this machine has not.
+    /// Users whom only the cluster table counts on this machine.
     Cluster(usize),
-    /// All users of this machine, for a server that has asked.
+    /// All users of this machine, for a server that requested them.
     Answer(usize),
-    /// Users of a server that is gone, by its slot, and whether there were some.
+    /// Users of a dead server: its slot, the index to continue at, and true if it had some.
     Gone(u32, usize, bool),
 }
 
-/// What is known of a user in the table of the cluster.
+/// A user's entry in the cluster table.
 #[derive(Default)]
 struct Known {
     connections: u32,
@@ -118,14 +58,14 @@ struct Known {
     info: Vec<u8>,
 }
 
-/// How far the question for members has come.
+/// State of the request for members.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Question {
     NotAsked,
     Sent {
         at_ms: u64,
     },
-    /// The log has it; the last answer came at `quiet_ms`.
+    /// The log has the request; the last reply came at `quiet_ms`.
     Answered {
         at_ms: u64,
         quiet_ms: u64,
@@ -138,31 +78,31 @@ pub(super) struct LocalEvent {
     pub data: Vec<u8>,
 }
 
-/// Why a note of the log does not count here.
+/// Why a presence record of the log is ignored.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoteError {
-    /// Its channel or its user is none.
+    /// Invalid channel or user.
     #[error(transparent)]
     Misuse(#[from] Misuse),
-    /// It was written by something else than a server of this kind.
-    #[error("what it says of who is present cannot be read")]
+    /// Not written by this software.
+    #[error("cannot parse a presence record")]
     Unreadable,
-    /// The table of users has no room.
+    /// The table of users is full.
     #[error(
         "a user is not in members(): members_max ({0}) users of the cluster are present already"
     )]
     Full(usize),
-    /// The table has no column for the server.
+    /// The table has no slot for the server.
     #[error("a user is not in members(): more than {NODES_MAX} servers have members")]
     Nodes,
-    /// The table is not to be had.
+    /// The table is unavailable.
     #[error("who is present: {0}")]
     Table(PresenceError),
 }
 
-/// See the module.
+/// The bridge's presence state; see the module.
 pub(super) struct Members {
-    /// Presence of the cluster, and of this machine.
+    /// Presence tables of the cluster and of this machine.
     table: Ring,
     local: Ring,
     outbox: Ring,
@@ -174,16 +114,26 @@ pub(super) struct Members {
     walks: VecDeque<Walk>,
     is_compared: bool,
     has_members: bool,
-    /// When both tables are compared, this server shows that it lives, and the others are looked at.
+    /// Times of the next comparison of both tables, and of the next heartbeat and check of other
+    /// servers.
     compare: Deadline,
     beat: Deadline,
     turn_ms: u64,
     out: Vec<u8>,
 }
 
+/// Shared memory that presence is kept in.
+pub(super) struct Rings {
+    /// Presence of the cluster.
+    pub table: Ring,
+    /// Presence of this machine.
+    pub local: Ring,
+    pub outbox: Ring,
+}
+
 impl Members {
     pub fn new(
-        (table, local, outbox): (Ring, Ring, Ring),
+        rings: Rings,
         state: State,
         owner: Owner,
         node: u64,
@@ -191,9 +141,9 @@ impl Members {
         now_ms: u64,
     ) -> Members {
         let mut members = Members {
-            table,
-            local,
-            outbox,
+            table: rings.table,
+            local: rings.local,
+            outbox: rings.outbox,
             state,
             owner,
             node,
@@ -207,13 +157,13 @@ impl Members {
             turn_ms: now_ms,
             out: Vec::new(),
         };
-        // Those whom a bridge before was about to remove.
+        // Users whom a previous bridge was about to remove.
         let _ = members.table.sweep(&members.owner, 0, &mut |_, _, _, _| {});
         members.state.hear_all(now_ms);
         members
     }
 
-    /// The log has begun anew for this machine: what it told of before does not count.
+    /// Restarts because the log was restarted for this machine: earlier presence is invalid.
     ///
     /// # Errors
     /// The table is damaged.
@@ -224,7 +174,7 @@ impl Members {
         self.table.clear_present(&self.owner)
     }
 
-    /// The log is there again.
+    /// Handles that the log is reachable again.
     pub fn on_ready(&mut self, now_ms: u64) {
         self.state.hear_all(now_ms);
         self.compare = Deadline::at(now_ms);
@@ -234,7 +184,7 @@ impl Members {
         }
     }
 
-    /// When [`Members::turn`] is to be called at the latest.
+    /// Returns the time by which [`Members::turn`] has to be called.
     pub fn due(&self, now_ms: u64) -> Deadline {
         if !self.state.is_ready(now_ms) {
             return Deadline::NEVER;
@@ -245,7 +195,7 @@ impl Members {
         }
         let question = match self.question {
             _ if self.state.is_presence_known() => Deadline::NEVER,
-            // It found no room in the outbox.
+            // The outbox had no room for the request.
             Question::NotAsked => Deadline::at(now_ms + 1),
             Question::Sent { at_ms } => Deadline::after(at_ms, ANSWERS_MS_MAX),
             Question::Answered { at_ms, quiet_ms } => {
@@ -259,7 +209,7 @@ impl Members {
         }
     }
 
-    /// Does what is due; notes for the outbox are put there.
+    /// Runs due work, and puts notes into the outbox.
     pub fn turn(&mut self, now_ms: u64) {
         let stood_still = has_stood_still(now_ms.saturating_sub(self.turn_ms), self.lease_ms);
         self.turn_ms = now_ms;
@@ -267,7 +217,7 @@ impl Members {
             return;
         }
         if stood_still {
-            // What others have said meanwhile has not been read yet.
+            // Heartbeats that arrived during the standstill have not been read yet.
             self.state.hear_all(now_ms);
         }
         self.ask(now_ms);
@@ -276,7 +226,7 @@ impl Members {
         }
         if self.beat.is_due(now_ms) {
             self.beat = Deadline::after(now_ms, self.lease_ms / BEATS_PER_LEASE);
-            // Without room it is tried again soon: others would miss it.
+            // If the outbox is full, retry soon: other servers would miss the heartbeat.
             if self.has_members && !self.note(NO_CHANNEL, &[OP_BEAT]) {
                 self.beat = Deadline::after(now_ms, BEAT_RETRY_MS);
             }
@@ -294,14 +244,14 @@ impl Members {
             }
         }
         if let Some(walk) = self.walks.pop_front() {
-            // Pieces of several walks take turns; one that finds no room stays where it is.
+            // Scans take turns; one that finds no room in the outbox stays where it is.
             if let Some(next) = self.step(walk) {
                 self.walks.push_back(next);
             }
         }
     }
 
-    /// Asks the others for their members, when this server does not know them.
+    /// Requests the members of other servers if they are unknown.
     fn ask(&mut self, now_ms: u64) {
         if self.state.is_presence_known() {
             return;
@@ -326,7 +276,8 @@ impl Members {
         }
     }
 
-    /// Takes servers that show no life for gone. The one with the lowest name says so, the others a lease later.
+    /// Declares silent servers dead. The server with the lowest number publishes this immediately,
+    /// the others one lease later.
     fn look_at_others(&mut self, now_ms: u64) {
         let silent_ms = |heard_ms: u64| now_ms.saturating_sub(heard_ms);
         let nodes: Vec<(u32, u64, u64)> = self.state.nodes().collect();
@@ -349,7 +300,7 @@ impl Members {
         }
     }
 
-    /// A piece of a walk. Returns where it goes on.
+    /// Runs a part of a scan. Returns where it continues.
     fn step(&mut self, walk: Walk) -> Option<Walk> {
         let own = self.state.slot_of(self.node).unwrap_or(NODES_MAX);
         let mut notes: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
@@ -382,7 +333,7 @@ impl Members {
                 Walk::Local(_) => {
                     self.is_compared |= true;
                     let known = self.known(&channel, &user, own);
-                    // One that is leaving counts as before until it has left.
+                    // A user who is leaving counts until the leave is final.
                     (connections > 0 && known.of_slot != connections).then(|| member_note(&user))
                 }
                 Walk::Cluster(_) => {
@@ -413,8 +364,8 @@ impl Members {
                 Some(Walk::Gone(slot, next, had || has_notes))
             }
             (Walk::Gone(slot, _, had), None) => {
-                // Walked again at the next look, until nothing is left of it. One that was heard meanwhile may have members
-                // where the walk had passed.
+                // Scanned again at the next check until no member is left. A server heard again may
+                // have members that the scan has passed.
                 let is_left = had || has_notes || node.is_some_and(|node| !self.is_silent(node));
                 if !is_left {
                     self.state.forget_node(slot);
@@ -424,7 +375,7 @@ impl Members {
         }
     }
 
-    /// Whether nothing was heard of a server for a lease.
+    /// Returns true if a server has been silent for a lease.
     fn is_silent(&self, node: u64) -> bool {
         let mut nodes = self.state.nodes();
         nodes.any(|(_, is, heard_ms)| {
@@ -457,12 +408,12 @@ impl Members {
         is_there
     }
 
-    /// Leaves a note in the outbox. `false`: it has no room now.
+    /// Puts a note into the outbox. Returns false if it is full.
     fn note(&mut self, channel: &[u8], data: &[u8]) -> bool {
         put_note(&mut self.outbox, &self.owner, &Note { channel, data }, None)
     }
 
-    /// What is to be published for a note; `None`: nothing any more.
+    /// Returns the fact to publish for a note; `None` if it is obsolete.
     pub fn fact_of(&mut self, note: &Note<'_>) -> Option<&[u8]> {
         let (&op, rest) = note.data.split_first()?;
         let info;
@@ -480,7 +431,7 @@ impl Members {
                 let node = u64::from_le_bytes(node.try_into().ok()?);
                 let slot = self.state.slot_of(node)?;
                 let known = self.known(note.channel, user, slot);
-                // Another has said so, or it was heard since the note was left.
+                // Another server has published it, or the server was heard since.
                 if known.of_slot == 0 || !self.is_silent(node) {
                     return None;
                 }
@@ -508,7 +459,7 @@ impl Members {
                             local = Some((it.connections, it.is_announced, it.info.to_vec()));
                         });
                 let (connections, is_announced) = match local {
-                    // It is leaving: its count stays as it is.
+                    // The user is leaving: the count stays as it is.
                     Some((0, ..)) if known.of_slot == 0 || op == OP_MEMBER => return None,
                     Some((0, is_announced, its)) => {
                         info = its;
@@ -546,7 +497,7 @@ impl Members {
         Some(&self.out)
     }
 
-    /// Takes what the log says. Returns what clients of this machine are told of it.
+    /// Applies a record of the log. Returns the event for clients of this machine.
     pub fn take(
         &mut self,
         place: Place,
@@ -576,7 +527,7 @@ impl Members {
                     let (at_ms, quiet_ms) = (now_ms, now_ms);
                     self.question = Question::Answered { at_ms, quiet_ms };
                 }
-                // A walk that has begun may have passed by what has changed since.
+                // Restart the scan: the current one may have passed later changes.
                 self.walks.retain(|walk| !matches!(walk, Walk::Answer(_)));
                 if self.state.is_presence_used() {
                     self.walks.push_back(Walk::Answer(0));
@@ -605,7 +556,7 @@ impl Members {
         let is_own = fact.node == self.node;
         self.has_members |= is_own && fact.connections > 0;
         if is_own && fact.flags & FLAG_GONE != 0 {
-            // Others take this server for gone.
+            // Other servers consider this server dead.
             self.state.want_compare();
         }
         let slot = match fact.connections {
@@ -622,14 +573,20 @@ impl Members {
                 }
                 false => fact.flags & FLAG_CHANGES != 0,
             };
+            let has_other_info = self.state.is_presence_known()
+                && slot.is_some()
+                && known.connections > 0
+                && known.info != fact.info;
             match fact.connections {
-                _ if !changes || fact.op == OP_REPEAT => Decision::Nothing,
+                _ if fact.op == OP_REPEAT => Decision::Nothing,
+                1.. if has_other_info && is_announced && !changes => Decision::Change,
+                _ if !changes => Decision::Nothing,
                 0 if known.is_announced || !self.state.is_presence_known() => Decision::Leave,
                 1.. if is_announced => Decision::Join,
                 _ => Decision::Nothing,
             }
         });
-        // A bridge that goes on after a death between these steps announces the same.
+        // If the bridge is killed between these steps, its replacement announces the same decision.
         self.state.decide(place, decision);
         if let Some(slot) = slot {
             let presence = Presence {
@@ -638,6 +595,7 @@ impl Members {
                 info: fact.info,
                 source: b"",
                 announce: is_announced.then_some(b""),
+                announce_changed: None,
             };
             match self
                 .table
@@ -653,12 +611,16 @@ impl Members {
             return Err(NoteError::Nodes);
         }
         let kind = match decision {
-            Decision::Join => Kind::Join,
+            Decision::Join | Decision::Change => Kind::Join,
             Decision::Leave => Kind::Leave,
             Decision::Nothing => {
                 self.state.set_applied(place);
                 return Ok(None);
             }
+        };
+        let change = match decision {
+            Decision::Change => Change::Info,
+            Decision::Join | Decision::Leave | Decision::Nothing => Change::Presence,
         };
         let info = if known.info.is_empty() || kind == Kind::Join {
             fact.info
@@ -667,11 +629,11 @@ impl Members {
         };
         Ok(Some(LocalEvent {
             kind,
-            data: announcement(fact.user, Some(info)),
+            data: announcement(fact.user, Some(info), change),
         }))
     }
 
-    /// What [`Members::take`] gave has been told.
+    /// Notes that the result of [`Members::take`] was delivered.
     pub fn set_applied(&self, place: Place) {
         self.state.set_applied(LogPlace {
             epoch: place.epoch,
@@ -680,34 +642,11 @@ impl Members {
     }
 }
 
-/// Whether this process has not run for so long that others may seem silent who are not. A turn is due with each beat at the
-/// latest, and may come late; what another said just before this process stood still is a beat old.
+/// Returns true if this process was suspended so long that other servers may seem silent wrongly. A
+/// turn is due with each heartbeat and may be late; the last message read before the suspension may
+/// be one heartbeat old.
 fn has_stood_still(since_turn_ms: u64, lease_ms: u64) -> bool {
     since_turn_ms >= lease_ms / 2
-}
-
-fn flag(flag: u8, is_set: bool) -> u8 {
-    if is_set { flag } else { 0 }
-}
-
-/// Leaves a note in the outbox. `false`: it has no room now, or its lock is not to be had.
-///
-/// `except` is who is not told of what the note makes known.
-pub(super) fn put_note(
-    outbox: &mut Ring,
-    owner: &Owner,
-    note: &Note<'_>,
-    except: Option<Subscriber>,
-) -> bool {
-    let [low, high] = NOBODY.to_le_bytes();
-    let mark: [u8; MARK_BYTES] = [low, high, MARK_NOTE];
-    let message = Message {
-        channel: note.channel,
-        kind: Kind::Message,
-        name: Some(&mark),
-        data: note.data,
-    };
-    outbox.publish_about(owner, &message, except, 0).is_ok()
 }
 
 #[cfg(test)]
@@ -721,8 +660,8 @@ mod tests {
     const LEASE_MS: u64 = 6_000;
     const USERS: usize = 3 * WALK_ENTRIES;
 
-    /// The part of a bridge, on a server that nobody is on, and two others: `DEAD` with as many users as are asked for, and one
-    /// with more than a walk looks at in one turn.
+    /// Creates the state of a bridge on a server without members, and two other servers. `DEAD` has
+    /// `users_of_dead` users, the other one more than one turn scans.
     fn members(users_of_dead: usize) -> Members {
         let settings = Settings {
             cluster: Some("nats://127.0.0.1:1".to_owned()),
@@ -730,12 +669,16 @@ mod tests {
         };
         let owner = memory::owner(0);
         let ring = test_ring::ring(&test_ring::CONFIG);
-        let cluster = Cluster::open(&settings, 2, owner, None)
+        let cluster = Cluster::open(&settings, 2, owner, (None, None))
             .expect("there is memory")
             .expect("a cluster is set");
-        let tables = (cluster.members, ring, cluster.ring);
+        let rings = Rings {
+            table: cluster.members,
+            local: ring,
+            outbox: cluster.ring,
+        };
         let (state, node) = (cluster.state, cluster.node);
-        let mut members = Members::new(tables, state, owner, node, LEASE_MS, 0);
+        let mut members = Members::new(rings, state, owner, node, LEASE_MS, 0);
         state.set_ready();
         state.use_presence();
         state.set_presence_known();
@@ -749,6 +692,7 @@ mod tests {
                     info: b"",
                     source: b"",
                     announce: None,
+                    announce_changed: None,
                 };
                 let outcome = members.table.set_present(&owner, slot, &presence, 1);
                 outcome.expect("there is room");
@@ -760,7 +704,7 @@ mod tests {
     const LIVES: u64 = 1;
     const DEAD: u64 = 2;
 
-    /// Lets time pass in which one server beats.
+    /// Advances time while one server sends heartbeats.
     fn pass(members: &mut Members, from_ms: u64, to_ms: u64) {
         for now_ms in (from_ms..to_ms).step_by(10) {
             members.state.beat(now_ms);
@@ -770,7 +714,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_server_leaves_its_slot_to_others_however_many_users_there_are() {
+    fn frees_the_slot_of_a_dead_server_with_many_users() {
         let mut members = members(0);
         pass(&mut members, 0, LEASE_MS);
         assert!(members.state.slot_of(DEAD).is_some());
@@ -780,14 +724,14 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_server_keeps_its_slot_while_it_has_users() {
+    fn keeps_the_slot_of_a_dead_server_while_it_has_users() {
         let mut members = members(2);
         pass(&mut members, 0, 4 * LEASE_MS);
         assert!(members.state.slot_of(DEAD).is_some());
     }
 
     #[test]
-    fn a_server_that_was_heard_since_it_was_taken_for_dead_keeps_its_users() {
+    fn keeps_users_of_a_server_heard_again() {
         let mut members = members(2);
         pass(&mut members, 0, 2 * LEASE_MS);
         let data = [&[OP_GONE][..], &DEAD.to_le_bytes(), b"1"].concat();
@@ -800,10 +744,10 @@ mod tests {
         assert!(members.fact_of(&note).is_none());
     }
 
-    /// A server that has nothing to do but to beat took each of its turns for the first after a standstill when they came a
-    /// millisecond late, so that it heard silent servers anew each time, and their members stayed.
+    /// A server with only heartbeats once mistook each turn one millisecond late for a suspension.
+    /// It reset the silence of dead servers each time, and their members stayed.
     #[test]
-    fn a_turn_that_comes_late_is_no_standstill_and_a_standstill_makes_nobody_silent() {
+    fn detects_a_suspension_only_after_half_a_lease() {
         for lease_ms in [1_000, 6_000, 10_000, 3_600_000] {
             let beat_ms = lease_ms / BEATS_PER_LEASE;
             assert!(!has_stood_still(beat_ms + lease_ms / 7, lease_ms));

@@ -1,4 +1,4 @@
-//! The worker's part: from a head with a body to the request with all of it.
+//! The worker's part of receiving bodies: from a head to the request with its complete body.
 
 use fermata_config::LogLevel;
 use fermata_io::{Deadline, Driver};
@@ -17,11 +17,21 @@ use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
 use crate::net::input::Step;
 
-/// Most of a body's announced length that is reserved before any of it has arrived.
+/// Maximum number of bytes reserved for an announced body length before any of it has arrived.
 const BODY_RESERVE_BYTES_MAX: u64 = 64 * 1024;
 
+/// Destination of a request with a body.
+enum BodyRoute {
+    /// A handler, with its rule for bodies.
+    Handler(BodyRule),
+    /// No handler: the response is 404.
+    Nowhere,
+    /// Files, a WebSocket, or an error that dispatch reports.
+    Elsewhere,
+}
+
 impl<D: Driver> Net<D> {
-    /// The time that a body has.
+    /// Returns the time limits of a body.
     pub(crate) fn body_pace(&self, plan: &Plan) -> BodyPace {
         plan.pace.unwrap_or(BodyPace {
             timeout_ms: self.settings.body_timeout_ms,
@@ -30,9 +40,9 @@ impl<D: Driver> Net<D> {
         })
     }
 
-    /// A body that arrives at a fair rate may take as long as it is large.
+    /// Extends the deadline of a body that arrives at the minimum rate or faster.
     fn prolong_body(&mut self, index: ExchangeIndex, pace: BodyPace, received: u64, begun_ms: u64) {
-        // What has come so far was worth this much time. A short body is not worth a store.
+        // Received bytes extend the allowed time. A short body needs no new deadline.
         let allowed_ms = pace.allowed_ms(received);
         if allowed_ms > pace.timeout_ms {
             let deadline = Deadline::after(begun_ms, allowed_ms);
@@ -42,7 +52,7 @@ impl<D: Driver> Net<D> {
 }
 
 impl Http {
-    /// Lets go of what the body of a request has left that the program has not seen.
+    /// Drops uploaded body data that the application has not received.
     pub(crate) fn drop_upload(&mut self) {
         if self.request.upload != 0 {
             self.uploads
@@ -52,7 +62,8 @@ impl Http {
 }
 
 impl Http {
-    /// How to take the body whose head has just been parsed and lies at `head` in the input. `None` when it was refused.
+    /// Returns how to receive the body whose head was just parsed at `head` in the input. `None` if
+    /// it was refused.
     #[inline]
     pub(crate) fn plan_body<D: Driver>(
         &mut self,
@@ -78,9 +89,15 @@ impl Http {
         index: ExchangeIndex,
         head: &HeadAt,
     ) -> Option<Plan> {
-        let head_bytes = head.of(&net.input.bytes, &self.request.head_bytes);
         let origin = net.connections.at(index.connection()).map(|it| it.origin);
         let is_public = origin == Some(Origin::Public);
+        // A final response that the head alone determines replaces 100 (RFC 9110, section 10.1.1).
+        let may_wait = is_public && !self.passes_on && self.request.head.expect_continue;
+        if may_wait && matches!(self.find_body_route(net, head), BodyRoute::Nowhere) {
+            self.refuse_head(net, index, 404, "Nothing is here.\n");
+            return None;
+        }
+        let head_bytes = head.of(&net.input.bytes, &self.request.head_bytes);
         let content_type = self.request.head.header(head_bytes, b"content-type", 0);
         let form = content_type
             .filter(|_| is_public && !self.passes_on)
@@ -100,8 +117,8 @@ impl Http {
         if !is_public || form.is_none() && !self.router.has_body_rules() {
             return Some(plan);
         }
-        // Nothing is written to disk for a path that nobody serves.
-        let Some(rule) = self.find_body_rule(net, head) else {
+        // Nothing is written to disk for a path without a route.
+        let BodyRoute::Handler(rule) = self.find_body_route(net, head) else {
             return Some(plan);
         };
         let own_bytes_max = rule.bytes_max;
@@ -109,7 +126,7 @@ impl Http {
         plan.is_early = rule.is_early;
         match form {
             None => {}
-            // A handler that reads it while it arrives parses it as well.
+            // A handler that reads the body while it arrives also parses it.
             Some(_) if plan.is_early => {}
             Some(Ok(boundary)) => {
                 plan.boundary = Some(boundary);
@@ -125,8 +142,7 @@ impl Http {
         Some(plan)
     }
 
-    /// How the handler of the request wants its bodies; `None` without a handler.
-    fn find_body_rule<D: Driver>(&mut self, net: &mut Net<D>, head: &HeadAt) -> Option<BodyRule> {
+    fn find_body_route<D: Driver>(&mut self, net: &mut Net<D>, head: &HeadAt) -> BodyRoute {
         let head_bytes = head.of(&net.input.bytes, &self.request.head_bytes);
         let method = self.request.head.method_span.of(head_bytes);
         let raw_path = self.request.head.path.of(head_bytes);
@@ -135,21 +151,21 @@ impl Http {
         let path = match percent::decode_path(raw_path, &mut net.scratch, &mut slashes) {
             Ok(true) => &net.scratch[..],
             Ok(false) => raw_path,
-            // Refused when it is dispatched.
-            Err(_) => return None,
+            // Refused at dispatch.
+            Err(_) => return BodyRoute::Elsewhere,
         };
         let params = &mut self.request.params;
         match self.router.find(method, path, &slashes, params) {
-            Found::Handler(handler) => Some(self.router.body_rule(handler)),
-            Found::NotFound => {
-                let fallback = self.router.fallback()?;
-                Some(self.router.body_rule(fallback.handler))
-            }
-            _ => None,
+            Found::Handler(handler) => BodyRoute::Handler(self.router.body_rule(handler)),
+            Found::NotFound => match self.router.fallback() {
+                Some(fallback) => BodyRoute::Handler(self.router.body_rule(fallback.handler)),
+                None => BodyRoute::Nowhere,
+            },
+            _ => BodyRoute::Elsewhere,
         }
     }
 
-    /// Moves a head whose body comes in pieces, or is to be taken apart, out of the input buffer.
+    /// Moves a head out of the input buffer if its body arrives in pieces or is a form to parse.
     pub(crate) fn begin_body<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -174,7 +190,7 @@ impl Http {
         Step::Again
     }
 
-    /// Has the body of the request whose head has been read collect from here on. False when it was refused.
+    /// Starts to collect the body of a request. Returns false if it was refused.
     pub(crate) fn collect_body<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -218,7 +234,7 @@ impl Http {
         true
     }
 
-    /// Where a body goes, and room for what goes to memory.
+    /// Creates the destination of a body, and its buffer in memory.
     fn sink<D: Driver>(
         &self,
         net: &Net<D>,
@@ -258,9 +274,14 @@ impl Http {
         let spooled = partial.spooled();
         let taken = partial.take(&net.input.bytes[at..filled], &net.settings, &self.spools);
         self.uploads.turn_bytes += partial.spooled() - spooled;
+        let pace = partial.pace;
+        let earned_ms = pace.earned_ms(partial.received);
+        if earned_ms > 0 {
+            let worth_ms = net.driver.now_ms().saturating_sub(earned_ms);
+            partial.begun_ms = partial.begun_ms.min(worth_ms);
+        }
         let (bytes_max, received, begun_ms) =
             (partial.bytes_max, partial.received, partial.begun_ms);
-        let pace = partial.pace;
         if let Ok((consumed, _)) = &taken {
             net.http2.consumed(line, *consumed);
         }
@@ -272,6 +293,7 @@ impl Http {
             Ok((consumed, false)) => {
                 net.input.advance(at + consumed);
                 net.prolong_body(index, pace, received, begun_ms);
+                net.note_buffered(index.connection());
                 Step::Starved
             }
             Err(BodyError::Refused(refusal)) if refusal.status() == 413 => {
@@ -282,7 +304,7 @@ impl Http {
         }
     }
 
-    /// The body has arrived: its request is the current one.
+    /// Makes the request of a complete body the current one.
     fn end_body<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) -> Step {
         let exchange = net.connections.exchange_mut(index);
         let stage = exchange.map(|it| std::mem::replace(&mut it.stage, Stage::Handling(None)));
@@ -300,6 +322,7 @@ impl Http {
             Ok(upload) => upload,
             Err(error) => return self.refuse_arriving(net, index, &error),
         };
+        net.note_buffered(index.connection());
         self.request.head = head;
         self.request.head_bytes = head_bytes;
         self.request.body_bytes = body;
@@ -308,7 +331,7 @@ impl Http {
         if let Some(upload) = upload {
             self.request.upload = self.uploads.keep(upload);
         }
-        Step::Request
+        self.unless_unread(net)
     }
 
     fn refuse_arriving<D: Driver>(

@@ -1,4 +1,4 @@
-//! A `multipart/form-data` body: fields to memory, files to temporary files.
+//! A `multipart/form-data` body: fields are stored in memory, files in temporary files.
 
 use fermata_config::Settings;
 use fermata_proto::multipart::{Event, Parser, Part};
@@ -6,18 +6,18 @@ use fermata_proto::multipart::{Event, Parser, Part};
 use super::spool::{Spool, Spools, Temporary};
 use super::{BodyError, Unchosen, Upload};
 
-/// A file that came with a form.
+/// An uploaded file of a form.
 #[derive(Debug)]
 pub struct UploadedFile {
     /// Name of its field.
     pub field: Vec<u8>,
-    /// Its name at the client, without directories.
+    /// File name at the client, without directories.
     pub name: Vec<u8>,
-    /// Its `Content-Type` as the client says.
+    /// `Content-Type` sent by the client.
     pub content_type: Option<Vec<u8>>,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Where it is.
+    /// The temporary file.
     pub temporary: Temporary,
 }
 
@@ -31,7 +31,7 @@ struct Collected {
     limits: FormLimits,
     upload: Upload,
     open: Open,
-    /// Bytes of names and values of all fields.
+    /// Total size of names and values of all fields, in bytes.
     field_bytes: usize,
 }
 
@@ -43,17 +43,22 @@ struct FormLimits {
     spools: Spools,
 }
 
-/// The part whose content comes.
+/// The part that is arriving.
 enum Open {
-    /// None, or a file input without a file.
+    /// No part, or a part that is discarded: a file input without a file.
     Dropped,
-    /// The last one of `Upload::fields`.
+    /// The last entry of `Upload::fields`.
     Field,
     File(Part, Spool),
 }
 
 impl Form {
-    /// A form at its first byte. A route's own limit of the body replaces that of a file.
+    /// Returns the memory used by the fields so far, in bytes.
+    pub fn buffered_bytes(&self) -> usize {
+        self.collected.field_bytes
+    }
+
+    /// Creates a form. A route's own body limit replaces the setting for file sizes.
     pub fn new(
         boundary: &[u8],
         settings: &Settings,
@@ -78,13 +83,13 @@ impl Form {
         }
     }
 
-    /// Takes the next bytes of the body.
+    /// Parses the next bytes of the body.
     pub fn feed(&mut self, input: &[u8]) -> Result<(), BodyError> {
         let collected = &mut self.collected;
         self.parser.feed(input, &mut |event| collected.take(event))
     }
 
-    /// The body has ended.
+    /// Completes the form at the end of the body.
     pub fn finish(self) -> Result<Upload, BodyError> {
         self.parser.finish()?;
         Ok(self.collected.upload)
@@ -108,7 +113,7 @@ impl Collected {
     fn begin(&mut self, part: Part) -> Result<Open, BodyError> {
         match &part.filename {
             Some(filename) if filename.is_empty() => {
-                // As in PHP they count as neither files nor fields; those past so many are left out.
+                // As in PHP, they count neither as files nor as fields; excess ones are dropped.
                 if self.upload.unchosen.len() < self.limits.fields_max {
                     self.count_field_bytes(part.name.len())?;
                     self.upload.unchosen.push(Unchosen {

@@ -1,11 +1,12 @@
-//! Where the body of a request goes while it arrives.
+//! Storage of a request body while it arrives.
 //!
-//! Small ones collect in memory. What is larger than `body_memory_bytes_max` goes to a temporary file as it comes, and
-//! a `multipart/form-data` body is taken apart: its files go to temporary files, its fields to memory. So the memory of
-//! a body is bounded, however large it may be.
+//! Small bodies are collected in memory. A body larger than `body_memory_bytes_max` is written to a
+//! temporary file as it arrives. A `multipart/form-data` body is parsed: files go to temporary
+//! files, fields to memory. So the memory of a body is bounded, whatever its size.
 //!
-//! Files are written by the loop itself, at most [`SPOOL_TURN_BYTES`] and one read in a turn of it. The price: a write
-//! that has to wait for the disk makes the other clients wait; what the page cache takes costs what a copy costs.
+//! The loop itself writes the files, at most [`SPOOL_TURN_BYTES`] plus one read per turn. Price: a
+//! write that waits for the disk delays other clients; a write to the page cache costs as much as a
+//! copy.
 
 mod arriving;
 mod early;
@@ -25,7 +26,7 @@ use fermata_io::process;
 use fermata_proto::{Refusal, chunked, http1};
 
 use crate::net::index::ConnectionIndex;
-pub(crate) use early::Early;
+pub(crate) use early::StreamedBody;
 #[cfg(test)]
 pub(crate) use early::TURN_BYTES_MAX;
 pub use early::{ARRIVING, Read, ReadError};
@@ -34,83 +35,90 @@ pub use form::UploadedFile;
 pub use spool::Temporary;
 pub(crate) use spool::{Spool, Spools};
 
-/// Bytes that all bodies together write to temporary files before other work gets its turn: less than a millisecond of
-/// copying.
+/// Maximum number of bytes that all bodies write to temporary files before other work gets its
+/// turn: less than a millisecond of copying.
 pub(crate) const SPOOL_TURN_BYTES: u64 = 1024 * 1024;
 
 /// A request whose body is still arriving.
 pub(crate) struct Partial {
     pub head_bytes: Vec<u8>,
     pub head: http1::Head,
-    /// The body so far, or what of it is about to go to the sink.
+    /// The body so far, or the part about to be moved to the sink.
     pub body: Vec<u8>,
     pub rest: BodyRest,
-    /// What it may have: the route's limit or the setting.
+    /// Maximum size in bytes: the route's limit or the setting.
     pub bytes_max: u64,
     pub pace: BodyPace,
     pub sink: Sink,
-    /// Bytes of it so far, as the client sees them.
+    /// Bytes received so far, without transfer coding.
     pub received: u64,
-    /// When its head was complete.
+    /// Start of its time limit: the time at which its head was complete. For a body that arrives
+    /// fast it moves to the past, so that no client can save up time for a pause longer than
+    /// `body_timeout_ms`.
     pub begun_ms: u64,
-    /// Its handler has it already, and reads.
-    pub early: Option<Early>,
+    /// State of a body that its handler already reads; `None` otherwise.
+    pub early: Option<StreamedBody>,
 }
 
-/// How long a body may take to arrive.
+/// Time limits of an arriving body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyPace {
-    /// Time that it has.
+    /// Base time limit in milliseconds.
     pub timeout_ms: u64,
-    /// Bytes a second at which it may take longer; 0: it may not.
+    /// Rate in bytes per second that extends the limit; 0 = never extended.
     pub rate_min: u64,
-    /// The setting of the time, for whoever is told that it is over.
+    /// Name of the time limit's setting, for messages.
     pub setting: &'static str,
 }
 
 impl BodyPace {
-    /// The time for a body of which this much has come.
+    /// Returns the time limit of a body of which `received` bytes have arrived.
     pub(crate) fn allowed_ms(&self, received: u64) -> u64 {
+        self.timeout_ms.saturating_add(self.earned_ms(received))
+    }
+
+    /// Returns the additional time for `received` bytes; 0 if the limit is never extended.
+    pub(crate) fn earned_ms(&self, received: u64) -> u64 {
         let earned_ms = received.saturating_mul(1_000).checked_div(self.rate_min);
-        self.timeout_ms.saturating_add(earned_ms.unwrap_or(0))
+        earned_ms.unwrap_or(0)
     }
 }
 
-/// What the bodies of requests for one handler may have.
+/// Limits for the request bodies of one handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyLimits {
-    /// Their bytes.
+    /// Maximum size in bytes.
     pub bytes_max: u64,
-    /// Their time; `None`: that of the settings.
+    /// Time limits; `None`: those of the settings.
     pub pace: Option<BodyPace>,
 }
 
-/// How the body of a request is to be taken, known when its head is.
+/// How to receive a request's body, known when its head is parsed.
 pub(crate) struct Plan {
-    /// Its time; `None`: that of the settings.
+    /// Time limits; `None`: those of the settings.
     pub pace: Option<BodyPace>,
-    /// What it may have: the route's limit or the setting.
+    /// Maximum size in bytes: the route's limit or the setting.
     pub bytes_max: u64,
-    /// The route's limit alone.
+    /// The route's own limit; `None` without one.
     pub own_bytes_max: Option<u64>,
-    /// Of a form that is taken apart.
+    /// Boundary of a form to parse.
     pub boundary: Option<Vec<u8>>,
     /// The handler reads it while it arrives.
     pub is_early: bool,
 }
 
-/// What is missing of a body.
+/// The missing part of a body.
 pub(crate) enum BodyRest {
     Length(u64),
     Chunked(chunked::Decoder),
-    /// It ends with its stream.
+    /// Ends with its HTTP/2 stream.
     Stream {
-        /// All that will come has been handed over with this.
+        /// True if all its bytes have been passed on.
         has_ended: bool,
     },
 }
 
-/// Where the head lies whose body is to come.
+/// Location of the head of an arriving body.
 pub(crate) enum HeadAt {
     /// In the input buffer.
     Input(Range<usize>),
@@ -128,7 +136,7 @@ impl HeadAt {
     }
 }
 
-/// Where a body goes.
+/// Destination of a body.
 pub(crate) enum Sink {
     /// `Partial::body`.
     Memory,
@@ -136,25 +144,25 @@ pub(crate) enum Sink {
     Form(Box<Form>),
 }
 
-/// A body that arrived and is not only in memory.
+/// A received body that is not only in memory.
 #[derive(Debug, Default)]
 pub struct Upload {
-    /// The whole body, when it was too large for memory: its file and length.
+    /// The complete body if it was too large for memory: its file and length.
     pub body: Option<(Temporary, u64)>,
-    /// Names and values of a form, in its order.
+    /// Names and values of a form's fields, in order.
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Files of a form, in its order.
+    /// Files of a form, in order.
     pub files: Vec<UploadedFile>,
-    /// Fields for files in which nothing was chosen, in order.
+    /// File fields without a chosen file, in order.
     pub unchosen: Vec<Unchosen>,
 }
 
-/// A field for a file in which nothing was chosen.
+/// A file field without a chosen file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unchosen {
-    /// Its name.
+    /// Name of the field.
     pub name: Vec<u8>,
-    /// Files that came before it.
+    /// Number of files that precede it.
     pub files_before: usize,
 }
 
@@ -164,12 +172,12 @@ pub(crate) enum BodyError {
     /// Malformed, or over a limit of the parser.
     #[error("{0}")]
     Refused(#[from] Refusal),
-    /// Over a limit that is a setting; the sentence names it.
+    /// Over a setting's limit; the message names it.
     #[error("{0}")]
     TooLarge(String),
     /// A temporary file cannot be written.
     #[error(
-        "a temporary file in {directory} cannot be written: {source}; free space there or set upload_directory"
+        "cannot write a temporary file in {directory}: {source}; free space there or set upload_directory"
     )]
     Io {
         directory: String,
@@ -178,7 +186,7 @@ pub(crate) enum BodyError {
 }
 
 impl BodyError {
-    /// The status of the answer.
+    /// Returns the status of the response.
     pub fn status(&self) -> u16 {
         match self {
             Self::Refused(refusal) => refusal.status(),
@@ -191,7 +199,7 @@ impl BodyError {
         }
     }
 
-    /// What the client is told. The names of our files are for the log.
+    /// Returns the message for the client. File names are only logged.
     pub fn client_message(&self) -> String {
         match self {
             Self::Io { .. } => "The server cannot store the body; its log tells why.\n".to_owned(),
@@ -206,7 +214,16 @@ impl BodyError {
 }
 
 impl Partial {
-    /// Bytes of it that were written to temporary files.
+    /// Returns the memory it uses, in bytes.
+    pub fn buffered_bytes(&self) -> usize {
+        let of_sink = match &self.sink {
+            Sink::Memory | Sink::File(_) => 0,
+            Sink::Form(form) => form.buffered_bytes(),
+        };
+        self.body.capacity() + self.head_bytes.capacity() + of_sink
+    }
+
+    /// Returns the number of bytes written to temporary files.
     pub fn spooled(&self) -> u64 {
         match self.sink {
             Sink::Memory => 0,
@@ -214,7 +231,8 @@ impl Partial {
         }
     }
 
-    /// Takes what of `input` belongs to the body. How much that was, and whether the body is complete.
+    /// Consumes the part of `input` that belongs to the body. Returns its length, and true if the
+    /// body is complete.
     pub fn take(
         &mut self,
         input: &[u8],
@@ -254,7 +272,7 @@ impl Partial {
         }
     }
 
-    /// Moves what was decoded to where it belongs.
+    /// Moves decoded bytes to the sink.
     fn settle(&mut self, settings: &Settings, spools: &Spools) -> Result<(), BodyError> {
         match &mut self.sink {
             Sink::Memory if self.body.len() <= settings.body_memory_bytes_max => return Ok(()),
@@ -271,7 +289,7 @@ impl Partial {
         Ok(())
     }
 
-    /// The body has arrived: what of it is not in `body`.
+    /// Completes the body; returns the part that is not in `body`.
     pub fn finish(sink: Sink) -> Result<Option<Upload>, BodyError> {
         match sink {
             Sink::Memory => Ok(None),
@@ -284,26 +302,26 @@ impl Partial {
     }
 }
 
-/// Bodies whose requests are not over, by number. What is dropped here removes its files.
+/// Stored bodies of open requests, by number. Removing an entry deletes its files.
 #[derive(Default)]
 pub(crate) struct Uploads {
     live: HashMap<u32, Upload>,
     last: u32,
-    /// The number of this turn of the loop.
+    /// Number of this turn of the loop.
     pub turn: u64,
     /// Bytes written to temporary files in this turn.
     pub turn_bytes: u64,
-    /// Connections that have had to wait for the next turn because others have written so many.
+    /// Connections postponed to the next turn because the limit of this turn was reached.
     pub postponed: Vec<ConnectionIndex>,
-    /// What was last read of a body whose handler reads it, as it came.
+    /// Raw bytes last read of a streamed body.
     raw: Vec<u8>,
-    /// The same without the transfer coding.
+    /// These bytes without the transfer coding.
     piece: Vec<u8>,
 }
 
 impl Uploads {
-    /// Forgets the last piece. Where it is the buffer it was received in, that one is received in again: it need not be
-    /// filled with zeros anew.
+    /// Drops the last piece. If the piece is the receive buffer, the buffer is reused, which avoids
+    /// filling it with zeros again.
     fn take_back_piece(&mut self) {
         if self.piece.len() > self.raw.len() {
             std::mem::swap(&mut self.piece, &mut self.raw);
@@ -311,13 +329,13 @@ impl Uploads {
         self.piece.clear();
     }
 
-    /// A turn of the loop begins.
+    /// Starts a turn of the loop.
     pub fn begin_turn(&mut self) {
         self.turn += 1;
         self.turn_bytes = 0;
     }
 
-    /// Keeps a body until it is released; its number is neither 0 nor `ARRIVING`.
+    /// Stores a body until it is released; its number is neither 0 nor `ARRIVING`.
     pub fn keep(&mut self, upload: Upload) -> u32 {
         loop {
             self.last = self.last.wrapping_add(1);

@@ -1,8 +1,8 @@
-//! The worker's part of bodies that their handlers read while they arrive.
+//! The worker's part of bodies that handlers read while they arrive.
 
 use fermata_io::{Deadline, Driver};
 
-use super::early::{ARRIVING, Early, Read, ReadError};
+use super::early::{ARRIVING, Read, ReadError, StreamedBody};
 use super::{BodyError, BodyRest, Partial, Plan, Sink, Temporary};
 use crate::embed::waiting::WaitEvent;
 use crate::embed::waiting::Waiting;
@@ -18,11 +18,12 @@ use crate::net::input::Step;
 use crate::net::running::Running;
 
 impl<D: Driver> Net<D> {
-    /// Before anything is read: what has failed stays so, and a client that waits to be asked is asked.
+    /// Prepares a read: returns an earlier failure, and sends `100 Continue` if the client waits
+    /// for it.
     fn begin_reading(&mut self, handle: RequestId) -> Result<(), ReadError> {
         let index = handle.exchange();
         let (_, exchange) = open_early(self.connections.pair_mut(index), handle)?;
-        // Nothing may stand in the middle of an answer that has begun.
+        // An interim response must not interrupt a response that has started.
         let may_ask = exchange.body.is_none();
         let Some(early) = exchange.early_mut() else {
             return Err(ReadError::Gone);
@@ -36,15 +37,20 @@ impl<D: Driver> Net<D> {
         Ok(())
     }
 
-    /// Notes that the handler waits, and until when it may.
+    /// Notes that the handler waits for bytes, and sets the deadline.
     fn wait_for_body(&mut self, handle: RequestId) -> Result<Read, ReadError> {
         let index = handle.exchange();
         let now_ms = self.driver.refresh_now();
         let (_, exchange) = open_early(self.connections.pair_mut(index), handle)?;
+        let earned_ms = exchange
+            .early()
+            .map(|(partial, _)| partial.pace.earned_ms(partial.received));
         if let Some(early) = exchange.early_mut()
             && early.waits_since_ms.is_none()
         {
             early.waits_since_ms = Some(now_ms);
+            // A fast body must not save up time for a pause.
+            early.waited_ms = early.waited_ms.max(earned_ms.unwrap_or(0));
         }
         let deadline = self.body_deadline(index);
         if deadline.is_due(now_ms) {
@@ -57,7 +63,7 @@ impl<D: Driver> Net<D> {
         Ok(Read::Pending)
     }
 
-    /// When the handler has waited too long for the body, if it waits.
+    /// Returns the deadline of a handler that waits for the body; never if it does not wait.
     pub(crate) fn body_deadline(&self, index: ExchangeIndex) -> Deadline {
         let exchange = self.connections.exchange(index);
         let Some((partial, early)) = exchange.and_then(Exchange::early) else {
@@ -70,7 +76,7 @@ impl<D: Driver> Net<D> {
         Deadline::after(since_ms, allowed_ms.saturating_sub(early.waited_ms))
     }
 
-    /// The handler does not wait for the body any more. True when it has.
+    /// Notes that the handler no longer waits for the body. Returns true if it did.
     fn end_waiting(&mut self, index: ExchangeIndex) -> bool {
         let now_ms = self.driver.now_ms();
         let Some((connection, exchange)) = self.connections.pair_mut(index) else {
@@ -92,10 +98,11 @@ impl<D: Driver> Net<D> {
 }
 
 impl Http {
-    /// A temporary file for a body that the program puts aside itself, open for writing. It goes with the second.
+    /// Creates a temporary file for a body that the application stores itself. Returns it open for
+    /// writing; dropping the second value deletes it.
     ///
     /// # Errors
-    /// It cannot be made in the folder for temporary files.
+    /// It cannot be created in the directory for temporary files.
     pub fn new_temporary(&self) -> std::io::Result<(std::fs::File, Temporary)> {
         match self.spools.create() {
             Ok(spool) => Ok(spool.into_parts()),
@@ -104,7 +111,16 @@ impl Http {
         }
     }
 
-    /// The bytes of the last [`Read::Piece`].
+    /// Creates an unnamed file in that directory: the kernel deletes it on close, also after a
+    /// crash.
+    ///
+    /// # Errors
+    /// It cannot be created there.
+    pub fn new_unnamed(&self) -> std::io::Result<std::fs::File> {
+        self.spools.create_unnamed()
+    }
+
+    /// Returns the bytes of the last [`Read::Piece`].
     pub fn body_piece(&self) -> &[u8] {
         &self.uploads.piece
     }
@@ -125,7 +141,7 @@ impl Http {
             .current
             .is_some_and(|current| current.index == index.connection())
         {
-            // What has come with the head waits in the inbox from here on.
+            // From here on the inbox holds the bytes that arrived with the head.
             net.stash();
         }
         let bytes_max = bytes_max.clamp(1, net.settings.body_piece_bytes_max);
@@ -200,7 +216,7 @@ impl Http {
 }
 
 impl Http {
-    /// Decodes what was read. `None` when no byte of the content was among it.
+    /// Decodes the bytes that were read. `None` if they contain no content.
     fn take_piece<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -219,7 +235,7 @@ impl Http {
                 let taken = (*missing).min(raw.len() as u64) as usize;
                 *missing -= taken as u64;
                 if taken == raw.len() {
-                    // All of it is the body's: it need not be copied.
+                    // All bytes belong to the body: no copy is needed.
                     std::mem::swap(raw, piece);
                 } else {
                     piece.extend_from_slice(&raw[..taken]);
@@ -254,7 +270,7 @@ impl Http {
         partial.received += piece.len() as u64;
         if is_done {
             let keeps_alive = partial.early.as_ref().is_some_and(|it| it.keeps_alive);
-            // A head that has been sent has said that the connection ends.
+            // A response head that was already sent has announced the close.
             connection.keeps_alive = keeps_alive && is_serving && exchange.body.is_none();
             if consumed < raw.len() {
                 let mut inbox = net.pool.take();
@@ -272,7 +288,8 @@ impl Http {
 }
 
 impl Waiting {
-    /// All of the body was read; a client that has closed its side meanwhile counts as gone from here on.
+    /// Handles the end of the body; a client that has closed its side counts as disconnected from
+    /// here on.
     fn end_reading<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
         if let Some((connection, exchange)) = net.connections.pair_mut(index).known() {
             exchange.stage = Stage::Handling(None);
@@ -282,7 +299,7 @@ impl Waiting {
         }
     }
 
-    /// Something has come for a connection whose handler runs.
+    /// Handles new bytes on a connection whose handler runs.
     pub(crate) fn note_arrived<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
         let Some(exchange) = net.connections.exchange_mut(index) else {
             return missed(());
@@ -297,7 +314,7 @@ impl Waiting {
         }
     }
 
-    /// Nothing more of a request's body can be read: its handler is told, if it waits for that.
+    /// Notifies a waiting handler that no more of its request's body can be read.
     pub(crate) fn tell_reader<D: Driver>(&mut self, net: &Net<D>, index: ExchangeIndex) {
         if let Some(exchange) = net.connections.exchange(index).known() {
             self.tell_reader_of(index, exchange);
@@ -313,7 +330,7 @@ impl Waiting {
         }
     }
 
-    /// A deadline has passed while a handler has the request.
+    /// Handles the deadline of a body that a handler reads.
     pub(crate) fn on_body_deadline<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
         if net.body_deadline(index).is_never() || !net.end_waiting(index) {
             return;
@@ -328,7 +345,7 @@ impl Waiting {
 }
 
 impl Http {
-    /// Hands out a request whose body has not arrived. Its head is in `Request::head_bytes`.
+    /// Delivers a request whose body has not arrived. Its head is in `Request::head_bytes`.
     pub(crate) fn hand_out_early<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -341,7 +358,7 @@ impl Http {
         let Some(connection) = net.connections.at_mut(index.connection()) else {
             return missed(Step::Starved);
         };
-        let early = Early {
+        let early = StreamedBody {
             keeps_alive: connection.keeps_alive,
             is_expected,
             is_drained: false,
@@ -364,7 +381,8 @@ impl Http {
             begun_ms: 0,
             early: Some(early),
         });
-        // An answer before the end of the body is the last one: who knows what the client still sends.
+        // A response before the end of the body closes the connection: the client may still be
+        // sending.
         connection.keeps_alive = false;
         connection.has_unread = true;
         self.request.body_bytes.clear();
@@ -377,7 +395,7 @@ impl Http {
     }
 }
 
-/// The connection of an open request whose body is read while it arrives.
+/// Returns the connection of an open request whose body is read while it arrives.
 fn open_early<'a>(
     pair: Option<(&'a mut Connection, &'a mut Exchange)>,
     handle: RequestId,
@@ -402,7 +420,7 @@ fn set_drained(exchange: &mut Exchange, is_drained: bool) {
     }
 }
 
-/// Remembers why nothing more can be read.
+/// Stores why no more can be read.
 fn fail_in(exchange: &mut Exchange, failure: ReadError) -> ReadError {
     if let Some(early) = exchange.early_mut() {
         early.failure = Some(failure.clone());

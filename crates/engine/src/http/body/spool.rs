@@ -1,15 +1,20 @@
-//! Temporary files that are gone when nobody needs them any more.
+//! Temporary files, deleted when they are no longer needed.
 //!
-//! Several servers may share a directory, also from containers in which each has the same process ids: the name of a
-//! file says first which server it belongs to, by a number drawn when that started, and then which process.
+//! Several servers may share a directory, even from containers with equal process ids. So a file
+//! name starts with a random number of its server, followed by the process id.
 //!
-//! A process that has made one holds a lock on a file of its own beside them until it ends, however it does. Where
-//! the lock is free nobody needs the files any more: the next server that starts removes them.
+//! `upload_directory_bytes_max` and `upload_directory_files_max` limit the files of a worker, so
+//! that clients with unfinished uploads cannot fill the directory.
+//!
+//! A process with temporary files holds a lock on a lock file next to them until it exits. If the
+//! lock is free, the process has exited, and the next server that starts deletes the files.
 
+use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use fermata_config::Settings;
@@ -17,42 +22,94 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 
 use super::BodyError;
 
-/// Names tried before giving up; a name is taken only if somebody guesses 64 random bits.
+/// Number of names tried; a name exists only if another process guesses 64 random bits.
 const NAME_TRIES_MAX: u32 = 4;
 
-/// How all names begin.
+/// Start of all names.
 const NAME_START: &str = "fermata-upload-";
 
-/// How the name of a lock ends.
+/// End of a lock's name.
 const LOCK_END: &str = "lock";
 
-/// A temporary file, removed when this is dropped unless somebody has moved it.
+/// Totals and limits of a worker's temporary files.
+#[derive(Debug)]
+struct Totals {
+    bytes: AtomicU64,
+    files: AtomicUsize,
+    bytes_max: u64,
+    files_max: usize,
+}
+
+impl Totals {
+    fn add_file(&self) -> io::Result<()> {
+        let max = self.files_max;
+        if self.files.load(Ordering::Relaxed) >= max {
+            return Err(exceeded("upload_directory_files_max", max));
+        }
+        self.files.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn add_bytes(&self, bytes: u64) -> io::Result<()> {
+        let max = self.bytes_max;
+        if self.bytes.load(Ordering::Relaxed) + bytes > max {
+            return Err(exceeded("upload_directory_bytes_max", max));
+        }
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Returns the error of a limit that is reached.
+fn exceeded(setting: &str, max: impl Display) -> io::Error {
+    let message = format!("all bodies of this worker together have reached {setting} ({max})");
+    io::Error::new(ErrorKind::QuotaExceeded, message)
+}
+
+/// A temporary file, deleted on drop unless the application has moved it.
 #[derive(Debug)]
 pub struct Temporary {
     path: PathBuf,
+    bytes: u64,
+    totals: Arc<Totals>,
 }
 
 impl Temporary {
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Appends `piece` through `file`, which must be open for writing.
+    ///
+    /// # Errors
+    /// The file cannot be written, or the worker's files would exceed `upload_directory_bytes_max`.
+    pub fn append(&mut self, file: &mut File, piece: &[u8]) -> io::Result<()> {
+        let bytes = piece.len() as u64;
+        self.totals.add_bytes(bytes)?;
+        self.bytes += bytes;
+        file.write_all(piece)
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // When it has been moved away there is nothing to remove.
+        // Fails if it has been moved; then there is nothing to delete.
         let _ = std::fs::remove_file(&self.path);
+        self.totals.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.totals.files.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Where the temporary files of a server lie, and how their names begin.
+/// Directory and name prefix of a server's temporary files.
 #[derive(Debug, Clone)]
 pub(crate) struct Spools {
     directory: PathBuf,
     server: u64,
-    /// The lock of this process; `None` inside where the file system has none.
+    /// The lock of this process; the inner `None` means that the file system does not support
+    /// locks.
     lock: Arc<OnceLock<Option<File>>>,
+    totals: Arc<Totals>,
 }
 
 /// A temporary file that is being written.
@@ -60,24 +117,37 @@ pub(crate) struct Spools {
 pub(crate) struct Spool {
     file: File,
     temporary: Temporary,
-    bytes: u64,
 }
 
 impl Spools {
-    /// Those of the server that has drawn `server`.
+    /// Creates the factory for the server with the random number `server`.
     pub fn new(settings: &Settings, server: u64) -> Spools {
         let directory = settings.upload_directory.clone();
         Spools {
             directory: directory.unwrap_or_else(std::env::temp_dir),
             server,
             lock: Arc::default(),
+            totals: Arc::new(Totals {
+                bytes: AtomicU64::new(0),
+                files: AtomicUsize::new(0),
+                bytes_max: settings.upload_directory_bytes_max,
+                files_max: settings.upload_directory_files_max,
+            }),
         }
     }
 
-    /// A new file that only this user can read.
+    /// Creates a file that only this user can read.
     pub fn create(&self) -> Result<Spool, BodyError> {
-        // Before there is a file: a server that starts right now must not find one without its lock.
+        // Before the first file: a server that starts now must not find a file without its lock.
         self.lock.get_or_init(|| self.hold_lock().ok());
+        self.totals
+            .add_file()
+            .map_err(|error| BodyError::io(&self.directory, error))?;
+        let mut temporary = Temporary {
+            path: PathBuf::new(),
+            bytes: 0,
+            totals: Arc::clone(&self.totals),
+        };
         let mut tries = 0;
         loop {
             let random = fermata_io::random::u64();
@@ -86,11 +156,8 @@ impl Spools {
             let mut options = OpenOptions::new();
             match options.write(true).create_new(true).mode(0o600).open(&path) {
                 Ok(file) => {
-                    return Ok(Spool {
-                        file,
-                        temporary: Temporary { path },
-                        bytes: 0,
-                    });
+                    temporary.path = path;
+                    return Ok(Spool { file, temporary });
                 }
                 Err(error)
                     if error.kind() == ErrorKind::AlreadyExists && tries < NAME_TRIES_MAX =>
@@ -102,13 +169,31 @@ impl Spools {
         }
     }
 
-    /// Removes what a worker of this server that has ended has left.
+    /// Creates a file that the kernel deletes when it is closed, however its process exits.
+    pub fn create_unnamed(&self) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        if let Ok(file) = rustix::fs::open(&self.directory, flags, mode) {
+            return Ok(file.into());
+        }
+        // Not all file systems support `O_TMPFILE`.
+        match self.create() {
+            Ok(spool) => File::options()
+                .read(true)
+                .write(true)
+                .open(spool.temporary.path()),
+            Err(BodyError::Io { source, .. }) => Err(source),
+            Err(error) => Err(io::Error::other(error)),
+        }
+    }
+
+    /// Deletes the files of an exited worker of this server.
     pub fn sweep(&self, pid: u32) {
         self.remove(&self.names(), &self.prefix(pid));
     }
 
-    /// Removes what servers have left that do not run any more. Says nothing where it cannot: others may share the
-    /// directory whose files are not ours to remove.
+    /// Deletes the files of servers that no longer run. Errors are ignored: files of other users
+    /// may be in the directory.
     pub fn sweep_dead(&self) {
         let names = self.names();
         for name in &names {
@@ -120,8 +205,8 @@ impl Spools {
         }
     }
 
-    /// Whether nobody holds this lock. Everybody may make files in the directory: one that is no lock of ours, such as a
-    /// pipe whose opening waits for a writer, is none.
+    /// Returns true if a lock is free. Any user may create files in the directory, for example a
+    /// pipe whose opening would block; these are not locks.
     fn is_free(&self, name: &str) -> bool {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let lock = rustix::fs::open(self.directory.join(name), flags, Mode::empty());
@@ -132,7 +217,7 @@ impl Spools {
         })
     }
 
-    /// The names of all such files in the directory, of any server.
+    /// Returns the names of all temporary files in the directory, of any server.
     fn names(&self) -> Vec<String> {
         let Ok(entries) = fs::read_dir(&self.directory) else {
             return Vec::new();
@@ -142,7 +227,8 @@ impl Spools {
         names.filter(|name| name.starts_with(NAME_START)).collect()
     }
 
-    /// Removes those that begin so, the lock last: until then what is left can be found again.
+    /// Deletes files with this prefix, the lock last: until then, remaining files can be found
+    /// again.
     fn remove(&self, names: &[String], prefix: &str) {
         let mut ours: Vec<&String> = names.iter().filter(|it| it.starts_with(prefix)).collect();
         ours.sort_by_key(|name| name.ends_with(LOCK_END));
@@ -151,7 +237,7 @@ impl Spools {
         }
     }
 
-    /// Makes the lock of this process. It has its name only when it is held.
+    /// Creates the lock of this process. It gets its final name only when it is held.
     fn hold_lock(&self) -> io::Result<File> {
         let prefix = self.prefix(std::process::id());
         let unnamed = self.directory.join(format!("{prefix}new"));
@@ -172,8 +258,8 @@ impl Spools {
     }
 }
 
-/// How the names begin that a lock is for; `None` for what is no name of one. A shorter name would be for files of
-/// others.
+/// Returns the prefix of the files that a lock protects; `None` if it is not a lock's name. A
+/// shorter prefix could match files of others.
 fn prefix_of(name: &str) -> Option<&str> {
     let prefix = name.strip_suffix(LOCK_END)?;
     let (server, pid) = prefix
@@ -186,27 +272,27 @@ fn prefix_of(name: &str) -> Option<&str> {
 }
 
 impl Spool {
-    /// Appends.
+    /// Appends data.
     pub fn write(&mut self, data: &[u8]) -> Result<(), BodyError> {
-        self.file.write_all(data).map_err(|error| {
-            let directory = self.temporary.path.parent();
-            BodyError::io(directory.unwrap_or(&self.temporary.path), error)
-        })?;
-        self.bytes += data.len() as u64;
-        Ok(())
+        let Spool { file, temporary } = self;
+        temporary.append(file, data).map_err(|error| {
+            let directory = temporary.path.parent();
+            BodyError::io(directory.unwrap_or(&temporary.path), error)
+        })
     }
 
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.temporary.bytes
     }
 
-    /// The file to go on with, and what removes it.
+    /// Returns the open file, and the value that deletes it.
     pub fn into_parts(self) -> (File, Temporary) {
         (self.file, self.temporary)
     }
 
-    /// Closes the file: it and its length.
+    /// Closes the file; returns it with its length.
     pub fn finish(self) -> (Temporary, u64) {
-        (self.temporary, self.bytes)
+        let bytes = self.temporary.bytes;
+        (self.temporary, bytes)
     }
 }

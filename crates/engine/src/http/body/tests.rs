@@ -24,7 +24,7 @@ impl Folder {
         Folder(path)
     }
 
-    /// How many there are, without the locks that say whose they are.
+    /// Returns the number of files, without locks.
     fn files(&self) -> usize {
         let entries = fs::read_dir(&self.0).expect("it is there");
         let names = entries.map(|entry| entry.expect("an entry").file_name());
@@ -75,7 +75,7 @@ fn feed(body: &str, settings: &Settings, own: Option<u64>) -> Result<Upload, Bod
 }
 
 #[test]
-fn a_form_is_taken_apart_and_its_files_go_with_it() {
+fn deletes_files_of_a_form_with_its_upload() {
     let folder = Folder::new("form");
     let body = form(&[
         ("name=a", "one"),
@@ -149,7 +149,7 @@ fn every_limit_of_a_form_is_named_and_nothing_stays() {
 }
 
 #[test]
-fn a_large_body_leaves_memory_when_it_gets_large() {
+fn moves_a_large_body_to_a_file() {
     let folder = Folder::new("large");
     let settings = settings(&folder.0);
     let spools = Spools::new(&settings, 1);
@@ -184,7 +184,7 @@ fn a_large_body_leaves_memory_when_it_gets_large() {
 }
 
 #[test]
-fn a_directory_that_takes_nothing_is_named_in_the_log_alone() {
+fn names_an_unwritable_directory_only_in_the_log() {
     let nowhere = Spools::new(&settings(Path::new("/nonexistent")), 1);
     let missing = nowhere.create().expect_err("there is no such directory");
     assert_eq!(missing.status(), 500);
@@ -200,7 +200,7 @@ fn a_directory_that_takes_nothing_is_named_in_the_log_alone() {
 }
 
 #[test]
-fn the_files_of_one_process_of_one_server_can_be_swept() {
+fn sweeps_files_of_one_process_of_one_server() {
     let folder = Folder::new("sweep");
     let settings = settings(&folder.0);
     let [ours, theirs] = [1, 2].map(|server| Spools::new(&settings, server));
@@ -209,18 +209,18 @@ fn the_files_of_one_process_of_one_server_can_be_swept() {
     let pid = std::process::id();
     ours.sweep(pid + 1);
     assert_eq!(folder.files(), 2);
-    // In another container the same number is another process.
+    // In another container, the same process id is another process.
     ours.sweep(pid);
     assert!(!our_file.path().exists() && their_file.path().exists());
 }
 
 #[test]
-fn the_files_of_servers_that_have_ended_can_be_swept() {
+fn sweeps_files_of_exited_servers() {
     let folder = Folder::new("dead");
     let settings = settings(&folder.0);
     let alive = Spools::new(&settings, 1);
     let kept = alive.create().expect("it is writable").finish().0;
-    // The lock goes with the process; what is made and not ended stays.
+    // The lock is released with the process; an unfinished file stays.
     let dead = Spools::new(&settings, 2);
     let left = dead.create().expect("it is writable").finish().0;
     let path = left.path().to_owned();
@@ -236,12 +236,12 @@ fn the_files_of_servers_that_have_ended_can_be_swept() {
 }
 
 #[test]
-fn what_others_have_put_beside_the_locks_neither_holds_nor_removes_anything() {
+fn ignores_foreign_files_when_sweeping() {
     let folder = Folder::new("others");
     let settings = settings(&folder.0);
     let alive = Spools::new(&settings, 1);
     let kept = alive.create().expect("it is writable").finish().0;
-    // A lock whose name is the beginning of all names, and one whose opening would wait for a writer.
+    // A lock whose name is a prefix of all names, and one whose opening would block.
     for name in ["lock", "0-1-lock", "0000000000000001-lock"] {
         let lock = folder.0.join(format!("fermata-upload-{name}"));
         fs::write(lock, "").expect("it is writable");
@@ -253,7 +253,7 @@ fn what_others_have_put_beside_the_locks_neither_holds_nor_removes_anything() {
 }
 
 #[test]
-fn numbers_of_uploads_are_never_those_that_mean_something_else() {
+fn skips_reserved_upload_numbers() {
     let mut uploads = Uploads {
         last: ARRIVING - 2,
         ..Uploads::default()

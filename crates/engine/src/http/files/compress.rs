@@ -1,7 +1,8 @@
-//! Compressing whole bodies on the way out: in one go, of bounded size, with what was compressed before kept for files.
+//! Compression of complete bodies, limited in size; results for files are cached.
 //!
-//! A body is compressed while everybody else waits, so `compression_bytes_max` bounds it; what is larger goes out as
-//! it is. Files come back, so the result is kept under the identity of their content.
+//! Compression blocks the worker, so `compression_bytes_max` limits it; larger bodies are sent
+//! uncompressed. Files are requested again, so their results are cached by the identity of their
+//! content.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
@@ -12,31 +13,32 @@ use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 
 use super::FileKey;
 
-/// Effort of each coding: about what it takes to send at a gigabit.
+/// Compression levels, each about as fast as a gigabit link.
 const GZIP_LEVEL: u32 = 5;
 const BROTLI_QUALITY: i32 = 4;
 const ZSTD_LEVEL: i32 = 3;
 
-/// Logarithm of brotli's window: what the largest body that is compressed by default needs.
+/// Logarithm of brotli's window size: enough for the largest body compressed by default.
 const BROTLI_WINDOW_BITS: i32 = 19;
-/// Buffer between brotli and its output.
+/// Buffer between brotli and its output, in bytes.
 const BROTLI_BUFFER_BYTES: usize = 16 * 1024;
 
-/// Method, no flags, no time, no extra flags, Unix (RFC 1952, 2.3).
+/// Header of a gzip member: deflate, no flags, no time, no extra flags, Unix (RFC 1952, section
+/// 2.3).
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3];
-/// Checksum and length at a gzip member's end, and some room that raw deflate may want.
+/// Room for checksum and length at the end of a gzip member, and for deflate's overhead.
 const GZIP_ROOM_BYTES: usize = 64;
 
-/// What a compressed file has come to.
+/// Result of compressing a file.
 #[derive(Clone, Debug)]
 pub(crate) enum Compressed {
-    /// These bytes.
+    /// The compressed bytes.
     Smaller(Rc<[u8]>),
     /// It does not become smaller.
     Not,
 }
 
-/// The compressors of a worker, made when they are first needed, and what they have made of files.
+/// Compressors of a worker, created on first use, and cached results for files.
 pub(crate) struct Compressors {
     gzip: Option<Compress>,
     zstd: Option<zstd::bulk::Compressor<'static>>,
@@ -47,7 +49,7 @@ pub(crate) struct Compressors {
     kept_bytes_max: usize,
 }
 
-/// What an entry costs besides its bytes, so that many tiny ones are bounded, too.
+/// Cost of a cache entry in addition to its bytes, which also limits many tiny entries.
 const ENTRY_BYTES: usize = 256;
 
 impl Compressors {
@@ -62,12 +64,12 @@ impl Compressors {
         }
     }
 
-    /// What was made of a file before.
+    /// Returns the cached result for a file.
     pub fn kept(&self, key: FileKey, coding: Coding) -> Option<Compressed> {
         self.kept.get(&(key, coding)).cloned()
     }
 
-    /// Compresses a file's content and keeps the result.
+    /// Compresses a file's content and caches the result.
     pub fn compress_file(&mut self, key: FileKey, coding: Coding, data: &[u8]) -> Compressed {
         let mut out = Vec::new();
         let compressed = if self.compress(coding, data, &mut out) {
@@ -96,7 +98,7 @@ impl Compressors {
         }
     }
 
-    /// Appends `data` compressed. False, and nothing appended, when it would not become smaller.
+    /// Appends `data` compressed. Returns false and appends nothing if it would not become smaller.
     pub fn compress(&mut self, coding: Coding, data: &[u8], out: &mut Vec<u8>) -> bool {
         let start = out.len();
         let is_done = match coding {
@@ -116,7 +118,8 @@ impl Compressors {
             .gzip
             .get_or_insert_with(|| Compress::new(Compression::new(GZIP_LEVEL), false));
         deflate.reset();
-        // With less room than the data takes it is not worth it, and `Status::Ok` says so.
+        // If the output does not fit into this room, compression is not worthwhile and returns
+        // `Status::Ok`.
         out.reserve(GZIP_HEAD.len() + data.len() + GZIP_ROOM_BYTES);
         out.extend_from_slice(&GZIP_HEAD);
         let status = deflate.compress_vec(data, out, FlushCompress::Finish);
@@ -163,7 +166,7 @@ fn brotli(data: &[u8], out: &mut Vec<u8>) -> bool {
         ..Default::default()
     };
     let mut writer = brotli::CompressorWriter::with_params(out, BROTLI_BUFFER_BYTES, &parameters);
-    // Its end is written when it is taken apart.
+    // `into_inner` writes the end of the stream.
     let is_written = writer.write_all(data).is_ok();
     writer.into_inner();
     is_written
@@ -186,6 +189,7 @@ mod tests {
             device: 1,
             inode: 2,
             mtime_ns: 3,
+            ctime_ns: 4,
             len,
         }
     }
@@ -205,10 +209,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compressed_reads_back() {
+    fn round_trips_compressed_data() {
         let mut compressors = Compressors::new(0);
         for coding in Coding::ALL {
-            // Twice, because a compressor is used again.
+            // Twice, because compressors are reused.
             for data in [text(), text()[..2000].to_vec()] {
                 let mut out = b"before".to_vec();
                 assert!(compressors.compress(coding, &data, &mut out));
@@ -219,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_become_smaller_is_left_alone() {
+    fn leaves_incompressible_data_unchanged() {
         let mut compressors = Compressors::new(1 << 20);
         let mut state = 1u64;
         let noise: Vec<u8> = std::iter::repeat_with(|| {
@@ -244,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn bounds_the_compression_cache() {
         let bytes_max = 3_000;
         let mut compressors = Compressors::new(bytes_max);
         for len in 0..100 {

@@ -1,4 +1,4 @@
-//! A directory whose files are served, and opening files without a way out of it.
+//! Directories of static files, and opening files without leaving the directory.
 
 use std::fs;
 use std::io;
@@ -14,30 +14,33 @@ use rustix::io::Errno;
 
 use super::{FileError, is_program};
 
-/// The file that is served for a directory unless the program says otherwise.
+/// Default index file of a directory.
 const INDEX: &str = "index.html";
-/// The one name with a leading dot that is served, and only at the top (RFC 8615).
+/// The only served name with a leading dot, and only at the top (RFC 8615).
 const WELL_KNOWN: &[u8] = b".well-known";
-/// How often an open is tried again that a rename elsewhere has disturbed.
+/// Maximum number of retries of an open that a concurrent rename has disturbed.
 const RETRIES_MAX: usize = 8;
-/// A year: what caches take to be for ever.
+/// One year: the maximum that caches honor.
 const CACHE_SECONDS_MAX: u32 = 365 * 24 * 3_600;
 
-/// How the files of a directory are served.
+/// Options of a directory of static files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaticOptions {
-    /// Seconds that clients may use a file without asking again; `None` leaves it to them.
+    /// Seconds for which clients may reuse a file without revalidation; `None` leaves it to them.
     pub cache_seconds: Option<u32>,
-    /// Whether they need not even ask when the user reloads the page.
+    /// Do not revalidate even on reload.
     pub immutable: bool,
-    /// The file that is served for a directory; empty for none.
+    /// Index file of a directory; empty = none.
     pub index: String,
-    /// Whether `app.js.br`, `.zst` and `.gz` are sent in place of `app.js` to clients that read them.
+    /// Send `app.js.br`, `.zst` or `.gz` instead of `app.js` to clients that accept the coding.
     pub precompressed: bool,
-    /// Whether files without such a sibling are compressed when they are sent.
+    /// Compress files without such a sibling when they are sent.
     pub compress: bool,
-    /// Whether programs of PHP's are sent as the text that they are.
+    /// Send PHP scripts as text.
     pub sources: bool,
+    /// Follow symbolic links out of the directory, such as Laravel's `storage`. The owner of the
+    /// directory then decides by links which files are served.
+    pub links: bool,
 }
 
 impl Default for StaticOptions {
@@ -49,55 +52,56 @@ impl Default for StaticOptions {
             precompressed: true,
             compress: true,
             sources: false,
+            links: false,
         }
     }
 }
 
-/// A directory of files, checked.
+/// A checked directory of static files.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Directory {
     pub(crate) root: PathBuf,
     pub(crate) options: StaticOptions,
-    /// Value of `Cache-Control`, if there is one.
+    /// Value of `Cache-Control`, if any.
     pub(crate) cache_control: Option<String>,
-    /// Its place in `Roots`.
+    /// Index in `Roots`.
     pub(crate) number: usize,
 }
 
-/// Why the files of a directory cannot be served.
+/// Why a directory cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// It cannot be looked at.
+    /// It cannot be read.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It is something else.
+    /// It is not a directory.
     #[error("it is not a directory")]
     NoDirectory,
-    /// An index that is hidden, or in another directory.
-    #[error("the index {0:?} is no file name; give one such as {INDEX:?}, or \"\" for none")]
+    /// The index is hidden or in another directory.
+    #[error("the index {0:?} is not a file name; use one such as {INDEX:?}, or \"\" for none")]
     IndexName(String),
-    /// An index that shows its source.
+    /// The index would be sent as source text.
     #[error(
         "the index {0:?} would be sent as text and not run; add a route for it, or allow sources"
     )]
     IndexProgram(String),
-    /// What never changes is kept for a time.
-    #[error("immutable needs cacheSeconds, the time it holds for")]
+    /// `immutable` without a cache time.
+    #[error("immutable requires cacheSeconds; set it")]
     Immutable,
-    /// Caches take no longer times (RFC 2616, 14.21).
+    /// Caches ignore longer times (RFC 2616, section 14.21).
     #[error("cacheSeconds may be at most {CACHE_SECONDS_MAX}, a year")]
     CacheSeconds,
 }
 
 impl Directory {
-    /// Checks what can be wrong with `root` and `options`.
+    /// Checks `root` and `options`.
     pub(crate) fn new(
         root: &Path,
         options: StaticOptions,
         number: usize,
     ) -> Result<Self, DirectoryError> {
-        // Absolute, so that a later change of the working directory does not matter. Symbolic links stay, so that
-        // a deployment may move them.
+        // Absolute, so that a later change of the working directory has no effect. Symbolic links
+        // stay unresolved, so that a deployment may change them.
         let root = std::path::absolute(root)?;
         let metadata = fs::metadata(&root)?;
         if !metadata.is_dir() {
@@ -128,7 +132,7 @@ impl Directory {
         })
     }
 
-    /// The path of a file below the directory, or `None` when it is one that is never served. `rest` is
+    /// Returns the path of a file below the directory, or `None` if it is never served. `rest` is
     /// percent-decoded and starts with a slash.
     pub(crate) fn relative(&self, rest: &[u8]) -> Option<PathBuf> {
         let inside = rest.strip_prefix(b"/")?;
@@ -146,7 +150,7 @@ impl Directory {
         Some(path)
     }
 
-    /// Whether a directory below has something to serve.
+    /// Returns true if a directory below has an index file.
     pub(crate) fn has_index(&self, relative: &Path) -> bool {
         let index = &self.options.index;
         let metadata = fs::metadata(self.root.join(relative).join(index));
@@ -154,7 +158,8 @@ impl Directory {
     }
 }
 
-/// Whether a path has no dot segments, empty segments, NUL, or names with a leading dot (except `.well-known`).
+/// Returns true if a path has no dot segments, empty segments, NUL, or names with a leading dot
+/// (except `.well-known`).
 pub(crate) fn is_served(inside: &[u8]) -> bool {
     let mut segments = inside.split(|&byte| byte == b'/').enumerate().peekable();
     while let Some((depth, segment)) = segments.next() {
@@ -162,7 +167,7 @@ pub(crate) fn is_served(inside: &[u8]) -> bool {
         if segment.is_empty() && !is_last || segment.contains(&0) {
             return false;
         }
-        // Also `.` and `..`.
+        // Includes `.` and `..`.
         if segment.first() == Some(&b'.') && !(depth == 0 && segment == WELL_KNOWN) {
             return false;
         }
@@ -170,27 +175,27 @@ pub(crate) fn is_served(inside: &[u8]) -> bool {
     true
 }
 
-/// The directories of a worker, held open so that a file costs one `openat2`. They are opened anew every second, so a
-/// deployment that moves a symbolic link is seen.
+/// Open directories of a worker, so that a file costs one `openat2`. They are reopened every
+/// second, so that a changed symbolic link of a deployment takes effect.
 #[derive(Debug, Default)]
 pub(crate) struct Roots {
     open: Vec<Option<(OwnedFd, u64)>>,
-    /// How many there are besides those of the router.
+    /// Number of directories outside the router.
     added: usize,
 }
 
 impl Roots {
-    /// Counts one more.
+    /// Increments the number of additional directories.
     pub fn add(&mut self) {
         self.added += 1;
     }
 
-    /// How many there are besides those of the router.
+    /// Returns the number of directories outside the router.
     pub fn added(&self) -> usize {
         self.added
     }
 
-    /// Opens a file below `directory`; `now_s` is the present second.
+    /// Opens a file below `directory`; `now_s` is the current second.
     pub fn open(
         &mut self,
         directory: &Directory,
@@ -210,11 +215,14 @@ impl Roots {
         let Some((root, _)) = place else {
             return Err(FileError::NotFound);
         };
-        open_within(root.as_fd(), &directory.root, relative)
+        match directory.options.links {
+            true => open_linked(root.as_fd(), &directory.root, relative),
+            false => open_within(root.as_fd(), &directory.root, relative),
+        }
     }
 }
 
-/// Opens a file below a directory that is not one of the server's.
+/// Opens a file below a directory outside `Roots`.
 pub(crate) fn open_below(root: &Path, relative: &Path) -> Result<fs::File, FileError> {
     open_within(open_root(root)?.as_fd(), root, relative)
 }
@@ -225,31 +233,52 @@ fn open_root(root: &Path) -> Result<OwnedFd, FileError> {
     Ok(root.map_err(io::Error::from)?)
 }
 
-/// Opens without following a link out of `root`. The kernel does the check, so nothing can change in between.
+/// Opens a file without following links out of `root`. The kernel checks this, so there is no race.
 fn open_within(
     directory: BorrowedFd<'_>,
     root: &Path,
     relative: &Path,
 ) -> Result<fs::File, FileError> {
-    // Without NONBLOCK, opening a pipe would wait for its writer.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    for _ in 0..RETRIES_MAX {
-        match rustix::fs::openat2(directory, relative, flags, Mode::empty(), within) {
-            // It stays open for as long as its client takes.
-            Ok(file) => return Ok(lift(file).into()),
-            // A rename at the same moment; the kernel could not be sure.
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            // An old kernel, or a container that does not know the call.
-            Err(Errno::NOSYS | Errno::PERM) => return open_checked(root, relative),
-            Err(errno) => return Err(not_found_or(errno.into())),
-        }
-    }
-    Err(FileError::Io(io::ErrorKind::ResourceBusy.into()))
+    open_resolved(directory, relative, within).unwrap_or_else(|| open_checked(root, relative))
 }
 
-/// The same for systems without `openat2`. A link that is made between check and open could win, but who can make
-/// one inside of `root` can also put files there.
+/// Opens a file and follows links anywhere except magic links of `/proc`. `relative` has no dot
+/// segments.
+fn open_linked(
+    directory: BorrowedFd<'_>,
+    root: &Path,
+    relative: &Path,
+) -> Result<fs::File, FileError> {
+    let within = ResolveFlags::NO_MAGICLINKS;
+    open_resolved(directory, relative, within)
+        .unwrap_or_else(|| open_plain(&root.join(relative), OFlags::empty()))
+}
+
+/// `None`: the system has no `openat2`.
+fn open_resolved(
+    directory: BorrowedFd<'_>,
+    relative: &Path,
+    within: ResolveFlags,
+) -> Option<Result<fs::File, FileError>> {
+    // Without NONBLOCK, opening a pipe would block until it has a writer.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    for _ in 0..RETRIES_MAX {
+        match rustix::fs::openat2(directory, relative, flags, Mode::empty(), within) {
+            // It stays open until its client has received it.
+            Ok(file) => return Some(Ok(lift(file).into())),
+            // A concurrent rename: the kernel could not verify the path.
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            // An old kernel, or a container that blocks the call.
+            Err(Errno::NOSYS | Errno::PERM) => return None,
+            Err(errno) => return Some(Err(not_found_or(errno.into()))),
+        }
+    }
+    Some(Err(FileError::Io(io::ErrorKind::ResourceBusy.into())))
+}
+
+/// Fallback for systems without `openat2`. A link created between check and open would be followed,
+/// but its creator could also put files into `root`.
 pub(super) fn open_checked(root: &Path, relative: &Path) -> Result<fs::File, FileError> {
     let root = root.canonicalize()?;
     let path = root.join(relative).canonicalize().map_err(not_found_or)?;
@@ -259,7 +288,7 @@ pub(super) fn open_checked(root: &Path, relative: &Path) -> Result<fs::File, Fil
     open_plain(&path, OFlags::NOFOLLOW)
 }
 
-/// Opens a path of the program's, wherever it leads.
+/// Opens a path chosen by the application, without restriction.
 pub(crate) fn open_anywhere(path: &Path) -> Result<fs::File, FileError> {
     open_plain(path, OFlags::empty())
 }
@@ -274,10 +303,10 @@ fn open_plain(path: &Path, further: OFlags) -> Result<fs::File, FileError> {
     Ok(lift(file.into()).into())
 }
 
-/// What a wrong path causes is "not found"; all else is the server's trouble.
+/// Maps errors caused by the path to "not found"; others are server errors.
 fn not_found_or(error: io::Error) -> FileError {
     match Errno::from_io_error(&error) {
-        // XDEV: a link leads out. LOOP: in circles. NXIO: a socket.
+        // XDEV: a link leads out. LOOP: a cycle of links. NXIO: a socket.
         Some(
             Errno::NOENT
             | Errno::NOTDIR

@@ -1,7 +1,8 @@
-//! Static files: from a path below a directory to an open file, and what of it a request gets.
+//! Static files: from a path below a directory to an open file, and the part of it that a request
+//! receives.
 //!
-//! `directory` opens files without a way out, `types` knows media types, `plan` weighs the conditions and ranges of a
-//! request, `compress` makes what is sent smaller.
+//! `directory` opens files safely, `types` determines media types, `plan` evaluates conditions and
+//! ranges, `compress` compresses content.
 
 mod compress;
 mod directory;
@@ -27,42 +28,55 @@ pub(crate) use plan::{Plan, part_head, parts_tail};
 pub use types::is_program;
 pub(crate) use types::{content_type, is_compressible};
 
-/// What stands behind a file's name for each coding, our favourite first: what compresses best.
+/// File name suffix of each coding, best compression first.
 const SIBLINGS: [(Coding, &str); 3] = [
     (Coding::Brotli, ".br"),
     (Coding::Zstd, ".zst"),
     (Coding::Gzip, ".gz"),
 ];
 
-/// An open regular file and what the response says about it.
+/// An open regular file with its response metadata.
 #[derive(Debug)]
 pub struct File {
     /// Open for reading, at its start.
     pub file: fs::File,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// Time of the last change, in seconds since 1970.
-    pub mtime_s: u64,
-    /// The same as an HTTP date.
-    pub last_modified: [u8; 29],
+    /// Validators; `None` if the modification time is implausible, see [`Modified::new`].
+    pub(crate) modified: Option<Modified>,
     /// Value of `Content-Type`, by the name's extension.
     pub content_type: Cow<'static, str>,
-    /// Value of `ETag`, from length and time of change.
-    pub etag: Etag,
-    /// What its bytes are encoded in, when it is the sibling of the file that was asked for.
+    /// Coding of its bytes, if it is a precompressed sibling of the requested file.
     pub coding: Option<Coding>,
-    /// What tells its content from all others on this machine.
+    /// Identifies its content on this machine.
     pub(crate) key: FileKey,
 }
 
+/// Validators of a file (RFC 9110, section 8.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Modified {
+    /// Seconds since 1970.
+    seconds: u64,
+    /// Value of `Last-Modified`.
+    pub(crate) date: [u8; 29],
+    /// Value of `ETag`, from length and modification time.
+    pub(crate) etag: Etag,
+}
+
 /// Identity and state of a file's content.
+///
+/// The kernel sets the change time itself. It differs after a file was overwritten and its modification time restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FileKey {
     device: u64,
     inode: u64,
     mtime_ns: u64,
+    ctime_ns: u64,
     len: u64,
 }
+
+/// Modification times up to this one are placeholders: reproducible builds store 0 or 1 for every file.
+const PLACEHOLDER_MTIME_S_MAX: i64 = 1;
 
 /// An entity tag with its quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,28 +88,29 @@ pub struct Etag {
 /// Why there is no file.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// Nothing to serve: absent, hidden, outside of the directory, or no regular file. Answer 404.
+    /// Absent, hidden, outside the directory, or not a regular file. Status 404.
     #[error("there is no such file")]
     NotFound,
-    /// A directory with an index, named without its final slash. Answer 308 to the path with one.
+    /// A directory with an index, requested without its final slash. Status 308 to the path with
+    /// one.
     #[error("this is a directory; its path ends in a slash")]
     Directory,
-    /// The file is there but cannot be opened. Answer 500 and log it.
+    /// The file exists but cannot be opened. Status 500, and logged.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
 impl Etag {
-    /// A weak mark, two quotes, two dashes, two 64-bit numbers in hexadecimal and the name of a coding.
+    /// Length of a weak mark, two quotes, two dashes, two 64-bit numbers in hexadecimal and a
+    /// coding's name.
     const BYTES_MAX: usize = 42;
 
-    /// Weak when the bytes depend on more than the file: on the version of what has compressed them.
-    pub(crate) fn new(key: &FileKey, coding: Option<Coding>, is_weak: bool) -> Self {
+    fn new(key: &FileKey, coding: Option<Coding>, is_weak: bool) -> Self {
         let mut text = [0; Self::BYTES_MAX];
         let mut free = &mut text[..];
         let weak = if is_weak { "W/" } else { "" };
         let FileKey { mtime_ns, len, .. } = key;
-        // All of it fits, so this cannot fail; a cut tag would still be a tag.
+        // Everything fits, so this cannot fail; a truncated tag would still be valid.
         let _ = write!(free, "{weak}\"{mtime_ns:x}-{len:x}");
         if let Some(coding) = coding {
             let _ = write!(free, "-{}", coding.name());
@@ -108,19 +123,51 @@ impl Etag {
         }
     }
 
-    /// The tag as it stands in the header.
+    /// Returns the tag as header value.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.text[..usize::from(self.len)]
     }
 }
 
+impl Modified {
+    /// Returns the validators of a file. Returns `None` if its modification time is implausible: a
+    /// placeholder (0 or 1), before 1970, or later than `now_s`. Two versions of a file may share
+    /// such a time, so a client could keep an outdated version. `Last-Modified` values in the
+    /// future are forbidden (RFC 9110, section 8.8.2.1).
+    fn new(key: &FileKey, mtime_s: i64, coding: Option<Coding>, now_s: u64) -> Option<Self> {
+        let seconds = u64::try_from(mtime_s).ok()?;
+        (mtime_s > PLACEHOLDER_MTIME_S_MAX && seconds <= now_s).then(|| Self {
+            seconds,
+            date: date::imf_fixdate(seconds),
+            etag: Etag::new(key, coding, false),
+        })
+    }
+
+    /// Returns the validators of the same content compressed here with `coding`. The tag is weak,
+    /// as the bytes also depend on the version of the compressor.
+    pub(crate) fn compressed(self, key: &FileKey, coding: Coding) -> Self {
+        Self {
+            etag: Etag::new(key, Some(coding), true),
+            ..self
+        }
+    }
+
+    pub(crate) fn validators(&self) -> Validators<'_> {
+        Validators {
+            etag: Some(self.etag.as_bytes()),
+            modified_s: Some(self.seconds),
+        }
+    }
+}
+
 impl File {
-    /// Takes an open file; `path` is what it was asked for as, and gives its type.
+    /// Wraps an open file. `path` is the requested path, which determines the type; `now_s` is the current time.
     pub(crate) fn new(
         file: fs::File,
         path: &Path,
         coding: Option<Coding>,
+        now_s: u64,
     ) -> Result<File, FileError> {
         let metadata = file.metadata()?;
         if metadata.is_dir() {
@@ -130,42 +177,36 @@ impl File {
             return Err(FileError::NotFound);
         }
         let len = metadata.len();
-        let mtime_s = u64::try_from(metadata.mtime()).unwrap_or(0);
-        let mtime_ns = mtime_s
-            .wrapping_mul(1_000_000_000)
-            .wrapping_add(metadata.mtime_nsec() as u64);
+        let nanoseconds = |seconds: i64, rest: i64| {
+            (seconds as u64)
+                .wrapping_mul(1_000_000_000)
+                .wrapping_add(rest as u64)
+        };
         let key = FileKey {
             device: metadata.dev(),
             inode: metadata.ino(),
-            mtime_ns,
+            mtime_ns: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+            ctime_ns: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
             len,
         };
         Ok(File {
             file,
             len,
-            mtime_s,
-            last_modified: date::imf_fixdate(mtime_s),
+            modified: Modified::new(&key, metadata.mtime(), coding, now_s),
             content_type: content_type(path),
-            etag: Etag::new(&key, coding, false),
             coding,
             key,
         })
     }
-
-    /// What it can be told by.
-    pub(crate) fn validators(&self) -> Validators<'_> {
-        Validators {
-            etag: Some(self.etag.as_bytes()),
-            modified_s: Some(self.mtime_s),
-        }
-    }
 }
 
-/// Opens the file that `rest` names below `directory`, or its compressed sibling for a client that reads it. `rest`
-/// is percent-decoded, and empty or starts with a slash; `now_s` is the present second.
+/// Opens the file named by `rest` below `directory`, or a compressed sibling that the client
+/// accepts. `rest` is percent-decoded, and empty or starts with a slash; `now_s` is the current
+/// second.
 ///
-/// Dot segments, empty segments, NUL and names with a leading dot (except `/.well-known`) are not found, nor is
-/// what a symbolic link outside of the directory would reach; a path that ends in a slash means its index.
+/// Not found are dot segments, empty segments, NUL, names with a leading dot (except
+/// `/.well-known`), and symbolic links that leave the directory. A path with a final slash selects
+/// the directory's index.
 ///
 /// # Errors
 /// [`FileError`]
@@ -189,13 +230,13 @@ pub(crate) fn resolve(
         return Ok(file);
     }
     let opened = roots.open(directory, &relative, now_s)?;
-    match File::new(opened, &relative, None) {
+    match File::new(opened, &relative, None, now_s) {
         Err(FileError::Directory) if !directory.has_index(&relative) => Err(FileError::NotFound),
         outcome => outcome,
     }
 }
 
-/// The best sibling that is there.
+/// Returns the best available sibling.
 fn sibling(
     roots: &mut Roots,
     directory: &Directory,
@@ -205,13 +246,13 @@ fn sibling(
 ) -> Option<File> {
     let mut left = SIBLINGS;
     let mut left_len = left.len();
-    // As long as the client likes one of those left: most often the first is there, or none.
+    // While the client accepts one of the remaining codings; usually the first exists, or none.
     while let Some(best) = codings.best(left[..left_len].iter().map(|(coding, _)| *coding)) {
         let at = left.iter().position(|(coding, _)| *coding == best)?;
         let mut name = OsString::from(relative);
         name.push(left[at].1);
         if let Ok(file) = roots.open(directory, &PathBuf::from(name), now_s)
-            && let Ok(file) = File::new(file, relative, Some(best))
+            && let Ok(file) = File::new(file, relative, Some(best), now_s)
         {
             return Some(file);
         }

@@ -1,4 +1,4 @@
-//! What of a file a request gets: all of it, parts, or the word that its copy is still right.
+//! Evaluates conditions and ranges: the complete file, parts of it, or 304.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use fermata_proto::range::{self, Ranges};
 
 use crate::http::request::RequestView;
 
-/// The headers of a request that choose what is sent. Several lines of one are joined.
+/// Request headers that select the content. Repeated field lines are joined.
 #[derive(Clone, Debug, Default)]
 pub struct ContentHeaders<'a> {
     if_match: Option<Cow<'a, [u8]>>,
@@ -21,12 +21,12 @@ pub struct ContentHeaders<'a> {
     accept_encoding: Option<Cow<'a, [u8]>>,
 }
 
-/// What is to be sent.
+/// The selected response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// 200 with everything.
+    /// 200 with the complete file.
     Whole,
-    /// 206 with parts, never none.
+    /// 206 with parts, at least one.
     Parts(Vec<Range<u64>>),
     /// 304
     NotModified,
@@ -37,7 +37,7 @@ pub(crate) enum Plan {
 }
 
 impl<'a> ContentHeaders<'a> {
-    /// Picks them out of a request in one pass.
+    /// Extracts the headers from a request in one pass.
     pub(crate) fn of(view: &RequestView<'a>) -> ContentHeaders<'a> {
         let mut headers = ContentHeaders::default();
         for at in 0..view.headers_len() {
@@ -48,10 +48,10 @@ impl<'a> ContentHeaders<'a> {
         headers
     }
 
-    /// Looks at one line.
+    /// Stores one field line if it is relevant.
     pub fn take(&mut self, name: &[u8], value: &'a [u8]) {
         let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
-        // Most lines are told apart by their length alone.
+        // The length alone excludes most lines.
         let place = match name.len() {
             5 if is("range") => &mut self.range,
             8 if is("if-match") => &mut self.if_match,
@@ -64,8 +64,8 @@ impl<'a> ContentHeaders<'a> {
         };
         match place {
             None => *place = Some(Cow::Borrowed(value)),
-            // A list in several lines is one list (RFC 9110, 5.3). Dates and ranges are none, and together they are
-            // malformed, which counts as absent.
+            // Repeated lines of a list form one list (RFC 9110, section 5.3). Repeated dates and
+            // ranges become malformed and count as absent.
             Some(before) => {
                 let before = before.to_mut();
                 before.extend_from_slice(b", ");
@@ -74,7 +74,7 @@ impl<'a> ContentHeaders<'a> {
         }
     }
 
-    /// The same with what it has borrowed copied.
+    /// Copies borrowed values.
     pub(crate) fn into_owned(self) -> ContentHeaders<'static> {
         let own = |text: Option<Cow<'a, [u8]>>| text.map(|text| Cow::Owned(text.into_owned()));
         ContentHeaders {
@@ -98,7 +98,7 @@ impl<'a> ContentHeaders<'a> {
         }
     }
 
-    /// The codings that the client reads.
+    /// Returns the codings that the client accepts.
     pub(crate) fn codings(&self) -> Codings {
         self.accept_encoding
             .as_deref()
@@ -109,7 +109,8 @@ impl<'a> ContentHeaders<'a> {
         self.range.is_some()
     }
 
-    /// Weighs conditions and ranges for a representation of `len` bytes. Only a GET may have ranges.
+    /// Evaluates conditions and ranges for a representation of `len` bytes. Ranges apply to GET
+    /// only.
     pub(crate) fn plan(
         &self,
         validators: &Validators<'_>,
@@ -137,7 +138,7 @@ impl<'a> ContentHeaders<'a> {
     }
 }
 
-/// What stands before a part of several (RFC 9110, 14.6).
+/// Returns the header of one of several parts (RFC 9110, section 14.6).
 pub(crate) fn part_head(
     boundary: &str,
     content_type: &[u8],
@@ -152,7 +153,7 @@ pub(crate) fn part_head(
     head
 }
 
-/// What stands behind the last part.
+/// Returns the end of a multipart body.
 pub(crate) fn parts_tail(boundary: &str) -> Vec<u8> {
     format!("\r\n--{boundary}--\r\n").into_bytes()
 }
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_come_before_ranges() {
+    fn applies_conditions_before_ranges() {
         let range = ("Range", "bytes=0-1");
         assert_eq!(
             plan(&[range], true),
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_of_another_state_is_the_whole() {
+    fn sends_the_complete_file_if_if_range_differs() {
         let range = ("Range", "bytes=0-1");
         let parts = Plan::Parts(std::iter::once(0..2).collect());
         assert_eq!(plan(&[range, ("If-Range", "\"a\"")], true), parts);
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_a_list_are_one_list() {
+    fn joins_repeated_list_fields() {
         let lines = [("If-None-Match", "\"x\""), ("If-None-Match", "\"a\"")];
         assert_eq!(plan(&lines, true), Plan::NotModified);
         let twice = [("Range", "bytes=0-1"), ("Range", "bytes=2-3")];

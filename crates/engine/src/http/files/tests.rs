@@ -2,13 +2,17 @@
 
 use std::io::Read;
 use std::os::unix::fs::symlink;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::Mode;
 
 use super::directory::open_checked;
 use super::*;
 
-/// A directory that is removed at the end of the test.
+/// The time at which files are opened: in the year 2100, after every file here was written.
+const NOW_S: u64 = 4_102_444_800;
+
+/// A directory that is deleted at the end of the test.
 struct Root(PathBuf);
 
 impl Root {
@@ -64,7 +68,7 @@ fn open(root: &Root, rest: &str, codings: &Codings) -> Result<File, FileError> {
         &directory,
         rest.as_bytes(),
         codings,
-        1,
+        NOW_S,
     )
 }
 
@@ -77,7 +81,7 @@ fn text(root: &Root, rest: &str) -> Result<String, FileError> {
 }
 
 #[test]
-fn files_and_indexes() {
+fn serves_files_and_indexes() {
     let root = Root::new("serve");
     for (rest, expected) in [
         ("/", "<p>"),
@@ -101,7 +105,7 @@ fn files_and_indexes() {
 }
 
 #[test]
-fn nothing_leads_out_and_nothing_hidden_is_served() {
+fn serves_nothing_outside_and_nothing_hidden() {
     let root = Root::new("escape");
     let pipe = root.www().join("pipe");
     rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RUSR | Mode::WUSR)
@@ -145,7 +149,7 @@ fn nothing_leads_out_and_nothing_hidden_is_served() {
 }
 
 #[test]
-fn without_openat2_the_answers_are_the_same() {
+fn resolves_equally_without_openat2() {
     let root = Root::new("fallback");
     let www = root.www();
     for good in ["a.txt", "sub/deep/x.js", "within/x.js"] {
@@ -165,7 +169,7 @@ fn without_openat2_the_answers_are_the_same() {
 }
 
 #[test]
-fn siblings_are_sent_to_those_who_read_them() {
+fn sends_precompressed_siblings_to_accepting_clients() {
     let root = Root::new("siblings");
     for name in [
         "sub/deep/x.js.gz",
@@ -189,7 +193,7 @@ fn siblings_are_sent_to_those_who_read_them() {
         assert_eq!(file.coding, coding, "{rest} for {accept}");
         let plain = open(&root, rest, &Codings::NONE).expect(rest);
         assert_eq!(file.content_type, plain.content_type);
-        assert_eq!(file.etag == plain.etag, coding.is_none());
+        assert_eq!(file.modified == plain.modified, coding.is_none());
     }
     fs::remove_file(root.www().join("a.txt.zst")).expect("it is there");
     symlink(root.0.join("outside.txt"), root.www().join("a.txt.zst")).expect("can link");
@@ -198,7 +202,7 @@ fn siblings_are_sent_to_those_who_read_them() {
 }
 
 #[test]
-fn options_are_checked() {
+fn checks_options() {
     let root = Root::new("options");
     let check = |options| Directory::new(&root.www(), options, 0).map(|it| it.cache_control);
     let options = |cache_seconds, immutable, index: &str| StaticOptions {
@@ -232,7 +236,7 @@ fn options_are_checked() {
 }
 
 #[test]
-fn a_directory_that_is_replaced_is_seen_a_second_later() {
+fn reopens_a_replaced_directory_after_a_second() {
     let root = Root::new("deploy");
     let link = root.0.join("current");
     symlink(root.www(), &link).expect("can link");
@@ -249,11 +253,13 @@ fn a_directory_that_is_replaced_is_seen_a_second_later() {
 }
 
 #[test]
-fn the_tag_changes_with_the_file() {
+fn changes_the_etag_with_the_file() {
     let root = Root::new("etag");
     let tag = || {
         open(&root, "/a.txt", &Codings::NONE)
             .expect("it is there")
+            .modified
+            .expect("written just now")
             .etag
     };
     let before = tag();
@@ -263,14 +269,43 @@ fn the_tag_changes_with_the_file() {
         device: 0,
         inode: 0,
         mtime_ns: u64::MAX,
+        ctime_ns: u64::MAX,
         len: u64::MAX,
     };
     let longest = Etag::new(&largest, Some(Coding::Zstd), true);
     assert!(longest.as_bytes().ends_with(b"f-zstd\""));
 }
 
+/// Reproducible builds store 0 or 1 for every file, and a build machine's clock may be ahead.
 #[test]
-fn programs_are_served_where_that_is_asked_for() {
+fn ignores_implausible_modification_times() {
+    let root = Root::new("times");
+    let path = root.www().join("a.txt");
+    let modified = |mtime: SystemTime| {
+        let file = fs::File::options().write(true).open(&path);
+        file.and_then(|it| it.set_modified(mtime))
+            .expect("can set its time");
+        open(&root, "/a.txt", &Codings::NONE)
+            .expect("it is there")
+            .modified
+    };
+    let now = UNIX_EPOCH + Duration::from_secs(NOW_S);
+    let second = Duration::from_secs(1);
+    for wrong in [
+        UNIX_EPOCH - 86_400 * second,
+        UNIX_EPOCH,
+        UNIX_EPOCH + second,
+        now + second,
+    ] {
+        assert_eq!(modified(wrong), None, "{wrong:?}");
+    }
+    for right in [UNIX_EPOCH + 2 * second, now] {
+        assert!(modified(right).is_some(), "{right:?}");
+    }
+}
+
+#[test]
+fn serves_php_sources_only_if_enabled() {
     let root = Root::new("programs");
     let paths = ["/config.php", "/config.php.bak", "/sub/view.PHTML~"];
     for path in paths {
@@ -303,6 +338,10 @@ fn programs_are_served_where_that_is_asked_for() {
         ("index.php", true),
         ("a.php7.gz", true),
         ("a.INC", true),
+        ("a.pht", true),
+        ("a.PHTML.bak", true),
+        ("a.php8", true),
+        ("a.phps", true),
         ("a.phar.old~", true),
         ("php", false),
         ("a.php/b.txt", false),

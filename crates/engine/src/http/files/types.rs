@@ -1,9 +1,9 @@
-//! Media types by file name, and which of them are worth compressing.
+//! Media types by file name, and which of them to compress.
 
 use std::borrow::Cow;
 use std::path::Path;
 
-/// The media type by extension; text is taken to be UTF-8.
+/// Returns the media type by extension; text is assumed to be UTF-8.
 pub(crate) fn content_type(path: &Path) -> Cow<'static, str> {
     let extension = path
         .extension()
@@ -22,7 +22,7 @@ pub(crate) fn content_type(path: &Path) -> Cow<'static, str> {
         "ico" => "image/x-icon",
         "woff2" => "font/woff2",
         "wasm" => "application/wasm",
-        // Where it is served at all, source code is shown as text.
+        // If source code is served at all, it is shown as text.
         "php" => "text/plain; charset=utf-8",
         _ => match mime_guess::from_ext(&extension).first_raw() {
             Some(text) if text.starts_with("text/") => {
@@ -34,8 +34,8 @@ pub(crate) fn content_type(path: &Path) -> Cow<'static, str> {
     })
 }
 
-/// Whether a name is that of a program of PHP's, packed or put aside: a folder that is served as it is must not give away
-/// what it is made of.
+/// Returns true if a file name belongs to a PHP script, also with a compression or backup suffix. A
+/// served folder must not reveal its source code.
 #[must_use]
 pub fn is_program(name: &[u8]) -> bool {
     const ASIDE: [&[u8]; 9] = [
@@ -49,11 +49,11 @@ pub fn is_program(name: &[u8]) -> bool {
         return false;
     };
     let extension = &name[dot + 1..];
-    extension.starts_with(b"php") || matches!(extension, b"phtml" | b"phar" | b"inc")
+    extension.starts_with(b"php") || matches!(extension, b"phtml" | b"pht" | b"phar" | b"inc")
 }
 
-/// Whether content of this type becomes clearly smaller: text in all its forms. An event stream is none, because it
-/// has no end to compress up to.
+/// Returns true if content of this type compresses well: all text formats. Excludes event streams,
+/// which have no end.
 pub(crate) fn is_compressible(content_type: &[u8]) -> bool {
     let essence = content_type.split(|&byte| byte == b';').next();
     let essence = essence.unwrap_or(content_type).trim_ascii();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_worth_compressing() {
+    fn selects_compressible_types() {
         for good in [
             "text/html; charset=utf-8",
             "TEXT/plain",

@@ -1,4 +1,4 @@
-//! Responses: from the handler, and those the server gives by itself.
+//! Responses of handlers, and of the server itself.
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
@@ -14,6 +14,7 @@ use crate::id::RequestId;
 use crate::log::Detail;
 use crate::missed::missed;
 use crate::net::Net;
+use crate::net::buffered::LARGE_BYTES;
 use crate::net::connection::{Origin, Phase, Writing};
 use crate::net::index::ExchangeIndex;
 use crate::net::running::Running;
@@ -21,7 +22,7 @@ use crate::net::running::Running;
 const TEXT: &[u8] = b"text/plain; charset=utf-8";
 
 impl<D: Driver> Net<D> {
-    /// The connection of a request that is waiting for its answer.
+    /// Returns the exchange of a request that waits for its response.
     pub(crate) fn open_request(&self, handle: RequestId) -> Result<ExchangeIndex, Gone> {
         let index = handle.exchange();
         let serial = handle.serial();
@@ -30,9 +31,9 @@ impl<D: Driver> Net<D> {
                 if exchange.serial == serial
                     && exchange.is_handling()
                     && connection.phase == Phase::Open
-                    // A last response ends the reading, too: it must not be followed by another.
+                    // No response may follow one that closes the connection.
                     && connection.writing == Writing::Open
-                    // Nor is one that is being streamed waiting for an answer.
+                    // A response that is being streamed has started already.
                     && exchange.body.is_none() =>
             {
                 Ok(index)
@@ -43,7 +44,7 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Net<D> {
-    /// Counts a handler that has failed, whose client the program itself answers.
+    /// Counts a failed handler whose client the application itself answers.
     pub fn note_failure(&mut self) {
         self.counts.add(Counter::HandlerFailures, 1);
     }
@@ -64,6 +65,9 @@ impl Http {
         let index = net.open_request(handle)?;
         if body.len() >= net.settings.compression_bytes_min || headers.size_hint().0 > 0 {
             self.answer_chosen(net, handle, status, content_type, headers, body);
+            if body.len() >= LARGE_BYTES {
+                net.flush(self, index.connection());
+            }
         } else {
             self.answer(net, index, status, content_type, headers, body);
         }
@@ -93,7 +97,7 @@ impl Http {
         Ok(())
     }
 
-    /// A text response of the server itself.
+    /// Writes a text response of the server itself.
     pub(crate) fn answer_plain<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -141,8 +145,8 @@ impl Http {
         self.finish_answer(net, index);
     }
 
-    /// What `answer` does, for a client that goes on after an answer without further headers, whom nobody traces.
-    /// False when this is not so, and nothing was done.
+    /// Fast path of `answer`: no further headers, keep-alive and no tracing. Returns false without
+    /// any effect if these conditions do not hold.
     #[inline]
     fn answer_usual<D: Driver>(
         &mut self,
@@ -179,7 +183,7 @@ impl Http {
             .write(out, status, &self.date, content_type, body, has_body);
         exchange.is_deferred = false;
         exchange.enter(Stage::Head);
-        // Nothing is left to look at; what the client sends next raises an event.
+        // No input is left; further input raises an event.
         if current.at == current.filled && !connection.has_unread && exchange.body.is_none() {
             net.input.current = None;
         }
@@ -213,7 +217,7 @@ impl Http {
         );
     }
 
-    /// Has `write` append a response head to the connection's output.
+    /// Writes a response head to the connection's output by calling `write`.
     #[inline]
     pub(crate) fn write_head_by<D: Driver>(
         &mut self,
@@ -258,7 +262,7 @@ impl Http {
         self.trace.on_head(index, connection, status);
     }
 
-    /// The response is complete: the next request may come, or the connection ends.
+    /// Completes a response: the next request may start, or the connection closes.
     #[inline]
     pub(crate) fn finish_answer<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
         let current = net
@@ -296,14 +300,14 @@ impl Http {
         }
         let has_more = connection.has_unread || !connection.inbox.is_empty();
         if current.is_none() && connection.keeps_alive && (has_more || connection.has_hung_up) {
-            // Answered later than in its own turn: what has arrived meanwhile is waiting.
+            // A response after its own turn: parse the input that has arrived since.
             net.go_on(index.connection());
         }
         net.mark_dirty(index.connection());
     }
 }
 
-/// A short closing response for a connection that never became one of ours.
+/// Writes a short closing response for a connection that was not accepted.
 pub(crate) fn write_plain(out: &mut Vec<u8>, status: u16, date: &[u8; 29], body: &[u8]) {
     let length = BodyLength::Known(body.len() as u64);
     let none = std::iter::empty();

@@ -1,4 +1,5 @@
-//! A program's answer as this client gets it: 304 when its copy is still right, compressed when it reads that.
+//! Adapts an application's response to the client: 304 if its copy is current, compressed if it
+//! accepts that.
 
 use fermata_io::Driver;
 use fermata_proto::conditions::{Outcome, Validators};
@@ -11,12 +12,12 @@ use crate::http::files::{ContentHeaders, is_compressible};
 use crate::id::RequestId;
 use crate::net::Net;
 
-/// Codings for bodies that are compressed anew for every client, the fastest first.
+/// Codings for bodies compressed for every response, the fastest first.
 const FASTEST: [Coding; 3] = [Coding::Zstd, Coding::Brotli, Coding::Gzip];
 
 pub(crate) const VARY: (&[u8], &[u8]) = (b"Vary", b"Accept-Encoding");
 
-/// What an answer's own header lines say about sending it in another form.
+/// Properties of a response's own headers that affect its encoding.
 #[derive(Default)]
 struct AnswerHeaders<'h> {
     validators: Validators<'h>,
@@ -43,7 +44,7 @@ impl<'h> AnswerHeaders<'h> {
                     own.validators.modified_s = date::parse(value, now_s);
                 }
                 13 if is("cache-control") => own.is_final |= has("no-transform"),
-                // Parts and their places count bytes.
+                // Ranges count bytes, so the body must stay unchanged.
                 13 if is("content-range") => own.is_final = true,
                 16 if is("content-encoding") => own.is_encoded = true,
                 _ => {}
@@ -52,7 +53,8 @@ impl<'h> AnswerHeaders<'h> {
         own
     }
 
-    /// The entity tag of the same content in other bytes; `None` where it is not one of bytes.
+    /// Returns the entity tag of the same content in another coding; `None` if the tag is already
+    /// weak.
     fn weak_tag(&self) -> Option<Vec<u8>> {
         let tag = self.validators.etag?;
         tag.starts_with(b"\"").then(|| [b"W/", tag].concat())
@@ -60,7 +62,7 @@ impl<'h> AnswerHeaders<'h> {
 }
 
 impl Http {
-    /// Answers the open request `handle`, which may be smaller or shorter for this client.
+    /// Answers the open request `handle`, with 304 or compression where possible.
     pub(crate) fn answer_chosen<'h, D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -79,7 +81,7 @@ impl Http {
             lent = ContentHeaders::of(&self.request.view(&net.input.bytes));
             (&lent, self.request.head.method)
         } else {
-            // Of a request that is answered later than in its turn what was remembered.
+            // A response after its own turn uses the stored headers of the request.
             kept = self.deferred.take(handle);
             let Some(kept) = &kept else {
                 self.answer(net, index, status, content_type, headers, body);
@@ -98,7 +100,7 @@ impl Http {
                 Outcome::NotModified => {
                     let varies = self.may_pack(net, &own, status, content_type, body.len());
                     let is_packed = varies && asked.codings().best(FASTEST).is_some();
-                    // The tag of the copy that the client has: of these bytes only where it names that.
+                    // The client's copy may be uncompressed: then it names the strong tag.
                     let has_exact = |tag: &[u8]| {
                         let named = asked.conditions().if_none_match.unwrap_or_default();
                         let mut named = named.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
@@ -108,7 +110,8 @@ impl Http {
                     let weak = weak.filter(|weak| !has_exact(&weak[2..]));
                     let weak = weak.as_deref();
                     let vary = (varies && !own.varies).then_some(VARY);
-                    // What describes the content describes nothing here (RFC 9110, 15.4.5).
+                    // Fields that describe the content do not belong to a 304 response (RFC 9110,
+                    // section 15.4.5).
                     let kept = headers.filter(|(name, _)| {
                         !name
                             .get(..8)
@@ -120,7 +123,7 @@ impl Http {
                     return;
                 }
                 Outcome::Failed => {
-                    // The error is written as the request accepts it.
+                    // The error response needs the stored `Accept`.
                     if let Some(kept) = kept {
                         self.deferred.remember(kept);
                     }
@@ -145,7 +148,7 @@ impl Http {
         packed.clear();
         match coding.filter(|&coding| self.compressors.compress(coding, body, &mut packed)) {
             Some(coding) => {
-                // The same content in other bytes: its tag is no longer one of bytes.
+                // The bytes differ from the original, so its tag becomes weak.
                 let weak = own.weak_tag();
                 let weak = weak.as_deref();
                 let encoding = (&b"Content-Encoding"[..], coding.name().as_bytes());
@@ -160,7 +163,7 @@ impl Http {
         }
     }
 
-    /// Whether an answer of so many bytes is one that some clients get compressed.
+    /// Returns true if a response of this size and type is compressed for clients that accept it.
     fn may_pack<D: Driver>(
         &self,
         net: &Net<D>,
@@ -179,7 +182,7 @@ impl Http {
     }
 }
 
-/// A header line as it is sent with another entity tag.
+/// Returns a field line, with the value replaced by `tag` if it is an `ETag`.
 fn with_tag<'a>(
     (name, value): (&'a [u8], &'a [u8]),
     tag: Option<&'a [u8]>,

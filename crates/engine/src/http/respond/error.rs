@@ -1,4 +1,4 @@
-//! The bodies of answers that the server gives by itself, in what the client reads.
+//! Bodies of error responses of the server, in a format that the client accepts.
 
 use fermata_io::Driver;
 use fermata_proto::negotiate::ErrorFormat;
@@ -9,7 +9,7 @@ use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 
 impl Http {
-    /// Answers the request at hand with an error: `text` is a sentence of the server's own, never of a client's.
+    /// Answers a request with an error. `text` is a fixed sentence, never text of a client.
     pub(crate) fn answer_error<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -22,7 +22,7 @@ impl Http {
         let accept = if is_lent {
             self.request.view(&net.input.bytes).header(b"accept", 0)
         } else {
-            // Of a request that is answered later than in its turn what was remembered.
+            // A response after its own turn uses the stored headers of the request.
             let handle = net.connections.exchange(index).map(|it| it.handle(index));
             let asked = handle.and_then(|handle| self.deferred.get(handle));
             asked.and_then(|asked| asked.accept.as_deref())
@@ -42,7 +42,7 @@ impl Http {
     }
 }
 
-/// Media type and body of an error.
+/// Returns media type and body of an error.
 fn write(format: ErrorFormat, status: u16, text: &'static str) -> (&'static str, String) {
     let reason = reason(status);
     match format {

@@ -1,4 +1,4 @@
-//! Answers that are files: of a static tree, or of the program's choice.
+//! File responses: from a static directory, or chosen by the application.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ use fermata_proto::response::contentless;
 
 use crate::http::Http;
 use crate::http::files::{
-    self, Compressed, ContentHeaders, Directory, Etag, File, FileError, Plan, is_compressible,
+    self, Compressed, ContentHeaders, Directory, File, FileError, Modified, Plan, is_compressible,
     part_head, parts_tail,
 };
 use crate::http::protocol::BodyLength;
@@ -31,59 +31,59 @@ use crate::missed::missed;
 use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 
-/// Up to this size a file is read behind its head and leaves with it in one write. Beyond it the kernel sends it
-/// without a copy, for the price of more calls.
+/// Maximum size in bytes of a file that is read and sent with its head in one write. The kernel
+/// sends larger files without a copy, at the price of more calls.
 const READ_WHOLE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Codings for files that are compressed once and kept, the smallest first.
+/// Codings for files that are compressed once and cached, the smallest first.
 const SMALLEST: [Coding; 3] = [Coding::Brotli, Coding::Zstd, Coding::Gzip];
 
 pub(crate) type Line<'a> = (&'a [u8], &'a [u8]);
 
-/// A file that the program answers with.
+/// A file chosen by the application as response.
 #[derive(Clone, Copy, Debug)]
 pub struct FileAnswer<'a> {
-    /// Where it is.
+    /// Its path.
     pub path: &'a [u8],
-    /// What `path` is relative to.
+    /// Base of `path`.
     pub place: FilePlace<'a>,
-    /// `None` goes by the file's name.
+    /// Media type; `None` = by the file's name.
     pub content_type: Option<&'a [u8]>,
-    /// 200, or another status for the whole of it.
+    /// Status for the complete file: 200 or another.
     pub status: u16,
 }
 
-/// What the path of a file is relative to.
+/// Base of a file's path.
 #[derive(Clone, Copy, Debug)]
 pub enum FilePlace<'a> {
-    /// As the process sees it.
+    /// None: a path of the process.
     Anywhere,
-    /// The directory that it must lie in, without a name that begins with a dot.
+    /// A directory that must contain it; names with a leading dot are rejected.
     Below(&'a [u8]),
-    /// The static tree that this handler stands in front of: the path is that of the request.
+    /// The static directory guarded by this handler, with the path of the request.
     Static(u32),
 }
 
-/// What a path of a static tree leads to.
+/// Result of looking up a path in a static directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StaticFound {
     /// A file.
     File,
-    /// Nothing that is served.
+    /// Not found.
     Nothing,
-    /// A directory: its path has to end in a slash.
+    /// A directory: the path needs a final slash.
     Directory,
-    /// A file that cannot be read; the log says why.
+    /// An unreadable file; the log has the reason.
     Failed,
 }
 
-/// What a file is sent with.
+/// Response properties of a file.
 pub(crate) struct Sending<'a> {
     pub status: u16,
     pub content_type: Cow<'a, [u8]>,
     pub lines: &'a [Line<'a>],
     pub compresses: bool,
-    /// What a client may do without: another coding of the same.
+    /// The response varies with the accepted codings.
     pub varies: bool,
 }
 
@@ -103,7 +103,8 @@ impl Http {
 }
 
 impl Http {
-    /// A file below a static root, or why not. False when nothing is there, which is still to be answered.
+    /// Answers with a file below a static root, or an error. Returns false if the file does not
+    /// exist, without answering.
     pub(crate) fn answer_static<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -134,7 +135,7 @@ impl Http {
             compresses: options.compress,
             varies: options.precompressed || options.compress,
         };
-        // The request's headers lie in the buffer that is parsed; they are needed while the answer is written.
+        // The headers are in the input buffer, which the response needs mutably.
         let asked = asked.into_owned();
         self.send_file(net, index, file, &asked, &sending);
         true
@@ -171,7 +172,8 @@ impl Http {
     ) -> Result<(), Gone> {
         let index = net.open_request(handle)?;
         let path = Path::new(std::ffi::OsStr::from_bytes(answer.path));
-        let of_tree = |file: fs::File| Ok((File::new(file, path, None)?, None));
+        let now_s = self.date_unix_s;
+        let of_tree = |file: fs::File| Ok((File::new(file, path, None, now_s)?, None));
         let opened = match answer.place {
             FilePlace::Below(_)
                 if !files::is_served(answer.path) || files::is_program(answer.path) =>
@@ -228,7 +230,7 @@ impl Http {
         Ok(())
     }
 
-    /// Answers with an open file, or with what the request's conditions make of it.
+    /// Answers with an open file, or with the result of the request's conditions.
     pub(crate) fn send_file<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -243,17 +245,18 @@ impl Http {
         } else {
             None
         };
-        // What is compressed here has bytes that no range of the client's was counted in.
-        let (etag, len) = match &packed {
-            Some((coding, bytes)) => {
-                let etag = Etag::new(&file.key, Some(*coding), true);
-                (etag, bytes.len() as u64)
-            }
-            None => (file.etag, file.len),
-        };
-        let validators = Validators {
-            etag: Some(etag.as_bytes()),
-            ..file.validators()
+        // Ranges do not apply to content compressed here.
+        let modified = file.modified.map(|it| match &packed {
+            Some((coding, _)) => it.compressed(&file.key, *coding),
+            None => it,
+        });
+        let validators = modified
+            .as_ref()
+            .map(Modified::validators)
+            .unwrap_or_default();
+        let len = match &packed {
+            Some((_, bytes)) => bytes.len() as u64,
+            None => file.len,
         };
         let plan = match how.status {
             200 => self.plan_file(net, index, asked, &validators, len, packed.is_some()),
@@ -265,8 +268,10 @@ impl Http {
         }
         let coding = packed.as_ref().map(|(coding, _)| *coding).or(file.coding);
         let mut lines: Vec<Line<'_>> = Vec::with_capacity(8 + how.lines.len());
-        lines.push((b"ETag", etag.as_bytes()));
-        lines.push((b"Last-Modified", &file.last_modified));
+        if let Some(modified) = &modified {
+            lines.push((b"ETag", modified.etag.as_bytes()));
+            lines.push((b"Last-Modified", &modified.date));
+        }
         if is_text && how.varies {
             lines.push(VARY);
         }
@@ -314,7 +319,7 @@ impl Http {
                 );
             }
             Plan::Parts(parts) => {
-                // One at least, and here one at most.
+                // At least one, and here at most one.
                 let part = parts.into_iter().next().unwrap_or(0..len);
                 let mut content_range = Vec::new();
                 range::write_content_range(&mut content_range, &part, len);
@@ -329,8 +334,8 @@ impl Http {
         }
     }
 
-    /// What the conditions and ranges of a request make of a file that is there. What was compressed for this client has
-    /// bytes that no range of the client's was counted in.
+    /// Evaluates the conditions and ranges of a request for an existing file. Ranges do not apply
+    /// to content compressed here.
     fn plan_file<D: Driver>(
         &self,
         net: &Net<D>,
@@ -346,7 +351,7 @@ impl Http {
         let handle = exchange.map(|it| it.handle(index));
         let is_get = match handle.and_then(|handle| self.deferred.get(handle)) {
             _ if is_lent => self.request.head.method == Method::Get,
-            // Answered later than in its turn.
+            // A response after its own turn.
             Some(asked) => asked.method == Method::Get,
             None => !is_head,
         };
@@ -356,7 +361,7 @@ impl Http {
         }
     }
 
-    /// The answer to a range that begins behind the end.
+    /// Answers 416 to a range that starts after the end.
     fn answer_no_part<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex, len: u64) {
         let mut content_range = Vec::new();
         range::write_unsatisfied(&mut content_range, len);
@@ -366,7 +371,7 @@ impl Http {
         self.answer(net, index, 416, text, std::iter::once(line), body);
     }
 
-    /// Several parts as one `multipart/byteranges` (RFC 9110, 14.6).
+    /// Sends several parts as `multipart/byteranges` (RFC 9110, section 14.6).
     fn send_parts<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -376,7 +381,7 @@ impl Http {
         content_type: &[u8],
         lines: &[Line<'_>],
     ) {
-        // Random, so that a file cannot be made to contain it.
+        // Random, so that no file can be crafted to contain it.
         let boundary = format!(
             "{:016x}{:016x}",
             fermata_io::random::u64(),
@@ -399,7 +404,7 @@ impl Http {
         self.send_body(net, index, 206, whole.as_bytes(), lines, body);
     }
 
-    /// A head, and the body behind it unless the request was HEAD.
+    /// Sends a head, and the body unless the method was HEAD.
     fn send_body<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -431,10 +436,11 @@ impl Http {
                 .file
                 .read_exact_at(&mut connection.out[at..], body.offset);
             if let Err(error) = outcome {
-                // Nothing has left yet, so there is still a way to say it, unless the head is a frame already.
+                // Nothing was sent yet, so an error response is possible, unless the head is
+                // already an HTTP/2 frame.
                 connection.out.truncate(head_start);
                 let line = connection.line;
-                let message = format!("a file of {len} bytes could not be read: {error}");
+                let message = format!("cannot read a file of {len} bytes: {error}");
                 net.log_for_client(LogLevel::Error, &message);
                 if line.is_stream() {
                     net.reset_on_close(line);
@@ -446,7 +452,7 @@ impl Http {
             }
         } else {
             exchange.body = Some(Box::new(Outgoing::File(body)));
-            // Nothing may be appended to `out` before the file has gone out.
+            // Append nothing to `out` before the file was sent.
             connection.is_paused = true;
         }
         self.finish_answer(net, index);
@@ -463,7 +469,7 @@ impl Http {
         match error {
             FileError::NotFound => self.answer_error(net, index, 404, None, "Nothing is here."),
             FileError::Directory => {
-                // Relative links in the page need the path to end in a slash.
+                // Relative links in the page need a final slash in the path.
                 let view = self.request.view(&net.input.bytes);
                 let mut location = self.request.head.path.of(view.head).to_vec();
                 location.push(b'/');
@@ -487,7 +493,7 @@ impl Http {
         }
     }
 
-    /// A file's content compressed for this client, if it is worth it.
+    /// Returns a file's content compressed for this client, if worthwhile.
     fn compressed<D: Driver>(
         &mut self,
         net: &Net<D>,
@@ -496,7 +502,7 @@ impl Http {
     ) -> Option<(Coding, std::rc::Rc<[u8]>)> {
         let sizes = net.settings.compression_bytes_min..=net.settings.compression_bytes_max;
         let len = usize::try_from(file.len).ok()?;
-        // A part is of the file as it is.
+        // Ranges refer to the uncompressed file.
         if !self.compresses || file.coding.is_some() || asked.has_range() || !sizes.contains(&len) {
             return None;
         }
@@ -515,14 +521,16 @@ impl Http {
     }
 }
 
-/// Exactly the content that the file had when it was opened; `None` when it has changed, which what follows notices.
+/// Reads exactly the length that the file had when it was opened. `None` if it was truncated, which
+/// the sending code detects.
 fn read_whole(file: &fs::File, len: usize) -> Option<Vec<u8>> {
     let mut content = vec![0; len];
     file.read_exact_at(&mut content, 0).ok()?;
     Some(content)
 }
 
-/// For a file that is there and cannot be read: later it may be, when descriptors are what is missing.
+/// Returns the status for an unreadable file: 503 if descriptors are exhausted, so that the client
+/// may retry.
 pub(crate) fn status_of(error: &std::io::Error) -> u16 {
     if fermata_io::process::is_short_of_descriptors(error) {
         503

@@ -1,4 +1,4 @@
-//! What a handler says ahead of its answer: hints, and a reason phrase of its own.
+//! Interim responses, and custom reason phrases.
 
 use fermata_io::Driver;
 use fermata_proto::http2::hpack;
@@ -14,9 +14,12 @@ use crate::net::Net;
 use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
 
+/// Unsent bytes of a connection with which its client gets no interim response any more.
+const UNSENT_BYTES_MAX: usize = 16 * 1024;
+
 impl Http {
-    /// Gives the answer that comes next for this request a reason phrase of its own, where its status is this one and its
-    /// protocol has such phrases.
+    /// Sets the reason phrase of the request's next response. It applies if the status matches and
+    /// the protocol supports phrases.
     pub fn set_reason(&mut self, handle: RequestId, status: u16, phrase: &[u8]) {
         self.reason = (phrase != response::reason(status).as_bytes()).then(|| Reason {
             handle,
@@ -27,11 +30,12 @@ impl Http {
 }
 
 impl Http {
-    /// See `Worker::send_early_hints`.
-    pub(crate) fn send_early_hints<'h, D: Driver>(
+    /// See `Worker::send_interim`.
+    pub(crate) fn send_interim<'h, D: Driver>(
         &mut self,
         net: &mut Net<D>,
         handle: RequestId,
+        status: u16,
         headers: impl Iterator<Item = (&'h [u8], &'h [u8])>,
     ) -> Result<bool, Gone> {
         let index = net.open_request(handle)?;
@@ -41,9 +45,14 @@ impl Http {
         if exchange.protocol == Protocol::Http10 || connection.origin != Origin::Public {
             return Ok(false);
         }
+        // An origin may send any number of them to a client that does not read.
+        let unsent = connection.unsent();
         if let Some(place) = connection.line.stream() {
-            let has_sent = net.http2.send_head(place, 103, false, |block| {
-                hpack::encode_status(block, 103);
+            if net.http2.unsent_bytes(place) > UNSENT_BYTES_MAX {
+                return Ok(false);
+            }
+            let has_sent = net.http2.send_head(place, status, false, |block| {
+                hpack::encode_status(block, status);
                 for (name, value) in headers {
                     hpack::encode(block, name, value);
                 }
@@ -53,12 +62,17 @@ impl Http {
             }
             return Ok(has_sent);
         }
+        if unsent > UNSENT_BYTES_MAX {
+            return Ok(false);
+        }
         let out = connection.take_buffer(&mut net.pool);
-        response::write_interim(out, 103, headers);
+        response::write_interim(out, status, headers);
         if connection.is_blocked {
+            net.note_buffered(index.connection());
             return Ok(true);
         }
-        // A handler that does not wait has answered before the turn ends, when hints are of no use any more.
+        // Flush now: a handler that does not wait answers before the turn ends, which makes hints
+        // useless.
         if net.write_all(self, index.connection()) {
             net.mark_dirty(index.connection());
         }
@@ -67,7 +81,7 @@ impl Http {
 }
 
 impl Http {
-    /// The phrase for an answer that is written now, which nothing else gets.
+    /// Removes and returns the phrase for a response that is being written.
     pub(crate) fn take_reason<D: Driver>(
         &mut self,
         net: &Net<D>,

@@ -1,4 +1,4 @@
-//! Answers: of handlers and of the server itself, from memory, from files and as streams.
+//! Responses of handlers and of the server itself: from memory, files and streams.
 
 pub(crate) mod answer;
 pub(crate) mod choose;
@@ -15,7 +15,7 @@ pub(crate) mod streams;
 pub(crate) mod trailers;
 pub(crate) mod tree;
 
-/// The handle names a request that is not open any more: its client has left, or it was answered.
+/// The request is not open any more: its client has disconnected, or it was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the request is gone: its client has left or it has been answered")]
 pub struct Gone;

@@ -1,50 +1,54 @@
-//! Response bodies that go out piece by piece as the client takes them: files, and streams of the program.
+//! Response bodies sent piece by piece as the client reads: files, and streams of the application.
 //!
-//! All that a connection asks of the body of its answer is asked here: a new kind is a new variant with what it does below.
+//! This file has all functions that depend on the kind of body; a new kind is a new variant.
 
 use crate::id::RequestId;
 use std::collections::VecDeque;
 use std::fs;
 use std::ops::Range;
 
-/// What follows the bytes in `Connection::out`.
+/// Rest of a response after the bytes in `Connection::out`.
 pub(crate) enum Outgoing {
     File(FileBody),
     Stream(StreamBody),
 }
 
-/// A file, or parts of one, on the way to the client.
+/// A file, or parts of it, being sent.
 pub(crate) struct FileBody {
     pub file: fs::File,
-    /// What is left of the present part.
+    /// Rest of the current part.
     pub offset: u64,
     pub remaining: u64,
-    /// The parts after it.
+    /// Further parts.
     pub parts: VecDeque<Part>,
-    /// The kernel has refused to send this file by itself, so it is read.
+    /// The kernel cannot send this file directly, so it is read.
     pub must_read: bool,
 }
 
-/// A part of a file with what stands before it; the last one is nothing but such text.
+/// A part of a file with the text before it; the last one consists of text only.
 pub(crate) struct Part {
     pub head: Vec<u8>,
     pub range: Range<u64>,
 }
 
-/// A body that the program makes while it is sent.
+/// A body that the application produces while it is sent.
 pub(crate) struct StreamBody {
-    /// The request it answers.
+    /// The request that it answers.
     pub handle: RequestId,
-    /// What answered it.
+    /// The handler that started it.
     pub handler: u32,
-    /// What is left of the length that its head has promised; `None` = none was.
+    /// Rest of the length announced in the head; `None` = no length announced.
     pub left: Option<u64>,
-    /// It stands in `Streams::ready`.
+    /// True while it is in `Streams::ready`.
     pub is_listed: bool,
+    /// Size of the piece that the embedder holds until all of it is accepted; 0 without one.
+    pub piece_bytes: usize,
+    /// Bytes that the embedder has still to write, as it has reported; see `Net::hold_piece`.
+    pub held_bytes: usize,
 }
 
 impl FileBody {
-    /// The bytes from `range.start` on.
+    /// Creates a body from the bytes of `range`.
     pub fn new(file: fs::File, range: Range<u64>) -> FileBody {
         FileBody {
             file,
@@ -55,7 +59,7 @@ impl FileBody {
         }
     }
 
-    /// Bytes that the file has still to give.
+    /// Returns the number of bytes left to send.
     pub fn unsent(&self) -> u64 {
         let later = |part: &Part| part.range.end - part.range.start + part.head.len() as u64;
         self.remaining + self.parts.iter().map(later).sum::<u64>()
@@ -63,7 +67,7 @@ impl FileBody {
 }
 
 impl Outgoing {
-    /// Bytes that are known to follow.
+    /// Returns the known number of bytes left to send.
     pub fn unsent(&self) -> u64 {
         match self {
             Outgoing::File(file) => file.unsent(),
@@ -71,7 +75,15 @@ impl Outgoing {
         }
     }
 
-    /// Whether the server has what follows, and is not given it.
+    /// Returns the memory it uses, in bytes.
+    pub fn buffered_bytes(&self) -> usize {
+        match self {
+            Outgoing::File(_) => 0,
+            Outgoing::Stream(stream) => stream.piece_bytes + stream.held_bytes,
+        }
+    }
+
+    /// Returns true if the server has the rest itself, without the application.
     pub fn is_here(&self) -> bool {
         match self {
             Outgoing::File(_) => true,
@@ -79,7 +91,7 @@ impl Outgoing {
         }
     }
 
-    /// What follows the bytes that have been taken. Bytes are put into `out`.
+    /// Returns the next piece after all bytes so far were sent. `Bytes` are put into `out`.
     pub fn next_piece(&mut self, out: &mut Vec<u8>) -> Piece<'_> {
         match self {
             Outgoing::File(file) if file.remaining == 0 => {
@@ -92,18 +104,18 @@ impl Outgoing {
                 Piece::Bytes
             }
             Outgoing::File(file) => Piece::OfFile(file),
-            // It is given when the program has made it.
+            // The application writes it when it is ready.
             Outgoing::Stream(_) => Piece::Bytes,
         }
     }
 }
 
-/// What follows of a body.
+/// The next piece of a body.
 pub(crate) enum Piece<'a> {
-    /// The bytes that were put into the output.
+    /// Bytes that were put into the output.
     Bytes,
-    /// What is in a file.
+    /// Bytes of a file.
     OfFile(&'a mut FileBody),
-    /// Nothing: that was all.
+    /// No more bytes: the body is complete.
     End,
 }

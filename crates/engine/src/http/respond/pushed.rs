@@ -1,8 +1,8 @@
-//! Streams that the program pushes events into while its handler goes on, in place of being asked for pieces.
+//! Streams into which a running handler pushes events, instead of being polled for pieces.
 //!
-//! They are streams like all others (`stream.rs`), with three differences: the handler is told when its client leaves, what
-//! it pushes is queued without being asked for, and [`crate::Event::Stream`] says that all of it has been taken. How much may
-//! be queued is up to the embedder, which suspends the handler until then.
+//! They are streams (`stream.rs`) with three differences. The handler is notified when its client
+//! disconnects. Pushed data is queued without a request for it. [`crate::Event::Stream`] reports
+//! that all of it was sent. The embedder limits the queue: it suspends the handler until then.
 
 use fermata_io::Driver;
 use fermata_proto::sse;
@@ -16,13 +16,13 @@ use crate::net::running::Running;
 /// An event for one client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PushedEvent<'a> {
-    /// Its data; `None` for an event that only sets `id` or `retry_ms`.
+    /// Data; `None` for an event that only sets `id` or `retry_ms`.
     pub data: Option<&'a [u8]>,
-    /// Its name.
+    /// Event name.
     pub name: Option<&'a [u8]>,
-    /// What the client is to send as `Last-Event-ID`.
+    /// Event id, which the client sends as `Last-Event-ID`.
     pub id: Option<&'a [u8]>,
-    /// Time before the client connects again.
+    /// Reconnection time of the client in milliseconds.
     pub retry_ms: Option<u64>,
 }
 
@@ -50,7 +50,7 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Net<D> {
-    /// Queues an event, and says how many bytes it has become.
+    /// Queues an event; returns its encoded length in bytes.
     pub fn push_event(
         &mut self,
         handle: RequestId,
@@ -73,7 +73,7 @@ impl<D: Driver> Net<D> {
         self.push(handle, &out)
     }
 
-    /// Queues a comment, and says how many bytes it has become.
+    /// Queues a comment; returns its encoded length in bytes.
     pub fn push_comment(&mut self, handle: RequestId, text: &[u8]) -> Result<usize, StreamError> {
         if text.len() > self.settings.event_bytes_max {
             return Err(self.too_large(text.len()).into());
@@ -83,12 +83,12 @@ impl<D: Driver> Net<D> {
         self.push(handle, &out)
     }
 
-    /// Queues bytes of a body that is no stream of events.
+    /// Queues bytes of a body that is not an event stream.
     pub fn push_bytes(&mut self, handle: RequestId, bytes: &[u8]) -> Result<usize, StreamError> {
         self.push(handle, bytes)
     }
 
-    /// Whether the worker finishes what it has and takes nothing new.
+    /// Returns true if the worker completes open work and accepts no more.
     pub fn is_draining(&self) -> bool {
         self.running != Running::Serving
     }
@@ -98,7 +98,7 @@ impl<D: Driver> Net<D> {
         while queued < bytes.len() {
             queued += self.write_stream(handle, &bytes[queued..])?;
         }
-        // To write a piece is to have made it, for streams whose pieces are waited for; here the handler goes on.
+        // For polled streams, writing a piece ends the wait; here the handler continues.
         if let Ok(index) = self.open_stream(handle)
             && let Some(exchange) = self.connections.exchange_mut(index)
         {

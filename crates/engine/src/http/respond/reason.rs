@@ -1,11 +1,11 @@
-//! The reason phrase of an answer (RFC 9112, section 4).
+//! Reason phrases of responses (RFC 9112, section 4).
 
 use crate::id::RequestId;
 
-/// A reason phrase that its program has given an answer.
+/// A custom reason phrase of a response.
 #[derive(Debug)]
 pub(crate) struct Reason {
-    /// The request that is answered.
+    /// The answered request.
     pub handle: RequestId,
     pub status: u16,
     pub phrase: Box<[u8]>,

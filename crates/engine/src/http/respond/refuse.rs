@@ -1,4 +1,4 @@
-//! Requests that are not accepted: the last answer of their connections.
+//! Refused requests; the response closes the connection.
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
@@ -23,7 +23,7 @@ impl Http {
         self.refuse(net, index, 413, &message);
     }
 
-    /// Answers what is not a whole request head, and closes the connection.
+    /// Refuses an incomplete request head, and closes the connection.
     pub(crate) fn refuse_head<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -40,7 +40,7 @@ impl Http {
                 Some(current) => &net.input.bytes[current.at..current.filled],
                 None => &connection.inbox[..],
             };
-            // Whatever the request before it was.
+            // The values of the previous request do not apply.
             if !connection.line.is_stream() {
                 exchange.is_head = asks_for_head(head);
                 exchange.protocol = Protocol::Http11;
@@ -49,7 +49,7 @@ impl Http {
         self.refuse(net, index, status, message);
     }
 
-    /// Answers a request that is not accepted, and closes the connection.
+    /// Refuses a request, and closes the connection.
     pub(crate) fn refuse<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -57,7 +57,8 @@ impl Http {
         status: u16,
         message: &str,
     ) {
-        // Of a stream it is credited: its client could not send the rest, which is dropped, without a window.
+        // On an HTTP/2 stream, dropped input is credited: the client needs a window to send the
+        // rest.
         net.drop_input(index.connection());
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
             return missed(());
@@ -70,7 +71,7 @@ impl Http {
         refuse_in(connection, exchange);
         net.counts.refusal(status);
         if exchange.body.is_some() {
-            // The rest of a file has to follow what has been sent of it, and nothing else may.
+            // The rest of a file has to follow its sent part; append nothing.
             return;
         }
         net.log
@@ -83,13 +84,13 @@ impl Http {
     }
 }
 
-/// Whether a request that may be incomplete or malformed is for HEAD, whose answer has no content.
+/// Returns true if a possibly incomplete request is a HEAD request, whose response has no content.
 pub(crate) fn asks_for_head(request: &[u8]) -> bool {
     let request = request.strip_prefix(b"\r\n").unwrap_or(request);
     request.starts_with(b"HEAD ")
 }
 
-/// Brings a connection into the state in which its last response is written.
+/// Prepares a connection for its last response.
 fn refuse_in(connection: &mut Connection, exchange: &mut Exchange) {
     exchange.stage = Stage::Handling(None);
     connection.inbox = Buffer::default();

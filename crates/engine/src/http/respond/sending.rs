@@ -1,4 +1,5 @@
-//! Bodies on their way to a client that are here: of files by the kernel where it can, else piece by piece.
+//! Sending bodies that the server has itself: files by the kernel if possible, otherwise piece by
+//! piece.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -14,19 +15,19 @@ use crate::net::Net;
 use crate::net::connection::Origin;
 use crate::net::index::ConnectionIndex;
 
-/// Piece of a file that is read at once.
+/// Maximum number of bytes read from a file in one step.
 const FILE_PIECE_BYTES: usize = 64 * 1024;
 
-/// Most that the kernel is asked to send of a file at once.
+/// Maximum number of bytes of a file that the kernel sends in one call.
 const FILE_SEND_BYTES: u64 = 256 * 1024;
 
-/// How far a body came.
+/// Progress of a body.
 pub(crate) enum Advance {
-    /// So many bytes on; look again.
+    /// This many bytes were sent; try again.
     Went(u64),
     /// The kernel's buffer is full.
     Blocked,
-    /// The connection has ended.
+    /// The connection was closed.
     Over,
 }
 
@@ -50,8 +51,8 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Net<D> {
-    /// Gets on with a body that is here and whose bytes so far have been taken: has the kernel send from it, or puts its
-    /// next piece into `out`. The body is gone when nothing follows.
+    /// Advances a body that the server has itself after its bytes so far were sent: by the kernel,
+    /// or by its next piece in `out`. Removes the body at its end.
     pub(crate) fn advance_body(&mut self, http: &mut Http, index: ConnectionIndex) -> Advance {
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
             return missed(Advance::Over);
@@ -77,15 +78,18 @@ impl<D: Driver> Net<D> {
             match self.driver.send_file(fd, &file.file, file.offset, wanted) {
                 Ok(Some(sent)) => went = Some(Ok(sent)),
                 Ok(None) => return Advance::Blocked,
-                // Not from this file system; then as everywhere else.
+                // Not supported by this file system; read the file instead.
                 Err(error) if is_unsupported(&error) => file.must_read = true,
                 Err(error) => went = Some(Err(error)),
             }
             if let Some(Ok(sent)) = went {
-                self.gauges.end_blocked(connection);
+                let was_blocked = self.gauges.end_blocked(connection);
                 if connection.origin == Origin::Public {
                     self.counts.add(Counter::BytesSent, sent as u64);
                     http.trace.on_sent(index.exchange(), sent);
+                }
+                if was_blocked {
+                    self.note_buffered(index);
                 }
             }
         }
@@ -107,14 +111,15 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// The rest of a file is not to be had. Its length has been promised already; only closing tells the client.
+    /// Closes the connection because the rest of a file cannot be read. Its length was already
+    /// announced, so only closing notifies the client.
     fn cut_file(&mut self, http: &mut Http, index: ConnectionIndex, error: Option<io::Error>) {
         let Some(connection) = self.connections.at(index) else {
             return missed(());
         };
         let peer = connection.peer;
         match error {
-            // The client's doing, not the file's.
+            // An error of the connection, not of the file.
             Some(error) if is_of_connection(&error) => {
                 self.close_broken(http, index, &error);
                 return;
@@ -126,7 +131,7 @@ impl<D: Driver> Net<D> {
                 );
             }
             None => {
-                let cause = "it has become shorter while it was sent";
+                let cause = "it was truncated while it was sent";
                 self.log_for_client(
                     LogLevel::Error,
                     &format!("file for {peer} cut short: {cause}"),
@@ -137,7 +142,7 @@ impl<D: Driver> Net<D> {
     }
 }
 
-/// What `sendfile` says about files that it cannot send.
+/// Returns true for errors of `sendfile` on unsupported files.
 fn is_unsupported(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,8 +1,9 @@
-//! Bodies that the program makes piece by piece while the client takes them.
+//! Bodies that the application produces piece by piece while the client reads.
 //!
-//! The program is asked for the next piece when the kernel has taken all of the last one. So each piece is on its way
-//! before the next is made, however long that takes, and a client that reads slowly costs at most one piece, of which
-//! the core copies `queue_bytes_max` at a time. Streams take turns: each gets one piece per turn of the loop.
+//! The application is polled for a piece when the kernel has accepted all of the previous one. So
+//! each piece is sent before the next is produced, however long that takes. A slow client costs at
+//! most one piece, of which the core copies `queue_bytes_max` at a time. Streams take turns: each
+//! gets one piece per turn of the loop.
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
@@ -19,21 +20,34 @@ use crate::id::RequestId;
 use crate::log::Detail;
 use crate::missed::missed;
 use crate::misuse::Misuse;
-use crate::net::Net;
 use crate::net::connection::{Connection, Origin};
 use crate::net::index::ExchangeIndex;
+use crate::net::{Net, relief};
 
-/// Most of a piece that is copied at once.
+/// Maximum number of bytes of a piece copied in one step.
 const COPY_BYTES_MAX: usize = 256 * 1024;
 
-/// Least of a piece that is sent from where it is: a smaller one goes with what else its client gets in this turn.
+/// Minimum size of a piece sent without a copy; a smaller one is sent together with other output of
+/// this turn.
 const DIRECT_BYTES_MIN: usize = 16 * 1024;
 
-/// Time that pieces may take in a row before input gets its turn. A piece that takes longer is not interrupted.
+/// Time in milliseconds for which pieces are sent in a row before input is processed. A piece that
+/// takes longer is not interrupted.
 const SLICE_MS: u64 = 10;
 
+/// Bytes of a streamed response that its client has not read, including bytes in the kernel. They
+/// decrease while the client reads.
+pub fn unread_bytes<D: Driver>(net: &Net<D>, handle: RequestId) -> usize {
+    let Ok(index) = net.open_stream(handle) else {
+        return 0;
+    };
+    let connection = net.connections.at(index.connection());
+    let unsent = connection.map_or(0, Connection::unsent);
+    unsent + relief::unacknowledged_bytes(net, index.connection()).unwrap_or(0)
+}
+
 impl<D: Driver> Net<D> {
-    /// The connection of a stream that has not ended.
+    /// Returns the exchange of a stream that has not ended.
     pub(crate) fn open_stream(&self, handle: RequestId) -> Result<ExchangeIndex, Gone> {
         let index = handle.exchange();
         let exchange = self.connections.exchange(index);
@@ -45,7 +59,8 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Net<D> {
-    /// Takes as much of a piece as it returns; what is left is to be given again when [`Event::Stream`] asks.
+    /// Accepts a part of a piece and returns its length; pass the rest again after the next
+    /// [`Event::Stream`].
     pub fn write_stream(&mut self, handle: RequestId, piece: &[u8]) -> Result<usize, StreamError> {
         let index = self.open_stream(handle)?;
         let room = self.settings.queue_bytes_max.min(COPY_BYTES_MAX);
@@ -61,6 +76,15 @@ impl<D: Driver> Net<D> {
             check_length(*left, piece.len())?;
             *left -= taken.len() as u64;
         }
+        let holds_rest = taken.len() < piece.len();
+        let is_held = holds_rest || stream.piece_bytes > 0;
+        if is_held {
+            // PHP retains the complete piece until its last byte is accepted.
+            stream.piece_bytes = match holds_rest {
+                true => stream.piece_bytes.max(piece.len()),
+                false => 0,
+            };
+        }
         let has_length = stream.left.is_some();
         let out = connection.take_buffer(&mut self.pool);
         if has_length {
@@ -69,7 +93,24 @@ impl<D: Driver> Net<D> {
             exchange.protocol.write_piece(out, taken);
         }
         self.mark_dirty(index.connection());
+        if is_held {
+            self.note_buffered(index.connection());
+        }
         Ok(taken.len())
+    }
+}
+
+impl<D: Driver> Net<D> {
+    /// Reports that the embedder holds `bytes` until the client has read earlier data: they count
+    /// as buffered for the client. 0 when it holds none any more.
+    pub fn hold_piece(&mut self, handle: RequestId, bytes: usize) {
+        if let Ok(index) = self.open_stream(handle)
+            && let Some(exchange) = self.connections.exchange_mut(index)
+            && let Some(Outgoing::Stream(stream)) = exchange.body.as_deref_mut()
+        {
+            stream.held_bytes = bytes;
+            self.note_buffered(index.connection());
+        }
     }
 }
 
@@ -85,7 +126,7 @@ impl Http {
         Ok(sent + net.write_stream(handle, &piece[sent..])?)
     }
 
-    /// Gives the kernel a piece for a client that waits for nothing else.
+    /// Passes a piece directly to the kernel if no other output of the client is pending.
     fn send_from_where_it_is<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -109,7 +150,7 @@ impl Http {
             return Ok(0);
         }
         check_length(*left, piece.len())?;
-        // An error is met again, and then handled, where the rest is sent.
+        // Sending the rest meets the same error again and handles it.
         let sent = net.driver.send_one(fd, piece).ok().flatten();
         let sent = sent.unwrap_or_default();
         *left -= sent as u64;
@@ -120,17 +161,18 @@ impl Http {
         Ok(sent)
     }
 
-    /// The handler that has answered by the stream of the last [`Event::Stream`].
+    /// Returns the handler of the stream in the last [`Event::Stream`].
     pub fn stream_handler(&self) -> u32 {
         self.streams.handler
     }
 
-    /// The program cannot make the piece it was asked for now: it is asked again when it has room, see `set_full`.
+    /// Postpones a stream whose piece the application cannot produce now; it is polled again when
+    /// handlers are free, see `set_full`.
     pub fn hold_stream_back(&mut self, handle: RequestId) {
         self.streams.held_back.push_back(handle);
     }
 
-    /// A connection has ended with this body: its program is told.
+    /// Notifies the application that a connection closed during this body.
     pub(crate) fn drop_body(&mut self, body: &Outgoing) {
         if let Outgoing::Stream(stream) = body {
             self.streams.open -= 1;
@@ -215,12 +257,12 @@ impl Http {
         }
     }
 
-    /// Ends a stream without its end.
+    /// Cuts off a stream before its end.
     pub(crate) fn cut_stream<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
         let is_stream = |(connection, _): (&Connection, _)| connection.line.is_stream();
         let is_of_http2 = net.connections.pair(index).is_some_and(is_stream);
         if is_of_http2 {
-            // What was given goes before the reset.
+            // Send written bytes before the reset.
             net.flush(self, index.connection());
         }
         if let Some((connection, exchange)) = net.connections.pair_mut(index)
@@ -230,9 +272,10 @@ impl Http {
             exchange.body = None;
             connection.keeps_alive = false;
             self.streams.open -= 1;
+            let line = connection.line;
+            net.note_buffered(index.connection());
             if ends_by_close || is_of_http2 {
-                // The end of the connection would look like that of a whole body.
-                let line = connection.line;
+                // A regular close would look like the end of a complete body.
                 net.reset_on_close(line);
                 net.close(self, index.connection());
             } else {
@@ -241,7 +284,7 @@ impl Http {
         }
     }
 
-    /// The next stream to be told about or asked.
+    /// Returns the next stream event: an ended stream, or one to poll.
     pub(crate) fn next_stream_event<D: Driver>(&mut self, net: &mut Net<D>) -> Option<Event> {
         if let Some(handle) = self.streams.ended.pop_front() {
             return Some(Event::StreamEnd(handle));
@@ -265,7 +308,7 @@ impl Http {
                 };
                 stream.is_listed = false;
                 if has_unsent {
-                    // Given something since it was listed; it is listed again when that is taken.
+                    // Written to since it was listed; sending will list it again.
                     continue;
                 }
                 self.streams.handler = stream.handler;
@@ -277,7 +320,8 @@ impl Http {
 }
 
 impl Http {
-    /// The head is written: pieces follow. False when none is wanted.
+    /// Makes the response a stream after its head was written. Returns false if the request needs
+    /// no body.
     pub(crate) fn start_stream<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -294,8 +338,10 @@ impl Http {
                     handler,
                     left,
                     is_listed: false,
+                    piece_bytes: 0,
+                    held_bytes: 0,
                 })));
-                // Its handler is done; the stream's own end is told from here on.
+                // The handler has returned; from here on the stream reports its own end.
                 exchange.is_deferred = false;
                 net.gauges.begin_active(connection, exchange);
                 self.streams.open += 1;
@@ -333,7 +379,7 @@ impl Http {
         Ok(())
     }
 
-    /// Everything that was given has been taken: the program is asked for more.
+    /// Lists a stream for polling, since all its bytes were sent.
     pub(crate) fn list_stream<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
         if let Some(exchange) = net.connections.exchange_mut(index)
             && let Some(Outgoing::Stream(stream)) = exchange.body.as_deref_mut()
@@ -345,7 +391,7 @@ impl Http {
     }
 }
 
-/// What the head of a stream says of its body.
+/// Returns the body length for the head of a stream.
 pub(crate) fn in_head(status: u16, length: Option<u64>) -> BodyLength {
     match length {
         _ if response::bodiless(status) => BodyLength::None,

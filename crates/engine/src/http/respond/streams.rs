@@ -1,4 +1,4 @@
-//! The streams of a worker: which have room for a piece, and which have ended.
+//! The streams of a worker: those to poll for a piece, and those that have ended.
 
 use std::collections::VecDeque;
 
@@ -7,70 +7,70 @@ use crate::id::RequestId;
 use crate::http::respond::Gone;
 use crate::misuse::Misuse;
 
-/// Why a stream cannot go on.
+/// Why a stream cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StreamError {
-    /// Its client has left; nothing to report.
+    /// Its client has disconnected; this is not an error to report.
     #[error(transparent)]
     Gone(#[from] Gone),
-    /// The program has promised another length, or what it sends is not acceptable.
+    /// The data exceeds the announced length or is invalid.
     #[error(transparent)]
     Misuse(#[from] Misuse),
 }
 
-/// What a request wants of a stream.
+/// The parts of a stream that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// Its pieces.
     Pieces,
-    /// The head alone: it was a HEAD, or the status has no body.
+    /// Only the head: a HEAD request, or a status without body.
     Head,
-    /// Nothing: its client has left, or it was answered.
+    /// Nothing: its client has disconnected, or it was answered.
     Nothing,
-    /// It is to be refused: there are `streams_max` already.
+    /// A refusal: `streams_max` streams are open.
     Refusal,
 }
 
 /// The streams of a worker.
 #[derive(Default)]
 pub(crate) struct Streams {
-    /// Those that have room for a piece, by the request they answer.
+    /// Streams to poll for a piece.
     pub ready: VecDeque<RequestId>,
-    /// Those whose client has left before their end.
+    /// Streams whose client disconnected before their end.
     pub ended: VecDeque<RequestId>,
-    /// Those that were asked, and the program has no room for another handler that waits.
+    /// Polled streams for which no handler was free.
     pub held_back: VecDeque<RequestId>,
-    /// How many of `ready` are asked in this turn, and when the first was.
+    /// Number of streams in `ready` to poll in this turn, and the time of the first.
     pub budget: usize,
     pub since_unix_ms: u64,
-    /// How many there are.
+    /// Number of open streams.
     pub open: usize,
-    /// Whose the stream of the last event is.
+    /// Handler of the stream in the last event.
     pub handler: u32,
 }
 
 impl Streams {
-    /// Whether there is something to do without waiting.
+    /// Returns true if there is work without waiting.
     pub fn is_busy(&self) -> bool {
         !self.ready.is_empty() || !self.ended.is_empty()
     }
 
-    /// Whether the program has still to be told of ends.
+    /// Returns true if the application has to be notified of ends.
     pub fn has_ended(&self) -> bool {
         !self.ended.is_empty()
     }
 
-    /// One has become something else.
+    /// Removes a stream from the count.
     pub fn let_go(&mut self) {
         self.open -= 1;
     }
 
-    /// There is room again for those that were held back.
+    /// Resumes postponed streams when handlers are free.
     pub fn let_on(&mut self) {
         self.ready.append(&mut self.held_back);
     }
 
-    /// Each that is ready now gets one piece in the turn that begins.
+    /// Starts a turn: each ready stream gets one piece.
     pub fn begin_turn(&mut self) {
         self.budget = self.ready.len();
         self.since_unix_ms = 0;

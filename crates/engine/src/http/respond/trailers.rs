@@ -1,4 +1,4 @@
-//! Trailers behind a body that an embedder passes on.
+//! Trailer fields after a forwarded body.
 
 use fermata_io::Driver;
 

@@ -1,4 +1,5 @@
-//! Answers that are files of a folder which the program has named while it runs: a static tree without a route.
+//! File responses from a directory that the application names at run time: a static directory
+//! without a route.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -17,10 +18,11 @@ use crate::id::RequestId;
 use crate::net::Net;
 
 impl Http {
-    /// A folder whose files the program may answer with. It stays open, so the same is not to be opened for each request.
+    /// Opens a directory for file responses. It stays open, so the application should open each
+    /// directory once.
     ///
     /// # Errors
-    /// Why its files cannot be served.
+    /// The directory cannot be served.
     pub fn open_tree(
         &mut self,
         root: &Path,
@@ -28,7 +30,7 @@ impl Http {
     ) -> Result<Arc<Directory>, DirectoryError> {
         let number = self.router.directories_len() + self.roots.added();
         let directory = Directory::new(root, options, number)?;
-        // One that is not there has no place, however often it is asked for.
+        // A failed call uses no index.
         self.roots.add();
         Ok(Arc::new(directory))
     }

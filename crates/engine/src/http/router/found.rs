@@ -1,4 +1,4 @@
-//! What is found for a request.
+//! Results of routing.
 
 use std::sync::Arc;
 
@@ -6,52 +6,53 @@ use fermata_proto::Span;
 
 use crate::http::files;
 
-/// What is there for a request.
+/// Result of routing a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found<'a> {
     /// The handler with this number; its parameters are in `Params`.
     Handler(u32),
-    /// A WebSocket: the number it was added with; its parameters are in `Params`. HEAD finds it as well.
+    /// The WebSocket route with this number; its parameters are in `Params`. Also matched by HEAD.
     WebSocket(u16),
-    /// A file of a directory, for GET and HEAD; see `crate::files`.
+    /// A static file, for GET and HEAD; see `crate::files`.
     Files {
         /// The directory.
         directory: &'a Arc<files::Directory>,
-        /// The part of the path behind the prefix: empty or from a slash on.
+        /// The part of the path after the prefix: empty or starting with a slash.
         rest: Span,
-        /// The handler in front of the files; see [`Router::guard`].
+        /// The handler that guards the files; see [`Router::guard`].
         handler: Option<u32>,
-        /// The handler of paths that have no file; see [`Router::set_static_fallback`].
+        /// The handler of paths without a file; see [`Router::set_static_fallback`].
         fallback: Option<u32>,
     },
-    /// The path is known, but not with this method.
+    /// The path exists, but not with this method.
     MethodNotAllowed {
         /// Value of the `Allow` header.
         allow: &'a str,
     },
-    /// `OPTIONS` of a known path without its own handler, or `OPTIONS *`.
+    /// `OPTIONS` of a path without its own handler, or `OPTIONS *`.
     Options {
         /// Value of the `Allow` header.
         allow: &'a str,
     },
-    /// Nothing knows the path.
+    /// No route matches the path.
     NotFound,
 }
 
-/// The parameters of one match. Reused from request to request, so it allocates only while it grows.
+/// Parameters of a match. Reused by all requests, so it allocates only while it grows.
 #[derive(Clone, Debug, Default)]
 pub struct Params {
     pub(super) names: Option<Names>,
     pub(super) spans: Vec<Span>,
-    /// Text of the `Allow` header, written when it is needed.
+    /// Text of the `Allow` header, built on demand.
     pub(super) allow: String,
 }
 
-/// Parameter names of a pattern, in its order.
+/// Parameter names of a pattern, in order.
 pub(super) type Names = Arc<[Box<str>]>;
 
 impl Params {
-    /// Where in the path the parameter `name` matched. `None` when the pattern has no such name.
+    /// Returns the span of the path that the parameter `name` matched. `None` if the pattern has no
+    /// such name.
     #[must_use]
     pub fn get(&self, name: &[u8]) -> Option<Span> {
         let names = self.names.as_deref()?;
@@ -59,7 +60,7 @@ impl Params {
         self.spans.get(index).copied()
     }
 
-    /// Name and place of the parameter at `index`, in the order of the pattern.
+    /// Returns name and span of the parameter at `index`, in the order of the pattern.
     #[must_use]
     pub fn at(&self, index: usize) -> Option<(&str, Span)> {
         let span = *self.spans.get(index)?;
@@ -73,14 +74,14 @@ impl Params {
         self.spans.len()
     }
 
-    /// Whether the pattern has no parameters.
+    /// Returns true if the pattern has no parameters.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
     pub(super) fn set_names(&mut self, names: &Names) {
-        // The same route as last time is the usual case and costs no reference count.
+        // Usually the route equals the previous request's, which costs no reference count.
         if !self
             .names
             .as_ref()

@@ -1,11 +1,11 @@
-//! From method and path to the number of a handler or a directory of files.
+//! Routing: from method and path to the number of a handler or a directory of files.
 //!
-//! Patterns without parameters are found through a hash map; the others in a trie over path segments.
-//! Slashes that came as `%2F` are data: they separate nothing, stand in the value of a `{name}`, and are matched by
-//! nothing else, so what a client means by one never depends on who decodes it. On each
-//! segment literal text beats `{name}`, which beats `{name...}`, which beats a directory of files. A path that is
-//! found but not for the method goes on to less specific patterns. A search visits each trie node at most once,
-//! so its cost is bounded by the routes and not by the path.
+//! A hash map finds patterns without parameters; a trie over path segments finds the others. A
+//! slash sent as `%2F` is data: it separates no segments and appears only in the value of a
+//! `{name}`. So the meaning of a slash never depends on who decodes it. On each segment, literal
+//! text takes precedence over `{name}`, then `{name...}`, then a directory of files. A path that
+//! matches without a handler for its method continues with less specific patterns. A search visits
+//! each trie node at most once, so the routes limit its cost, not the path.
 
 mod found;
 mod path_hash;
@@ -28,61 +28,62 @@ use trie::{Directory, Guarded, Hit, Node, Search, Serves, Target, Targets};
 pub use found::{Found, Params};
 pub use pattern::{BODY_BYTES_MAX, RouteError, SEGMENTS_MAX};
 
-/// Marks numbers of WebSocket routes among those of handlers, for [`Router::label`].
+/// Flag of WebSocket routes among handler numbers, for [`Router::label`].
 pub const WEBSOCKET: u32 = 1 << 31;
 
-/// Stands for a task among numbers of handlers, for [`Router::what_runs`].
+/// Number of a task among handler numbers, for [`Router::what_runs`].
 pub const TASK: u32 = u32::MAX;
 
 /// All routes of a server.
 #[derive(Debug, Default)]
 pub struct Router {
-    /// Handlers of patterns without parameters, by path. The same are in the trie.
+    /// Handlers of patterns without parameters, by path. They are also in the trie.
     exact: HashMap<Box<[u8]>, Targets, BuildHasherDefault<PathHasher>>,
     root: Node,
-    /// Every method that has a handler, in the order they were added.
+    /// Every method that has a handler, in the order of addition.
     methods: Vec<Box<str>>,
-    /// Number, method and pattern of every handler, for log lines.
+    /// Number and label (method and pattern) of every handler, for log lines.
     labels: Vec<(u32, Box<str>)>,
-    /// How handlers want their bodies, where that is not as the settings say. Sorted by handler.
+    /// Body rules of handlers that differ from the settings, sorted by handler.
     body_rules: Vec<(u32, BodyRule)>,
     fallback: Option<Fallback>,
     directories_len: usize,
     guarded: Vec<Guarded>,
 }
 
-/// How a handler wants its bodies.
+/// A handler's rule for request bodies.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BodyRule {
-    /// Bytes that they may have, where that is not the setting.
+    /// Maximum size in bytes; `None` = the setting.
     pub bytes_max: Option<u64>,
-    /// It reads them while they arrive.
+    /// The handler reads bodies while they arrive.
     pub is_early: bool,
 }
 
-/// The handler of requests that no route serves.
+/// The handler of unrouted requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fallback {
     pub handler: u32,
-    /// Whether it also answers `OPTIONS` and wrong methods.
+    /// It also handles `OPTIONS` and wrong methods.
     pub takes_methods: bool,
 }
 
 impl Router {
-    /// A router that knows nothing.
+    /// Creates a router without routes.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a handler. `method` `None` takes every method that has no handler of its own for the pattern.
+    /// Adds a handler. `method` `None` matches every method that has no handler of its own for the
+    /// pattern.
     ///
-    /// A segment `{name}` matches one segment that is not empty, a last segment `{name...}` the rest of the path,
-    /// which may be empty. Both match in the percent-decoded path; `{name...}` matches no path whose rest has a slash
-    /// that came as `%2F`. `GET` also answers `HEAD`.
+    /// A segment `{name}` matches one non-empty segment; a final `{name...}` matches the rest of
+    /// the path, which may be empty. Both match the percent-decoded path; `{name...}` does not
+    /// match a rest with a slash sent as `%2F`. `GET` also handles `HEAD`.
     ///
     /// # Errors
-    /// [`RouteError`] when the pattern or method is malformed or is there already.
+    /// [`RouteError`] if the pattern or method is malformed or exists already.
     pub fn add(
         &mut self,
         method: Option<&str>,
@@ -95,8 +96,8 @@ impl Router {
         Ok(())
     }
 
-    /// Adds a WebSocket, which is opened by `GET`: it takes the place of a handler for that. `number` is what is found,
-    /// `handler` what its events name.
+    /// Adds a WebSocket, which is opened by `GET` and takes the place of a handler for it. `number`
+    /// is returned by `find`; `handler` is used in its events.
     ///
     /// # Errors
     /// As [`Router::add`].
@@ -108,7 +109,7 @@ impl Router {
     ) -> Result<(), RouteError> {
         self.add_target(Some("GET"), pattern, Serves::WebSocket(number))?;
         let label = format!("WebSocket {pattern}");
-        // The program numbers its WebSockets apart from its other handlers.
+        // WebSocket handlers and other handlers are numbered separately.
         self.labels.push((handler | WEBSOCKET, label.into()));
         Ok(())
     }
@@ -161,7 +162,7 @@ impl Router {
         Ok(())
     }
 
-    /// Lets bodies for `handler` have so many bytes, whatever the settings say.
+    /// Sets the maximum body size for `handler`; overrides the settings.
     ///
     /// # Errors
     /// [`RouteError::BodyBytes`] over [`BODY_BYTES_MAX`].
@@ -173,7 +174,8 @@ impl Router {
         Ok(())
     }
 
-    /// Hands requests to `handler` when their heads are complete; it reads their bodies while they arrive.
+    /// Passes requests to `handler` when their heads are complete; it reads bodies while they
+    /// arrive.
     pub fn begin_early(&mut self, handler: u32) {
         self.rule_of(handler).is_early = true;
     }
@@ -186,17 +188,17 @@ impl Router {
         &mut self.body_rules[at].1
     }
 
-    /// How many directories there are.
+    /// Returns the number of directories.
     pub(crate) fn directories_len(&self) -> usize {
         self.directories_len
     }
 
-    /// Whether any handler wants its bodies in a way of its own.
+    /// Returns true if a handler has a body rule.
     pub(crate) fn has_body_rules(&self) -> bool {
         !self.body_rules.is_empty()
     }
 
-    /// How a handler wants its bodies.
+    /// Returns the body rule of a handler.
     pub(crate) fn body_rule(&self, handler: u32) -> BodyRule {
         let at = self
             .body_rules
@@ -204,8 +206,8 @@ impl Router {
         at.map_or_else(|_| BodyRule::default(), |at| self.body_rules[at].1)
     }
 
-    /// Sends requests that no route serves to `handler`: unknown paths, and if `takes_methods` also wrong methods and
-    /// `OPTIONS`.
+    /// Routes unmatched requests to `handler`: unknown paths and, if `takes_methods` is set, also
+    /// wrong methods and `OPTIONS`.
     pub fn set_fallback(&mut self, handler: u32, takes_methods: bool) {
         self.fallback = Some(Fallback {
             handler,
@@ -219,13 +221,13 @@ impl Router {
         self.fallback
     }
 
-    /// Method and pattern that a handler was first added for, as people write them.
+    /// Returns method and pattern for which a handler was first added, for messages.
     pub fn label(&self, handler: u32) -> Option<&str> {
         let found = self.labels.iter().find(|(number, _)| *number == handler);
         found.map(|(_, label)| &**label)
     }
 
-    /// What a number of a handler stands for, as the log names it.
+    /// Describes what a handler number runs, for the log.
     pub(crate) fn what_runs(&self, handler: u32) -> String {
         match self.label(handler) {
             _ if handler == TASK => "a task".to_owned(),
@@ -234,10 +236,10 @@ impl Router {
         }
     }
 
-    /// Serves the files of `directory` below `prefix`. Handlers beat files.
+    /// Serves the files of `directory` below `prefix`. Handlers take precedence over files.
     ///
     /// # Errors
-    /// [`RouteError`] when the prefix is malformed or taken, or `directory` is none.
+    /// [`RouteError`] if the prefix is malformed or used, or `directory` is invalid.
     pub fn add_static(
         &mut self,
         prefix: &str,
@@ -264,7 +266,7 @@ impl Router {
         Ok(())
     }
 
-    /// Where the directory at `prefix` is or belongs.
+    /// Returns the node of the directory at `prefix`, creating it if necessary.
     fn directory_node(&mut self, prefix: &str) -> Result<&mut Node, RouteError> {
         let trimmed = prefix.trim_end_matches('/');
         let mut node = &mut self.root;
@@ -281,10 +283,11 @@ impl Router {
         Ok(node)
     }
 
-    /// Sends requests for files of the directory at `prefix` to `handler`, which may answer with them.
+    /// Routes requests for files of the directory at `prefix` to `handler`, which may send the
+    /// files.
     ///
     /// # Errors
-    /// As [`Router::add_static`]; nothing happens where there is no directory.
+    /// As [`Router::add_static`]; has no effect without a directory.
     pub fn guard(&mut self, prefix: &str, handler: u32) -> Result<(), RouteError> {
         let Some(directory) = &mut self.directory_node(prefix)?.directory else {
             return Ok(());
@@ -301,11 +304,11 @@ impl Router {
         Ok(())
     }
 
-    /// Sends requests below the directory at `prefix` that none of its files answers to `handler`: paths without a file,
-    /// and every method but `GET` and `HEAD`.
+    /// Routes requests below the directory at `prefix` that no file can answer to `handler`: paths
+    /// without a file, and methods other than `GET` and `HEAD`.
     ///
     /// # Errors
-    /// As [`Router::add_static`]; nothing happens where there is no directory.
+    /// As [`Router::add_static`]; has no effect without a directory.
     pub fn set_static_fallback(&mut self, prefix: &str, handler: u32) -> Result<(), RouteError> {
         let Some(directory) = &mut self.directory_node(prefix)?.directory else {
             return Ok(());
@@ -316,7 +319,7 @@ impl Router {
         Ok(())
     }
 
-    /// The directory that `handler` stands in front of, and what of a path is below it.
+    /// Returns the directory that `handler` guards, and the part of a path below it.
     pub(crate) fn guarded<'p>(
         &self,
         handler: u32,
@@ -326,8 +329,8 @@ impl Router {
         Some((&found.files, path.get(found.prefix_len..)?))
     }
 
-    /// Finds what answers `method` on `path`, which is percent-decoded; `slashes` tells which of its slashes came as
-    /// `%2F` (`fermata_proto::percent::decode_path`). Fills `params` for a handler.
+    /// Routes `method` and `path`. The path is percent-decoded; `slashes` has the offsets of
+    /// slashes sent as `%2F` (`fermata_proto::percent::decode_path`). Fills `params` for a handler.
     #[inline]
     pub fn find<'a>(
         &'a self,
@@ -408,10 +411,12 @@ impl Router {
     }
 }
 
-/// Stands in a list of methods for a `GET` that does not answer `HEAD`. Not a token, so no method.
+/// Entry in a method list for a `GET` that does not handle `HEAD`. Not a token, so not a real
+/// method.
 const GET_ALONE: &str = "(GET)";
 
-/// `methods` once each, `HEAD` after `GET`, and `OPTIONS`, which the server answers by itself.
+/// Returns the value of `Allow`: `methods` without duplicates, `HEAD` after `GET`, and `OPTIONS`,
+/// which the server handles.
 fn allow_text<'m>(methods: impl Iterator<Item = &'m str>) -> String {
     let mut list: Vec<&str> = Vec::new();
     for method in methods {

@@ -1,10 +1,11 @@
-//! The hash of paths in the table of those without parameters.
+//! The hash of the table of paths without parameters.
 
 use std::hash::Hasher;
 
 /// A fast hash for short paths.
 ///
-/// Its keys are the program's own patterns, so a client cannot fill a bucket; a secret key would buy nothing.
+/// Its keys are the application's patterns, so a client cannot fill a bucket and no secret key is
+/// needed.
 #[derive(Default)]
 pub(super) struct PathHasher(u64);
 
@@ -41,7 +42,7 @@ impl Hasher for PathHasher {
 
     #[inline]
     fn finish(&self) -> u64 {
-        // The map takes its bucket from the low bits, where a product is weakest.
+        // The map uses the low bits, which are the weakest of a product.
         self.0 ^ (self.0 >> 29)
     }
 }

@@ -1,28 +1,28 @@
-//! The patterns of routes, and what may be wrong with them.
+//! Route patterns, and their errors.
 
 use crate::http::files::DirectoryError;
 use crate::websocket::OptionError;
 
-/// Most segments of a pattern; bounds the depth of a search.
+/// Maximum number of segments of a pattern, which limits the depth of a search.
 pub const SEGMENTS_MAX: usize = 64;
 
-/// Most bytes that a route may let bodies have: a terabyte.
+/// Maximum body size that a route may set, in bytes: one terabyte.
 pub const BODY_BYTES_MAX: u64 = 1 << 40;
 
-/// A route that cannot be added: a mistake in the program.
+/// A route that cannot be added: a mistake in the application.
 #[derive(Debug, thiserror::Error)]
 pub enum RouteError {
-    /// Patterns are compared with paths, which always start with a slash.
+    /// The path has no leading slash.
     #[error(
         "the path {0:?} does not start with /; write it as it stands in the URL after the host"
     )]
     NoSlash(String),
-    /// Query and fragment are no part of the path.
+    /// The path contains a query or fragment.
     #[error(
         "the path {0:?} holds ? or #; routes match the path only, read the query from the request"
     )]
     NotPath(String),
-    /// Braces stand for a whole segment.
+    /// Braces must enclose a complete segment.
     #[error(
         "the path {0:?} has a malformed parameter; a segment is either text, {{name}} or {{name...}}"
     )]
@@ -32,41 +32,41 @@ pub enum RouteError {
         "the parameter name {0:?} is malformed; use letters, digits and _, starting with no digit"
     )]
     ParameterName(String),
-    /// A second parameter of this name would hide the first.
-    #[error("the parameter {0:?} stands twice in one path; give each its own name")]
+    /// A repeated parameter name.
+    #[error("the parameter {0:?} is used twice in one path; give each its own name")]
     ParameterTwice(String),
-    /// `{name...}` takes all that follows.
-    #[error("the path {0:?} goes on after {{name...}}; such a parameter must be the last segment")]
+    /// Segments after `{name...}`.
+    #[error("the path {0:?} continues after {{name...}}; this parameter must be the last segment")]
     RestNotLast(String),
     /// More than [`SEGMENTS_MAX`].
     #[error("the path {0:?} has more than {SEGMENTS_MAX} segments; shorten it")]
     TooDeep(String),
-    /// Not a token (RFC 9110, 9.1).
+    /// Not a token (RFC 9110, section 9.1).
     #[error("the method {0:?} is malformed; methods are words such as GET")]
     Method(String),
     /// More than [`BODY_BYTES_MAX`].
     #[error("a body of {0} bytes is over {BODY_BYTES_MAX}; give a smaller limit")]
     BodyBytes(u64),
-    /// There is such a route already; parameter names make no difference.
+    /// The route exists already; parameter names are not compared.
     #[error("there already is a handler for {method} {pattern}; remove one of the two")]
     Duplicate {
         /// The method, or `any method`.
         method: String,
-        /// The pattern that was to be added.
+        /// The pattern.
         pattern: String,
     },
-    /// An option of a WebSocket that cannot work.
+    /// A WebSocket with an invalid option.
     #[error("the WebSocket at {pattern}: {cause}")]
     WebSocket {
         /// Its path.
         pattern: String,
-        /// What is wrong with the option.
+        /// The error in the option.
         cause: OptionError,
     },
-    /// There is already a directory at this prefix.
+    /// A directory already exists at this prefix.
     #[error("there already is a directory at {0:?}; remove one of the two")]
     DuplicateDirectory(String),
-    /// Parameters make no sense in the prefix of a directory.
+    /// Parameters in the prefix of a directory.
     #[error("the prefix {0:?} of a directory has parameters; use literal text")]
     PrefixParameter(String),
     /// The directory cannot be read.
@@ -74,9 +74,9 @@ pub enum RouteError {
         "the directory {path} cannot be served: {reason}; check the path, its permissions and the options"
     )]
     Directory {
-        /// As it was given.
+        /// The path as given.
         path: String,
-        /// What is wrong with it.
+        /// The cause.
         reason: DirectoryError,
     },
 }

@@ -1,8 +1,8 @@
-//! The router by examples.
+//! Tests of the router.
 
 use super::*;
 
-/// A router with these routes, numbered from 0; an empty method means any.
+/// Creates a router with these routes, numbered from 0; an empty method means any.
 fn router(routes: &[(&str, &str)]) -> Router {
     let mut router = Router::new();
     for (handler, (method, pattern)) in routes.iter().enumerate() {
@@ -12,7 +12,7 @@ fn router(routes: &[(&str, &str)]) -> Router {
     router
 }
 
-/// What is found, in words: `0 id=7`, `files /x`, `405 GET, HEAD`, `options …`, `404`.
+/// Returns the result as text: `0 id=7`, `files /x`, `405 GET, HEAD`, `options …`, `404`.
 fn found(router: &Router, method: &str, path: &str) -> String {
     let mut params = Params::default();
     let handler = match router.find(method.as_bytes(), path.as_bytes(), &[], &mut params) {
@@ -34,7 +34,7 @@ fn found(router: &Router, method: &str, path: &str) -> String {
 }
 
 #[test]
-fn literal_beats_parameter_beats_rest() {
+fn prefers_literal_to_parameter_to_rest() {
     let router = router(&[
         ("GET", "/"),
         ("GET", "/rooms"),
@@ -112,7 +112,7 @@ fn methods() {
 }
 
 #[test]
-fn directories_stand_behind_handlers() {
+fn prefers_handlers_to_directories() {
     let mut router = router(&[
         ("GET", "/assets/api"),
         ("POST", "/assets/{x}"),
@@ -156,7 +156,7 @@ fn directories_stand_behind_handlers() {
 }
 
 #[test]
-fn a_directory_behind_a_parameter_route_leaves_no_parameters() {
+fn finds_no_parameters_for_a_directory_below_a_parameter() {
     let mut router = router(&[("GET", "/{a}/{b}/x")]);
     router
         .add_static("/", Path::new("."), Default::default())
@@ -170,7 +170,7 @@ fn a_directory_behind_a_parameter_route_leaves_no_parameters() {
 }
 
 #[test]
-fn behind_a_directory_is_who_answers_what_its_files_do_not() {
+fn falls_back_behind_a_directory() {
     let mut router = router(&[("GET", "/api/{id}"), ("POST", "/submit")]);
     let here = Path::new(".");
     for prefix in ["/", "/plain"] {
@@ -187,7 +187,7 @@ fn behind_a_directory_is_who_answers_what_its_files_do_not() {
         ("GET", "/api/7", "0 id=7"),
         ("POST", "/api/7", "9"),
         ("POST", "/submit", "1"),
-        // The nearer directory has none, and the one around it does.
+        // The inner directory has no fallback; the enclosing one does.
         ("GET", "/plain/x", "files /x"),
         ("POST", "/plain/x", "9"),
     ] {
@@ -200,7 +200,7 @@ fn behind_a_directory_is_who_answers_what_its_files_do_not() {
 }
 
 #[test]
-fn mistakes_are_named() {
+fn reports_misuse() {
     let mut router = router(&[("GET", "/a/{x}")]);
     let mut add = |pattern: &str| {
         router
@@ -232,7 +232,7 @@ fn mistakes_are_named() {
 }
 
 #[test]
-fn a_reused_params_holds_only_the_last_match() {
+fn clears_reused_params() {
     let router = router(&[("GET", "/{a}/{b}"), ("GET", "/{c}"), ("GET", "/static")]);
     let mut params = Params::default();
     assert_eq!(
@@ -255,9 +255,10 @@ fn a_reused_params_holds_only_the_last_match() {
     );
 }
 
-/// How specific each segment of the match is, least first wins; `None` when the pattern does not match.
+/// Returns the kind of each matched segment, the smallest list wins; `None` if the pattern does not
+/// match.
 ///
-/// A slow reading of the documentation, to check the trie against.
+/// A slow implementation of the documentation, to check the trie.
 fn naive_match(pattern: &str, path: &str) -> Option<Vec<u8>> {
     let mut kinds = Vec::new();
     let mut path = path[1..].split('/');
@@ -294,13 +295,13 @@ proptest::proptest! {
         let mut router = Router::new();
         let mut routes = Vec::new();
         for (handler, (pattern, method)) in patterns.iter().zip(methods).enumerate() {
-            // Duplicates and names that stand twice are refused; the others stay.
+            // Duplicates and repeated names are refused; the other routes stay.
             if router.add(METHODS[method], pattern, handler as u32).is_ok() {
                 routes.push((handler as u32, pattern, METHODS[method]));
             }
         }
         let asked = ASKED[method];
-        // Of one pattern, the exact method beats GET for HEAD, which beats any.
+        // Within a pattern, the exact method precedes GET for HEAD, which precedes any.
         let rank = |of: Option<&str>| match of {
             Some(of) if of == asked => Some(0),
             Some("GET") if asked == "HEAD" => Some(1),
@@ -332,7 +333,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn a_websocket_takes_the_place_of_get_alone() {
+fn replaces_only_get_by_a_websocket() {
     let mut router = Router::new();
     router
         .add_websocket("/ws/{room}", 3, 103)
@@ -350,7 +351,7 @@ fn a_websocket_takes_the_place_of_get_alone() {
     assert_eq!(found(&router, "GET", "/ws/a"), "socket 3");
     assert_eq!(router.label(105 | WEBSOCKET), Some("WebSocket /plain"));
     assert_eq!(found(&router, "GET", "/plain"), "socket 5");
-    // Which is then refused: a handshake is GET.
+    // HEAD is then refused: a handshake is a GET.
     assert_eq!(found(&router, "HEAD", "/plain"), "socket 5");
     let mut params = Params::default();
     let missed = router.find(b"PUT", b"/ws/a", &[], &mut params);
@@ -358,7 +359,7 @@ fn a_websocket_takes_the_place_of_get_alone() {
     assert_eq!(missed, Found::MethodNotAllowed { allow });
 }
 
-/// Decoded segments of a raw path; the model of what a path means.
+/// Returns the decoded segments of a raw path.
 fn naive_segments(raw: &str) -> Vec<Vec<u8>> {
     let decode = |segment: &str| {
         let (mut out, mut slashes) = (Vec::new(), Vec::new());
@@ -370,7 +371,7 @@ fn naive_segments(raw: &str) -> Vec<Vec<u8>> {
     raw[1..].split('/').map(decode).collect()
 }
 
-/// What a pattern gives for decoded segments.
+/// Returns the values that a pattern extracts from decoded segments.
 fn naive_values(pattern: &str, segments: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
     let mut values = Vec::new();
     let mut left = segments.iter();
@@ -378,7 +379,7 @@ fn naive_values(pattern: &str, segments: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
         if segment.ends_with("...}") {
             let rest: Vec<&[u8]> = left.map(|it| &it[..]).collect();
             let has_slash = rest.iter().any(|it| it.contains(&b'/'));
-            // The last one may be empty, and there is one at least.
+            // The last one may be empty, but there is at least one.
             let is_fit = !has_slash && !rest.is_empty();
             return is_fit.then(|| values.into_iter().chain([rest.join(&b'/')]).collect());
         }
@@ -396,7 +397,7 @@ fn naive_values(pattern: &str, segments: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
 }
 
 #[test]
-fn a_path_of_escaped_slashes_costs_no_more_than_its_length() {
+fn routes_escaped_slashes_in_linear_time() {
     let mut router = Router::new();
     let added = router.add(Some("GET"), "/a/{x}", 0);
     added.expect("a route");
@@ -410,14 +411,14 @@ fn a_path_of_escaped_slashes_costs_no_more_than_its_length() {
         let found = router.find(b"GET", &path, &slashes, &mut params);
         assert_eq!(found, Found::Handler(0));
     }
-    // Milliseconds; were each slash compared with all others, half a second each.
+    // Milliseconds; comparing each slash with all others would take half a second each.
     assert!(start.elapsed() < std::time::Duration::from_secs(3));
 }
 
 proptest::proptest! {
-    /// Segments are those of the path as it was sent, whatever is escaped in them.
+    /// Segments are the segments of the raw path, whatever is escaped in them.
     #[test]
-    fn a_slash_that_came_escaped_is_part_of_its_segment(
+    fn treats_an_escaped_slash_as_data(
         pattern in "(/(a|b|\\{x\\})){1,3}(/\\{z\\.\\.\\.\\})?",
         raw in "(/(a|b|a%2[fF]b|%61|%2fa|b%2F|%252F|)){1,4}",
     ) {

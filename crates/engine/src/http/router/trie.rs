@@ -1,4 +1,4 @@
-//! Patterns by their segments, and the search for a path among them.
+//! A trie of patterns by segment, and its search.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use fermata_proto::Span;
 use super::found::{Found, Names};
 use crate::http::files;
 
-/// What is known about a path up to some segment.
+/// The patterns that share the segments up to this node.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     /// Literal segments, sorted.
@@ -16,7 +16,7 @@ pub(super) struct Node {
     pub parameter: Option<Box<Node>>,
     /// Patterns that end here.
     pub here: Targets,
-    /// Patterns that go on with `{name...}`.
+    /// Patterns that continue with `{name...}`.
     pub rest: Targets,
     /// A directory whose prefix ends here.
     pub directory: Option<Directory>,
@@ -26,13 +26,13 @@ pub(super) struct Node {
 pub(super) struct Directory {
     pub files: Arc<files::Directory>,
     pub prefix_len: usize,
-    /// In front of the files.
+    /// Guard of the files.
     pub handler: Option<u32>,
-    /// Behind them: for paths without a file, and for every method but GET and HEAD.
+    /// Fallback for paths without a file, and for methods other than GET and HEAD.
     pub fallback: Option<u32>,
 }
 
-/// A directory with a handler in front.
+/// A directory with a guarding handler.
 #[derive(Debug)]
 pub(super) struct Guarded {
     pub handler: u32,
@@ -62,15 +62,15 @@ pub(super) enum Serves {
 pub(super) enum Hit<'r> {
     Target(&'r Target),
     Directory(&'r Directory),
-    /// What is behind a directory, for a request that none of its files can answer.
+    /// The fallback of a directory, for a request that no file can answer.
     Fallback(u32),
 }
 
-/// What a search carries along.
+/// The state of a search.
 pub(super) struct Search<'r, 's> {
     pub method: &'s [u8],
     pub path: &'s [u8],
-    /// Where slashes stand in it that came as `%2F`.
+    /// Offsets of slashes that were sent as `%2F`.
     pub slashes: &'s [u32],
     pub spans: &'s mut Vec<Span>,
     /// Patterns that match the path but not the method.
@@ -79,7 +79,8 @@ pub(super) struct Search<'r, 's> {
 }
 
 impl<'r> Search<'r, '_> {
-    /// Matches the path from `at`, the start of a segment or `None` after the last one, below `node`.
+    /// Matches the path below `node` from `at`: the start of a segment, or `None` after the last
+    /// one.
     pub fn walk(&mut self, node: &'r Node, at: Option<usize>) -> Option<Hit<'r>> {
         let Some(start) = at else {
             return self.pick(&node.here).or_else(|| self.directory(node));
@@ -115,11 +116,11 @@ impl<'r> Search<'r, '_> {
         self.directory(node)
     }
 
-    /// The slash that ends the segment from `start`.
+    /// Returns the slash that ends the segment starting at `start`.
     #[inline]
     fn segment_end(&self, start: usize) -> Option<usize> {
         let mut slashes = memchr::memchr_iter(b'/', &self.path[start..]).map(|at| start + at);
-        // Those that are data lie in their order, so each is passed over once.
+        // Both lists are sorted, so one pass suffices.
         let from = self
             .slashes
             .partition_point(|data| (*data as usize) < start);
@@ -127,7 +128,7 @@ impl<'r> Search<'r, '_> {
         slashes.find(|at| data.next().is_none_or(|data| *data as usize != *at))
     }
 
-    /// Whether a slash from `start` on is data.
+    /// Returns true if a slash at or after `start` is data.
     #[inline]
     fn is_escaped_from(&self, start: usize) -> bool {
         let last = self.slashes.last();
@@ -147,7 +148,7 @@ impl<'r> Search<'r, '_> {
     fn directory(&mut self, node: &'r Node) -> Option<Hit<'r>> {
         let directory = node.directory.as_ref()?;
         if matches!(self.method, b"GET" | b"HEAD") {
-            // What an enclosing `{name}` has matched is no parameter of a directory.
+            // A directory has no parameters, even below a `{name}` segment.
             self.spans.clear();
             return Some(Hit::Directory(directory));
         }
@@ -166,7 +167,7 @@ impl<'r> Search<'r, '_> {
 }
 
 impl Node {
-    /// The child for a literal segment, made when it is missing.
+    /// Returns the child for a literal segment, creating it if necessary.
     pub fn child(&mut self, text: &str) -> &mut Node {
         let text = text.as_bytes();
         let index = match self.children.binary_search_by(|(is, _)| (**is).cmp(text)) {
@@ -191,7 +192,7 @@ impl Serves {
 }
 
 impl Targets {
-    /// False when there is one for this method already.
+    /// Adds a target. Returns false if the method already has one.
     pub fn add(&mut self, method: Option<&str>, target: Target) -> bool {
         match method {
             None if self.any.is_some() => false,

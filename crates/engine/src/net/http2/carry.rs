@@ -1,4 +1,4 @@
-//! The worker's part of what carriers send, and of their end.
+//! Output, deadlines and closing of HTTP/2 connections.
 
 use fermata_config::LogLevel;
 use fermata_io::{Deadline, Driver};
@@ -15,14 +15,15 @@ use crate::net::connection::{Phase, Writing};
 use crate::net::index::ConnectionIndex;
 use crate::net::running::Running;
 
-/// Bytes that one carrier sends in a row before other clients get their turn.
+/// Maximum number of bytes that an HTTP/2 connection sends in a row before other clients get their
+/// turn.
 const CARRIER_TURN_BYTES: usize = 1024 * 1024;
 
-/// How often the state machine looks at what has waited for too long.
+/// Interval in milliseconds at which the state machine checks its timeouts.
 const TICK_MS: u64 = 1_000;
 
 impl<D: Driver> Net<D> {
-    /// The carrier whose socket a connection has.
+    /// Returns the carrier of a connection with an HTTP/2 socket.
     pub(crate) fn carrier_at(&self, index: ConnectionIndex) -> Option<CarrierPlace> {
         match self.connections.exchange(index.exchange())?.stage {
             Stage::Http2(place) => Some(place),
@@ -30,7 +31,7 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// The last stream of a connection that goes away has ended: so does the connection.
+    /// Closes a draining connection after its last stream.
     fn end_if_drained(&mut self, index: ConnectionIndex, place: CarrierPlace) {
         if let Some(carrier) = self.http2.carriers.at(place.0).known()
             && carrier.machine.is_drained()
@@ -41,7 +42,7 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Sets when a carrier is looked at again: it is idle for too long, or something has waited for too long.
+    /// Sets the deadline of a carrier: for idleness and the state machine's timeouts.
     pub(crate) fn pace_carrier(&mut self, index: ConnectionIndex, place: CarrierPlace) {
         let now_ms = self.driver.now_ms();
         let Some(connection) = self.connections.at(index) else {
@@ -71,7 +72,7 @@ impl<D: Driver> Net<D> {
         self.set_deadline(index, deadline);
     }
 
-    /// The master asks for a drain: no further streams, those there are come to their end.
+    /// Drains a carrier: refuses further streams and completes open ones.
     pub(crate) fn drain_carrier(&mut self, index: ConnectionIndex, place: CarrierPlace) {
         let now_ms = self.driver.now_ms();
         let is_retired = matches!(self.running, Running::Retired { .. });
@@ -86,14 +87,14 @@ impl<D: Driver> Net<D> {
         self.pace_carrier(index, place);
     }
 
-    /// The connection of a carrier is closed, and its streams are.
+    /// Removes the carrier of a closed connection, whose streams are closed too.
     pub(crate) fn drop_carrier(&mut self, place: CarrierPlace) {
         self.http2.carriers.remove(place.0);
     }
 }
 
 impl Http {
-    /// Time has passed for a carrier that the kernel takes bytes of.
+    /// Handles the deadline of a carrier that is not blocked.
     pub(crate) fn on_carrier_deadline<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -122,6 +123,7 @@ impl Http {
                 }
             }
         }
+        self.drop_slow_streams(net, waiting, index);
         let idle_timeout_ms = net.settings.idle_timeout_ms;
         if let Some(carrier) = net.http2.carriers.at_mut(place.0).known()
             && let Some(since_ms) = carrier.idle_since_ms
@@ -136,7 +138,7 @@ impl Http {
         net.flush(self, index);
     }
 
-    /// A stream is over before its end.
+    /// Handles a stream that was reset.
     pub(crate) fn on_stream_reset<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -159,7 +161,7 @@ impl Http {
         if origin == Origin::Here(Violation::Stalled) {
             net.note_write_timeout(index);
         }
-        // A handler that waits counts against the streams of its connection until it has come to its end.
+        // A waiting handler counts as a stream of its connection until it has returned.
         if is_read_from {
             waiting.note_arrived(net, index.exchange());
         } else if is_deferred {
@@ -171,10 +173,10 @@ impl Http {
 }
 
 impl<D: Driver> Net<D> {
-    /// Sends what the streams of this turn have produced: one write per carrier.
+    /// Sends the output of this turn's streams: one write per carrier.
     #[cold]
     pub(crate) fn flush_carriers(&mut self, http: &mut Http) {
-        // What goes on in the next turn is listed anew.
+        // Output for the next turn lists carriers again.
         let mut dirty = std::mem::take(&mut self.http2.dirty);
         for index in dirty.drain(..) {
             if self.carrier_at(index).is_some() {
@@ -186,7 +188,8 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Gives the kernel what a carrier has, and asks streams that wait for more while it takes it.
+    /// Writes a carrier's output, and requests more from waiting streams while the kernel accepts
+    /// it.
     pub(crate) fn write_carrier(
         &mut self,
         http: &mut Http,
@@ -203,10 +206,10 @@ impl<D: Driver> Net<D> {
                 let connection = self.connections.at_mut(index);
                 let carrier = self.http2.carriers.at_mut(place.0);
                 let Some((connection, carrier)) = connection.zip(carrier) else {
-                    // What its streams were sent has shown that it is broken.
+                    // Sending the streams' output has found it broken.
                     return;
                 };
-                // The next send from here on lists it again.
+                // Sends from here on list it again.
                 carrier.is_dirty = false;
                 if carrier.out.is_empty() {
                     let spare = std::mem::take(&mut carrier.out);
@@ -216,6 +219,7 @@ impl<D: Driver> Net<D> {
                 let out = connection.take_buffer(&mut self.pool);
                 out.clear();
                 std::mem::swap(&mut **out, &mut carrier.out);
+                carrier.machine.note_flushed();
                 connection.out_sent = 0;
             }
             if turn_bytes >= CARRIER_TURN_BYTES {
@@ -224,25 +228,30 @@ impl<D: Driver> Net<D> {
                 }
                 return;
             }
-            turn_bytes += self.connections.at(index).map_or(0, |it| it.unsent());
+            let unsent = self.connections.at(index).map_or(0, |it| it.unsent());
+            turn_bytes += unsent;
             if !self.write_all(http, index) {
-                // Unless it was found broken, and is closed.
+                // Unless it was found broken and closed.
                 if let Some(carrier) = self.http2.carriers.at_mut(place.0) {
                     carrier.is_dirty = false;
                 }
                 return;
             }
-            // No writable event will come: the kernel has taken everything.
-            if let Some(connection) = self.connections.at_mut(index).known() {
-                self.gauges.end_blocked(connection);
+            self.note_carried(index, unsent);
+            // The kernel has accepted everything, so no writable event will follow.
+            if let Some(connection) = self.connections.at_mut(index).known()
+                && self.gauges.end_blocked(connection)
+            {
+                self.note_buffered(index);
             }
         }
         self.end_if_drained(index, place);
         self.on_flushed(http, index);
         self.pace_carrier(index, place);
+        http.release_held_back(self);
     }
 
-    /// Has streams whose turn it is send while there is room.
+    /// Lets streams send in turn while there is room.
     fn offer_turns(&mut self, http: &mut Http, place: CarrierPlace) {
         loop {
             let Some(carrier) = self.http2.carriers.at_mut(place.0) else {
@@ -254,7 +263,7 @@ impl<D: Driver> Net<D> {
             let Some(ready) = carrier.machine.next_ready() else {
                 return;
             };
-            // It says so itself when this turn is not enough.
+            // The stream sets it again if this turn is not enough.
             carrier.machine.set_pending(ready.stream, false);
             let Some(context) = carrier.machine.context(ready.stream) else {
                 continue;
@@ -266,7 +275,7 @@ impl<D: Driver> Net<D> {
             }
         }
     }
-    /// The peer has broken the protocol, or was too much: it is told, and its connection ends.
+    /// Closes the connection of a peer that violated the protocol or a limit, with an error frame.
     pub(crate) fn fail_carrier(
         &mut self,
         http: &mut Http,
@@ -289,7 +298,7 @@ impl<D: Driver> Net<D> {
         self.flush(http, index);
     }
 
-    /// The streams of a connection that has ended have ended.
+    /// Closes the streams of a closed connection.
     pub(crate) fn close_streams(&mut self, http: &mut Http, place: CarrierPlace) {
         let Some(carrier) = self.http2.carriers.at(place.0) else {
             return missed(());
@@ -303,7 +312,7 @@ impl<D: Driver> Net<D> {
     }
 }
 
-/// What counts the connections that were closed for one kind of flood.
+/// Returns the counter of connections closed for one kind of flood.
 fn flood_counter(flood: Flood) -> Counter {
     match flood {
         Flood::Resets => Counter::Http2FloodResets,

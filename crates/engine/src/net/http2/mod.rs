@@ -1,15 +1,17 @@
-//! Connections of HTTP/2: many exchanges over one socket.
+//! HTTP/2: many exchanges over one socket.
 //!
-//! Each stream is a connection of its own for the rest of the engine, with an exchange, deadlines, output and input, whose
-//! [`Line`](super::line::Line) is a stream in place of a socket. What the kernel does for a socket the *carrier* does for its
-//! streams: it takes bytes as far as windows and turns let them through, says when it takes more, and has bytes to be read.
-//! So holds, streams, files, bodies and WebSockets are the same code over both, and a stream without a window is a client
-//! that takes nothing: its policy decides, and nobody else waits.
+//! To the rest of the engine, each stream is a connection with its own exchange, deadlines, output
+//! and input; its [`Line`](super::line::Line) is a stream instead of a socket. The *carrier* does
+//! for streams what the kernel does for sockets: it accepts bytes as far as windows and turns
+//! permit, signals when it accepts more, and has bytes to read. So holds, streams, files, bodies
+//! and WebSockets use the same code over both. A stream without a window is a client that does not
+//! read: its policy applies, and other clients are not delayed.
 //!
-//! A carrier is a connection with a socket, in [`Stage::Http2`](crate::http::exchange::Stage). What its streams send collects
-//! in `Carrier::out`, and goes to the socket in one write at the end of the turn.
+//! A carrier is a connection with a socket, in [`Stage::Http2`](crate::http::exchange::Stage).
+//! Output of its streams is collected in `Carrier::out` and written to the socket once at the end
+//! of the turn.
 //!
-//! The price: bytes of a stream are copied once more on their way, and a stream is as large as an idle connection.
+//! Price: bytes of a stream are copied once more, and a stream is as large as an idle connection.
 
 mod carry;
 mod receive;
@@ -30,82 +32,84 @@ use crate::admin::stats::Counter;
 use crate::missed::{Known, missed};
 use crate::net::line::{Line, StreamPlace};
 
-/// Bytes of DATA that wait for the socket before streams have to wait: more would be memory alone, and make what is urgent
-/// late.
+/// Maximum number of DATA bytes queued for the socket before streams wait: more would only use
+/// memory and delay urgent data.
 const ROOM_BYTES: usize = 64 * 1024;
 
-/// Seconds whose cancellations may come at once: a page that is left cancels all that it has open.
+/// Burst of resets, in seconds of the rate limit: leaving a page cancels all its requests.
 const RESETS_BURST_S: u32 = 30;
 
-/// Seconds whose frames of other kinds may come at once, where a single step of a client brings many.
+/// Burst of other frames, in seconds of the rate limit, for single actions of a client that cause
+/// many.
 const FRAMES_BURST_S: u32 = 2;
 
-/// A connection has one window of its own beside those of its streams.
+/// Divisor of the rate limit for updates of the connection window, which is one window next to many
+/// of streams.
 const CONNECTION_WINDOW_UPDATES_PART: usize = 5;
 
-/// Where a carrier is.
+/// Index of a carrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CarrierPlace(pub u32);
 
-/// The connections of HTTP/2 of a worker.
+/// The HTTP/2 connections of a worker.
 pub(crate) struct Http2 {
     pub is_on: bool,
     pub limits: Limits,
-    /// The head that was read last.
+    /// The last parsed head.
     message: Message,
     carriers: Slab<Box<Carrier>>,
     streams: Slab<Stream>,
-    /// Streams of each address, where there is a limit for them.
+    /// Number of streams per address, if limited.
     addresses: HashMap<IpAddr, u32>,
     per_address_max: usize,
-    /// Streams that there may be.
+    /// Maximum number of streams.
     len_max: usize,
     /// Carriers with output for the end of the turn.
     dirty: Vec<ConnectionIndex>,
-    /// A header block that is being made, reused.
+    /// Reused buffer for a header block.
     block: Vec<u8>,
-    /// What ends the streams with `has_trailers`, by their places.
+    /// Trailers of the streams with `has_trailers`, by index.
     trailers: HashMap<u32, Trailers>,
 }
 
-/// Names and values behind a body.
+/// Names and values of trailer fields.
 pub(crate) type Trailers = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A connection that carries streams.
 struct Carrier {
-    /// Its socket's.
+    /// Index of the connection with the socket.
     index: ConnectionIndex,
     machine: Machine,
-    /// Frames that are not with the socket's connection yet.
+    /// Frames that were not yet moved to the connection's output.
     out: Vec<u8>,
-    /// The stream that is asked for bytes now, and how many more it may send.
+    /// The stream whose turn it is, and the bytes it may still send.
     turn: Option<(StreamId, usize)>,
-    /// Streams with `is_blocked`.
+    /// Number of streams with `is_blocked`.
     blocked: u32,
     is_dirty: bool,
-    /// Since when it has had no streams, unless it has some.
+    /// Time since which it has no streams; `None` if it has some.
     idle_since_ms: Option<u64>,
-    /// When the state machine is to look at what has waited for too long, if anything waits.
+    /// Time of the state machine's next timeout check; never if nothing waits.
     tick: Deadline,
 }
 
-/// A stream, as its carrier sees it.
+/// A stream, as seen by its carrier.
 struct Stream {
     carrier: CarrierPlace,
     id: StreamId,
-    /// It was sent its head.
+    /// Its head was sent.
     has_head: bool,
-    /// It was sent its end.
+    /// Its end was sent.
     has_ended: bool,
-    /// One of both sides has reset it.
+    /// It was reset by either side.
     is_reset: bool,
-    /// It has bytes that were not taken.
+    /// It has bytes that were not accepted.
     is_blocked: bool,
     /// It ends with trailers.
     has_trailers: bool,
 }
 
-/// The limit that a stream is beyond.
+/// The limit that a stream exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beyond {
     /// `streams_per_address_max`
@@ -115,7 +119,7 @@ enum Beyond {
 }
 
 impl Beyond {
-    /// What is counted, and how its request is answered.
+    /// Returns the counter, and the status and text of the response.
     fn refusal(self) -> (Counter, u16, &'static str) {
         match self {
             Beyond::Address => (
@@ -149,7 +153,7 @@ impl Http2 {
         }
     }
 
-    /// As these settings say.
+    /// Applies the settings.
     pub fn configure(&mut self, settings: &Settings) {
         let ms = |ms: u64| u32::try_from(ms).unwrap_or(u32::MAX);
         let count = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
@@ -161,12 +165,12 @@ impl Http2 {
         let window_updates = settings.http2_window_updates_per_second_max;
         self.is_on = settings.http2 == "on";
         self.len_max = settings.connections_max;
-        // A hundred streams are as good as a hundred connections.
+        // A hundred streams cost as much as a hundred connections.
         self.per_address_max = match settings.streams_per_address_max {
             0 => settings.connections_per_address_max,
             max => max,
         };
-        // A client knows what it is told here, and waits with what is more.
+        // Clients learn this limit from SETTINGS and queue further requests.
         let streams_max = match self.per_address_max {
             0 => self.len_max,
             max => max.min(self.len_max),
@@ -193,35 +197,43 @@ impl Http2 {
         };
     }
 
-    /// Streams that there are.
+    /// Returns the number of streams.
     pub fn streams_len(&self) -> usize {
         self.streams.len()
     }
 
-    /// Connections that carry streams.
+    /// Returns the number of connections that carry streams.
     pub fn carriers_len(&self) -> usize {
         self.carriers.len()
     }
 
-    /// Addresses with streams, where there is a limit for them.
+    /// Returns the number of addresses with counted streams.
     #[cfg(test)]
     pub fn addresses_len(&self) -> usize {
         self.addresses.len()
     }
 
-    /// Whether carriers have output for the end of the turn.
+    /// Returns true if carriers have output for the end of the turn.
     #[inline]
     pub fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
     }
 
-    /// The connection with the socket of the carrier of a stream.
+    /// Returns the connection with the socket that carries a stream.
     pub fn carrier_of(&self, place: StreamPlace) -> Option<ConnectionIndex> {
         let stream = self.streams.at(place.0)?;
         Some(self.carriers.at(stream.carrier.0)?.index)
     }
 
-    /// Sends a head. `write` appends its fields as a header block. False: the stream takes none any more.
+    /// Returns the bytes of a stream's connection that the kernel has not accepted.
+    pub fn unsent_bytes(&self, place: StreamPlace) -> usize {
+        let stream = self.streams.at(place.0);
+        let carrier = stream.and_then(|it| self.carriers.at(it.carrier.0));
+        carrier.map_or(0, |it| it.out.len())
+    }
+
+    /// Sends a head. `write` appends its fields as a header block. Returns false if the stream
+    /// accepts none.
     pub fn send_head(
         &mut self,
         place: StreamPlace,
@@ -244,7 +256,7 @@ impl Http2 {
         if stream.is_reset || stream.has_head {
             return false;
         }
-        // Its connection may have ended before it.
+        // Its connection may have closed earlier.
         let Some(carrier) = self.carriers.at_mut(stream.carrier.0) else {
             return false;
         };
@@ -256,11 +268,12 @@ impl Http2 {
         has_sent
     }
 
-    /// What `Driver::send` does for a socket: takes what windows, turns and room let through. A stream of which not all was
-    /// taken is told by its carrier when it may go on. `rest` is what follows all of it.
+    /// Sends bytes, like `Driver::send` for a socket: accepts what windows, turns and room permit.
+    /// If not all is accepted, the carrier signals when the stream may continue. `rest` specifies
+    /// what follows.
     ///
     /// # Errors
-    /// The stream is over.
+    /// The stream has ended.
     pub fn send(
         &mut self,
         place: StreamPlace,
@@ -280,7 +293,7 @@ impl Http2 {
         }
         let allowed = match carrier.turn {
             Some((id, left)) if id == stream.id => left,
-            // Those that have waited longer come first.
+            // Streams that have waited longer go first.
             _ if carrier.machine.has_ready() => 0,
             _ => usize::MAX,
         };
@@ -292,7 +305,7 @@ impl Http2 {
             carrier.mark(&mut self.dirty);
             return Ok(None);
         }
-        // Trailers end the stream in the place of its last DATA.
+        // Trailers end the stream instead of its last DATA frame.
         let ends_by_trailers = stream.has_trailers && rest == Rest::End;
         let rest = match rest {
             _ if offered < total => Rest::Pending,
@@ -329,7 +342,7 @@ impl Http2 {
         Ok((sent > 0 || total == 0).then_some(sent))
     }
 
-    /// Has a stream end with trailers: names and values that a head may have.
+    /// Sets the trailers of a stream; their names and values must be valid in a head.
     pub fn set_trailers(&mut self, place: StreamPlace, trailers: Trailers) {
         if let Some(stream) = self.streams.at_mut(place.0).known() {
             stream.has_trailers = true;
@@ -337,7 +350,7 @@ impl Http2 {
         }
     }
 
-    /// So many of the bytes that have come over a line were used: where it is a stream, its client may send as many again.
+    /// Notes that bytes of a line were consumed: on a stream, the client may send as many more.
     #[inline]
     pub fn consumed(&mut self, line: Line, bytes: usize) {
         if let Some(place) = line.stream() {
@@ -357,7 +370,7 @@ impl Http2 {
         }
     }
 
-    /// Ends a stream without its end.
+    /// Resets a stream.
     pub fn reset(&mut self, place: StreamPlace, code: ErrorCode) {
         if let Some(stream) = self.streams.at_mut(place.0).known()
             && !std::mem::replace(&mut stream.is_reset, true)
@@ -368,12 +381,13 @@ impl Http2 {
         }
     }
 
-    /// Whether a stream was reset: nothing more comes of it.
+    /// Returns true if a stream was reset.
     pub fn is_reset(&self, place: StreamPlace) -> bool {
         self.streams.at(place.0).is_none_or(|it| it.is_reset)
     }
 
-    /// Counts a stream for the limit of its client's address, and says which limit it is beyond.
+    /// Counts a stream for the limit of its client's address. Returns the limit that it exceeds, if
+    /// any.
     fn count(&mut self, peer: Peer) -> Option<Beyond> {
         let mut is_crowded = false;
         if self.per_address_max > 0
@@ -390,7 +404,7 @@ impl Http2 {
         }
     }
 
-    /// The connection of a stream has ended.
+    /// Removes a stream from the counts when its connection was closed.
     pub fn release(&mut self, place: StreamPlace, peer: Peer) {
         if self.per_address_max > 0
             && let Some(address) = peer.ip()
@@ -435,10 +449,10 @@ impl Carrier {
     }
 }
 
-/// Bytes that lie in several places.
+/// Bytes in several slices.
 struct Source<'a> {
     slices: &'a [&'a [u8]],
-    /// Bytes of the first of them that were taken.
+    /// Bytes of the first slice that were consumed.
     taken: usize,
 }
 
@@ -469,7 +483,8 @@ impl<'a> Source<'a> {
 mod tests {
     use super::*;
 
-    /// What a client's connection may cost beyond one of HTTP/1, and a stream beyond the connection that it is to handlers.
+    /// Maximum cost of a client's HTTP/2 connection beyond HTTP/1, and of a stream beyond its
+    /// connection entry.
     const CARRIER_BYTES_MAX: usize = 512;
     const STREAM_BYTES_MAX: usize = 96;
 
@@ -485,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_and_its_streams_cost_little() {
+    fn limits_the_memory_of_a_connection_and_its_streams() {
         let mut machine = Machine::server(&Limits::default(), 0, &mut Vec::new());
         let preface = fermata_proto::http2::frame::PREFACE;
         let settings = [[0, 0, 0, 4, 0, 0, 0, 0, 0], [0, 0, 0, 4, 1, 0, 0, 0, 0]].concat();
@@ -493,7 +508,8 @@ mod tests {
         let idle = machine.kept_bytes();
         let carrier = size_of::<Carrier>() + Slab::<Box<Carrier>>::ENTRY_BYTES + idle;
         assert!(carrier <= CARRIER_BYTES_MAX, "{carrier}");
-        // The first request puts `:authority` into the table of the connection, as browsers do, and the others name its place.
+        // The first request puts `:authority` into the dynamic table, as browsers do; the others
+        // refer to it.
         let first: &[u8] = &[0x82, 0x87, 0x84, 0x41, 1, b'a'];
         let others: &[u8] = &[0x82, 0x87, 0x84, 0xbe];
         for nth in 0..STREAMS {

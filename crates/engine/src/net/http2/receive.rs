@@ -1,4 +1,4 @@
-//! The worker's part of what clients of HTTP/2 send: from frames to requests and their bodies.
+//! Input of HTTP/2 connections: from frames to requests and their bodies.
 
 use fermata_config::LogLevel;
 use fermata_io::buffer::Pool;
@@ -27,7 +27,7 @@ use crate::net::input::Step;
 use crate::net::line::{Line, StreamPlace};
 use crate::net::running::Running;
 
-/// What came of one frame, without borrowing from the input.
+/// Result of one frame, without borrowing the input.
 enum Received {
     Nothing,
     Request(StreamId, bool),
@@ -37,7 +37,8 @@ enum Received {
 }
 
 impl<D: Driver> Net<D> {
-    /// What `load` does for a stream, whose bytes lie in its inbox. True when there is input to parse.
+    /// Loads input of a stream, whose bytes are in its inbox. Returns true if there is input to
+    /// parse.
     pub(crate) fn load_stream(&mut self, index: ConnectionIndex) -> bool {
         let Some(connection) = self.connections.at_mut(index) else {
             return missed(false);
@@ -57,7 +58,7 @@ impl<D: Driver> Net<D> {
         true
     }
 
-    /// What has come for a stream is of no use to anybody.
+    /// Discards input of a stream that is not needed.
     pub(crate) fn drop_input(&mut self, index: ConnectionIndex) {
         if let Some(connection) = self.connections.at_mut(index).known()
             && connection.line.is_stream()
@@ -68,7 +69,7 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// A connection for a stream that has begun, and the limit that it is beyond.
+    /// Creates the connection of a new stream; also returns the limit that it exceeds.
     fn insert_stream(
         &mut self,
         carrier_index: ConnectionIndex,
@@ -103,7 +104,7 @@ impl<D: Driver> Net<D> {
 }
 
 impl Http {
-    /// Takes what the current input has of frames, up to the next request.
+    /// Processes frames of the current input, up to the next request.
     pub(crate) fn step_http2<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -118,7 +119,8 @@ impl Http {
             return missed(Step::Starved);
         };
         if carrier.out.len() > queue_bytes_max {
-            // The client asks faster than it reads. Go on when it has caught up.
+            // The client sends requests faster than it reads responses; resume when it has caught
+            // up.
             carrier.mark(&mut net.http2.dirty);
             if let Some(connection) = net.connections.at_mut(index).known() {
                 connection.is_paused = true;
@@ -142,7 +144,7 @@ impl Http {
             None | Some(Event::Pong(_) | Event::Settings | Event::GoAway { .. }) => {
                 Received::Nothing
             }
-            // To a client only.
+            // Only clients receive responses.
             Some(Event::Response { .. }) => Received::Nothing,
             Some(Event::Request { stream, end }) => Received::Request(stream, end),
             Some(Event::Data { stream, data, end }) => {
@@ -164,13 +166,17 @@ impl Http {
             Received::Nothing | Received::Refused(_) | Received::Request(..) => None,
         };
         net.input.advance(current.at + consumed);
-        // They cost as much as requests that are answered, so others get their turn behind as many.
+        // They cost as much as answered requests, so they count as such for the client's turn.
         if matches!(received, Received::Refused(_) | Received::Reset(..)) {
             net.input.count(1);
         }
         let step = match (received, context.map(ConnectionIndex)) {
             (Received::Request(stream, end), _) => {
-                return self.open_stream_request(net, index, place, stream, end);
+                let step = self.open_stream_request(net, index, place, stream, end);
+                return match step {
+                    Step::Request => self.unless_unread(net),
+                    step => step,
+                };
             }
             (Received::Refused(refusal), _) => {
                 self.note_refused(net, index, refusal);
@@ -189,7 +195,14 @@ impl Http {
         if is_starved { Step::Starved } else { step }
     }
 
-    /// The state machine has answered a request that no stream came of.
+    /// Returns the step for the current request: start now, or after the client has read earlier
+    /// responses.
+    pub(crate) fn unless_unread<D: Driver>(&self, net: &Net<D>) -> Step {
+        let index = self.request.index().connection();
+        net.unread_carrier(index).map_or(Step::Request, Step::Later)
+    }
+
+    /// Counts a request that the state machine refused without a stream.
     fn note_refused<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -210,7 +223,7 @@ impl Http {
         self.trace.on_refused(unix_ms, peer, status, 0);
     }
 
-    /// Bytes of a stream have come, or its end.
+    /// Handles bytes or the end of a stream's body.
     fn on_stream_data<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -238,7 +251,7 @@ impl Http {
                 let Some(key) = net.connections.key(index) else {
                     return missed(());
                 };
-                // In this turn still, behind the input that it came with.
+                // Still in this turn, after the current input.
                 let event = Readiness::readable(key.to_u64());
                 if net.events.last().is_none_or(|it| it.token != event.token) {
                     net.events.push(event);
@@ -246,7 +259,7 @@ impl Http {
             }
             // Its handshake is not answered yet.
             Stage::Handling(None) if exchange.has_handshake => {}
-            // It is no longer wanted.
+            // It is not needed.
             Stage::Head | Stage::Handling(None) | Stage::Held(_) | Stage::Http2(_) => {
                 net.drop_input(index);
             }
@@ -254,7 +267,7 @@ impl Http {
     }
 }
 
-/// The connection that stands for a stream, unless it is over.
+/// Returns the connection of a stream, unless it has ended.
 fn stream_connection<'a>(
     connections: &'a mut Connections,
     machine: &Machine,
@@ -263,7 +276,7 @@ fn stream_connection<'a>(
     connections.at_mut(ConnectionIndex(machine.context(stream)?))
 }
 
-/// Keeps bytes of a stream until they are parsed, and notes their end.
+/// Stores bytes of a stream until they are parsed, and notes its end.
 fn put_into_inbox(to: Option<&mut Connection>, pool: &mut Pool, data: &[u8], has_ended: bool) {
     if let Some(connection) = to {
         if connection.inbox.capacity() == 0 && !data.is_empty() {
@@ -275,7 +288,8 @@ fn put_into_inbox(to: Option<&mut Connection>, pool: &mut Pool, data: &[u8], has
 }
 
 impl<D: Driver> Net<D> {
-    /// Whether the input that is no request of HTTP/1 is the beginning of HTTP/2; then the connection is a carrier from here on.
+    /// Makes a connection a carrier if its input is an HTTP/2 preface instead of an HTTP/1 request.
+    /// Returns true if it is one.
     #[cold]
     pub(crate) fn begin_http2(&mut self, current: Current) -> bool {
         let input = &self.input.bytes[current.at..current.filled];
@@ -292,7 +306,7 @@ impl<D: Driver> Net<D> {
             return false;
         }
         let http2 = &mut self.http2;
-        // Browsers use it as soon as it is offered, and do not fall back.
+        // Browsers use it if offered, without a fallback.
         http2.limits.connect_protocol = !self.silences.is_empty();
         let mut out = Vec::new();
         let machine = Machine::server(&http2.limits, now_ms, &mut out);
@@ -307,7 +321,7 @@ impl<D: Driver> Net<D> {
             tick: Deadline::NEVER,
         }));
         exchange.stage = Stage::Http2(CarrierPlace(key.index));
-        // Its requests are what is on its way, each for itself.
+        // Its requests count as active individually.
         self.gauges.end_active(connection);
         self.counts.add(Counter::Http2Connections, 1);
         if let Some(carrier) = self.http2.carriers.at_mut(key.index).known() {
@@ -321,7 +335,7 @@ impl<D: Driver> Net<D> {
 }
 
 impl Http {
-    /// A request has come: its head is in the message.
+    /// Starts a request; its head is in the message.
     fn open_stream_request<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -396,8 +410,8 @@ impl Http {
         Step::Again
     }
 
-    /// Makes an extended CONNECT the handshake that it would be over HTTP/1.1 (RFC 8441, 5). False: it asks for something else
-    /// than a WebSocket.
+    /// Converts an extended CONNECT to an HTTP/1.1 handshake (RFC 8441, section 5). Returns false
+    /// if it does not request a WebSocket.
     fn begin_connect(&mut self, protocol: Span) -> bool {
         let request = &mut self.request;
         let protocol = protocol.of(&request.head_bytes);

@@ -1,28 +1,28 @@
-//! What the network does wrong, and how often it was called.
+//! Faults of the fake network, and counters of calls.
 
-/// How often the network misbehaves, each in thousandths of the calls it concerns.
+/// Frequency of faults, each in thousandths of the affected calls.
 ///
-/// All but `reset` and `abort` are harmless: a correct engine delivers the same bytes under them.
+/// All faults except `reset` and `abort` are harmless: a correct engine delivers the same bytes with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Faults {
-    /// `recv` returns fewer bytes than are there; the rest is reported again.
+    /// `recv` returns fewer bytes than available; the rest is reported again.
     pub short_read: u32,
-    /// `send` takes only a part; room is reported again.
+    /// `send` accepts only a part; space is reported again.
     pub short_write: u32,
-    /// `recv`, `send` or `accept` would block although something was reported.
+    /// `recv`, `send` or `accept` would block although readiness was reported.
     pub would_block: u32,
     /// `wait` reports a stream as ready for everything although nothing happened.
     pub spurious: u32,
     /// `wait` reports events in random order.
     pub shuffle: bool,
-    /// `recv` or `send` finds the connection reset.
+    /// `recv` or `send` fails because the connection was reset.
     pub reset: u32,
     /// `accept` fails because the connection was aborted in the queue.
     pub abort: u32,
 }
 
 impl Faults {
-    /// A perfect network.
+    /// No faults.
     pub const NONE: Faults = Faults {
         short_read: 0,
         short_write: 0,
@@ -33,7 +33,7 @@ impl Faults {
         abort: 0,
     };
 
-    /// Every harmless fault, often.
+    /// Every harmless fault, frequently.
     pub const HARMLESS: Faults = Faults {
         short_read: 300,
         short_write: 300,
@@ -43,7 +43,7 @@ impl Faults {
         ..Faults::NONE
     };
 
-    /// Harmless ones, and connections that break.
+    /// Harmless faults and broken connections.
     pub const HOSTILE: Faults = Faults {
         reset: 10,
         abort: 50,
@@ -51,12 +51,12 @@ impl Faults {
     };
 }
 
-/// How often the driver was called: the system calls a real one would have made.
+/// Number of driver calls, which a real driver would make as system calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Calls {
     /// Calls of `wait`.
     pub waits: u64,
-    /// Calls of `wait` that found nothing to report.
+    /// Calls of `wait` without events.
     pub idle_waits: u64,
     /// Calls of `accept`.
     pub accepts: u64,

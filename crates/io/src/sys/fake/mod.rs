@@ -1,7 +1,7 @@
-//! The fake driver: a network, a clock and its faults, all in memory and repeatable by a seed.
+//! The fake driver: a network, a clock and faults, all in memory and repeatable by a seed.
 //!
-//! A [`Fake`] is a handle: the engine under test owns one clone as its driver, the test keeps
-//! another one and plays the peers.
+//! A [`Fake`] is a handle: the engine under test owns one clone as its driver; the test keeps another and controls the
+//! peers.
 //!
 //! ```
 //! use fermata_io::Driver;
@@ -26,11 +26,10 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! It behaves as Linux does where that matters: streams are edge triggered and an edge reports all
-//! that is ready; room is reported again only after a send that found too little; closing with
-//! unread bytes resets the connection; sending to a peer that has closed succeeds once. [`Faults`]
-//! add what a kernel may do but rarely does. Misuse that a kernel could not point out, such as
-//! using a descriptor after closing it, panics.
+//! It behaves like Linux in all relevant ways. Streams are edge-triggered, and an edge reports everything that is
+//! ready. Space is reported again only after a send that found too little. Closing with unread bytes resets the
+//! connection. The first send to a peer that has closed succeeds. [`Faults`] add behaviour that a kernel may show but
+//! rarely does. Misuse that a kernel could not detect, such as using a closed descriptor, panics.
 
 mod faults;
 mod network;
@@ -52,7 +51,7 @@ use network::Network;
 pub use peer::{End, FakePeer};
 pub use stream::Action;
 
-/// Hands over a connection that arrives without its descriptor, as happens to a process that has none left.
+/// Hands over a connection without its descriptor, as a process without free descriptors receives it.
 ///
 /// # Errors
 /// The inbox is full.
@@ -60,17 +59,17 @@ pub fn hand_over_lost(inbox: &Inbox) -> io::Result<()> {
     inbox.put_lost()
 }
 
-/// Virtual wall clock when the virtual monotonic clock stands at zero: 2023-11-14 22:13:20 UTC.
+/// Virtual wall clock at the virtual monotonic time 0: 2023-11-14 22:13:20 UTC.
 pub const UNIX_START_MS: u64 = 1_700_000_000_000;
 
-/// A driver over a network in memory, and the test's handle to that network.
+/// A driver over an in-memory network, and the test's handle to this network.
 #[derive(Debug, Clone)]
 pub struct Fake {
     network: Rc<RefCell<Network>>,
 }
 
 impl Fake {
-    /// A perfect network; `seed` decides what [`Faults`] do once they are set.
+    /// Creates a network without faults. `seed` selects the random numbers of later [`Faults`].
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
@@ -78,21 +77,21 @@ impl Fake {
         }
     }
 
-    /// Sets how often the network misbehaves from now on.
+    /// Sets the frequency of faults from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.network.borrow_mut().faults = faults;
     }
 
-    /// Makes a listener, to be added to the driver by the engine.
+    /// Creates a listener, which the engine adds to the driver.
     #[must_use]
     pub fn listen(&self) -> Fd {
         self.network.borrow_mut().listen()
     }
 
-    /// Connects a peer with an address of its own (192.0.2.1 and a port that counts up).
+    /// Connects a peer with a unique address (192.0.2.1 and an increasing port).
     ///
     /// # Panics
-    /// When `listener` was not made by [`listen`](Self::listen) or is closed.
+    /// Panics if `listener` was not created by [`listen`](Self::listen) or is closed.
     #[must_use]
     pub fn connect(&self, listener: Fd) -> FakePeer {
         FakePeer::new(
@@ -101,7 +100,7 @@ impl Fake {
         )
     }
 
-    /// Connects a peer with a given address.
+    /// Connects a peer with the given address.
     ///
     /// # Panics
     /// As [`connect`](Self::connect).
@@ -111,43 +110,43 @@ impl Fake {
         FakePeer::new(Rc::clone(&self.network), fd)
     }
 
-    /// Moves the virtual clock and carries out what was scheduled until then. The driver sees the
-    /// new time after its next `wait` or `refresh_now`.
+    /// Advances the virtual clock and executes the actions that are due. The driver sees the new time after its
+    /// next `wait` or `refresh_now`.
     pub fn advance(&self, ms: u64) {
         let mut network = self.network.borrow_mut();
         let until_ms = network.clock_ms + ms;
         network.run_until(until_ms);
     }
 
-    /// Whether a `wait` that finds nothing moves the clock to its time-out or to the next scheduled
-    /// action, whichever is earlier. Off at first: it returns at once and the clock stands still.
+    /// Sets whether a `wait` without events advances the clock to its time-out or to the next scheduled action, whichever
+    /// is earlier. Initially false: `wait` returns immediately and the clock does not move.
     pub fn set_auto_advance(&self, auto_advance: bool) {
         self.network.borrow_mut().auto_advance = auto_advance;
     }
 
-    /// How many sends take a millisecond of the virtual clock. 0 at first: they take no time.
+    /// Sets the number of sends that take a millisecond of the virtual clock. Initially 0: sends take no time.
     pub fn set_sends_per_ms(&self, sends: u64) {
         self.network.borrow_mut().sends_per_ms = sends;
     }
 
-    /// `accept` fails with `EMFILE` while this many streams are open.
+    /// Makes `accept` fail with `EMFILE` while this many streams are open.
     pub fn set_streams_max(&self, streams_max: usize) {
         self.network.borrow_mut().streams_max = streams_max;
     }
 
-    /// How many accepted streams the engine has not closed.
+    /// Returns the number of accepted streams that the engine has not closed.
     #[must_use]
     pub fn open_streams(&self) -> usize {
         self.network.borrow().open_streams()
     }
 
-    /// How often the driver was called so far.
+    /// Returns the number of driver calls so far.
     #[must_use]
     pub fn calls(&self) -> Calls {
         self.network.borrow().calls
     }
 
-    /// The virtual clock itself, which may be ahead of [`Driver::now_ms`].
+    /// Returns the virtual clock, which may be ahead of [`Driver::now_ms`].
     #[must_use]
     pub fn clock_ms(&self) -> u64 {
         self.network.borrow().clock_ms
@@ -213,6 +212,10 @@ impl Driver for Fake {
 
     fn reset_on_close(&mut self, fd: Fd) {
         self.network.borrow_mut().reset_on_close(fd);
+    }
+
+    fn unacknowledged(&self, fd: Fd) -> Option<usize> {
+        Some(self.network.borrow().stream(fd).outbound.len())
     }
 
     fn close(&mut self, fd: Fd) {

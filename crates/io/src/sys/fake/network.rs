@@ -1,4 +1,4 @@
-//! The state behind a [`super::Fake`]: streams, listeners, clock and schedule.
+//! State of a [`super::Fake`]: streams, listeners, clock and schedule.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice};
@@ -14,10 +14,10 @@ use super::faults::{Calls, Faults};
 use super::random::Random;
 use super::stream::{Action, Stream};
 
-/// The first descriptor handed out: beyond any real one, so that mixing them up shows.
+/// First descriptor number: higher than any real one, so that a confusion is noticed.
 const FD_START: Fd = 1_000_000_000;
 
-/// Where the virtual monotonic clock starts: not at zero, as a real one does not either.
+/// Start of the virtual monotonic clock; not 0, like a real one.
 pub const MONOTONIC_START_MS: u64 = 1_000_000;
 
 #[derive(Debug, Default)]
@@ -30,13 +30,13 @@ struct Listener {
 pub(super) struct Network {
     pub(super) faults: Faults,
     pub(super) auto_advance: bool,
-    /// Sends that take a millisecond; 0 = they take no time.
+    /// Number of sends that take a millisecond; 0 if they take no time.
     pub(super) sends_per_ms: u64,
     pub(super) streams_max: usize,
     pub(super) calls: Calls,
     /// The virtual clock.
     pub(super) clock_ms: u64,
-    /// What the driver knows of it.
+    /// The driver's cached reading of the clock.
     pub(super) now_ms: u64,
     random: Random,
     next_fd: Fd,
@@ -45,7 +45,7 @@ pub(super) struct Network {
     listeners: BTreeMap<Fd, Listener>,
     /// Real descriptors (wakers, pipes) and their tokens.
     wakes: BTreeMap<Fd, u64>,
-    /// By time and then by number.
+    /// Ordered by time, then by number.
     schedule: BTreeMap<(u64, u64), (Fd, Action)>,
     scheduled: u64,
 }
@@ -70,7 +70,7 @@ impl Network {
         }
     }
 
-    // The test's side.
+    // Methods of the test.
 
     pub(super) fn listen(&mut self) -> Fd {
         let fd = self.take_fd();
@@ -108,7 +108,7 @@ impl Network {
         }
     }
 
-    /// Moves the clock to `until_ms`, carrying out the schedule at its times.
+    /// Advances the clock to `until_ms`, executing scheduled actions at their times.
     pub(super) fn run_until(&mut self, until_ms: u64) {
         while let Some(entry) = self.schedule.first_entry() {
             let due_ms = entry.key().0;
@@ -141,7 +141,7 @@ impl Network {
             .expect("no stream has this descriptor")
     }
 
-    // The driver's side.
+    // Methods of the driver.
 
     pub(super) fn refresh_now(&mut self) -> u64 {
         self.now_ms = self.clock_ms;
@@ -249,7 +249,7 @@ impl Network {
         if reset {
             stream.break_off();
         }
-        // Whatever a fault holds back has to be reported again, or a correct engine would hang.
+        // Report again what a fault held back; otherwise a correct engine would stall.
         stream.edge |= would_block || bytes_max < there;
         if would_block {
             return Ok(None);
@@ -314,7 +314,7 @@ impl Network {
         stream
     }
 
-    /// Appends what is ready, clearing the edges that are reported.
+    /// Appends ready descriptors and clears the reported edges.
     fn collect(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
         let first = events.len();
         for (&fd, &token) in &self.wakes {
@@ -353,7 +353,7 @@ impl Network {
             }
         }
         if self.faults.shuffle {
-            // Fisher-Yates.
+            // Fisher-Yates shuffle.
             for last in (first + 1..events.len()).rev() {
                 events.swap(last, first + self.random.below(last - first + 1));
             }
@@ -374,10 +374,10 @@ fn watch(place: &mut Option<u64>, token: u64) -> io::Result<()> {
     }
 }
 
-/// Asks the kernel about a waker or pipe, which are real even in tests.
+/// Polls a waker or pipe, which are real even in tests.
 fn is_readable(fd: Fd) -> io::Result<bool> {
     assert!(fd >= 0, "a descriptor that was never opened is watched");
-    // SAFETY: not -1, and used only for the call below, which answers POLLNVAL to a closed one.
+    // SAFETY: not -1, and used only for the call below, which returns POLLNVAL for a closed descriptor.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
     let mut polled = [PollFd::new(&fd, PollFlags::IN)];
     let at_once = Timespec {

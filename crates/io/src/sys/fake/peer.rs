@@ -9,18 +9,18 @@ use crate::driver::{Fd, Peer};
 use super::network::Network;
 use super::stream::Action;
 
-/// How the engine's side of a connection stands, as the peer sees it.
+/// State of the engine's side of a connection, as the peer sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It may still send.
+    /// The engine may still send.
     Open,
-    /// It ended after what [`FakePeer::read`] returned or will return.
+    /// The stream ends after the bytes that [`FakePeer::read`] has returned or will return.
     Finished,
-    /// It broke off; what was not read may be lost on a real network.
+    /// The connection was reset; on a real network unread bytes may be lost.
     Reset,
 }
 
-/// A connected peer, played by the test. Clones are the same peer; dropping one does nothing.
+/// A connected peer, controlled by the test. Clones are the same peer; dropping one has no effect.
 #[derive(Clone)]
 pub struct FakePeer {
     network: Rc<RefCell<Network>>,
@@ -32,25 +32,25 @@ impl FakePeer {
         Self { network, fd }
     }
 
-    /// The engine's descriptor for this connection.
+    /// Returns the engine's descriptor of this connection.
     #[must_use]
     pub fn fd(&self) -> Fd {
         self.fd
     }
 
-    /// The address the engine sees.
+    /// Returns the address that the engine sees.
     #[must_use]
     pub fn address(&self) -> Peer {
         self.network.borrow().stream(self.fd).address
     }
 
-    /// Does something now.
+    /// Executes an action now.
     pub fn act(&self, action: Action) {
         self.network.borrow_mut().act(self.fd, action);
     }
 
-    /// Does something when the virtual clock has moved by `delay_ms`. Actions of the same time are
-    /// carried out in the order in which they were scheduled.
+    /// Executes an action after `delay_ms` of the virtual clock. Actions with the same time run in the order of
+    /// scheduling.
     pub fn act_after(&self, delay_ms: u64, action: Action) {
         self.network
             .borrow_mut()
@@ -62,18 +62,18 @@ impl FakePeer {
         self.network.borrow_mut().stream_mut(self.fd).write(bytes);
     }
 
-    /// Takes all bytes that have arrived, which makes room for more.
+    /// Returns all bytes that have arrived, which frees their space.
     #[must_use]
     pub fn read(&self) -> Vec<u8> {
         self.network.borrow_mut().stream_mut(self.fd).read()
     }
 
-    /// Holds at most this many unread bytes; zero makes a reader that has stopped.
+    /// Limits the number of unread bytes; 0 simulates a reader that has stopped.
     pub fn set_window(&self, bytes: usize) {
         self.act(Action::SetWindow(bytes));
     }
 
-    /// Ends the sending side and still reads.
+    /// Closes the sending side; the peer still reads.
     pub fn shutdown_write(&self) {
         self.act(Action::ShutdownWrite);
     }
@@ -83,12 +83,12 @@ impl FakePeer {
         self.act(Action::Close);
     }
 
-    /// Breaks the connection.
+    /// Resets the connection.
     pub fn reset(&self) {
         self.act(Action::Reset);
     }
 
-    /// How the engine's side stands.
+    /// Returns the state of the engine's side.
     #[must_use]
     pub fn end(&self) -> End {
         let network = self.network.borrow();
@@ -100,19 +100,19 @@ impl FakePeer {
         }
     }
 
-    /// Bytes that have arrived and were not yet read.
+    /// Returns the number of bytes that have arrived and were not read.
     #[must_use]
     pub fn arrived_bytes(&self) -> usize {
         self.network.borrow().stream(self.fd).outbound.len()
     }
 
-    /// Bytes sent that the engine has not taken: what back-pressure holds back.
+    /// Returns the number of sent bytes that the engine has not read, because of back-pressure.
     #[must_use]
     pub fn unread_bytes(&self) -> usize {
         self.network.borrow().stream(self.fd).inbound.len()
     }
 
-    /// In how many sends the engine's bytes arrived.
+    /// Returns the number of sends in which the engine's bytes arrived.
     #[must_use]
     pub fn sends(&self) -> u64 {
         self.network.borrow().stream(self.fd).sends

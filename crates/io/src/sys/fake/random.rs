@@ -1,4 +1,4 @@
-//! Repeatable randomness (SplitMix64, which any seed suits).
+//! Repeatable random numbers (SplitMix64, which accepts any seed).
 
 #[derive(Debug)]
 pub(super) struct Random(u64);
@@ -15,13 +15,13 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, which is not zero.
+    /// Returns a number below `bound`, which must not be 0.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
 
-    /// True in `thousandths` of a thousand cases. A chance of zero draws nothing, so that faults
-    /// that are off do not shift the others.
+    /// Returns true in `thousandths` of a thousand cases. A probability of 0 uses no random number, so that disabled
+    /// faults do not change the others.
     pub(super) fn chance(&mut self, thousandths: u32) -> bool {
         thousandths != 0 && self.next() % 1000 < u64::from(thousandths)
     }

@@ -1,57 +1,57 @@
-//! One connection of the fake network, seen from both ends.
+//! The two sides of one connection of the fake network.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
 
 use crate::driver::{Event, Peer};
 
-/// Bytes the peer's end holds before the engine would block, unless the test sets another window.
+/// Default window: bytes that the peer holds before the engine would block.
 pub(super) const WINDOW_BYTES: usize = 64 * 1024;
 
-/// Something a peer does.
+/// An action of a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Sends bytes.
     Write(Vec<u8>),
-    /// Ends its sending side and still reads.
+    /// Closes the sending side; the peer still reads.
     ShutdownWrite,
-    /// Closes; with unread bytes that breaks the connection, as it does on a real network.
+    /// Closes the connection; with unread bytes that resets it, as on a real network.
     Close,
-    /// Breaks the connection.
+    /// Resets the connection.
     Reset,
-    /// Holds at most this many unread bytes from now on.
+    /// Limits the number of unread bytes from now on.
     SetWindow(usize),
 }
 
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) address: Peer,
-    /// The token it is watched with.
+    /// Token that the stream is watched with.
     pub(super) token: Option<u64>,
-    /// Something happened since the last report.
+    /// True if something happened since the last report.
     pub(super) edge: bool,
-    /// The engine has taken it from the listener.
+    /// True once the engine accepted the stream.
     pub(super) accepted: bool,
-    /// The engine has closed it.
+    /// True once the engine closed the stream.
     pub(super) closed: bool,
-    /// The engine has ended its sending side.
+    /// True once the engine closed its sending side.
     pub(super) write_ended: bool,
-    /// Closing it will be a reset.
+    /// True if closing will reset the connection.
     pub(super) resets_on_close: bool,
-    /// The connection is broken.
+    /// True once the connection is broken.
     pub(super) reset: bool,
-    /// From peer to engine.
+    /// Bytes from peer to engine.
     pub(super) inbound: VecDeque<u8>,
-    /// The peer has ended its sending side.
+    /// True once the peer closed its sending side.
     pub(super) inbound_ended: bool,
-    /// The peer does not read any more either.
+    /// True once the peer no longer reads.
     pub(super) peer_closed: bool,
-    /// From engine to peer.
+    /// Bytes from engine to peer.
     pub(super) outbound: Vec<u8>,
     pub(super) window_bytes: usize,
-    /// A send found too little room: the next room is an edge.
+    /// True after a send that found too little space: free space is then an edge.
     pub(super) out_of_room: bool,
-    /// Sends that took at least one byte.
+    /// Number of sends that accepted at least one byte.
     pub(super) sends: u64,
 }
 
@@ -76,7 +76,7 @@ impl Stream {
         }
     }
 
-    /// What an edge reports: everything that is ready, as the kernel does.
+    /// Returns the event of an edge: everything that is ready, as the kernel reports it.
     pub(super) fn event(&self, token: u64) -> Event {
         let hangup = self.inbound_ended || self.reset;
         Event {
@@ -102,7 +102,7 @@ impl Stream {
         Ok(Some(bytes))
     }
 
-    /// Takes up to `bytes_max` bytes, less if there is no room.
+    /// Accepts up to `bytes_max` bytes; fewer if there is not enough space.
     pub(super) fn send(
         &mut self,
         bufs: &[IoSlice<'_>],
@@ -113,7 +113,7 @@ impl Stream {
         }
         let wanted: usize = bufs.iter().map(|buf| buf.len()).sum();
         if self.peer_closed {
-            // The bytes leave, and a reset comes back.
+            // The send succeeds, and the peer responds with a reset.
             self.reset = true;
             self.edge = true;
             return Ok(Some(wanted));
@@ -132,14 +132,14 @@ impl Stream {
     pub(super) fn close(&mut self) {
         self.closed = true;
         self.token = None;
-        // Bytes that nobody will read any more are answered by a reset, which may overtake what
-        // was sent: an engine that wants its answer to arrive reads to the end first.
+        // Closing with unread bytes causes a reset, which may overtake sent bytes: an engine whose response must arrive
+        // reads to the end first.
         self.reset |= self.resets_on_close || !self.inbound.is_empty();
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) {
         if self.closed {
-            // The end is closed: the peer learns it by a reset.
+            // The engine's side is closed, so the peer gets a reset.
             self.reset = true;
         } else if !self.reset {
             self.inbound.extend(bytes);

@@ -1,7 +1,6 @@
 //! Buffers that the kernel fills: one pool for all connections.
 //!
-//! Those that hold bytes nobody has read are chained, one chain per connection, by number. All others
-//! are the kernel's.
+//! Buffers with unread bytes form one chain per connection. All others belong to the kernel.
 
 use std::io;
 use std::ptr;
@@ -12,27 +11,27 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use super::ring::Ring;
 
-/// Bytes of a buffer. Requests need a page of it; pipelined messages come in few pieces.
+/// Size of a buffer. Requests use a page of it; pipelined messages arrive in few pieces.
 pub(super) const BUFFER_BYTES: usize = 16 * 1024;
 
-/// Buffers of a worker, which are touched in turn: half a megabyte of memory under small requests, two
-/// under bulk. It is also how much arrives at most between two waits; whoever finds none left is
-/// received from in the next turn.
+/// Number of buffers of a worker, used in turn: half a megabyte of memory with small requests, two with bulk data. This
+/// is also the maximum that arrives between two waits; a connection that finds no free buffer receives in the next
+/// turn.
 pub(super) const BUFFERS: u16 = 128;
 
-/// No buffer.
+/// Number that means no buffer.
 const NONE: u16 = u16::MAX;
 
 const RING_BYTES: usize = (BUFFERS as usize * size_of::<BufRingEntry>()).next_multiple_of(4096);
 const MAP_BYTES: usize = RING_BYTES + BUFFERS as usize * BUFFER_BYTES;
 const _: () = assert!(BUFFERS.is_power_of_two() && BUFFER_BYTES <= u16::MAX as usize);
 
-/// Bytes that have arrived for a connection, in order.
+/// Received bytes of a connection, in order.
 #[derive(Clone, Copy)]
 pub(super) struct Chain {
     first: u16,
     last: u16,
-    /// Bytes of the first that have been read.
+    /// Bytes of the first buffer that were read.
     at: u16,
 }
 
@@ -49,23 +48,23 @@ impl Chain {
 }
 
 pub(super) struct Buffers {
-    /// The kernel's ring of free buffers, then the buffers.
+    /// The kernel's ring of free buffers, followed by the buffers.
     map: *mut u8,
-    /// The next place in that ring.
+    /// Next index in the ring.
     tail: u16,
-    /// Bytes in each buffer that is in a chain.
+    /// Length of the data in each chained buffer.
     lengths: Box<[u16]>,
-    /// What follows it there.
+    /// Next buffer in the chain of each buffer.
     next: Box<[u16]>,
 }
 
 impl Buffers {
-    /// Maps the memory and gives all of it to the kernel.
+    /// Maps the memory and provides all buffers to the kernel.
     ///
     /// # Safety
-    /// The result outlives `ring`.
+    /// The result must outlive `ring`.
     pub unsafe fn new(ring: &mut Ring) -> io::Result<Buffers> {
-        // SAFETY: a new mapping at a place of the kernel's choice touches nobody's memory.
+        // SAFETY: a new mapping at an address that the kernel chooses touches no existing memory.
         let map = unsafe {
             rustix::mm::mmap_anonymous(
                 ptr::null_mut(),
@@ -80,11 +79,11 @@ impl Buffers {
             lengths: vec![0; usize::from(BUFFERS)].into(),
             next: vec![NONE; usize::from(BUFFERS)].into(),
         };
-        // A child that PHP forks shall not make us copy what the kernel has pinned.
-        // SAFETY: the range is the mapping of above; nobody looks for it in a child.
+        // A child forked by PHP must not cause copies of memory that the kernel has pinned. SAFETY: the range is the
+        // mapping from above, which no child uses.
         unsafe { rustix::mm::madvise(map, MAP_BYTES, Advice::LinuxDontFork) }?;
-        // SAFETY: the mapping begins at a page with room for so many entries, and by our caller's
-        // promise it outlives the ring.
+        // SAFETY: the mapping is page-aligned with space for these entries, and by the contract of this function it
+        // outlives the ring.
         unsafe { ring.provide(buffers.map, BUFFERS) }?;
         for number in 0..BUFFERS {
             buffers.give_back(number);
@@ -92,7 +91,7 @@ impl Buffers {
         Ok(buffers)
     }
 
-    /// Puts a buffer that the kernel has filled at the end of a chain.
+    /// Appends a buffer that the kernel filled to a chain.
     pub fn append(&mut self, chain: &mut Chain, number: u16, length: usize) {
         let at = usize::from(number);
         assert!(at < self.next.len() && length <= BUFFER_BYTES);
@@ -107,7 +106,7 @@ impl Buffers {
         chain.last = number;
     }
 
-    /// Moves bytes from the front of a chain into `out`, as many as there are and fit.
+    /// Moves as many bytes as possible from the front of a chain to `out`.
     pub fn read(&mut self, chain: &mut Chain, out: &mut [u8]) -> usize {
         let mut filled = 0;
         while filled < out.len() && !chain.is_empty() {
@@ -115,8 +114,8 @@ impl Buffers {
             let length = usize::from(self.lengths[usize::from(number)]);
             let at = usize::from(chain.at);
             let taken = (length - at).min(out.len() - filled);
-            // SAFETY: `at + taken` is at most `length`, which is at most a buffer, and the kernel does
-            // not write to a buffer that is in a chain. `out` is memory of our caller.
+            // SAFETY: `at + taken` is at most `length`, which is at most a buffer, and the kernel does not write to
+            // chained buffers. `out` is exclusively borrowed.
             unsafe {
                 ptr::copy_nonoverlapping(
                     self.address(number).add(at),
@@ -135,7 +134,7 @@ impl Buffers {
         filled
     }
 
-    /// Bytes in a chain.
+    /// Returns the number of bytes in a chain.
     pub fn len(&self, chain: &Chain) -> usize {
         let mut number = chain.first;
         let mut length = 0;
@@ -146,7 +145,7 @@ impl Buffers {
         length - usize::from(chain.at)
     }
 
-    /// Lets go of what nobody will read.
+    /// Drops the bytes of a chain that will not be read.
     pub fn drop_chain(&mut self, chain: &mut Chain) {
         while !chain.is_empty() {
             let number = chain.first;
@@ -156,27 +155,27 @@ impl Buffers {
         *chain = Chain::EMPTY;
     }
 
-    /// Makes a buffer the kernel's again.
+    /// Returns a buffer to the kernel.
     pub fn give_back(&mut self, number: u16) {
         assert!(number < BUFFERS);
         let place = usize::from(self.tail & (BUFFERS - 1));
         let entries = self.map.cast::<BufRingEntry>();
-        // SAFETY: `place` is within the ring. The kernel reads entries between its head and the tail,
-        // and this one is beyond the tail until the store below: of `BUFFERS` entries at most as many
-        // are ever in use as there are buffers. The setters leave the field alone that is the tail.
+        // SAFETY: `place` is within the ring. The kernel reads entries between its head and the tail, and this one is
+        // beyond the tail until the store below: at most `BUFFERS` entries are in use. The setters do not touch the field
+        // that is the tail.
         let entry = unsafe { &mut *entries.add(place) };
         entry.set_addr(self.address(number) as u64);
         entry.set_len(BUFFER_BYTES as u32);
         entry.set_bid(number);
         self.tail = self.tail.wrapping_add(1);
-        // SAFETY: the tail lies in the first entry of the ring, aligned and mapped, and is shared with
-        // the kernel as an atomic of this size.
+        // SAFETY: the tail is in the first entry of the ring, aligned and mapped, and is shared with the kernel as an
+        // atomic of this size.
         let tail = unsafe { &*BufRingEntry::tail(entries).cast::<AtomicU16>() };
         tail.store(self.tail, Ordering::Release);
     }
 
     fn address(&self, number: u16) -> *mut u8 {
-        // SAFETY: numbers are below `BUFFERS`, so the place is within the mapping.
+        // SAFETY: numbers are below `BUFFERS`, so the address is within the mapping.
         unsafe {
             self.map
                 .add(RING_BYTES + usize::from(number) * BUFFER_BYTES)
@@ -186,7 +185,7 @@ impl Buffers {
 
 impl Drop for Buffers {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new` with this length; the ring that knew it is gone by its promise.
+        // SAFETY: `new` mapped this length; by its contract the ring that used the memory was dropped.
         let _ = unsafe { rustix::mm::munmap(self.map.cast(), MAP_BYTES) };
     }
 }

@@ -1,4 +1,4 @@
-//! Connections that the kernel has accepted for us and nobody has taken yet.
+//! Connections that the kernel has accepted and the engine has not taken yet.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,13 +11,13 @@ use crate::descriptors::lift_raw;
 use crate::driver::{Accepted, Fd};
 use crate::sys::socket;
 
-/// Connections of a listener that wait to be taken: over it accepting stops until half of them are.
-/// As many more may be in the completion queue then.
+/// Maximum number of accepted connections of a listener that the engine has not taken. Above it, accepting stops until
+/// half of them are taken. The completion queue may contain the same number in addition.
 const ACCEPTED_MAX: usize = 1024;
-/// Pauses between looks at the queue of a listener after it is first watched.
+/// Intervals between checks of a listener's queue after it is first watched.
 ///
-/// The kernel wakes one ring for a connection. Of a process that was killed the ring is taken apart a while after its
-/// successor was started, and when it is chosen until then, nobody accepts: the connection would wait for the next one.
+/// The kernel wakes one ring for a connection. The ring of a killed process is dismantled some time after its successor
+/// starts. If the kernel selects that ring meanwhile, the connection is not accepted and would wait for the next one.
 pub(super) const LOOKS_MS: [u64; 4] = [10, 90, 900, 4_000];
 
 impl Uring {
@@ -55,7 +55,7 @@ impl Uring {
         Ok(())
     }
 
-    /// `None` when `fd` is no listener.
+    /// Stops watching a listener; returns `None` if `fd` is not a listener.
     pub(super) fn unwatch_listener(&mut self, fd: Fd) -> Option<io::Result<()>> {
         let listener = self.listener(fd)?;
         if !std::mem::replace(&mut listener.is_watched, false) {
@@ -63,8 +63,8 @@ impl Uring {
         }
         if listener.is_accepting {
             let ticket = listener.ticket();
-            // What it has accepted until now comes with this; from here on connections stay in the
-            // kernel's queue, for whoever else listens there.
+            // Connections accepted so far are reaped here. Later ones stay in the kernel's queue for other processes that
+            // listen there.
             let cancelled = self.ring.cancel_now(ticket);
             self.reap();
             return Some(cancelled);
@@ -72,9 +72,9 @@ impl Uring {
         Some(Ok(()))
     }
 
-    /// Forgets a listener. True when it was one.
+    /// Removes a listener; returns true if `fd` was one.
     pub(super) fn close_listener(&mut self, fd: Fd) -> bool {
-        // Fails when it is not watched, which is as well.
+        // Fails if it is not watched, which has the same result.
         let _ = self.unwatch_listener(fd);
         let Some(at) = self.listeners.iter().position(|it| it.fd == fd) else {
             return false;
@@ -108,7 +108,7 @@ impl Uring {
         }
     }
 
-    /// Has the kernel accept where it does not.
+    /// Starts accepting on watched listeners where the kernel does not.
     pub(super) fn accept_on(&mut self) {
         for listener in &mut self.listeners {
             if listener.is_watched
@@ -122,13 +122,13 @@ impl Uring {
         }
     }
 
-    /// When the next listener is to be looked at.
+    /// Returns the time of the next check of a listener.
     pub(super) fn look(&self) -> Deadline {
         let watched = self.listeners.iter().filter(|it| it.is_watched);
         watched.map(|it| it.look).min().unwrap_or(Deadline::NEVER)
     }
 
-    /// Takes what waits at listeners although the kernel accepts for them, see [`LOOKS_MS`].
+    /// Accepts connections that wait although the kernel accepts for their listener; see [`LOOKS_MS`].
     pub(super) fn look_at_listeners(&mut self) {
         let now_ms = self.now_ms;
         for listener in &mut self.listeners {
@@ -140,7 +140,7 @@ impl Uring {
                 Some(after_ms) => Deadline::after(now_ms, *after_ms),
                 None => Deadline::NEVER,
             };
-            // A failure, such as a lack of descriptors, is the kernel's to tell: it accepts there, too.
+            // Ignore errors such as a lack of descriptors: the kernel's own accept reports them.
             while listener.accepted.len() < ACCEPTED_MAX
                 && let Ok(Some(accepted)) = socket::accept(listener.fd)
             {
@@ -153,7 +153,7 @@ impl Uring {
         let ticket = done.ticket;
         let listener = self.listeners.iter_mut().find(|it| it.ticket() == ticket);
         let Some(listener) = listener else {
-            // Its listener was closed meanwhile; nobody will take it.
+            // The listener was closed, so nothing will take the connection.
             if done.result >= 0 {
                 socket::close(done.result);
             }

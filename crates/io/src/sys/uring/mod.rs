@@ -1,18 +1,17 @@
-//! The io_uring driver: a completion interface behind the contract of readiness.
+//! The io_uring driver: readiness implemented on top of completions.
 //!
-//! - Listeners have a multishot accept; what it accepts waits to be taken (`listeners`).
-//! - Streams have a multishot receive into one pool of buffers; `recv` copies out of them (`streams`).
-//! - Small sends are collected and given to the kernel together (`output`, `sends`). `send` says that
-//!   it has taken them; what the kernel does not take is kept, at most one send per connection, and
-//!   until it has gone the next one would block.
+//! - Listeners have a multishot accept; accepted connections wait to be taken (`listeners`).
+//! - Streams have a multishot receive into one pool of buffers; `recv` copies from them (`streams`).
+//! - Small sends are collected and submitted together (`output`, `sends`). `send` reports them as accepted. Bytes that
+//!   the kernel does not accept are stored, at most one send per connection; until they are sent, the next send would
+//!   block.
 //! - Wakers have a poll that is repeated in every wait, because they are reported until drained.
 //!
-//! Descriptors are known by their number in `slots`. Operations carry number and generation, so that a
-//! late completion meets nobody else. A closed descriptor's operations are cancelled first: they keep
-//! the socket alive.
+//! Descriptors are indexed by number in `slots`. Operations carry number and generation, so a late completion affects
+//! no other descriptor. Before a descriptor is closed its operations are cancelled, because they keep the socket alive.
 //!
-//! The price beside epoll: an armed receive costs the kernel some 900 bytes for a connection that is
-//! idle, and what arrives is copied once more. docs/io.md has the measurements.
+//! Price compared with epoll: an armed receive costs the kernel about 900 bytes per idle connection, and received bytes
+//! are copied once more. docs/io.md has measurements.
 
 mod buffers;
 mod listeners;
@@ -35,47 +34,47 @@ use ticket::{Op, Ticket};
 
 use crate::clock;
 use crate::driver::{Accepted, Driver, EVENTS_MAX, Event, Fd};
-use crate::sys::courtesy::Courtesy;
 use crate::sys::socket;
+use crate::sys::yield_policy::YieldPolicy;
 
-/// Completions of real descriptors. Make one per process, after the fork, and use it in the thread
-/// that made it: the kernel refuses others.
+/// Completions of real descriptors. Create one per process, after the fork, and use it only in the thread that created
+/// it; the kernel rejects other threads.
 pub struct Uring {
-    /// Dropped first: the kernel knows the memory of the next two.
+    /// Dropped first: the kernel accesses the memory of the next two fields.
     ring: Ring,
     buffers: Buffers,
     sends: Sends,
-    /// By descriptor.
+    /// Indexed by descriptor.
     slots: Vec<Slot>,
     listeners: Vec<Listener>,
-    /// Descriptors with something to report; an entry may be closed since.
+    /// Descriptors with an event to report; an entry may have been closed since.
     ready: VecDeque<Fd>,
-    /// Streams for which bytes have arrived since the last wait.
+    /// Streams that received bytes since the last wait.
     unread: Vec<Fd>,
-    /// Descriptors of which the kernel is to be asked anew.
+    /// Descriptors that need a new receive or poll.
     idle: Vec<Fd>,
     aside: HashMap<Fd, Aside>,
     rests: HashMap<Fd, Rest>,
-    /// Closed with a rest: when its time is over, descriptor, generation.
+    /// Closed connections with unsent bytes: expiry time, descriptor, generation.
     leaving: VecDeque<(u64, Fd, u32)>,
-    /// Descriptors of kind `Leaving`.
+    /// Number of descriptors of kind `Leaving`.
     leaving_len: usize,
     done: Vec<Completion>,
     now_ms: u64,
-    /// The last wait found something: there was work since.
+    /// True if the last wait reported events, so that work was done since.
     has_worked: bool,
-    courtesy: Courtesy,
+    yield_policy: YieldPolicy,
 }
 
 impl Uring {
-    /// Opens a ring. Needs Linux 6.1 or later, and that nothing forbids it.
+    /// Opens a ring. Requires Linux 6.1 or later and permission to use io_uring.
     ///
     /// # Errors
-    /// `PermissionDenied` under a sysctl or seccomp filter that forbids it, `Unsupported` or
-    /// `InvalidInput` on older kernels, no descriptor or no memory left.
+    /// `PermissionDenied` if a sysctl or seccomp filter forbids it, `Unsupported` or `InvalidInput` on older kernels, no
+    /// descriptor or memory is left.
     pub fn new() -> io::Result<Uring> {
         let mut ring = Ring::new()?;
-        // SAFETY: the order of the fields drops the ring first. Should this fail, nothing was started.
+        // SAFETY: the order of the fields drops the ring first. If this fails, no operation was started.
         let buffers = unsafe { Buffers::new(&mut ring) }?;
         Ok(Uring {
             ring,
@@ -93,7 +92,7 @@ impl Uring {
             done: Vec::new(),
             now_ms: clock::monotonic_ms(),
             has_worked: false,
-            courtesy: Courtesy::default(),
+            yield_policy: YieldPolicy::default(),
         })
     }
 
@@ -110,12 +109,12 @@ impl Uring {
         &mut self.slots[at]
     }
 
-    /// Whether something can be reported without asking the kernel.
+    /// Returns true if there is something to report without entering the kernel.
     fn has_news(&self) -> bool {
         !self.ready.is_empty() || self.listeners.iter().any(Listener::has_news)
     }
 
-    /// Notes what is to be reported of a descriptor by the next wait.
+    /// Records an event of a descriptor for the next report.
     fn tell(&mut self, fd: Fd, note: impl FnOnce(&mut Slot)) {
         let slot = &mut self.slots[fd as usize];
         if !matches!(slot.kind, Kind::Stream | Kind::Wake) {
@@ -134,18 +133,18 @@ impl Uring {
         });
     }
 
-    /// A connection is broken: its owner finds out by reading. Nothing that it was sent will arrive.
+    /// Records that a connection is broken; its owner notices it by reading. Sent bytes will not arrive.
     fn tell_broken(&mut self, fd: Fd) {
         let slot = &self.slots[fd as usize];
         match slot.kind {
-            // A send that was collected names the descriptor: it fails by itself.
+            // A collected send still refers to the descriptor: it will fail by itself.
             Kind::Leaving if slot.is_sending => {}
             Kind::Leaving => self.finish_close(fd),
             _ => self.tell_end(fd),
         }
     }
 
-    /// Takes note of what has completed.
+    /// Handles completions.
     fn reap(&mut self) {
         let mut done = std::mem::take(&mut self.done);
         self.ring.drain(&mut done);
@@ -198,7 +197,7 @@ impl Uring {
             && let Some(fd) = self.ready.pop_front()
         {
             let slot = &mut self.slots[fd as usize];
-            // It may have been closed since, and the number taken by another descriptor.
+            // It may have been closed since, and the number reused.
             if std::mem::take(&mut slot.is_ready) {
                 events.push(Event {
                     token: slot.token,
@@ -211,7 +210,7 @@ impl Uring {
         self.has_worked = events.len() > before;
     }
 
-    /// Ends all operations of a stream or waker. What has arrived until then can still be read.
+    /// Cancels all operations of a stream or waker. Bytes received until then can still be read.
     fn unwatch(&mut self, fd: Fd) -> io::Result<()> {
         let slot = *self.slot(fd);
         for (is_running, op) in slot.operations() {
@@ -230,7 +229,7 @@ impl Uring {
         Ok(())
     }
 
-    /// How long the kernel may let us sleep.
+    /// Returns how long the kernel may let this thread sleep.
     fn sleep(&self, timeout_ms: Option<u64>) -> Sleep {
         if timeout_ms == Some(0) || self.has_news() {
             return Sleep::Never;
@@ -312,7 +311,7 @@ impl Driver for Uring {
     }
 
     fn release(&mut self, fd: Fd) -> bool {
-        // What it was sent goes before anything that the next process sends.
+        // Earlier sends must precede the bytes of the next process.
         self.submit_sends();
         let slot = self.slot(fd);
         if slot.is_sending || slot.has_rest || slot.has_unread() || slot.is_over() {
@@ -328,7 +327,7 @@ impl Driver for Uring {
                 return true;
             }
         }
-        // Something has arrived in the last moment, and is ours now.
+        // Bytes arrived at the last moment and are now in this process.
         let slot = self.slot(fd);
         slot.kind = Kind::Stream;
         slot.token = token;
@@ -354,8 +353,8 @@ impl Driver for Uring {
         if sleep != Sleep::Never {
             self.submit_sends();
             if self.has_worked && !self.has_news() {
-                // As in `Epoll::wait`: a process that shares our core may send more before we sleep.
-                self.courtesy
+                // As in `Epoll::wait`: let a process on the same core send more before this worker sleeps.
+                self.yield_policy
                     .run(clock::monotonic_ms, rustix::thread::sched_yield);
             }
             sleep = self.sleep(timeout_ms);
@@ -417,9 +416,13 @@ impl Driver for Uring {
     }
 
     fn reset_on_close(&mut self, fd: Fd) {
-        // Closing would wait until the kernel has taken it.
+        // Otherwise closing would wait until the kernel has accepted the stored bytes.
         self.drop_rest(fd);
         socket::reset_on_close(fd);
+    }
+
+    fn unacknowledged(&self, fd: Fd) -> Option<usize> {
+        socket::unacknowledged(fd)
     }
 
     fn close(&mut self, fd: Fd) {
@@ -435,7 +438,7 @@ impl Driver for Uring {
 
 impl Drop for Uring {
     fn drop(&mut self) {
-        // Answers that were taken go out.
+        // Submit responses that were already accepted.
         self.submit_sends();
     }
 }

@@ -1,4 +1,4 @@
-//! Sending: in batches, with the rest of what the kernel did not take, and behind a close.
+//! Sends in batches, stores bytes that the kernel did not accept, and delivers them after a close.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -12,17 +12,17 @@ use super::ticket::Op;
 use crate::driver::Fd;
 use crate::sys::socket;
 
-/// How long the kernel may take to take what was sent before a close.
+/// Maximum time for sending the bytes accepted before a close.
 const LEAVING_MS: u64 = 5_000;
 
-/// Closed connections kept for that at once; over it the oldest is cut off.
+/// Maximum number of closed connections that wait for this; above it the oldest is closed immediately.
 const LEAVING_MAX: usize = 512;
 
 impl Uring {
-    /// Whether `fd` may be sent to; `None`: it would block, and an event comes.
+    /// Prepares a send to `fd`. Returns `None` if it would block; an event follows.
     fn begin_send(&mut self, fd: Fd) -> io::Result<Option<()>> {
         if self.slot(fd).is_sending {
-            // Never two at once: the second must not overtake what the first has left.
+            // Never two concurrent sends: the second must not overtake bytes that the first could not send.
             self.submit_sends();
         }
         let slot = self.slot(fd);
@@ -90,7 +90,7 @@ impl Uring {
         }
     }
 
-    /// Has the kernel say when there is room.
+    /// Polls for POLLOUT unless a poll is pending.
     pub(super) fn await_room(&mut self, fd: Fd) {
         let slot = self.slot(fd);
         if !std::mem::replace(&mut slot.awaits_room, true) {
@@ -99,7 +99,7 @@ impl Uring {
         }
     }
 
-    /// Gives the kernel what was collected.
+    /// Submits the collected sends.
     pub(super) fn submit_sends(&mut self) {
         if self.sends.has_open() {
             self.ring.submit();
@@ -145,7 +145,7 @@ impl Uring {
         }
     }
 
-    /// Everything has been taken by the kernel.
+    /// Handles a connection all of whose bytes were accepted by the kernel.
     fn on_sent(&mut self, fd: Fd) {
         let slot = self.slot(fd);
         if slot.kind == Kind::Leaving {
@@ -155,7 +155,7 @@ impl Uring {
         }
     }
 
-    /// There is room, or the connection is broken.
+    /// Handles free space or a broken connection.
     pub(super) fn on_room(&mut self, fd: Fd, is_broken: bool) {
         let slot = self.slot(fd);
         slot.awaits_room = false;
@@ -172,7 +172,7 @@ impl Uring {
 
     fn send_rest(&mut self, fd: Fd) {
         let Some(rest) = self.rests.get_mut(&fd) else {
-            // It has been sent.
+            // The bytes were already sent.
             return;
         };
         while rest.sent < rest.bytes.len() {
@@ -212,7 +212,7 @@ impl Uring {
         }
     }
 
-    /// Closes at once, or when the kernel has taken what was sent before.
+    /// Closes immediately, or when the kernel has accepted the bytes sent before.
     pub(super) fn close_stream(&mut self, fd: Fd) {
         let slot = self.slot(fd);
         if slot.is_sending || (slot.has_rest && slot.errno == 0) {
@@ -245,7 +245,7 @@ impl Uring {
         }
     }
 
-    /// Cuts off those whose time is over.
+    /// Closes connections whose time has expired.
     pub(super) fn expire_leaving(&mut self) {
         while self
             .leaving
@@ -264,8 +264,8 @@ impl Uring {
         }
     }
 
-    /// Ends everything that the kernel does for `fd`, and closes it. The peer hears of it when the
-    /// operations have ended, which is in the next call that lets the kernel work.
+    /// Cancels all operations of `fd` and closes it. The peer sees the close when the operations have ended, in the next
+    /// call that enters the kernel.
     pub(super) fn finish_close(&mut self, fd: Fd) {
         self.drop_unread(fd);
         self.ring.submit_before_close(fd);

@@ -1,8 +1,8 @@
-//! The two queues shared with the kernel, as calls that are safe to hold wrong.
+//! The two queues shared with the kernel, as calls that tolerate misuse.
 //!
-//! Task work is deferred (`DEFER_TASKRUN`): the kernel touches sockets for us only inside `wait` and
-//! `poll`, never behind our back and never inside `submit`, which starts operations and runs what can
-//! be done at once. Older kernels do not know the flags, and `new` fails there.
+//! Task work is deferred (`DEFER_TASKRUN`): the kernel processes sockets only inside `wait` and `poll`, not at
+//! arbitrary times. `submit` only starts operations and runs those that complete immediately. Older kernels do not
+//! support the flags, so `new` fails on them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,20 +14,20 @@ use io_uring::{IoUring, cqueue, opcode};
 use super::ticket::{Op, Ticket};
 use crate::driver::Fd;
 
-/// Operations that are collected before they must be given to the kernel.
+/// Maximum number of collected operations before they must be submitted.
 const SUBMISSIONS: u32 = 256;
 
-/// Completions that the kernel keeps without allocating. Over it they queue up inside the kernel, and
-/// multishot operations end, to be started anew.
+/// Completions that the kernel stores without allocating. Above it they queue inside the kernel, and multishot
+/// operations end and must be restarted.
 const COMPLETIONS: u32 = 4096;
 
-/// `IORING_ENTER_GETEVENTS`: run deferred task work and report what it completes.
+/// `IORING_ENTER_GETEVENTS`: run deferred task work and report its completions.
 const GETEVENTS: u32 = 1;
 
-/// A buffer group's number; there is one.
+/// Number of the only buffer group.
 pub(super) const GROUP: u16 = 0;
 
-/// What the kernel says about an operation.
+/// Result of an operation.
 #[derive(Clone, Copy)]
 pub(super) struct Completion {
     pub ticket: Ticket,
@@ -35,11 +35,11 @@ pub(super) struct Completion {
     pub result: i32,
     /// The provided buffer that was filled.
     pub buffer: Option<u16>,
-    /// The operation goes on and completes again.
+    /// True if the operation continues and completes again.
     pub has_more: bool,
 }
 
-/// How long `wait` may sleep.
+/// Maximum duration of `wait`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sleep {
     Never,
@@ -49,14 +49,14 @@ pub(super) enum Sleep {
 
 pub(super) struct Ring {
     io: IoUring,
-    /// Operations for which the queue had no room, because the kernel took none.
+    /// Operations that did not fit into the queue because the kernel accepted none.
     overflow: VecDeque<Entry>,
-    /// Descriptors of the operations that the kernel has not been given.
+    /// Descriptors of operations that were not submitted.
     unsubmitted: Vec<Fd>,
 }
 
 impl Ring {
-    /// Opens a ring for the calling thread alone.
+    /// Opens a ring for the calling thread only.
     pub fn new() -> io::Result<Ring> {
         let io = IoUring::builder()
             .dontfork()
@@ -89,29 +89,30 @@ impl Ring {
         );
     }
 
-    /// Reports once when one of `flags` (those of `poll(2)`) holds.
+    /// Reports once when one of `flags` (those of `poll(2)`) applies.
     pub fn poll_add(&mut self, ticket: Ticket, flags: i16) {
         let entry = opcode::PollAdd::new(types::Fd(ticket.fd), flags as u32);
         self.start(entry.build(), ticket);
     }
 
-    /// Reports the peer's end, and once more when the connection is broken.
+    /// Reports the peer's end, and again when the connection is broken.
     pub fn poll_hangup(&mut self, ticket: Ticket) {
         let entry = opcode::PollAdd::new(types::Fd(ticket.fd), libc::POLLRDHUP as u32);
         self.start(entry.multi(true).build(), ticket);
     }
 
-    /// Sends without waiting for room: it completes inside the call that submits it.
+    /// Sends without waiting for space; completes inside the call that submits it.
     ///
     /// # Safety
-    /// `bytes` stay where they are and as they are until the ticket has completed.
+    /// `bytes` must stay valid and unchanged until the ticket has completed.
     pub unsafe fn send(&mut self, fd: Fd, bytes: *const u8, len: u32, ticket: Ticket) {
         let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
         let entry = opcode::Send::new(types::Fd(fd), bytes, len).flags(flags);
         self.start(entry.build(), ticket);
     }
 
-    /// Ends an operation. It completes as cancelled if it has not completed yet; this tells nothing.
+    /// Cancels an operation. If it has not completed yet, it completes as cancelled; the cancellation itself is not
+    /// reported.
     pub fn cancel(&mut self, ticket: Ticket) {
         let entry = opcode::AsyncCancel::new(ticket.to_u64()).build();
         let own = Ticket {
@@ -121,7 +122,7 @@ impl Ring {
         self.start(entry.flags(Flags::SKIP_SUCCESS), own);
     }
 
-    /// Ends an operation and returns when it has: its last completion is in the queue.
+    /// Cancels an operation and waits for it: its last completion is then in the queue.
     pub fn cancel_now(&mut self, ticket: Ticket) -> io::Result<()> {
         self.submit();
         let which = CancelBuilder::user_data(ticket.to_u64());
@@ -129,8 +130,8 @@ impl Ring {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             done => done?,
         }
-        // Its last completions may be deferred work of ours still, which only entering runs.
-        // SAFETY: nothing is submitted, and no argument points anywhere.
+        // The last completions may be deferred task work, which only entering the kernel runs. SAFETY: nothing is
+        // submitted, and no argument is a pointer.
         unsafe {
             self.io
                 .submitter()
@@ -139,8 +140,8 @@ impl Ring {
         .map(|_| ())
     }
 
-    /// Starts what was collected for a descriptor that is about to be closed: the kernel would start it for the next of
-    /// that number.
+    /// Submits collected operations of a descriptor before it is closed. Otherwise the kernel would start them for the
+    /// next descriptor with that number.
     pub fn submit_before_close(&mut self, fd: Fd) {
         if self.unsubmitted.contains(&fd) {
             self.submit();
@@ -148,7 +149,7 @@ impl Ring {
     }
 
     fn start(&mut self, entry: Entry, ticket: Ticket) {
-        // A collected send names its place instead, and its descriptor stays open until it has completed.
+        // A collected send carries its index instead, and its descriptor stays open until it has completed.
         if !matches!(ticket.op, Op::Send | Op::Cancel) {
             self.unsubmitted.push(ticket.fd);
         }
@@ -160,8 +161,8 @@ impl Ring {
     }
 
     fn push(&mut self, entry: &Entry) -> bool {
-        // SAFETY: entries are made above. None refers to memory but those of `send`, whose caller
-        // answers for it, and those of `recv` over buffers that live as long as the ring.
+        // SAFETY: entries are only built in this file. They refer to memory only in `send`, whose caller guarantees its
+        // validity, and in `recv`, whose buffers live as long as the ring.
         unsafe { self.io.submission().push(entry) }.is_ok()
     }
 
@@ -174,7 +175,7 @@ impl Ring {
         }
     }
 
-    /// Starts what was collected. What fails to start stays and is tried again by the next call.
+    /// Submits the collected operations. Those that cannot be started stay and are retried by the next call.
     pub fn submit(&mut self) {
         loop {
             self.push_overflow();
@@ -198,13 +199,13 @@ impl Ring {
         }
     }
 
-    /// Starts what was collected, lets the kernel work, and sleeps until something completes.
+    /// Submits the collected operations, lets the kernel run task work, and sleeps until an operation completes.
     pub fn wait(&mut self, sleep: Sleep) -> io::Result<()> {
         self.submit_overflow();
         let length = self.io.submission().len() as u32;
         let entered = match sleep {
             Sleep::Never => {
-                // SAFETY: no argument is passed, and the entries are valid as said in `push`.
+                // SAFETY: no argument is passed, and the entries are valid as stated in `push`.
                 unsafe {
                     self.io
                         .submitter()
@@ -223,14 +224,15 @@ impl Ring {
         self.forget_submitted();
         match entered.map_err(|error| (error.raw_os_error(), error)) {
             Ok(_) => Ok(()),
-            // The time is over; a signal, whose handler has written to a pipe that is watched; too many
-            // completions wait to be read, which comes next.
+            // The time-out passed; a signal arrived, whose handler wrote to a watched pipe; or too many completions wait
+            // to be read, which happens next.
             Err((Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN), _)) => Ok(()),
             Err((_, error)) => Err(error),
         }
     }
 
-    /// The kernel takes operations in order: only when it has taken all is none left of any descriptor.
+    /// Clears the list when the kernel has accepted all operations. It accepts them in order, so only an empty queue
+    /// shows that no operation of a descriptor is left.
     fn forget_submitted(&mut self) {
         if self.overflow.is_empty() && self.io.submission().is_empty() {
             self.unsubmitted.clear();
@@ -247,7 +249,7 @@ impl Ring {
         !self.io.completion().is_empty()
     }
 
-    /// Moves what has completed to `done`.
+    /// Moves completions to `done`.
     pub fn drain(&mut self, done: &mut Vec<Completion>) {
         done.extend(self.io.completion().map(|entry| {
             let flags = entry.flags();
@@ -260,13 +262,13 @@ impl Ring {
         }));
     }
 
-    /// Names the memory that `recv` fills.
+    /// Registers the memory that `recv` fills.
     ///
     /// # Safety
-    /// `entries` is the page-aligned start of a buffer ring of `count` entries, and it and the buffers
-    /// that are ever entered stay mapped until the ring is dropped.
+    /// `entries` must be the page-aligned start of a buffer ring of `count` entries. It and all buffers ever entered must
+    /// stay mapped until the ring is dropped.
     pub unsafe fn provide(&mut self, entries: *mut u8, count: u16) -> io::Result<()> {
-        // SAFETY: as the caller has promised.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             self.io
                 .submitter()

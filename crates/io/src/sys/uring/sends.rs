@@ -1,7 +1,7 @@
-//! Small sends, collected so that one call gives many of them to the kernel.
+//! Small sends, collected so that one call submits many of them.
 //!
-//! Their bytes are copied here and stay until all that were collected have completed. Each completes
-//! inside the call that submits it, because none waits for room.
+//! Their bytes are copied into an arena and stay there until all collected sends have completed. Each send completes
+//! inside the call that submits it, because none waits for space.
 
 use std::io::IoSlice;
 
@@ -9,16 +9,16 @@ use super::ring::Ring;
 use super::ticket::{Op, Ticket};
 use crate::driver::Fd;
 
-/// Sends that are collected at most. One call then costs each next to nothing, and its owner, who
-/// counts the time that sending takes, is not away for long.
+/// Maximum number of collected sends. One system call then costs each of them almost nothing, and the owner, which
+/// measures the time that sending takes, does not wait long.
 const SENDS_MAX: usize = 64;
 
-/// Longest send that is copied; longer ones are calls of their own, in which the copy would show.
+/// Maximum bytes of a collected send; longer ones are separate calls, because copying them would cost more.
 pub(super) const SEND_BYTES_MAX: usize = 4096;
 
 const ARENA_BYTES: usize = SENDS_MAX * SEND_BYTES_MAX;
 
-/// A send that was collected.
+/// A collected send.
 #[derive(Clone, Copy)]
 pub(super) struct Collected {
     pub fd: Fd,
@@ -27,11 +27,11 @@ pub(super) struct Collected {
 }
 
 pub(super) struct Sends {
-    /// Never moved: the kernel knows addresses within it.
+    /// Never reallocated: the kernel has addresses within it.
     arena: Box<[u8]>,
     used: usize,
     collected: Vec<Collected>,
-    /// How many of them have not completed.
+    /// Number of sends that have not completed.
     open: usize,
 }
 
@@ -45,7 +45,7 @@ impl Sends {
         }
     }
 
-    /// Whether some wait to be submitted, or to complete.
+    /// Returns true if sends wait to be submitted or to complete.
     pub fn has_open(&self) -> bool {
         self.open > 0
     }
@@ -54,10 +54,10 @@ impl Sends {
         self.collected.len() < SENDS_MAX
     }
 
-    /// Collects a send of at most `SEND_BYTES_MAX` bytes while there is room.
+    /// Collects a send of at most `SEND_BYTES_MAX` bytes; there must be room.
     pub fn add(&mut self, ring: &mut Ring, fd: Fd, bytes: &[u8]) {
         let start = match self.collected.last() {
-            // One message to many: it is here already.
+            // A broadcast sends the same bytes repeatedly, so they are already in the arena.
             Some(last) if self.bytes(last) == bytes => last.start as usize,
             _ => {
                 let start = self.used;
@@ -69,7 +69,7 @@ impl Sends {
         self.start(ring, fd, start, bytes.len());
     }
 
-    /// The same for bytes in several pieces.
+    /// Collects a send of bytes in several pieces; see [`Sends::add`].
     pub fn add_pieces(&mut self, ring: &mut Ring, fd: Fd, pieces: &[IoSlice<'_>]) {
         let start = self.used;
         for piece in pieces {
@@ -92,12 +92,12 @@ impl Sends {
             len: len as u32,
         });
         self.open += 1;
-        // SAFETY: the arena is neither moved nor freed while the ring lives, and bytes in it are
-        // written again only after `complete` has seen every send that was collected.
+        // SAFETY: the arena is neither moved nor freed while the ring lives, and its bytes are only overwritten after
+        // `complete` has seen every collected send.
         unsafe { ring.send(fd, address, len as u32, ticket) };
     }
 
-    /// A send has completed. The place is used again when all have: look at the bytes before.
+    /// Records the completion of a send. Its bytes stay valid until all sends have completed.
     pub fn complete(&mut self, ticket: Ticket) -> Option<Collected> {
         let collected = self.collected.get(ticket.fd as usize).copied();
         debug_assert!(collected.is_some() && self.open > 0);
@@ -105,7 +105,7 @@ impl Sends {
         collected
     }
 
-    /// Begins anew when all have completed.
+    /// Reuses the arena if all sends have completed.
     pub fn recycle(&mut self) {
         if self.open == 0 {
             self.collected.clear();

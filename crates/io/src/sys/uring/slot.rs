@@ -1,4 +1,4 @@
-//! What is remembered of a descriptor, by its number.
+//! State of a descriptor, indexed by its number.
 
 use std::collections::VecDeque;
 
@@ -7,34 +7,34 @@ use super::ticket::{GENERATION_MASK, Op, Ticket};
 use crate::Deadline;
 use crate::driver::Fd;
 
-/// What a descriptor is to its owner.
+/// Role of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Not watched; it may have been sent to.
+    /// Not watched; the driver may have sent bytes on it.
     Unwatched,
     Stream,
     Wake,
-    /// Closed by its owner; what it has sent before is still on its way.
+    /// Closed by its owner; bytes sent before are still in the driver.
     Leaving,
 }
 
-/// Whether the kernel is asked for a stream's bytes.
+/// State of the receive operation of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Receiving {
-    /// It is not, and will be when it pays.
+    /// Not started; the next wait may start it.
     Off,
     On,
-    /// It was, and is told to stop.
+    /// Started, and being cancelled.
     Stopping,
-    /// It is not, until the owner has read what it has.
+    /// Stopped until the owner has read the received bytes.
     Stopped,
 }
 
-/// What polls and receives have told of the other end of a stream.
+/// State of the peer, as reported by polls and receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Remote {
     Open,
-    /// It sends nothing more, and may still be sent to.
+    /// The peer sends no more bytes, but still receives.
     Ended,
     Broken,
 }
@@ -46,34 +46,34 @@ pub(super) struct Slot {
     pub kind: Kind,
     pub receiving: Receiving,
     pub remote: Remote,
-    /// What has arrived.
+    /// Received bytes.
     pub chain: Chain,
-    /// Bytes that arrived before those in `chain` were set aside.
+    /// True if bytes older than those in `chain` were set aside.
     pub has_aside: bool,
-    /// The socket may hold more behind what has arrived: it is asked directly.
+    /// True if the socket may hold more bytes, so that it must be read directly.
     pub may_hold_more: bool,
-    /// The peer's end of stream comes behind what has arrived.
+    /// True if the peer's end of stream follows the received bytes.
     pub has_ended: bool,
-    /// The connection is broken; zero = it is not.
+    /// Error of a broken connection; 0 if it is not broken.
     pub errno: u16,
-    /// An operation that reports room is on its way.
+    /// True while an operation waits for free space.
     pub awaits_room: bool,
-    /// One that reports the peer's end, or that the connection is broken.
+    /// True while an operation waits for the peer's end or a broken connection.
     pub awaits_hangup: bool,
-    /// A send is among the collected ones.
+    /// True if one of the collected sends is for this descriptor.
     pub is_sending: bool,
-    /// The rest of a send waits for room.
+    /// True if unsent bytes of a send are stored.
     pub has_rest: bool,
-    /// The owner was told that a send would block.
+    /// True if a send of the owner would have blocked.
     pub wants_room: bool,
-    /// Listed in `Uring::ready`, with what is to be reported.
+    /// True if listed in `Uring::ready`; the next fields are the events to report.
     pub is_ready: bool,
     pub readable: bool,
     pub writable: bool,
     pub hangup: bool,
-    /// Listed in `Uring::unread`.
+    /// True if listed in `Uring::unread`.
     pub is_unread: bool,
-    /// Listed in `Uring::idle`.
+    /// True if listed in `Uring::idle`.
     pub is_idle: bool,
 }
 
@@ -104,7 +104,7 @@ impl Slot {
         }
     }
 
-    /// The slot for the descriptor that gets this number next.
+    /// Returns the slot for the next descriptor with this number.
     pub fn successor(&self) -> Slot {
         Slot::new(self.generation.wrapping_add(1) & GENERATION_MASK)
     }
@@ -117,7 +117,7 @@ impl Slot {
         }
     }
 
-    /// The operations that a descriptor may have, and whether this one has them.
+    /// Returns the possible operations of a descriptor, each with true if it is running.
     pub fn operations(&self) -> [(bool, Op); 4] {
         let receives = matches!(self.receiving, Receiving::On | Receiving::Stopping);
         [
@@ -128,12 +128,12 @@ impl Slot {
         ]
     }
 
-    /// Bytes that its owner has not read.
+    /// Returns true if there are bytes that the owner has not read.
     pub fn has_unread(&self) -> bool {
         self.has_aside || !self.chain.is_empty()
     }
 
-    /// Nothing more will arrive.
+    /// Returns true if no more bytes will arrive.
     pub fn is_over(&self) -> bool {
         self.has_ended || self.errno != 0
     }
@@ -147,16 +147,16 @@ pub(super) struct Listener {
     pub fd: Fd,
     pub token: u64,
     pub generation: u32,
-    /// Its owner wants to hear of it.
+    /// True while its owner watches it.
     pub is_watched: bool,
-    /// The kernel accepts for it.
+    /// True while the kernel accepts on it.
     pub is_accepting: bool,
-    /// It is told to stop.
+    /// True while its accept is being cancelled.
     pub is_stopping: bool,
-    /// Why it has stopped by itself; zero = it has not.
+    /// Error that stopped accepting; 0 if there is none.
     pub errno: i32,
     pub accepted: VecDeque<Fd>,
-    /// When its queue is looked at ourselves, and how often that was done.
+    /// Time of the next check of its queue, and the number of checks so far.
     pub look: Deadline,
     pub looks: usize,
 }
@@ -175,11 +175,11 @@ impl Listener {
     }
 }
 
-/// What a send had left: at most `SEND_BYTES_MAX`.
+/// Unsent bytes of a send: at most `SEND_BYTES_MAX`.
 pub(super) struct Rest {
     pub bytes: Vec<u8>,
     pub sent: usize,
-    /// End our side behind it.
+    /// True to close the sending side after them.
     pub shuts_down: bool,
 }
 
@@ -208,7 +208,7 @@ impl Aside {
 mod tests {
     use super::*;
 
-    /// A held client costs this much beside the engine's connection.
+    /// Memory of a held client in addition to the engine's connection.
     const SLOT_BYTES_MAX: usize = 48;
 
     #[test]

@@ -1,9 +1,9 @@
-//! What arrives for connections, and where it waits to be read.
+//! Received bytes of connections until their owner reads them.
 //!
-//! Bytes arrive in the pool's buffers and stay there for one turn: what their owner has not read by the
-//! next wait is set aside, and nothing more is received for it until it has been read. So the whole
-//! pool is the kernel's whenever we sleep, nobody can keep it from others, and a connection costs at
-//! most what fits into it once.
+//! Bytes arrive in the pool's buffers and stay there for one turn. Bytes that their owner has not read by the next wait
+//! are set aside, and the connection receives no more until they are read. The complete pool therefore belongs to the
+//! kernel during every sleep, and no connection can withhold it from others. A connection uses at most one pool of
+//! memory.
 
 use std::io;
 
@@ -19,7 +19,7 @@ impl Uring {
     pub(super) fn read(&mut self, fd: Fd, buf: &mut [u8]) -> io::Result<Option<usize>> {
         let at = fd as usize;
         let Some(slot) = self.slots.get(at) else {
-            // It was never watched.
+            // The descriptor was never watched.
             return socket::recv(fd, buf);
         };
         if slot.errno == 0 && !slot.is_watched_stream() && !slot.has_unread() {
@@ -32,7 +32,7 @@ impl Uring {
             if filled == buf.len() || !slot.may_hold_more {
                 break;
             }
-            // What the socket holds comes behind what has been taken from it already.
+            // Bytes in the socket are newer than those already received.
             if self.ring.has_completions() {
                 self.reap();
                 continue;
@@ -97,7 +97,7 @@ impl Uring {
         read
     }
 
-    /// Makes all buffers the kernel's again: whoever has not read in its turn gets no more for now.
+    /// Returns all buffers to the kernel. Connections with unread bytes receive no more for now.
     pub(super) fn set_unread_aside(&mut self) {
         let mut unread = std::mem::take(&mut self.unread);
         for fd in unread.drain(..) {
@@ -120,13 +120,13 @@ impl Uring {
                 Receiving::Off => slot.receiving = Receiving::Stopped,
                 Receiving::Stopping | Receiving::Stopped => {}
             }
-            // Nothing would tell of the peer's end otherwise.
+            // Without this, the peer's end would not be reported.
             self.list_idle(fd);
         }
         self.unread = unread;
     }
 
-    /// Lists a descriptor of which the kernel is to be asked anew by the next wait.
+    /// Lists a descriptor that needs a new receive or poll in the next wait.
     pub(super) fn list_idle(&mut self, fd: Fd) {
         let slot = &mut self.slots[fd as usize];
         if !std::mem::replace(&mut slot.is_idle, true) {
@@ -134,12 +134,12 @@ impl Uring {
         }
     }
 
-    /// Asks the kernel for what it is not asked for any more.
+    /// Starts receives and polls of the listed descriptors.
     pub(super) fn ask_idle(&mut self) {
         let mut idle = std::mem::take(&mut self.idle);
         for fd in idle.drain(..) {
             let slot = &mut self.slots[fd as usize];
-            // The number may be another descriptor's by now.
+            // The number may belong to another descriptor now.
             if !std::mem::take(&mut slot.is_idle) {
                 continue;
             }
@@ -162,8 +162,8 @@ impl Uring {
         self.idle = idle;
     }
 
-    /// Has the kernel report the end of a stream beside its receive. That may sleep through a reset, whose wake-up is
-    /// merged with that of the bytes in front of it, and has nothing to say of one behind the peer's end.
+    /// Polls for the peer's end in addition to the receive. The receive may miss a reset whose wake-up is merged with the
+    /// one for the preceding bytes. It does not report a reset after the peer's end.
     fn await_hangup(&mut self, fd: Fd) {
         let slot = &mut self.slots[fd as usize];
         let is_broken = slot.remote == Remote::Broken || slot.errno != 0;
@@ -186,7 +186,7 @@ impl Uring {
         let slot = &mut self.slots[fd as usize];
         if remote > slot.remote {
             slot.remote = remote;
-            // The owner's read asks the socket, should the receive have missed it.
+            // If the receive missed it, the owner's read calls `recv` on the socket.
             slot.may_hold_more |= !slot.is_over();
             self.tell_end(fd);
         }
@@ -248,7 +248,7 @@ impl Uring {
     }
 }
 
-/// The error number of an error of the kernel.
+/// Returns the error number of a kernel error.
 pub(super) fn errno_of(error: &io::Error) -> u16 {
     error.raw_os_error().unwrap_or(libc::EIO) as u16
 }

@@ -1,9 +1,9 @@
-//! What an operation was started for, in the 64 bits that the kernel hands back.
+//! Identifies an operation in the 64 bits that the kernel returns with its completion.
 
 use crate::driver::Fd;
 
-/// Bits of a generation: how often a descriptor's number may be used again before a late completion
-/// could be taken for a new one. Completions are never that late.
+/// Bits of a generation: after 2^24 reuses of a descriptor's number, a late completion could be mistaken for a new one.
+/// Completions are never that late.
 const GENERATION_BITS: u32 = 24;
 pub(super) const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
 
@@ -11,13 +11,13 @@ pub(super) const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
 pub(super) enum Op {
     Accept,
     Recv,
-    /// There is room to send.
+    /// Space to send is available.
     Room,
-    /// The peer has gone, asked while nothing is received.
+    /// The peer's end or a broken connection.
     Hangup,
-    /// A descriptor that wakes.
+    /// A waker is readable.
     Wake,
-    /// `fd` is the number of a queued send.
+    /// A collected send; `fd` is its index.
     Send,
     Cancel,
 }
@@ -35,7 +35,7 @@ const OPS: [Op; 7] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket {
     pub op: Op,
-    /// That of the descriptor when the operation was started.
+    /// Generation of the descriptor when the operation was started.
     pub generation: u32,
     pub fd: Fd,
 }

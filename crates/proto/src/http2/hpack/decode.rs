@@ -1,35 +1,35 @@
-//! Header blocks to fields (RFC 7541, 3 and 6).
+//! Decodes header blocks into fields (RFC 7541, sections 3 and 6).
 
 use super::fixed::ENTRIES;
 use super::table::Table;
 use super::{Error, huffman, integer};
 use crate::Span;
 
-/// The table's size without a word from either side (RFC 9113, 6.5.2).
+/// Initial size of the dynamic table (RFC 9113, section 6.5.2).
 const SIZE_INITIAL: u32 = 4096;
 
-/// One field, by position in the text it was appended to.
+/// One field, as positions in the text that it was appended to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Field {
-    /// The name as sent.
+    /// Name as sent.
     pub name: Span,
-    /// The value as sent.
+    /// Value as sent.
     pub value: Span,
-    /// Index in the static table that stands for this name, or 0: not every name of that table comes by it.
+    /// Index of the name in the static table, or 0. It is 0 too if the peer sent a static name as a literal.
     pub name_index: u8,
-    /// Whether it must not be compressed on the way on either (RFC 7541, 6.2.3).
+    /// True if the field must not be indexed when it is forwarded (RFC 7541, section 6.2.3).
     pub never_indexed: bool,
 }
 
-/// The state of one direction of a connection. Small until the peer inserts something into the dynamic table.
+/// Decoder state of one connection. Small until the peer inserts an entry into the dynamic table.
 #[derive(Debug)]
 pub struct Decoder {
     table: Option<Box<Table>>,
-    /// What the peer makes of the table.
+    /// Current maximum size that the peer chose for the table.
     size: u32,
-    /// What it may make of it.
+    /// Limit for `size`.
     size_max: u32,
-    /// The limit went below `size`; the next block has to begin with a smaller one.
+    /// True if the limit fell below `size`: the next block must start with a size update.
     update_due: bool,
 }
 
@@ -40,7 +40,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// At the first block of a connection.
+    /// Creates a decoder at the first block of a connection.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -51,13 +51,13 @@ impl Decoder {
         }
     }
 
-    /// The peer has acknowledged this SETTINGS_HEADER_TABLE_SIZE, which is at most 65,535.
+    /// Sets the limit after the peer acknowledged SETTINGS_HEADER_TABLE_SIZE; at most 65,535.
     pub fn set_size_max(&mut self, size_max: u16) {
         self.size_max = u32::from(size_max);
         self.update_due = self.size > self.size_max;
     }
 
-    /// Takes the changes of size with which a block may begin, and gives where its fields begin.
+    /// Handles the size updates at the start of a block; returns the position of the first field.
     ///
     /// # Errors
     /// See [`Error`].
@@ -86,10 +86,10 @@ impl Decoder {
         Ok(at)
     }
 
-    /// Reads the field at `at`, which moves behind it; `None` at the end of the block.
+    /// Decodes the field at `at` and advances `at`. Returns `None` at the end of the block.
     ///
-    /// Name and value are appended to `text`. With `store` off what the tables hold is not, and its spans are empty: a
-    /// block above the limits is only followed, for the table's sake, without a cost beyond its own bytes.
+    /// Appends name and value to `text`. If `store` is false, strings from the tables are not appended and their spans
+    /// are empty. A block above the limits then costs no more than its own bytes, while the table stays in sync.
     ///
     /// # Errors
     /// See [`Error`].
@@ -102,7 +102,7 @@ impl Decoder {
         store: bool,
     ) -> Result<Option<Field>, Error> {
         let Some(&first) = block.get(*at) else {
-            // The block has ended.
+            // End of the block.
             return Ok(None);
         };
         *at += 1;
@@ -121,7 +121,7 @@ impl Decoder {
             string(block, at, text)?;
             0
         } else {
-            // The name goes into the new entry, so it is needed even when nothing is stored.
+            // The new entry needs the name, even if nothing is stored.
             self.name(index, text, store || inserts)?
         };
         let middle = text.len();
@@ -139,7 +139,7 @@ impl Decoder {
         }))
     }
 
-    /// Bytes on the heap.
+    /// Returns the number of heap bytes.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
         self.table
@@ -152,7 +152,7 @@ impl Decoder {
         self.table.as_ref().map_or(0, |table| table.size())
     }
 
-    /// A field that stands whole in one of the tables.
+    /// Decodes a field that refers to a complete table entry.
     #[inline]
     fn indexed(&self, index: usize, text: &mut Vec<u8>, store: bool) -> Result<Field, Error> {
         let (name, value, name_index) = match index.checked_sub(1) {
@@ -184,7 +184,7 @@ impl Decoder {
         })
     }
 
-    /// Appends the name of an entry and gives its static index, or 0.
+    /// Appends the name of an entry and returns its static index, or 0.
     fn name(&self, index: usize, text: &mut Vec<u8>, store: bool) -> Result<u8, Error> {
         let (name, name_index) = match ENTRIES.get(index - 1) {
             Some((name, _)) => (*name, index as u8),
@@ -202,7 +202,7 @@ impl Decoder {
     }
 }
 
-/// Appends the string at `at`, which moves behind it (RFC 7541, 5.2).
+/// Decodes the string at `at` and appends it; advances `at` (RFC 7541, section 5.2).
 #[inline]
 fn string(block: &[u8], at: &mut usize, text: &mut Vec<u8>) -> Result<(), Error> {
     let first = *block.get(*at).ok_or(Error::Truncated)?;

@@ -1,21 +1,22 @@
-//! Fields to header blocks (RFC 7541, 6), with the static table and strings as they are.
+//! Encodes fields into header blocks (RFC 7541, section 6) with the static table and plain strings.
 
 use super::fixed::{ENTRIES, static_name_index};
 use super::integer;
 
-/// Names up to this length are in lower case before they are looked up; the longest of the static table has 27.
+/// Maximum length of a name to look up in the static table, whose longest name has 27 bytes.
 const NAME_BYTES_USUAL: usize = 32;
 
-/// A literal without indexing, its name's index in four bits (RFC 7541, 6.2.2).
+/// Literal without indexing: four bits of name index (RFC 7541, section 6.2.2).
 const LITERAL: u8 = 0x00;
 
-/// A literal that nobody on the way may index either (RFC 7541, 6.2.3).
+/// Literal that intermediaries must not index either (RFC 7541, section 6.2.3).
 const NEVER_INDEXED: u8 = 0x10;
 
-/// The change of the table's size to 0 (RFC 7541, 6.3): what a block begins with after the peer has lowered its limit.
+/// Dynamic table size update to 0 (RFC 7541, section 6.3), the start of the first block after the peer reduced its
+/// limit.
 pub const SIZE_UPDATE_TO_ZERO: u8 = 0x20;
 
-/// Appends `:status`, whose first bytes are an index for the usual ones.
+/// Appends `:status`; common values are one static index.
 #[inline]
 pub fn encode_status(out: &mut Vec<u8>, status: u16) {
     let index = match status {
@@ -36,19 +37,20 @@ pub fn encode_status(out: &mut Vec<u8>, status: u16) {
     out.push(0x80 | index);
 }
 
-/// Appends the field that stands whole at `index` of the static table.
+/// Appends the field of the complete static entry at `index`.
 pub fn encode_indexed(out: &mut Vec<u8>, index: u8) {
     debug_assert!(index > 0 && usize::from(index) <= ENTRIES.len());
     out.push(0x80 | index);
 }
 
-/// Appends a field; its name becomes lower-case. What holds secrets by its name is never indexed.
+/// Appends a field; the name is converted to lower case. Fields with secrets, recognized by name, are marked
+/// never-indexed.
 #[inline]
 pub fn encode(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     write(out, name, value, LITERAL);
 }
 
-/// Appends a field whose value is a secret.
+/// Appends a field with a secret value.
 pub fn encode_secret(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     write(out, name, value, NEVER_INDEXED);
 }
@@ -86,7 +88,7 @@ fn write(out: &mut Vec<u8>, name: &[u8], value: &[u8], kind: u8) {
     out.extend_from_slice(value);
 }
 
-/// `authorization`, `cookie`, `proxy-authorization` and `set-cookie`.
+/// Returns true for `authorization`, `cookie`, `proxy-authorization` and `set-cookie`.
 fn is_secret(index: u8) -> bool {
     matches!(index, 23 | 32 | 49 | 55)
 }

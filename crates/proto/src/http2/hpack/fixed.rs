@@ -1,6 +1,6 @@
 //! The static table (RFC 7541, appendix A).
 
-/// Name and value of the entries from index 1.
+/// Names and values of the entries, starting with index 1.
 #[rustfmt::skip]
 pub(super) static ENTRIES: [(&[u8], &[u8]); 61] = [
     (b":authority", b""),
@@ -66,11 +66,11 @@ pub(super) static ENTRIES: [(&[u8], &[u8]); 61] = [
     (b"www-authenticate", b""),
 ];
 
-/// The first index of `name`, which is in lower case.
+/// Returns the first index of `name`, which must be in lower case.
 #[inline]
 #[must_use]
 pub fn static_name_index(name: &[u8]) -> Option<u8> {
-    // A length and one byte tell nearly all apart; the comparison makes sure.
+    // Length and one byte select a candidate; the comparison confirms it.
     let index = match (name.len(), name.last()?) {
         (3, b'e') => 21,
         (3, b'a') => 60,

@@ -1,12 +1,12 @@
-//! The Huffman code (RFC 7541, 5.2 and appendix B).
+//! The Huffman code (RFC 7541, section 5.2 and appendix B).
 //!
-//! The code is canonical: within one length codes ascend with the symbols. So the lengths alone describe it, and both
-//! tables below are computed from them by the compiler. Codes of up to [`SHORT_BITS`] are one look-up; longer ones, which
-//! stand for what is rare in headers, are found by their length.
+//! The code is canonical: within one length, codes ascend with the symbols. The lengths alone therefore define it, and
+//! the compiler computes both tables below from them. Codes of up to [`SHORT_BITS`] bits take one table look-up. Longer
+//! codes belong to symbols that are rare in headers; they are searched by length.
 
 use super::Error;
 
-/// Bits of each symbol's code, EOS last.
+/// Code length of each symbol in bits; EOS is last.
 #[rustfmt::skip]
 const BITS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
@@ -28,16 +28,16 @@ const BITS: [u8; 257] = [
     30,
 ];
 
-/// Codes of so many bits are looked up at once. All letters, digits and most marks have eight at most.
+/// Maximum code length for the direct table. All letters, digits and most marks have at most eight bits.
 const SHORT_BITS: u32 = 9;
 
-/// The longest code.
+/// Maximum code length.
 const BITS_MAX: usize = 30;
 
-/// The end of a string, which must not be encoded.
+/// The end-of-string symbol, which must not occur in a string.
 const EOS: usize = 256;
 
-/// Per beginning of [`SHORT_BITS`]: the symbol, and above it the bits of its code; zero when the code is longer.
+/// Indexed by the next [`SHORT_BITS`] bits: the symbol in the low byte, its code length above; 0 if the code is longer.
 static SHORT: [u16; 1 << SHORT_BITS] = {
     let mut table = [0u16; 1 << SHORT_BITS];
     let mut symbol = 0;
@@ -76,7 +76,7 @@ const SORTED: [u16; 257] = {
     sorted
 };
 
-/// The code of each symbol, in its low bits.
+/// Code of each symbol, in its low bits.
 const CODES: [u32; 257] = {
     let mut codes = [0u32; 257];
     let mut code = 0u32;
@@ -96,11 +96,11 @@ const CODES: [u32; 257] = {
 /// The codes of one length.
 #[derive(Clone, Copy)]
 struct Length {
-    /// Behind the last code, left-aligned in 32 bits; zero when there is none of this length.
+    /// End of the codes (exclusive), left-aligned in 32 bits; 0 if no code has this length.
     end: u32,
-    /// The first code, in the low bits.
+    /// First code, in the low bits.
     first: u32,
-    /// Where its symbol stands in [`SORTED`].
+    /// Index of its symbol in [`SORTED`].
     index: u16,
 }
 
@@ -119,7 +119,7 @@ static LENGTHS: [Length; BITS_MAX + 1] = {
         if last && symbol != EOS {
             lengths[bits].end = (CODES[symbol] + 1) << (32 - bits);
         } else if last {
-            // Behind EOS there is nothing: the end of all codes does not fit.
+            // EOS is the last code: its exclusive end does not fit into 32 bits.
             lengths[bits].end = u32::MAX;
         }
         lengths[bits].first = CODES[symbol];
@@ -128,13 +128,13 @@ static LENGTHS: [Length; BITS_MAX + 1] = {
     lengths
 };
 
-/// Appends what `input` encodes.
+/// Decodes `input` and appends the result to `out`.
 pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     let start = out.len();
-    // No code has less than five bits. The eight beyond are room for what one round writes without looking.
+    // No code is shorter than five bits. The loop writes up to eight bytes per round without a bounds check.
     out.resize(start + input.len() * 8 / 5 + 8, 0);
     let mut end = start;
-    // The bits to come, left-aligned, and how many of them count.
+    // The next bits, left-aligned, and the number of valid ones.
     let mut bits = 0u64;
     let mut have = 0u32;
     let mut at = 0;
@@ -151,7 +151,7 @@ pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
                 at += 1;
             }
         }
-        // Bits beyond `have` are those of octets that are read again: an entry may count only what it has.
+        // Bits beyond `have` belong to octets that will be read again, so a code must fit into `have` bits.
         while have >= BITS_MAX as u32 || at == input.len() {
             let entry = SHORT[(bits >> (64 - SHORT_BITS)) as usize];
             let (symbol, len) = match u32::from(entry >> 8) {
@@ -174,7 +174,7 @@ pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         }
     }
     out.truncate(end);
-    // The rest is padding: the beginning of EOS, less than an octet.
+    // The rest is padding: a prefix of EOS, shorter than an octet.
     if have < 8 && (have == 0 || bits >> (64 - have) == (1 << have) - 1) {
         Ok(())
     } else {
@@ -182,10 +182,10 @@ pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     }
 }
 
-/// EOS, or bits that begin no code: longer than any input has bits at once.
+/// Result for EOS and invalid codes: longer than the available bits can ever be.
 const NO_SYMBOL: (u8, u32) = (0, u32::MAX);
 
-/// The symbol of a code longer than [`SHORT_BITS`] and its bits.
+/// Returns the symbol and length of a code longer than [`SHORT_BITS`].
 #[cold]
 fn long(bits: u64) -> (u8, u32) {
     let top = (bits >> 32) as u32;
@@ -199,7 +199,7 @@ fn long(bits: u64) -> (u8, u32) {
     NO_SYMBOL
 }
 
-/// Appends `text` encoded: what peers send. The server itself sends strings as they are.
+/// Encodes `text` and appends the result. Only for tests; the server sends plain strings.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn encode(text: &[u8], out: &mut Vec<u8>) {
     let (mut bits, mut have) = (0u64, 0u32);
@@ -228,7 +228,7 @@ mod tests {
         Ok(out.split_off(6))
     }
 
-    /// RFC 7541, C.4 and C.6.
+    /// RFC 7541, appendices C.4 and C.6.
     #[test]
     fn the_examples_of_the_standard() {
         for (text, code) in [
@@ -273,14 +273,14 @@ mod tests {
 
     #[test]
     fn padding_is_checked() {
-        // `a` is 00011.
+        // The code of `a` is 00011.
         assert_eq!(decoded(&[0b0001_1111]).expect("valid"), b"a");
         assert_eq!(decoded(&[0b0001_1000]), Err(Error::Huffman));
         assert_eq!(decoded(&[0b0001_1110]), Err(Error::Huffman));
-        // A whole octet of padding, and padding alone.
+        // A complete octet of padding, and only padding.
         assert_eq!(decoded(&[0b0001_1111, 0xff]), Err(Error::Huffman));
         assert_eq!(decoded(&[0xff]), Err(Error::Huffman));
-        // EOS, also among other symbols.
+        // EOS, also between other symbols.
         assert_eq!(decoded(&[0xff, 0xff, 0xff, 0xff]), Err(Error::Huffman));
         assert_eq!(decoded(&[0xff, 0xff, 0xff, 0xfc]), Err(Error::Huffman));
         assert_eq!(

@@ -1,11 +1,12 @@
-//! Integers with a prefix (RFC 7541, 5.1).
+//! Integers with a prefix (RFC 7541, section 5.1).
 
 use super::Error;
 
-/// Octets behind the prefix. Five hold 2^31, more than any length or index here.
+/// Maximum octets after the prefix. Five hold 2^31, more than any valid length or index.
 const OCTETS_MAX: usize = 5;
 
-/// Reads the integer whose first octet is `first`, of which the low `prefix` bits count; `at` stands behind it.
+/// Decodes the integer whose first octet is `first`, of which the low `prefix` bits count. `at` is the position after
+/// `first` and is advanced.
 #[inline]
 pub(super) fn read(block: &[u8], at: &mut usize, first: u8, prefix: u32) -> Result<usize, Error> {
     let mask = (1u8 << prefix) - 1;
@@ -29,7 +30,7 @@ pub(super) fn read(block: &[u8], at: &mut usize, first: u8, prefix: u32) -> Resu
     Err(Error::Integer)
 }
 
-/// Appends `value` with the bits of `first` above the prefix.
+/// Appends `value`; the bits of `first` above the prefix are kept.
 #[inline]
 pub(super) fn write(out: &mut Vec<u8>, first: u8, prefix: u32, value: usize) {
     let mask = (1usize << prefix) - 1;
@@ -65,7 +66,7 @@ mod tests {
         out
     }
 
-    /// RFC 7541, C.1.
+    /// RFC 7541, appendix C.1.
     #[test]
     fn the_examples_of_the_standard() {
         assert_eq!(round_trip(10, 5), [0b01010]);

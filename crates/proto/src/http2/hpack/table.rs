@@ -1,22 +1,23 @@
-//! The decoder's dynamic table (RFC 7541, 2.3.2 and 4).
+//! Dynamic table of the decoder (RFC 7541, sections 2.3.2 and 4).
 
 use std::collections::VecDeque;
 
 use super::ENTRY_OVERHEAD;
 
-/// What a peer has inserted, oldest first.
+/// Entries that the peer inserted, oldest first.
 ///
-/// Names and values lie one behind the other, evicted ones in front until they are as many as the live ones: then these
-/// move to the front. So an insertion costs its own bytes twice at most, and memory stays below twice the table's size.
+/// Names and values are contiguous in one buffer. Evicted bytes stay at its front until they are as many as the live
+/// ones; then the live bytes move to the front. An insertion therefore copies its bytes at most twice, and the buffer
+/// stays below twice the table's size.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     bytes: Vec<u8>,
     entries: VecDeque<Entry>,
-    /// The size by RFC 7541, 4.1.
+    /// Table size as defined in RFC 7541, section 4.1.
     size: usize,
 }
 
-/// One name with its value.
+/// Position of one name and value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     start: u32,
@@ -33,7 +34,7 @@ impl Entry {
 }
 
 impl Table {
-    /// The entry at `index`, the newest being 0.
+    /// Returns the entry at `index`; 0 is the newest.
     #[inline]
     pub(super) fn get(&self, index: usize) -> Option<(Entry, &[u8], &[u8])> {
         let place = self.entries.len().checked_sub(index + 1)?;
@@ -44,7 +45,8 @@ impl Table {
         Some((entry, name, value))
     }
 
-    /// Inserts a field and evicts what then no longer fits in `size_max`; a field larger than that empties the table.
+    /// Inserts a field and evicts old entries until the size is at most `size_max`. A field larger than `size_max`
+    /// empties the table.
     pub(super) fn insert(&mut self, name: &[u8], value: &[u8], name_index: u8, size_max: usize) {
         let size = name.len() + value.len() + ENTRY_OVERHEAD;
         if size > size_max {
@@ -94,7 +96,7 @@ impl Table {
         self.size
     }
 
-    /// Bytes on the heap.
+    /// Returns the number of heap bytes.
     pub(super) fn kept_bytes(&self) -> usize {
         self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
     }

@@ -1,4 +1,4 @@
-//! RFC 7541, appendix C, and vectors of other implementations.
+//! Examples of RFC 7541, appendix C, and vectors of other implementations.
 
 use httlib_hpack::Encoder;
 use proptest::prelude::*;
@@ -102,7 +102,7 @@ fn check(
     }
 }
 
-/// C.2.
+/// Appendix C.2.
 #[test]
 fn single_fields() {
     let mut decoder = Decoder::new();
@@ -126,11 +126,11 @@ fn single_fields() {
         decode(&mut decoder, &[0x82]),
         Ok(pairs(&[(":method", "GET")]))
     );
-    // Nothing was inserted, so there is no memory.
+    // Without an insertion no memory is allocated.
     assert_eq!(decoder.kept_bytes(), 0);
 }
 
-/// C.3 and C.4.
+/// Appendices C.3 and C.4.
 #[test]
 fn requests() {
     let plain = [
@@ -148,7 +148,7 @@ fn requests() {
     }
 }
 
-/// C.5 and C.6: with a table of 256 octets, which evicts.
+/// Appendices C.5 and C.6, with a table of 256 octets, which evicts.
 #[test]
 fn responses() {
     let plain = [
@@ -172,7 +172,7 @@ fn responses() {
     for blocks in [plain, huffman] {
         let mut decoder = Decoder::new();
         decoder.set_size_max(256);
-        // The smaller size has to be confirmed first (4.2).
+        // A size update must come first (section 4.2).
         assert_eq!(decode(&mut decoder, &[0x82]), Err(Error::SizeUpdateMissing));
         assert_eq!(decode(&mut decoder, &unhex("3fe1 01")), Ok(Vec::new()));
         check(&mut decoder, blocks, RESPONSES, [222, 222, 215]);
@@ -199,14 +199,14 @@ fn malformed_blocks() {
             "{block}"
         );
     }
-    // The largest that is allowed, and several in a row.
+    // The largest allowed size, and several updates in a row.
     assert_eq!(
         decode(&mut Decoder::new(), &unhex("3fe1 1f20 3fe1 1f")),
         Ok(Vec::new())
     );
 }
 
-/// A block above the limits costs what it holds, however large the entries that it refers to.
+/// A block above the limits costs no more than its own bytes, however large the referenced entries are.
 #[test]
 fn what_is_not_stored_is_followed() {
     let mut decoder = Decoder::new();
@@ -222,7 +222,7 @@ fn what_is_not_stored_is_followed() {
         assert_eq!(field.expect("one").value.len, 0);
     }
     assert_eq!(text.capacity(), 0);
-    // A name out of the table is inserted all the same, as a peer counts on it.
+    // A name from the table is still inserted, because the peer refers to the new entry.
     let found = decoder.next(&unhex("7e01 77"), &mut 0, &mut text, false);
     assert!(found.expect("valid").is_some());
     assert_eq!(decode(&mut decoder, &[0xbe]), Ok(pairs(&[("x", "w")])));
@@ -254,7 +254,7 @@ fn encoded_fields() {
     }
 }
 
-/// Fields that repeat names and values, so that tables are used.
+/// Fields that repeat names and values, so that the table is used.
 fn any_fields() -> impl Strategy<Value = Vec<(Vec<u8>, Vec<u8>, u8)>> {
     let name = prop_oneof![
         Just(b":path".to_vec()),
@@ -282,7 +282,7 @@ fn any_fields() -> impl Strategy<Value = Vec<(Vec<u8>, Vec<u8>, u8)>> {
 }
 
 proptest! {
-    /// What another implementation encodes, with any table and with Huffman codes, reads as what it was given.
+    /// The decoder reads another encoder's output, with any table size and Huffman codes.
     #[test]
     fn another_encoder_is_understood(
         blocks in prop::collection::vec((any_fields(), prop::option::of(0u32..4096)), 1..8)
@@ -304,7 +304,7 @@ proptest! {
         }
     }
 
-    /// What ours encodes reads the same there.
+    /// Another decoder reads the encoder's output.
     #[test]
     fn another_decoder_understands(fields in any_fields(), status in 100u16..1000) {
         let mut block = Vec::new();
@@ -325,7 +325,7 @@ proptest! {
         prop_assert_eq!(found, expected);
     }
 
-    /// Any bytes are refused or read as the other does; it is laxer in places.
+    /// Any bytes are rejected, or decoded like another decoder does, which accepts more.
     #[test]
     fn any_bytes_read_the_same(block in prop::collection::vec(any::<u8>(), 0..60)) {
         if let Ok(fields) = decode(&mut Decoder::new(), &block) {
@@ -338,7 +338,7 @@ proptest! {
     }
 }
 
-/// `http2jp/hpack-test-case`, which is not part of this repository: 32 implementations' encodings of real headers.
+/// `http2jp/hpack-test-case`, which is not part of this repository: encodings of real headers by 32 implementations.
 #[test]
 fn vectors_of_other_implementations() {
     let Some(folder) = std::env::var_os("FERMATA_HPACK_VECTORS") else {
@@ -365,7 +365,8 @@ fn vectors_of_other_implementations() {
     println!("{cases} blocks");
 }
 
-/// Reads as much JSON as the stories have: the values of `wire`, `header_table_size` and the pairs of `headers`, in order.
+/// Parses the JSON of a story, only as far as these files need it: `wire`, `header_table_size` and the pairs of
+/// `headers`, in order.
 fn check_story(text: &str, name: &str) -> usize {
     let mut decoder = Decoder::new();
     let mut cases = 0;
@@ -398,7 +399,7 @@ fn check_story(text: &str, name: &str) -> usize {
     cases
 }
 
-/// The objects of the list in `text`.
+/// Returns the objects of the list in `text`.
 fn objects(text: &str) -> Vec<&str> {
     let (mut depth, mut start, mut in_string, mut escaped) = (0, 0, false, false);
     let mut objects = Vec::new();
@@ -431,7 +432,7 @@ fn after<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.find(key).map(|at| &text[at + key.len()..])
 }
 
-/// The first string of `text`, and what is behind it.
+/// Returns the first string of `text` and the text after it.
 fn string(text: &str) -> (String, &str) {
     let start = text.find('"').expect("a string") + 1;
     let mut value = String::new();

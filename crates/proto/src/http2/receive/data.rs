@@ -1,4 +1,4 @@
-//! DATA (RFC 9113, 6.1): lent to the embedder as it comes, and counted against the windows.
+//! DATA frames (RFC 9113, section 6.1): passed to the caller as they arrive, and counted against the windows.
 
 use super::{Context, Outcome};
 use crate::http2::connection::{Connection, Data, Event, Input, StreamId, connection_window};
@@ -6,7 +6,7 @@ use crate::http2::error::{ErrorCode, Violation};
 use crate::http2::flood::Flood;
 use crate::http2::frame::{self, Header, flag};
 use crate::http2::limits::Limits;
-use crate::http2::streams::{Gone, Place, Reading, Standing};
+use crate::http2::streams::{Gone, Place, Reading, ResetState};
 
 impl Connection {
     pub(super) fn begin_data(&mut self, header: Header, c: &mut Context) -> Outcome {
@@ -22,8 +22,8 @@ impl Connection {
         let Some(place) = self.streams.find(id) else {
             let gone = self.gone(id);
             self.skip_data(header.len, c);
-            // More streams are refused before the client knows the limit than are remembered, and it may know the limit before
-            // it knows that they are refused.
+            // Before the client knows the limit, more streams can be refused than are remembered. The client may learn
+            // the limit before it learns of the refusals, so this frame can arrive after its acknowledgement.
             if gone == Gone::Forgotten && self.uninformed_frames > 0 {
                 self.uninformed_frames -= 1;
                 if !header.has(flag::END_STREAM) {
@@ -41,14 +41,14 @@ impl Connection {
             if header.has(flag::END_STREAM) {
                 self.streams.ended_from_both(id);
             } else if header.len == 0 {
-                self.count(Flood::EmptyData, c.now_ms, c.limits)?;
+                self.charge(Flood::EmptyData, c.now_ms, c.limits)?;
             }
             return Ok(None);
         };
         let stream = self.streams.get_mut(place);
         let window = stream.incoming().map_or(0, |incoming| incoming.window);
-        let violation = match (stream.standing, stream.reading) {
-            (Standing::ResetHere, reading) => {
+        let violation = match (stream.reset_state, stream.reading) {
+            (ResetState::ResetHere, reading) => {
                 if header.has(flag::END_STREAM) {
                     stream.end_reading();
                 }
@@ -56,21 +56,21 @@ impl Connection {
                 if reading == Reading::Ended {
                     self.count(Flood::ResetsCaused, c.now_ms, c.limits)?;
                 } else if header.len == 0 && !header.has(flag::END_STREAM) {
-                    self.count(Flood::EmptyData, c.now_ms, c.limits)?;
+                    self.charge(Flood::EmptyData, c.now_ms, c.limits)?;
                 }
                 return Ok(None);
             }
-            (Standing::ResetByPeer, _) => {
-                stream.standing = Standing::ResetHere;
+            (ResetState::ResetByPeer, _) => {
+                stream.reset_state = ResetState::ResetHere;
                 self.skip_data(header.len, c);
                 self.count(Flood::ResetsCaused, c.now_ms, c.limits)?;
                 frame::write_reset(c.out, id, ErrorCode::STREAM_CLOSED);
                 return Ok(None);
             }
-            (Standing::Open, Reading::Ended) => Violation::StreamClosed,
-            (Standing::Open, Reading::Head { .. }) => Violation::MessageOrder,
-            (Standing::Open, Reading::Body) if len > window => Violation::WindowExceeded,
-            (Standing::Open, Reading::Body) => {
+            (ResetState::Open, Reading::Ended) => Violation::StreamClosed,
+            (ResetState::Open, Reading::Head { .. }) => Violation::MessageOrder,
+            (ResetState::Open, Reading::Body) if len > window => Violation::WindowExceeded,
+            (ResetState::Open, Reading::Body) => {
                 if let Some(incoming) = stream.incoming() {
                     incoming.window -= len;
                 }
@@ -91,17 +91,19 @@ impl Connection {
         self.stream_error(place, violation, c)
     }
 
-    /// The rest of the frame does not matter to its stream; it goes back to the connection's window.
+    /// Skips the rest of the frame and returns its bytes to the connection's window.
     fn skip_data(&mut self, missing: u32, c: &mut Context) {
         self.credit_connection(missing, c.limits, c.out);
         self.input = Input::Skip(missing);
     }
 
-    /// It is known how much of the frame is content: compares it with what `content-length` says.
+    /// Compares the frame's content length, once it is known, with `content-length`.
     fn check_content(&mut self, place: Place, data: Data, c: &mut Context) -> Outcome {
         let content = data.missing - u32::from(data.padding.unwrap_or(0));
-        if content == 0 && !data.end {
-            self.count(Flood::EmptyData, c.now_ms, c.limits)?;
+        if content > 0 {
+            self.meters.earn(0);
+        } else if !data.end {
+            self.charge(Flood::EmptyData, c.now_ms, c.limits)?;
         }
         let stream = self.streams.get_mut(place);
         if let Some(missing) = stream
@@ -118,7 +120,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// Hands on what there is of a DATA frame.
+    /// Passes the available part of a DATA frame to the caller.
     pub(super) fn take_data<'a>(
         &mut self,
         mut data: Data,
@@ -127,13 +129,13 @@ impl Connection {
     ) -> Result<(usize, Option<Event<'a>>), Violation> {
         let place = self.streams.find(data.stream);
         let Some(place) = place.filter(|&place| self.streams.get(place).can_receive()) else {
-            // The embedder has reset or released it meanwhile.
+            // The caller reset or released the stream after the frame started.
             self.skip_data(data.missing, c);
             return Ok((0, None));
         };
         let stream = StreamId(data.stream);
         let Some(padding) = data.padding else {
-            // There is a byte: `missing` was not 0, and the caller has looked.
+            // The byte exists: `missing` was not 0, and the caller checked that `rest` is not empty.
             let padding = rest[0];
             if u32::from(padding) >= data.missing {
                 return Err(Violation::Padding);
@@ -189,7 +191,7 @@ impl Connection {
         }
     }
 
-    /// Bytes of the connection's window are free again; the peer is told of them by the half.
+    /// Returns bytes to the connection's window. Sends a WINDOW_UPDATE for half a window at a time.
     pub(in crate::http2) fn credit_connection(
         &mut self,
         bytes: u32,
@@ -205,7 +207,8 @@ impl Connection {
         }
     }
 
-    /// The same of a stream, if anything more may come on it.
+    /// Returns bytes to a stream's window, if the peer may still send on it. Sends a WINDOW_UPDATE for half a window at a
+    /// time.
     pub(in crate::http2) fn credit_stream(
         &mut self,
         place: Place,
@@ -229,7 +232,7 @@ impl Connection {
         }
     }
 
-    /// Resets a stream for what the peer did, and counts it (CVE-2025-8671).
+    /// Resets a stream because of the peer's violation, and counts it (CVE-2025-8671).
     pub(super) fn stream_error(
         &mut self,
         place: Place,

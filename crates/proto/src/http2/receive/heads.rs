@@ -1,4 +1,4 @@
-//! Header blocks (RFC 9113, 6.2, 6.10 and 8): requests, responses and trailers.
+//! Header blocks (RFC 9113, sections 6.2, 6.10 and 8): requests, responses and trailers.
 
 use super::{Context, Outcome, PRIORITY_BYTES, number};
 use crate::Refusal;
@@ -6,25 +6,25 @@ use crate::http2::Role;
 use crate::http2::connection::{Block, Connection, Drain, Event, StreamId};
 use crate::http2::error::{ErrorCode, Violation};
 use crate::http2::flood::Flood;
-use crate::http2::frame::{self, Header, STREAM_MAX, WINDOW_INITIAL, flag};
+use crate::http2::frame::{self, Header, PAYLOAD_BYTES_USUAL, STREAM_MAX, WINDOW_INITIAL, flag};
 use crate::http2::hpack;
 use crate::http2::limits::Limits;
 use crate::http2::message::{Allowance, Builder, Part};
-use crate::http2::streams::{Gone, Place, Reading, STREAMS_MAX, Standing, Stream};
+use crate::http2::streams::{Gone, Place, Reading, ResetState, STREAMS_MAX, Stream};
 use crate::response::bodiless;
 
-/// The numbers of the streams that a client opens before it can have seen the limit are below this one: a thousand heads, which
-/// is more than a client's first flight has room for.
+/// Stream identifiers below this one may be opened before the client knows the limit: a thousand heads, more than fit
+/// into a client's first flight.
 const UNINFORMED_STREAMS_END: u32 = 2_000;
 
-/// Frames that each of them may have sent with its head: more DATA than the window that all of them share has room for, and
+/// Frames that each of these streams may have sent after its head: more DATA than their shared window allows, and
 /// trailers.
 const UNINFORMED_FRAMES: u16 = 4;
 
-/// Beside the limit there may be this part of it in streams that were reset and whose handlers have not returned.
+/// Divisor of the limit: this part of it is allowed in addition for reset streams whose handlers have not returned.
 const RESET_PART: usize = 4;
 
-/// Interim responses before a final one, as over HTTP/1: they cost no window.
+/// Maximum number of interim responses before a final one, as for HTTP/1. They use no window.
 const INTERIM_COUNT_MAX: u8 = 16;
 
 impl Connection {
@@ -70,10 +70,13 @@ impl Connection {
         let Some(block) = partial.and_then(|partial| partial.block.as_mut()) else {
             return Err(Violation::ContinuationUnexpected);
         };
-        if block.continuations == c.limits.continuations_max {
-            return Err(Violation::Flood(Flood::Continuations));
+        // Frames of full size are bounded by the size of the block.
+        if (payload.len() as u32) < PAYLOAD_BYTES_USUAL {
+            if block.continuations == c.limits.continuations_max {
+                return Err(Violation::Flood(Flood::Continuations));
+            }
+            block.continuations += 1;
         }
-        block.continuations += 1;
         block.bytes.extend_from_slice(payload);
         check_block(block, c.limits)?;
         if !header.has(flag::END_HEADERS) {
@@ -94,7 +97,7 @@ impl Connection {
         self.block(stream, end_stream, depends_on_itself, &bytes, c)
     }
 
-    /// A whole header block.
+    /// Handles a complete header block.
     fn block(
         &mut self,
         stream: u32,
@@ -109,7 +112,7 @@ impl Connection {
             }
             self.follow(block, c)?;
             match self.gone(stream) {
-                // What was on its way may end so once, and nothing goes on behind it.
+                // Trailers in flight may end such a stream once; nothing may follow them.
                 Gone::ResetHere if end => self.streams.ended_from_both(stream),
                 Gone::Forgotten if end && self.uninformed_frames > 0 => self.uninformed_frames -= 1,
                 _ => self.count(Flood::ResetsCaused, c.now_ms, c.limits)?,
@@ -117,8 +120,8 @@ impl Connection {
             return Ok(None);
         };
         let found = self.streams.get_mut(place);
-        match (found.standing, found.reading) {
-            (Standing::ResetHere, reading) => {
+        match (found.reset_state, found.reading) {
+            (ResetState::ResetHere, reading) => {
                 if end {
                     found.end_reading();
                 }
@@ -128,25 +131,25 @@ impl Connection {
                 }
                 Ok(None)
             }
-            (Standing::ResetByPeer, _) => {
-                self.streams.get_mut(place).standing = Standing::ResetHere;
+            (ResetState::ResetByPeer, _) => {
+                self.streams.get_mut(place).reset_state = ResetState::ResetHere;
                 self.follow(block, c)?;
                 self.count(Flood::ResetsCaused, c.now_ms, c.limits)?;
                 frame::write_reset(c.out, stream, ErrorCode::STREAM_CLOSED);
                 Ok(None)
             }
-            (Standing::Open, Reading::Ended) => {
+            (ResetState::Open, Reading::Ended) => {
                 self.follow(block, c)?;
                 self.stream_error(place, Violation::StreamClosed, c)
             }
-            (Standing::Open, Reading::Body) => self.trailers(place, end, block, c),
-            (Standing::Open, Reading::Head { bodiless, interims }) => {
+            (ResetState::Open, Reading::Body) => self.trailers(place, end, block, c),
+            (ResetState::Open, Reading::Head { bodiless, interims }) => {
                 self.response(place, (bodiless, interims), end, block, c)
             }
         }
     }
 
-    /// Decodes a block into the message, as far as it is within the limits; all of it for the table's sake.
+    /// Decodes a block into the message, up to the limits. Always decodes all of it, to keep the table in sync.
     #[inline]
     fn decode(
         decoder: &mut hpack::Decoder,
@@ -164,7 +167,7 @@ impl Connection {
         }
     }
 
-    /// Decodes a block that nobody wants (RFC 9113, 4.3).
+    /// Decodes a block without using its fields (RFC 9113, section 4.3).
     fn follow(&mut self, block: &[u8], c: &mut Context) -> Result<(), Violation> {
         let nothing = Allowance {
             list_bytes: 0,
@@ -174,7 +177,7 @@ impl Connection {
         Self::decode(&mut self.decoder, block, &mut builder)
     }
 
-    /// A stream begins.
+    /// Handles a request, which opens a stream.
     fn request(
         &mut self,
         id: u32,
@@ -186,13 +189,14 @@ impl Connection {
         let stream = StreamId(id);
         self.peer_last = id;
         if matches!(self.drain, Drain::Final { last } if id > last) {
-            // Ignored without an answer (RFC 9113, 6.8).
+            // Ignored without a response (RFC 9113, section 6.8).
             self.follow(block, c)?;
             return Ok(None);
         }
         if !self.has_room(c.limits) {
             self.follow(block, c)?;
-            // A client need not wait for SETTINGS, and until it has seen them it knows no limit (RFC 9113, 3.4 and 5.1.2).
+            // A client need not wait for SETTINGS, and knows no limit before they arrive (RFC 9113, sections 3.4 and
+            // 5.1.2).
             let is_uninformed = self.settings_sent_ms.is_some() && id < UNINFORMED_STREAMS_END;
             if is_uninformed {
                 self.uninformed_frames += UNINFORMED_FRAMES;
@@ -233,21 +237,24 @@ impl Connection {
         }
         new.priority = self.early_priority(id).unwrap_or(c.message.priority);
         self.streams.add(new);
+        self.meters.earn(0);
         Ok(Some(Event::Request { stream, end }))
     }
 
-    /// Whether one more stream may begin. The client does not count those that were reset (RFC 9113, 5.1.2), and may open others
-    /// in the same flight; they have room of their own until their handlers have returned.
+    /// Returns true if another stream may be opened. The client does not count streams that were reset (RFC 9113, section
+    /// 5.1.2) and may open others in the same flight. Reset streams therefore use a separate reserve until their handlers
+    /// return.
     fn has_room(&self, limits: &Limits) -> bool {
         let max = usize::from(limits.streams_max).min(STREAMS_MAX);
         let held = self.streams.len();
-        let is_open = |place: &Place| self.streams.get(*place).standing == Standing::Open;
+        let is_open = |place: &Place| self.streams.get(*place).reset_state == ResetState::Open;
         held < max
             || held < (max + max.div_ceil(RESET_PART)).min(STREAMS_MAX)
                 && self.streams.places().filter(is_open).count() < max
     }
 
-    /// The window with which a stream of the peer's begins: what it was told, once it has said that it knows.
+    /// Returns the initial receive window of a peer's stream. The announced window applies once the peer acknowledged
+    /// SETTINGS.
     pub(in crate::http2) fn own_window(&self, limits: &Limits) -> i32 {
         match self.settings_sent_ms {
             Some(_) => WINDOW_INITIAL,
@@ -255,7 +262,7 @@ impl Connection {
         }
     }
 
-    /// Answers a request that no stream comes of (RFC 9113, 8.1.1).
+    /// Answers a rejected request that opens no stream (RFC 9113, section 8.1.1).
     fn answer_refusal(&mut self, id: u32, end: bool, refusal: Refusal, out: &mut Vec<u8>) {
         let start = self.begin_head(out);
         hpack::encode_status(out, refusal.status());
@@ -276,7 +283,7 @@ impl Connection {
         self.streams.remember(id, !over);
     }
 
-    /// A response's head (a client's stream).
+    /// Handles the head of a response, on a client.
     fn response(
         &mut self,
         place: Place,
@@ -308,6 +315,7 @@ impl Connection {
             };
             return Ok(Some(Event::Response { stream, end }));
         }
+        self.meters.earn(0);
         let length = length.filter(|_| !head_only && !bodiless(status));
         if end && length.is_some_and(|length| length > 0) {
             return self.stream_error(place, Violation::ContentLength, c);

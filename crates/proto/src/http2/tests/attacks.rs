@@ -1,9 +1,10 @@
-//! Floods and bombs: each ends at its bound, costs no more than that, and a peer that keeps to the rate lives on.
+//! Floods and bombs: each is stopped at its limit and costs no more than the limit, and a peer below the rate is not
+//! disconnected.
 
 use super::super::Flood;
 use super::*;
 
-/// Sends a frame until it is too much. `allowed` go through at once, then `per_second` for as long as one likes.
+/// Sends a frame until the connection fails. `allowed` frames pass in a burst, then `per_second` for any time.
 fn flood(
     flood: Flood,
     allowed: u32,
@@ -41,9 +42,10 @@ fn rapid_reset() {
     flood(Flood::Resets, 1000, 33, |_| {}, attack);
 }
 
-/// A stream that was reset counts until its handler has returned, if not against the limit then against a quarter more.
+/// A reset stream counts until its handler returns, if not against the limit, then against a reserve of a quarter of
+/// it.
 #[test]
-fn resets_do_not_make_room_for_handlers() {
+fn reset_streams_count_until_their_handlers_return() {
     let mut end = End::server(Limits::default());
     for i in 0..500u32 {
         let stream = i * 2 + 1;
@@ -99,7 +101,7 @@ fn made_you_reset() {
             end.release(StreamId(id));
             Ok(told)
         };
-        // What makes this side reset is often counted for itself.
+        // Some frames that cause a reset also have a limit of their own.
         let prepare = |end: &mut End| {
             end.limits.priorities = Rate::new(1000, 10_000);
             end.limits.stream_window_updates = Rate::new(1000, 10_000);
@@ -108,9 +110,9 @@ fn made_you_reset() {
     }
 }
 
-/// Before a client has seen SETTINGS it knows of no limit, so what is refused then is no flood; but only what a first flight can hold.
+/// Streams refused before the client received SETTINGS are no flood, up to what fits into a first flight.
 #[test]
-fn streams_before_the_limit_was_seen_are_no_flood() {
+fn streams_refused_before_settings_arrive_are_no_flood() {
     let limits = Limits {
         streams_max: 2,
         resets_caused: Rate::new(1, 3),
@@ -142,7 +144,7 @@ fn streams_before_the_limit_was_seen_are_no_flood() {
     }
     assert_eq!(end.request(2_007, true, &[]), flood());
 
-    // With the acknowledgement it has said that it knows.
+    // The acknowledgement shows that the client knows the limit.
     let mut end = begin(false);
     assert_eq!(end.request(5, true, &[]), refused(5));
     assert_eq!(end.frame(Kind::Settings, flag::ACK, 0, &[]), Ok(Vec::new()));
@@ -158,9 +160,9 @@ fn streams_before_the_limit_was_seen_are_no_flood() {
     assert_eq!(end.request(11, true, &[]), flood());
 }
 
-/// The client counts a stream no longer that it has reset, and opens another one in the same flight; rapid resets are bounded.
+/// A client no longer counts a stream that it reset, and may open another in the same flight.
 #[test]
-fn streams_that_were_reset_have_room_beside_the_limit_until_their_handlers_have_returned() {
+fn reset_streams_use_a_reserve_until_their_handlers_return() {
     let limits = Limits {
         streams_max: 8,
         ..Limits::default()
@@ -180,16 +182,16 @@ fn streams_that_were_reset_have_room_beside_the_limit_until_their_handlers_have_
     end.open(19, true);
     end.open(21, true);
     assert_eq!(end.request(23, true, &[]), refused(23));
-    // Ten are held, whatever becomes of them.
+    // Ten streams are held, including reset ones.
     for stream in [5, 7, 9, 11] {
         reset(&mut end, stream);
     }
     assert_eq!(end.request(25, true, &[]), refused(25));
 }
 
-/// Of those that a client has let go of as well.
+/// Responses to streams that the client released are limited too.
 #[test]
-fn heads_of_responses_that_nobody_waits_for() {
+fn limits_heads_of_responses_to_released_streams() {
     let opening = Opening {
         method: b"GET",
         scheme: b"https",
@@ -211,9 +213,9 @@ fn heads_of_responses_that_nobody_waits_for() {
     }
 }
 
-/// An interim response is followed by another head, but not for ever (as over HTTP/1).
+/// The number of interim responses before the final one is limited, as for HTTP/1.
 #[test]
-fn interim_responses_without_end() {
+fn limits_interim_responses() {
     let mut end = End::client(Limits::default());
     let opening = Opening {
         method: b"GET",
@@ -242,9 +244,9 @@ fn interim_responses_without_end() {
     assert_eq!(end.sent(), [reset(stream, calm)]);
 }
 
-/// Nor is it what of their bodies was on its way with them: of the last few alone it is known that they were refused.
+/// Bodies sent with those requests are no flood either, although only the last few refused streams are remembered.
 #[test]
-fn bodies_of_streams_before_the_limit_was_seen_are_no_flood() {
+fn bodies_of_streams_refused_before_settings_arrive_are_no_flood() {
     let limits = Limits {
         streams_max: 2,
         resets_caused: Rate::new(1, 3),
@@ -263,10 +265,10 @@ fn bodies_of_streams_before_the_limit_was_seen_are_no_flood() {
         let refused = Received::Refused(stream, Refusal::StreamsTooMany);
         assert_eq!(told, Ok(vec![refused]));
     }
-    // It may know the limit before it knows that they are refused.
+    // The client may learn the limit before it learns of the refusals.
     assert_eq!(end.frame(Kind::Settings, flag::ACK, 0, &[]), Ok(Vec::new()));
     for stream in (5..205).step_by(2) {
-        // Every other one has trailers.
+        // Every second stream has trailers.
         let has_trailers = stream % 4 == 1;
         let flags = if has_trailers { 0 } else { flag::END_STREAM };
         let told = end.frame(Kind::Data, flags, stream, b"x");
@@ -276,7 +278,7 @@ fn bodies_of_streams_before_the_limit_was_seen_are_no_flood() {
             assert_eq!(told, Ok(Vec::new()), "{stream}");
         }
     }
-    // But it does not go on for ever.
+    // The number of such frames is limited.
     let mut ended = false;
     for _ in 0..10 {
         for stream in (5..205).step_by(2) {
@@ -288,9 +290,9 @@ fn bodies_of_streams_before_the_limit_was_seen_are_no_flood() {
     assert!(ended);
 }
 
-/// A stream that this side has reset is ignored as long as something of it may be on the way, and no longer.
+/// Frames of a stream that this side reset are ignored only while they may still be in flight.
 #[test]
-fn frames_of_streams_that_were_reset_are_not_ignored_for_ever() {
+fn frames_of_reset_streams_are_ignored_only_while_in_flight() {
     for is_released in [false, true] {
         let reset = |end: &mut End| {
             let stream = end.open(1, false);
@@ -320,13 +322,13 @@ fn frames_of_streams_that_were_reset_are_not_ignored_for_ever() {
 }
 
 #[test]
-fn frames_that_nobody_asked_for() {
+fn limits_unrequested_acknowledgements_and_goaways() {
     let nothing = |_: &mut End| {};
-    // Answers to no PING of ours.
+    // Acknowledgements without a PING.
     flood(Flood::Pings, 100, 100, nothing, |end| {
         end.frame(Kind::Ping, flag::ACK, 0, &[0; 8])
     });
-    // The first has a meaning.
+    // The first GOAWAY has a meaning.
     let leave = |end: &mut End| {
         end.frame(Kind::GoAway, 0, 0, &[0; 8]).expect("goes on");
     };
@@ -336,12 +338,12 @@ fn frames_that_nobody_asked_for() {
 }
 
 #[test]
-fn frames_of_control() {
+fn limits_control_frames() {
     let (stream, nothing) = (1, |_: &mut End| {});
     flood(Flood::Pings, 100, 100, nothing, |end| {
         end.frame(Kind::Ping, 0, 0, &[0; 8])
     });
-    // One has come with the preface.
+    // One SETTINGS frame arrived with the preface.
     flood(Flood::Settings, 49, 50, nothing, |end| {
         end.frame(Kind::Settings, 0, 0, &[])
     });
@@ -357,31 +359,32 @@ fn frames_of_control() {
     let open = |end: &mut End| {
         end.open(stream, false);
     };
-    flood(Flood::EmptyData, 100, 100, open, |end| {
+    // The head of the stream gives credit for four frames.
+    flood(Flood::EmptyData, 104, 100, open, |end| {
         end.frame(Kind::Data, 0, stream, &[])
     });
-    // Nothing but padding is as empty.
-    flood(Flood::EmptyData, 100, 100, open, |end| {
+    // A frame that contains only padding counts as empty.
+    flood(Flood::EmptyData, 104, 100, open, |end| {
         end.frame(Kind::Data, flag::PADDED, stream, &[5, 0, 0, 0, 0, 0])
     });
     flood(Flood::ConnectionWindowUpdates, 100, 100, nothing, |end| {
         end.frame(Kind::WindowUpdate, 0, 0, &[0, 0, 0, 1])
     });
-    // The first of a stream is free.
-    flood(Flood::StreamWindowUpdates, 1001, 500, open, |end| {
+    // The first WINDOW_UPDATE of a stream is not counted.
+    flood(Flood::StreamWindowUpdates, 1005, 500, open, |end| {
         end.frame(Kind::WindowUpdate, 0, stream, &[0, 0, 0, 1])
     });
-    // For streams that are over as well.
+    // Frames for closed streams count too.
     let gone = |end: &mut End| {
         let stream = end.open(stream, true);
         end.release(stream);
     };
-    flood(Flood::StreamWindowUpdates, 1000, 500, gone, |end| {
+    flood(Flood::StreamWindowUpdates, 1004, 500, gone, |end| {
         end.frame(Kind::WindowUpdate, 0, stream, &[0, 1, 0, 0])
     });
 }
 
-/// A client opens both windows each time it has taken half of one, also behind the end of a stream.
+/// A client updates both windows whenever it has received half of one, even after the end of a stream.
 #[test]
 fn a_fast_download_is_no_flood() {
     let mut end = End::server(Limits::default());
@@ -413,7 +416,170 @@ fn a_fast_download_is_no_flood() {
     }
 }
 
-/// CVE-2024-27316: CONTINUATION without end.
+/// gRPC measures bandwidth with a PING per round trip, and updates both windows for each message.
+#[test]
+fn control_frames_of_a_stream_of_messages_are_no_flood() {
+    let mut end = End::server(Limits::default());
+    let stream = end.open(1, false);
+    assert_eq!(end.answer(stream, b"", Rest::Open), 0);
+    for _ in 0..20_000 {
+        let (connection, limits) = (&mut end.connection, &end.limits);
+        assert_eq!(
+            connection.send_data(stream, b"message", Rest::Open, &mut end.out),
+            7
+        );
+        connection.consumed(stream, 7, limits, &mut end.out);
+        for (kind, id, payload) in [
+            (Kind::Ping, 0, &[0; 8][..]),
+            (Kind::WindowUpdate, 0, &[0, 0, 0, 7]),
+            (Kind::WindowUpdate, 1, &[0, 0, 0, 7]),
+        ] {
+            assert_eq!(end.frame(kind, 0, id, payload), Ok(Vec::new()));
+        }
+        end.out.clear();
+    }
+    // Control frames beyond the credit of the messages are counted.
+    let ended = (0..=8_192 + 100).find_map(|_| end.frame(Kind::Ping, 0, 0, &[0; 8]).err());
+    assert_eq!(ended, Some(Violation::Flood(Flood::Pings)));
+}
+
+/// A gRPC server sends the same frames for the messages that it receives.
+#[test]
+fn control_frames_of_a_server_that_receives_messages_are_no_flood() {
+    let mut end = End::client(Limits::default());
+    let opening = Opening {
+        method: b"POST",
+        scheme: b"http",
+        authority: b"a",
+        path: b"/",
+        protocol: None,
+    };
+    let none = std::iter::empty();
+    let opened = end
+        .connection
+        .open(&opening, none, false, &end.limits, &mut end.out);
+    let stream = opened.expect("room");
+    for _ in 0..20_000 {
+        let sent = end
+            .connection
+            .send_data(stream, b"message", Rest::Open, &mut end.out);
+        assert_eq!(sent, 7);
+        for (kind, id, payload) in [
+            (Kind::Ping, 0, &[0; 8][..]),
+            (Kind::WindowUpdate, 0, &[0, 0, 0, 7]),
+            (Kind::WindowUpdate, stream.number(), &[0, 0, 0, 7]),
+        ] {
+            assert_eq!(end.frame(kind, 0, id, payload), Ok(Vec::new()));
+        }
+        end.out.clear();
+    }
+}
+
+/// A client may cancel any number of calls after their first message.
+#[test]
+fn resets_after_a_response_are_no_flood() {
+    for is_released in [false, true] {
+        let mut end = End::server(Limits::default());
+        for id in (1..20_001).step_by(2) {
+            let stream = end.open(id, true);
+            end.answer(
+                stream,
+                b"message",
+                if is_released { Rest::End } else { Rest::Open },
+            );
+            if is_released {
+                end.release(stream);
+            }
+            end.connection.note_flushed();
+            assert!(
+                end.frame(Kind::RstStream, 0, id, &8u32.to_be_bytes())
+                    .is_ok()
+            );
+            end.release(stream);
+            assert!(
+                end.frame(Kind::WindowUpdate, 0, 0, &7u32.to_be_bytes())
+                    .is_ok()
+            );
+            end.out.clear();
+        }
+    }
+}
+
+/// An attacker does not wait for responses. Responses that exist when its RST_STREAM is read give no credit.
+#[test]
+fn limits_rapid_resets_despite_immediate_responses() {
+    let attack = |end: &mut End| {
+        let id = end.next_id();
+        let stream = end.open(id, true);
+        end.answer(stream, b"hello", Rest::End);
+        end.release(stream);
+        let told = end.frame(Kind::RstStream, 0, id, &8u32.to_be_bytes());
+        end.connection.note_flushed();
+        end.connection.send_window = 65_535;
+        told
+    };
+    flood(Flood::Resets, 1000, 33, |_| {}, attack);
+}
+
+/// The number of streams that a client opens bounds the resets of a server.
+#[test]
+fn a_server_that_resets_every_stream_is_no_flood() {
+    let mut end = End::client(Limits::default());
+    let opening = Opening {
+        method: b"GET",
+        scheme: b"http",
+        authority: b"a",
+        path: b"/",
+        protocol: None,
+    };
+    for _ in 0..5_000 {
+        let none = std::iter::empty();
+        let opened = end
+            .connection
+            .open(&opening, none, true, &end.limits, &mut end.out);
+        let stream = opened.expect("room");
+        let code = ErrorCode::REFUSED_STREAM.0.to_be_bytes();
+        assert!(
+            end.frame(Kind::RstStream, 0, stream.number(), &code)
+                .is_ok()
+        );
+        end.release(stream);
+        end.out.clear();
+    }
+    // A closed stream can be reset repeatedly, so these resets are counted.
+    let ended = (0..3_000).any(|_| {
+        end.frame(Kind::RstStream, 0, 1, &8u32.to_be_bytes())
+            .is_err()
+    });
+    assert!(ended);
+}
+
+/// A large head consists of any number of full-size frames; `header_list_bytes_max` limits it.
+#[test]
+fn full_continuations_are_no_flood() {
+    let limits = Limits {
+        header_list_bytes_max: 1 << 20,
+        ..Limits::default()
+    };
+    let mut end = End::server(limits);
+    let mut bytes = block(&USUAL);
+    while bytes.len() < 40 * 16_384 {
+        bytes.extend_from_slice(&block(&[("x-long", &"v".repeat(10_000))]));
+    }
+    let mut frames = bytes.chunks(16_384);
+    let first = frames.next().expect("not empty");
+    let flags = flag::END_STREAM;
+    assert_eq!(end.frame(Kind::Headers, flags, 1, first), Ok(Vec::new()));
+    let mut last = Ok(Vec::new());
+    let len = frames.len();
+    for (nth, frame) in frames.enumerate() {
+        let flags = if nth + 1 == len { flag::END_HEADERS } else { 0 };
+        last = end.frame(Kind::Continuation, flags, 1, frame);
+    }
+    assert_eq!(last, Ok(vec![Received::Request(1, true)]));
+}
+
+/// CVE-2024-27316: endless CONTINUATION frames.
 #[test]
 fn continuation_flood() {
     for payload in [&[][..], b"\0\x01a\x01b"] {
@@ -427,7 +593,7 @@ fn continuation_flood() {
         assert_eq!(told, Err(Violation::Flood(Flood::Continuations)));
         assert_eq!(go_away(&end.sent()), (0, ErrorCode::ENHANCE_YOUR_CALM));
     }
-    // Few but large.
+    // Few but large frames.
     let mut end = End::server(Limits::default());
     end.frame(Kind::Headers, 1, 1, &[0; 16_384])
         .expect("goes on");
@@ -439,7 +605,7 @@ fn continuation_flood() {
     assert!(end.connection.kept_bytes() < 1000);
 }
 
-/// One large entry, and thousands of references of one byte.
+/// One large entry and thousands of one-byte references to it.
 #[test]
 fn hpack_bomb() {
     let mut end = End::server(Limits::default());
@@ -468,7 +634,7 @@ fn hpack_bomb() {
     );
 }
 
-/// CVE-2026-49975: crumbs of a cookie, one byte each, count as the fields that they are.
+/// CVE-2026-49975: one-byte `cookie` fields count as separate fields.
 #[test]
 fn cookie_bomb() {
     let mut end = End::server(Limits::default());
@@ -485,9 +651,9 @@ fn cookie_bomb() {
     assert_eq!(told, Ok(vec![Received::Request(3, true)]));
 }
 
-/// SETTINGS that move every window, as often as the rate lets them: no more work than streams.
+/// SETTINGS that change every window, as often as the rate allows, cost no more than the number of streams.
 #[test]
-fn windows_are_moved_within_their_range() {
+fn settings_move_windows_within_their_range() {
     let mut end = End::server(Limits::default());
     end.open(1, true);
     end.frame(Kind::WindowUpdate, 0, 1, &(i32::MAX - 65_535).to_be_bytes())
@@ -498,7 +664,7 @@ fn windows_are_moved_within_their_range() {
 }
 
 impl End {
-    /// The number of the next stream.
+    /// Returns the identifier of the next stream.
     fn next_id(&self) -> u32 {
         self.connection.peer_last + if self.connection.peer_last == 0 { 1 } else { 2 }
     }

@@ -1,4 +1,4 @@
-//! Flow control and turns (RFC 9113, 5.2 and 6.9; RFC 9218, 10).
+//! Flow control and turns (RFC 9113, sections 5.2 and 6.9; RFC 9218, section 10).
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn a_body_waits_for_windows() {
         (end.connection.next_ready(), end.connection.window(stream)),
         (None, 0)
     );
-    // Below zero, then up again (RFC 9113, 6.9.2).
+    // The window becomes negative, then positive again (RFC 9113, section 6.9.2).
     settings_window(&mut end, 1).expect("goes on");
     open_window(&mut end, 1, 2);
     assert_eq!(end.connection.next_ready(), None);
@@ -75,7 +75,7 @@ fn the_connections_window_bounds_all_streams() {
     assert_eq!(end.answer(second, b"x", Rest::End), 0);
     assert!(!end.connection.has_ready());
     open_window(&mut end, 0, 4000);
-    // The first was asked for earlier.
+    // The first stream was requested earlier.
     let ready = end.connection.next_ready().expect("a window");
     assert_eq!((ready.stream, ready.bytes_max), (first, 4000));
 }
@@ -126,7 +126,7 @@ fn incremental_streams_share() {
 }
 
 #[test]
-fn consumed_bytes_open_windows_by_the_half() {
+fn window_updates_are_sent_per_half_window() {
     let limits = Limits {
         stream_window_bytes: 100,
         connection_window_bytes: 65_535,
@@ -134,7 +134,7 @@ fn consumed_bytes_open_windows_by_the_half() {
     };
     let mut end = End::server(limits);
     let stream = end.open(1, false);
-    // Padding is of no use to anybody, so it is free at once.
+    // Padding is returned to the windows immediately.
     let told = end.frame(
         Kind::Data,
         flag::PADDED,
@@ -148,7 +148,7 @@ fn consumed_bytes_open_windows_by_the_half() {
     end.connection
         .consumed(stream, 1, &end.limits, &mut end.out);
     assert_eq!(end.sent(), [window_update(1, 50)]);
-    // What was not consumed counts.
+    // Bytes that were not consumed still use the window.
     let told = end.frame(Kind::Data, 0, 1, &[0; 51]);
     let violation = Violation::WindowExceeded;
     let code = ErrorCode::FLOW_CONTROL_ERROR;
@@ -156,20 +156,20 @@ fn consumed_bytes_open_windows_by_the_half() {
         told,
         Ok(vec![Received::Reset(1, code, Origin::Here(violation))])
     );
-    // More is not taken back than was given.
+    // No more bytes are returned than were received.
     end.connection
         .consumed(stream, 1_000_000, &end.limits, &mut end.out);
     assert_eq!(end.sent(), [reset(1, code)]);
 }
 
 #[test]
-fn the_connections_window_comes_back_whatever_becomes_of_streams() {
+fn connection_window_is_restored_when_streams_end_early() {
     let limits = Limits {
         connection_window_bytes: 65_535,
         ..Limits::default()
     };
     let mut end = End::server(limits);
-    // Not consumed and let go of; reset here; unknown; behind the end.
+    // Released without being consumed; reset by this side; unknown; after the end.
     let unread = end.open(1, false);
     let given_up = end.open(3, false);
     end.open(5, true);
@@ -193,7 +193,7 @@ fn the_connections_window_comes_back_whatever_becomes_of_streams() {
         .collect();
     assert_eq!(updates, [window_update(0, 32_767)]);
     assert_eq!(end.connection.windows().1, 65_535 - 1);
-    // Beyond it the connection ends.
+    // The connection fails when the window is exceeded.
     let stream = end.open(7, false);
     for _ in 0..4 {
         end.frame(Kind::Data, 0, stream.0, &[0; 16_000])
@@ -203,7 +203,7 @@ fn the_connections_window_comes_back_whatever_becomes_of_streams() {
     assert_eq!(told, Err(Violation::WindowExceeded));
 }
 
-/// A peer that has not seen SETTINGS may send what it may without them (RFC 9113, 6.9.2).
+/// A peer that has not received SETTINGS may use the initial windows (RFC 9113, section 6.9.2).
 #[test]
 fn windows_before_the_acknowledgement() {
     let limits = Limits {
@@ -242,12 +242,12 @@ fn a_stream_without_a_window_is_reset_in_time() {
     let (stuck, slow, idle) = (end.open(1, true), end.open(3, true), end.open(5, true));
     assert_eq!(end.answer(stuck, b"hello", Rest::End), 3);
     assert_eq!(end.answer(slow, &[0; 5000], Rest::End), 3);
-    // It has nothing to send, so it waits for nothing.
+    // A stream without output has nothing to wait for.
     assert_eq!(end.answer(idle, b"abc", Rest::Open), 3);
     assert_eq!(end.tick(), Ok(None));
     for second in 1..30 {
         end.now_ms = second * 1000;
-        // Progress, a byte at a time, is none; that of a slow client is.
+        // A byte at a time is no progress; the speed of a slow client is.
         open_window(&mut end, 1, 1);
         open_window(&mut end, 3, 150);
         end.connection.send_data(
@@ -274,7 +274,7 @@ fn a_stream_without_a_window_is_reset_in_time() {
     assert_eq!(end.tick(), Ok(None));
     assert_eq!(end.sent(), [reset(1, ErrorCode::CANCEL)]);
     end.release(stuck);
-    // The connection's window holds streams up just as well.
+    // The connection's window blocks streams too.
     let stream = end.open(7, true);
     settings_window(&mut end, 100_000).expect("goes on");
     assert!(end.answer(stream, &[0; 100_000], Rest::End) < 65_535);
@@ -284,7 +284,7 @@ fn a_stream_without_a_window_is_reset_in_time() {
 }
 
 #[test]
-fn nothing_goes_out_on_a_stream_that_is_over() {
+fn sends_nothing_on_a_closed_stream() {
     let mut end = End::server(Limits::default());
     let stream = end.open(1, false);
     end.frame(Kind::RstStream, 0, 1, &8u32.to_be_bytes())
@@ -307,9 +307,9 @@ fn nothing_goes_out_on_a_stream_that_is_over() {
 }
 
 #[test]
-fn letting_go_of_what_has_not_ended() {
+fn releasing_an_incomplete_stream_resets_it() {
     let mut end = End::server(Limits::default());
-    // Answered before all of its body has come; answered in part.
+    // A complete response before the end of the request body; a partial response.
     let early = end.open(1, false);
     end.answer(early, b"x", Rest::End);
     end.release(early);
@@ -318,7 +318,7 @@ fn letting_go_of_what_has_not_ended() {
     end.answer(half, b"x", Rest::Open);
     end.release(half);
     assert_eq!(end.sent()[2..], [reset(3, ErrorCode::CANCEL)]);
-    // The rest of a frame that has begun goes back to the connection.
+    // The rest of the current frame is returned to the connection's window.
     let cut = end.open(5, false);
     assert!(end.feed(b"\0\0\x04\0\x01\0\0\0\x05ab").is_ok());
     end.release(cut);

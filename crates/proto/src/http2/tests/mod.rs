@@ -1,4 +1,4 @@
-//! Rules of the protocol, floods, flow control and sizes, each by the bytes of a peer.
+//! Tests of rules, floods, flow control and memory use, driven by the bytes of a peer.
 
 mod attacks;
 mod flow;
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::Refusal;
 
-/// An event without its bytes lent.
+/// An event as an owned value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Received {
     Request(u32, bool),
@@ -28,7 +28,7 @@ enum Received {
     GoAway(u32, ErrorCode),
 }
 
-/// One frame that was sent.
+/// One sent frame.
 #[derive(Clone, PartialEq, Eq)]
 struct Sent {
     kind: u8,
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Sent {
     }
 }
 
-/// One end under test, and what its peer sends.
+/// One side of a connection under test, with the frames that its peer sends.
 struct End {
     connection: Connection,
     limits: Limits,
@@ -63,7 +63,7 @@ struct End {
 }
 
 impl End {
-    /// A server whose client has begun and acknowledged.
+    /// Returns a server whose client has sent its preface and acknowledged SETTINGS.
     fn server(limits: Limits) -> Self {
         let mut out = Vec::new();
         let connection = Connection::server(&limits, 0, &mut out);
@@ -76,7 +76,7 @@ impl End {
         end
     }
 
-    /// A client with a server that has begun and acknowledged.
+    /// Returns a client whose server has sent and acknowledged SETTINGS.
     fn client(limits: Limits) -> Self {
         let mut out = Vec::new();
         let connection = Connection::client(&limits, 0, &mut out);
@@ -117,7 +117,7 @@ impl End {
         Ok(told)
     }
 
-    /// Feeds one frame.
+    /// Processes one received frame.
     fn frame(
         &mut self,
         kind: Kind,
@@ -130,7 +130,7 @@ impl End {
         self.feed(&bytes)
     }
 
-    /// Feeds HEADERS with these fields, behind those of a usual request.
+    /// Processes HEADERS with the fields of a usual request and then `fields`.
     fn request(
         &mut self,
         stream: u32,
@@ -152,7 +152,7 @@ impl End {
         self.frame(Kind::Headers, flags, stream, &block(fields))
     }
 
-    /// A request that is taken.
+    /// Opens a stream with an accepted request.
     fn open(&mut self, stream: u32, end: bool) -> StreamId {
         assert_eq!(
             self.request(stream, end, &[]),
@@ -161,7 +161,7 @@ impl End {
         StreamId(stream)
     }
 
-    /// The frames that were sent since the last call.
+    /// Returns the frames sent since the last call.
     fn sent(&mut self) -> Vec<Sent> {
         let bytes = std::mem::take(&mut self.out);
         let mut rest = &bytes[..];
@@ -228,7 +228,7 @@ const USUAL: [(&str, &str); 4] = [
     (":authority", "a.example"),
 ];
 
-/// A block with names as they are.
+/// Encodes a block; names are not changed.
 fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in fields {
@@ -279,7 +279,7 @@ fn data(stream: u32, end: bool, payload: &[u8]) -> Sent {
     }
 }
 
-/// What the last frame, a GOAWAY, says.
+/// Returns the content of the last frame, a GOAWAY.
 fn go_away(frames: &[Sent]) -> (u32, ErrorCode) {
     let last = frames.last().expect("a frame was sent");
     assert_eq!(last.kind, Kind::GoAway as u8);
@@ -290,7 +290,7 @@ fn go_away(frames: &[Sent]) -> (u32, ErrorCode) {
     (word(0), ErrorCode(word(4)))
 }
 
-/// An idle connection and a held stream cost what the crate promises.
+/// An idle connection and a held stream use no more memory than documented.
 #[test]
 fn sizes() {
     let mut end = End::server(Limits::default());
@@ -309,7 +309,7 @@ fn sizes() {
     assert!(idle <= 512, "{idle}");
 }
 
-/// A peer's header table is memory only when it inserts, and none when it says so.
+/// The peer's header table uses memory only after an insertion, and none if the peer limits it to 0.
 #[test]
 fn the_table_exists_when_the_peer_inserts() {
     let mut end = End::server(Limits::default());

@@ -1,4 +1,4 @@
-//! Heads: which are taken, what they say, and how the others are refused (RFC 9113, 8).
+//! Accepted heads with their content, and the responses to rejected ones (RFC 9113, section 8).
 
 use super::*;
 use crate::http1::{Body, Method};
@@ -8,7 +8,7 @@ fn refusal(fields: &[(&str, &str)]) -> Option<Refusal> {
     match &end.head(1, true, fields).expect("the connection goes on")[..] {
         [Received::Request(1, true)] => None,
         [Received::Refused(1, refusal)] => {
-            // An answer, and the end of the stream.
+            // A response, and the end of the stream.
             let sent = end.sent();
             let head = &sent[0];
             assert_eq!((head.kind, head.flags, head.stream), (1, 5, 1));
@@ -19,7 +19,7 @@ fn refusal(fields: &[(&str, &str)]) -> Option<Refusal> {
     }
 }
 
-/// A usual request with one of its fields changed or, by "", left out; and further ones.
+/// Returns the result of a usual request with one field changed (or removed, for "") and further fields.
 fn changed(name: &str, value: &str, more: &[(&str, &str)]) -> Option<Refusal> {
     let mut fields: Vec<(&str, &str)> = USUAL
         .into_iter()
@@ -73,7 +73,7 @@ fn pseudo_headers() {
         changed("", "", &[(":status", "200")]),
         Some(Refusal::PseudoHeader)
     );
-    // Extended CONNECT was not offered.
+    // Extended CONNECT was not announced.
     assert_eq!(
         changed("", "", &[(":protocol", "websocket")]),
         Some(Refusal::PseudoHeader)
@@ -176,14 +176,14 @@ fn statuses_of_refusals() {
             } else {
                 assert_eq!(sent[1..], [reset(1, code)]);
             }
-            // Both ends still agree about the table.
+            // Both sides still have the same table.
             end.open(3, true);
         }
     }
 }
 
 #[test]
-fn a_head_as_over_http1() {
+fn a_head_equals_that_of_http1() {
     let mut end = End::server(Limits::default());
     let told = end.request(
         1,
@@ -229,7 +229,7 @@ fn a_head_as_over_http1() {
     assert_eq!(head.body, Body::Chunked);
 }
 
-/// RFC 8441, 4.
+/// RFC 8441, section 4.
 #[test]
 fn extended_connect() {
     let limits = Limits {
@@ -255,7 +255,7 @@ fn extended_connect() {
         (message.head.method, message.head.path.of(text)),
         (Method::Connect, &b"/chat"[..])
     );
-    // Only with CONNECT, and with all of the others.
+    // Only with CONNECT, and with all other pseudo-headers.
     let told = end.head(
         3,
         true,
@@ -340,7 +340,7 @@ fn trailers() {
         let expected = Received::Reset(stream, code, Origin::Here(violation));
         assert_eq!(end.head(stream, is_end, fields), Ok(vec![expected]));
     }
-    // They count with the head they belong to.
+    // Trailers count toward the limits of their head.
     let many: Vec<(&str, &str)> = (0..100).map(|_| ("a", "b")).collect();
     assert_eq!(
         end.request(11, false, &many),
@@ -356,7 +356,7 @@ fn trailers() {
 }
 
 #[test]
-fn answers_as_bytes() {
+fn responses_as_bytes() {
     let mut end = End::server(Limits::default());
     let stream = end.open(1, true);
     let fields = [
@@ -381,7 +381,7 @@ fn answers_as_bytes() {
         10
     );
     assert_eq!(end.out, b"\x00\x00\x0a\x00\x00\x00\x00\x00\x01data: hi\n\n");
-    // The same by reference.
+    // The same frame without a copy of the payload.
     let frame = end
         .connection
         .data_frame(stream, event.len(), Rest::Open)
@@ -404,7 +404,7 @@ fn answers_as_bytes() {
     );
 }
 
-/// A head longer than a frame goes on in CONTINUATION, and one that is informational comes before it.
+/// A head longer than a frame continues in CONTINUATION; an interim head precedes it.
 #[test]
 fn long_heads_and_interim_ones() {
     let mut end = End::server(Limits::default());
@@ -443,7 +443,7 @@ fn long_heads_and_interim_ones() {
     assert_eq!(field.expect("a field").value.of(&text), long);
 }
 
-/// What a client reads of a server (RFC 9113, 8.1 and 8.3.2).
+/// Responses as a client reads them (RFC 9113, sections 8.1 and 8.3.2).
 #[test]
 fn responses() {
     let open = |end: &mut End, method: &[u8]| {
@@ -478,7 +478,7 @@ fn responses() {
     assert_eq!(told, Ok(vec![Received::Data(1, b"hi".to_vec(), true)]));
     end.release(StreamId(stream));
 
-    // The length of what is not sent says nothing.
+    // `content-length` has no meaning for responses without a body.
     for (method, status) in [(&b"HEAD"[..], "200"), (b"GET", "304"), (b"GET", "204")] {
         let stream = open(&mut end, method);
         let told = end.head(
@@ -518,7 +518,7 @@ fn responses() {
         told[..],
         [Received::Reset(_, _, Origin::Here(Violation::MessageOrder))]
     ));
-    // No promises, and no streams of the server's.
+    // A server must neither push nor open streams.
     assert_eq!(end.head(2, true, &[]), Err(Violation::StreamNumber));
     let mut end = End::client(Limits::default());
     assert_eq!(

@@ -1,9 +1,9 @@
-//! Frames where they may not be, and what is answered (RFC 9113, 5 and 6).
+//! Frames in invalid states and the reactions to them (RFC 9113, sections 5 and 6).
 
 use super::*;
 
-/// What one frame does to a server that has streams: 1 half-closed, 3 open; 5 ended, 7 reset by the client, 9 reset here;
-/// 11 was passed over and 13 is open.
+/// Returns the effect of one frame on a server with these streams: 1 half-closed, 3 open, 5 ended, 7 reset by the
+/// client, 9 reset by the server, 11 skipped, 13 open.
 fn after(
     kind: Kind,
     flags: u8,
@@ -41,7 +41,7 @@ fn after(
                 13
             }
         );
-        // It stays so, and says nothing more.
+        // The connection stays failed and sends nothing more.
         assert_eq!(end.frame(Kind::Ping, 0, 0, &[0; 8]), Err(violation));
         assert!(end.sent().is_empty());
     }
@@ -165,7 +165,7 @@ fn stream_errors() {
         );
         assert_eq!(sent, [reset(stream, code)]);
     }
-    // DATA behind the end, for a stream nobody knows any more.
+    // DATA after the end, on a stream that is no longer remembered.
     for stream in [5, 7, 11] {
         let (result, sent) = after(Kind::Data, 0, stream, b"x");
         assert_eq!(
@@ -176,9 +176,9 @@ fn stream_errors() {
 }
 
 #[test]
-fn what_is_ignored() {
+fn ignores_frames_of_reset_streams_and_unknown_types() {
     for (kind, flags, stream, payload) in [
-        // On its way when this side reset the stream.
+        // In flight when this side reset the stream.
         (Kind::Data, 1, 9, &b"x"[..]),
         (Kind::Headers, 5, 9, b"\x82"),
         (Kind::WindowUpdate, 0, 9, b"\0\0\0\0"),
@@ -197,7 +197,7 @@ fn what_is_ignored() {
             "{kind:?} on {stream}"
         );
     }
-    // A kind that nobody knows, on any stream (RFC 9113, 5.5).
+    // An unknown frame type, on any stream (RFC 9113, section 5.5).
     let mut end = End::server(Limits::default());
     assert_eq!(end.feed(b"\0\0\x03\xfa\xff\0\0\0\x09abc"), Ok(Vec::new()));
     assert!(end.sent().is_empty());
@@ -235,7 +235,7 @@ fn header_blocks_are_not_interrupted() {
 }
 
 #[test]
-fn the_beginning() {
+fn rejects_a_connection_without_preface_and_settings() {
     let limits = Limits::default();
     let begin = |bytes: &[u8]| {
         let mut out = Vec::new();
@@ -271,7 +271,7 @@ fn pings() {
     );
 }
 
-/// RFC 9218, 7.1: also before the request, and in place of its header.
+/// RFC 9218, section 7.1: before the request, and instead of its header.
 #[test]
 fn priority_updates() {
     let mut end = End::server(Limits::default());
@@ -299,7 +299,7 @@ fn priority_updates() {
     assert_eq!(told, Err(Violation::PriorityUpdate));
 }
 
-/// The peer's table became smaller: the next block says that ours is empty, once (RFC 7541, 4.2).
+/// The peer's table became smaller: the next block contains one size update to 0 (RFC 7541, section 4.2).
 #[test]
 fn a_smaller_table_is_confirmed() {
     let mut end = End::server(Limits::default());

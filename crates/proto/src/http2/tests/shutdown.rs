@@ -1,4 +1,4 @@
-//! Going away (RFC 9113, 6.8).
+//! Shutdown (RFC 9113, section 6.8).
 
 use super::*;
 
@@ -14,12 +14,12 @@ fn two_goaways_and_a_ping_between_them() {
         go_away(&sent[..1]),
         (frame::STREAM_MAX, ErrorCode::NO_ERROR)
     );
-    // What was on its way is taken.
+    // A request in flight is accepted.
     end.open(3, true);
     let ping = sent[1].payload.clone();
     assert_eq!(end.frame(Kind::Ping, flag::ACK, 0, &ping), Ok(Vec::new()));
     assert_eq!(go_away(&end.sent()), (3, ErrorCode::NO_ERROR));
-    // What comes behind is not, and nothing is answered, whatever it is.
+    // Streams above the last one are ignored without a response.
     let flags = flag::END_HEADERS;
     assert_eq!(
         end.frame(Kind::Headers, flags, 5, &block(&USUAL)),
@@ -31,7 +31,7 @@ fn two_goaways_and_a_ping_between_them() {
         Ok(Vec::new())
     );
     assert!(end.sent().is_empty());
-    // What was begun goes to its end.
+    // Open streams are completed.
     assert!(!end.connection.is_drained());
     end.answer(stream, b"x", Rest::End);
     end.release(stream);
@@ -41,7 +41,7 @@ fn two_goaways_and_a_ping_between_them() {
 }
 
 #[test]
-fn a_client_that_does_not_answer_is_not_waited_for() {
+fn drain_ends_after_its_time_out() {
     let mut end = End::server(Limits::default());
     end.open(1, true);
     end.connection.drain(500, &mut end.out);
@@ -58,7 +58,7 @@ fn a_client_that_does_not_answer_is_not_waited_for() {
 }
 
 #[test]
-fn a_client_is_told() {
+fn a_client_receives_goaway() {
     let mut end = End::client(Limits::default());
     let opening = Opening {
         method: b"GET",
@@ -87,7 +87,7 @@ fn a_client_is_told() {
 }
 
 #[test]
-fn an_end_for_a_reason_of_its_own() {
+fn abort_sends_goaway_with_its_code() {
     let mut end = End::server(Limits::default());
     end.open(1, true);
     end.connection

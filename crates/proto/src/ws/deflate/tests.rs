@@ -19,7 +19,7 @@ fn hex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(byte).collect()
 }
 
-/// What a server makes of compressed payloads of one client, one after the other.
+/// Decompresses successive payloads of one client as a server.
 fn read_all(client: (u8, bool), payloads: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Violation> {
     let mut decompressor = Decompressor::new();
     let mut context = Context::new(Role::Server, &agreed((15, true), client));
@@ -40,7 +40,7 @@ fn read_one(payload: &[u8], max: usize) -> Result<Vec<u8>, Violation> {
 
 #[test]
 fn the_examples_of_the_standard() {
-    // RFC 7692, 7.2.3.
+    // RFC 7692, section 7.2.3.
     for payload in [
         "f248cdc9c90700",
         "000500faff48656c6c6f00",
@@ -56,7 +56,7 @@ fn the_examples_of_the_standard() {
         read_all((15, true), &both),
         Ok(vec![hello.clone(), hello.clone()])
     );
-    // Without its context the second refers to what nobody has said.
+    // Without its context, the second message refers to unknown history.
     assert_eq!(
         read_all((15, false), &both),
         Err(Violation::CompressionInvalid)
@@ -66,7 +66,7 @@ fn the_examples_of_the_standard() {
 }
 
 #[test]
-fn what_zlib_has_compressed() {
+fn decompresses_output_of_zlib() {
     // Python: compressobj(9, DEFLATED, -bits), compress(message) + flush(Z_SYNC_FLUSH), without the tail.
     let ada = br#"{"user":"ada","text":"hello"}"#.to_vec();
     let bob = br#"{"user":"bob","text":"hello"}"#.to_vec();
@@ -75,7 +75,7 @@ fn what_zlib_has_compressed() {
     let said = vec![ada.clone(), bob, Vec::new(), ada.clone()];
     assert_eq!(read_all((15, true), &large), Ok(said));
 
-    // With a window of 512 bytes the second message pushes the first out.
+    // With a window of 512 bytes, the second message displaces the first.
     let small = [first, "4a1c05a380060000", first].map(hex);
     let said = vec![ada.clone(), vec![b'a'; 600], ada];
     assert_eq!(read_all((9, true), &small), Ok(said.clone()));
@@ -84,13 +84,13 @@ fn what_zlib_has_compressed() {
 }
 
 #[test]
-fn what_is_no_compressed_data() {
+fn rejects_invalid_compressed_data() {
     for payload in [
-        // A block of the reserved kind; a stored block whose lengths differ; a distance to before the start.
+        // A block of the reserved type; a stored block whose lengths differ; a distance before the start.
         &b"\x06"[..],
         b"\x00\x05\x00\xff\xffHello",
         b"\x4b\x04\x62\x00",
-        // Ends inside a block; inside a stored one; promises more.
+        // Ends inside a block; inside a stored block; announces more data.
         &hex("f248cdc9"),
         b"\x00\x05\x00\xfa\xffHel",
         b"Hello",
@@ -105,7 +105,7 @@ fn what_is_no_compressed_data() {
     }
     let violation = Violation::CompressionInvalid;
     assert_eq!(violation.close_code() as u16, 1007);
-    // A stored block of one byte that begins a character.
+    // A stored block of one byte that starts a character.
     assert_eq!(
         read_one(b"\x00\x01\x00\xfe\xff\xc3\x00", LIMIT),
         Err(Violation::TextNotUtf8)
@@ -113,8 +113,8 @@ fn what_is_no_compressed_data() {
 }
 
 #[test]
-fn streams_may_follow_each_other_but_not_without_end() {
-    // An empty last block each; then "Hello".
+fn limits_streams_per_message() {
+    // An empty final block each, then "Hello".
     let streams = |count| [[3, 0].repeat(count), hex("f248cdc9c90700")].concat();
     assert_eq!(
         read_one(&streams(STREAMS_MAX - 1), LIMIT),
@@ -124,7 +124,7 @@ fn streams_may_follow_each_other_but_not_without_end() {
         read_one(&streams(STREAMS_MAX), LIMIT),
         Err(Violation::CompressionInvalid)
     );
-    // What was said before the end of a stream is known after it, also across messages.
+    // History from before the end of a stream is available after it, also across messages.
     let payloads = [
         hex("f348cdc9c9070000"),
         hex("f200110000"),
@@ -152,7 +152,7 @@ fn a_bomb_stops_at_the_limit() {
         assert_eq!(read, Err(Violation::MessageTooLarge));
         assert!(out.capacity() <= max.max(ROOM_BYTES_MIN) + 1);
     }
-    // The limit itself can be reached, and nothing was remembered of what was refused.
+    // A message may reach the limit, and a rejected message adds no history.
     assert_eq!(server.kept_bytes(), 0);
     let max = zeros.len();
     let read = decompressor.read(&mut server, Kind::Binary, payload, max, &mut out);
@@ -164,7 +164,7 @@ fn a_bomb_stops_at_the_limit() {
 }
 
 #[test]
-fn what_does_not_shrink_is_sent_as_it_is() {
+fn sends_incompressible_messages_uncompressed() {
     let mut compressor = Compressor::new(6, 20);
     let mut context = Context::new(Role::Server, &agreed((15, true), (15, true)));
     let incompressible: Vec<u8> = (0..300u32).map(|n| (n * n * 167 / 7) as u8).collect();
@@ -208,8 +208,8 @@ fn a_small_message_may_grow_so_that_the_next_can_refer_to_it() {
 }
 
 #[test]
-fn a_stream_serves_on_after_any_number_of_messages_that_do_not_shrink() {
-    // zlib-rs 0.6.8 panics when streams that hold output are used again often enough.
+fn a_stream_works_after_many_incompressible_messages() {
+    // zlib-rs 0.6.8 panics when streams with pending output are reused often enough.
     let mut state = 1u64;
     let mut noise = || {
         state = state
@@ -222,7 +222,7 @@ fn a_stream_serves_on_after_any_number_of_messages_that_do_not_shrink() {
         let mut context = Context::new(Role::Server, &agreed((15, true), (15, true)));
         for round in 0..200 {
             let message: Vec<u8> = (0..16_384 + round * 7).map(|_| noise()).collect();
-            // Room that ends while there is still output.
+            // Space that runs out while output is pending.
             let mut out = Vec::with_capacity(message.len() + 8 + round % 8);
             compressor.write(&mut context, Kind::Binary, &message, None, &mut out);
             assert_eq!(out.len(), 4 + message.len());
@@ -277,7 +277,7 @@ fn a_shared_frame_is_read_by_all_with_such_a_window() {
     }
 }
 
-/// Messages that repeat themselves and each other, and some that do not.
+/// Messages that repeat parts of themselves and of each other, and random ones.
 fn messages() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let message = prop_oneof![
         "(\\{\"user\":\"(ada|bob|eve)\",\"text\":\"[a-f]{0,20}\"\\}){0,40}"
@@ -292,7 +292,7 @@ fn messages() -> impl Strategy<Value = Vec<Vec<u8>>> {
     proptest::collection::vec(message, 1..8)
 }
 
-/// What another implementation makes of one message, given what was said before.
+/// Decompresses one message with an independent decoder, given the history.
 fn read_by_another(payload: &[u8], remembered: &[u8], window_bits: u8) -> Vec<u8> {
     use miniz_oxide::inflate::TINFLStatus;
     use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags};

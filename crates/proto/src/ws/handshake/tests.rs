@@ -16,7 +16,7 @@ fn checked(request: &str, origins: Origins<'_>) -> Result<Handshake, Refused> {
     check(&parsed(request), request.as_bytes(), origins, None)
 }
 
-/// The request with one header line changed, or added when there is no such line; an empty value removes it.
+/// Returns the request with one header line replaced, or added if absent. An empty value removes the line.
 fn with(name: &str, value: &str) -> String {
     let mut lines: Vec<String> = REQUEST
         .trim_end()

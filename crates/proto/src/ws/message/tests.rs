@@ -11,7 +11,7 @@ const SERVER: Rules = Rules {
     message_bytes_max: 2000,
 };
 
-/// Events as owned values, and the violation that ended them.
+/// Owned events, and the violation that ended them.
 type Outcome = (Vec<Event<'static>>, Option<Violation>);
 
 fn owned(event: Event<'_>) -> Event<'static> {
@@ -35,7 +35,7 @@ fn owned(event: Event<'_>) -> Event<'static> {
     }
 }
 
-/// What a reader makes of `input` in pieces of these sizes, in turn.
+/// Reads `input` in pieces of these sizes, in turn.
 fn read(input: &[u8], pieces: &[usize], rules: &Rules) -> Outcome {
     let mut reader = Reader::new();
     let mut events = Vec::new();
@@ -61,7 +61,7 @@ fn read(input: &[u8], pieces: &[usize], rules: &Rules) -> Outcome {
     (events, None)
 }
 
-/// A frame as a client sends it.
+/// Returns a frame masked like a client's.
 fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let opcode = Opcode::from_number(first & 15).expect("not reserved");
@@ -202,8 +202,8 @@ fn a_message_may_reach_its_limit() {
 }
 
 #[test]
-fn bad_text_fails_before_its_frame_ends() {
-    // 1,000 bytes are promised; the second of the text is impossible.
+fn invalid_text_fails_before_its_frame_ends() {
+    // The header announces 1,000 bytes; the second byte of the text cannot be UTF-8.
     let mut input = masked(0x81, &[b'a'; 1000]);
     input.truncate(8);
     input.extend_from_slice(&[0xce ^ 1, b'a' ^ 2]);
@@ -247,7 +247,7 @@ fn compression_is_marked_on_the_first_frame_only() {
 }
 
 #[test]
-fn a_promise_of_gigabytes_costs_nothing() {
+fn a_header_announcing_gigabytes_reserves_nothing() {
     let rules = Rules::new(Role::Server, 1 << 40, 1 << 40, false);
     let mut input = b"\x82\xff\x00\x00\x00\xff\x00\x00\x00\x00\x01\x02\x03\x04abc".to_vec();
     let mut reader = Reader::new();
@@ -271,7 +271,7 @@ fn a_message_in_tiny_pieces_gets_room_in_steps_and_only_what_it_needs() {
     assert!(steps < 10 && room.capacity() == 100_000);
 }
 
-/// Frames that are mostly valid, so that runs get far.
+/// Mostly valid frames, so that runs get far.
 fn frames() -> impl Strategy<Value = Vec<u8>> {
     let first = prop_oneof![
         9 => prop::sample::select(vec![0x81u8, 0x82, 0x01, 0x00, 0x80, 0x89, 0x8a, 0x02, 0xc1, 0x41]),

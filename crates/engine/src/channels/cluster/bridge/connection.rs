@@ -1,4 +1,4 @@
-//! The connection to a server of the log: opened, secured, read from and written to.
+//! The connection to a server of the cluster log: connect, TLS, read and write.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -11,14 +11,16 @@ use fermata_tls::{Stream, explain};
 use super::{Process, TOKEN_SOCKET};
 use crate::channels::cluster::access::{AccessError, SERVERS};
 
-/// How long a server is given to take a connection.
+/// Time limit for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(2_000);
-/// How long a server is given for the handshake of TLS: less than the log is waited for, which could not say what is missing.
+/// Time limit for the TLS handshake: below the time limit for the log, whose error could not name
+/// TLS as the cause.
 const HANDSHAKE_MS_MAX: u64 = 4_000;
-/// Most bytes that are read from a connection which takes none any more: what a server says before it closes.
+/// Maximum number of bytes read after a failed write: the error that a server sends before it
+/// closes.
 const LAST_WORDS_BYTES_MAX: usize = 16 * 1024;
 
-/// Why there is no connection to a server of the log.
+/// Why there is no connection to a server of the cluster log.
 #[derive(Debug, thiserror::Error)]
 enum ConnectError {
     #[error("there is no connection")]
@@ -27,7 +29,7 @@ enum ConnectError {
     Access(#[from] AccessError),
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// The handshake, as a sentence that says what to set.
+    /// A failed TLS handshake, with the setting to change.
     #[error("{0}")]
     Tls(String),
 }
@@ -48,7 +50,7 @@ impl Process {
         }
     }
 
-    /// Goes on with TLS on a connection that is open.
+    /// Starts TLS on an open connection.
     pub(super) fn begin_tls(&mut self) {
         if let Err(cause) = self.secure() {
             self.give_up(&cause);
@@ -61,7 +63,7 @@ impl Process {
         self.bridge.handle_closed(&cause.to_string(), now_ms);
     }
 
-    /// Opens a connection. Whether TLS comes first there.
+    /// Opens a connection. Returns true if it starts with TLS.
     fn open(&mut self, server: &Address) -> Result<bool, ConnectError> {
         self.bridge.set_login(self.access.login()?);
         let stream = open(server).and_then(|socket| {
@@ -73,7 +75,7 @@ impl Process {
         Ok(server.is_tls && server.kind == LogKind::Redis)
     }
 
-    /// Begins the handshake of TLS.
+    /// Starts the TLS handshake.
     fn secure(&mut self) -> Result<(), ConnectError> {
         let (Some(stream), Some(server)) = (&mut self.stream, &self.server) else {
             return Err(ConnectError::NoConnection);
@@ -84,12 +86,12 @@ impl Process {
             .map_err(|error| ConnectError::Tls(error.to_string()))?;
         let now_ms = self.driver.refresh_now();
         self.handshake_until = Some(Deadline::after(now_ms, HANDSHAKE_MS_MAX));
-        // What comes first needs no event.
+        // The client sends first, so no event is needed.
         let shaken = stream.shake_hands().map(|_| ());
         shaken.map_err(|error| ConnectError::Tls(self.trouble(&error)))
     }
 
-    /// Goes on with the handshake.
+    /// Continues the handshake.
     fn shake_hands(&mut self) -> std::io::Result<()> {
         let Some(stream) = &mut self.stream else {
             return Ok(());
@@ -100,7 +102,7 @@ impl Process {
             Ok(false) => Ok(()),
             Ok(true) => {
                 self.handshake_until = None;
-                // NATS is connected to for some time by now.
+                // NATS upgrades a connection that was already open.
                 match self.server.as_ref().map(|it| it.kind) {
                     Some(LogKind::Nats) => self.bridge.handle_secured(now_ms),
                     _ => self.bridge.handle_connected(now_ms),
@@ -114,7 +116,7 @@ impl Process {
         }
     }
 
-    /// What an error of the connection means.
+    /// Describes an error of the connection, with its cause in TLS if it has one.
     fn trouble(&self, error: &std::io::Error) -> String {
         match &self.server {
             Some(server) if server.is_tls => {
@@ -137,7 +139,7 @@ impl Process {
         if self.handshake_until.is_some() {
             self.shake_hands()?;
         }
-        // What follows the handshake may be there already.
+        // Data may have arrived together with the end of the handshake.
         let Some(stream) = self
             .stream
             .as_mut()
@@ -184,7 +186,8 @@ impl Process {
                     return Ok(());
                 }
                 Err(error) => {
-                    // The server may have said why before it closed: an alert of TLS, or an error.
+                    // The server may have sent the reason before it closed: a TLS alert or an
+                    // error.
                     let mut last = vec![0; LAST_WORDS_BYTES_MAX];
                     let told = stream.read(&mut last);
                     let now_ms = self.driver.refresh_now();

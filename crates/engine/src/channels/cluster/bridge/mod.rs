@@ -1,7 +1,7 @@
-//! The bridge process: one loop over the connection to the log, the outbox and the ring.
+//! The bridge process: one loop over the cluster log's connection, the outbox and the ring.
 //!
-//! It may be killed at any moment: what it knows is in the ring (how far the log was read) and in the outbox (what was not
-//! acknowledged).
+//! It may be killed at any moment. Its state is in the ring (the position read in the log) and in
+//! the outbox (unacknowledged records).
 
 mod connection;
 mod receiving;
@@ -20,34 +20,36 @@ use fermata_tls::Stream;
 
 use super::access::Access;
 use super::figures::ClusterFigures;
-use super::memory::{Answer, BEAT_MS_MAX, Cluster, READER_SLOT, State};
-use super::once::Once;
+use super::memory::{Cluster, READER_SLOT};
+use super::once::EventDeduplicator;
 use super::past::{Pages, Ticket};
-use super::presence::Members;
+use super::presence::{Members, Rings};
+use super::state::{Answer, BEAT_MS_MAX, State};
 use crate::log::{Log, Logger};
 
-/// What a small event takes in the ring. A new machine begins with as many messages of the log's past as its ring may hold, so
-/// that it has what others have, within these bounds; a million takes some seconds.
+/// Size of a small event in the ring, in bytes. A new machine loads as many past messages of the
+/// log as its ring may hold, within the bounds below; a million takes some seconds.
 const SMALL_EVENT_BYTES: u64 = 128;
 const PAST_MESSAGES_MIN: u64 = 10_000;
 const PAST_MESSAGES_MAX: u64 = 1_000_000;
-/// What a publisher may be late in giving up; an older record of the outbox is not sent any more.
+/// Tolerance in milliseconds for a publisher that gives up late; an older record of the outbox is
+/// not sent.
 const GRACE_MS: u64 = 1_000;
-/// How old a record of the outbox may be in any case: the log knows for two minutes what it has had.
+/// Absolute maximum age of a sent record: the log detects duplicates for two minutes.
 const EVENT_MS_MAX: u64 = 60_000;
 const RETRY_MS: u64 = 1;
-/// How often the process says that it lives within the time after which it counts as stuck.
+/// Number of heartbeats within the time after which the process counts as stuck.
 const BEATS: u64 = 4;
 const READ_BYTES: usize = 256 * 1024;
 
 const TOKEN_OUTBOX: u64 = 0;
 const TOKEN_SOCKET: u64 = 1;
 
-/// What the process is made of.
+/// The state of the process.
 pub(crate) struct Process {
     bridge: Bridge,
     access: Access,
-    /// The server that is or was connected to; none at first.
+    /// The current or last server; `None` before the first connection.
     server: Option<Address>,
     ring: Ring,
     owner: Owner,
@@ -58,35 +60,35 @@ pub(crate) struct Process {
     wakers: Arc<Vec<Waker>>,
     driver: Epoll,
     stream: Option<Stream>,
-    /// Until when the handshake of TLS must be complete, while there is one.
+    /// Deadline of the TLS handshake; `None` if none is in progress.
     handshake_until: Option<Deadline>,
     logger: Log,
-    /// Publishers that wait for the outcome of a record.
+    /// Slots of publishers that wait for a record's result, by position in the outbox.
     publishers: HashMap<u64, u16>,
     record: Record,
     event_ms_max: u64,
     event_bytes_max: usize,
-    /// Tells this server from all others.
+    /// Identifies this server in the cluster.
     node: u64,
-    /// What names channels have had, where an event with the same one is left out.
-    once: Option<Once>,
-    /// This server has not been ready yet: what others have told workers is of a past that its workers have not been in.
-    is_new: bool,
+    /// Recent event names per channel, if duplicates are dropped.
+    once: Option<EventDeduplicator>,
+    /// End of the log when the connection started, and the time at which that message was stored.
+    log_end: Option<(Place, Option<u64>)>,
     has_published: bool,
     has_unsent: bool,
-    /// Workers that have an answer to read, by slot.
+    /// Slots of workers with unread replies.
     answered: Slots,
     pages: Pages,
-    /// Requests for the past that the log has to answer.
+    /// Requests for past records that the log has not answered.
     asked_past: Vec<Ticket>,
-    /// Answers for which workers had no room in this turn.
+    /// Replies for which the workers' queues had no room in this turn.
     unheard: u64,
-    /// Of this turn.
+    /// Counters of this turn.
     figures: ClusterFigures,
 }
 
 impl Process {
-    /// Begins in the forked process. `owner` is how it names itself to the ring's lock.
+    /// Starts in the forked process. `owner` identifies it to the ring's lock.
     ///
     /// # Errors
     /// No descriptors.
@@ -105,13 +107,17 @@ impl Process {
             prefix: settings.cluster_prefix.clone(),
             inbox: format!("_INBOX.{:016x}", random::u64()),
             outbox: cluster.name.clone(),
+            zero_unix_ms: driver.unix_ms().saturating_sub(driver.now_ms()),
             age_ms_max: settings.history_age_ms_max,
             bytes_max: settings.cluster_bytes_max,
             replicas: settings.cluster_replicas,
             events_max: settings.cluster_events_max,
+            application: cluster.application.clone(),
             past_max: (settings.history_bytes_max as u64 / SMALL_EVENT_BYTES)
                 .clamp(PAST_MESSAGES_MIN, PAST_MESSAGES_MAX),
         };
+        // A previous bridge may have been killed while it waited.
+        cluster.state.set_blocked(None);
         cluster.pages.answer_again();
         let reached = ring.log_reached().map(|place| Place {
             epoch: place.epoch,
@@ -119,10 +125,14 @@ impl Process {
         });
         let reached_ms = ring.log_reached_unix_ms();
         let consumer = cluster.ring.consume(READER_SLOT);
-        let tables = (cluster.members, ring.twin(), cluster.ring);
+        let rings = Rings {
+            table: cluster.members,
+            local: ring.twin(),
+            outbox: cluster.ring,
+        };
         let (lease_ms, monotonic_ms) = (settings.cluster_lease_ms, clock::monotonic_ms());
         let members = Members::new(
-            tables,
+            rings,
             cluster.state,
             owner,
             cluster.node,
@@ -148,8 +158,10 @@ impl Process {
             event_bytes_max: settings.event_bytes_max,
             node: cluster.node,
             event_ms_max: (settings.publish_wait_ms_max + GRACE_MS).min(EVENT_MS_MAX),
-            once: cluster.once_ms.map(|window_ms| Once::new(window_ms, &ring)),
-            is_new: reached.is_none(),
+            once: cluster
+                .once_ms
+                .map(|window_ms| EventDeduplicator::new(window_ms, &ring)),
+            log_end: None,
             has_published: false,
             has_unsent: false,
             answered: Slots::default(),
@@ -173,7 +185,7 @@ impl Process {
     }
 
     /// # Errors
-    /// The process is of no use any more.
+    /// The process cannot continue.
     fn turn(
         &mut self,
         events: &mut Vec<fermata_io::Event>,
@@ -182,7 +194,7 @@ impl Process {
         let now_ms = self.driver.refresh_now();
         self.state.beat(clock::monotonic_ms());
         if self.handshake_until.is_some_and(|it| it.is_due(now_ms)) {
-            let cause = "TLS: the server has not answered the handshake in time; give the port at which it speaks TLS in cluster";
+            let cause = "TLS: the server did not reply to the handshake in time; give the port at which it speaks TLS in cluster";
             self.lose(cause, now_ms)?;
         }
         if self.bridge.due_ms() <= now_ms {
@@ -205,7 +217,7 @@ impl Process {
                 _ => self.read(buffer)?,
             }
         }
-        // Of TLS, which the kernel does not know.
+        // TLS may hold decrypted bytes that the kernel does not report.
         if self.stream.as_ref().is_some_and(Stream::has_more) {
             self.read(buffer)?;
         }
@@ -220,7 +232,8 @@ impl Process {
         if self.has_unsent {
             return RETRY_MS;
         }
-        // Without room the outbox waits for acknowledgements, which come over the socket.
+        // If the log accepts no more records, the bridge waits for acknowledgements from the
+        // socket.
         if self.bridge.can_send() && !self.consumer.set_sleeping() {
             return 0;
         }
@@ -237,7 +250,7 @@ impl Process {
         left_ms.into_iter().flatten().fold(longest_ms, u64::min)
     }
 
-    /// Asks the log for what workers need of the past.
+    /// Requests the past records that workers need from the log.
     fn ask_past(&mut self) {
         while self.bridge.can_ask_past()
             && let Some((ticket, request)) = self.pages.next_request(&self.asked_past)
@@ -248,7 +261,7 @@ impl Process {
         }
     }
 
-    /// Gives a worker what the log has answered.
+    /// Passes the log's reply to a worker.
     fn answer_past(&mut self, id: u64, entries: &[PastEntry]) {
         let ticket = Ticket::from_u64(id);
         self.asked_past.retain(|it| *it != ticket);
@@ -261,7 +274,8 @@ impl Process {
         self.logger.write(level, clock::unix_ms(), message);
     }
 
-    /// The same for a line about a record: whoever writes to the log of the cluster causes as many as records.
+    /// Logs a line about a record, rate-limited: anyone who writes to the cluster log can cause one
+    /// per record.
     fn log_limited(&mut self, level: LogLevel, message: &str) {
         self.logger.write_limited(level, clock::unix_ms(), message);
     }
@@ -272,10 +286,13 @@ impl Process {
                 Event::Connect(server) => self.connect(*server),
                 Event::Secure => self.begin_tls(),
                 Event::Disconnect => self.disconnect(),
+                Event::LogEnd { place, stored_ms } => self.on_log_end(place, stored_ms)?,
                 Event::Begin(place) => self.begin(place)?,
+                Event::Passed(place) => self.pass(place)?,
                 Event::Record(received) => {
                     self.figures.received += 1;
                     self.publish(&received)?;
+                    self.pass(received.place)?;
                 }
                 Event::Accepted { outbox, place } => {
                     self.figures.published += 1;
@@ -286,7 +303,11 @@ impl Process {
                     self.figures.rejected += 1;
                     let message = format!("an event was not published: {}", rejected.cause);
                     self.log_limited(LogLevel::Error, &message);
-                    self.answer(rejected.outbox, Answer::Refused);
+                    let answer = match rejected.too_large {
+                        Some((bytes, max)) => Answer::TooLarge { bytes, max },
+                        None => Answer::Refused,
+                    };
+                    self.answer(rejected.outbox, answer);
                 }
                 Event::Released(outbox) => self.consumer.release(outbox),
                 Event::Rewind => {
@@ -299,7 +320,7 @@ impl Process {
                     self.asked_past.retain(|it| *it != ticket);
                 }
                 Event::Ready => {
-                    self.is_new = false;
+                    self.reach_log_end()?;
                     self.state.set_ready();
                     self.members.on_ready(clock::monotonic_ms());
                     let server = self.server.as_ref().map(Address::to_string);
@@ -311,16 +332,17 @@ impl Process {
                 }
                 Event::Away(cause) => {
                     self.figures.disconnects += u64::from(self.state.says_ready());
-                    // Some of it may be a server's words.
+                    // The cause may contain text from a server.
                     let cause = cause.replace(char::is_control, " ");
                     self.state.set_cause(&mask_secrets(&cause));
                     self.state.set_away(clock::monotonic_ms());
                     let message = format!(
-                        "the log of the cluster is not there: {cause}; publishing waits for it, then fails. It is tried again"
+                        "the log of the cluster is unreachable: {cause}; publishing waits for it, then fails. Reconnecting"
                     );
                     self.log(LogLevel::Warning, &message);
                 }
                 Event::Notice(text) => self.log_limited(LogLevel::Warning, &text),
+                Event::Intruder(text) => self.log_limited(LogLevel::Error, &text),
             }
         }
         Ok(())
@@ -339,7 +361,7 @@ impl Process {
         let unheard = std::mem::take(&mut self.unheard);
         if unheard > 0 {
             let message = format!(
-                "{unheard} answers of the log of the cluster found no room with workers that read none; their publishers give up"
+                "dropped {unheard} replies of the log of the cluster: their workers read none; the publishers time out"
             );
             self.log(LogLevel::Warning, &message);
         }

@@ -1,10 +1,11 @@
-//! What the log has goes into the ring, in its order, or to those workers whom it is for.
+//! Copies records of the cluster log to the ring, in order, or to the workers they are addressed
+//! to.
 
 use std::time::Duration;
 
 use fermata_cluster::{Content, Place, Received};
 use fermata_config::LogLevel;
-use fermata_hub::{Kind, LockError, Message, PublishError, Subscriber};
+use fermata_hub::{Kind, LockError, LogBegin, Message, PublishError, Subscriber};
 use fermata_io::{Driver, clock};
 
 use super::{Process, log_place};
@@ -12,28 +13,109 @@ use crate::channels::cluster::direct::{self, Direct};
 use crate::channels::cluster::identity::is_of;
 use crate::channels::publish::{self, check_channel, check_message};
 
-/// Before another look at a ring without room, or at a socket that takes nothing.
+/// Pause before trying a full ring or a blocked socket again.
 const RETRY: Duration = Duration::from_micros(500);
-/// How long the ring may have no room before the log says so.
+/// Tolerated lag of the log's clock behind this machine's, in milliseconds.
+const CLOCK_MS_MAX: u64 = 5_000;
+/// Time in milliseconds for which the ring may be full before a warning is logged.
 const BEHIND_NOTICE_MS: u64 = 1_000;
 
 impl Process {
-    /// What follows is from another log, or something before it is missing.
+    /// Handles the position of the log's last message, at the start of a connection.
+    ///
+    /// # Errors
+    /// The ring is damaged.
+    pub(super) fn on_log_end(
+        &mut self,
+        place: Place,
+        stored_ms: Option<u64>,
+    ) -> std::io::Result<()> {
+        self.log_end = Some((place, stored_ms));
+        let reached = self.ring.log_reached();
+        // The ring has the history of a previous run; its clients connected later.
+        if !self.state.has_been_ready() && reached.is_some_and(|it| it.epoch == place.epoch) {
+            self.try_again(|process| process.ring.begin_past(&process.owner, place.seq))?;
+        }
+        Ok(())
+    }
+
+    /// Starts at a position after which the log is continuous: it is another log, or earlier
+    /// messages are missing.
     ///
     /// # Errors
     /// The ring is damaged.
     pub(super) fn begin(&mut self, place: Place) -> std::io::Result<()> {
-        // A server that begins misses nothing.
-        self.figures.gaps += u64::from(self.ring.log_reached().is_some());
-        // In this order: a bridge that goes on after a death in between does both.
+        let reached = self.ring.log_reached();
+        let is_other = reached.is_none_or(|it| it.epoch != place.epoch);
+        let end = self.log_end.filter(|(end, _)| end.epoch == place.epoch);
+        let (past_until, stored_ms) = match end {
+            Some((end, stored_ms)) if is_other => (end.seq, stored_ms),
+            _ => (self.ring.past_until().unwrap_or(0), None),
+        };
+        // A starting server has missed only events that others published after its first clients
+        // connected.
+        let began_ms = self.state.began_unix_ms().saturating_sub(CLOCK_MS_MAX);
+        let is_late = stored_ms.is_some_and(|stored_ms| stored_ms >= began_ms);
+        let is_told = match reached {
+            Some(_) => true,
+            None => is_late && !self.state.has_been_ready() && past_until > 0,
+        };
+        self.figures.gaps += u64::from(reached.is_some());
+        // In this order: a bridge that replaces one killed in between does both.
         self.try_again(|process| process.members.begin())?;
-        self.leave_out(place)
+        self.begin_log(LogBegin {
+            floor: log_place(place),
+            past_until,
+            is_told,
+        })
     }
 
-    /// Messages up to a place cannot be had for clients of this machine. Presence is not concerned.
+    /// Marks messages up to a position as unavailable to clients of this machine. Presence is not
+    /// affected.
     fn leave_out(&mut self, place: Place) -> std::io::Result<()> {
-        let place = log_place(place);
-        self.try_again(|process| process.ring.begin_log(&process.owner, place))?;
+        self.begin_log(LogBegin {
+            floor: log_place(place),
+            past_until: self.ring.past_until().unwrap_or(0),
+            is_told: true,
+        })
+    }
+
+    fn begin_log(&mut self, begin: LogBegin) -> std::io::Result<()> {
+        self.try_again(|process| process.ring.begin_log(&process.owner, begin))?;
+        self.has_published = true;
+        Ok(())
+    }
+
+    /// Notes that a message was read; the log's past may end with it.
+    ///
+    /// # Errors
+    /// The ring is damaged.
+    pub(super) fn pass(&mut self, place: Place) -> std::io::Result<()> {
+        self.ring.note_read(place.seq);
+        match self.ring.past_until() {
+            Some(until) if place.seq >= until => self.end_past(until),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes that everything was read which the log had when the connection started.
+    ///
+    /// # Errors
+    /// The ring is damaged.
+    pub(super) fn reach_log_end(&mut self) -> std::io::Result<()> {
+        let epoch = self.ring.log_reached().map(|it| it.epoch);
+        let end = self.log_end.filter(|(end, _)| Some(end.epoch) == epoch);
+        self.end_past(end.map_or(0, |(end, _)| end.seq))
+    }
+
+    /// Ends the past of the ring, if it has one, after everything up to `until` was read. That may be less than the
+    /// log had when the present connection started: the past is that of an earlier connection.
+    fn end_past(&mut self, until: u64) -> std::io::Result<()> {
+        self.ring.note_read(until);
+        if self.ring.past_until().is_some() {
+            self.try_again(|process| process.ring.end_past(&process.owner))?;
+        }
+        // Clients may wait for it.
         self.has_published = true;
         Ok(())
     }
@@ -53,11 +135,16 @@ impl Process {
         Ok(())
     }
 
-    /// Brings a record of the log to this machine's clients.
+    /// Appends a record of the log to the ring for this machine's clients.
     ///
     /// # Errors
     /// The ring is damaged.
     pub(super) fn publish(&mut self, received: &Received) -> std::io::Result<()> {
+        if let Some(until) = self.ring.past_until()
+            && received.place.seq > until
+        {
+            self.end_past(until)?;
+        }
         match received.content {
             Content::Event => {}
             Content::Presence => return self.publish_presence(received),
@@ -70,8 +157,7 @@ impl Process {
         };
         let checked = check_channel(&received.channel).and_then(|()| check_message(&message));
         if let Err(cause) = checked {
-            let message =
-                format!("something else than an event is in the log, and left out: {cause}");
+            let message = format!("skipped an entry of the log that is not an event: {cause}");
             self.log_limited(LogLevel::Warning, &message);
             return Ok(());
         }
@@ -89,7 +175,7 @@ impl Process {
         self.append(received, &record)
     }
 
-    /// Takes what servers tell each other of who is present, and tells clients who comes and who goes.
+    /// Applies a presence message of a server, and reports joins and leaves to clients.
     ///
     /// # Errors
     /// The ring is damaged.
@@ -125,18 +211,18 @@ impl Process {
         Ok(())
     }
 
-    /// Brings a message for one socket to the worker that has it. Of those for other machines nothing is kept.
+    /// Delivers a message for one socket to its worker; drops those for other machines.
     ///
     /// # Errors
     /// The ring is damaged.
     fn publish_direct(&mut self, received: &Received) -> std::io::Result<()> {
         let about = received.except.filter(|it| it.1 != Subscriber::WORKER.key);
         let (Some((worker, _)), Some(direct)) = (about, Direct::read(&received.data)) else {
-            let message = "something else than a message for a socket is in the log, and left out";
+            let message = "skipped an entry of the log that is not a message for a socket";
             self.log_limited(LogLevel::Warning, message);
             return Ok(());
         };
-        if !is_of(worker, self.node) {
+        if !is_of(worker, self.node) || self.ring.past_until().is_some() {
             return Ok(());
         }
         if !self.fits("a socket", direct.data.len()) {
@@ -146,17 +232,18 @@ impl Process {
         self.append(received, &direct::record(&channel, &direct))
     }
 
-    /// Brings a message for the workers of all servers but its sender's to ours.
+    /// Delivers a message for workers to this machine's workers, unless this machine sent it.
     ///
     /// # Errors
     /// The ring is damaged.
     fn publish_to_workers(&mut self, received: &Received) -> std::io::Result<()> {
         let Some((sender, _)) = received.except else {
-            let message = "something else than a message for workers is in the log, and left out";
+            let message = "skipped an entry of the log that is not a message for workers";
             self.log_limited(LogLevel::Warning, message);
             return Ok(());
         };
-        let is_for_us = !self.is_new && !is_of(sender, self.node);
+        // Messages to workers from before this server started do not concern its workers.
+        let is_for_us = self.ring.past_until().is_none() && !is_of(sender, self.node);
         if !is_for_us || !self.fits("workers", received.data.len()) {
             return Ok(());
         }
@@ -164,12 +251,13 @@ impl Process {
         self.append_about(received, &record, Some(Subscriber::WORKER))
     }
 
-    /// Whether a message is none too large for this server's ring.
+    /// Returns true if this server's ring accepts a message of this size; logs the message
+    /// otherwise.
     fn fits(&mut self, whom: &str, bytes: usize) -> bool {
         let max = self.event_bytes_max;
         if bytes > max {
             let message = format!(
-                "a message of {bytes} bytes for {whom} is left out: event_bytes_max is {max} here, another machine allows more"
+                "dropped a message of {bytes} bytes for {whom}: event_bytes_max is {max} here, another machine allows more"
             );
             self.log_limited(LogLevel::Error, &message);
         }
@@ -202,6 +290,9 @@ impl Process {
                 .publish_logged(&self.owner, record, about, place, received.unix_ms)
             {
                 Ok(_) => {
+                    if is_noticed {
+                        self.state.set_blocked(None);
+                    }
                     self.has_published = true;
                     return Ok(());
                 }
@@ -215,12 +306,17 @@ impl Process {
                     self.log_limited(LogLevel::Error, &message);
                     return self.leave_out(received.place);
                 }
-                // A worker is a whole ring behind. It reads on, or its master ends it.
+                // A worker is a full ring behind. It catches up, or its master kills it.
                 Err(error) => {
                     self.has_published = true;
                     self.wake_workers();
                     self.state.beat(clock::monotonic_ms());
                     let waited_ms = self.driver.refresh_now() - began_ms;
+                    if let PublishError::Behind { slot } = error
+                        && waited_ms >= BEHIND_NOTICE_MS
+                    {
+                        self.state.set_blocked(Some(slot));
+                    }
                     if waited_ms >= BEHIND_NOTICE_MS && !std::mem::replace(&mut is_noticed, true) {
                         self.log(
                             LogLevel::Warning,

@@ -1,4 +1,4 @@
-//! What workers have published goes to the log, and its outcome comes back to them.
+//! Sends published records to the cluster log, and returns the results to the workers.
 
 use fermata_cluster::{Content, Outgoing};
 use fermata_config::LogLevel;
@@ -6,13 +6,12 @@ use fermata_hub::Read;
 use fermata_io::{Driver, clock};
 
 use super::Process;
-use crate::channels::cluster::memory::{
-    Answer, MARK_BYTES, MARK_DIRECT, MARK_NOTE, MARK_WORKERS, NOBODY,
-};
-use crate::channels::cluster::presence::Note;
+use crate::channels::cluster::facts::Note;
+use crate::channels::cluster::memory::{MARK_BYTES, MARK_DIRECT, MARK_NOTE, MARK_WORKERS, NOBODY};
+use crate::channels::cluster::state::Answer;
 
 impl Process {
-    /// Hands the log what workers have published.
+    /// Sends the records of the outbox to the log.
     pub(super) fn send_outbox(&mut self) {
         let (now_ms, unix_ms) = (self.driver.refresh_now(), clock::unix_ms());
         let mut old = 0;
@@ -54,7 +53,8 @@ impl Process {
                 continue;
             }
             let slot = u16::from_le_bytes([mark[0], mark[1]]);
-            // Its publisher has given up, and has perhaps tried again. The log may have it from a connection before.
+            // Its publisher has given up and may have retried. An earlier connection may have sent
+            // it.
             if unix_ms.saturating_sub(record.unix_ms) > self.event_ms_max {
                 old += 1;
                 self.publishers.insert(outbox, slot);
@@ -82,20 +82,20 @@ impl Process {
         }
         if old > 0 {
             let message = format!(
-                "{old} events were too old to be sent to the log of the cluster; those that were sent before may be in it"
+                "dropped {old} events that were too old for the log of the cluster; earlier attempts may have stored them"
             );
             self.log(LogLevel::Warning, &message);
         }
     }
 
     pub(super) fn answer(&mut self, outbox: u64, answer: Answer) {
-        // It has ended meanwhile, or wants no answer.
+        // The publisher has exited or needs no reply.
         let Some(slot) = self.publishers.remove(&outbox).filter(|it| *it != NOBODY) else {
             return;
         };
         match self.state.answer(slot, outbox, answer) {
             true => self.answered.insert(slot.into()),
-            // The publisher gives up in its time, and says that the event may have been published.
+            // The publisher times out, and reports that the event may have been published.
             false => self.unheard += 1,
         }
     }

@@ -2,19 +2,20 @@ use std::sync::atomic::Ordering;
 
 use fermata_cluster::{Content, Received};
 use fermata_config::LogFormat;
+use fermata_hub::{IdRef, Ids};
 
 use super::*;
 use crate::channels::memory;
 use crate::channels::test_ring::{CONFIG, ring, ring_in, words};
 
-/// A process with this ring.
+/// Creates a process with this ring.
 fn process(ring: Ring) -> Process {
     let settings = Settings {
         cluster: Some("nats://127.0.0.1:1".to_owned()),
         ..Settings::default()
     };
     let owner = memory::owner(0);
-    let cluster = Cluster::open(&settings, 2, owner, None)
+    let cluster = Cluster::open(&settings, 2, owner, (None, None))
         .expect("there is memory")
         .expect("a cluster is set");
     let logger = Logger::new(LogFormat::Text, LogLevel::Warning, "test");
@@ -22,68 +23,85 @@ fn process(ring: Ring) -> Process {
     Process::new(cluster, ring, owner, wakers, &settings, logger).expect("there are descriptors")
 }
 
+fn event(seq: u64, data: &[u8]) -> Received {
+    Received {
+        place: Place { epoch: 7, seq },
+        content: Content::Event,
+        channel: b"c".to_vec(),
+        name: None,
+        data: data.to_vec(),
+        except: None,
+        unix_ms: 1,
+    }
+}
+
 #[test]
-fn records_that_are_none_do_not_fill_the_log_of_the_server() {
+fn rate_limits_log_lines_about_invalid_records() {
     let mut process = process(ring(&CONFIG));
     for seq in 1..500 {
         let received = Received {
-            place: Place { epoch: 7, seq },
             content: Content::Presence,
-            channel: b"c".to_vec(),
-            name: None,
-            data: b"no fact".to_vec(),
-            except: None,
-            unix_ms: 1,
+            ..event(seq, b"no fact")
         };
         process.publish(&received).expect("the ring is whole");
     }
     assert!(process.logger.left_out() > 0);
 }
 
-/// All other servers were asked for their members again, and until they had answered this one was not ready and knew none:
-/// with each such event.
+/// Such an event once made the server discard all members and request them again from all other
+/// servers.
 #[test]
-fn an_event_that_is_too_large_here_is_left_out_and_members_stay_known() {
+fn drops_an_oversized_event_and_keeps_members() {
     let mut process = process(ring(&CONFIG));
     let place = |seq| Place { epoch: 7, seq };
     process.begin(place(1)).expect("the ring is whole");
     assert!(!process.state.is_presence_known());
     process.state.set_presence_known();
-    let received = Received {
-        place: place(2),
-        content: Content::Event,
-        channel: b"c".to_vec(),
-        name: None,
-        data: vec![b'x'; 2 * CONFIG.record_bytes_max],
-        except: None,
-        unix_ms: 1,
-    };
-    process.publish(&received).expect("the ring is whole");
+    let oversized = event(2, &vec![b'x'; 2 * CONFIG.record_bytes_max]);
+    process.publish(&oversized).expect("the ring is whole");
     assert!(process.state.is_presence_known());
     assert_eq!(process.ring.log_reached(), Some(log_place(place(2))));
 }
 
 #[test]
-fn a_damaged_ring_ends_the_process_instead_of_being_waited_for() {
+fn exits_on_a_damaged_ring() {
     let words = words(&CONFIG);
     let mut process = process(ring_in(words, &CONFIG));
     let place = Place { epoch: 7, seq: 1 };
     process.begin(place).expect("the ring is whole");
-    // A lock of a process that is gone, and bounds that contradict each other.
+    // A lock of a process that has exited, and contradictory bounds.
     for (at, word) in words.iter().enumerate() {
         word.store((at as u64 + 1) << 40 | 0x3fff_ffff, Ordering::Relaxed);
     }
-    let received = Received {
-        place: Place { epoch: 7, seq: 2 },
-        content: Content::Event,
-        channel: b"c".to_vec(),
-        name: None,
-        data: b"1".to_vec(),
-        except: None,
-        unix_ms: 1,
-    };
-    let error = process.publish(&received).expect_err("it is damaged");
+    let error = process.publish(&event(2, b"1")).expect_err("it is damaged");
     assert!(error.to_string().contains("damaged"), "{error}");
     let error = process.begin(place).expect_err("it is damaged");
     assert!(error.to_string().contains("damaged"), "{error}");
+}
+
+/// A client of another server may already have what this ring has not read. Its id must wait for the
+/// ring, or the client would receive the rest twice.
+#[test]
+fn past_of_an_earlier_connection_ends_where_it_was_read() {
+    let mut process = process(ring(&CONFIG));
+    process.state.set_ready();
+    let place = |seq| Place { epoch: 7, seq };
+    process
+        .on_log_end(place(5), None)
+        .expect("the ring is whole");
+    process.begin(place(3)).expect("the ring is whole");
+    // The connection is cut, and the log grows until the next one.
+    process
+        .on_log_end(place(9), None)
+        .expect("the ring is whole");
+    for seq in 4..=6 {
+        process
+            .publish(&event(seq, b"1"))
+            .expect("the ring is whole");
+        process.pass(place(seq)).expect("the ring is whole");
+    }
+    assert_eq!(process.ring.past_until(), None);
+    let mut text = Vec::new();
+    Ids::new(7).write(8, &mut text);
+    assert_eq!(process.ring.parse_id(&text), IdRef::Ahead(8));
 }

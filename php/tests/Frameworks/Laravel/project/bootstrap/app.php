@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// The application that the tests of the Laravel bridge serve. What it writes is below TEST_FOLDER.
+// The application that the tests of the Laravel bridge serve. Its writable folder is TEST_FOLDER.
 
 use Fermata\Tests\Frameworks\Laravel\Kernel;
 

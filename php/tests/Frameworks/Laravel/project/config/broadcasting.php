@@ -1,3 +1,4 @@
 <?php
 
-return ['default' => 'fermata', 'connections' => ['fermata' => ['driver' => 'fermata']]];
+return ['default' => 'fermata', 'connections' => ['fermata' => ['driver' => 'fermata']
+    + (getenv('TEST_ECHO') ? ['key' => 'app-key', 'secret' => 'app-secret', 'prefix' => 'echo.', 'options' => ['clientEvents' => false]] : [])]];

@@ -5,7 +5,7 @@ namespace Psr\Http\Server;
 use Psr\Http\Message\ResponseInterface;
 use Psr\Http\Message\ServerRequestInterface;
 
-/** As psr/http-server-handler has it, which Debian does not package. */
+/** Copy of the interface of psr/http-server-handler, which Debian does not package. */
 interface RequestHandlerInterface
 {
     public function handle(ServerRequestInterface $request): ResponseInterface;

@@ -1,0 +1,1 @@
+"""The suite `unread`: clients that do not read the responses to their requests."""

@@ -1,0 +1,82 @@
+/* Client objects of PHP extensions, Fermata\Pool, which lends them, and Runtime::hook(). */
+#ifndef FERMATA_CLIENTS_H
+#define FERMATA_CLIENTS_H
+
+#include "hooks/hooks.h"
+
+/* hooks.c */
+PHP_MSHUTDOWN_FUNCTION(fermata_hooks);
+PHP_MINFO_FUNCTION(fermata_hooks);
+
+/* pool.c */
+void fermata_pool_init(void);
+
+/* guards.c: PHP objects that a handler or task is executing inside of. */
+void fermata_guards_init(void);
+void fermata_guards_init_part(void);
+/* Records that this fiber has guards, which are released when its handler finishes. */
+void fermata_guards_note(fermata_fiber *fiber);
+/* Wraps PHP's functions before any PHP script is compiled, because `opcache.jit=function` compiles their addresses into calls.
+ * Until hooks are turned on, the wrapper costs one jump per call. */
+void fermata_guards_wrap(void);
+/* Returns false if other extensions use up the reserved slots of PHP's functions. */
+bool fermata_hook_guards(void);
+void fermata_guards_undo(void);
+/* Acquires the key for this fiber; returns false if another fiber has it. Sets `*is_new` if the fiber did not have it before;
+ * the caller then has to give it back. */
+bool fermata_guard_take(uintptr_t key, bool *is_new);
+/* Releases a key acquired by `taker`. */
+void fermata_guard_give_back(uintptr_t key, const fermata_fiber *taker);
+/* Returns true if another fiber has the key. */
+bool fermata_guard_is_anothers(uintptr_t key);
+/* Returns the fiber that has the key; NULL if none. */
+fermata_fiber *fermata_guard_holder(uintptr_t key);
+typedef enum fermata_turn {
+	FERMATA_TURN_MINE,
+	FERMATA_TURN_GONE, /* the guarded object is gone; no key was acquired */
+	FERMATA_TURN_REFUSED, /* an exception is pending */
+} fermata_turn;
+/* Waits until this fiber acquires the key. */
+fermata_turn fermata_guard_queue(uintptr_t key);
+/* Drops the key of an object that is gone. */
+void fermata_guard_drop(uintptr_t key);
+/* Releases a key whose handler, of `fiber`, has finished while a PHP Fiber is suspended inside the object. */
+void fermata_guard_leave_to_nobody(uintptr_t key, const fermata_fiber *fiber);
+
+/* libpq.c */
+extern const fermata_replacement fermata_calls_libpq[];
+extern const size_t fermata_calls_libpq_len;
+bool fermata_hook_libpq(void);
+
+/* sqlite.c */
+void fermata_sqlite_init(void);
+extern const fermata_replacement fermata_calls_sqlite[], fermata_calls_sqlite_sync[];
+extern const size_t fermata_calls_sqlite_len, fermata_calls_sqlite_sync_len;
+bool fermata_hook_sqlite(void);
+void fermata_hook_sqlite_end(void);
+/* These take the key of a guard; the second returns true if the key belongs to a connection to SQLite. */
+bool fermata_sqlite_has_transaction(uintptr_t key);
+bool fermata_sqlite_is_connection(uintptr_t key);
+/* Returns true if a transaction reserves the connection for the handler that started it. */
+bool fermata_sqlite_keeps(uintptr_t key);
+/* Rolls back a transaction left open by the finished handler or task of `fiber`. Returns true if a task now has the connection
+ * and gives it back. */
+bool fermata_sqlite_roll_back(uintptr_t key, const fermata_fiber *fiber);
+/* Drops unread rows of the fiber, or moves them to another fiber. No other fiber receives them. */
+void fermata_sqlite_drop_rows(const fermata_fiber *fiber);
+void fermata_sqlite_move_rows(const fermata_fiber *from, fermata_fiber *to);
+/* Ends the open transaction of a SQLite3 object or a pdo_dbh_t and drops its temporary tables, whether or not SQLite is hooked.
+ * Returns false if the connection is unusable. */
+bool fermata_sqlite_restore(zend_object *object);
+bool fermata_sqlite_restore_pdo(const void *handle);
+/* Returns true if the library was found; the next function requires it. */
+bool fermata_sqlite_can_ask(void);
+bool fermata_sqlite_is_in_transaction_pdo(const void *handle);
+bool fermata_sqlite_is_in_transaction(zend_object *object);
+/* Return the guard key of a connection; 0 if it has none. `handle` is PDO's. */
+uintptr_t fermata_sqlite_key_of_pdo(const void *handle);
+uintptr_t fermata_sqlite_key_of_object(zend_object *object);
+uintptr_t fermata_sqlite_key_of_statement(zend_object *object);
+uintptr_t fermata_sqlite_key_of_result(zend_object *object);
+
+#endif

@@ -1,0 +1,25 @@
+/* Waits in code that PHP's internal functions call; see callbacks.c. */
+#ifndef FERMATA_CALLBACKS_H
+#define FERMATA_CALLBACKS_H
+
+#include "fibers/fibers.h"
+#include <poll.h>
+
+void fermata_callbacks_init(void);
+/* Called in each worker after all extensions are loaded. `throws`: callback_wait is `throw`. */
+void fermata_callbacks_start(bool throws, uint64_t hold_ms_max);
+void fermata_callbacks_end(void);
+/* Returns true if no other handler may run now: a frame between the handler and this wait belongs to a function that is not
+ * listed as re-entrant. */
+bool fermata_is_in_callback(void);
+/* Describes the frame that the last fermata_is_in_callback() found. Valid until its next call. */
+const char *fermata_callback_name(void);
+
+/* Blocks the worker instead of switching. Returns when a descriptor is ready, at `due_ms`, or when a wait of this fiber has to
+ * end. FERMATA_WAIT_FAILED with a MisuseError means that the setting refuses the wait, or that the handler has used up its time
+ * for holding the worker. */
+fermata_wait_result fermata_block(struct pollfd *fds, nfds_t len, uint64_t due_ms);
+/* Called before a call that blocks without a time limit. Returns false with an exception pending if the setting refuses it. */
+bool fermata_block_note(void);
+
+#endif

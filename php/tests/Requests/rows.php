@@ -1,0 +1,240 @@
+<?php
+
+declare(strict_types=1);
+
+/*
+ * Rows that BesideFpmTest.php compares between PHP-FPM and Fermata: a request, and the code that handles it.
+ *
+ * A row is [code, method, target, headers, body]; all but the code are optional.
+ */
+
+require_once __DIR__ . '/functions.php';
+
+$everything = static fn() => show($_GET, $_POST, array_map(static fn(array $file): array => ['tmp_name' => is_array($file['tmp_name']) ? count($file['tmp_name']) : $file['tmp_name'] !== ''] + $file, $_FILES), $_REQUEST, file_get_contents('php://input'));
+$request = static fn() => variables(['REQUEST_METHOD', 'REQUEST_URI', 'QUERY_STRING', 'SCRIPT_NAME', 'PHP_SELF', 'DOCUMENT_URI', 'PATH_INFO', 'HTTP_HOST', 'SERVER_NAME',
+    'SERVER_PROTOCOL', 'REQUEST_SCHEME', 'CONTENT_TYPE', 'CONTENT_LENGTH', 'HTTP_CONTENT_LENGTH', 'HTTP_CONTENT_TYPE', 'HTTP_TRANSFER_ENCODING', 'REMOTE_USER', 'AUTH_TYPE', 'PHP_AUTH_USER', 'PHP_AUTH_PW', 'PHP_AUTH_DIGEST']);
+$lines = static fn(string ...$lines) => static function () use ($lines): void {
+    warnings();
+    ob_start();
+    foreach ($lines as $line) {
+        header($line);
+    }
+    show(http_response_code(), headers_list());
+};
+// Buffer the output, so that headers are sent at the end in both servers.
+$calls = static fn(Closure $code) => static function () use ($code): void {
+    warnings();
+    ob_start();
+    $code();
+};
+$session = static fn(Closure $code) => static function () use ($code): void {
+    warnings();
+    ob_start();
+    $code();
+    show(session_status(), session_id(), $_SESSION ?? 'none', headers_list());
+};
+
+return [
+    // header()
+    'header' => [$lines('X-A: 1')],
+    'header replaced' => [$lines('X-A: 1', 'X-A: 2')],
+    'header added' => [$calls(static function (): void { header('X-A: 1'); header('X-A: 2', false); })],
+    'header name in another case' => [$lines('x-a: 1', 'X-A: 2')],
+    'header without a space' => [$lines('X-A:1')],
+    'header with trailing space' => [$lines('X-A: 1   ')],
+    'header of two lines' => [$lines("X-A: 1\r\nX-B: 2")],
+    'header with a NUL byte' => [$lines("X-A: 1\0 2")],
+    'header that is empty' => [$lines('')],
+    'header without a value' => [$lines('X-A:')],
+    'header without a colon' => [$lines('X-A')],
+    'header with a response code' => [$calls(static function (): void { header('X-A: 1', true, 418); show(http_response_code()); })],
+    'header with a code below 100' => [$calls(static function (): void { header('X-A: 1', true, 42); show(http_response_code()); })],
+    'status line' => [$lines('HTTP/1.1 404 Not Found')],
+    'status line of HTTP/1.0' => [$lines('HTTP/1.0 410 Gone')],
+    'status line with a phrase of its own' => [$lines('HTTP/1.1 404 Nothing Here')],
+    'status line without a phrase' => [$lines('HTTP/1.1 404')],
+    'Status header' => [$lines('Status: 404 Not Found')],
+    'Status header without a phrase' => [$lines('Status: 404')],
+    'Status header in lower case' => [$lines('status: 404 Not Found')],
+    'Status header after http_response_code' => [$calls(static function (): void { http_response_code(500); header('Status: 404 Not Found'); show(http_response_code(), headers_list()); })],
+    'Status header after a status line' => [$lines('HTTP/1.1 500 Internal Server Error', 'Status: 404 Not Found')],
+    'two Status headers' => [$calls(static function (): void { header('Status: 404 Not Found'); header('Status: 403 Forbidden', false); })],
+    'Status header removed' => [$calls(static function (): void { header('Status: 404 Not Found'); header_remove('Status'); })],
+    'Location' => [$lines('Location: /there')],
+    'Location with a status before' => [$lines('HTTP/1.1 303 See Other', 'Location: /there')],
+    'Location with 201' => [$calls(static function (): void { http_response_code(201); header('Location: /there'); show(http_response_code()); })],
+    'Location with a code' => [$calls(static function (): void { header('Location: /there', true, 308); show(http_response_code()); })],
+    'Location after POST' => [$lines('Location: /there'), 'POST', '/', URLENCODED, 'a=1'],
+    'Content-Type' => [$lines('Content-Type: text/plain')],
+    'Content-Type with a charset' => [$lines('Content-Type: text/plain; charset=iso-8859-1')],
+    'Content-Type of JSON' => [$lines('Content-Type: application/json')],
+    'Content-Type that is empty' => [$lines('Content-Type:')],
+    'Content-Type by default' => [static fn() => print('x')],
+    'Content-Type removed' => [$calls(static function (): void { header_remove('Content-Type'); echo 'x'; })],
+    'default_mimetype' => [$calls(static function (): void { ini_set('default_mimetype', 'text/plain'); echo 'x'; })],
+    'default_mimetype that is empty' => [$calls(static function (): void { ini_set('default_mimetype', ''); echo 'x'; })],
+    'default_charset' => [$calls(static function (): void { ini_set('default_charset', 'iso-8859-1'); echo 'x'; })],
+    'default_charset and Content-Type' => [$calls(static function (): void { ini_set('default_charset', 'iso-8859-1'); header('Content-Type: text/css'); echo 'x'; })],
+    'WWW-Authenticate' => [$lines('WWW-Authenticate: Basic realm="x"')],
+    'Content-Encoding' => [$lines('Content-Encoding: identity')],
+    'Cache-Control twice' => [$calls(static function (): void { header('Cache-Control: no-cache'); header('Cache-Control: private', false); })],
+    'no body with 204' => [static fn() => http_response_code(204)],
+    'no body with 304' => [static function (): void { http_response_code(304); header('ETag: "a"'); }],
+    'http_response_code' => [$calls(static fn() => show(http_response_code(), http_response_code(404), http_response_code()))],
+    'http_response_code of 0' => [$calls(static fn() => show(http_response_code(0), http_response_code()))],
+    'http_response_code unknown' => [static fn() => http_response_code(299)],
+    'header_remove' => [$calls(static function (): void { header('X-A: 1'); header('X-B: 1'); header_remove('x-a'); show(headers_list()); })],
+    'header_remove of all' => [$calls(static function (): void { header('X-A: 1'); setcookie('a', 'b'); header_remove(); show(headers_list()); })],
+    'headers_sent' => [$calls(static fn() => show(headers_sent()))],
+    'headers_sent with places' => [$calls(static function (): void { $file = $line = 'x'; show(headers_sent($file, $line), $file, $line); })],
+    'headers_sent after output' => [static function (): void { echo 'x'; show(headers_sent()); }],
+    'headers_sent after flush' => [static function (): void { echo 'x'; flush(); show(headers_sent()); }],
+    'header after flush' => [static function (): void { echo 'x'; flush(); @header('X-A: 1'); }],
+    'header_register_callback' => [$calls(static function (): void { show(header_register_callback(static function (): void { header('X-CB: yes'); http_response_code(201); })); })],
+    'header_register_callback that removes' => [$calls(static function (): void { header('X-A: 1'); header_register_callback(static fn() => header_remove('X-A')); })],
+    'header_register_callback twice' => [$calls(static function (): void { header_register_callback(static fn() => header('X-A: 1')); header_register_callback(static fn() => header('X-B: 1')); })],
+    'header_register_callback that prints' => [static function (): void { header_register_callback(static function (): void { echo 'printed'; }); echo 'x'; }],
+    'header_register_callback after exit' => [static function (): void { header_register_callback(static fn() => header('X-CB: yes')); echo 'x'; exit; }],
+    // Cookies
+    'setcookie' => [$calls(static fn() => show(setcookie('a', 'b c;d'), setrawcookie('r', 'b%20c'), headers_list()))],
+    'setcookie with all options' => [$calls(static fn() => show(setcookie('a', 'b', ['path' => '/x', 'domain' => 'example.com', 'secure' => true, 'httponly' => true, 'samesite' => 'Strict']), headers_list()))],
+    'setcookie deletes' => [$calls(static fn() => show(setcookie('a', ''), headers_list()))],
+    'setcookie expired' => [$calls(static fn() => show(setcookie('a', 'b', 1)))],
+    'setcookie with a wrong name' => [static function (): void { try { setcookie('a=b', 'c'); } catch (ValueError $error) { echo $error->getMessage(); } }],
+    'setcookie twice' => [$calls(static function (): void { setcookie('a', '1'); setcookie('a', '2'); show(headers_list()); })],
+    'setcookie with an unknown option' => [$calls(static function (): void { try { show(setcookie('a', 'b', ['wrong' => 1])); } catch (ValueError $error) { echo $error->getMessage(); } })],
+    'cookies' => [static fn() => show($_COOKIE), 'GET', '/', ['Cookie' => 'a=1; b=x%20y+z; a=2; c[]=1; c[]=2; d.e=3; f; =g; h=; i=a=b']],
+    'cookies with a quote' => [static fn() => show($_COOKIE), 'GET', '/', ['Cookie' => 'a="1;2"; b=3']],
+    'cookies in brackets' => [static fn() => show($_COOKIE), 'GET', '/', ['Cookie' => 'a[b][c]=1; a[b][d]=2; [x]=1; y[=2']],
+    // Output
+    'print' => [static function (): void { print 'a'; echo 'b', 'c'; printf('%s', 'd'); }],
+    'ob_start' => [static function (): void { ob_start(); echo 'a'; $held = ob_get_clean(); echo strtoupper($held); }],
+    'ob_start with a callback' => [static function (): void { ob_start(static fn(string $text): string => "[$text]"); echo 'a'; }],
+    'ob_start nested' => [static function (): void { ob_start(static fn(string $text): string => "[$text]"); echo 'a'; ob_start(static fn(string $text): string => "($text)"); echo 'b'; }],
+    'ob_start with phases' => [static function (): void { ob_start(static fn(string $text, int $phase): string => "[$text $phase]"); echo 'a'; ob_flush(); echo 'b'; ob_clean(); echo 'c'; }],
+    'ob_start with chunks' => [static function (): void { ob_start(static fn(string $text): string => "[$text]", 2); echo 'abc'; echo 'd'; }],
+    'ob_get_level and status' => [$calls(static function (): void { show(ob_get_level(), ob_get_status()); ob_start(); show(ob_get_level(), count(ob_get_status(true))); })],
+    'ob functions without a buffer' => [$calls(static fn() => show(ob_get_contents(), ob_get_length(), ob_end_clean(), ob_end_flush(), ob_flush(), ob_clean()))],
+    'ob_implicit_flush' => [static function (): void { ob_implicit_flush(); echo 'a'; ob_implicit_flush(false); echo 'b'; }],
+    'flush in a buffer' => [static function (): void { ob_start(); echo 'a'; flush(); echo 'b'; }],
+    'exit in buffers' => [static function (): void { ob_start(static fn(string $text): string => "[$text]"); echo 'a'; ob_start(); echo 'b'; exit; }],
+    'exit with a text' => [static function (): void { echo 'a'; exit('b'); }],
+    'exit with a number' => [static function (): void { echo 'a'; exit(3); }],
+    'output_add_rewrite_var' => [static function (): void { output_add_rewrite_var('a', 'b'); echo '<a href="x.php">x</a><form><input></form>'; }],
+    'ob_get_flush' => [static function (): void { ob_start(); echo 'a'; $text = ob_get_flush(); echo strtoupper((string) $text); }],
+    'output_reset_rewrite_vars' => [static function (): void { output_add_rewrite_var('a', 'b'); output_reset_rewrite_vars(); echo '<a href="x.php">x</a>'; }],
+    'ob_list_handlers' => [static function (): void { ob_start(); show(ob_list_handlers()); }],
+    'nothing printed' => [static function (): void {}],
+    // The end
+    'register_shutdown_function' => [static function (): void { foreach ([1, 2] as $i) { register_shutdown_function(static fn() => print("s$i ")); } echo 'a '; }],
+    'register_shutdown_function after exit' => [static function (): void { register_shutdown_function(static function (): void { echo 's1 '; register_shutdown_function(static fn() => print('s2 ')); }); echo 'a '; exit; }],
+    'register_shutdown_function that sets a header' => [static function (): void { register_shutdown_function(static fn() => header('X-A: 1')); ob_start(); echo 'a'; }],
+    'connection_status' => [static fn() => show(connection_status(), connection_aborted())],
+    'ignore_user_abort' => [static fn() => show(ignore_user_abort(), ignore_user_abort(true), ignore_user_abort())],
+    'uncaught exception' => [static function (): void { echo 'a'; throw new RuntimeException('uncaught'); }],
+    'uncaught exception after a status' => [static function (): void { http_response_code(404); throw new RuntimeException('uncaught'); }],
+    'fatal error' => [static function (): void { echo 'a'; trigger_error('fatal', E_USER_ERROR); }],
+    'warning' => [static function (): void { echo 'a'; trigger_error('warning', E_USER_WARNING); echo 'b'; }],
+    // Requests
+    'GET' => [$everything, 'GET', '/?a=1&b[]=2&b[]=3&c[d][e]=4&f.g=5&h%20i=6&j'],
+    'query with separators' => [$everything, 'GET', '/?a=1;b=2&&c=3&=4&d[=5&e]=6&f[[g]=7'],
+    'query without names' => [$everything, 'GET', '/?abc+def'],
+    'query that is nested too deep' => [$everything, 'GET', '/?a' . str_repeat('[b]', 70) . '=1&c=2'],
+    'query with bytes' => [$everything, 'GET', '/?a=%00b&c=%ff&d=%zz&e=%u1234'],
+    'POST' => [$everything, 'POST', '/?a=1', URLENCODED, 'a=2&b[]=3&b[]=4&c.d=5&e=%20+f'],
+    'POST with a charset' => [$everything, 'POST', '/', ['Content-Type' => 'application/x-www-form-urlencoded; charset=UTF-8'], 'a=2'],
+    'POST in capitals' => [$everything, 'POST', '/', ['Content-Type' => 'Application/X-WWW-Form-Urlencoded'], 'a=2'],
+    'POST of JSON' => [$everything, 'POST', '/', ['Content-Type' => 'application/json'], '{"a":1}'],
+    'POST without a type' => [$everything, 'POST', '/', [], 'a=1'],
+    'POST without a body' => [$everything, 'POST', '/', URLENCODED + ['Content-Length' => '0']],
+    'POST of a form' => [$everything, 'POST', '/', MULTIPART, form([['a', '1'], ['b[]', '2'], ['c.d', '3']], [['f', 'f.txt', 'text/plain', 'content']])],
+    'PUT' => [$everything, 'PUT', '/', URLENCODED, 'a=1'],
+    'PUT of a form' => [$everything, 'PUT', '/', MULTIPART, form([['a', '1']], [['f', 'f.txt', 'text/plain', 'content']])],
+    'PATCH' => [$everything, 'PATCH', '/?q=1', URLENCODED, 'a=1'],
+    'PATCH of a form' => [$everything, 'PATCH', '/', MULTIPART, form([['a', '1']], [])],
+    'DELETE' => [$everything, 'DELETE', '/', URLENCODED, 'a=1'],
+    'OPTIONS' => [$everything, 'OPTIONS', '/', URLENCODED, 'a=1'],
+    'HEAD' => [static function (): void { header('X-A: 1'); echo 'body'; }, 'HEAD', '/'],
+    'a method of its own' => [$everything, 'PROPFIND', '/', URLENCODED, 'a=1'],
+    'chunked form' => [$everything, 'POST', '/', URLENCODED + ['Transfer-Encoding' => 'chunked'], "3\r\na=1\r\n4\r\n&b=2\r\n0\r\n\r\n"],
+    'chunked form in $_SERVER' => [$request, 'POST', '/', URLENCODED + ['Transfer-Encoding' => 'chunked'], "3\r\na=1\r\n4\r\n&b=2\r\n0\r\n\r\n"],
+    'php://input twice' => [static function (): void { $one = fopen('php://input', 'r'); show(fread($one, 3), file_get_contents('php://input'), stream_get_contents($one), rewind($one), fread($one, 2)); }, 'POST', '/', ['Content-Type' => 'text/plain'], 'abcdef'],
+    'php://input of GET' => [static fn() => show(file_get_contents('php://input'))],
+    // $_FILES
+    'files with names in brackets' => [$everything, 'POST', '/', MULTIPART, form([], [['f[]', 'a.txt', 'text/plain', 'a'], ['f[]', 'b.txt', '', 'bb'], ['g[x][y]', 'c.txt', 'text/plain', 'c']])],
+    'a file that was not chosen' => [$everything, 'POST', '/', MULTIPART, form([], [['f', '', 'application/octet-stream', '']])],
+    'an empty file' => [$everything, 'POST', '/', MULTIPART, form([], [['f', 'a.txt', 'text/plain', '']])],
+    'a file with a path' => [$everything, 'POST', '/', MULTIPART, form([], [['f', 'C:/x/a.txt', 'text/plain', 'a']])],
+    'a file is moved' => [static function (): void { $to = tempnam(sys_get_temp_dir(), 'moved'); show(is_uploaded_file($_FILES['f']['tmp_name']), move_uploaded_file($_FILES['f']['tmp_name'], $to), file_get_contents($to), is_uploaded_file($to), move_uploaded_file(__FILE__, $to)); unlink($to); },
+        'POST', '/', MULTIPART, form([], [['f', 'a.txt', 'text/plain', 'content']])],
+    'too large for the form' => [$everything, 'POST', '/', MULTIPART, form([['MAX_FILE_SIZE', '2']], [['f', 'a.txt', 'text/plain', 'content']])],
+    // $_SERVER
+    'variables of GET' => [$request, 'GET', '/page?x=1%20y'],
+    'variables of POST' => [$request, 'POST', '/page', URLENCODED, 'a=1'],
+    'variables of an absolute target' => [$request, 'GET', 'http://x.example/page?x=1'],
+    'variables of a path behind the script' => [$request, 'GET', '/index.php/a/b?x=1'],
+    'variables of the script' => [$request, 'GET', '/index.php'],
+    'variables of two slashes' => [$request, 'GET', '//index.php'],
+    'variables of an encoded path' => [$request, 'GET', '/a%2Fb/%C3%A4?x'],
+    'variables of an empty query' => [$request, 'GET', '/?'],
+    'variables with Basic' => [$request, 'GET', '/', ['Authorization' => 'Basic ' . base64_encode('user:pass:word')]],
+    'variables with Digest' => [$request, 'GET', '/', ['Authorization' => 'Digest username="u", realm="r"']],
+    'variables with Bearer' => [$request, 'GET', '/', ['Authorization' => 'Bearer token']],
+    'variables of headers' => [static fn() => variables(['HTTP_X_A', 'HTTP_X_B_C', 'HTTP_COOKIE', 'HTTP_PROXY', 'HTTP_AUTHORIZATION', 'HTTP_ACCEPT', 'HTTP_X_1', 'HTTP_EMPTY']), 'GET', '/', ['X-A' => '1', 'X-b-C' => '2', 'Proxy' => '3', 'Authorization' => 'x', 'X_A' => '4', 'X-1' => 'a', 'Empty' => '', 'Cookie' => 'a=b']],
+    'a header twice' => [static fn() => variables(['HTTP_X_A', 'HTTP_COOKIE']), 'GET', '/', ['X-A' => ['1', '2'], 'Cookie' => ['a=1', 'b=2']]],
+    'getenv' => [static fn() => show(getenv('REQUEST_METHOD'), getenv('HTTP_HOST'), getenv('QUERY_STRING'), getenv('HTTP_PROXY'), getenv('NOT_THERE'), getenv('REQUEST_METHOD', true)), 'GET', '/?a=1', ['Proxy' => 'x']],
+    'getallheaders' => [static function (): void { $headers = array_intersect_key(getallheaders(), ['X-Ab-Cd' => 1, 'Host' => 1]); ksort($headers); show($headers); }, 'GET', '/', ['x-ab-cd' => '1']],
+    'argv' => [static fn() => show(isset($_SERVER['argv']), isset($_SERVER['argc']))],
+    'time of the request' => [static fn() => show(isset($_SERVER['REQUEST_TIME']), is_float($_SERVER['REQUEST_TIME_FLOAT'] ?? null))],
+    // ext/filter
+    'filter_input of the query' => [static fn() => show(filter_input(INPUT_GET, 'a'), filter_input(INPUT_GET, 'n', FILTER_VALIDATE_INT), filter_input(INPUT_GET, 'missing'), filter_input(INPUT_GET, 'b'), filter_input(INPUT_GET, 'b', FILTER_DEFAULT, FILTER_REQUIRE_ARRAY), filter_input(INPUT_GET, 'a', FILTER_VALIDATE_INT)), 'GET', '/?a=x&n=5&b[]=1'],
+    'filter_input of a form' => [static fn() => show(filter_input(INPUT_POST, 'a', FILTER_SANITIZE_NUMBER_INT), filter_has_var(INPUT_POST, 'a'), filter_has_var(INPUT_POST, 'b'), filter_input_array(INPUT_POST), filter_input_array(INPUT_POST, ['a' => FILTER_VALIDATE_INT, 'z' => FILTER_DEFAULT])), 'POST', '/', URLENCODED, 'a=12&c[]=1'],
+    'filter_input of cookies' => [static fn() => show(filter_input(INPUT_COOKIE, 'a'), filter_has_var(INPUT_COOKIE, 'a'), filter_input_array(INPUT_COOKIE)), 'GET', '/', ['Cookie' => 'a=1; b=2']],
+    'filter_input of $_SERVER' => [static fn() => show(filter_input(INPUT_SERVER, 'REQUEST_METHOD'), filter_input(INPUT_SERVER, 'HTTP_X_A'), filter_has_var(INPUT_SERVER, 'QUERY_STRING')), 'GET', '/?a', ['X-A' => '1']],
+    'filter_input_array of nothing' => [static fn() => show(filter_input_array(INPUT_GET), filter_input_array(INPUT_POST), filter_input_array(INPUT_COOKIE), filter_has_var(INPUT_GET, 'a'))],
+    'filter_input keeps what came' => [static function (): void { $_GET['a'] = 'changed'; $_POST['b'] = 'added'; show(filter_input(INPUT_GET, 'a'), filter_has_var(INPUT_POST, 'b')); }, 'GET', '/?a=came'],
+    'filter_input of the environment' => [static fn() => show(filter_input(INPUT_ENV, 'NOT_THERE'), filter_has_var(INPUT_ENV, 'NOT_THERE'))],
+    // ext/session
+    'session_start' => [$session(static fn() => show(session_start())), 'GET', '/', SESSION],
+    'session of a new client' => [static function (): void { session_start(); show(strlen(session_id())); }],
+    'session_start with options' => [$session(static fn() => show(session_start(['cookie_lifetime' => 0, 'read_and_close' => true, 'cache_limiter' => 'private']))), 'GET', '/', SESSION],
+    'session_start twice' => [$session(static fn() => show(session_start(), session_start())), 'GET', '/', SESSION],
+    'session functions without a session' => [$session(static fn() => show(session_abort(), session_destroy(), session_encode(), session_reset(), session_unset(), session_write_close(), session_regenerate_id()))],
+    'session_encode and decode' => [$session(static function (): void { session_start(); $_SESSION = ['a' => 1]; show(session_encode(), session_decode('b|i:2;'), $_SESSION); }), 'GET', '/', SESSION],
+    'session_commit' => [$session(static function (): void { session_start(); $_SESSION['c'] = 1; show(session_commit(), session_commit()); }), 'GET', '/', ['Cookie' => 'PHPSESSID=commit000commit000commit000commi0']],
+    'session_destroy' => [$session(static function (): void { session_start(); show(session_destroy()); }), 'GET', '/', SESSION],
+    'session_unset' => [$session(static function (): void { session_start(); $_SESSION['a'] = 1; show(session_unset(), $_SESSION); }), 'GET', '/', SESSION],
+    'session_reset' => [$session(static function (): void { session_start(); $_SESSION['a'] = 1; show(session_reset(), $_SESSION); }), 'GET', '/', SESSION],
+    'session_abort' => [$session(static function (): void { session_start(); $_SESSION['zz'] = 1; show(session_abort()); session_start(); }), 'GET', '/', SESSION],
+    'session_name' => [$session(static function (): void { show(session_name(), session_name('other'), session_name()); session_id('fixed0fixed0fixed0fixed0fixed0'); session_start(); })],
+    'session_id' => [$session(static function (): void { show(session_id(), session_id('fixed1fixed1fixed1fixed1fixed1'), session_id()); session_start(); })],
+    'session_module_name' => [$session(static fn() => show(session_module_name(), session_module_name('files'), session_module_name('nothing')))],
+    'session_save_path' => [$session(static fn() => show(is_string(session_save_path()), session_save_path('/nowhere') !== '', session_save_path()))],
+    'session_start that cannot write' => [$session(static function (): void { session_save_path('/nowhere'); show(@session_start()); }), 'GET', '/', SESSION],
+    'session_cache_limiter' => [$session(static function (): void { show(session_cache_limiter(), session_cache_limiter('public'), session_cache_expire(10), session_cache_expire()); session_start(); }), 'GET', '/', SESSION],
+    'session_cache_limiter private' => [$session(static function (): void { session_cache_limiter('private'); session_start(); }), 'GET', '/', SESSION],
+    'session_cache_limiter private_no_expire' => [$session(static function (): void { session_cache_limiter('private_no_expire'); session_start(); }), 'GET', '/', SESSION],
+    'session_cache_limiter of nothing' => [$session(static function (): void { session_cache_limiter(''); session_start(); }), 'GET', '/', SESSION],
+    'session_set_cookie_params' => [$session(static function (): void { show(session_set_cookie_params(['lifetime' => 0, 'path' => '/x', 'secure' => true, 'httponly' => true, 'samesite' => 'Lax']), session_get_cookie_params()); session_id('fixed2fixed2fixed2fixed2fixed2'); session_start(); })],
+    'session_create_id' => [$calls(static fn() => show(strlen((string) session_create_id()), substr((string) session_create_id('pre-'), 0, 4)))],
+    'session_gc' => [$session(static function (): void { show(session_gc()); session_start(); show(is_int(session_gc())); }), 'GET', '/', SESSION],
+    'session_regenerate_id' => [static function (): void { ob_start(); session_start(); $before = session_id(); show(session_regenerate_id(true), session_id() !== $before, count(preg_grep('/^Set-Cookie/', headers_list()))); }, 'GET', '/', ['Cookie' => 'PHPSESSID=regenerate00regenerate00regener']],
+    'session_set_save_handler' => [$session(static function (): void { show(session_set_save_handler(new SessionHandler(), true)); session_start(); $_SESSION['a'] = 2; session_write_close(); show(session_module_name()); }), 'GET', '/', SESSION],
+    'session_set_save_handler with functions' => [$session(static function (): void { session_set_save_handler(fn() => true, fn() => true, fn() => 'a|i:7;', function ($id, $data) { echo "write $data\n"; return true; }, fn() => true, fn() => 1); session_start(); $_SESSION['b'] = 1; session_write_close(); }), 'GET', '/', SESSION],
+    'session_set_save_handler twice' => [$session(static function (): void { $handler = new class extends SessionHandler {}; foreach ([1, 2] as $i) { show(session_set_save_handler($handler, true), session_start()); $_SESSION['twice'] = $i; session_write_close(); } }), 'GET', '/', ['Cookie' => 'PHPSESSID=twice00twice00twice00twice00twi']],
+    'session_register_shutdown' => [static function (): void { session_start(); session_register_shutdown(); show(session_status()); }, 'GET', '/', SESSION],
+    'session settings while it is open' => [$session(static function (): void { session_start(); show(ini_set('session.name', 'x'), session_name('y'), session_id('z'), session_cache_limiter('none')); }), 'GET', '/', SESSION],
+    'session with use_strict_mode' => [static function (): void { ob_start(); ini_set('session.use_strict_mode', '1'); session_start(); show(session_id() !== 'unknown0unknown0unknown0unknown0'); }, 'GET', '/', ['Cookie' => 'PHPSESSID=unknown0unknown0unknown0unknown0']],
+    'session id with a slash' => [$calls(static function (): void { show(@session_start(), session_id() !== '../x'); header_remove('Set-Cookie'); }), 'GET', '/', ['Cookie' => 'PHPSESSID=../x']],
+    'session that cannot be serialized' => [$session(static function (): void { session_start(); $_SESSION['x'] = new FailsToSerialize(); try { session_write_close(); } catch (RuntimeException $error) { echo $error->getMessage(), "\n"; } @unlink(session_save_path() . '/sess_' . session_id()); }), 'GET', '/', ['Cookie' => 'PHPSESSID=serialize000serialize000serializ']],
+    'session.use_trans_sid' => [static function (): void { ini_set('session.use_cookies', '0'); ini_set('session.use_only_cookies', '0'); ini_set('session.use_trans_sid', '1'); session_id('fixed3fixed3fixed3fixed3fixed3'); session_start(); echo '<a href="/x.php">x</a>', SID; }],
+    'session id in the query' => [$session(static function (): void { ini_set('session.use_only_cookies', '0'); session_start(); }), 'GET', '/?PHPSESSID=fixed4fixed4fixed4fixed4fixed4'],
+    'session in a header callback' => [static function (): void { header_register_callback(static function (): void { session_start(); }); echo 'x'; }, 'GET', '/', SESSION],
+    // main/
+    'ini_get of what the request has' => [static fn() => show(ini_get('html_errors'), ini_get('output_buffering'), ini_get('max_execution_time'), ini_get('register_argc_argv'), ini_get('max_input_time'))],
+    'get_included_files' => [static fn() => show(is_string(getcwd()))],
+    'request_parse_body is not there before 8.4' => [static fn() => show(function_exists('request_parse_body') === (PHP_VERSION_ID >= 80400))],
+    'error_get_last' => [static fn() => show(error_get_last())],
+    'apache functions' => [static fn() => show(function_exists('apache_request_headers'), function_exists('fastcgi_finish_request'), function_exists('virtual'))],
+    'fastcgi_finish_request' => [static function (): void { echo 'a'; show(fastcgi_finish_request()); echo 'b'; }],
+];
