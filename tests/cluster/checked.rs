@@ -14,7 +14,8 @@
 //! - *needless gap*: a connected client receives a gap only if the log has lost events;
 //! - *presence*: when all clients have disconnected, no user is present.
 //!
-//! `FERMATA_TEST_SEED` repeats a run, `FERMATA_TEST_SECONDS` makes it longer, `FERMATA_TEST_RESULTS` names a folder for a report.
+//! `FERMATA_TEST_SEED` repeats a run, `FERMATA_TEST_SECONDS` makes it longer, `FERMATA_TEST_FAULTS` names the faults (separated
+//! by commas) instead of all, `FERMATA_TEST_RESULTS` names a folder for a report.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
@@ -60,6 +61,8 @@ const NOTICE: Duration = Duration::from_secs(30);
 /// Maximum lag of a server behind the log. Clients of a lagging server may connect before older
 /// events arrive.
 const BEHIND: Duration = Duration::from_secs(6);
+/// Number of a client's steps that the description of a fault contains.
+const STEPS_TOLD: usize = 12;
 /// Number of events that history retains, more than a run publishes.
 const HISTORY: usize = 200_000;
 
@@ -81,9 +84,11 @@ type Place = (u64, u64);
 type Numbered = (usize, u64);
 
 /// A recorded step of a run.
+#[derive(Debug)]
 enum Step {
     /// A client has connected; `is_ready` is true if the server was ready.
     Opened {
+        server: usize,
         is_ready: bool,
         has_id: bool,
     },
@@ -170,7 +175,12 @@ fn read(world: &World, user: &str, is_newcomer: bool, mut random: Random) -> See
             continue;
         };
         let has_id = since.is_some();
-        steps.push((opened, Step::Opened { is_ready, has_id }));
+        let step = Step::Opened {
+            server,
+            is_ready,
+            has_id,
+        };
+        steps.push((opened, step));
         let leaves = opened + Duration::from_millis(random.within(STAY_MS) as u64);
         while Instant::now() < leaves && !world.is_over() {
             let step = match stream.try_next(LOOK) {
@@ -231,7 +241,8 @@ impl Cluster<'_> {
 
     fn fail(&mut self, random: &mut Random) {
         let at = random.within(0..NODES);
-        let fault = *random.choose(&FAULTS);
+        let faults: Vec<&'static str> = FAULTS.into_iter().filter(|it| is_wanted(it)).collect();
+        let fault = *random.choose(&faults);
         let away = Duration::from_millis(random.within(AWAY_MS) as u64);
         *self.done.entry(fault).or_default() += 1;
         println!(
@@ -551,17 +562,19 @@ impl History {
         let mut had = HashSet::new();
         let (mut opened, mut is_excused, mut is_warned) = (self.begun, true, false);
         let mut has_id = false;
-        let mut blame = |when: Instant, text: String| {
-            faults.push(format!(
-                "client {client} after {:.3} s: {text}",
-                self.at(when)
-            ));
-        };
-        for (when, step) in seen {
+        for (at, (when, step)) in seen.iter().enumerate() {
+            let mut blame = |when: Instant, text: String| {
+                faults.push(format!(
+                    "client {client} after {:.3} s: {text}; before it:{}",
+                    self.at(when),
+                    self.steps_before(&seen[..=at])
+                ));
+            };
             match step {
                 Step::Opened {
                     is_ready,
                     has_id: with_id,
+                    ..
                 } => {
                     (opened, is_excused, has_id) = (*when, !is_ready, *with_id);
                     if !has_id {
@@ -601,6 +614,14 @@ impl History {
                 }
             }
         }
+    }
+
+    /// Returns the last steps of a client as text, for the description of a fault.
+    fn steps_before(&self, seen: &[(Instant, Step)]) -> String {
+        let last = seen.len().saturating_sub(STEPS_TOLD);
+        let steps = seen[last..].iter();
+        let steps = steps.map(|(when, step)| format!(" {:.3} {step:?}", self.at(*when)));
+        steps.collect()
     }
 
     /// Checks order and silent misses between two positions that a client received in succession.
@@ -647,6 +668,12 @@ fn place(id: &str) -> Place {
     let (epoch, seq) = id.split_once('-').expect("an epoch and a number");
     let number = |text| u64::from_str_radix(text, 36).expect("a number in base 36");
     (number(epoch), number(seq))
+}
+
+/// Returns true if a run causes this fault.
+fn is_wanted(fault: &str) -> bool {
+    let wanted = std::env::var("FERMATA_TEST_FAULTS");
+    wanted.map_or(true, |wanted| wanted.split(',').any(|it| it == fault))
 }
 
 fn seconds() -> u64 {

@@ -394,7 +394,7 @@ fn shells_and_man_know_every_command() {
     let folder = directory.path().display().to_string();
     assert!(run(&mut fermata(&["man", &folder])).0);
     let page = std::fs::read_to_string(directory.join("fermata-doctor.1")).expect("it is written");
-    assert!(page.contains("what to type"), "{page}");
+    assert!(page.contains("commands that fix problems"), "{page}");
     let (is_good, _, error) = run(&mut fermata(&["man", "/nowhere"]));
     assert!(!is_good && error.contains("/nowhere"), "{error}");
 }

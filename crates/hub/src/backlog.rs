@@ -177,8 +177,9 @@ impl Backlog {
     /// Skips the log's past as far as it was read. Returns true if the past has ended and contains messages published
     /// after the client connected.
     fn skip_past(&mut self, ring: &Ring, up_to: Seq) -> bool {
-        let behind = ring.behind_past(up_to);
+        // In this order: a past that ends in between is skipped by the next call.
         let until = ring.past_until();
+        let behind = ring.behind_past(up_to);
         if until == Some(PAST_UNKNOWN) {
             self.early.get_or_insert(ring.log_read());
         }

@@ -280,8 +280,12 @@ impl Ring {
         })
     }
 
-    /// Returns the newest log position up to the ring position `seq`. `None` without a log.
+    /// Returns the log position of a client that has everything up to the ring position `seq`: the one before the next
+    /// record. It may be newer than the client's last record, because the ring does not have each message of the log.
+    /// `None` without a log.
     pub(crate) fn place_at(&mut self, seq: Seq) -> Option<LogPlace> {
+        // Load it before the index is updated: records up to it are then in the ring.
+        let seen = self.words.load_acquire(LOG_SEEN);
         let epoch = self.bring_up_to_date()?;
         // A client that connects while the past is read does not receive it.
         if let Some(until) = self.past_until() {
@@ -294,20 +298,19 @@ impl Ring {
         }
         let index = &self.log_index;
         let mark = index.marks.partition_point(|&(at, _)| at <= seq);
-        let Some(&(from, before)) = mark.checked_sub(1).and_then(|at| index.marks.get(at)) else {
+        let next = match mark.checked_sub(1).and_then(|at| index.marks.get(at)) {
             // Before the oldest record.
-            let oldest = index.marks.front();
-            let before = oldest.map_or(index.reached, |&(_, before)| before);
-            return Some(LogPlace { epoch, seq: before });
-        };
-        let mut reached = before;
-        self.for_each_place(from, index.at, |at, place| {
-            if at <= seq {
-                reached = place;
+            None => index.marks.front().map(|&(_, before)| before + 1),
+            Some(&(from, _)) => {
+                let mut next = None;
+                self.for_each_place(from, index.at, |at, place| {
+                    next = (at > seq).then_some(place);
+                    next.is_none()
+                });
+                next
             }
-            at <= seq
-        });
-        let seq = reached;
+        };
+        let seq = next.map_or(index.reached.max(seen), |next| next - 1);
         Some(LogPlace { epoch, seq })
     }
 
@@ -362,6 +365,8 @@ impl Ring {
     /// Updates the index to cover all records in the ring. Returns the log's epoch; `None` without a log.
     fn bring_up_to_date(&mut self) -> Option<u64> {
         let epoch = self.log_epoch()?;
+        // Before the head: a record that is appended meanwhile is not in the index.
+        let seen = self.words.load_acquire(LOG_SEEN);
         let mut index = std::mem::take(&mut self.log_index);
         let (head, tail) = (self.words.load_acquire(HEAD), self.words.load(TAIL));
         while index.marks.front().is_some_and(|&(at, _)| at < tail) {
@@ -369,7 +374,7 @@ impl Ring {
         }
         if index.epoch != epoch || index.marks.is_empty() {
             // Derive the log position before the oldest record. If no record comes from the log, it is the position
-            // reached.
+            // read.
             let mut oldest = None;
             self.for_each_place(tail, head, |_, seq| {
                 oldest = Some(seq);
@@ -378,7 +383,7 @@ impl Ring {
             index = LogIndex {
                 epoch,
                 at: tail,
-                reached: oldest.map_or_else(|| self.words.load(LOG_SEQ), |seq| seq - 1),
+                reached: oldest.map_or(seen, |seq| seq - 1),
                 since: EVERY,
                 ..LogIndex::default()
             };

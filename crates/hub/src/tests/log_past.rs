@@ -124,7 +124,12 @@ fn past_of_a_log_is_history_and_not_live() {
     assert!(backlog.is_at(machine.reader.read_up_to()));
     // The last message of the past has no record, but its position is known.
     assert!(matches!(machine.ring.parse_id(b"25-9"), IdRef::Seq(_)));
+    assert_eq!(machine.id(), "25-9");
+    let end_of_past = machine.ring.newest();
     machine.read(EPOCH, 10..=11);
+    let mut buffer = [0; crate::ID_BYTES_MAX];
+    let id = machine.ring.id_text(end_of_past, &mut buffer);
+    assert_eq!(id, b"25-9", "positions of a client ascend");
     assert_eq!(machine.sent(), (None, vec![10, 11]));
     let (_, history) = replay(&mut machine.ring, &[b"c"], &everything());
     assert_eq!(history.len(), 10);
