@@ -155,8 +155,7 @@ impl Http {
         let is_retired = matches!(net.running, Running::Retired { .. });
         if is_retired {
             net.counts.add(Counter::Requests, 1);
-            let text = "The server is restarting this worker; try again.\n";
-            self.refuse(net, index, 503, text);
+            self.refuse_restarting(net, index);
         }
         is_retired
     }

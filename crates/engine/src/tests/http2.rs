@@ -1121,6 +1121,23 @@ fn sends_goaway_on_drain_and_completes_streams() {
 }
 
 #[test]
+fn client_may_repeat_a_request_that_a_retired_worker_has_not_started() {
+    let mut rig = Rig::with(1, on());
+    let mut client = Client::new(&rig);
+    let started = client.get("/late?waits");
+    let unread = client.open("POST", "/echo", false);
+    client.run(&mut rig);
+    rig.worker.retire();
+    client.run(&mut rig);
+    assert_eq!(
+        client.answer(unread).reset,
+        Some(ErrorCode::REFUSED_STREAM),
+        "no handler has the request"
+    );
+    assert!(!client.answers.contains_key(&started.number()));
+}
+
+#[test]
 fn idle_connections_are_closed() {
     let mut rig = Rig::with(1, on());
     let mut client = Client::new(&rig);

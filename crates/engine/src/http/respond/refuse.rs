@@ -3,6 +3,7 @@
 use fermata_config::LogLevel;
 use fermata_io::Driver;
 use fermata_io::buffer::Buffer;
+use fermata_proto::http2::ErrorCode;
 
 use crate::http::Http;
 use crate::http::exchange::{Exchange, Stage};
@@ -47,6 +48,24 @@ impl Http {
             }
         }
         self.refuse(net, index, status, message);
+    }
+
+    /// Refuses a request that no handler has started, because the application of this worker has
+    /// exited. An HTTP/2 stream is reset with REFUSED_STREAM, so that its client sends the request
+    /// again (RFC 9113, section 8.7). Over HTTP/1 the response is 503.
+    pub(crate) fn refuse_restarting<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
+        let line = net.connections.at(index.connection()).map(|it| it.line);
+        match line.and_then(|it| it.stream()) {
+            Some(place) => {
+                net.counts.refusal(503);
+                net.http2.reset(place, ErrorCode::REFUSED_STREAM);
+                net.close(self, index.connection());
+            }
+            None => {
+                let text = "The server is restarting this worker; try again.\n";
+                self.refuse(net, index, 503, text);
+            }
+        }
     }
 
     /// Refuses a request, and closes the connection.
