@@ -261,6 +261,8 @@ static void register_parts(void)
 	fermata_cursors_init();
 	fermata_owners_init();
 	fermata_guards_init_part();
+	fermata_awaited_init();
+	fermata_waits_init();
 	fermata_calls_init();
 	fermata_spawn_init();
 	fermata_callbacks_init();

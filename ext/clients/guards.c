@@ -1170,11 +1170,21 @@ void fermata_guards_undo(void)
 	guards.is_on = false;
 }
 
+/* Returns the fiber that has to leave an object or a connection first. */
+static const fermata_fiber *waits_for(const fermata_fiber *fiber)
+{
+	uintptr_t key = fermata_awaited_by(fiber);
+	if (!key) {
+		return NULL;
+	}
+	const fermata_fiber *holder = fermata_guard_holder(key);
+	return holder || !fermata_key_is_of_fd(key) ? holder : fermata_owner_waited_for((int)(key >> 1), fiber);
+}
+
 static fermata_part part = {.size = sizeof(slot_of_guards), .on_clean_up = on_clean_up, .has_rest = has_rest, .on_move = on_move,
-	.on_fatal = on_fatal};
+	.waits_for = waits_for, .on_fatal = on_fatal};
 
 void fermata_guards_init_part(void)
 {
 	fermata_part_register(&part);
-	fermata_awaited_init(fermata_guard_holder);
 }

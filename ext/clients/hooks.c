@@ -18,44 +18,47 @@ typedef struct exchange {
 } exchange;
 
 #define EXCHANGES_MAX 5
+#define PREPARES_MAX 2
 #define CALLS(name) fermata_calls_##name, &fermata_calls_##name##_len
 
 typedef struct hook {
 	const char *name; /* name of the enum's case */
 	const char *extensions[2]; /* at least one has to be loaded; NULL = PHP itself */
-	bool (*prepare)(void); /* returns false if the hook cannot work */
+	bool (*prepare[PREPARES_MAX])(void); /* called in this order; each returns false if the hook cannot work */
 	exchange exchanges[EXCHANGES_MAX];
 } hook;
 
 static const hook hooks[FERMATA_HOOKS_LEN] = {
-	[FERMATA_HOOK_SLEEP] = {"Sleep", {NULL}, NULL, {{CALLS(sleep), {"php", "redis.so", "pgsql.so"}}}},
-	[FERMATA_HOOK_STREAMS] = {"Streams", {NULL}, fermata_hook_streams, {
+	[FERMATA_HOOK_SLEEP] = {"Sleep", {NULL}, {NULL}, {{CALLS(sleep), {"php", "redis.so", "pgsql.so"}}}},
+	[FERMATA_HOOK_STREAMS] = {"Streams", {NULL}, {fermata_hook_streams}, {
 		{CALLS(poll), {"php", "openssl.so", "ftp.so", "redis.so"}},
 		{CALLS(sockets), {"php", "openssl.so", "ftp.so"}},
 		{CALLS(close), {"php", "openssl.so", "ftp.so"}},
 	}},
-	[FERMATA_HOOK_STREAM_SELECT] = {"StreamSelect", {NULL}, NULL, {{CALLS(select), {"php", "mysqlnd.so"}}, {CALLS(close), {"php"}}}},
-	[FERMATA_HOOK_SOCKETS] = {"Sockets", {"sockets"}, NULL, {
+	[FERMATA_HOOK_STREAM_SELECT] = {"StreamSelect", {NULL}, {NULL}, {{CALLS(select), {"php", "mysqlnd.so"}}, {CALLS(close), {"php"}}}},
+	[FERMATA_HOOK_SOCKETS] = {"Sockets", {"sockets"}, {NULL}, {
 		{CALLS(sockets), {"sockets.so"}},
 		{CALLS(sockets_write), {"sockets.so"}},
 		{CALLS(select), {"sockets.so"}},
 		{CALLS(close), {"sockets.so"}},
 	}},
-	[FERMATA_HOOK_DNS] = {"Dns", {NULL}, fermata_hook_names, {{CALLS(dns), {"php", "sockets.so", "libpq.so"}}}},
-	[FERMATA_HOOK_PROCESSES] = {"Processes", {NULL}, fermata_hook_processes, {
+	[FERMATA_HOOK_DNS] = {"Dns", {NULL}, {fermata_hook_names}, {{CALLS(dns), {"php", "sockets.so", "libpq.so"}}}},
+	[FERMATA_HOOK_PROCESSES] = {"Processes", {NULL}, {fermata_hook_streams, fermata_spawn_start}, {
 		{CALLS(processes), {"php"}},
 		{CALLS(spawn), {"php"}},
 		{CALLS(descriptors), {"php"}},
 		{CALLS(close), {"php"}},
 	}},
-	[FERMATA_HOOK_FILES] = {"Files", {NULL}, fermata_hook_files, {
+	[FERMATA_HOOK_FILES] = {"Files", {NULL}, {fermata_hook_streams, fermata_hook_files}, {
 		{CALLS(files), {"php"}},
 		{CALLS(descriptors), {"php"}},
 		{CALLS(close), {"php"}},
 	}},
-	[FERMATA_HOOK_CURL] = {"Curl", {"curl"}, NULL, {{CALLS(poll_curl), {"libcurl"}}}},
-	[FERMATA_HOOK_POSTGRESQL] = {"PostgreSql", {"pgsql", "pdo_pgsql"}, fermata_hook_libpq, {{CALLS(libpq), {"libpq.so", "pdo_pgsql.so"}}}},
-	[FERMATA_HOOK_SQLITE] = {"Sqlite", {"pdo_sqlite", "sqlite3"}, fermata_hook_sqlite, {
+	[FERMATA_HOOK_CURL] = {"Curl", {"curl"}, {NULL}, {{CALLS(poll_curl), {"libcurl"}}}},
+	[FERMATA_HOOK_POSTGRESQL] = {"PostgreSql", {"pgsql", "pdo_pgsql"}, {fermata_hook_libpq}, {
+		{CALLS(libpq), {"libpq.so", "pdo_pgsql.so"}},
+	}},
+	[FERMATA_HOOK_SQLITE] = {"Sqlite", {"pdo_sqlite", "sqlite3"}, {fermata_hook_sqlite}, {
 		{CALLS(sqlite), {"pdo_sqlite.so", "sqlite3.so"}},
 		{CALLS(sqlite_sync), {"libsqlite3.so"}},
 	}},
@@ -100,8 +103,10 @@ static void turn_on(fermata_hook which)
 	}
 	uint32_t before = fermata_patch_len(), failed = 0;
 	fermata_hook_set_on(which, true);
-	if (it->prepare && UNEXPECTED(!it->prepare())) {
-		return;
+	for (int i = 0; i < PREPARES_MAX && it->prepare[i]; i++) {
+		if (UNEXPECTED(!it->prepare[i]())) {
+			return;
+		}
 	}
 	for (int i = 0; i < EXCHANGES_MAX && it->exchanges[i].calls; i++) {
 		const exchange *what = &it->exchanges[i];

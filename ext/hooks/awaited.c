@@ -1,6 +1,5 @@
-/* Records which key each fiber waits for: a connection or an object that another fiber uses. The runtime detects deadlocks by it.
- *
- * Descriptors are queued for in owners.c, objects in ext/clients, which therefore provides the holder of an object's key. */
+/* Records which key each fiber waits for: a connection or an object that another fiber uses. ext/clients/guards.c finds the holder
+ * of the key. The runtime detects deadlocks by it. */
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
@@ -14,11 +13,14 @@ typedef struct slot_of_awaited {
 static fermata_part part;
 FERMATA_SLOT(slot_of_awaited, part)
 
-static fermata_fiber *(*holder_of)(uintptr_t key);
-
 void fermata_note_awaited(fermata_fiber *fiber, uintptr_t key)
 {
 	slot(fiber)->key = key;
+}
+
+uintptr_t fermata_awaited_by(const fermata_fiber *fiber)
+{
+	return slot(fiber)->key;
 }
 
 ZEND_COLD void fermata_refuse_shared(const char *what)
@@ -28,20 +30,9 @@ ZEND_COLD void fermata_refuse_shared(const char *what)
 	}
 }
 
-static const fermata_fiber *waits_for(const fermata_fiber *fiber)
-{
-	uintptr_t key = slot(fiber)->key;
-	if (!key) {
-		return NULL;
-	}
-	const fermata_fiber *holder = holder_of(key);
-	return holder || !fermata_key_is_of_fd(key) ? holder : fermata_owner_waited_for((int)(key >> 1), fiber);
-}
+static fermata_part part = {.size = sizeof(slot_of_awaited)};
 
-static fermata_part part = {.size = sizeof(slot_of_awaited), .waits_for = waits_for};
-
-void fermata_awaited_init(fermata_fiber *(*holder)(uintptr_t key))
+void fermata_awaited_init(void)
 {
-	holder_of = holder;
 	fermata_part_register(&part);
 }

@@ -102,6 +102,11 @@ static void begin_talks(fermata_fiber *self)
 	}
 }
 
+uint64_t fermata_conversations_since(const fermata_fiber *fiber)
+{
+	return slot(fiber)->since;
+}
+
 uint64_t fermata_conversation_number(int fd)
 {
 	begin_talks(fermata_this_fiber());
@@ -168,7 +173,6 @@ void fermata_conversation_read(int fd)
 
 void fermata_conversation_closed(int fd)
 {
-	fermata_owner_closed(fd);
 	if (fd >= 0 && (uint32_t)fd < table.capacity) {
 		table.at[fd].inode = 0;
 	}
@@ -306,6 +310,16 @@ void fermata_conversation_end(int fd)
 	errno = before;
 }
 
+ZEND_COLD void fermata_conversation_end_all(const struct pollfd *fds, nfds_t len)
+{
+	for (nfds_t i = 0; i < len; i++) {
+		/* Skip closed descriptors: their number may already belong to another file. */
+		if (!(fds[i].revents & POLLNVAL)) {
+			fermata_conversation_end(fds[i].fd);
+		}
+	}
+}
+
 bool fermata_conversation_is_unread(int fd)
 {
 	int waiting = 0;
@@ -348,7 +362,6 @@ uint32_t fermata_conversations_ended(void)
 static ZEND_COLD void on_cut(fermata_fiber *self, uint64_t since)
 {
 	since = MAX(since, slot(self)->since);
-	fermata_owners_cut_short(self, since);
 	for (uint32_t fd = 0; slot(self)->since && fd < table.capacity; fd++) {
 		const conversation *it = &table.at[fd];
 		/* Datagrams, such as log messages, usually have no reply. */
@@ -398,7 +411,6 @@ ZEND_METHOD(Fermata_Runtime, keepOnCancel)
 
 static void on_stop(void)
 {
-	fermata_owners_free();
 	if (table.at) {
 		pefree(table.at, true);
 	}

@@ -62,7 +62,6 @@ static bool is_known;
 /* Called before any handler runs. */
 bool fermata_hook_files(void)
 {
-	fermata_hook_streams();
 	if (is_known) {
 		return true;
 	}
@@ -618,7 +617,7 @@ static const fermata_replacement session_calls[] = {{"flock", hooked_flock}};
 void fermata_hook_session_locks(void)
 {
 	uint32_t failed = 0;
-	fermata_hooks_init();
+	fermata_hooks_note_loop();
 	fermata_patch(fermata_patch_has("session.so") ? "session.so" : "php", session_calls, 1, &failed);
 }
 

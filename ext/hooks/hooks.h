@@ -2,12 +2,12 @@
  *
  * PHP and its libraries make system calls through functions of the C library. A hook replaces some of these functions in the
  * relocation tables of selected objects: the PHP binary, libcurl, libpq and others (patch.c). The replacements are in calls.c,
- * sockets.c and files.c. A replacement waits in the fiber if the call would block and the fiber may wait there. Otherwise it
- * calls the C library. PHP's code is unchanged, so its time-outs, warnings and results stay the same.
+ * sockets.c and files.c. A replacement waits in the fiber (waits.c) if the call would block and the fiber may wait there.
+ * Otherwise it calls the C library. PHP's code is unchanged, so its time-outs, warnings and results stay the same.
  *
- * streams.c protects a stream while a fiber waits inside it. files.c handles plain files, processes.c commands and their pipes,
- * spawn.c proc_open(), resolver.c name lookups. conversations.c shuts down connections whose reply will not be read, and owners.c
- * queues handlers that share a connection.
+ * streams.c protects a stream while a fiber waits inside it, and stream_kinds.c finds streams over a socket. files.c handles plain
+ * files, processes.c commands and their pipes, spawn.c proc_open(), resolver.c name lookups. conversations.c shuts down
+ * connections whose reply will not be read, and owners.c queues handlers that share a connection.
  *
  * In ext/clients, hooks.c lists the hooks, guards.c protects objects of database clients, libpq.c and sqlite.c handle these
  * libraries. */
@@ -54,17 +54,10 @@ bool fermata_patch_lasting(void **place, void *value);
 uint32_t fermata_patch_len(void);
 void fermata_patch_undo(uint32_t len);
 
-/* calls.c */
-void fermata_calls_init(void);
-extern const fermata_replacement fermata_calls_sleep[], fermata_calls_poll[], fermata_calls_poll_curl[], fermata_calls_select[],
-	fermata_calls_close[];
-extern const size_t fermata_calls_sleep_len, fermata_calls_poll_len, fermata_calls_poll_curl_len, fermata_calls_select_len,
-	fermata_calls_close_len;
+/* waits.c */
+void fermata_waits_init(void);
 bool fermata_hook_is_on(fermata_hook which);
 void fermata_hook_set_on(fermata_hook which, bool on);
-/* poll() that suspends the fiber instead of the worker. */
-int fermata_hook_poll(struct pollfd *fds, nfds_t len, int timeout_ms);
-void fermata_hooks_init(void);
 /* Records the calling thread as the loop's thread. Calls from other threads are not hooked. */
 void fermata_hooks_note_loop(void);
 /* Returns true if the caller runs in the loop's thread. */
@@ -93,7 +86,20 @@ fermata_wait_result fermata_hook_wait(uint64_t due_ms);
 fermata_wait_result fermata_hook_hold(uint64_t due_ms);
 fermata_wait_result fermata_hook_hold_fds(struct pollfd *fds, nfds_t len, uint64_t due_ms);
 fermata_wait_result fermata_hook_wait_fds(struct pollfd *fds, nfds_t len, uint64_t due_ms);
+/* Like fermata_hook_wait_fds(), but shuts down no connection. For a library that cleans up after an ended wait itself. */
+fermata_wait_result fermata_hook_wait_fds_only(struct pollfd *fds, nfds_t len, uint64_t due_ms);
 fermata_wait_result fermata_hook_wait_fd(int fd, short events, uint64_t due_ms, short *happened);
+
+/* calls.c */
+void fermata_calls_init(void);
+extern const fermata_replacement fermata_calls_sleep[], fermata_calls_poll[], fermata_calls_poll_curl[], fermata_calls_select[],
+	fermata_calls_close[];
+extern const size_t fermata_calls_sleep_len, fermata_calls_poll_len, fermata_calls_poll_curl_len, fermata_calls_select_len,
+	fermata_calls_close_len;
+/* Records the loop's thread and prepares the hooks of sockets. */
+void fermata_hooks_init(void);
+/* poll() that suspends the fiber instead of the worker. */
+int fermata_hook_poll(struct pollfd *fds, nfds_t len, int timeout_ms);
 
 /* conversations.c */
 void fermata_conversations_init(void);
@@ -107,6 +113,10 @@ void fermata_conversation_read(int fd);
 void fermata_conversation_closed(int fd);
 /* Shuts down a socket whose wait was ended, since its reply will not be read. Ignores anything but a socket with one peer. */
 void fermata_conversation_end(int fd);
+/* Does the same for all sockets in `fds`, after a wait for them was ended. */
+void fermata_conversation_end_all(const struct pollfd *fds, nfds_t len);
+/* Returns when the handler or task first used a connection, on the clock; 0 if it has used none. */
+uint64_t fermata_conversations_since(const fermata_fiber *fiber);
 /* Returns a number unique to the connection; 0 if the descriptor is not a socket. */
 uint64_t fermata_conversation_number(int fd);
 /* These two require a descriptor with a conversation number. */
@@ -149,24 +159,21 @@ void fermata_owner_read(int fd, const char *text, size_t len);
 bool fermata_owner_is_other_inside(int fd, fermata_side side);
 /* For two fibers inside one TLS stream: true if the stream was made non-blocking for both. */
 bool *fermata_owner_flipped(int fd);
-/* An exception ended a wait of the fiber. Connections with an unknown protocol that it has used since `since` are not passed to
- * another handler, even if PHP code catches the exception. */
-void fermata_owners_cut_short(const fermata_fiber *fiber, uint64_t since);
 /* Wakes the fibers queued for a closed connection; each finds it closed. */
 void fermata_owner_closed(int fd);
 /* Wakes the queue before the connection is closed, unless a fiber is inside a call. Returns false if the queue is empty. */
 bool fermata_owner_end_queue(int fd);
 /* Returns the fiber that the queued fiber `by` waits for; NULL if none in particular. */
 const fermata_fiber *fermata_owner_waited_for(int fd, const fermata_fiber *by);
-void fermata_owners_free(void);
 /* Drops all waiters after a fatal error: their fibers never resume. */
 void fermata_owners_forget(void);
 
 /* awaited.c: which connection or object a fiber waits for while another one uses it. Each has a key. */
-/* `holder` returns the fiber that has the key of an object, NULL if none. */
-void fermata_awaited_init(fermata_fiber *(*holder)(uintptr_t key));
+void fermata_awaited_init(void);
 /* Records that the fiber waits for the holder of this key; 0 clears the record. */
 void fermata_note_awaited(fermata_fiber *fiber, uintptr_t key);
+/* Returns the recorded key; 0 = none. */
+uintptr_t fermata_awaited_by(const fermata_fiber *fiber);
 /* Returns the key of a descriptor: odd, unlike object keys, which are even addresses. */
 static zend_always_inline uintptr_t fermata_key_of_fd(int fd)
 {
@@ -187,13 +194,28 @@ void fermata_hook_sockets_init(void);
 ssize_t fermata_hook_recv(int fd, void *buf, size_t len);
 ssize_t fermata_hook_send(int fd, const void *buf, size_t len);
 
-/* streams.c */
-void fermata_hook_streams_init(void);
+/* stream_kinds.c */
+/* PHP's table of operations for a kind of streams, with the original functions. */
+typedef struct fermata_stream_kind {
+	const php_stream_ops *ops;
+	ssize_t (*write)(php_stream *stream, const char *buf, size_t count);
+	ssize_t (*read)(php_stream *stream, char *buf, size_t count);
+	int (*seek)(php_stream *stream, zend_off_t offset, int whence, zend_off_t *position);
+	int (*set_option)(php_stream *stream, int option, int value, void *parameter);
+	bool is_connection; /* the streams have a socket */
+} fermata_stream_kind;
+/* Records a kind before its table is changed. Returns false if the kind is already recorded or there are too many. */
+bool fermata_stream_kind_add(const php_stream_ops *ops, bool is_connection);
+/* Returns the kind of a stream whose kind is recorded. */
+const fermata_stream_kind *fermata_stream_kind_of(const php_stream *stream);
 /* Returns the descriptor of a stream over a socket; -1 for other streams. */
 int fermata_stream_socket(const php_stream *stream);
 /* Returns true if PHP's buffer of a stream over this socket has unread bytes; the second function discards them. */
 bool fermata_stream_is_unread(int fd);
 void fermata_stream_discard(int fd);
+
+/* streams.c */
+void fermata_hook_streams_init(void);
 bool fermata_hook_streams(void);
 /* Hooks userland stream wrappers. Called in every worker, whichever hooks are on. */
 void fermata_hook_user_streams(void);
@@ -202,9 +224,6 @@ void fermata_hook_reads(const php_stream_ops *ops);
 void fermata_hook_streams_end(void);
 
 /* processes.c; the same functions read and write pipes and plain files. */
-bool fermata_hook_processes(void);
-/* Sets close-on-exec on all open files except the standard streams, so that commands started later do not inherit them. */
-void fermata_files_keep_out(void);
 extern const fermata_replacement fermata_calls_processes[], fermata_calls_descriptors[];
 extern const size_t fermata_calls_processes_len, fermata_calls_descriptors_len;
 
@@ -212,8 +231,11 @@ extern const size_t fermata_calls_processes_len, fermata_calls_descriptors_len;
 void fermata_spawn_init(void);
 extern const fermata_replacement fermata_calls_spawn[];
 extern const size_t fermata_calls_spawn_len;
-void fermata_spawn_start(void);
+/* Replaces proc_open(). Returns true. */
+bool fermata_spawn_start(void);
 void fermata_spawn_end(void);
+/* Sets close-on-exec on all open files except the standard streams, so that commands started later do not inherit them. */
+void fermata_files_keep_out(void);
 /* Returns true if proc_open() is collecting actions for its command, which is then to close the descriptor. */
 bool fermata_spawn_closes(int fd);
 

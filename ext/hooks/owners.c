@@ -798,8 +798,11 @@ static void on_clean_up(fermata_fiber *fiber)
 	}
 }
 
-void fermata_owners_cut_short(const fermata_fiber *fiber, uint64_t since)
+/* An exception ended a wait of the fiber. Connections with an unknown protocol that it has used since then are not passed to
+ * another handler, even if PHP code catches the exception. */
+static ZEND_COLD void on_cut(fermata_fiber *fiber, uint64_t since)
 {
+	since = MAX(since, fermata_conversations_since(fiber));
 	for (const fermata_claim *one = slot(fiber)->claims; one; one = one->next_of_fiber) {
 		owners.at[one->fd].is_cut_short |= fermata_conversation_used_at(one->fd) > since;
 	}
@@ -859,7 +862,7 @@ const fermata_fiber *fermata_owner_waited_for(int fd, const fermata_fiber *by)
 	return it->asker && it->asker != by && queues(it->asker, fd) ? it->asker : NULL;
 }
 
-void fermata_owners_free(void)
+static void on_stop(void)
 {
 	for (uint32_t fd = 0; fd < owners.capacity; fd++) {
 		drop_claims(&owners.at[fd]);
@@ -876,7 +879,7 @@ static bool has_rest(const fermata_fiber *fiber)
 }
 
 static fermata_part part = {.size = sizeof(claims), .on_clean_up = on_clean_up, .has_rest = has_rest, .on_move = on_move,
-	.on_wait = on_wait, .on_unlock = on_unlock};
+	.on_wait = on_wait, .on_cut = on_cut, .on_unlock = on_unlock, .on_stop = on_stop};
 
 void fermata_owners_init(void)
 {

@@ -20,9 +20,6 @@
 #include <unistd.h>
 #include "base/optimize_size.h"
 
-/* From linux/close_range.h, which not all systems have. */
-#define CLOSE_ON_EXEC (1U << 2)
-
 /* A process that is reaped when it exits, though no caller waits for it. */
 typedef struct orphan {
 	fermata_watcher watcher;
@@ -262,15 +259,6 @@ static ssize_t hooked_write(int fd, const void *buf, size_t len)
 	return (ssize_t)written;
 }
 
-/* PHP opens files without close-on-exec. The descriptors that proc_open() passes to the command are duplicated without the flag. */
-void fermata_files_keep_out(void)
-{
-#ifdef SYS_close_range
-	/* Kernels before 5.11 do not support the flag. */
-	syscall(SYS_close_range, STDERR_FILENO + 1U, ~0U, CLOSE_ON_EXEC);
-#endif
-}
-
 static pid_t spawn_shell(const char *text, int child_end, int number)
 {
 	char *arguments[] = {"sh", "-c", (char *)text, NULL};
@@ -347,12 +335,6 @@ static int hooked_pclose(FILE *file)
 		ended = wait_for_end(pid, &status, true);
 	} while (ended < 0 && errno == EINTR);
 	return ended == pid ? status : -1;
-}
-
-bool fermata_hook_processes(void)
-{
-	fermata_spawn_start();
-	return fermata_hook_streams();
 }
 
 const fermata_replacement fermata_calls_processes[] = {

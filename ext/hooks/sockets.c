@@ -252,6 +252,7 @@ static int hooked_connect(int fd, const struct sockaddr *to, socklen_t to_len)
 	int flags = fcntl(fd, F_GETFL), error = 0;
 	fermata_hook_place place = fermata_hook_where();
 	if (place != FERMATA_PLACE_FREE) {
+		fermata_owner_closed(fd);
 		fermata_conversation_opened(fd);
 		/* A command started by another handler would otherwise inherit the connection and keep it open, with its locks on the
 		 * server. */

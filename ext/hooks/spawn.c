@@ -7,7 +7,9 @@
  * fork() first returns 0, as in a child. The calls that PHP then makes are recorded (patch.c). At the exec, posix_spawn() starts
  * the command, and fork() returns a second time, with the process number. For that, the registers and the stack between fork()
  * and the frame of PHP's function are restored. The only other variable that PHP's child changes is `environ`. If posix_spawn()
- * refuses the actions, fork() runs after all, so PHP reports errors of the child as usual. */
+ * refuses the actions, fork() runs after all, so PHP reports errors of the child as usual.
+ *
+ * In all versions, a command inherits no files of the worker: fermata_files_keep_out() runs before each start. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
@@ -16,7 +18,21 @@
 #endif
 #include "hooks/hooks.h"
 #include "hooks/process.h"
+#include <sys/syscall.h>
+#include <unistd.h>
 #include "base/optimize_size.h"
+
+/* From linux/close_range.h, which not all systems have. */
+#define CLOSE_ON_EXEC (1U << 2)
+
+/* PHP opens files without close-on-exec. The descriptors that proc_open() passes to the command are duplicated without the flag. */
+void fermata_files_keep_out(void)
+{
+#ifdef SYS_close_range
+	/* Kernels before 5.11 do not support the flag. */
+	syscall(SYS_close_range, STDERR_FILENO + 1U, ~0U, CLOSE_ON_EXEC);
+#endif
+}
 
 #ifdef FERMATA_PROC_OPEN_FORKS
 #include <alloca.h>
@@ -24,7 +40,6 @@
 #include <spawn.h>
 #include <stdarg.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 /* Saved stack: the frames of PHP's function and of the replacement. */
 #define SAVED_BYTES_MAX 16384
@@ -282,7 +297,7 @@ void fermata_spawn_init(void)
 }
 #endif
 
-void fermata_spawn_start(void)
+bool fermata_spawn_start(void)
 {
 	zend_function *function = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("proc_open"));
 	if (function && function->type == ZEND_INTERNAL_FUNCTION && !spawn.function) {
@@ -290,6 +305,7 @@ void fermata_spawn_start(void)
 		spawn.original = spawn.function->handler;
 		spawn.function->handler = open_process;
 	}
+	return true;
 }
 
 /* PHP frees its function table after it has unloaded the extension. */

@@ -16,7 +16,6 @@
 #include "zend_exceptions.h"
 #include "base/optimize_size.h"
 
-#define KINDS_MAX 16
 /* Above PHP's own value 1: the stream is not freed. */
 #define IN_FREE_PINNED 2
 /* Pinned, and a fiber reads: PHP's read buffer belongs to that fiber. */
@@ -24,31 +23,6 @@
 /* Frames and arguments of a waiting fiber that are searched for streams. */
 #define FRAMES_MAX 128
 #define ARGUMENTS_MAX 8
-
-typedef struct kind {
-	const php_stream_ops *ops;
-	ssize_t (*write)(php_stream *stream, const char *buf, size_t count);
-	ssize_t (*read)(php_stream *stream, char *buf, size_t count);
-	int (*seek)(php_stream *stream, zend_off_t offset, int whence, zend_off_t *position);
-	int (*set_option)(php_stream *stream, int option, int value, void *parameter);
-	bool is_connection; /* the streams have a socket */
-} kind;
-
-static struct {
-	kind at[KINDS_MAX];
-	uint32_t len;
-} kinds;
-
-static const kind *kind_of(const php_stream *stream)
-{
-	for (uint32_t i = 0; i < kinds.len; i++) {
-		if (EXPECTED(kinds.at[i].ops == stream->ops)) {
-			return &kinds.at[i];
-		}
-	}
-	/* Only streams with a replaced table get here. */
-	ZEND_UNREACHABLE();
-}
 
 /* Streams that must not be closed, by address. The value is twice the number of fibers that keep it open, plus 1 if the stream
  * was already protected from closing. PHP has only a flag, and the fibers release it in any order. */
@@ -254,19 +228,6 @@ static bool belongs_to_program(const php_stream *stream)
 	return false;
 }
 
-int fermata_stream_socket(const php_stream *stream)
-{
-	if (!stream->abstract) {
-		return -1;
-	}
-	for (uint32_t i = 0; i < kinds.len; i++) {
-		if (kinds.at[i].ops == stream->ops && kinds.at[i].is_connection) {
-			return ((const php_netstream_data_t *)stream->abstract)->socket;
-		}
-	}
-	return -1;
-}
-
 static php_netstream_data_t *socket_of(const php_stream *stream)
 {
 	return stream->abstract;
@@ -409,33 +370,6 @@ static void on_fatal(fermata_fiber *fiber)
 	slot(fiber)->pins = NULL;
 }
 
-/* Returns an open stream over the descriptor; NULL if none exists. */
-static ZEND_COLD php_stream *stream_of(int fd)
-{
-	const zend_resource *resource;
-	ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
-		if (resource->ptr && (resource->type == php_file_le_stream() || resource->type == php_file_le_pstream())
-				&& fermata_stream_socket(resource->ptr) == fd) {
-			return resource->ptr;
-		}
-	} ZEND_HASH_FOREACH_END();
-	return NULL;
-}
-
-bool fermata_stream_is_unread(int fd)
-{
-	const php_stream *stream = stream_of(fd);
-	return stream && stream->writepos > stream->readpos;
-}
-
-void fermata_stream_discard(int fd)
-{
-	php_stream *stream = stream_of(fd);
-	if (stream) {
-		stream->readpos = stream->writepos = 0;
-	}
-}
-
 /* Records data that the application itself sends over a socket. Libraries track their own requests. */
 static void note_use(fermata_pin *it, const char *written, size_t len)
 {
@@ -540,7 +474,7 @@ static ssize_t read_pinned(php_stream *stream, char *buf, size_t count)
 	if (it.stream) {
 		take_buffer(&it);
 	}
-	ssize_t len = kind_of(stream)->read(stream, buf, count);
+	ssize_t len = fermata_stream_kind_of(stream)->read(stream, buf, count);
 	if (len > 0 && it.fd >= 0) {
 		/* Before the buffer that contains `buf` is restored. */
 		fermata_owner_read(it.fd, buf, (size_t)len);
@@ -561,7 +495,7 @@ static ssize_t write_pinned(php_stream *stream, const char *buf, size_t count)
 	if (UNEXPECTED(!pin(&it, stream, false))) {
 		return -1;
 	}
-	ssize_t len = kind_of(stream)->write(stream, buf, count);
+	ssize_t len = fermata_stream_kind_of(stream)->write(stream, buf, count);
 	if (len > 0) {
 		note_use(&it, buf, (size_t)len);
 	}
@@ -575,7 +509,7 @@ static int seek_pinned(php_stream *stream, zend_off_t offset, int whence, zend_o
 		refuse();
 		return -1;
 	}
-	return kind_of(stream)->seek(stream, offset, whence, position);
+	return fermata_stream_kind_of(stream)->seek(stream, offset, whence, position);
 }
 
 /* Connecting, accepting, handshakes and operations on a complete file are options, too. */
@@ -641,11 +575,11 @@ static int set_option_pinned(php_stream *stream, int option, int value, void *pa
 		return PHP_STREAM_OPTION_RETURN_ERR;
 	}
 	if (!may_block(option, value, parameter)) {
-		return kind_of(stream)->set_option(stream, option, value, parameter);
+		return fermata_stream_kind_of(stream)->set_option(stream, option, value, parameter);
 	}
 	if (is_xport(option, parameter, STREAM_XPORT_OP_ACCEPT)) {
 		/* Accepting does not change the stream, so many fibers may wait for a connection. */
-		return kind_of(stream)->set_option(stream, option, value, parameter);
+		return fermata_stream_kind_of(stream)->set_option(stream, option, value, parameter);
 	}
 	fermata_pin it;
 	if (UNEXPECTED(!pin(&it, stream, is_xport(option, parameter, STREAM_XPORT_OP_RECV)))) {
@@ -658,7 +592,7 @@ static int set_option_pinned(php_stream *stream, int option, int value, void *pa
 	} else
 #endif
 	{
-		result = kind_of(stream)->set_option(stream, option, value, parameter);
+		result = fermata_stream_kind_of(stream)->set_option(stream, option, value, parameter);
 	}
 	if (option == PHP_STREAM_OPTION_XPORT_API) {
 		note_datagram(&it, parameter);
@@ -769,15 +703,9 @@ static void exchange_filter_remove(void)
 
 static void add_kind(const php_stream_ops *ops)
 {
-	for (uint32_t i = 0; i < kinds.len; i++) {
-		if (kinds.at[i].ops == ops) {
-			return;
-		}
-	}
-	if (kinds.len == KINDS_MAX || !ops->read || !ops->write || !ops->set_option) {
+	if (!ops->read || !ops->write || !ops->set_option || !fermata_stream_kind_add(ops, ops != &php_stream_stdio_ops)) {
 		return;
 	}
-	kinds.at[kinds.len++] = (kind){ops, ops->write, ops->read, ops->seek, ops->set_option, ops != &php_stream_stdio_ops};
 	php_stream_ops *table = (php_stream_ops *)ops;
 	fermata_patch_pointer((void **)&table->read, read_pinned);
 	fermata_patch_pointer((void **)&table->write, write_pinned);
@@ -789,10 +717,9 @@ static void add_kind(const php_stream_ops *ops)
 
 void fermata_hook_reads(const php_stream_ops *ops)
 {
-	if (ops->read == read_pinned || kinds.len == KINDS_MAX) {
+	if (!fermata_stream_kind_add(ops, false)) {
 		return;
 	}
-	kinds.at[kinds.len++] = (kind){ops, ops->write, ops->read, ops->seek, ops->set_option, false};
 	php_stream_ops *table = (php_stream_ops *)ops;
 	fermata_patch_pointer((void **)&table->read, read_pinned);
 	if (ops->seek) {
