@@ -17,8 +17,8 @@ use crate::worker::Worker;
 /// backlog.
 const LAST_ACCEPTS_MAX: usize = 64;
 
-/// Maximum number of rounds in which idle connections are handed over: to workers that drain at the
-/// same time, at last to the replacement.
+/// Maximum number of rounds in which idle connections are handed over. The receiver may be a worker
+/// that starts to drain too; the last round reaches the replacement.
 const GIVEN_ROUNDS_MAX: usize = 4;
 
 impl<D: Driver> Net<D> {
@@ -63,7 +63,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Handles a signal to this worker only: drains, and the master starts a replacement.
+    /// Handles a signal sent to this worker only: the worker drains, and the master starts a
+    /// replacement.
     pub(crate) fn on_signal(&mut self) {
         let signal = self.link.as_mut().and_then(Link::read_signal);
         if signal == Some(fermata_io::signal::SIGTERM) {
@@ -71,7 +72,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Stops watching the link; a closed one would report end-of-file in each turn.
+    /// Stops watching the link to the master, because a closed link would report end-of-file in
+    /// each turn.
     fn unlink(&mut self) {
         if let Some(link) = self.link.take() {
             let _ = self.net.driver.remove(link.fd());
@@ -101,15 +103,16 @@ impl<D: Driver> Worker<D> {
             Running::Draining { until }
         };
         if is_first {
-            // If the server continues, idle clients go to other workers: closing one could hit a
+            // If the server continues, hand idle clients over to other workers: a close could hit a
             // client that is just sending a request.
             let goes_alone = self.link.is_some() && !self.reporter.shared.is_stopping();
             if self.net.gives_requests {
-                // Input that is being parsed moves with its connection.
+                // Buffer the input that is being parsed, so that it moves with its connection.
                 self.net.stash();
             }
             if goes_alone || self.net.gives_requests {
-                // Responses of this turn lack `Connection: close`; send them before the handover.
+                // The responses of this turn have no `Connection: close`. Send them before the
+                // handover.
                 self.flush_dirty();
             }
             if goes_alone && !retired {
@@ -130,7 +133,7 @@ impl<D: Driver> Worker<D> {
             let metrics = self.net.metrics.take_if(|_| !is_stopping);
             let inner = self.net.control.take().into_iter().chain(metrics);
             for fd in self.net.listeners.drain(..).chain(inner) {
-                // The master keeps a copy, unless the whole server stops.
+                // The master keeps a copy of the descriptor, unless the complete server stops.
                 let _ = self.net.driver.remove(fd);
                 self.net.driver.close(fd);
             }
@@ -147,7 +150,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Accepts connections from the backlog. Afterwards, nothing is accepted implicitly.
+    /// Accepts the connections in the backlog. Afterwards, the worker accepts only on explicit
+    /// calls.
     fn accept_last(&mut self) {
         for listener in self.net.listeners.clone() {
             let _ = self.net.driver.remove(listener);
@@ -160,13 +164,13 @@ impl<D: Driver> Worker<D> {
         self.net.accept = Deadline::NEVER;
     }
 
-    /// Runs before the master is notified: the next worker in this slot reads what is left in the
-    /// inbox when it starts.
+    /// Hands idle connections over to other workers. Runs before the master is notified: the next
+    /// worker in this slot reads the remaining connections of the inbox when it starts.
     fn give_idle_away(&mut self) {
         if let Some(inbox) = self.net.handover.inboxes.get(usize::from(self.net.slot)) {
             let _ = self.net.driver.remove(inbox.fd());
         }
-        // A connection comes back if the receiving worker has just begun to drain too.
+        // A receiving worker that has just started to drain hands the connection back.
         for _ in 0..GIVEN_ROUNDS_MAX {
             let mut given = 0;
             for index in self.net.connections.indexes() {
@@ -185,14 +189,15 @@ impl<D: Driver> Worker<D> {
     fn drain_connection(&mut self, index: ConnectionIndex) {
         let is_retired = matches!(self.net.running, Running::Retired { .. });
         let gives_requests = self.net.gives_requests;
-        // An HTTP/2 stream closes with its connection, which may precede it in the list.
+        // An HTTP/2 stream closes with its connection, which may be earlier in the list.
         let Some((connection, exchange)) = self.net.connections.pair_mut(index.exchange()) else {
             return;
         };
         connection.keeps_alive = false;
         match connection.phase {
             Phase::Open => {}
-            // As below: the proxy may already have sent the request with its header.
+            // As for idle requests below: the proxy may already have sent the request together with
+            // its header.
             Phase::Preface if !is_retired => {
                 self.net.go_on(index);
                 return;
@@ -226,8 +231,8 @@ impl<D: Driver> Worker<D> {
             // Check once more for a request that has already arrived; `load` closes the connection
             // if there is none.
             Stage::Head if connection.inbox.is_empty() && !is_retired => self.net.go_on(index),
-            // A request that could not be handed over with its connection may follow unsent
-            // responses.
+            // Unsent responses may precede a request that could not be handed over with its
+            // connection.
             Stage::Head if gives_requests && !is_retired => self.net.go_on(index),
             Stage::Head if connection.inbox.is_empty() => self.net.close(&mut self.http, index),
             Stage::Head | Stage::Body(_) if is_retired => {
@@ -239,7 +244,7 @@ impl<D: Driver> Worker<D> {
             Stage::Handling(_) if is_retired && exchange.body.is_some() => {
                 self.http.cut_stream(&mut self.net, index.exchange())
             }
-            // A request that has started is read completely and answered; `respond` then closes the
+            // A request that has started is read completely and answered. `respond` then closes the
             // connection.
             Stage::Head | Stage::Body(_) | Stage::Handling(_) => {}
         }
@@ -249,9 +254,9 @@ impl<D: Driver> Worker<D> {
         let (Running::Draining { until } | Running::Retired { until }) = self.net.running else {
             return false;
         };
-        // A connection that was just closed still sends its last response.
+        // Send the last response of a connection that was just closed.
         self.net.driver.flush();
-        // A wait that depends on neither a client nor the clock would never finish.
+        // A handler that waits for neither a client nor the clock would never finish.
         if self.net.connections.is_empty()
             && self.net.driver.leaving() == 0
             && !self.waiting.can_finish()

@@ -1,5 +1,6 @@
-//! Ids for embedders: index and generation, so that an id never matches a later object at the same
-//! index.
+//! Ids for embedders. An id contains an index and a generation, so it never matches a later object
+//! at the same index. No id is zero: `Option` of an id costs no byte, and C code has a value for
+//! "none".
 //!
 //! No id is zero: `Option` of an id costs no byte, and C code has a value for "none".
 
@@ -35,8 +36,8 @@ fn joined(generation: u32, place: u32) -> NonZeroU64 {
 #[repr(transparent)]
 pub struct RequestId(NonZeroU64);
 
-/// A WebSocket, from the response to its handshake until its close event was delivered. It has the
-/// number of the handshake's request.
+/// A WebSocket, from the response to its handshake until its close event was delivered. Its number
+/// is that of the handshake's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct SocketId(RequestId);
@@ -47,7 +48,7 @@ pub struct SocketId(RequestId);
 pub struct WireId(NonZeroU64);
 
 impl RequestId {
-    /// Placeholder for a field that is set before it is read; no request has its serial
+    /// Placeholder for a field that is set before it is read. No request has this serial
     /// ([`SERIAL_NONE`]).
     pub(crate) const UNSET: RequestId = RequestId(NonZeroU64::MAX);
 
@@ -56,19 +57,20 @@ impl RequestId {
         RequestId(joined(serial, index.0))
     }
 
-    /// Returns the index of its exchange, which may belong to a later request by now.
+    /// Returns the index of the request's exchange. The exchange may belong to a later request by
+    /// now.
     #[inline]
     pub(crate) fn exchange(self) -> ExchangeIndex {
         ExchangeIndex(self.0.get() as u32)
     }
 
-    /// Returns the serial, which distinguishes it from other requests of the exchange.
+    /// Returns the serial, which distinguishes the request from others of the same exchange.
     #[inline]
     pub(crate) fn serial(self) -> u32 {
         (self.0.get() >> 32) as u32
     }
 
-    /// Converts a value of [`RequestId::to_raw`] back; `None` for zero.
+    /// Converts a number from [`RequestId::to_raw`] to an id; `None` for zero.
     #[inline]
     pub const fn from_raw(raw: u64) -> Option<RequestId> {
         match NonZeroU64::new(raw) {
@@ -94,13 +96,13 @@ impl SocketId {
         SocketId(handshake)
     }
 
-    /// Returns the id of its handshake.
+    /// Returns the request id of the handshake.
     #[inline]
     pub fn handshake(self) -> RequestId {
         self.0
     }
 
-    /// See [`RequestId`].
+    /// See [`RequestId::index`].
     #[inline]
     pub(crate) fn exchange(self) -> ExchangeIndex {
         self.0.exchange()
@@ -130,7 +132,8 @@ impl WireId {
         Key::from_u64(self.0.get())
     }
 
-    /// Converts a number, which is also the wire's token in the driver; `None` for zero.
+    /// Converts a number to an id; `None` for zero. The number is also the wire's token in the
+    /// driver.
     #[inline]
     pub const fn from_raw(raw: u64) -> Option<WireId> {
         match NonZeroU64::new(raw) {
@@ -139,7 +142,7 @@ impl WireId {
         }
     }
 
-    /// Returns its number; never zero.
+    /// Returns the id's number; never zero.
     #[inline]
     pub fn to_raw(self) -> u64 {
         self.0.get()

@@ -23,11 +23,11 @@ use crate::start::Parts;
 use crate::websocket::Route;
 use crate::worker::Worker;
 
-/// Shared memory of earlier servers in this process, for reuse: it stays mapped as long as the
-/// process lives.
+/// Shared memory of earlier servers in this process, for reuse. It stays mapped until the process
+/// exits.
 static SPARE: Mutex<Vec<Shared>> = Mutex::new(Vec::new());
 
-/// The memory of an in-process worker, reusable by the next one.
+/// The memory of an in-process worker, which the next worker can reuse.
 pub struct Memory {
     parts: [Shared; 2],
 }

@@ -17,12 +17,12 @@ use fermata_io::process::{self, Pid};
 
 use crate::admin::stats;
 
-/// Maximum number of peer-triggered lines that a worker writes per second; further ones are only
+/// Maximum number of peer-triggered lines that a worker writes per second. Further lines are only
 /// counted.
 pub const PEER_LINES_PER_SECOND_MAX: u32 = 10;
 
 /// Standard error of this process, opened with the first logger and inherited by every fork.
-/// Threads of a worker also write to it; none holds the lock longer than one non-blocking write.
+/// Threads of a worker also write to it. A thread holds the lock only for one non-blocking write.
 static STANDARD_ERROR: Mutex<Option<Outlet>> = Mutex::new(None);
 
 /// Redirects the lines of this process to `file`; `None` restores standard error.
@@ -31,7 +31,7 @@ pub(crate) fn redirect(file: Option<LogFile>) {
     *guard.unwrap_or_else(PoisonError::into_inner) = file.map(Outlet::new);
 }
 
-/// Maximum size of a stack trace in a line, in bytes; a longer one is cut.
+/// Maximum size of a stack trace in a line, in bytes. A longer stack trace is truncated.
 const TRACE_BYTES_MAX: usize = 8192;
 
 /// Fields of a line about the application code that caused it. Empty = unknown.
@@ -39,11 +39,11 @@ const TRACE_BYTES_MAX: usize = 8192;
 pub struct Detail<'a> {
     /// HTTP method of the request.
     pub method: &'a str,
-    /// Pattern of its route.
+    /// Pattern of the route.
     pub route: &'a str,
     /// Class of the exception.
     pub exception: &'a str,
-    /// File in which it was thrown.
+    /// File in which the exception was thrown.
     pub file: &'a str,
     /// Line in `file`.
     pub line: u32,
@@ -88,7 +88,8 @@ pub struct Logger {
 /// Destination of lines, and a count of the dropped ones.
 struct Outlet {
     file: LogFile,
-    /// Process that counted. A forked child restarts at 0; its parent reports the earlier ones.
+    /// The process that counted the dropped lines. A forked child restarts at 0; its parent reports
+    /// the earlier drops.
     pid: Pid,
     /// Lines dropped since the last successful write.
     dropped: u64,
@@ -155,8 +156,8 @@ impl Logger {
         self.put(unix_ms, &line);
     }
 
-    /// Builds a line that a process writes when no other code of it can run; it therefore has no
-    /// time.
+    /// Builds a line that a process writes when no other code of the process can run. The line
+    /// therefore contains no time.
     pub(crate) fn last_words(&self, message: &str) -> Vec<u8> {
         let message = mask_secrets(message);
         match self.format {
@@ -292,7 +293,7 @@ impl Outlet {
     /// Writes the report about dropped lines (`told`), then `text`. Returns false if `text` was
     /// dropped.
     fn put(&mut self, told: Option<&str>, text: &str) -> bool {
-        // A partial line still needs its line break.
+        // A report that was written partially still needs its line break.
         let is_told =
             (!self.is_cut || self.write("\n")) && told.is_none_or(|told| self.write(told));
         if is_told {

@@ -1,4 +1,5 @@
-//! Look-ups that cannot fail unless there is a bug.
+//! Look-ups that fail only because of a bug. On a failure a test panics; a production server
+//! continues and counts the failure for the operator.
 //!
 //! On a failure a test panics; a production server continues and counts it for the operator.
 
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Failed look-ups of this process since the last copy of the counters.
 static MISSED: AtomicU64 = AtomicU64::new(0);
 
-/// Reports a failed look-up that should be impossible: asserts in debug builds, counts otherwise.
+/// Reports a failed look-up that should be impossible: panics in debug builds, counts otherwise.
 /// Returns `otherwise`.
 #[inline]
 #[track_caller]
@@ -32,7 +33,7 @@ impl<T> Known for Option<T> {
     }
 }
 
-/// Separate and never inlined, so that hot callers contain only a call.
+/// A separate function that is never inlined, so that hot callers contain only a call.
 #[cold]
 #[inline(never)]
 #[track_caller]

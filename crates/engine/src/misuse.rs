@@ -63,7 +63,7 @@ pub enum Misuse {
     /// A hold with no channel or too many.
     #[error("a hold has 1 to {max} channels (channels_per_hold_max), this one has {count}")]
     HoldChannels {
-        /// Number of its channels.
+        /// Number of channels of the hold.
         count: usize,
         /// The setting `channels_per_hold_max`.
         max: usize,
@@ -85,7 +85,7 @@ pub enum Misuse {
     StreamLong {
         /// Size of the piece in bytes.
         piece: usize,
-        /// Bytes left of the `Content-Length`.
+        /// Number of bytes left of the `Content-Length`.
         left: u64,
     },
     /// A message for workers of other servers that is too large.
@@ -195,7 +195,7 @@ fn escaped(text: &[u8]) -> String {
     String::from_utf8_lossy(text).escape_debug().to_string()
 }
 
-/// Returns the setting that limits what the ring refused.
+/// Returns the setting whose limit the ring's error concerns.
 fn setting_of(error: &PublishError) -> &'static str {
     match error {
         PublishError::TooLarge { .. } => " (event_bytes_max)",

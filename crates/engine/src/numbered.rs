@@ -1,9 +1,9 @@
 //! Tables indexed by numbers that the engine or its embedder assigns: wires, requests, sockets,
 //! conversations.
 //!
-//! This process chooses the numbers, so their hash need not withstand an attacker. A request makes
-//! a dozen look-ups; the standard library's hash would take a tenth of its time. Keys chosen by
-//! clients keep the standard hash.
+//! This process chooses the numbers, so an attacker cannot provoke collisions. A request makes a
+//! dozen look-ups; the standard library's hash would take a tenth of the request's time. Keys
+//! chosen by clients keep the standard hash.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -11,7 +11,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// A table indexed by a number of this process.
 pub type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<NumberHasher>>;
 
-/// Odd, with half of its bits set: the fraction of the golden ratio.
+/// 2^64 divided by the golden ratio: odd, with half of its bits set.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Hasher of these tables. Multiplies and folds, so that every input bit affects high and low bits
@@ -61,8 +61,8 @@ mod tests {
 
     #[test]
     fn hashes_indexes_and_generations_evenly() {
-        // A token has a generation above its index; tables use the lowest bits and the highest
-        // seven.
+        // A token has a generation above its index. Tables use the lowest bits and the highest
+        // seven bits of the hash.
         for shift in [0, 31, 32] {
             let low: HashSet<u64> = (0..1_024_u64).map(|it| hash(it << shift) & 0x3ff).collect();
             let high: HashSet<u64> = (0..1_024_u64).map(|it| hash(it << shift) >> 57).collect();

@@ -41,8 +41,8 @@ impl Server {
         self.builder.set(name, value, source)
     }
 
-    /// Routes requests of `method` (`None`: any) whose path matches `pattern` to `handler`, a
-    /// number that the embedder chooses.
+    /// Routes requests of `method` (`None` = every method) whose path matches `pattern` to
+    /// `handler`, a number that the embedder chooses.
     pub fn route(
         &mut self,
         method: Option<&str>,
@@ -147,7 +147,8 @@ impl Server {
         self.program.warnings.push(message.to_owned());
     }
 
-    /// Sets which non-PHP program this is, so that it warns about variables it does not read.
+    /// Sets the non-PHP program that this is, so that it warns about environment variables that it
+    /// does not read.
     pub fn set_reader(&mut self, program: fermata_config::Program) {
         self.builder.set_program(program);
     }
@@ -170,14 +171,14 @@ impl Server {
         Ok(memory::workers(&self.settings()?))
     }
 
-    /// Adds one process next to the workers, restarted by the master; `start` returns in it as
-    /// well. `name` marks its log lines.
+    /// Adds one process next to the workers, which the master restarts. `start` also returns in
+    /// this process. `name` marks its log lines.
     pub fn set_companion(&mut self, name: &str) {
         self.program.companion = Some(name.to_owned());
     }
 
-    /// Sets the setting named in messages about certificates and keys; it points to a folder with
-    /// both.
+    /// Sets the setting to name in messages about certificates and keys: it points to a folder with
+    /// both files.
     pub fn name_certificates(&mut self, setting: &'static str) {
         self.program.certificate_names = PairNames {
             certificate: setting,
@@ -191,9 +192,9 @@ impl Server {
         self.program.open_post = Some(open);
     }
 
-    /// Delivers a named cluster event once, however often and to whichever servers it was
-    /// published. An event is dropped if its channel had an event of that name less than
-    /// `window_ms` ago, by the log's clock.
+    /// Delivers a named cluster event once, even if it was published several times or to several
+    /// servers. An event is dropped if its channel had an event of that name less than `window_ms`
+    /// ago, by the log's clock.
     pub fn tell_names_once(&mut self, window_ms: u64) {
         self.program.once_ms = Some(window_ms);
     }
@@ -218,8 +219,8 @@ impl Server {
 
     /// Binds the listeners and forks the workers.
     ///
-    /// Returns once in every worker and companion, and once in the calling process after all
-    /// workers have exited. Must be called before the process starts a thread.
+    /// Returns in every worker and in the companion, and in the calling process after all workers
+    /// have exited. Must be called before the process starts a thread.
     pub fn start(mut self) -> Result<Started, StartError> {
         self.builder.environment(environment()?)?;
         self.program.warnings.extend(self.builder.take_warnings());

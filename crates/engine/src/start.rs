@@ -30,13 +30,13 @@ use crate::net::token::{
 use crate::websocket::{Route, Silence, Sockets};
 use crate::worker::Worker;
 
-/// The parts of a worker besides its settings.
+/// The parts of a worker other than its settings.
 pub struct Parts {
     /// Number of the worker, from 0.
     pub index: u16,
-    /// Its slot in the hub.
+    /// Slot of the worker in the hub.
     pub slot: u16,
-    /// Its listening sockets; the driver knows which of them use TLS.
+    /// Listening sockets. The driver knows which of them use TLS.
     pub listeners: Vec<Fd>,
     /// The control socket, shared by all workers.
     pub control: Option<Fd>,

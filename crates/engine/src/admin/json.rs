@@ -24,8 +24,8 @@ pub(crate) fn escape_json(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-/// Returns true if no byte needs escaping. Has no early exit, so that the compiler can vectorize
-/// it.
+/// Returns true if no byte needs escaping. The loop has no early exit, so the compiler can
+/// vectorize it.
 pub(crate) fn is_all_plain(text: &[u8]) -> bool {
     text.iter()
         .fold(true, |plain, byte| plain & is_plain(*byte))

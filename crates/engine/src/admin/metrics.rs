@@ -2,8 +2,8 @@
 //!
 //! `GET /metrics` returns Prometheus text, `GET /stats` the same values as JSON. `GET /health/live`
 //! succeeds while a worker's loop runs. `GET /health/ready` returns 503 when the server stops or
-//! its cluster log is unreachable, so that a load balancer removes it. The listener is shared: any
-//! free worker answers for all.
+//! its cluster log is unreachable, so that a load balancer removes it. All workers share the
+//! listener: any free worker reports for the complete server.
 
 use fermata_io::Driver;
 
@@ -55,8 +55,8 @@ impl Reporter {
         index: ExchangeIndex,
     ) {
         let view = to.http.request.view(&to.net.input.bytes);
-        // A site can resolve its name to 127.0.0.1 (DNS rebinding); other addresses are reachable
-        // from the network anyway.
+        // A website can make its name resolve to 127.0.0.1 (DNS rebinding). Other addresses need no
+        // check: they are reachable from the network without it.
         let host = view.host();
         let is_loopback = to.net.settings.has_loopback_metrics();
         let hosts = to.http.hosts.clone().unwrap_or_default();

@@ -93,7 +93,7 @@ pub(crate) fn broken(path: &Path, cause: &str) -> PublisherError {
     }
 }
 
-/// Sends a request that closes its connection. Returns the response's status and content, at most
+/// Sends a request with `Connection: close`. Returns the response's status and content, at most
 /// `bytes_max` bytes.
 pub(crate) fn exchange(
     path: &Path,

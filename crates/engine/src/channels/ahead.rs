@@ -9,8 +9,8 @@ use crate::net::slab::Key;
 const AHEAD_LOOK_MS: u64 = 250;
 
 /// Clients whose last event id has not yet reached this machine. They are checked when the ring
-/// advances, and when the first has waited long enough. Closed ones are removed then. So the list
-/// holds at most the arrivals of [`AHEAD_MS_MAX`] plus one interval.
+/// advances, and when the first has waited long enough. Closed clients are removed at the same
+/// time. So the list holds at most the arrivals of [`AHEAD_MS_MAX`] plus one interval.
 pub(crate) struct Ahead {
     keys: Vec<Key>,
     /// Time of the next check; never if the list is empty.

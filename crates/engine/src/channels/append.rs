@@ -122,7 +122,8 @@ impl Channels {
                 Retry::CatchUp => self.catch_up(to),
                 Retry::Sleep => {
                     self.wake_workers();
-                    // This worker waits for a stalled one and must not count as stalled itself.
+                    // This worker waits for a stalled worker. Send a heartbeat, so that the master
+                    // does not count this one as stalled too.
                     to.net.handover.shared.beat(to.net.slot);
                     std::thread::sleep(BEHIND_WAIT);
                 }

@@ -24,7 +24,7 @@ pub enum Busy {
         "{queued} bytes wait for the client and the message does not fit into queueBytes ({max}); wait, or use trySend()"
     )]
     Queue {
-        /// Queued bytes.
+        /// Number of bytes queued for the client.
         queued: usize,
         /// The route's option, in bytes.
         max: usize,
@@ -37,7 +37,7 @@ pub enum Busy {
     /// A message for another server while the outbox is full.
     #[error("the outbox is full of events that the log has not accepted; the message was not sent")]
     WayFull,
-    /// An event for a cluster to which this server does not belong.
+    /// An event for a cluster, published on a server without one.
     #[error("there is no outbox")]
     NoOutbox,
     /// The outbox had no room within `publish_wait_ms_max`.
@@ -86,14 +86,14 @@ pub enum RingWait {
     /// The ring cannot be used now.
     #[error(transparent)]
     Error(#[from] PublishError),
-    /// A worker has not read its records.
+    /// A worker has not read records that the publisher would overwrite.
     #[error(
         "the ring (history_bytes_max) is full of events that {} has not read, {bytes} bytes of them", reader_text(.worker)
     )]
     Reader {
         /// Index and process id of the worker; `None` if it is just starting or exiting.
         worker: Option<(u16, u32)>,
-        /// Number of bytes it has not read.
+        /// Number of bytes that the worker has not read.
         bytes: u64,
     },
 }

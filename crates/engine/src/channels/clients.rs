@@ -9,7 +9,8 @@ use crate::net::Net;
 use crate::net::buffered::RELIEF;
 use crate::websocket::Sockets;
 
-/// The parts of a worker through which a record can reach clients.
+/// The parts of a worker through which a record reaches clients. Created for one call, and contains
+/// no decisions: its users change [`Channels`].
 ///
 /// It exists for one call and decides nothing. Its users change [`Channels`].
 pub(crate) struct Clients<'a, D> {
@@ -49,7 +50,7 @@ impl Channels {
         to.net.flushed = flushed;
     }
 
-    /// Notifies the parts that refer to connections of those that have closed.
+    /// Notifies every part that refers to connections of the closed ones.
     fn note_all_ended<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
         while let Some(mut ended) = to.net.ended.pop_front() {
             to.waiting.note_ended(&ended);

@@ -12,7 +12,7 @@ use crate::channels::stream_format::StreamFormat;
 use crate::missed::missed;
 use crate::websocket::Compression;
 
-/// Format: data of messages, each as a WebSocket text frame. Smaller numbers are those of
+/// Format: data of messages, each as a WebSocket text frame. Smaller numbers belong to
 /// [`StreamFormat`].
 pub(crate) const FORMAT_WS_DATA: u8 = StreamFormat::ALL.len() as u8;
 
@@ -56,7 +56,7 @@ pub enum ChannelEvent<'a> {
         /// The user, as JSON.
         data: &'a [u8],
     },
-    /// A user left; same data.
+    /// A user left; the data is the same as for a join.
     Leave {
         /// Channel name.
         channel: &'a [u8],
@@ -65,9 +65,10 @@ pub enum ChannelEvent<'a> {
         /// The user, as JSON.
         data: &'a [u8],
     },
-    /// Messages before the next one are missing: of this channel, or of any that the socket joined.
+    /// Messages before the next one are missing, in one channel or in any channel that the socket
+    /// joined.
     Gap {
-        /// Channel name; `None`: any.
+        /// Channel name; `None` = any channel.
         channel: Option<&'a [u8]>,
     },
 }
@@ -130,8 +131,9 @@ impl Encoder {
         }
     }
 
-    /// Returns the format of `plain` frames with these compression parameters, so that each frame
-    /// is compressed once for all its readers. Returns `plain` if no number is left.
+    /// Returns the format of `plain` frames with these compression parameters. All readers with the
+    /// same parameters share one compressed frame. Returns `plain` if all format numbers are in
+    /// use.
     pub fn compressed_format(&mut self, plain: u8, how: &Compression, window_bits: u8) -> u8 {
         let is_json = plain == FORMAT_WS_JSON;
         let is_it = |(level, bytes_min, _): &(u8, u32, Compressor)| {
@@ -187,7 +189,8 @@ impl Encoder {
         }
     }
 
-    /// Appends a past record for a client of a view. Returns false if the view does not receive it.
+    /// Appends an earlier record for a client of a view. Returns false if the view excludes the
+    /// record.
     pub fn view_past(&mut self, view: u64, record: &Record, out: &mut Vec<u8>) -> bool {
         let mut id = [0; ID_BYTES_MAX];
         let event = channel_event(&self.ids, record, &mut id);

@@ -9,7 +9,7 @@ use crate::net::index::ExchangeIndex;
 /// Maximum number of records read from the ring in a row.
 pub(crate) const PUMP_SLICE: usize = 1024;
 
-/// Maximum number of such reads per turn while no subscriber needs the records.
+/// Maximum number of ring reads per turn while no subscriber needs the records.
 pub(crate) const PUMPS_MAX: usize = 8;
 
 /// Time limit in milliseconds for serving subscribers in a row; the clock has a resolution of 1 ms,
@@ -21,9 +21,9 @@ impl Channels {
     /// Delivers new records to at most `subscribers_max` subscribers, for about `FANOUT_MS_MAX`.
     /// Returns true if work is left.
     ///
-    /// A send takes between one and ten microseconds: in a large crowd, a client's memory has left
-    /// the caches since its last message. So a count alone does not limit the delay of other
-    /// clients.
+    /// A send takes one to ten microseconds, because in a large crowd a client's memory is no
+    /// longer in the processor's caches. So a maximum count of sends does not limit the delay of
+    /// other clients.
     ///
     /// The ring is read further only after all subscribers were served. So the channel's log never
     /// overtakes a client that keeps up. After a crowd, reading pauses to collect more messages

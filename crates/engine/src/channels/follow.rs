@@ -1,8 +1,8 @@
 //! Follows published events from a separate thread, which forwards them to edges in front of the
 //! server.
 //!
-//! The thread reads the ring at its own pace. So neither publishers nor handlers wait for it, nor
-//! it for them. The worker wakes it when the ring has new records.
+//! The thread reads the ring at its own pace. So publishers and handlers never wait for the thread.
+//! The worker wakes it when the ring has new records.
 
 use std::collections::HashMap;
 use std::thread::Thread;
@@ -11,7 +11,8 @@ use fermata_hub::{Follower as Records, Ids, Kind, Previous, Read, Record, Ring, 
 
 use crate::channels::stream_format::StreamFormat;
 
-/// Maximum number of channels whose newest id is remembered; above it, all are dropped.
+/// Maximum number of channels whose newest id is stored; above this number, all stored ids are
+/// dropped.
 const CHANNELS_MAX: usize = 100_000;
 
 /// Reads published events in order.
@@ -59,12 +60,12 @@ pub enum Followed<'a> {
 pub struct Published<'a> {
     /// Channel name.
     pub channel: &'a [u8],
-    /// Position in the ring; later events have larger numbers.
+    /// Position in the ring; later events have larger positions.
     pub place: u64,
     /// Event id.
     pub id: String,
-    /// Id of the channel's previous event; `None` if unknown. After lost events, an id that no
-    /// client has.
+    /// Id of the channel's previous event; `None` if unknown. After a loss of events, an id that no
+    /// client has received.
     pub previous: Option<String>,
     /// Content.
     pub what: What<'a>,
@@ -80,7 +81,7 @@ pub enum What<'a> {
     Message(Option<&'a [u8]>, &'a [u8]),
     /// A user joined: `{"user": …, "info": …}`.
     Join(&'a [u8]),
-    /// A user left; same data.
+    /// A user left; the data is the same as for a join.
     Leave(&'a [u8]),
 }
 
@@ -142,7 +143,7 @@ impl Follower {
                 Read::Record => break,
                 Read::Skipped => {}
                 Read::Lost => {
-                    // They may include the previous event of any channel.
+                    // The lost events may include the previous event of any channel.
                     self.newest.clear();
                     self.has_lost = true;
                     self.skips_past |= self.records.is_log_lost();
@@ -229,8 +230,8 @@ mod tests {
         }
     }
 
-    /// Otherwise a client with the last event before the loss would accept the next one as its
-    /// successor.
+    /// Without a made-up previous id, a client with the last event before the loss would accept the
+    /// next event as its successor.
     #[test]
     fn gives_events_after_a_loss_an_unknown_predecessor() {
         let (mut ring, who) = ring();
@@ -256,7 +257,7 @@ mod tests {
         assert!(![told, lost, behind].contains(&before), "{before}");
     }
 
-    /// They are the same on all machines.
+    /// Event ids are the same on all machines.
     #[test]
     fn uses_log_ids_for_events_of_a_log() {
         let (mut ring, who) = ring();
@@ -273,7 +274,7 @@ mod tests {
             let (_, own, previous) = next(&mut follower).expect("an event");
             assert_eq!((own, previous), (id(seq), Some(id(before))));
         }
-        // From here on, the earlier content of the log is unknown.
+        // The earlier content of the log is unknown from here on.
         ring.begin_log(&who, place(30)).expect("the lock is free");
         ring.publish_logged(&who, &message(b"c", b"x"), None, place(33), 1)
             .expect("there is room");

@@ -3,11 +3,11 @@
 //! The cost of a message to many subscribers is mostly one send per subscriber, however short the
 //! message is. So after a crowd was served, the worker does not read the ring for a time
 //! proportional to the crowd. Each subscriber then receives all new messages in one send. A single
-//! message is never delayed, nor is a message after one to few subscribers. Price: of back-to-back
-//! messages to a crowd, all but the first may be `gather_ms_max` late.
+//! message is never delayed, and neither is a message that follows one to a few subscribers. Price:
+//! of back-to-back messages to a crowd, all but the first may be `gather_ms_max` late.
 
-/// Number of served subscribers per millisecond of gathering. Sending to them takes about an eighth
-/// of that.
+/// Number of served subscribers per millisecond of gathering. Sending to this number of subscribers
+/// takes about an eighth of a millisecond.
 pub(crate) const SERVED_PER_MS: u64 = 64;
 
 /// Gathering ends early when the unread part of the ring exceeds 1/`RING_SHARE`: publishers would

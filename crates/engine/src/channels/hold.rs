@@ -36,8 +36,8 @@ use crate::net::line::{Carries, Line};
 use crate::net::running::Running;
 use crate::websocket::Socket;
 
-/// Maximum number of bytes sent to a held client per turn, so that a client far behind does not
-/// delay others.
+/// Maximum number of bytes sent to a held client per turn, so that a client with many missed events
+/// does not delay other clients.
 const SEND_BYTES_MAX: usize = 128 * 1024;
 
 /// A response that holds the client.
@@ -88,7 +88,7 @@ impl<'a> Hold<'a> {
         check_member(self.user, self.info)
     }
 
-    /// Returns its headers and the defaults of event streams.
+    /// Returns the headers of the hold, and the default headers of event streams.
     pub(crate) fn all_headers(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone {
         let given = self.headers;
         let is_given = move |name: &[u8]| {
@@ -147,7 +147,8 @@ impl Channels {
                 .connections
                 .exchange(index)
                 .is_some_and(|it| it.is_head);
-        // Events published before this moment belong to the past, which only `since` requests.
+        // Events published before this moment are past events, which the client receives only if
+        // `since` is set.
         let newest = self.ring.newest();
         if !ends_at_once {
             self.join(to, index, hold, to.http.client_of(to.net, handle))?;
@@ -165,7 +166,7 @@ impl Channels {
             format: hold.format,
             keep_alive_ms: interval_of(keep_alive_ms),
             closes_on_gap: hold.closes_on_gap,
-            // `send_held` queues it when the opening is sent.
+            // `send_held` queues the client when the opening is sent.
             resume: backlog.map(|backlog| Box::new(Resume { backlog, is_queued })),
         };
         self.begin_hold(to, index, held);
@@ -207,7 +208,7 @@ impl Channels {
         Ok(!is_head && !ends_at_once)
     }
 
-    /// Makes the client held; its head and opening are already written.
+    /// Makes the client held. The caller has already written the response head and the opening.
     pub(crate) fn begin_hold<D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,
@@ -216,7 +217,7 @@ impl Channels {
     ) {
         to.waiting.tell_reader(to.net, index);
         let Some((connection, exchange)) = to.net.connections.pair_mut(index) else {
-            // Its head was written just now.
+            // Unreachable: the head was written to this connection above.
             return missed(());
         };
         to.net.gauges.end_active(connection);
@@ -258,7 +259,7 @@ impl Channels {
             return;
         }
         if connection.unsent() > 0 {
-            // The head or a replay goes first; `flush` returns here.
+            // Send the head or the replayed events first; `flush` calls this function again.
             to.net.flush(to.http, index.connection());
             return;
         }
@@ -268,9 +269,9 @@ impl Channels {
         }
         if exchange.socket().is_some_and(Socket::is_resuming) {
             self.queue_resume(to.net, index);
-            // Other channels continue while one resumes.
+            // The socket's other channels continue while one channel resumes.
             let Some(again) = to.net.connections.pair_mut(index) else {
-                // It was queued just now, and nothing was sent.
+                // Unreachable: the socket was queued above, and nothing was sent.
                 return missed(());
             };
             (connection, exchange) = again;
@@ -285,8 +286,8 @@ impl Channels {
             to.sockets.send_compressed(to.net, to.http, self, index);
             return;
         }
-        // At least what one read of the ring adds; otherwise the log would overtake a client that
-        // keeps up.
+        // At least the size that one read of the ring adds; otherwise the log would overtake a
+        // client that keeps up.
         let bytes_max = SEND_BYTES_MAX.max(to.net.settings.channel_log_bytes_max);
         let by = (&mut to.net.driver, &mut to.net.http2);
         let (wanted, sent) = match send_log(&self.local, (chain, is_raw), bytes_max, line, by) {
@@ -339,7 +340,7 @@ impl Channels {
     /// Handles a slow client that the channel's log has overtaken.
     fn on_gap<D: Driver>(&mut self, to: &mut Clients<'_, D>, index: ExchangeIndex) {
         let Some((connection, exchange)) = to.net.connections.pair_mut(index) else {
-            // Its cursor was read just now.
+            // Unreachable: the client's cursor was read above.
             return missed(());
         };
         let closes_on_gap = exchange.held().is_some_and(Held::closes_on_gap);
@@ -413,8 +414,8 @@ impl Channels {
             net.restart_deadline(index.connection());
         }
         if must_send {
-            // Flush now, so that thousands of due clients share one buffer. Last, because it closes
-            // a disconnected client.
+            // Flush now, so that thousands of clients with new events share one buffer. This is the
+            // last step, because it closes a disconnected client.
             net.flush(http, index.connection());
         }
     }
@@ -434,7 +435,7 @@ impl Channels {
         self.finish_hold(net, waiting, index, format);
     }
 
-    /// Ends a held response, or one whose hold ends with its opening.
+    /// Finishes a held response, or a response that ends after its opening.
     pub(crate) fn finish_hold<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -442,7 +443,7 @@ impl Channels {
         index: ExchangeIndex,
         format: Option<StreamFormat>,
     ) {
-        // Unsent events are dropped: the client resumes after the last one it has.
+        // Drop the unsent events: the client resumes after the last event that it received.
         self.drop_subscriptions(net, index);
         waiting.tell_reader(net, index);
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
@@ -482,7 +483,7 @@ impl Channels {
             .since
             .map(|since| self.missed_since(hold.channels, since));
         let missed = match missed {
-            // The client keeps its position and resumes on another worker.
+            // The client resumes from its position on another worker.
             Some(Some(_)) if !is_past_wanted => return None,
             Some(None) => {
                 net.counts.add(Counter::GapsUnknown, 1);
@@ -523,7 +524,7 @@ impl Channels {
 enum LogSend {
     /// No new events exist.
     Nothing,
-    /// The logs have overtaken it.
+    /// The channel logs have overtaken the client.
     Gap,
     /// `wanted` bytes were passed to the kernel or the HTTP/2 stream, with this result.
     Tried {

@@ -22,8 +22,8 @@ use crate::net::index::ExchangeIndex;
 const ITEMS_BYTES_MAX: usize = 256 * 1024;
 
 impl Channels {
-    /// Passes a client's new items to the embedder. A client that cannot accept them now gets them
-    /// later.
+    /// Passes a client's new items to the embedder. If the client cannot accept them now, they are
+    /// passed later.
     pub(crate) fn send_items<D: Driver>(&mut self, to: &mut Clients<'_, D>, index: ExchangeIndex) {
         let Some((connection, exchange)) = to.net.connections.pair(index) else {
             return missed(());
@@ -62,8 +62,8 @@ impl Channels {
         }
     }
 
-    /// Passes items that streams do not encode to the embedder, for each stream, after its earlier
-    /// events were sent.
+    /// Passes items that have no stream encoding to the embedder, for each stream, after the
+    /// stream's earlier events were sent.
     pub(crate) fn queue_stream_items<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
         let mut owners = Vec::new();
         for (channel, frames) in std::mem::take(&mut self.encoder.unsent) {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-/// Number of payloads from which unused ones are removed.
+/// Number of payloads from which unused payloads are removed.
 const KEPT_MIN: usize = 1024;
 
 #[derive(Default)]

@@ -62,8 +62,8 @@ impl Channels {
     }
 
     /// Adds a user (name and info) to the presence of all these channels, or of none. `client` is
-    /// the address of the connection. In a cluster, where the join comes back from the log,
-    /// `except` gets no join event.
+    /// the address of the connection. In a cluster the join returns from the log; the client
+    /// `except` receives no join event.
     pub(crate) fn enter<D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,

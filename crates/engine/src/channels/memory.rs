@@ -1,5 +1,5 @@
 //! Shared memory of the server's processes: the channel ring, in a file if it is to survive a
-//! restart, and the counters. Opened before the workers are forked.
+//! restart, and the counters. The master opens the memory before it forks the workers.
 
 use std::path::{Path, PathBuf};
 
@@ -14,8 +14,9 @@ use crate::log::Logger;
 /// Maximum number of slots for worker processes.
 pub(crate) const SLOTS: u16 = fermata_hub::WORKERS_MAX as u16;
 
-/// Slots in the ring's memory are allocated in this step, so that a history file fits any number of
-/// workers up to it. A slot costs one cache line, and 8 bytes per present user.
+/// Slots in the ring's memory are allocated in multiples of this number. A history file therefore
+/// fits any number of workers up to the multiple. A slot costs one cache line, and 8 bytes per
+/// present user.
 const SLOTS_STEP: u16 = 64;
 
 /// Minimum number of slots beyond one per worker: a retired worker keeps its slot until its last
@@ -73,7 +74,7 @@ pub enum HubError {
     File {
         /// The file.
         path: PathBuf,
-        /// The mismatch.
+        /// The mismatch between the file and the settings.
         source: OpenError,
     },
 }
@@ -112,7 +113,8 @@ pub(crate) fn words(settings: &Settings) -> Result<usize, HubError> {
     Ok(Layout::new(&config_of(settings))?.words())
 }
 
-/// Creates a ring in zeroed memory of the right size. Nothing of it survives the process.
+/// Creates a ring in zeroed memory of the right size. The ring's content is lost when the process
+/// exits.
 pub(crate) fn begin_in(shared: &Shared, settings: &Settings) -> Result<Ring, HubError> {
     create(shared, &config_of(settings))
 }
@@ -146,7 +148,7 @@ pub(crate) fn open(settings: &Settings, logger: &Logger) -> Result<Ring, HubErro
             Ok(ring)
         }
         Err(OpenError::Damaged) => {
-            // History is optional; refusing to start until an operator acts would be worse.
+            // The history is optional. Start without it instead of refusing to start.
             let aside = aside(path);
             let message = format!(
                 "history_path: {} is damaged; moved to {}, starting without history",

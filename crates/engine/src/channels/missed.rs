@@ -6,7 +6,7 @@ use super::Channels;
 use crate::admin::stats::{Counter, Counts};
 use crate::channels::stream_format::StreamFormat;
 
-/// Size in bytes after which a piece ends; the event that reaches it is included.
+/// Size in bytes after which a piece ends. The event that reaches this size is included.
 pub(crate) const PIECE_BYTES: usize = 32 * 1024;
 
 /// The state of a held client that is not live yet.
@@ -19,7 +19,7 @@ pub(crate) struct Resume {
 /// Why a live or resuming client has missed events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
-    /// It reads too slowly.
+    /// The client reads too slowly.
     Slow,
     /// The cluster log was recreated, or lost or deleted unread records.
     Log,

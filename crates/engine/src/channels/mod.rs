@@ -66,7 +66,7 @@ pub struct Channels {
     pub(crate) resuming: VecDeque<Key>,
     /// Clients whose last event id has not yet reached this machine.
     pub(crate) ahead: Ahead,
-    /// [`Ring::log_turn`] at the last check of those clients.
+    /// [`Ring::log_turn`] at the last check of the clients in `ahead`.
     pub(crate) log_turn: u64,
     /// Outbox for records that also go to other machines.
     pub(crate) outbox: Option<Outbox>,

@@ -1,7 +1,7 @@
 //! Clients held by a GRIP edge in front: the first bytes for the client, and its position.
 //!
-//! The edge subscribes to the channels and receives events from then on. It detects events between
-//! the response and its subscription by their ids, and requests them.
+//! The edge subscribes to the channels and receives events from then on. By the event ids, the edge
+//! detects events that were published between the response and its subscription, and requests them.
 
 use fermata_hub::{Backlog, IdRef, Missed, Previous, Seq};
 
@@ -16,8 +16,8 @@ use crate::misuse::Misuse;
 pub struct Opening {
     /// Events, and the position after them.
     pub body: Vec<u8>,
-    /// Newest event id of each channel, which the client has or the body contains; `None` if
-    /// unknown.
+    /// Newest event id of each channel, which the client has received or the body contains; `None`
+    /// if unknown.
     pub newest: Vec<Option<String>>,
 }
 
@@ -25,7 +25,7 @@ pub struct Opening {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     At(Seq),
-    /// Before everything that this machine has.
+    /// Before every event that this machine has.
     Before,
 }
 
@@ -33,8 +33,8 @@ enum Place {
 pub type Last = (Vec<u8>, Vec<u8>);
 
 impl Channels {
-    /// Builds the first bytes for a client held by an edge. `lasts` is sent by an edge that already
-    /// holds the client and misses events; only these are then returned.
+    /// Builds the first bytes for a client held by an edge. An edge that already holds the client
+    /// and misses events sends `lasts`; the result then contains only the missed events.
     ///
     /// # Errors
     /// As for `hold`.
@@ -112,7 +112,7 @@ impl Channels {
         }
     }
 
-    /// Appends events of the channels, each after its own position.
+    /// Appends events of the channels. Each channel starts after its own position.
     fn write_between(
         &mut self,
         channels: &[&[u8]],
@@ -159,7 +159,8 @@ impl Channels {
     }
 }
 
-/// Returns the position after which a client gets events. Appends a gap event if its id is unknown.
+/// Returns the position after which the client receives events. Appends a gap event if the client's
+/// last event id is unknown.
 fn begin(
     place: Option<Option<Place>>,
     newest: Seq,

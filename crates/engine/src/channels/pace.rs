@@ -32,7 +32,7 @@ pub(crate) fn interval_of(ms: u64) -> Option<NonZeroU32> {
     NonZeroU32::new(u32::try_from(ms).unwrap_or(u32::MAX))
 }
 
-/// A client's place in the schedule.
+/// A client's position in the schedule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// Number within the worker.
@@ -69,7 +69,7 @@ impl Place {
         }
     }
 
-    /// Returns the time of the next comment after one that was `due`.
+    /// Returns the time of the comment that follows one sent at `due`.
     pub fn after_comment(self, now_ms: u64, due: Deadline) -> Deadline {
         let next = due.delayed(self.interval());
         if next.is_due(now_ms) {
@@ -80,8 +80,8 @@ impl Place {
         }
     }
 
-    /// Returns the time of the next ping of a client heard at `now_ms`: between a half and a full
-    /// interval later.
+    /// Returns the time of the next ping of a client that last sent bytes at `now_ms`: half an
+    /// interval to a full interval later.
     #[inline]
     pub fn ping_ms(self, now_ms: u64) -> u64 {
         let is_gridded = self.interval() >= GRIDDED_MS_MIN;
@@ -98,7 +98,7 @@ impl Place {
         u64::from(self.interval_ms.get())
     }
 
-    /// Returns this client's part of `span_ms`.
+    /// Returns this client's fraction of `span_ms`.
     fn share(self, span_ms: u64) -> u64 {
         // Start at 1, so that a lone client's comment is delayed.
         let fraction = u64::from(self.index.wrapping_add(1).wrapping_mul(GOLDEN));
@@ -111,7 +111,7 @@ impl Place {
         u64::from(self.slot) * 37 % TICK_MS
     }
 
-    /// Returns the last grid line up to `due_ms`, or the next one if that line has passed.
+    /// Returns the last grid time up to `due_ms`, or the next grid time if that one has passed.
     fn on_grid(self, now_ms: u64, due_ms: u64) -> u64 {
         if self.interval() < GRIDDED_MS_MIN {
             return due_ms;
@@ -141,7 +141,8 @@ mod tests {
 
     #[test]
     fn spreads_a_crowd_over_the_interval() {
-        // 20,000 clients connect within 1 ms. A 55th of them is due in each of the 55 seconds.
+        // 20,000 clients connect within 1 ms. One 55th of the clients is due in each of the 55
+        // seconds.
         let mut seconds = [0; 55];
         for index in 0..20_000 {
             let due_ms = place(index, 55_000).first_ms(1_000_000);

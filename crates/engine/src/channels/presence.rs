@@ -162,8 +162,8 @@ pub fn is_info_change(announcement: &[u8]) -> bool {
     announcement.ends_with(INFO_CHANGE)
 }
 
-/// End of an announcement of [`Change::Info`]. In others, the value of `info` precedes the closing
-/// brace, and an object ends with its own brace.
+/// End of an announcement of [`Change::Info`]. In other announcements the value of `info` precedes
+/// the closing brace; an `info` object has its own closing brace.
 const INFO_CHANGE: &[u8] = b",\"changed\":true}";
 
 /// Returns `{"user": …, "info": …}`, the data of `join` and `leave` events, with `"changed": true`

@@ -215,7 +215,8 @@ impl Channels {
         EventId::new(&self.ring.ids(), seq)
     }
 
-    /// Returns the events missed since a client's last event id; `None` if the id is unknown.
+    /// Returns the events that a client has missed since its last event id; `None` if the id is
+    /// unknown.
     pub(crate) fn missed_since(&mut self, channels: &[&[u8]], id: &[u8]) -> Option<Backlog> {
         match (self.ring.parse_id(id), self.ring.place_of_id(id)) {
             (IdRef::Foreign, _) => self.awaited(channels, id),
@@ -223,8 +224,8 @@ impl Channels {
         }
     }
 
-    /// Handles an id of another log: while the log is unreachable or its past is being read, it may
-    /// belong to the coming log.
+    /// Handles an id of another log. While the log is unreachable or its past is being read, the id
+    /// may belong to the log that this server is about to read.
     fn awaited(&self, channels: &[&[u8]], id: &[u8]) -> Option<Backlog> {
         let place = Ids::place_of(id).filter(|_| !self.is_log_ready())?;
         Some(Backlog::ahead(channels, place))
@@ -250,7 +251,8 @@ impl Channels {
     }
 
     /// Returns the newest messages of a channel, oldest first, at most `count_max`. Only messages
-    /// after `since` are returned; if it is `None` or from another ring, all retained ones.
+    /// after `since` are returned. If `since` is `None` or from another ring, all retained messages
+    /// are returned.
     ///
     /// # Errors
     /// The channel name is invalid.
@@ -264,7 +266,7 @@ impl Channels {
         check_channel(channel)?;
         let after = match since.map(|since| self.ring.parse_id(since)) {
             Some(IdRef::Seq(seq)) => seq,
-            // Later events have not arrived yet.
+            // Events after this id have not arrived yet.
             Some(IdRef::Ahead(_)) => self.ring.newest(),
             Some(IdRef::Past(_) | IdRef::Foreign | IdRef::Invalid) | None => 0,
         };
@@ -272,8 +274,8 @@ impl Channels {
         Ok(self.past(channel, after, up_to, count_max, unix_ms))
     }
 
-    /// Returns the newest messages of a channel that this worker has read. A new subscriber still
-    /// receives all later ones.
+    /// Returns the newest messages of a channel that this worker has read. A client that subscribes
+    /// now receives all later messages.
     ///
     /// # Errors
     /// The channel name is invalid.

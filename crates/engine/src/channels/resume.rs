@@ -1,8 +1,8 @@
 //! Reconnected clients: missed events, piece by piece as the client reads, then live events.
 //!
 //! A resuming client has no subscription, so no channel log waits for it or overtakes it: each
-//! piece is read from the ring. It gets a gap event only if the ring has lost records. The
-//! subscription starts when a piece reaches the worker's position in the ring.
+//! piece is read from the ring. The client receives a gap event only if the ring has lost records.
+//! The subscription starts when a piece reaches the worker's position in the ring.
 
 use fermata_config::LogLevel;
 use fermata_hub::SubId;
@@ -44,7 +44,7 @@ impl Channels {
             let Some(key) = self.resuming.pop_front() else {
                 break;
             };
-            // It was closed after it was queued.
+            // The client's connection was closed after it was queued.
             let Some((connection, exchange)) = to.net.connections.get_mut(key) else {
                 continue;
             };
@@ -55,7 +55,7 @@ impl Channels {
                 *is_queued = false;
             }
             if !is_ready {
-                // `send_held` queues it again when its bytes are sent.
+                // `send_held` queues the client again when its bytes are sent.
                 continue;
             }
             match &mut exchange.stage {
@@ -117,7 +117,7 @@ impl Channels {
         // Pieces before the wait are sent, and sending queues the client again.
         let is_waiting = self.is_waiting_at(&resume.backlog) && piece.is_empty();
         if is_waiting && let Some(key) = to.net.connections.key(index.connection()).known() {
-            // No output follows that would queue it again.
+            // No output follows that would queue the client again.
             resume.is_queued = true;
             self.queue_ahead(to.net, key, resume.backlog.waits_until());
         }
@@ -133,13 +133,14 @@ impl Channels {
             exchange.protocol.write_piece(out, &piece);
         }
         to.net.scratch = piece;
-        // Flush now, so that thousands of clients share one buffer; `send_held` queues it again.
+        // Flush now, so that thousands of clients share one buffer; `send_held` queues the client
+        // again.
         to.net.flush(to.http, index.connection());
     }
 }
 
 impl Channels {
-    /// Subscribes a held client, which is live from here on.
+    /// Subscribes a held client, which receives live events from now on.
     pub(crate) fn go_live<'a, D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -147,7 +148,7 @@ impl Channels {
         channels: impl Iterator<Item = &'a [u8]>,
     ) {
         let Some(exchange) = net.connections.exchange_mut(index) else {
-            // It was just sent something.
+            // Unreachable: bytes were sent to this client above.
             return missed(());
         };
         let format = exchange.held().and_then(Held::format).unwrap_or_default();
@@ -160,7 +161,7 @@ impl Channels {
         exchange.chain = chain;
     }
 
-    /// Queues a client that has received everything so far for its next piece.
+    /// Queues a client that has received everything so far, to receive its next piece.
     pub(crate) fn queue_resume<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
         let Some(key) = net.connections.key(index.connection()) else {
             return missed(());

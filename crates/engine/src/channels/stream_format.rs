@@ -19,8 +19,9 @@ impl StreamFormat {
     /// All formats, indexed by number.
     pub(crate) const ALL: [StreamFormat; 1] = [StreamFormat::EventStream];
 
-    /// Returns the number that marks entries of this format in channel logs. Such entries have
-    /// HTTP chunked coding; a client without it receives only the bytes between the chunk marks.
+    /// Returns the number that marks entries of this format in channel logs. The entries are in
+    /// HTTP chunked coding. A client that does not support it receives only the bytes between the
+    /// chunk marks.
     pub(crate) fn number(self) -> u8 {
         self as u8
     }
@@ -31,7 +32,8 @@ impl StreamFormat {
         StreamFormat::ALL.get(usize::from(number)).copied()
     }
 
-    /// Returns true if a GRIP edge can hold its clients: events are then sent to each edge once.
+    /// Returns true if a GRIP edge can hold the clients of this format. The server then sends each
+    /// event once per edge.
     pub(crate) fn is_of_edges(self) -> bool {
         match self {
             StreamFormat::EventStream => true,

@@ -1,13 +1,13 @@
 //! Clients that receive a part of one channel, selected by the embedder.
 //!
 //! A protocol may have richer subscriptions than channel names: patterns, several names, access
-//! rights. All its events are then in one channel, with one order and one position to resume from.
-//! Clients with equal subscriptions share a *view*. For each event, the embedder selects the views
-//! ([`Select`]), once per worker. A view is a log with a cursor per client, like a channel, so a
-//! silent client costs no more than any held client.
+//! rights. All events of such a protocol are in one channel, with one order and one position to
+//! resume from. Clients with equal subscriptions share a *view*. For each event, the embedder
+//! selects the views ([`Select`]), once per worker. A view is a log with a cursor per client, like
+//! a channel, so a silent client costs no more than any held client.
 //!
-//! Price: a reconnecting client's events are selected from everything published since, in pieces of
-//! at most [`LOOKED_MAX`] events.
+//! Cost: for a reconnecting client, every event published since its disconnect is examined, in
+//! pieces of at most [`LOOKED_MAX`] events.
 
 use std::rc::Rc;
 
@@ -34,7 +34,7 @@ use crate::net::running::Running;
 /// Clients of views receive server-sent events: see [`Select::write`].
 const FORMAT: StreamFormat = StreamFormat::EventStream;
 
-/// Maximum number of events examined for one client in a row.
+/// Maximum number of events examined for one client per piece.
 const LOOKED_MAX: usize = 1024;
 
 /// Start of a client's events.
@@ -55,7 +55,7 @@ pub enum Past {
     NotAsked,
     /// Everything since the requested event.
     Whole,
-    /// Everything retained; earlier events may be lost.
+    /// All retained events; earlier events may be lost.
     Kept,
     /// No past events: this server has no event with the requested id.
     Unknown,
@@ -66,9 +66,9 @@ pub enum Past {
 pub struct ViewHold<'a> {
     /// Channel passed to [`Channels::select_from`].
     pub channel: &'a [u8],
-    /// View. With a `Weak` of it, the embedder checks if a client still uses it.
+    /// View. The embedder holds a `Weak` reference to detect that no client uses the view any more.
     pub view: Rc<u64>,
-    /// Start of its events.
+    /// Position after which the client receives events.
     pub since: Since<'a>,
     /// User and info (JSON) for presence in the channel, which is announced.
     pub member: Option<(&'a [u8], &'a [u8])>,
@@ -151,10 +151,10 @@ impl Channels {
             Since::Earliest => (Backlog::new(channels, 0), Past::Kept),
             Since::After(id) => match self.ring.parse_id(id) {
                 IdRef::Seq(after) => (Backlog::new(channels, after), Past::Whole),
-                // Events before the ring's oldest one are missing.
+                // Events before the oldest event of the ring are missing.
                 IdRef::Past(_) => (Backlog::new(channels, 0), Past::Kept),
-                // The head has to state now if the id is known. If it proves unknown, the client is
-                // closed and gets a gap event when it reconnects.
+                // The response head has to state now if the id is known. If the id later proves
+                // unknown, the client is closed and receives a gap event when it reconnects.
                 IdRef::Ahead(_) | IdRef::Foreign | IdRef::Invalid => {
                     match self.missed_since(channels, id) {
                         Some(backlog) => (backlog, Past::Whole),
@@ -195,7 +195,7 @@ impl Channels {
             ends: left_ms.map_or(Deadline::NEVER, |left_ms| {
                 Deadline::after(to.net.driver.now_ms(), left_ms)
             }),
-            // `send_held` queues it when the opening is sent.
+            // `send_held` queues the client when the opening is sent.
             resume: (!is_live).then(|| Box::new(Resume { backlog, is_queued })),
         }));
         self.begin_hold(to, index, held);
@@ -234,7 +234,7 @@ impl Channels {
             && is_waiting
             && let Some(key) = key
         {
-            // Until the ring advances.
+            // The client waits until the ring advances.
             resume.is_queued = true;
             self.queue_ahead(to.net, key, resume.backlog.waits_until());
             let exchange = to.net.connections.exchange_mut(index).known();
@@ -266,8 +266,8 @@ impl Channels {
             // piece.
             true if !is_live => self.queue_resume(to.net, index),
             true => {}
-            // Flush now, so that thousands of clients share one buffer; `send_held` queues it
-            // again.
+            // Flush now, so that thousands of clients share one buffer; `send_held` queues the
+            // client again.
             false => to.net.flush(to.http, index.connection()),
         }
     }

@@ -36,8 +36,8 @@ impl Waiting {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Publishes a message to a channel. When it returns, every subscriber in every worker will
-    /// receive the message, or a gap event.
+    /// Publishes a message to a channel. After the return, every subscriber of every worker
+    /// receives the message or a gap event.
     pub fn publish(
         &mut self,
         channel: &[u8],
@@ -46,7 +46,7 @@ impl<D: Driver> Worker<D> {
         self.publish_except(channel, message, None)
     }
 
-    /// Publishes to all subscribers except a socket of this worker; `None` = no exception.
+    /// Publishes to all subscribers except a socket of this worker; `None` = all subscribers.
     pub fn publish_except(
         &mut self,
         channel: &[u8],
@@ -57,7 +57,7 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Publishes with a choice of the acknowledgement to wait for, which matters only in a cluster.
-    /// Without waiting, the id is empty there.
+    /// Without waiting for the cluster log, the returned id is empty.
     pub fn publish_acknowledged(
         &mut self,
         channel: &[u8],
@@ -70,8 +70,8 @@ impl<D: Driver> Worker<D> {
         channels.publish_counted(&mut to, channel, message, except, ack)
     }
 
-    /// Publishes to all subscribers except a socket of any worker, by its id; an invalid id
-    /// excludes none.
+    /// Publishes to all subscribers except the socket with this id, of any worker. An invalid id
+    /// excludes no socket.
     pub fn publish_except_id(
         &mut self,
         channel: &[u8],
@@ -102,8 +102,8 @@ impl<D: Driver> Worker<D> {
         channels.begin_publish(&mut to, channel, message, except, publisher)
     }
 
-    /// Starts to publish to all subscribers except a socket of any worker, by its id; an invalid id
-    /// excludes none.
+    /// Starts to publish to all subscribers except the socket with this id, of any worker. An
+    /// invalid id excludes no socket.
     ///
     /// # Errors
     /// The event is not published.
@@ -147,8 +147,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Returns the newest messages of a channel, oldest first, at most `count_max`. Only messages
-    /// after `since` are returned; if it is `None` or from another ring, all retained ones. Blocks
-    /// the worker if messages have to be read from the cluster log.
+    /// after `since` are returned. If `since` is `None` or from another ring, all retained messages
+    /// are returned. Blocks the worker if messages have to be read from the cluster log.
     pub fn history(
         &mut self,
         channel: &[u8],
@@ -171,7 +171,7 @@ impl<D: Driver> Worker<D> {
             .begin_history(channel, since, count_max, unix_ms)
     }
 
-    /// Returns the history when the log has replied or its time is over; `None`: call again
+    /// Returns the history if the log has replied or the time limit is over; `None`: call again
     /// shortly.
     pub fn end_history(
         &mut self,
@@ -180,8 +180,8 @@ impl<D: Driver> Worker<D> {
         self.channels.end_history(reader)
     }
 
-    /// Returns the newest messages of a channel that this worker has read. A new subscriber still
-    /// receives all later ones.
+    /// Returns the newest messages of a channel that this worker has read. A client that subscribes
+    /// now receives all later messages.
     pub fn history_read(&mut self, channel: &[u8], count_max: usize) -> Result<Vec<Past>, Misuse> {
         let unix_ms = self.net.driver.unix_ms();
         self.channels.history_read(channel, count_max, unix_ms)
@@ -233,8 +233,8 @@ impl<D: Driver> Worker<D> {
         channels.hold_view(&mut to, handle, hold, headers)
     }
 
-    /// Builds the first bytes for a client held by an edge. `lasts` is sent by an edge that already
-    /// holds the client and misses events; only these are then returned.
+    /// Builds the first bytes for a client held by an edge. An edge that already holds the client
+    /// and misses events sends `lasts`; the result then contains only the missed events.
     ///
     /// # Errors
     /// As for `hold`.

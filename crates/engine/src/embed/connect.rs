@@ -21,7 +21,8 @@ use crate::net::connection::Origin;
 use crate::worker::Worker;
 
 impl<D: Driver> Net<D> {
-    /// Starts to open a connection. It is open when its wire is writable without a hang-up.
+    /// Starts to open a connection. The connection is open when the wire is writable without a
+    /// hang-up. # Errors Immediate errors of the kernel.
     ///
     /// # Errors
     /// Immediate errors of the kernel.
@@ -39,12 +40,13 @@ impl<D: Driver> Net<D> {
         self.watch_wire(fd)
     }
 
-    /// Watches an open connection, such as one end of a socket pair. It must be non-blocking.
+    /// Watches an open connection, such as one end of a socket pair. The descriptor must be
+    /// non-blocking. # Errors Errors of the kernel, such as a reached watch limit.
     ///
     /// # Errors
     /// Errors of the kernel, such as a reached watch limit.
     pub fn adopt_wire(&mut self, stream: OwnedFd) -> io::Result<WireId> {
-        // The driver closes it from here on.
+        // The driver owns the descriptor from here on and closes it.
         self.watch_wire(stream.into_raw_fd())
     }
 
@@ -68,7 +70,7 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Reads available bytes; `None` would block, `Some(0)` is the end.
+    /// Reads available bytes. `None`: the read would block; `Some(0)`: end of the stream.
     ///
     /// # Errors
     /// The connection is broken, or the wire closed.
@@ -77,7 +79,7 @@ impl<D: Driver> Net<D> {
         self.driver.recv(fd, buf)
     }
 
-    /// Sends bytes and returns their number; `None` would block.
+    /// Sends bytes and returns the number of bytes sent. `None`: the write would block.
     ///
     /// # Errors
     /// The connection is broken, or the wire closed.
@@ -111,7 +113,7 @@ impl<D: Driver> Net<D> {
 
     fn watch_listener(&mut self, listener: OwnedFd, kind: Kind) -> io::Result<WireId> {
         let wire = self.wires.insert(listener.as_raw_fd(), kind);
-        // The driver closes it from here on.
+        // The driver owns the descriptor from here on and closes it.
         let fd = listener.into_raw_fd();
         if let Err(error) = self.driver.add_listener(fd, wire.to_raw()) {
             self.close_wire(wire);
@@ -122,8 +124,9 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Accepts HTTP requests from `listener`. They arrive as `Event::Request` with this handler's
-    /// number, whatever their path. `bodies` limits the bodies of all requests of this handler.
+    /// Accepts HTTP requests from `listener`. All requests, whatever their path, arrive as
+    /// `Event::Request` with this handler's number. `bodies` limits the bodies of all requests of
+    /// this handler.
     ///
     /// # Errors
     /// Errors of the kernel, such as a reached watch limit.
@@ -159,7 +162,7 @@ impl<D: Driver> Net<D> {
     /// Handles an event whose token is not a connection's.
     #[cold]
     pub(crate) fn on_wire(&mut self, http: &mut Http, waiting: &mut Waiting, event: IoEvent) {
-        // It was closed within this turn.
+        // The wire was closed within this turn.
         let Some((wire, Ok(&Wire { fd, kind }))) =
             WireId::from_raw(event.token).map(|wire| (wire, self.wires.get(wire)))
         else {
@@ -178,8 +181,8 @@ impl<D: Driver> Net<D> {
         waiting.events.push_back(WaitEvent::Wire(event));
     }
 
-    /// Accepts again from listeners that were paused: they are edge-triggered and report no waiting
-    /// connections.
+    /// Accepts again from listeners that were paused. They are edge-triggered, so they do not
+    /// report connections that already wait.
     #[cold]
     pub(crate) fn accept_again(&mut self, http: &mut Http) {
         for (fd, handler) in self.wires.listeners_of_requests() {

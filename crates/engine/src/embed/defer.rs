@@ -1,9 +1,9 @@
 //! Waiting handlers: an application may postpone the response to a request or message.
 //!
 //! Meanwhile its connection is not read, so the client's next request or message follows the
-//! response, and the kernel limits what the client may send ahead. The application is notified when
-//! the client disconnects (`Event::Gone`), is woken on request (`Event::Wake`), and can postpone
-//! new work when too many handlers wait.
+//! response, and the kernel limits what the client may send ahead. If the client disconnects, the
+//! application receives `Event::Gone`. The application can request an `Event::Wake`, and can
+//! postpone new work when too many handlers wait.
 
 use std::io;
 
@@ -68,8 +68,8 @@ impl Waiting {
         self.events.push_back(WaitEvent::Left(left));
     }
 
-    /// Drops an undelivered `Gone` of a request that becomes a WebSocket of the same number, and
-    /// ends as one.
+    /// Drops an undelivered `Gone` of a request that becomes a WebSocket with the same number. The
+    /// WebSocket reports its own end.
     pub(crate) fn forget_left(&mut self, handle: RequestId) {
         self.events
             .retain(|it| !matches!(it, WaitEvent::Left(Left::Request(left)) if *left == handle));
@@ -115,7 +115,7 @@ impl Waiting {
         self.wire
     }
 
-    /// Schedules one `Event::Wake` by the clock of `Net::now_ms`; if the time has passed, it
+    /// Schedules one `Event::Wake` by the clock of `Net::now_ms`. If the time has passed, the event
     /// follows the next turn.
     pub fn wake_at(&mut self, wake: Deadline) {
         self.wake = wake;
@@ -129,10 +129,10 @@ impl Waiting {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Notes that the handler of a request waits. Its client is watched from now on.
+    /// Notes that the handler of a request waits. The client is watched from now on.
     ///
-    /// The caller must end a deferred request: its connection stays until it is answered, held,
-    /// upgraded or dropped ([`Worker::drop_request`]), even if its client disconnects
+    /// The caller must end a deferred request: the connection stays until the request is answered,
+    /// held, upgraded or dropped ([`Worker::drop_request`]), even if its client disconnects
     /// ([`Event::Gone`]).
     pub fn defer(&mut self, handle: RequestId) -> Result<(), Gone> {
         let index = self.net.open_request(handle)?;
@@ -155,8 +155,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Ends a request without a response or in the middle of one, for example after its client
-    /// disconnected. Queued output is still sent; then its connection closes. Has no effect on an
-    /// answered request.
+    /// disconnected. The server still sends queued output, then closes the connection. Has no
+    /// effect on an answered request.
     pub fn drop_request(&mut self, handle: RequestId) {
         // The application may have started a response before it was notified of the disconnect.
         self.drop_stream(handle);
@@ -199,8 +199,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Sets if too many handlers wait. New requests and messages then stay in the sockets. Files
-    /// and holds wait too, since they are requests.
+    /// Sets the state "too many handlers wait". While set, new requests and messages stay in the
+    /// sockets, including requests for files and holds.
     pub fn set_full(&mut self, is_full: bool) {
         if is_full == self.waiting.is_full {
             return;
@@ -246,8 +246,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Notes that a waiting handler or task resumes without a poll in between: the one that ran has
-    /// returned.
+    /// Notes that a waiting handler or task resumes directly after another one returned, without a
+    /// poll in between.
     pub fn note_resumed(&mut self, handler: u32) {
         let unix_ms = self.net.driver.unix_ms();
         self.note_return(unix_ms);
@@ -259,8 +259,8 @@ impl<D: Driver> Worker<D> {
         self.http.starts.note_begin(now_us);
     }
 
-    /// Returns true if another waiting handler or task may resume in this turn, or a task start.
-    /// Notes that the running one has returned. If false, the application must poll first;
+    /// Returns true if another waiting handler or task may resume, or a task may start, in this
+    /// turn. Notes that the running one has returned. If false, the application must poll first;
     /// `wake_at(Deadline::NOW)` wakes it in the next turn.
     pub fn may_resume(&mut self) -> bool {
         if self.http.starts.is_measuring() {
@@ -270,8 +270,8 @@ impl<D: Driver> Worker<D> {
         self.http.starts.may_resume()
     }
 
-    /// Sends written responses while the handler continues, without other events in between.
-    /// Releases the handler's request.
+    /// Sends written responses without handling other events, while the handler continues. Releases
+    /// the handler's request.
     pub fn send_answers(&mut self) {
         self.http.lent = None;
         self.net.driver.refresh_now();
@@ -309,7 +309,7 @@ impl Waiting {
             }
             return;
         }
-        // A handler that waits for the body detects its end.
+        // A handler that waits for the body detects the disconnect itself.
         if exchange.is_read_from() {
             return;
         }

@@ -26,7 +26,8 @@ pub enum Event {
     Gone(RequestId),
     /// The client of this WebSocket disconnected while its handler was waiting.
     SocketGone(SocketId),
-    /// A client held by `Worker::hold_relayed` disconnected; identified by its request.
+    /// A client held by `Worker::hold_relayed` disconnected. The client is identified by its
+    /// request.
     HeldGone(RequestId),
     /// More of this request's body can be read, or reading it failed.
     Body(RequestId),
@@ -61,7 +62,7 @@ pub enum Left {
 }
 
 impl Left {
-    /// Returns the client's request; for a WebSocket its handshake.
+    /// Returns the request of the client; for a WebSocket, the request of its handshake.
     pub fn request(self) -> RequestId {
         match self {
             Left::Request(request) | Left::Held(request) => request,

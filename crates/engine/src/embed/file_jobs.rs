@@ -56,7 +56,7 @@ impl FileJobs {
         })
     }
 
-    /// Runs an operation synchronously, after those that it must not overtake.
+    /// Runs an operation synchronously, after the earlier operations that must precede it.
     pub fn run_file_job(&mut self, waiting: &mut Waiting, job: Job) -> Outcome {
         let Some(files) = &mut self.files else {
             return job.run_now();
@@ -107,7 +107,7 @@ impl FileJobs {
         self.files.as_mut()?.take(id)
     }
 
-    /// Stops waiting for an operation, which still runs to its end.
+    /// Stops waiting for an operation. The operation still runs to its end.
     pub fn forget_file_job(&mut self, id: JobId) {
         if let Some(files) = &mut self.files {
             files.forget(id);

@@ -45,17 +45,17 @@ impl TaskKind {
 /// Result of a job call, in the order of the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobEnd {
-    /// It returned a result.
+    /// The job returned a result.
     Done,
     /// The job threw an exception.
     Failed,
-    /// Its process crashed.
+    /// The job's process crashed.
     Crashed,
-    /// It exceeded its time limit.
+    /// The job exceeded its time limit.
     TimedOut,
-    /// Its caller stopped waiting.
+    /// The caller stopped waiting.
     Cancelled,
-    /// It was refused.
+    /// The job was refused.
     Rejected,
 }
 
@@ -108,7 +108,8 @@ impl Reporter {
         self.program.jobs_pending = u64::from(calls);
     }
 
-    /// Sets the number of PHP-FPM requests with a connection, and of those that wait for one.
+    /// Sets the number of PHP-FPM requests with a connection, and the number of requests that wait
+    /// for a connection.
     pub fn set_fastcgi_open(&mut self, running: usize, queued: usize) {
         self.program.fastcgi_running = running as u64;
         self.program.fastcgi_queued = queued as u64;

@@ -33,7 +33,7 @@ use crate::net::running::Running;
 use crate::websocket::SendError;
 use crate::worker::Worker;
 
-/// Status that replaces a success which a client would mistake for an open WebSocket.
+/// Status that replaces a 2xx status which a client would mistake for an open WebSocket.
 const STATUS_NOT_SWITCHED: u16 = 502;
 
 impl<D: Driver> Net<D> {
@@ -70,7 +70,7 @@ impl<D: Driver> Net<D> {
 
 impl<D: Driver> Net<D> {
     /// Returns true if a client would mistake the response to its handshake for an open WebSocket.
-    /// Over HTTP/2 any success opens one (RFC 8441, section 5), over HTTP/1.1 only 101.
+    /// Any 2xx status opens a WebSocket over HTTP/2 (RFC 8441, section 5), only 101 over HTTP/1.1.
     fn would_look_open(&self, index: ExchangeIndex, status: u16) -> bool {
         self.connections
             .pair(index)
@@ -95,8 +95,8 @@ impl Channels {
         let keep_alive = hold.keep_alive;
         Held::Own {
             keep_alive_ms: keep_alive.and_then(|it| NonZeroU32::new(it.interval_ms)),
-            // A stream cannot recover events dropped from the log; the embedder decides where it
-            // receives items.
+            // A stream cannot recover events dropped from the log. A client that receives items
+            // can: the embedder decides where it continues.
             closes_on_gap: !hold.takes_items,
             keeps_interval: keep_alive.is_some_and(|it| !it.restarts),
             keep_alive: keep_alive.map(|it| self.keep_alives.intern(it.data)),
@@ -159,7 +159,7 @@ impl<D: Driver> Worker<D> {
         let has_body = self
             .http
             .start_stream(&mut self.net, index, handle, length, head.status);
-        // Send the head now; then the embedder is polled for pieces.
+        // Send the head now. Afterwards the embedder is polled for pieces.
         self.net.mark_dirty(index.connection());
         Ok(has_body)
     }
@@ -219,7 +219,7 @@ impl<D: Driver> Worker<D> {
     /// Replaces subscriptions and keep-alive of a held client.
     ///
     /// # Errors
-    /// It has disconnected.
+    /// The client has disconnected.
     pub fn update_held(&mut self, handle: RequestId, hold: &Relayed<'_>) -> Result<(), Gone> {
         let index = self.net.held(handle)?;
         let held = self.channels.held_by(hold);
@@ -235,7 +235,7 @@ impl<D: Driver> Worker<D> {
     /// Appends bytes to a held client's body. Returns the number of queued bytes.
     ///
     /// # Errors
-    /// It has disconnected.
+    /// The client has disconnected.
     pub fn write_held(&mut self, handle: RequestId, bytes: &[u8]) -> Result<usize, Gone> {
         let index = self.net.held(handle)?;
         let Some((connection, exchange)) = self.net.connections.pair_mut(index) else {
@@ -254,7 +254,7 @@ impl<D: Driver> Worker<D> {
     /// Ends a held client's response cleanly.
     ///
     /// # Errors
-    /// It has disconnected.
+    /// The client has disconnected.
     pub fn end_held(&mut self, handle: RequestId) -> Result<(), Gone> {
         let index = self.net.held(handle)?;
         self.channels
@@ -285,7 +285,7 @@ impl<D: Driver> Worker<D> {
         Ok(())
     }
 
-    /// Ends these subscriptions; must be called before the response.
+    /// Ends the subscriptions of a client that receives items. Must be called before the response.
     pub fn end_items(&mut self, handle: RequestId) {
         if let Ok(index) = self.net.open_request(handle) {
             self.channels.drop_subscriptions(&mut self.net, index);
@@ -324,8 +324,8 @@ impl<D: Driver> Worker<D> {
     }
 
     /// Prepares the current request's handshake for `accept_upgrade` or a response. Returns false
-    /// if it was refused, or if `handle` is not the request of the last event: the current one
-    /// belongs to another client.
+    /// if the handshake was refused, or if `handle` is not the request of the last event, because
+    /// the current request then belongs to another client.
     pub fn begin_handshake(&mut self, handle: RequestId, route: u16) -> bool {
         if self.http.lent != Some(handle) {
             return false;

@@ -32,7 +32,7 @@ pub struct KeepAlive<'a> {
 /// How a client is held.
 #[derive(Clone, Copy, Debug)]
 pub struct Relayed<'a> {
-    /// Its subscriptions.
+    /// Channels that the client is subscribed to.
     pub channels: &'a [&'a [u8]],
     /// Pass each item to the embedder; otherwise the client receives the output of [`Encoding`].
     pub takes_items: bool,

@@ -26,7 +26,8 @@ pub struct Rendezvous {
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    /// The process that created the file and deletes it. Copies in other processes do not.
+    /// The process that created the file, and the only one that deletes it. Copies in other
+    /// processes do not delete the file.
     owner: u32,
 }
 

@@ -21,15 +21,15 @@ use crate::worker::Worker;
 const EARLY_HINTS: u16 = 103;
 
 impl<D: Driver> Worker<D> {
-    /// Returns address and port of the current request's client: from a trusted proxy, or else the
-    /// peer. `None` on a Unix socket.
+    /// Returns address and port of the current request's client: as reported by a trusted proxy,
+    /// otherwise those of the peer. `None` on a Unix socket.
     pub fn client_address(&self) -> Option<(IpAddr, u16)> {
         self.http.client_address(&self.net)
     }
 
-    /// Returns the address that identifies the client of an unanswered request. It is
-    /// [`Worker::client_address`], for IPv6 its /64 network, since one client may use all its
-    /// addresses.
+    /// Returns the address that identifies the client of an unanswered request:
+    /// [`Worker::client_address`], or for IPv6 its /64 network, since one client may use all
+    /// addresses of the network.
     pub fn client_network(&self, handle: RequestId) -> Option<IpAddr> {
         let address = self.http.client_of(&self.net, handle)?;
         Some(match address.to_canonical() {
@@ -38,7 +38,8 @@ impl<D: Driver> Worker<D> {
         })
     }
 
-    /// Returns the requested host and port: from a trusted proxy, or else from the request.
+    /// Returns the requested host and port: as reported by a trusted proxy, otherwise from the
+    /// request.
     pub fn client_host(&self) -> Option<&[u8]> {
         self.http.client_host(&self.net)
     }
@@ -101,8 +102,8 @@ impl<D: Driver> Worker<D> {
             .fail(&mut self.net, handle, status, log_message, detail)
     }
 
-    /// Sends `103 Early Hints` with these fields (RFC 8297). Returns false without sending if the
-    /// client would not understand them, or has more than 16 KiB to read first.
+    /// Sends `103 Early Hints` with these fields (RFC 8297). Returns false and sends nothing if the
+    /// client does not support them, or if more than 16 KiB are unsent on its connection.
     ///
     /// Names and values as for [`Worker::respond`].
     pub fn send_early_hints<'h>(
@@ -173,9 +174,9 @@ impl<D: Driver> Worker<D> {
         self.http.stream_wanted(&self.net, handle, status)
     }
 
-    /// Answers a request with a stream, and accepts a part of its first piece; returns its length.
-    /// `length` is announced to the client. Without it the body is chunked; for HTTP/1.0 it ends
-    /// with the connection.
+    /// Answers a request with a stream, and accepts a part of its first piece; returns the length
+    /// of that part. `length` is announced to the client. Without `length` the body is chunked, or
+    /// for HTTP/1.0 ends with the connection.
     ///
     /// [`Event::Stream`] then requests more, until [`Worker::end_stream`], [`Worker::fail_stream`]
     /// or [`Event::StreamEnd`]. No event follows if only the head is needed. `headers` as for
@@ -211,8 +212,8 @@ impl<D: Driver> Worker<D> {
         self.http.drop_stream(&mut self.net, handle)
     }
 
-    /// Writes a piece like `Net::write_stream`, from a buffer of the embedder: a large piece is
-    /// passed to the kernel directly, and only the rest is copied.
+    /// Writes a piece like `Net::write_stream`, from a buffer of the embedder. A large piece is
+    /// passed directly to the kernel; only the bytes that the kernel does not accept are copied.
     ///
     /// # Errors
     /// The client has disconnected, or the piece exceeds the announced length.
@@ -220,8 +221,8 @@ impl<D: Driver> Worker<D> {
         self.http.pass_stream(&mut self.net, handle, piece)
     }
 
-    /// Flushes a stream after `queued` bytes, if they are large: the rest is then counted before
-    /// another handler runs.
+    /// Flushes a stream after `queued` bytes, if they are many, so that the unsent bytes are
+    /// counted before another handler runs.
     #[inline]
     pub fn send_large(&mut self, handle: RequestId, queued: usize) {
         if queued >= LARGE_BYTES
@@ -240,7 +241,7 @@ impl<D: Driver> Worker<D> {
     /// framing and connection fields.
     ///
     /// HTTP/2 clients receive them. Over HTTP/1 they are dropped, as RFC 9110, section 6.5.1
-    /// permits: few clients announce support, and none needs them.
+    /// permits: few clients announce support for trailers, and no client needs them.
     ///
     /// # Errors
     /// As for [`Worker::end_stream`].

@@ -9,7 +9,7 @@ use crate::worker::Worker;
 
 impl<D: Driver> Worker<D> {
     /// Accepts the handshake of an `Event::Upgrade` and returns the socket's id. Without a
-    /// `protocol`, the first one of the route that the client offers is selected.
+    /// `protocol`, selects the route's first protocol that the client offers.
     pub fn accept_upgrade(
         &mut self,
         handle: RequestId,
@@ -49,7 +49,7 @@ impl<D: Driver> Worker<D> {
         self.sockets.socket_info(&self.net, &self.channels, socket)
     }
 
-    /// Returns the peer of a socket, also during its close event.
+    /// Returns the peer of a socket, including during the socket's close event.
     pub fn socket_peer(&self, socket: SocketId) -> Option<Peer> {
         self.sockets.socket_peer(&self.net, socket)
     }
@@ -97,13 +97,13 @@ impl<D: Driver> Worker<D> {
         )
     }
 
-    /// Subscribes a socket to a channel, after its missed messages.
+    /// Subscribes a socket to a channel. The messages that the socket missed are sent first.
     pub fn join_channel(&mut self, socket: SocketId, join: &Join<'_>) -> Result<(), SendError> {
         let (channels, mut to) = self.clients();
         channels.join_channel(&mut to, socket, join)
     }
 
-    /// Ends a subscription. Messages not yet sent to the client are lost.
+    /// Ends a subscription. Messages that were not sent to the client yet are lost.
     pub fn leave_channel(&mut self, socket: SocketId, channel: &[u8]) -> Result<(), SendError> {
         self.channels.leave_channel(&mut self.net, socket, channel)
     }
@@ -115,13 +115,14 @@ impl<D: Driver> Worker<D> {
         is_known.then(|| self.channels.socket_id(socket))
     }
 
-    /// Returns the parts of that id besides the handle: the worker's identity, and its slot.
+    /// Returns the parts of a socket's id other than the handle: the worker's identity, and its
+    /// slot.
     pub fn socket_place(&self, socket: SocketId) -> Option<(u64, u16)> {
         let is_known = self.sockets.is_known(&self.net, socket);
         is_known.then(|| self.channels.socket_place())
     }
 
-    /// Sends a message to a socket of any worker by its id. Has no effect if it has closed.
+    /// Sends a message to a socket of any worker by its id. Has no effect if the socket has closed.
     pub fn send_to(&mut self, id: &[u8], is_binary: bool, data: &[u8]) -> Result<(), SendError> {
         let (channels, mut to) = self.clients();
         channels.send_to(&mut to, id, is_binary, data)

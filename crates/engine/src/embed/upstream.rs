@@ -37,8 +37,8 @@ impl<D: Driver> Worker<D> {
         self.http.trace.ids(self.http.recorded(&self.net, handle)?)
     }
 
-    /// Returns true if the server records spans, but not of this request: upstreams must not record
-    /// it either, whatever its client requests.
+    /// Returns true if the server records spans, but not for this request. Upstreams must then not
+    /// record the request either, whatever the client requests.
     pub fn is_left_out(&self, handle: RequestId) -> bool {
         let index = self.http.recorded(&self.net, handle);
         index.is_some_and(|index| !self.http.trace.is_recorded(index))

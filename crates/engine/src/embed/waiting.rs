@@ -20,7 +20,7 @@ pub(crate) enum WaitEvent {
     Wire(WireEvent),
     Items(Items),
     PeerMessage(Box<[u8]>),
-    /// More of this request's body has arrived, or it failed.
+    /// More of this request's body has arrived, or receiving it failed.
     Body(RequestId),
 }
 
@@ -28,9 +28,9 @@ pub(crate) enum WaitEvent {
 pub struct Waiting {
     /// Time at which the application wants to be woken.
     pub(crate) wake: Deadline,
-    /// The loop does not sleep: its caller has other work when there is nothing to do.
+    /// The loop does not sleep, because the embedder has other work when no event is pending.
     pub(crate) never_sleeps: bool,
-    /// The next turn continues unfinished work of the last one.
+    /// The next turn continues unfinished work of the previous turn.
     pub(crate) is_unfinished: bool,
     /// A wake-up is due and was not delivered.
     pub(crate) is_due: bool,
@@ -83,7 +83,7 @@ impl Waiting {
         self.wake_now();
     }
 
-    /// Wakes the application before the loop sleeps; it then sets its next wake-up again.
+    /// Wakes the application before the loop sleeps, so that it sets its next wake-up.
     pub(crate) fn wake_now(&mut self) {
         self.wake = Deadline::NEVER;
         self.is_due = true;

@@ -47,7 +47,8 @@ impl Watching {
         }
     }
 
-    /// Collects ready descriptors; returns those collected before an error, too.
+    /// Collects ready descriptors. After an error, the descriptors collected before it are still
+    /// returned.
     pub fn collect(&mut self) -> (io::Result<()>, impl Iterator<Item = Ready>) {
         let result = self.watch.collect(&mut self.found);
         (result, self.found.drain(..))

@@ -1,5 +1,5 @@
-//! Wires: sockets of the embedder in the worker's loop. They are connections that it opens,
-//! listeners that it accepts from, and listeners whose HTTP requests the engine parses.
+//! Wires: sockets of the embedder in the worker's loop. A wire is a connection that the embedder
+//! opens, a listener from which it accepts, or a listener whose HTTP requests the engine parses.
 //!
 //! The embedder defines the protocol; the engine only reports readiness
 //! ([`Event::Wire`](crate::Event::Wire)). Wires are edge-triggered like the driver: readiness lasts
@@ -24,9 +24,9 @@ const MARK: u32 = 1 << 31;
 pub struct WireEvent {
     /// The wire.
     pub wire: WireId,
-    /// There are bytes, a connection to accept, or the end of the stream.
+    /// The wire has bytes to read or a connection to accept, or its stream has ended.
     pub readable: bool,
-    /// There is room to send; a new connection is open.
+    /// The wire has room to send; for a new connection: it is open.
     pub writable: bool,
     /// The peer has closed its sending side, or the connection is broken.
     pub hangup: bool,
@@ -51,7 +51,7 @@ pub(crate) struct Wires {
     pub bodies: HashMap<u32, BodyLimits>,
     /// Handler of the listener that is being accepted from.
     pub accepting: u32,
-    /// Handlers of connections of `Origin::Own`, by index; an entry stays until the index is
+    /// Handler of each connection with `Origin::Own`, by index. An entry stays until the index is
     /// reused.
     pub handlers: HashMap<ExchangeIndex, u32>,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Wire {
 pub(crate) enum Kind {
     Stream,
     Listener,
-    /// Its connections carry HTTP for this handler.
+    /// Connections of this listener carry HTTP for this handler.
     Requests(u32),
 }
 
@@ -115,7 +115,7 @@ impl Wires {
         self.handlers.insert(index, self.accepting);
     }
 
-    /// Returns the body limits of a connection's handler, if it has its own.
+    /// Returns the body limits of a connection's handler, if the handler has limits of its own.
     pub fn body_limits(&self, index: ExchangeIndex) -> Option<BodyLimits> {
         self.bodies.get(&self.handler_of(index)).copied()
     }

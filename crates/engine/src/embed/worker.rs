@@ -36,7 +36,7 @@ impl<D: Driver> Net<D> {
         self.log.write_limited(level, unix_ms, message);
     }
 
-    /// Writes such a line with details of the application code.
+    /// Writes a log line about a client with details of the application code.
     pub fn log_detailed_for_client(&mut self, level: LogLevel, message: &str, detail: &Detail<'_>) {
         let unix_ms = self.driver.unix_ms();
         self.log
@@ -55,7 +55,7 @@ impl Http {
         self.uploads.get(number)
     }
 
-    /// Deletes the files of a finished request, except those that were moved.
+    /// Deletes the files of a finished request, except files that the application has moved.
     pub fn release_upload(&mut self, number: u32) {
         self.uploads.release(number);
     }
@@ -84,9 +84,9 @@ impl<D: Driver> Worker<D> {
         self.begin_drain(true);
     }
 
-    /// Starts no more requests because the application has ended, makes the master start a
-    /// replacement, and drains. Requests that no handler has started go to other workers or to the
-    /// replacement, with their connections.
+    /// Starts no more requests because the application has exited, makes the master start a
+    /// replacement, and drains. Requests whose handlers have not started move with their
+    /// connections to other workers or to the replacement.
     pub fn replace(&mut self) {
         self.net.gives_requests = true;
         self.begin_drain(false);

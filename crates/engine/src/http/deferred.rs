@@ -12,7 +12,7 @@ use crate::net::index::ExchangeIndex;
 /// Request data needed for the response, stored while the handler waits, since the request's bytes
 /// are dropped.
 pub(crate) struct DeferredRequest {
-    /// The request; another one may use its exchange by now.
+    /// The request. A later request may use the same exchange.
     pub handle: RequestId,
     pub method: Method,
     pub headers: ContentHeaders<'static>,
@@ -32,13 +32,13 @@ impl DeferredRequests {
         (request.handle == handle).then_some(request)
     }
 
-    /// Removes and returns it, for the single response.
+    /// Removes and returns the request's state, for its only response.
     pub fn take(&mut self, handle: RequestId) -> Option<Box<DeferredRequest>> {
         self.get(handle)?;
         self.0.remove(&handle.exchange())
     }
 
-    /// Stores it until it is taken or replaced by another request of its exchange.
+    /// Stores the state until it is removed, or replaced by another request of the same exchange.
     pub fn remember(&mut self, request: Box<DeferredRequest>) {
         self.0.insert(request.handle.exchange(), request);
     }

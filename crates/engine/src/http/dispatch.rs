@@ -72,7 +72,7 @@ impl Http {
         };
         self.trace.on_client(index, &client);
         let answerer = self.dispatch_to(net, index);
-        // `begin_upgrade` records handshakes, some of which it answers itself.
+        // `begin_upgrade` records handshakes, because it answers some of them itself.
         if matches!(answerer, Answerer::Program) {
             let label = self.router.label(self.request.handler);
             self.trace.on_route(index, label);
@@ -88,7 +88,7 @@ impl Http {
         let Some(hosts) = &self.hosts else {
             return true;
         };
-        // A page cannot write Host, but it can write a header in which a proxy would name another host.
+        // A web page cannot set `Host`, but it can set a header in which a proxy would report another host.
         let asked = [
             self.request.view(&net.input.bytes).host(),
             self.client_host(net),
@@ -107,7 +107,7 @@ impl Http {
 
     fn dispatch_to<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) -> Answerer {
         let Some(connection) = net.connections.at(index.connection()) else {
-            // A request that was just read has a connection.
+            // Unreachable: a request that was just read has a connection.
             return missed(Answerer::Server);
         };
         match connection.origin {
@@ -145,8 +145,8 @@ impl Http {
         }
     }
 
-    /// Gives the current request to another worker if this one starts no more of them, or refuses
-    /// it if PHP cannot run. Returns false if it is to be handled here.
+    /// Passes the current request to another worker if this worker starts no more requests; refuses it if PHP cannot run. Returns
+    /// false if the request is to be handled here.
     #[cold]
     pub(crate) fn turn_over<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) -> bool {
         if net.give_request(self, index.connection()) {
@@ -182,8 +182,8 @@ impl Http {
         let params = &mut request.params;
         match self.router.find(method_name, path, slashes, params) {
             Found::WebSocket(number) => Outcome::WebSocket(number),
-            // A successful response would look like a WebSocket. An embedder that forwards requests
-            // handles the handshake itself.
+            // A 2xx response would look like an accepted WebSocket. An embedder that forwards requests handles the handshake
+            // itself.
             _ if request.is_connect => Outcome::NotFound,
             Found::Handler(handler) => match params.is_empty() || is_text(path) {
                 true => Outcome::Handler(handler),

@@ -36,11 +36,12 @@ pub(crate) enum Stage {
     Held(Held),
     /// A WebSocket.
     Socket(Socket),
-    /// No request of its own: the connection carries other exchanges as HTTP/2 streams.
+    /// No request: the connection carries other exchanges as HTTP/2 streams.
     Http2(CarrierPlace),
 }
 
-/// A held client: its format and its keep-alive.
+/// A held client: its format and its keep-alive. With `closes_on_gap` the client is closed, without
+/// a gap event, when the log overtakes it.
 ///
 /// With `closes_on_gap` it is closed, without a gap event, when the log overtakes it.
 pub(crate) enum Held {
@@ -49,29 +50,29 @@ pub(crate) enum Held {
         format: StreamFormat,
         keep_alive_ms: Option<NonZeroU32>,
         closes_on_gap: bool,
-        /// Missed events to send before it is live.
+        /// Missed events to send before the client receives live events.
         resume: Option<Box<Resume>>,
     },
     /// Receives the embedder's encoding of records, or bytes written by the embedder.
     Own {
         keep_alive_ms: Option<NonZeroU32>,
         closes_on_gap: bool,
-        /// Sent data does not delay its keep-alive.
+        /// True if sent data does not delay the keep-alive.
         keeps_interval: bool,
         keep_alive: Option<Rc<[u8]>>,
     },
-    /// Receives a view of one channel, and a comment after a silence.
+    /// The client receives a view of one channel, and a comment after a silence.
     View(Box<HeldView>),
 }
 
 /// The state of a view's client.
 pub(crate) struct HeldView {
     pub keep_alive_ms: Option<NonZeroU32>,
-    /// The embedder retains its state of the view as long as this is referenced.
+    /// The embedder retains its state of the view while this reference exists.
     pub view: Rc<u64>,
     /// Time at which the response ends.
     pub ends: Deadline,
-    /// Missed events to send before it is live.
+    /// Missed events to send before the client receives live events.
     pub resume: Option<Box<Resume>>,
 }
 
@@ -84,7 +85,7 @@ impl Held {
         }
     }
 
-    /// Returns the time at which its response ends.
+    /// Returns the time at which the response ends.
     #[inline]
     pub fn ends(&self) -> Deadline {
         match self {
@@ -93,7 +94,7 @@ impl Held {
         }
     }
 
-    /// Returns its event format; `None` if the embedder writes to it.
+    /// Returns the event format; `None` if the embedder writes to the client.
     pub fn format(&self) -> Option<StreamFormat> {
         match self {
             Held::Events { format, .. } => Some(*format),
@@ -102,7 +103,7 @@ impl Held {
         }
     }
 
-    /// Returns its view.
+    /// Returns the client's view.
     pub fn view(&self) -> Option<u64> {
         match self {
             Held::View(held) => Some(*held.view),
@@ -113,8 +114,8 @@ impl Held {
     pub fn closes_on_gap(&self) -> bool {
         match self {
             Held::Events { closes_on_gap, .. } | Held::Own { closes_on_gap, .. } => *closes_on_gap,
-            // It resumes with its last event id: the ring still has what the view's log has
-            // dropped.
+            // The client resumes with its last event id: the ring still has the events that the
+            // view's log has dropped.
             Held::View(_) => true,
         }
     }
@@ -133,7 +134,7 @@ impl Held {
         self.format().is_none()
     }
 
-    /// Returns its missed events.
+    /// Returns the client's missed events.
     #[inline]
     pub fn resume_mut(&mut self) -> Option<&mut Option<Box<Resume>>> {
         match self {
@@ -159,19 +160,19 @@ pub(crate) struct Exchange {
     pub protocol: Protocol,
     /// The request method is HEAD: the response has no body.
     pub is_head: bool,
-    /// Its handler waits: the next request or message is delayed, and a disconnect is reported.
+    /// The handler waits: the next request or message is delayed, and a disconnect is reported.
     pub is_deferred: bool,
-    /// Its request waits in `Starts`.
+    /// The request waits in `Starts`.
     pub is_put_off: bool,
-    /// Its channel records are passed to the embedder.
+    /// The client's channel records are passed to the embedder.
     pub takes_items: bool,
-    /// `Sockets` stores data of its handshake.
+    /// `Sockets` stores data of the handshake.
     pub has_handshake: bool,
-    /// Number of the request, part of its handle.
+    /// Number of the request, part of the request's handle.
     pub serial: u32,
-    /// Head of its chain of subscriptions.
+    /// Head of the chain of subscriptions.
     pub chain: SubId,
-    /// Rest of its response, after the connection's output buffer.
+    /// Rest of the response body, after the connection's output buffer.
     pub body: Option<Box<Outgoing>>,
     pub presence: Option<Box<Presence>>,
 }
@@ -193,7 +194,7 @@ impl Exchange {
         }
     }
 
-    /// Returns true if other parts refer to it: handlers, sockets, channels.
+    /// Returns true if handlers, sockets or channels refer to this exchange.
     pub fn is_known(&self) -> bool {
         self.is_deferred
             || self.has_handshake
@@ -205,7 +206,7 @@ impl Exchange {
             )
     }
 
-    /// Returns true if it may use buffers although its connection is not blocked.
+    /// Returns true if the exchange may use buffers although its connection is not blocked.
     #[inline]
     pub fn may_buffer(&self) -> bool {
         self.is_put_off
@@ -234,12 +235,12 @@ impl Exchange {
         self.protocol = Protocol::of(head);
     }
 
-    /// Returns the handle of its request.
+    /// Returns the handle of the request.
     pub fn handle(&self, index: ExchangeIndex) -> RequestId {
         RequestId::new(self.serial, index)
     }
 
-    /// Returns the id of its WebSocket.
+    /// Returns the id of the WebSocket.
     #[inline]
     pub fn socket_id(&self, index: ExchangeIndex) -> SocketId {
         SocketId::of(self.handle(index))
@@ -250,7 +251,7 @@ impl Exchange {
         matches!(self.stage, Stage::Head)
     }
 
-    /// Returns true if its connection is idle apart from unsent output.
+    /// Returns true if the connection is idle apart from unsent output.
     #[inline]
     pub fn awaits_request(&self) -> bool {
         matches!(self.stage, Stage::Head | Stage::Http2(_))
@@ -279,7 +280,7 @@ impl Exchange {
         }
     }
 
-    /// Returns true if it is held and sent data does not delay its keep-alive.
+    /// Returns true if the client is held and sent data does not delay its keep-alive.
     pub fn keeps_interval(&self) -> bool {
         self.held().is_some_and(Held::keeps_interval)
     }
@@ -307,7 +308,7 @@ impl Exchange {
         }
     }
 
-    /// Returns the body that its handler reads while it arrives.
+    /// Returns the body that the handler reads while it arrives.
     pub fn early(&self) -> Option<(&Partial, &StreamedBody)> {
         match &self.stage {
             Stage::Handling(Some(partial)) => Some((partial, partial.early.as_ref()?)),
@@ -322,13 +323,14 @@ impl Exchange {
         }
     }
 
-    /// Returns true if its handler waits for more of the body and must be notified of its end.
+    /// Returns true if the handler waits for more of the body and must be notified when the body
+    /// ends.
     pub fn is_read_from(&self) -> bool {
         self.early().is_some_and(|(_, early)| early.is_waited_for())
     }
 
-    /// Returns true if only its output remains to be sent: its response is complete, or it is a
-    /// WebSocket without channels.
+    /// Returns true if only output remains to be sent: the response is complete, or the exchange is
+    /// a WebSocket without channels.
     #[inline]
     pub fn rests_when_sent(&self) -> bool {
         self.body.is_none()
@@ -339,7 +341,7 @@ impl Exchange {
             }
     }
 
-    /// Notes that the kernel has accepted `bytes` more of the output, but not all of it.
+    /// Notes that the kernel has accepted `bytes` more of the output, but not the complete output.
     pub fn drop_sent(&mut self, connection: &mut Connection, bytes: usize) {
         let sent = connection.out_sent as usize + bytes;
         if let Some(socket) = self.socket_mut() {
@@ -352,7 +354,7 @@ impl Exchange {
         }
     }
 
-    /// Returns true if a part of its response is unsent.
+    /// Returns true if a part of the response is unsent.
     pub fn has_output(&self, connection: &Connection) -> bool {
         connection.unsent() > 0 || self.body.is_some()
     }
@@ -371,7 +373,8 @@ impl Exchange {
         self.body.as_deref().map_or(0, Outgoing::buffered_bytes)
     }
 
-    /// Returns its flag for being in `Channels::resuming`, while it has missed events to send.
+    /// Returns the flag for membership in `Channels::resuming`, while the client has missed events
+    /// to send.
     pub fn resume_queued(&mut self) -> Option<&mut bool> {
         match &mut self.stage {
             Stage::Held(held) => Some(&mut held.resume_mut()?.as_mut()?.is_queued),

@@ -1,14 +1,14 @@
 //! Client address and request properties reported by trusted proxies: `Forwarded` (RFC 7239) or
 //! `X-Forwarded-*`.
 //!
-//! Any client can send these headers, so only entries written by proxies in `trusted_proxies`
-//! count. The address list is read from its end; the first untrusted address is the client. A
-//! client can forge the entries before it. A malformed entry ends the reading; entries read before
-//! it count.
+//! Any client can send these headers. So only entries written by proxies in `trusted_proxies` are
+//! used. The address list is read from its end; the first untrusted address is the client. A client
+//! can forge the entries before it. Reading stops at a malformed entry; the entries read before it
+//! are used.
 //!
-//! A proxy forwards the headers it does not write, so only those in `proxy_headers` are read. If
-//! headers of the other kind are present, the client sent them or the setting is wrong. The cases
-//! are indistinguishable, so neither kind counts.
+//! A proxy forwards the headers that it does not write, so only the headers in `proxy_headers` are
+//! read. If headers of the other kind are present, either the client sent them or the setting is
+//! wrong. The server cannot distinguish the two cases, so it ignores both kinds.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
@@ -31,7 +31,7 @@ use crate::websocket::Sockets;
 /// Maximum number of proxies in a row.
 const HOPS_MAX: usize = 32;
 
-/// Values reported by proxies. `None`: the connection's own value applies.
+/// Values reported by proxies. `None` = use the connection's own value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Claim<'a> {
     /// Address and port; port 0 = unknown.
@@ -139,7 +139,8 @@ fn read_customary<'a>(
         }
         hops += 1;
     }
-    // An appending proxy makes lists as long as the address list; a replacing one leaves one value.
+    // A proxy that appends makes this list as long as the address list; a proxy that replaces the
+    // header leaves one value.
     let of_hop = |header: ProxyHeader| elements(header).take(hops + 1).last();
     claim.is_secure = of_hop(ProxyHeader::Proto).and_then(parse_scheme);
     claim.host = of_hop(ProxyHeader::Host).filter(|host| valid_host(host));
@@ -176,7 +177,7 @@ fn split_outside_quotes(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8
     })
 }
 
-/// Splits from the end. Ignores escapes, since no valid value needs one.
+/// Splits from the end. Ignores escapes, because no valid value contains one.
 fn rsplit_outside_quotes(text: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let mut is_quoted = false;
     text.rsplit(move |&byte| {
@@ -185,7 +186,7 @@ fn rsplit_outside_quotes(text: &[u8], separator: u8) -> impl Iterator<Item = &[u
     })
 }
 
-/// Parses a token or a quoted string. No valid value needs an escape, so one is an error.
+/// Parses a token or a quoted string. An escape is an error, because no valid value contains one.
 fn unquote(value: &[u8]) -> Option<&[u8]> {
     let inside = match value {
         [b'"', inside @ .., b'"'] => inside,
@@ -229,8 +230,8 @@ fn parse_scheme(scheme: &[u8]) -> Option<bool> {
 }
 
 impl<D: Driver> Net<D> {
-    /// Returns the local address to which the client, or the proxy in front, has connected. `None`
-    /// for a Unix socket, and if the request is not in progress.
+    /// Returns the local address to which the client, or the proxy in front of the server, is
+    /// connected. `None` for a Unix socket, and if the request is not in progress.
     pub fn own_address(&mut self, handle: RequestId) -> Option<SocketAddr> {
         let carrier = self.carrier_of(handle.exchange().connection())?;
         let connection = self.connections.at_mut(carrier)?;
@@ -307,7 +308,7 @@ impl Http {
         let request = self.request.view(&net.input.bytes);
         let peer = request.peer();
         if is_unnamed(peer) {
-            // Its headers are ignored in any case.
+            // The headers of such a peer are ignored in any case.
             return;
         }
         if !trusted.contains(peer.ip()) || !is_contradictory(&request, written) {
@@ -332,8 +333,8 @@ impl Http {
         claimed.or_else(|| Some((peer.ip()?, peer.port())))
     }
 
-    /// Returns the client address of a request, also after its handler has waited and its head was
-    /// dropped.
+    /// Returns the client address of a request. Works also after the handler has waited and the
+    /// head was dropped.
     pub(crate) fn client_of<D: Driver>(&self, net: &Net<D>, handle: RequestId) -> Option<IpAddr> {
         if self.lent == Some(handle) {
             return self.client_address(net).map(|(address, _)| address);

@@ -96,7 +96,7 @@ impl Http {
 
         let here = filled - body_start;
         match head.body {
-            // Handled above.
+            // Unreachable: handled above.
             Body::None => Step::Again,
             Body::Length(length) if length > plan.bytes_max => {
                 self.refuse_body(net, index.exchange(), plan.bytes_max);
@@ -141,7 +141,7 @@ impl Http {
         self.lent = Some(self.request.handle);
     }
 
-    /// Returns a serial, which distinguishes a request from others of its exchange.
+    /// Returns a serial, which distinguishes a request from other requests of the same exchange.
     #[inline]
     fn next_serial(&mut self) -> u32 {
         self.serial = serial_after(self.serial);

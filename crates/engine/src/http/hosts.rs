@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The hosts of `allowed_hosts`, and those that no site can own.
+/// The hosts of `allowed_hosts`, and hosts that no website can own.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AllowedHosts {
     /// In lower case. `.example.org` matches every name below `example.org`.
@@ -52,7 +52,7 @@ impl AllowedHosts {
     }
 }
 
-/// Returns true if `name` is `parent` or below it.
+/// Returns true if `name` equals `parent` or is a subdomain of it.
 fn is_below(name: &str, parent: &str) -> bool {
     let rest = name.strip_suffix(parent);
     rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))

@@ -41,7 +41,7 @@ pub struct Http {
     /// parse forms, reject unknown methods or compress responses.
     pub(crate) passes_on: bool,
     pub(crate) limits: http1::Limits,
-    /// Allowed hosts; `None`: all.
+    /// Allowed hosts; `None` = every host.
     pub(crate) hosts: Option<hosts::AllowedHosts>,
     /// Requests need the checks of [`Self::examine`].
     pub(crate) examines: bool,
@@ -64,8 +64,8 @@ pub struct Http {
     pub(crate) serial: u32,
     /// The request whose head and body are still readable.
     pub(crate) lent: Option<RequestId>,
-    /// The request whose handler is about to publish, if set by the embedder. The inner `None`
-    /// means that no handler publishes.
+    /// The request whose handler is about to publish, if the embedder has set it. Inner `None`: the
+    /// publisher is not a handler.
     pub(crate) publisher: Option<Option<RequestId>>,
     /// Stored bodies of open requests.
     pub(crate) uploads: Uploads,

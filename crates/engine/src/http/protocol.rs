@@ -12,7 +12,7 @@ use crate::embed::relayed::ResponseHead;
 pub(crate) enum Protocol {
     Http10,
     Http11,
-    /// A head is a header block; a body ends with its stream.
+    /// A response head is a header block, and a body ends with its stream.
     Http2,
 }
 

@@ -45,12 +45,12 @@ impl Http {
 }
 
 impl Http {
-    /// Postpones the current request if its handler has to wait for its turn. Its connection is not
-    /// read meanwhile, as while a handler runs.
+    /// Postpones the current request if its handler has to wait for its turn. While it waits, its
+    /// connection is not read, as while a handler runs.
     #[inline]
     pub(crate) fn put_off<D: Driver>(&mut self, net: &mut Net<D>, waiting: &Waiting) -> bool {
-        // Forwarded requests spend their time elsewhere, and other connections than public ones are
-        // few.
+        // Requests that an edge forwards spend their time at the backend, and listeners other than
+        // the public ones have few connections.
         if self.passes_on {
             return false;
         }
@@ -66,8 +66,8 @@ impl Http {
         true
     }
 
-    /// Postpones a WebSocket handshake that needs a handler until one is free. Over HTTP/1, the
-    /// handshake stays unread instead.
+    /// Postpones a WebSocket handshake that needs a handler until one is free. This applies to
+    /// HTTP/2; over HTTP/1 the handshake stays unread in the socket.
     #[cold]
     pub(crate) fn put_off_upgrade<D: Driver>(
         &mut self,
@@ -128,7 +128,7 @@ impl Http {
         self.starts.put(queued);
     }
 
-    /// Moves the current request to memory where it can wait.
+    /// Moves the current request to memory that outlives the turn.
     #[cold]
     pub(crate) fn take_off<D: Driver>(&mut self, net: &mut Net<D>) -> Queued {
         let index = self.request.index();
@@ -165,7 +165,8 @@ impl Http {
         }
     }
 
-    /// Makes a postponed request the current one. Returns false if it needs no response any more.
+    /// Makes a postponed request the current one. Returns false if the request no longer needs a
+    /// response.
     fn take_queued<D: Driver>(&mut self, net: &mut Net<D>, queued: Queued) -> bool {
         let mut request = queued.request;
         std::mem::swap(&mut self.request, &mut request);
@@ -183,8 +184,8 @@ impl Http {
         true
     }
 
-    /// Notes that the client of a postponed request has disconnected; if there are many, their
-    /// entries are removed.
+    /// Notes that the client of a postponed request has disconnected. Removes such entries when
+    /// there are many.
     #[cold]
     pub(crate) fn note_dead<D: Driver>(&mut self, net: &Net<D>, index: ConnectionIndex) {
         if let Some(queued) = self.held_back.remove(&index) {

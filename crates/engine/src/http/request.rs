@@ -1,4 +1,5 @@
-//! The current request, as offsets into the bytes it arrived in.
+//! The current request, as offsets into the received bytes. Each worker reuses one `Request`, so a request costs no allocation.
+//! Values returned by accessors are valid until the worker is polled for its next event.
 //!
 //! Each worker reuses one, so a request costs no allocation. Values returned by accessors are valid
 //! until the worker is polled for its next event.
@@ -40,18 +41,17 @@ pub struct Request {
     pub(crate) path: Vec<u8>,
     /// Offsets of slashes that were sent as `%2F`.
     pub(crate) slashes: Vec<u32>,
-    /// The path with these slashes encoded as `%2F`; empty if there are none.
+    /// The path with percent-encoded slashes preserved as `%2F`; empty if the path contains none.
     pub(crate) path_shown: Vec<u8>,
     pub(crate) path_is_plain: bool,
     pub(crate) params: Params,
-    /// Status that the server would send without a fallback handler; 0 if a route was found, or
-    /// `UNROUTED_FILE`.
+    /// Status that the server would send without a fallback handler; 0 if a route was found, `UNROUTED_FILE` for a route of files.
     pub(crate) unrouted: u16,
     /// `Allow` header of that response.
     pub(crate) allow: String,
     /// True for a WebSocket by extended CONNECT (RFC 8441).
     pub(crate) is_connect: bool,
-    /// Number of the stored part of its body; 0 = none.
+    /// Number of the stored part of the body; 0 = none.
     pub(crate) upload: u32,
 }
 
@@ -121,7 +121,7 @@ impl Request {
                 out.extend_from_slice(view.body);
                 length == view.body.len() as u64
             }
-            // The client's chunks are not retained: one chunk has the same content.
+            // Write the content as one chunk; the client's chunk boundaries are not retained.
             Body::Chunked => {
                 if !view.body.is_empty() {
                     let size = format!("{:x}\r\n", view.body.len());
@@ -135,7 +135,7 @@ impl Request {
         }
     }
 
-    /// Returns its exchange.
+    /// Returns the request's exchange.
     #[inline]
     pub(crate) fn index(&self) -> ExchangeIndex {
         self.handle.exchange()
@@ -169,19 +169,19 @@ impl<'a> RequestView<'a> {
         self.request.handle
     }
 
-    /// Returns the length of its head in bytes, including the request line.
+    /// Returns the length of the head in bytes, including the request line.
     pub fn head_len(&self) -> usize {
         self.head.len()
     }
 
-    /// Returns the number of its route's handler.
+    /// Returns the number of the route's handler.
     #[inline]
     pub fn handler(&self) -> u32 {
         self.request.handler
     }
 
-    /// Returns true for a WebSocket by extended CONNECT (RFC 8441): its method is shown as GET, and
-    /// it has no `Upgrade`.
+    /// Returns true for a WebSocket by extended CONNECT (RFC 8441). [`method`](Self::method) then returns GET, and there is no
+    /// `Upgrade` header.
     pub fn is_extended_connect(&self) -> bool {
         self.request.is_connect
     }
@@ -198,8 +198,7 @@ impl<'a> RequestView<'a> {
         self.request.head.target.of(self.head)
     }
 
-    /// Returns the path, percent-decoded except for `%2F`: each of its slashes separates two
-    /// segments.
+    /// Returns the path, percent-decoded except for `%2F`. Each slash in the result separates two segments.
     #[inline]
     pub fn path(&self) -> &'a [u8] {
         if self.request.path_is_plain || self.request.slashes.is_empty() {
@@ -231,8 +230,8 @@ impl<'a> RequestView<'a> {
         self.body
     }
 
-    /// Returns the number of the stored part of its body, for `Http::upload`; 0 = none. The
-    /// embedder has to call `Http::release_upload` after the request.
+    /// Returns the number of the stored part of the body, for `Http::upload`; 0 = none. The embedder has to call
+    /// `Http::release_upload` after the request.
     #[inline]
     pub fn upload(&self) -> u32 {
         self.request.upload
@@ -276,7 +275,7 @@ impl<'a> RequestView<'a> {
         Some((name, span.of(self.decoded_path())))
     }
 
-    /// Returns the requested host and port: from the target if it has one, else from `Host`.
+    /// Returns the requested host and port: from the request target if it contains them, otherwise from `Host`.
     pub fn host(&self) -> Option<&'a [u8]> {
         self.request.head.host.map(|host| host.of(self.head))
     }

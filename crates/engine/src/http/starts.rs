@@ -1,10 +1,11 @@
 //! Scheduling of request handlers within a turn.
 //!
-//! A request whose handler usually takes long waits here for all short work of the turn. So does a
-//! request of an unmeasured route after the turn's handlers have taken long. Waiting requests start
-//! for a limited time in each turn, and routes take turns. So a short request waits for the rest of
-//! one turn, not for all handlers of an earlier crowd. Medium handlers start immediately until
-//! those of the turn have used the same time. Short routes never wait here.
+//! A request whose handler usually takes long waits here until all short work of the turn is done.
+//! A request of an unmeasured route also waits here, if the handlers of the turn have already taken
+//! long. Waiting requests start for a limited time in each turn, and routes take turns. So a short
+//! request waits for the rest of one turn, not for all handlers of an earlier crowd. Medium
+//! handlers start immediately until the medium handlers of the turn have used the same time. Short
+//! routes never wait here.
 //!
 //! The duration of each call is measured until its route is known, and while the route is not
 //! short. Of a short route, one of [`SAMPLE`] calls is measured: reading the clock costs as much as
@@ -21,15 +22,15 @@ use crate::http::request::Request;
 /// Handlers are not interrupted.
 pub(crate) const AT_ONCE_US_MAX: u64 = 4_000;
 
-/// Time in microseconds per turn, each for handlers started from here and for handlers resumed
-/// after a wait. At least one of each kind runs per turn.
+/// Time limit in microseconds per turn: one for handlers that waited here to start, and one for
+/// handlers resumed after a wait. At least one handler of each kind runs per turn.
 pub(crate) const LONG_US_MAX: u64 = 2_000;
 
-/// Mean duration from which a route's handlers wait for short ones.
+/// Mean duration in microseconds from which a route's handlers wait until short ones have run.
 const LONG_US: u64 = 500;
 
-/// Mean duration from which each call is measured, and the calls per turn are limited, because many
-/// such calls take long, too.
+/// Mean duration in microseconds from which each call is measured and the calls per turn are
+/// limited, because many such calls also take long.
 const MEDIUM_US: u64 = 100;
 
 /// Maximum duration counted for one call, so that a single delayed call does not mark a short route
@@ -39,7 +40,7 @@ const CALL_US_MAX: u64 = 4 * LONG_US;
 /// Divisor of the weight of a new call in the mean.
 const MEAN_PART: u64 = 16;
 
-/// Number of calls after which a route is known.
+/// Number of measured calls after which a route's mean duration is used.
 const CALLS_KNOWN: u8 = 16;
 
 /// Sampling interval for short routes, in calls.
@@ -48,8 +49,9 @@ const SAMPLE: u8 = 8;
 /// Number of measured routes; larger handler numbers always start immediately.
 const ROUTES_MAX: usize = 1 << 16;
 
-/// Requests of disconnected clients are removed when there are `DEAD_MIN` of them and they are this
-/// fraction of the waiting ones. This limits both their memory and the cost of searching.
+/// Requests of disconnected clients are removed when there are at least `DEAD_MIN` of them, and
+/// they are this fraction of all waiting requests. This limits their memory and the cost of
+/// searching.
 const DEAD_MIN: usize = 64;
 const DEAD_PART: usize = 8;
 
@@ -57,7 +59,7 @@ const DEAD_PART: usize = 8;
 const SPARES_MAX: usize = 64;
 const SPARE_BYTES_MAX: usize = 64 * 1024;
 
-/// The running handler, and the account of its time.
+/// The running handler, and the time limit that it counts against.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Runs {
     Nothing,
@@ -71,11 +73,11 @@ enum Runs {
 
 #[derive(Default)]
 struct Route {
-    /// Mean duration of its handlers until they return or wait, times [`MEAN_PART`].
+    /// Mean duration of the route's handlers until they return or wait, times [`MEAN_PART`].
     mean_us: u64,
-    /// Number of measured calls, until it is known.
+    /// Number of measured calls, up to [`CALLS_KNOWN`].
     calls: u8,
-    /// Calls since the last measured one.
+    /// Number of calls since the last measured one.
     unmeasured: u8,
     waiting: VecDeque<Queued>,
 }
@@ -86,8 +88,8 @@ pub(crate) struct Queued {
     pub since_ms: u64,
 }
 
-/// The waiting requests of a worker: at most one per connection or stream, and some of disconnected
-/// clients.
+/// The waiting requests of a worker: at most one per connection or stream, and some requests of
+/// disconnected clients.
 pub(crate) struct Starts {
     /// Routes, by handler number.
     routes: Vec<Route>,
@@ -95,7 +97,7 @@ pub(crate) struct Starts {
     rotation: VecDeque<u32>,
     /// Number of waiting requests of all handlers.
     waiting_len: usize,
-    /// Number of those whose clients have disconnected.
+    /// Number of waiting requests whose clients have disconnected.
     dead_len: usize,
     #[expect(
         clippy::vec_box,
@@ -132,13 +134,14 @@ impl Starts {
         self.resumed_us = 0;
     }
 
-    /// Returns true if a measured handler runs; then its start and return must be reported.
+    /// Returns true if a measured handler runs. The caller then has to report its start and its
+    /// return.
     #[inline]
     pub fn is_measuring(&self) -> bool {
         self.runs != Runs::Nothing
     }
 
-    /// Notes the start of what `begin`, `take` or `begin_resumed` returned.
+    /// Notes the start of the handler or request that `begin`, `take` or `begin_resumed` returned.
     #[inline]
     pub fn note_begin(&mut self, now_us: u64) {
         self.since_us = now_us;
@@ -181,7 +184,8 @@ impl Starts {
         self.resumed_us < LONG_US_MAX
     }
 
-    /// Returns true if a request for this handler starts now; otherwise it must be put here.
+    /// Returns true if a request for this handler starts now. If false, the caller must queue the
+    /// request here.
     #[inline]
     pub fn begin(&mut self, handler: u32) -> bool {
         let at = handler as usize;
@@ -232,7 +236,7 @@ impl Starts {
         self.dead_len >= DEAD_MIN.max(self.waiting_len / DEAD_PART)
     }
 
-    /// Notes that such a request was taken in its turn.
+    /// Notes that the request of a disconnected client was removed in its turn.
     pub fn forget_dead(&mut self) {
         self.dead_len = self.dead_len.saturating_sub(1);
     }
@@ -283,7 +287,7 @@ impl Starts {
         queued
     }
 
-    /// Notes that the taken request does not start.
+    /// Notes that the request returned by `take` does not start.
     pub fn cancel(&mut self) {
         self.runs = Runs::Nothing;
     }
@@ -303,7 +307,8 @@ impl Starts {
         queued
     }
 
-    /// Returns the time since which the oldest request waits; `None` if none waits.
+    /// Returns the time since which the oldest request has been waiting; `None` if no request
+    /// waits.
     pub fn oldest_ms(&self) -> Option<u64> {
         let waiting = self.rotation.iter();
         let first = waiting.filter_map(|&it| self.routes[it as usize].waiting.front());

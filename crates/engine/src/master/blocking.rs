@@ -6,8 +6,8 @@
 //! When the handler returns, the worker computes the duration and writes the log line. An idle
 //! server is not sampled: the worker that runs the first handler wakes the master.
 //!
-//! This uses no signal and no thread: a signal would interrupt a sleep or a poll of the
-//! application, a thread would run concurrently with it.
+//! No signal and no thread is used: a signal would interrupt a sleep or poll of the application,
+//! and a thread would run concurrently with the application.
 
 use fermata_io::Deadline;
 use fermata_io::wake::Waker;
@@ -30,7 +30,7 @@ pub(super) struct StackSampler {
 pub(super) struct HandlerSample {
     /// Start of the running handler.
     pub since_unix_ms: Option<u64>,
-    /// Number of times its position was read.
+    /// Number of times that the handler's position was read.
     pub reads: u8,
 }
 

@@ -12,7 +12,7 @@ use crate::channels::memory;
 use crate::log::Logger;
 
 impl Master {
-    /// Runs the bridge in the forked process, until it fails.
+    /// Runs the bridge in the forked process until the bridge fails.
     pub(super) fn be_bridge(&mut self, logger: Logger) -> std::io::Result<()> {
         self.otlp = None;
         let (Some(cluster), Some(ring)) = (self.cluster.take(), self.ring.take()) else {
@@ -39,7 +39,7 @@ impl Master {
         if let Some(cluster) = &mut self.cluster {
             cluster.bridge_ended(&owner, pid as u32);
         }
-        // It may have published records without waking workers.
+        // The exited bridge may have published records without waking workers.
         for waker in self.wakers.iter() {
             waker.wake();
         }

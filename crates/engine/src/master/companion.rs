@@ -18,7 +18,7 @@ pub struct Companion {
 }
 
 impl Companion {
-    /// Returns the memory limit of programs without their own; 0 = none.
+    /// Returns the memory limit in bytes of programs without a limit of their own; 0 = none.
     pub fn memory_bytes_max(&self) -> usize {
         self.memory_bytes_max
     }
@@ -51,7 +51,7 @@ impl Companion {
 
 /// The master's state of the companion.
 pub(super) struct CompanionProcess {
-    /// Name in its log lines; `None` = no companion.
+    /// Name of the companion in log lines; `None` = no companion.
     pub name: Option<String>,
     pub process: RestartedProcess,
 }

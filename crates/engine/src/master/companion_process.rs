@@ -13,7 +13,8 @@ impl Master {
     /// Forks the companion when it is due. Returns `Some` in the companion, where the master's
     /// state is to be dropped.
     ///
-    /// It is also restarted while the server stops: waiting handlers may need it.
+    /// The companion is also restarted while the server stops, because waiting handlers may need
+    /// it.
     pub(super) fn start_companion(&mut self, now_ms: u64) -> Option<Companion> {
         if !self.companion.process.due.is_due(now_ms) {
             return None;

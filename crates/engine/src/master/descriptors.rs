@@ -1,16 +1,16 @@
 //! Connection limit of a worker from its limit of descriptors.
 //!
-//! A worker whose clients use the last descriptor cannot open a file or a database connection for
-//! them. So some descriptors are reserved, and a client beyond the limit gets a response instead of
-//! waiting forever.
+//! If clients use a worker's last descriptor, the worker cannot open a file or a database
+//! connection for them. So some descriptors are reserved, and a client beyond the limit gets a
+//! response instead of waiting forever.
 
 use fermata_config::Settings;
 
 /// Minimum number of descriptors reserved from a worker's clients.
 const SPARE: u64 = 128;
 
-/// Part of the reserve for files, uploads and the application. Descriptors that all workers share
-/// are added to it.
+/// Part of the reserve for files, uploads and the application. The number of descriptors that all
+/// workers share is added to it.
 const OWN: u64 = 64;
 
 /// Returns the reserve if all workers share `shared` descriptors.
@@ -18,15 +18,15 @@ fn spare(shared: u64) -> u64 {
     SPARE.max(shared + OWN)
 }
 
-/// Returns the number of connections below the limit of descriptors. If the limit is tiny, half of
-/// it is for clients.
+/// Returns the number of connections that fit below the limit of descriptors. If the limit is tiny,
+/// half of it is for clients.
 fn reachable(limit: u64, spare: u64) -> usize {
     let connections = limit.saturating_sub(spare).max(limit / 2).max(1);
     usize::try_from(connections).unwrap_or(usize::MAX)
 }
 
-/// Lowers `connections_max` to what descriptors allow; every worker starts with `shared` of them.
-/// Returns a warning if this is less than requested.
+/// Lowers `connections_max` to the number that the descriptor limit allows; every worker starts
+/// with `shared` open descriptors. Returns a warning if the result is less than requested.
 pub(super) fn fit(settings: &mut Settings, limit: u64, shared: usize) -> Option<String> {
     let spare = spare(shared as u64);
     let (wanted, reachable) = (settings.connections_max, reachable(limit, spare));

@@ -10,7 +10,7 @@ use super::state::Master;
 use crate::admin::otlp::{Exporter, FLUSH_MS_MAX};
 use crate::log::Logger;
 
-/// Interval of checks if it has exited.
+/// Interval at which the master checks if the exporter has exited.
 const LOOK: Duration = Duration::from_millis(2);
 
 impl Master {

@@ -2,20 +2,20 @@
 //! does not return, and a signal would interrupt it.
 //!
 //! A forked worker has the same addresses as the master. So the embedder describes once where its
-//! current frame is, and the layout of frames, functions and strings. Reading races with the
-//! worker: a stale pointer gives a wrong position or an error, but no harm.
+//! current frame is, and the layout of frames, functions and strings. The worker runs while it is
+//! read: a stale pointer yields a wrong position or an error, and has no other effect.
 
 use std::io;
 
 use fermata_io::process;
 
-/// Maximum number of frames examined for one with file and line.
+/// Maximum number of frames examined to find one with file and line.
 const FRAMES_MAX: usize = 32;
 
 /// Maximum number of bytes read of a name or path.
 const TEXT_BYTES_MAX: usize = 200;
 
-/// Layout of the embedder's frames: one address, and offsets in bytes.
+/// Layout of the embedder's frames: the address of the current frame, and offsets in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Frames {
     /// Address of the pointer to the innermost frame.
@@ -68,8 +68,8 @@ impl Frames {
                     let instruction = frame.wrapping_add(self.frame_instruction);
                     let instruction = memory.pointer(instruction)?;
                     let line = memory.bytes(instruction.wrapping_add(self.instruction_line))?;
-                    // The frame may have changed during the read; then at least the function is
-                    // correct.
+                    // The frame may have changed during the read; at least the function is correct
+                    // then.
                     let [first, last] = self.function_lines.map(|at| function.wrapping_add(at));
                     let first = u32::from_ne_bytes(memory.bytes(first)?);
                     let last = u32::from_ne_bytes(memory.bytes(last)?);
@@ -93,7 +93,7 @@ impl Frames {
         }
         let name = self.text(memory, name)?;
         let class = memory.pointer(function.wrapping_add(self.function_class))?;
-        // A closure's class is useless: its file and line identify it.
+        // Omit the class of a closure: its file and line identify it.
         if class == 0 || name.starts_with('{') {
             return Ok(format!("{name}()"));
         }

@@ -71,8 +71,8 @@ impl Master {
 
     /// Runs a helper in its forked process.
     fn be_helper(&mut self, serve: Serve, master: Pid, logger: Logger) -> std::io::Result<()> {
-        // The master kills it after the last worker; ignore signals from a terminal or to the
-        // process group.
+        // Ignore signals from a terminal or to the process group: the master kills the helper after
+        // the last worker.
         for signal in SIGNALS.into_iter().chain([SIGPIPE]) {
             signal::ignore(signal)?;
         }

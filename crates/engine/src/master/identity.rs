@@ -52,7 +52,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// Returns the identity in the settings; `None` to change nothing.
+    /// Returns the identity in the settings; `None` = keep the user.
     pub(super) fn of(settings: &Settings) -> Result<Option<Identity>, IdentityError> {
         let Some(name) = &settings.user else {
             return match &settings.group {
@@ -91,8 +91,8 @@ impl Identity {
         process::become_user(self.user, self.group, &self.groups).map_err(IdentityError::Refused)
     }
 
-    /// Gives a new socket to the workers' user, without following a link that this user may have
-    /// put in its place.
+    /// Gives a new socket to the workers' user. Does not follow a link, because this user may have
+    /// replaced the socket by one.
     pub(super) fn own(&self, path: &Path) -> std::io::Result<()> {
         lchown(path, Some(self.user), Some(self.group))
     }

@@ -9,8 +9,8 @@ use super::state::Master;
 use crate::missed::missed;
 
 impl Master {
-    /// Hands the connections in an exited worker's inbox to other workers. If there are none, they
-    /// stay for the next worker, or are closed if none will start.
+    /// Hands the connections in an exited worker's inbox to other workers. If no other worker
+    /// accepts, the connections stay for the next worker, or are closed if none will start.
     pub(super) fn pass_on(&mut self, slot: u16) {
         let mut left = vec![slot];
         while let Some(slot) = left.pop() {
@@ -18,8 +18,8 @@ impl Master {
         }
     }
 
-    /// Empties an inbox. Returns the receiving workers that have stopped accepting, since they may
-    /// have read their inboxes for the last time before.
+    /// Empties an inbox. Returns the receiving workers that have stopped accepting since, because
+    /// they may have read their inboxes for the last time before.
     fn empty(&mut self, slot: u16) -> BTreeSet<u16> {
         let mut heirs = BTreeSet::new();
         let slots = self.inboxes.len() as u16;
@@ -34,13 +34,13 @@ impl Master {
             let (accepted, input) = match inbox.take() {
                 Taken::Nothing => break,
                 Taken::Connection(accepted, input) => (accepted, input),
-                // The counts of its worker were reset.
+                // The counters of the exited worker were already reset.
                 Taken::Lost => continue,
             };
             if let Some((heir, _)) = heir
                 && let Some(inbox) = self.inboxes.get(usize::from(heir))
             {
-                // Counted first: the receiver may close it before `put` returns.
+                // Count first: the receiver may close the connection before `put` returns.
                 self.stats.add_settled(heir);
                 if inbox.put(accepted.fd, accepted.peer, &input).is_err() {
                     self.stats.remove_settled(heir);

@@ -56,7 +56,7 @@ impl Link {
         self.signals.read()
     }
 
-    /// Requests an immediate replacement: this worker only finishes its work.
+    /// Requests an immediate replacement, while this worker finishes its remaining work.
     pub(crate) fn tell_retiring(&mut self) {
         // An error means that the master has exited; the end of the stream also reports that.
         let _ = self.stream.write(&[NOTE_RETIRING]);

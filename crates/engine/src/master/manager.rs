@@ -48,8 +48,8 @@ impl Manager {
         self.is_ready = true;
     }
 
-    /// Sends the watchdog notification if due. It covers the master's loop; the master replaces
-    /// stuck workers itself.
+    /// Sends the watchdog notification if due. The watchdog monitors the master's loop only; the
+    /// master itself replaces stuck workers.
     pub(super) fn alive(&mut self, now_ms: u64) {
         if !self.due.is_due(now_ms) {
             return;

@@ -48,8 +48,8 @@ impl Master {
         let tls = ServerTls::open(&settings, program.certificate_names, &logger)?;
         let has_log_file = open_access_log(&settings, identity.as_ref())?;
         let otlp = Otlp::open(&settings, program.open_post)?;
-        // From listening on, a signal must stop the server cleanly: block signals until their
-        // handlers exist. A failed start restores them.
+        // Once the sockets listen, a signal must stop the server cleanly. So block signals until
+        // their handlers exist. A failed start unblocks them.
         let blocked = BlockedSignals::block_all();
         let (listeners, addresses) = listeners::bind(&settings, workers)?;
         let metrics = listeners::bind_metrics(&settings)?;
@@ -164,7 +164,7 @@ fn open_channels(
         // Positions of a log in the history file are meaningless without a cluster.
         ring.end_log();
     } else if ring.log_reached().is_some() {
-        // Later messages of the log belong to the past of clients that connect from now on.
+        // Later messages of the log are past events for clients that connect from now on.
         let begun = ring.begin_past(&owner, PAST_UNKNOWN);
         begun.map_err(|error| io("the history file")(std::io::Error::other(error)))?;
     }

@@ -33,8 +33,8 @@ impl Master {
         }
     }
 
-    /// Opens the access log for a new worker. The master has opened it before; a later error does
-    /// not prevent serving.
+    /// Opens the access log for a new worker. The master has opened the file before; a later error
+    /// does not prevent the worker from serving.
     pub(super) fn open_access_log(&self) -> Option<Sink> {
         Sink::open(&self.settings).unwrap_or_else(|error| {
             self.log(LogLevel::Error, &error.to_string());
@@ -61,9 +61,9 @@ impl Master {
     }
 
     /// Replaces workers that have old certificates. With a separate user, workers cannot read
-    /// root's keys: new workers inherit what the master has loaded. A worker drains if there is a
-    /// slot for its replacement, or if no other is being replaced. Otherwise repeated reloads could
-    /// leave no worker that serves.
+    /// root's keys: new workers inherit what the master has loaded. A worker drains if its
+    /// replacement can get a slot, or if no other worker is being replaced. Otherwise repeated
+    /// reloads could leave no worker that serves.
     pub(super) fn renew_workers(&mut self) {
         let slots_free = self.wakers.len() - self.children.len();
         let is_going = |child: &&Child| child.is_drained && !child.is_replaced;
@@ -87,8 +87,8 @@ impl Master {
         }
     }
 
-    /// Recreates the access log as root, which can write everywhere, and gives it to the workers,
-    /// who reopen it.
+    /// Recreates the access log and gives it to the workers' user; the workers then reopen it. The
+    /// master runs as root, so it can write in every directory.
     fn renew_access_log(&self) {
         let Some(identity) = &self.identity else {
             return;

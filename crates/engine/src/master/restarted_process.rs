@@ -4,8 +4,8 @@
 use fermata_io::Deadline;
 use fermata_io::process::Pid;
 
-/// Lifetime in milliseconds from which a process counts as successfully started; the restart delay
-/// is then reset.
+/// Minimum lifetime in milliseconds of a successfully started process. After it, the restart delay
+/// is reset.
 pub(super) const STABLE_MS: u64 = 1_000;
 
 /// First restart delay in milliseconds; it doubles up to `restart_delay_ms_max`.
@@ -16,9 +16,9 @@ pub(super) const RESTART_DELAY_MS: u64 = 100;
 pub(super) enum Helper {
     /// Connects to the cluster log. Killed by the master.
     Bridge,
-    /// Sends spans to their collector. Killed by the master.
+    /// Sends spans to their collector. The master kills it.
     Exporter,
-    /// Runs jobs for the embedder, which stops it.
+    /// Runs jobs for the embedder. The embedder stops it.
     Companion,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct RestartedProcess {
     /// Process id; 0 = not running.
     pub pid: Pid,
     pub started_ms: u64,
-    /// Time of the next start; never if it runs or is not needed.
+    /// Time of the next start; never if the process runs or is not needed.
     pub due: Deadline,
     pub delay_ms: u64,
 }
@@ -43,7 +43,7 @@ impl Helper {
         }
     }
 
-    /// Returns the consequence of its exit, for the log.
+    /// Returns the consequence of the helper's exit, for the log.
     pub fn loss(self) -> &'static str {
         match self {
             Helper::Bridge => "the next one continues at its position",
@@ -66,15 +66,15 @@ impl RestartedProcess {
         }
     }
 
-    /// Notes that it was started.
+    /// Notes that the process was started.
     pub fn begin(&mut self, pid: Pid, now_ms: u64) {
         self.pid = pid;
         self.started_ms = now_ms;
         self.due = Deadline::NEVER;
     }
 
-    /// Notes that it has exited, and schedules a restart: immediate, or delayed increasingly if it
-    /// exits right after each start.
+    /// Notes that the process has exited, and schedules a restart: immediately, or after a growing
+    /// delay if the process exits right after each start.
     pub fn end(&mut self, now_ms: u64, longest_ms: u64) {
         self.pid = 0;
         if now_ms.saturating_sub(self.started_ms) >= STABLE_MS {

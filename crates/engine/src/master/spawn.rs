@@ -23,8 +23,8 @@ use crate::net::backend;
 use crate::start::Parts;
 use crate::worker::Worker;
 
-/// Minimum time between starts of a worker that was able to run a handler: a page that kills its
-/// worker with every request must not keep the master busy forking.
+/// Minimum time in milliseconds between starts of a worker that was able to run a handler. If each
+/// request to a page kills the worker, the master must not be busy with forks.
 const RESTART_GAP_MS: u64 = 50;
 
 impl Master {
@@ -41,7 +41,7 @@ impl Master {
         let Some(slot) = (0..self.wakers.len() as u16)
             .find(|slot| self.children.iter().all(|child| child.slot != *slot))
         else {
-            // Both slots of this seat are used by draining workers.
+            // Draining workers use both slots of this worker number.
             seat.due = Deadline::after(self.driver.now_ms(), RESTART_DELAY_MS);
             return Ok(None);
         };
@@ -50,7 +50,7 @@ impl Master {
         ours.set_nonblocking(true).map_err(io("socketpair"))?;
         theirs.set_nonblocking(true).map_err(io("socketpair"))?;
         let master_pid = process::pid();
-        // Retired workers of this seat have left connections for their replacement.
+        // Retired workers of this number have left connections for their replacement.
         let of_seat = self.children.iter().filter(|child| child.index == index);
         let retired: Vec<u16> = of_seat.map(|child| child.slot).collect();
         match process::fork() {
@@ -70,8 +70,8 @@ impl Master {
                         Ok(Some(worker))
                     }
                     Err(error) => {
-                        // Do not return the error, which would run the master's code; the master
-                        // retries.
+                        // Do not return the error: the child process would continue in the master's
+                        // code. The master starts another worker.
                         let message = format!("worker {index} cannot start: {error}");
                         self.log(LogLevel::Error, &message);
                         process::exit_now(1)
@@ -198,9 +198,9 @@ impl Master {
 
     /// Schedules the replacement of a worker that was started at `started_ms`.
     ///
-    /// A worker that was able to start is replaced immediately, however often a handler kills it.
-    /// One that exits right after each start, before it has run a handler, is restarted with a
-    /// growing delay. So a broken script, or a kernel without memory, costs little.
+    /// A worker that has run a handler is replaced immediately, however often handlers kill it. A
+    /// worker that exits right after its start, before it has run a handler, is restarted after a
+    /// growing delay. So a broken script or a lack of memory does not keep the master busy.
     pub(super) fn schedule(&mut self, index: u16, started_ms: u64, has_run: bool) {
         let now_ms = self.driver.now_ms();
         let seat = &mut self.seats[usize::from(index)];

@@ -8,7 +8,7 @@
 
 /// The last heartbeat of a worker that the master has read.
 pub(super) struct Heartbeat {
-    /// Its counter at the last check.
+    /// Value of the worker's heartbeat counter at the last check.
     pub beats: u64,
     /// Time since which the counter is unchanged.
     pub since_ms: u64,
@@ -25,7 +25,7 @@ impl Heartbeat {
 /// Describes an unresponsive process by its state in /proc/PID/stat.
 pub(super) fn doing(pid: i32) -> &'static str {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The process name before it is in parentheses and may contain any text.
+    // The process name before the state is in parentheses and may contain any text.
     let state = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
     match state.as_bytes().first() {
         Some(b'T' | b't') => "stopped by a signal or a debugger",

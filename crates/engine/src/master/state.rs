@@ -39,7 +39,7 @@ pub(super) const TOKEN_SIGNALS: u64 = 0;
 /// Not a valid process id.
 pub(super) const TOKEN_SAMPLER: u64 = u64::MAX;
 
-/// The controlling terminal of the opening process; a daemon has none.
+/// The controlling terminal of the process that opens it; a daemon has none.
 pub(super) const TERMINAL: &str = "/dev/tty";
 
 /// The embedder's description of the application that runs in workers.
@@ -51,16 +51,16 @@ pub struct Program {
     pub notes: Vec<String>,
     /// Warnings about probable mistakes, one sentence each.
     pub warnings: Vec<String>,
-    /// Workers reload files when the operator requests it.
+    /// True if workers reload files when the operator requests it.
     pub takes_reloads: bool,
-    /// How its frames are found in a worker's memory.
+    /// How the master finds the application's frames in a worker's memory.
     pub frames: Option<Frames>,
-    /// Name of its companion in the log; `None` = no companion.
+    /// Name of the companion in the log; `None` = no companion.
     pub companion: Option<String>,
-    /// Time in milliseconds within which a cluster event with the same channel and name is dropped;
-    /// `None` = off.
+    /// Time in milliseconds within which a second cluster event with the same channel and name is
+    /// dropped; `None` = off.
     pub once_ms: Option<u64>,
-    /// Fingerprint of its secrets, which identifies the application in a cluster.
+    /// Fingerprint of the application's secrets, which identifies the application in a cluster.
     pub secrets: Option<String>,
     /// HTTP client for the span collector.
     pub open_post: Option<OpenPost>,
@@ -76,9 +76,9 @@ pub(super) struct Child {
     pub stream: UnixStream,
     pub started_ms: u64,
     pub is_replaced: bool,
-    /// Version of its certificates: see `Master::certificates_number`.
+    /// Version of the worker's certificates: see `Master::certificates_number`.
     pub certificates_number: u64,
-    /// It was signalled to drain because newer certificates exist.
+    /// The worker was signalled to drain because newer certificates exist.
     pub is_drained: bool,
     pub heartbeat: Heartbeat,
     pub sample: HandlerSample,
@@ -127,7 +127,7 @@ pub(crate) struct Master {
     pub(super) takes_reloads: bool,
     pub(super) wakers: Arc<Vec<Waker>>,
     pub(super) inboxes: Arc<Vec<Inbox>>,
-    /// `Some` in the master; a worker takes it.
+    /// `Some` in the master; moved to the worker after a fork.
     pub(super) ring: Option<Ring>,
     /// The outbox to the cluster log.
     pub(super) cluster: Option<Cluster>,

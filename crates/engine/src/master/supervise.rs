@@ -20,8 +20,8 @@ use crate::channels::memory;
 use crate::log::Logger;
 use crate::worker::Worker;
 
-/// Time in milliseconds within which a second stop signal counts as the same: shells signal the
-/// group and the process, container runtimes may send it twice.
+/// Time in milliseconds within which a second stop signal counts as a repetition: shells signal the process group and the process,
+/// and container runtimes may send the signal twice.
 const SAME_SIGNAL_MS: u64 = 500;
 
 /// Process 1 of a system or container, which adopts orphans.
@@ -123,7 +123,7 @@ impl Master {
                 }
             }
             SIGCHLD => {
-                // Reap only own processes: others were started by the script.
+                // Reap only processes that the master has forked: the script may have started others.
                 for pid in self
                     .children
                     .iter()
@@ -162,7 +162,7 @@ impl Master {
                 self.stop("stopping; send the signal again to stop at once");
             }
             _ if self.is_to_restart => {
-                // The first stop signal after SIGUSR2: drain as after any other.
+                // A stop signal after SIGUSR2 cancels the restart; drain as after any stop signal.
                 self.is_to_restart = false;
                 self.stop_signal_ms = self.driver.refresh_now();
                 let message = "stopping without a restart; send the signal again to stop at once";
@@ -201,7 +201,7 @@ impl Master {
             seat.due = Deadline::NEVER;
             seat.listeners.clear();
         }
-        // Now rather than at the end: a server started while this one drains uses the same paths.
+        // Remove the socket now, not at the end: a server started while this one drains uses the same paths.
         let control = self.control.as_ref().map(|(_, path)| path);
         let listening = self.addresses.iter().filter_map(|it| it.path.as_ref());
         for path in listening.chain(control) {
@@ -220,7 +220,7 @@ impl Master {
         }
     }
 
-    /// Handles a message of a worker: it retires, and its seat is free for a new one.
+    /// Handles a message of a worker: the worker retires, so start its replacement.
     fn on_note(&mut self, token: u64) {
         let Some(child) = self
             .children

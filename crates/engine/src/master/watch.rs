@@ -32,7 +32,8 @@ impl Master {
         }
         let timeout_ms = self.settings.stall_timeout_ms;
         let interval_ms = (timeout_ms / CHECKS).max(CHECK_MS_MIN);
-        // If the master itself was suspended, so perhaps were the workers: start again.
+        // If the master itself was suspended, the workers may have been suspended too: restart the
+        // measurement.
         let was_absent = self.check_due.delayed(interval_ms + 1).is_due(now_ms);
         self.check_due = Deadline::after(now_ms, interval_ms);
         let mut stalled = Vec::new();
@@ -59,7 +60,8 @@ impl Master {
                     child.slot,
                     now_ms - child.heartbeat.since_ms,
                 ));
-                // It will exit soon; otherwise the next kill follows after the same time.
+                // The killed worker will exit soon. Otherwise the next kill follows after the same
+                // time.
                 child.heartbeat.since_ms = now_ms;
             }
             if let Some(waker) = self.wakers.get(usize::from(child.slot)) {
@@ -127,8 +129,8 @@ impl Master {
                 continue;
             };
             is_quiet = false;
-            // Once before the limit, or one that ends at the limit would be missed; once more after
-            // it.
+            // Read once before the limit, because a handler may end right after it, and once after
+            // the limit.
             let asked_ms = match child.sample.reads {
                 0 => self.settings.blocking_call_ms / 2,
                 1 => self.settings.blocking_call_ms,
@@ -141,8 +143,9 @@ impl Master {
             let Some(frames) = &self.sampler.frames else {
                 continue;
             };
-            // The worker runs while its memory is read, so a frame may be freed, for example those
-            // of a deep recursion after a fatal error. An earlier position, if any, stays.
+            // The worker runs while its memory is read, so a frame may be freed, for example the
+            // frames of a deep recursion after a fatal error. An earlier position, if any, is
+            // retained.
             let Ok(place) = frames.place(child.pid) else {
                 continue;
             };
@@ -153,8 +156,8 @@ impl Master {
         self.rest_or_go_on(is_quiet);
     }
 
-    /// Stops sampling after idle samples. A handler may start meanwhile whose worker still saw
-    /// sampling on; so one more sample follows.
+    /// Stops sampling after idle samples. A worker that still saw sampling enabled may start a
+    /// handler concurrently, so one more sample follows.
     fn rest_or_go_on(&mut self, is_quiet: bool) {
         let sampler = &mut self.sampler;
         if !is_quiet {

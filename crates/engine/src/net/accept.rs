@@ -14,7 +14,7 @@ use crate::net::index::ConnectionIndex;
 use crate::net::line::Line;
 use crate::net::token::{TOKEN_CONTROL, TOKEN_LISTENER, TOKEN_METRICS};
 
-/// Maximum number of connections accepted in a row before other clients get their turn.
+/// Maximum number of connections accepted in a row before other clients are served.
 const ACCEPT_BATCH: usize = 256;
 
 /// Pause in milliseconds after an error of `accept`.
@@ -41,8 +41,8 @@ impl<D: Driver> Net<D> {
         if !is_of_proxy {
             self.count_address(peer);
         }
-        // The request usually has arrived already. Reading now saves a wait, and a connection that
-        // is closed within this turn is never watched.
+        // The request usually has arrived already. Reading now saves a wait. A connection that is
+        // closed within this turn is never watched.
         self.fresh.push(key.connection());
         self.events.push(Event::readable(key.to_u64()));
         key.connection()
@@ -64,7 +64,7 @@ impl<D: Driver> Net<D> {
         per_address > 0 && count.is_some_and(|&count| count as usize >= per_address)
     }
 
-    /// Returns the limit that a new connection would exceed.
+    /// Returns the limit that a new connection would exceed, if any.
     pub(crate) fn refuses(&self, peer: &Peer) -> Option<Refused> {
         if self.sockets_len() >= self.settings.connections_max {
             return Some(Refused {
@@ -85,11 +85,11 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Net<D> {
-    /// Watches the connections of this turn that are still open. The next wait reports earlier
-    /// events.
+    /// Watches the connections of this turn that are still open. The next wait also reports events
+    /// from before the watch.
     pub(crate) fn watch_fresh(&mut self, http: &mut Http) {
         while let Some(index) = self.fresh.pop() {
-            // It was closed within the turn.
+            // The connection was closed within the turn.
             let Some(key) = self.connections.key(index) else {
                 continue;
             };
@@ -97,7 +97,7 @@ impl<D: Driver> Net<D> {
                 missed(());
                 continue;
             };
-            // An index reused within the turn is listed twice.
+            // An index that was reused within the turn is listed twice.
             if std::mem::replace(&mut connection.is_watched, true) {
                 continue;
             }
@@ -115,7 +115,7 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Accepts new connections. Returns true if there may be more.
+    /// Accepts new connections. Returns true if more connections may be waiting.
     pub(crate) fn accept(&mut self, http: &mut Http, listener: Fd, origin: Origin) -> bool {
         self.driver.refresh_now();
         for _ in 0..ACCEPT_BATCH {
@@ -128,7 +128,8 @@ impl<D: Driver> Net<D> {
                 // The client disconnected before the connection was accepted.
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    // Out of descriptors or memory: pause, since the listeners would stay readable.
+                    // Out of descriptors or memory: pause accepting, because the listeners would
+                    // stay readable.
                     self.counts.add(Counter::RefusedAccept, 1);
                     self.pause_accepting();
                     let message = format!("accepting a connection failed: {error}");
@@ -185,7 +186,8 @@ impl<D: Driver> Net<D> {
         self.counts.response(refused.status);
         let mut is_head = false;
         if self.input.current.is_none() {
-            // An unread request would make the kernel send a reset, which destroys the response.
+            // Read the request: if it stayed unread, the kernel would send a reset, which destroys
+            // the response.
             let read = self.driver.recv(fd, &mut self.input.bytes[..READ_BYTES]);
             let read = read.ok().flatten().unwrap_or(0);
             is_head = asks_for_head(&self.input.bytes[..read]);

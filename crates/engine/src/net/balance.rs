@@ -1,11 +1,10 @@
 //! Load balancing: keep-alive connections are spread evenly over the workers.
 //!
-//! The kernel selects a worker by a hash of addresses and ports. This is even for many short
-//! connections, but gives one of eight workers twice its share of a hundred long ones. A connection
-//! counts as long when it is still open after its first response. If another worker then has fewer
-//! long connections, this one is handed over; only its descriptor has to move. Price: one message
-//! between two processes for a moved connection, two atomic additions for one that stays. A
-//! connection with a single request needs neither.
+//! The kernel selects a worker by a hash of addresses and ports. This is even for many short connections, but gives one of eight
+//! workers twice its share of a hundred long ones. A connection counts as long if it is still open after its first response. If
+//! another worker then has fewer long connections, the connection is handed over; only its descriptor has to move. Cost: one
+//! message between two processes for a connection that moves, two atomic additions for one that stays. A connection with a single
+//! request needs neither.
 //!
 //! Held clients, WebSockets and TLS connections are counted but stay: their state cannot move.
 
@@ -29,16 +28,17 @@ use crate::net::running::Running;
 /// move every second connection.
 const SLACK_DIVISOR: u64 = 32;
 
-/// Time in milliseconds in the same handler after which a worker receives no connections.
+/// Time in milliseconds in the same handler after which a worker is excluded from receiving connections.
 const BUSY_MS: u64 = 50;
 
-/// Maximum number of connections taken over in a row before other clients get their turn.
+/// Maximum number of connections taken over in a row before other clients are served.
 const TAKE_BATCH: usize = 64;
 
-/// Maximum number of reads per connection of bytes that the kernel read while it was handed over.
+/// Maximum number of reads per connection of bytes that the kernel has already read for this worker (`io_uring`) when the
+/// connection is handed over.
 const GIVEN_READS_MAX: usize = 4;
 
-/// Maximum size of such a read.
+/// Maximum size of such a read in bytes.
 const GIVEN_PIECE_BYTES: usize = 4 * 1024;
 
 impl<D: Driver> Net<D> {
@@ -51,8 +51,7 @@ impl<D: Driver> Net<D> {
             .current
             .is_some_and(|current| current.index == index)
         {
-            // Within a turn, further input is not parsed yet. Checked again after the next
-            // response.
+            // Input that arrived within the turn is not parsed yet. The next response checks again.
             return false;
         }
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
@@ -77,7 +76,7 @@ impl<D: Driver> Net<D> {
         false
     }
 
-    /// Returns a worker with fewer connections, if this one exceeds its fair share.
+    /// Returns a worker with fewer connections, if this worker exceeds its fair share.
     fn better_worker(&self) -> Option<u16> {
         let shared = &self.handover.shared;
         let own = shared.settled(self.slot);
@@ -90,9 +89,8 @@ impl<D: Driver> Net<D> {
         (own > least + least / SLACK_DIVISOR && slot != self.slot).then_some(slot)
     }
 
-    /// Hands an idle connection to another worker, or to the replacement of this one, when this
-    /// worker retires or drains without the server. Returns true if the connection has left this
-    /// worker.
+    /// Hands an idle connection to another worker, or to the replacement of this one, when this worker retires, or drains while the
+    /// server continues. Returns true if the connection has left this worker.
     pub(crate) fn give_away(&mut self, http: &mut Http, index: ConnectionIndex) -> bool {
         let gives_input = self.gives_requests && !self.handover.shared.is_stopping();
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
@@ -136,9 +134,8 @@ impl<D: Driver> Net<D> {
     /// Hands a connection to the worker of `slot`, with its unprocessed `input`. Returns true if
     /// the connection has left this worker.
     ///
-    /// Over `io_uring`, the kernel may have read bytes for this worker. A worker that gives its
-    /// requests appends them to `input`, and they leave with the connection, or stay in `input`. It
-    /// appends no more than the input buffer of a worker holds.
+    /// With `io_uring`, the kernel may already have read bytes for this worker. A worker that hands over its requests appends these
+    /// bytes to `input`, up to the size of a worker's input buffer. They move with the connection, or stay in `input`.
     fn give_with(
         &mut self,
         http: &mut Http,
@@ -172,11 +169,11 @@ impl<D: Driver> Net<D> {
         false
     }
 
-    /// Gives the current request, which no handler has started, to another worker, with its
-    /// connection. Returns true if they have left this worker.
+    /// Hands the current request, whose handler has not started, and its connection to another
+    /// worker. Returns true if they have left this worker.
     ///
-    /// It stays if its body is not in memory, it is an HTTP/2 stream, the connection uses TLS, or
-    /// the client has not read earlier responses.
+    /// The request stays if its body is not in memory, it is an HTTP/2 stream, the connection uses
+    /// TLS, or the client has not read earlier responses.
     #[cold]
     pub(crate) fn give_request(&mut self, http: &mut Http, index: ConnectionIndex) -> bool {
         if !self.gives_requests || self.handover.shared.is_stopping() {
@@ -200,7 +197,7 @@ impl<D: Driver> Net<D> {
         if let Some(current) = self.input.current.filter(|it| it.index == index) {
             bytes.extend_from_slice(&self.input.bytes[current.at..current.filled]);
         }
-        // Earlier responses to the same client go first.
+        // Earlier responses to the same client are sent first.
         let connection = self.connections.at(index);
         if connection.is_some_and(|it| it.unsent() > 0) {
             self.flush(http, index);
@@ -214,8 +211,8 @@ impl<D: Driver> Net<D> {
             return false;
         }
         bytes.extend_from_slice(&connection.inbox);
-        // The replacement may have read this worker's inbox already. A busy worker is then better
-        // than waiting for this one to exit.
+        // The replacement may have read this worker's inbox already. Then use a busy worker, rather than wait for this worker to
+        // exit.
         let any = || {
             let slots = self.handover.inboxes.len() as u16;
             self.handover.shared.least_settled(slots, 0)
@@ -238,14 +235,14 @@ impl<D: Driver> Net<D> {
     /// Takes over, at startup, connections in the inboxes of `retired` and exited workers.
     pub(crate) fn inherit(&mut self, retired: &[u16]) {
         for slot in 0..self.handover.inboxes.len() as u16 {
-            // The master leaves connections there if no worker accepts them; by now this one does.
+            // The master leaves connections in an inbox if no worker accepts them. This worker accepts now.
             if retired.contains(&slot) || self.handover.shared.is_vacant(slot) {
                 self.take_from(slot, true);
             }
         }
     }
 
-    /// Hands over a connection. Returns false if it stays unchanged.
+    /// Hands over a connection. Returns false if the connection was not changed.
     pub(crate) fn hand_over(
         &mut self,
         http: &mut Http,
@@ -266,7 +263,7 @@ impl<D: Driver> Net<D> {
         if !self.driver.release(fd) {
             return false;
         }
-        // Counted first: the other worker may close it before `put` returns.
+        // Count first: the other worker may close the connection before `put` returns.
         self.handover.shared.add_settled(slot);
         if inbox.put(fd, peer, input).is_err() {
             self.handover.shared.remove_settled(slot);
@@ -282,8 +279,7 @@ impl<D: Driver> Net<D> {
         self.counts.add(Counter::Moved, 1);
         self.close(http, index);
         if slot != self.slot && !self.handover.shared.takes(slot) {
-            // It has read its inbox for the last time, maybe before this entry, and so may its
-            // replacement.
+            // The other worker has read its inbox for the last time, maybe before this entry, and so may its replacement.
             self.take_from(slot, true);
         }
         true
@@ -291,7 +287,7 @@ impl<D: Driver> Net<D> {
 
     /// Takes over connections from this worker's inbox.
     pub(crate) fn take_over(&mut self) {
-        // A draining worker has put the connections there itself.
+        // A draining worker has put the connections into its own inbox.
         if self.running == Running::Serving {
             self.take_from(self.slot, false);
         }
@@ -307,7 +303,7 @@ impl<D: Driver> Net<D> {
         for _ in 0..batch {
             let taken = inbox.take();
             if is_inherited && !matches!(taken, Taken::Nothing) {
-                // It was counted for the worker that put it there.
+                // The connection was counted for the worker that put it there.
                 self.handover.shared.add_settled(self.slot);
             }
             match taken {
@@ -332,7 +328,7 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Handles a handed-over connection whose descriptor was lost: the client finds it closed.
+    /// Handles a handed-over connection whose descriptor was lost: the kernel has closed it for the client.
     fn lose_moved(&mut self) {
         self.handover.shared.remove_settled(self.slot);
         let line = "a connection of another worker is lost, as no descriptor is left for it; raise the limit of \
@@ -350,7 +346,7 @@ impl<D: Driver> Net<D> {
         }
         let mut connection = Connection::new(Line::of_socket(fd), peer, Origin::Public);
         connection.is_settled = true;
-        // It has had its first request: from now on the idle time limit applies.
+        // The connection has had its first request, so the idle time limit applies.
         connection.awaited = Awaited::Next;
         if !input.is_empty() {
             connection.inbox = self.pool.take();
@@ -365,7 +361,7 @@ impl<D: Driver> Net<D> {
     }
 }
 
-/// Returns true if a connection has no state but its descriptor.
+/// Returns true if a connection consists only of its descriptor.
 fn can_move(connection: &Connection, exchange: &Exchange) -> bool {
     connection.phase == Phase::Open
         && exchange.awaits_head()
@@ -379,13 +375,13 @@ fn can_move(connection: &Connection, exchange: &Exchange) -> bool {
         && !exchange.has_output(connection)
 }
 
-/// Appends to `input` what the driver has read of a connection, up to `max` bytes in all. Returns the
-/// number of appended bytes.
+/// Appends to `input` the bytes that the driver has already read from a connection, up to `max` bytes in total. Returns the number
+/// of appended bytes.
 fn read_unread(driver: &mut impl Driver, line: Line, input: &mut Vec<u8>, max: usize) -> usize {
     let Some(fd) = line.socket() else {
         return 0;
     };
-    // On the stack: most connections have no such bytes and must not keep a buffer.
+    // On the stack: most connections have no such bytes, so no buffer is retained for them.
     let mut piece = [0; GIVEN_PIECE_BYTES];
     let from = input.len();
     while input.len() + GIVEN_PIECE_BYTES <= max {

@@ -18,12 +18,12 @@ pub(crate) struct Current {
     pub at: usize,
     /// Number of bytes in `input`.
     pub filled: usize,
-    /// Number of requests parsed from it.
+    /// Number of requests parsed from the input.
     pub requests: u32,
 }
 
 impl Input {
-    /// Creates a buffer of `bytes_max`: the maximum head waiting in an inbox, plus one read.
+    /// Creates a buffer of `bytes_max`: the largest head that can wait in an inbox, plus one read.
     pub fn new(bytes_max: usize) -> Input {
         Input {
             bytes: vec![0; bytes_max],
@@ -49,7 +49,8 @@ impl Input {
         }
     }
 
-    /// Counts work as this number of requests; after enough of them, other clients get their turn.
+    /// Counts other work as this number of requests. After a maximum number of requests, other
+    /// clients are served.
     #[inline]
     pub fn count(&mut self, requests: u32) {
         if let Some(current) = &mut self.current {

@@ -1,14 +1,13 @@
 //! The bytes that a worker buffers for its clients, and their limits.
 //!
-//! Counted are unread responses, incomplete request bodies and WebSocket messages, and pieces of a
-//! stream that PHP still holds. A connection is counted only while the kernel or a window refuses
-//! its bytes, or while such a body or message is incomplete. So a request that is read and answered
-//! within a turn costs nothing here. The streams of an HTTP/2 connection count for that connection,
-//! as one client.
+//! Counted are unread responses, incomplete request bodies and WebSocket messages, and pieces of a stream that PHP still holds. A
+//! connection is counted only while the kernel or a flow-control window refuses its bytes, or while its body or message is
+//! incomplete. So a request that is read and answered within a turn has no overhead here. The streams of an HTTP/2 connection count
+//! for that connection, as one client.
 //!
-//! The limit of an address spares one response: the largest one that is being read. So a single
-//! client receives a response of any size that `buffered_bytes_max` permits. An address buffers at
-//! most its limit and one response.
+//! The limit of an address excludes (*spares*) one response: the largest one that is being read. So
+//! a single client receives a response of any size that `buffered_bytes_max` permits. An address
+//! buffers at most its limit and one response.
 //!
 //! Invariant: `total` is the sum of `bytes` of all entries, and so is each address's sum.
 
@@ -22,15 +21,14 @@ use fermata_io::{Deadline, memory};
 use crate::missed::Known;
 use crate::net::index::{ConnectionIndex, ExchangeIndex};
 
-/// Minimum size in bytes of a response that is passed to the kernel as soon as it is written. What
-/// the kernel does not accept is then counted before the next handler runs.
+/// Minimum size in bytes of a response that is passed to the kernel as soon as it is written. So the bytes that the kernel does not
+/// accept are counted before the next handler runs.
 pub(crate) const LARGE_BYTES: usize = 64 * 1024;
 
 /// Buffered bytes up to which a client may read at any rate.
 const RATED_BYTES_MIN: usize = 64 * 1024;
 
-/// Fraction of a limit that closing clients frees, as a divisor: the list is sorted once for many
-/// requests.
+/// Fraction of a limit that closing clients frees, as a divisor. Freeing more than necessary limits how often the list is sorted.
 const FREED_PART: usize = 8;
 
 /// Freed bytes that justify a call of `malloc_trim`.
@@ -39,11 +37,11 @@ const TRIM_BYTES: usize = 16 * 1024 * 1024;
 /// Minimum time between two calls of `malloc_trim`, in milliseconds.
 const TRIM_MS: u64 = 1_000;
 
-/// Added to the time since a client last read, so that size decides among clients that read at the same time.
+/// Milliseconds added to the time since a client last read, so that the size decides between clients that read at the same time.
 const AGE_MS_MIN: u64 = 1_000;
 
-/// Time in milliseconds without reading after which a client counts as not reading. A client whose
-/// bytes were queued later may still start.
+/// Time in milliseconds after which a client that reads nothing counts as not reading. A client whose bytes were queued more
+/// recently may still start to read.
 const READING_MS: u64 = 5_000;
 
 /// An index in `Net::flushed` that no connection has. It makes the next `Channels::after_output`
@@ -56,13 +54,13 @@ pub(super) struct Counted {
     /// Part of `bytes` that belongs to an incomplete request or message, which the client is still
     /// sending.
     pub arriving: usize,
-    /// Bytes of its HTTP/2 streams.
+    /// Bytes of the connection's HTTP/2 streams.
     pub streams_bytes: usize,
     /// Part of `streams_bytes` that is `arriving`.
     streams_arriving: usize,
     /// Time at which the client last read, or bytes were first counted.
     read_ms: u64,
-    /// Bytes of it in the kernel at the last check.
+    /// Number of the client's bytes in the kernel at the last check.
     unacknowledged: usize,
     /// Time at which a client that reads more slowly than `write_rate_min` is closed.
     pub until: Deadline,
@@ -72,9 +70,9 @@ pub(super) struct Counted {
     pub carrier: Option<ConnectionIndex>,
     /// Streams of an HTTP/2 connection whose requests wait until the client has read.
     waiting: VecDeque<ConnectionIndex>,
-    /// Bytes of those requests, a part of `streams_bytes`.
+    /// Bytes of the requests in `waiting`, a part of `streams_bytes`.
     waiting_bytes: usize,
-    /// Its bytes belong to a request that waits.
+    /// The bytes belong to a request that waits.
     is_waiting: bool,
 }
 
@@ -105,13 +103,12 @@ impl Counted {
         self.bytes + self.streams_bytes
     }
 
-    /// Returns true if the client has enough unread bytes to have its rate checked.
+    /// Returns true if the client has so many unread bytes that its reading rate is checked.
     fn is_rated(&self) -> bool {
         self.sum() - self.arriving - self.streams_arriving > RATED_BYTES_MIN
     }
 
-    /// Returns true if the streams of an HTTP/2 connection have enough unread bytes to have its
-    /// client's rate checked.
+    /// Returns true if the streams of an HTTP/2 connection have so many unread bytes that the client's reading rate is checked.
     pub fn has_rated_streams(&self) -> bool {
         self.streams_bytes - self.streams_arriving > RATED_BYTES_MIN
     }
@@ -121,13 +118,13 @@ impl Counted {
         self.is_waiting || self.bytes > self.arriving
     }
 
-    /// Returns true for a response, or a part of one, that its client is reading.
+    /// Returns true for a response, or a part of one, that the client is reading.
     fn is_being_read(&self, now_ms: u64) -> bool {
         self.bytes > self.arriving && now_ms.saturating_sub(self.read_ms) < READING_MS
     }
 
-    /// Changes the bytes of a client. Its rate is checked from the time when more than
-    /// `RATED_BYTES_MIN` are unread.
+    /// Changes the bytes of a client. The client's reading rate is checked from the time when more than `RATED_BYTES_MIN` are
+    /// unread.
     fn change(&mut self, now_ms: u64, timeout_ms: u64, change: impl FnOnce(&mut Counted)) {
         let was_rated = self.is_rated();
         change(self);
@@ -186,7 +183,7 @@ pub(crate) struct Buffered {
     crowded: HashSet<IpAddr>,
     /// Addresses with a spared response.
     sparing: HashSet<IpAddr>,
-    /// HTTP/2 connections with `waiting` requests that may be below their limit again.
+    /// HTTP/2 connections with requests in `waiting` that may be below their limit again.
     pub(super) drained: Vec<ConnectionIndex>,
 }
 
@@ -235,7 +232,7 @@ impl Buffered {
             }
             None => 0,
         };
-        // It is full, so it is counted.
+        // The connection is at its limit, so it is counted.
         if let Some(it) = self.counted.get_mut(&carrier).known() {
             it.waiting.push_back(index);
             it.waiting_bytes += bytes;
@@ -255,7 +252,7 @@ impl Buffered {
         }
     }
 
-    /// Removes and returns the streams whose requests may start, since their clients have read.
+    /// Removes and returns the streams whose requests may start, because their clients have read.
     pub(super) fn take_drained(&mut self) -> Vec<ConnectionIndex> {
         let mut streams = Vec::new();
         while let Some(carrier) = self.drained.pop() {
@@ -331,7 +328,7 @@ impl Buffered {
     ) {
         let entry = match self.counted.entry(carrier) {
             Place::Occupied(entry) => entry.into_mut(),
-            // The connection has closed; its streams follow.
+            // The connection has closed; its streams are closed next.
             Place::Vacant(_) if before > 0 => return,
             Place::Vacant(place) => {
                 place.insert(Counted::new(now_ms, self.timeout_ms, address, None))
@@ -356,8 +353,7 @@ impl Buffered {
         }
     }
 
-    /// Notes that the client has read `bytes`; returns the time at which it is closed if it reads
-    /// no more.
+    /// Notes that the client has read `bytes`. Returns the time at which the client is closed if it reads nothing more.
     ///
     /// Each byte extends the time by its share of `write_rate_min`, up to `write_timeout_ms` from
     /// now.
@@ -396,8 +392,7 @@ impl Buffered {
         crowds.filter_map(|it| it.spared).collect()
     }
 
-    /// Notes how many bytes of a spared response are in the kernel: if there are fewer than before,
-    /// its client has read.
+    /// Notes how many bytes of a spared response are in the kernel. If the number has decreased, the client has read.
     pub(super) fn note_unacknowledged(
         &mut self,
         index: ConnectionIndex,
@@ -441,8 +436,7 @@ impl Buffered {
         });
     }
 
-    /// Counts spared responses again whose clients have stopped reading. Returns true if a limit is
-    /// exceeded.
+    /// Counts spared responses again if their clients have stopped reading. Returns true if a limit is exceeded.
     pub(super) fn end_spared(&mut self, now_ms: u64) -> bool {
         let (addresses, counted) = (&mut self.addresses, &self.counted);
         let (crowded, max) = (&mut self.crowded, self.address_max);
@@ -503,7 +497,7 @@ impl Buffered {
             if let Some(left) = of_address {
                 *left = left.saturating_sub(bytes - spared_bytes);
             }
-            // The limit of the worker spares nothing.
+            // The limit of the worker has no excluded response.
             let is_whole = spared_bytes == 0 || left > 0;
             left = left.saturating_sub(bytes);
             worst.push(Closed {
@@ -518,7 +512,7 @@ impl Buffered {
         worst
     }
 
-    /// Returns the spared response of an address and its bytes, if it belongs to this client.
+    /// Returns the index and size of an address's spared response, if it belongs to this client.
     fn spared_of(
         &self,
         client: ConnectionIndex,
@@ -535,8 +529,7 @@ impl Buffered {
         }
     }
 
-    /// Returns freed memory to the system if enough was freed since the last call; glibc retains it
-    /// otherwise.
+    /// Returns freed memory to the system if enough was freed since the last call. Otherwise glibc retains it.
     pub fn trim(&mut self, now_ms: u64) {
         if self.peak - self.total >= TRIM_BYTES && now_ms >= self.trimmed_ms + TRIM_MS {
             self.peak = self.total;

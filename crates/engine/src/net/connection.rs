@@ -1,5 +1,6 @@
-//! The state of one client's socket, or of an HTTP/2 stream instead (`http2`). Its requests and
-//! responses are in its `Exchange`.
+//! The state of one client's socket or of an HTTP/2 stream (`http2`). Its requests and responses
+//! are in its `Exchange`. An idle connection consists of these two structures, without buffers or
+//! heap blocks. `inbox` and `out` use memory only while bytes are in flight.
 //!
 //! An idle connection consists of these two, without buffers or heap blocks. `inbox` and `out` use
 //! memory only while bytes are in flight.
@@ -35,19 +36,19 @@ pub(crate) enum Phase {
     Preface,
     /// Serving exchanges.
     Open,
-    /// Our side is shut down; input is discarded until the peer closes. Otherwise the kernel would
-    /// answer unread bytes with a reset that destroys the last response.
+    /// The server's sending side is shut down, and input is discarded until the peer closes.
+    /// Otherwise the kernel would answer unread bytes with a reset that destroys the last response.
     Lingering,
 }
 
 /// Progress of the next request's head, and of its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
-    /// First request: its deadline was set when the connection was opened.
+    /// First request: the deadline was set when the connection was opened.
     First,
     /// No byte has arrived.
     Next,
-    /// It has started to arrive, and its deadline is set.
+    /// The head has started to arrive, and its deadline is set.
     Begun,
 }
 
@@ -73,13 +74,13 @@ pub(crate) struct Connection {
     pub awaited: Awaited,
     /// Another request may follow the current one.
     pub keeps_alive: bool,
-    /// The driver reports its events; set at the end of its first turn.
+    /// The driver reports events of this connection; set at the end of the connection's first turn.
     pub is_watched: bool,
-    /// It is counted as long; see `balance`.
+    /// The connection is counted as long; see `balance`.
     pub is_settled: bool,
-    /// True while it is in `Net::dirty`.
+    /// True while the connection is in `Net::dirty`.
     pub is_dirty: bool,
-    /// True while it is in `Net::again`.
+    /// True while the connection is in `Net::again`.
     pub is_again: bool,
     /// The kernel did not accept all bytes; a writable event will follow.
     pub is_blocked: bool,
@@ -101,7 +102,7 @@ pub(crate) struct Connection {
     pub inbox: Buffer,
     /// Time at which something is due for this connection.
     pub deadline: Deadline,
-    /// Due time of its live timer entry. Invariant: not after `deadline`, unless that is never.
+    /// Due time of the live timer entry. Invariant: not after `deadline`, unless that is never.
     pub armed: Armed,
 }
 
@@ -141,7 +142,7 @@ impl Connection {
         self.keeps_alive = keeps_alive;
     }
 
-    /// Returns true if only its output remains to be sent.
+    /// Returns true if only output remains to be sent.
     #[inline]
     pub fn rests_when_sent(&self) -> bool {
         self.writing == Writing::Open
@@ -149,7 +150,7 @@ impl Connection {
             && !(self.is_blocked | self.is_active | self.is_paused)
     }
 
-    /// Returns its output buffer, allocating one if necessary.
+    /// Returns the output buffer. Allocates one if necessary.
     #[inline]
     pub fn take_buffer(&mut self, pool: &mut Pool) -> &mut Buffer {
         if self.out.capacity() == 0 {
@@ -167,15 +168,16 @@ impl Connection {
     /// Notes that the kernel has accepted the first `sent` bytes of `out`. Returns true if they
     /// were removed.
     ///
-    /// Sent bytes are removed when they outnumber the rest, so each byte moves at most once. If
-    /// they stayed, `out` would grow without limit for a client that is always slightly behind.
+    /// Sent bytes are removed when they outnumber the rest, so each byte moves at most once.
+    /// Without the removal, `out` would grow without limit for a client that is always slightly
+    /// behind.
     pub fn drop_sent(&mut self, sent: usize) -> bool {
         let removes = sent > COMPACT_BYTES_MIN && sent > self.out.len() - sent
             || u32::try_from(sent).is_err();
         if removes {
             self.out.drain(..sent);
             if self.out.capacity() > LARGE_BYTES {
-                // Memory shrinks with each halving of the rest.
+                // Shrink the buffer each time that the rest has halved.
                 self.out.shrink_to_fit();
             }
             self.out_sent = 0;

@@ -57,8 +57,8 @@ impl Connections {
         Some((entry.connection, entry.exchange))
     }
 
-    /// Returns the connection at `index`, without a check of its generation: for indexes from lists
-    /// that are kept in sync.
+    /// Returns the connection at `index` without checking its generation. Use it only for indexes
+    /// from lists that are updated when a connection closes.
     #[inline]
     pub fn at(&self, index: ConnectionIndex) -> Option<&Connection> {
         Some(&self.slab.at(index.0)?.connection)
@@ -69,7 +69,7 @@ impl Connections {
         Some(&mut self.slab.at_mut(index.0)?.connection)
     }
 
-    /// Returns the exchange at `index`, without a check of its generation.
+    /// Returns the exchange at `index` without checking its generation.
     #[inline]
     pub fn exchange(&self, index: ExchangeIndex) -> Option<&Exchange> {
         Some(&self.slab.at(index.0)?.exchange)
@@ -110,8 +110,8 @@ impl Connections {
         (pair.1.serial == socket.handshake().serial()).then_some(pair)
     }
 
-    /// Returns the WebSocket at `index`, with its id and connection; `None` if it is not a
-    /// WebSocket.
+    /// Returns the WebSocket at `index`, with its id and connection; `None` if the exchange is not
+    /// a WebSocket.
     #[inline]
     pub fn socket_at(
         &mut self,

@@ -1,11 +1,11 @@
 //! Deadlines of connections, and their timer entries.
 
-/// Maximum time ahead of a timer entry, below the wheel's limit; later deadlines are armed again
-/// then.
+/// Maximum time in milliseconds from now to a timer entry, below the wheel's limit. For a later
+/// deadline, the entry is armed again when it fires.
 pub(super) const ARMED_AHEAD_MS_MAX: u64 = 24 * 3_600 * 1_000;
 
-/// Due time of a connection's timer entry, if any: the low half of a time, unambiguous within
-/// `ARMED_AHEAD_MS_MAX`. Takes 4 bytes per client.
+/// Due time of a connection's timer entry, if any. Stores the low half of the time, which is
+/// unambiguous within `ARMED_AHEAD_MS_MAX`. Takes 4 bytes per client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Armed(u32);
 

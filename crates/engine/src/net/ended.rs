@@ -12,11 +12,11 @@ pub(crate) struct Ended {
     /// Key of the connection, whose index may be reused by now.
     pub key: Key,
     pub peer: Peer,
-    /// Its request was still unanswered.
+    /// The connection had a request without a response.
     pub is_open: bool,
     pub exchange: Exchange,
 }
 
-/// Closed connections that other parts were not notified of yet, in order; at most as many as there
-/// were connections.
+/// Closed connections of which other parts were not notified yet, in order; at most as many as
+/// there were connections.
 pub(crate) type EndedConnections = VecDeque<Ended>;

@@ -50,7 +50,7 @@ impl Gauges {
         was_blocked
     }
 
-    /// Removes a closed connection from all gauges. Returns true if it was blocked.
+    /// Removes a closed connection from all gauges. Returns true if the connection was blocked.
     pub fn end(&mut self, connection: &mut Connection, exchange: &Exchange) -> bool {
         self.end_active(connection);
         let was_blocked = self.end_blocked(connection);

@@ -6,7 +6,7 @@ use fermata_io::handover::Inbox;
 
 use crate::admin::stats::Shared;
 
-/// Inboxes of the workers, and their numbers of connections.
+/// Inboxes of the workers, and the number of connections of each worker.
 pub(crate) struct Handover {
     /// Inboxes, by slot.
     pub inboxes: Arc<Vec<Inbox>>,

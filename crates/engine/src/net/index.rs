@@ -1,5 +1,5 @@
-//! Indexes of connections and exchanges: distinct types although the numbers are equal, since each
-//! HTTP/2 stream has its own connection entry.
+//! Indexes of connections and exchanges. The types are distinct although the numbers are equal,
+//! because each HTTP/2 stream has its own connection entry.
 
 use super::slab::Key;
 
@@ -12,7 +12,7 @@ pub(crate) struct ConnectionIndex(pub u32);
 pub(crate) struct ExchangeIndex(pub u32);
 
 impl ConnectionIndex {
-    /// Returns its exchange: it has one at a time.
+    /// Returns the index of the connection's only exchange.
     #[inline]
     pub fn exchange(self) -> ExchangeIndex {
         ExchangeIndex(self.0)
@@ -20,7 +20,7 @@ impl ConnectionIndex {
 }
 
 impl ExchangeIndex {
-    /// Returns the connection that carries it.
+    /// Returns the index of the connection that carries the exchange.
     #[inline]
     pub fn connection(self) -> ConnectionIndex {
         ConnectionIndex(self.0)

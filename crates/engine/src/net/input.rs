@@ -62,7 +62,7 @@ impl<D: Driver> Net<D> {
         waiting: &mut Waiting,
         index: ConnectionIndex,
     ) -> bool {
-        // It was closed just now, or after it was listed.
+        // The connection was closed just now, or after it was listed.
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
             return false;
         };
@@ -83,8 +83,8 @@ impl<D: Driver> Net<D> {
                 return false;
             }
             Stage::Body(_) | Stage::Http2(_) if http.uploads.turn_bytes >= SPOOL_TURN_BYTES => {
-                // Serve other connections first. In the next turn, serve this connection before
-                // them; otherwise they would always precede it.
+                // Serve other connections first. In the next turn, serve this connection first;
+                // otherwise the others would always precede it.
                 connection.has_unread = true;
                 if !std::mem::replace(&mut connection.is_again, true) {
                     http.uploads.postponed.push(index);
@@ -101,8 +101,8 @@ impl<D: Driver> Net<D> {
             }
             return false;
         }
-        // HTTP/2 control frames (windows, resets, pings) wait for no handler: running handlers may
-        // need them to finish. Requests are postponed one by one.
+        // HTTP/2 control frames (windows, resets, pings) never wait for a handler, because running
+        // handlers may need them to finish. Requests are postponed one by one.
         let waits_for_handler = waiting.is_full() && !matches!(exchange.stage, Stage::Http2(_));
         !(waits_for_handler && waiting.hold_back(self, index))
     }
@@ -149,7 +149,8 @@ impl<D: Driver> Net<D> {
                 Ok(None) => {
                     connection.has_unread = false;
                     if filled == 0 {
-                        // A publisher or health check has connected and will send its request.
+                        // A publisher or health check has connected and is about to send its
+                        // request.
                         let is_about_to_ask =
                             matches!(connection.origin, Origin::Control | Origin::Metrics)
                                 && connection.awaited == Awaited::First;
@@ -227,8 +228,8 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Stops parsing the current input: the rest is stored in the inbox, and a deadline is set for
-    /// what is missing.
+    /// Stops parsing the current input. Stores the rest in the inbox, and sets a deadline for the
+    /// missing bytes.
     pub(crate) fn stash(&mut self) {
         let Some(Current {
             index, at, filled, ..
@@ -255,13 +256,13 @@ impl<D: Driver> Net<D> {
         }
         let must_go_on = connection.has_unread && !connection.is_paused;
         match &exchange.stage {
-            // After our close frame its deadline stays, whatever the client sends.
+            // After the server's close frame the deadline stays, whatever the client sends.
             Stage::Socket(socket) if socket.can_send() => {
                 self.restart_deadline(index);
             }
             Stage::Head if connection.is_paused => {}
-            // The limit starts at a head's first byte, so that dripping bytes does not extend it. A
-            // new connection has had its deadline since it was opened.
+            // The limit starts at a head's first byte, so that a client cannot extend it by sending
+            // slowly. A new connection has a deadline since it was opened.
             Stage::Head if at < filled && connection.awaited == Awaited::Next => {
                 connection.awaited = Awaited::Begun;
                 let now_ms = self.driver.refresh_now();
@@ -271,7 +272,7 @@ impl<D: Driver> Net<D> {
                 );
             }
             Stage::Head if at < filled => {}
-            // With output, the idle time starts when it was sent.
+            // With unsent output, the idle time starts when the output was sent.
             Stage::Head if connection.deadline.is_never() && !exchange.has_output(connection) => {
                 self.restart_deadline(index);
             }
@@ -287,7 +288,8 @@ impl<D: Driver> Net<D> {
 pub(crate) enum Step {
     /// The current request is complete.
     Request,
-    /// A stream's request is complete, but its client has to read responses before it starts.
+    /// The request of a stream is complete, but starts only after its client has read earlier
+    /// responses.
     Later(ConnectionIndex),
     /// A WebSocket event for the application.
     Socket(Event),

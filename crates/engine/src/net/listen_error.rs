@@ -8,7 +8,7 @@ use fermata_io::users::UnknownName;
 /// Why a server cannot listen at an address. Each message follows "cannot listen on ADDRESS: ".
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Not an address.
+    /// The setting is not an address.
     #[error(transparent)]
     Address(#[from] AddressError),
     /// The resolver failed.

@@ -20,11 +20,12 @@ pub(crate) struct Bound {
     pub name: String,
     /// Socket file to delete when the server stops.
     pub path: Option<PathBuf>,
-    /// Its connections start with a PROXY protocol header.
+    /// Connections of this listener start with a PROXY protocol header.
     pub has_preface: bool,
 }
 
-/// Binds a listener for each worker at every address; returns them with the addresses.
+/// Binds a listener for each worker at every address. Returns the listeners and the bound
+/// addresses.
 pub(crate) fn bind(
     settings: &Settings,
     workers: u16,
@@ -132,7 +133,7 @@ fn failed(listen: &Listen, cause: ListenError) -> StartError {
     }
 }
 
-/// Gives every worker the same listener: the kernel wakes one of the waiting workers per
+/// Gives every worker the same listener. The kernel wakes one of the waiting workers per
 /// connection.
 fn share(listen: &Listen, socket: &OwnedFd, seats: &mut [Vec<OwnedFd>]) -> Result<(), StartError> {
     for listeners in seats {
@@ -157,7 +158,8 @@ fn owners(access: &Access) -> Result<Owners, ListenError> {
     Ok((user, group))
 }
 
-/// Changes the owner of a socket, without following a link that another user has put in its place.
+/// Changes the owner of a socket. Does not follow a link with which another user may have replaced
+/// the socket.
 fn give(path: &Path, (user, group): Owners) -> std::io::Result<()> {
     if user.is_none() && group.is_none() {
         return Ok(());
@@ -188,7 +190,8 @@ pub(crate) fn bind_metrics(
 fn bind_one(listen: &Listen, seats: &mut [Vec<OwnedFd>]) -> Result<SocketAddr, StartError> {
     let mut address = resolve(listen).map_err(|cause| failed(listen, cause))?;
     let explain = |error| failed(listen, ListenError::of_tcp(error));
-    // With SO_REUSEPORT, a second server of the same user would silently share the port.
+    // Check explicitly: with SO_REUSEPORT, a second server of the same user would silently share
+    // the port.
     net::check_tcp_free(address).map_err(explain)?;
     for listeners in seats {
         let (listener, bound) = net::bind_tcp(address, BACKLOG, true).map_err(explain)?;

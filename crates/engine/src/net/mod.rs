@@ -75,7 +75,8 @@ pub struct Net<D> {
     pub(crate) handover: Handover,
     pub(crate) settings: Arc<Settings>,
     pub(crate) running: Running,
-    /// Requests without a started handler go to other workers, because PHP cannot start more.
+    /// Hand requests whose handlers have not started to other workers, because PHP cannot start
+    /// more.
     pub(crate) gives_requests: bool,
     pub(crate) connections: Connections,
     pub(crate) http2: Http2,
@@ -113,14 +114,14 @@ pub struct Net<D> {
     /// The events of this turn, and the number of processed ones.
     pub(crate) events: Vec<Event>,
     pub(crate) events_at: usize,
-    /// Events postponed to the next turn, because clients were closed at a limit and PHP has to be
+    /// Events postponed to the next turn: clients were closed at a limit, and PHP has to be
     /// notified first.
     pub(crate) later: Vec<Event>,
     /// Connections accepted in this turn.
     pub(crate) fresh: Vec<ConnectionIndex>,
     /// Connections with output for the end of the turn.
     pub(crate) dirty: Vec<ConnectionIndex>,
-    /// Closed connections that other parts were not notified of yet.
+    /// Closed connections of which other parts were not notified yet.
     pub(crate) ended: EndedConnections,
     /// Held clients whose output is empty, ready for their channels' logs.
     pub(crate) flushed: Vec<ExchangeIndex>,
@@ -184,13 +185,14 @@ impl<D: Driver> Net<D> {
         self.connections.len() - self.http2.streams_len()
     }
 
-    /// Returns the socket of a connection, or of its carrier.
+    /// Returns the socket of a connection; for an HTTP/2 stream, the socket of its carrier.
     pub(crate) fn socket_of(&self, index: ConnectionIndex) -> Option<Fd> {
         let carrier = self.carrier_of(index)?;
         self.connections.at(carrier)?.line.socket()
     }
 
-    /// Returns the connection with the socket: itself, or the carrier of a stream.
+    /// Returns the connection that has the socket: the connection itself, or the carrier of a
+    /// stream.
     pub(crate) fn carrier_of(&self, index: ConnectionIndex) -> Option<ConnectionIndex> {
         match self.connections.at(index)?.line.carries() {
             Carries::Socket(_) => Some(index),
@@ -223,8 +225,8 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Sets the deadline of a connection. Postponing costs one store: its timer entry fires early
-    /// and is armed again then.
+    /// Sets the deadline of a connection. Postponing costs one store: the timer entry fires early
+    /// and is then armed again.
     ///
     /// While the client is blocked, only the write timeout applies; other deadlines are set again
     /// afterwards.
@@ -268,17 +270,17 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Starts the next batch with events for connections that continue without one, `first` before
-    /// the others.
+    /// Starts the next batch with events for connections that continue without an event, those of
+    /// `first` before the others.
     pub(crate) fn begin_batch(&mut self, first: &mut Vec<ConnectionIndex>) {
         self.events.clear();
         self.events_at = 0;
-        // Nearly all turns.
+        // Fast path for nearly all turns.
         if first.is_empty() && self.again.is_empty() {
             return;
         }
         for index in first.drain(..).chain(self.again.drain(..)) {
-            // It may have been closed after it was listed.
+            // The connection may have been closed after it was listed.
             if let Some(key) = self.connections.key(index)
                 && let Some(connection) = self.connections.at_mut(index)
             {
@@ -289,8 +291,8 @@ impl<D: Driver> Net<D> {
         self.events.append(&mut self.later);
     }
 
-    /// Postpones the rest of this turn's input to the next turn. `first` are the connections that
-    /// then precede others.
+    /// Postpones the rest of this turn's input to the next turn. The connections in `first` then
+    /// precede others.
     #[cold]
     pub(crate) fn put_input_off(&mut self, first: &mut Vec<ConnectionIndex>) {
         if let Some(current) = self.input.current
@@ -301,7 +303,7 @@ impl<D: Driver> Net<D> {
         }
         if self.events_at < self.events.len() {
             self.later.extend(self.events.drain(self.events_at..));
-            // Makes the next batch include `later`; no connection has this index.
+            // Make the next batch include `later`. No connection has this index.
             first.push(RELIEF.connection());
         }
     }

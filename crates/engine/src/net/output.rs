@@ -21,7 +21,7 @@ use crate::websocket::Socket;
 /// Time in milliseconds that a finished connection waits for its peer's end-of-stream.
 const LINGER_MS: u64 = 2_000;
 
-/// Maximum number of body bytes sent in a row before other clients get their turn.
+/// Maximum number of body bytes sent in a row before other clients are served.
 const BODY_TURN_BYTES: u64 = 1024 * 1024;
 
 impl<D: Driver> Net<D> {
@@ -29,7 +29,7 @@ impl<D: Driver> Net<D> {
     /// write timeout follows. The client has just read `sent` bytes.
     pub(crate) fn block(&mut self, index: ConnectionIndex, sent: usize) {
         if self.connections.at(index).is_none_or(|it| it.is_blocked) {
-            // It has accepted nothing since, so the timeout continues.
+            // The client has accepted nothing since, so the running timeout continues.
             return;
         }
         if sent > 0 {
@@ -37,7 +37,7 @@ impl<D: Driver> Net<D> {
         }
         let is_stream = |connection: &Connection| connection.line.is_stream();
         let deadline = match self.connections.at(index).is_some_and(is_stream) {
-            // A stream may wait for its turn, which is not the client's fault; its carrier has a
+            // A stream may wait for its turn, which the client does not cause. Its carrier has a
             // deadline for windows.
             true => Deadline::NEVER,
             false => self.write_deadline(index, sent),
@@ -64,7 +64,7 @@ impl<D: Driver> Net<D> {
     pub(crate) fn flush_dirty(&mut self, http: &mut Http) {
         let mut dirty = std::mem::take(&mut self.dirty);
         for index in dirty.drain(..) {
-            // It was closed after it was listed.
+            // The connection was closed after it was listed.
             let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
                 continue;
             };
@@ -75,7 +75,8 @@ impl<D: Driver> Net<D> {
                 self.flush(http, index);
             }
         }
-        // Flushing may have listed connections again, for example a held one with more in its log.
+        // Flushing may have listed connections again, for example a held client with more events in
+        // its log.
         dirty.append(&mut self.dirty);
         self.dirty = dirty;
         if self.http2.is_dirty() {
@@ -91,7 +92,7 @@ impl<D: Driver> Net<D> {
         };
         let unsent = &connection.out[connection.out_sent as usize..];
         let length = unsent.len();
-        // Streams are never settled, so `flush` handles them.
+        // HTTP/2 streams are not handled here: `flush` handles them.
         let Some(fd) = connection.line.socket() else {
             return;
         };
@@ -139,8 +140,8 @@ impl<D: Driver> Net<D> {
         }
         self.block(index, sent.unwrap_or(0));
     }
-    /// Sends a connection's output as far as the kernel accepts it. Afterwards continues what
-    /// waited for it: close, the next piece of a file, delayed requests.
+    /// Sends a connection's output as far as the kernel accepts it. Afterwards continues work that
+    /// waited for the output: the close, the next piece of a file, delayed requests.
     pub(crate) fn flush(&mut self, http: &mut Http, index: ConnectionIndex) {
         match self.connections.at(index) {
             Some(connection) if !connection.is_blocked => self.write_out(http, index),
@@ -212,7 +213,7 @@ impl<D: Driver> Net<D> {
                 }
                 return true;
             }
-            // The kernel has accepted it: bytes left in `out` would be sent again.
+            // The kernel has accepted the bytes in `out`; they would be sent again if they stayed.
             connection.out.clear();
             if turn_bytes >= BODY_TURN_BYTES {
                 let was_blocked = self.gauges.end_blocked(connection);
@@ -264,7 +265,7 @@ impl<D: Driver> Net<D> {
                     connection.phase = Phase::Lingering;
                     let now_ms = self.driver.refresh_now();
                     self.set_deadline(index, Deadline::after(now_ms, LINGER_MS));
-                    // The client needs a window to send the rest.
+                    // The client needs flow-control window to send the rest of the body.
                     self.drop_input(index);
                 }
                 return;
@@ -314,7 +315,7 @@ impl<D: Driver> Net<D> {
         }
     }
     /// Closes a connection after an error of its socket. The kernel still delivers the output it
-    /// has accepted. `TimedOut` means that the client has read none of it for `write_timeout_ms`.
+    /// has accepted. `TimedOut` means that the client has read nothing for `write_timeout_ms`.
     pub(crate) fn close_broken(
         &mut self,
         http: &mut Http,

@@ -15,7 +15,7 @@ const ADDRESSES_MAX: usize = u8::MAX as usize;
 pub(crate) struct OwnAddress(u8);
 
 impl OwnAddress {
-    /// Not queried yet.
+    /// The address was not queried yet.
     pub const UNKNOWN: OwnAddress = OwnAddress(u8::MAX);
 }
 

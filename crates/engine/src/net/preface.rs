@@ -1,8 +1,8 @@
 //! Connections that start with a PROXY protocol header, which has the client's address.
 //!
 //! After the header, the client counts as the connection's peer, for limits, logs and applications;
-//! TLS follows. Exactly the header is read, so no bytes have to be put back. Price: a version 1
-//! line has no length prefix and is read two bytes at a time.
+//! TLS follows. The server reads no byte beyond the header, so no bytes have to be put back. Cost:
+//! a version 1 line has no length prefix, so it is read two bytes at a time.
 
 use std::net::Ipv4Addr;
 
@@ -20,7 +20,7 @@ use crate::net::line::Line;
 use crate::net::running::Running;
 
 /// Returns the peer of a forwarded connection without a client address: port 0, which no client
-/// has. Client information in its requests is not from the proxy.
+/// has. Forwarding headers in its requests are not from the proxy.
 fn unnamed(proxy: Peer) -> Peer {
     match proxy {
         Peer::V4(address, _) => Peer::V4(address, 0),
@@ -29,14 +29,14 @@ fn unnamed(proxy: Peer) -> Peer {
     }
 }
 
-/// Returns true for such a peer.
+/// Returns true if `unnamed` returned this peer.
 pub(crate) fn is_unnamed(peer: Peer) -> bool {
     peer != Peer::Unix && peer.port() == 0
 }
 
 impl<D: Driver> Net<D> {
-    /// Reads the header. Returns true if it is complete; the connection then continues as the
-    /// client's.
+    /// Reads the header. Returns true if the header is complete; the connection then continues as
+    /// the client's.
     pub(crate) fn read_preface(&mut self, http: &mut Http, index: ConnectionIndex) -> bool {
         loop {
             let Some(connection) = self.connections.at_mut(index) else {

@@ -17,7 +17,7 @@ use crate::net::index::ConnectionIndex;
 use crate::net::line::Carries;
 use crate::net::{Net, POOL_BUFFER_BYTES};
 
-/// Bytes up to which a connection is not counted: one buffer of the pool.
+/// Maximum size in bytes of an uncounted connection: one buffer of the pool.
 const COUNTED_BYTES_MIN: usize = POOL_BUFFER_BYTES;
 
 /// Returns the address that a client counts for: for IPv6 its /64 network.
@@ -35,15 +35,15 @@ fn network(address: IpAddr) -> IpAddr {
 }
 
 /// Returns the address that a peer's bytes count for. `None`: the limit per address does not apply,
-/// since it is a Unix socket or a proxy for many clients.
+/// because the peer is a Unix socket or a proxy for many clients.
 fn client_of(peer: Peer, proxies: &Networks) -> Option<IpAddr> {
     let address = peer.ip().filter(|&it| !proxies.contains(Some(it)));
     address.map(network)
 }
 
-/// Returns the bytes of memory used by a connection and its exchange, and the part of an incomplete
-/// request or message. Buffers count while the connection is blocked; it is counted again when that
-/// ends.
+/// Returns the number of bytes of memory used by a connection and its exchange, and the part of it
+/// for an incomplete request or message. Buffers count while the connection is blocked. The
+/// connection is counted again when it is no longer blocked.
 fn buffered_bytes(connection: &Connection, exchange: &Exchange) -> (usize, usize) {
     let buffers = match connection.is_blocked {
         true => connection.out.capacity() + connection.inbox.capacity(),
@@ -68,7 +68,7 @@ pub(crate) fn unacknowledged_bytes<D: Driver>(
     net.driver.unacknowledged(fd)
 }
 
-/// Counts the spared responses again whose clients have stopped reading.
+/// Counts spared responses again if their clients have stopped reading.
 pub(crate) fn end_spared<D: Driver>(net: &mut Net<D>) {
     let now_ms = net.driver.now_ms();
     for index in net.buffered.spared() {
@@ -121,8 +121,8 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Returns the time at which the client is closed unless it reads again. It has just read
-    /// `bytes`.
+    /// Returns the time at which the client is closed unless it reads again. The client has just
+    /// read `bytes`.
     pub(crate) fn write_deadline(&mut self, index: ConnectionIndex, bytes: usize) -> Deadline {
         let now_ms = self.driver.refresh_now();
         self.buffered.pay(index, bytes, now_ms)
@@ -179,8 +179,8 @@ impl Http {
         }
     }
 
-    /// Closes the largest and oldest clients until all limits are kept. Returns true if any was
-    /// closed.
+    /// Closes the largest and oldest clients until no limit is exceeded. Returns true if a client
+    /// was closed.
     #[cold]
     pub(crate) fn relieve<D: Driver>(&mut self, net: &mut Net<D>, waiting: &mut Waiting) -> bool {
         if !net.buffered.is_over() {
@@ -205,8 +205,8 @@ impl Http {
         !worst.is_empty()
     }
 
-    /// Closes a client because of its buffered bytes: a connection, or the HTTP/2 streams with
-    /// buffered bytes that are not spared.
+    /// Closes a client because of its buffered bytes. For HTTP/2, resets only the streams that have
+    /// buffered bytes and are not spared.
     fn drop_buffered<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -239,7 +239,8 @@ impl Http {
             self.refuse(net, index.exchange(), 503, &text);
             net.note_buffered(index);
         } else {
-            // Otherwise the kernel would keep megabytes for a client that does not read.
+            // Reset the connection; otherwise the kernel would retain megabytes for a client that
+            // does not read.
             net.reset_on_close(line);
             net.close(self, index);
         }
@@ -266,7 +267,7 @@ impl Http {
             };
             net.http2.reset(place, ErrorCode::ENHANCE_YOUR_CALM);
             self.on_stream_reset(net, waiting, index, Origin::Here(Violation::Aborted));
-            // Its handler may still be waiting, although no client reads its output.
+            // The stream's handler may still be waiting, although no client reads its output.
             if let Some(connection) = net.connections.at_mut(index) {
                 connection.out = Default::default();
                 connection.out_sent = 0;
@@ -275,7 +276,7 @@ impl Http {
         }
     }
 
-    /// Resets the streams of an HTTP/2 connection that reads too slowly for its buffered bytes.
+    /// Resets the HTTP/2 streams of a client that reads too slowly for its buffered bytes.
     pub(crate) fn drop_slow_streams<D: Driver>(
         &mut self,
         net: &mut Net<D>,

@@ -5,10 +5,11 @@ use fermata_io::Deadline;
 /// The running state of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Running {
-    /// It accepts requests.
+    /// The worker accepts requests.
     Serving,
-    /// It completes started requests, then stops.
+    /// The worker completes started requests, then stops.
     Draining { until: Deadline },
-    /// Draining after PHP has become unusable: it only sends output that is already written.
+    /// Draining after PHP has become unusable: the worker only sends output that is already
+    /// written.
     Retired { until: Deadline },
 }

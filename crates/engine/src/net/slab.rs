@@ -1,8 +1,8 @@
 //! Storage for connections: stable indexes with a generation, in chunks that never move.
 //!
-//! A chunk is allocated on first use and never freed. Unlike doubling one array, 100,001 clients
-//! need memory for 100,001 entries, not 200,000, and no client waits for a copy of the others.
-//! Freed entries are reused last-in first-out, so that cached ones are preferred.
+//! A chunk is allocated on first use and never freed. With an array that doubles, 100,001 clients
+//! would need memory for 200,000 entries, and a client would wait for the copy. Freed entries are
+//! reused last-in first-out, so that entries in the processor's cache are preferred.
 
 /// Entries per chunk: a power of two, so that locating an entry is a shift and a mask.
 const CHUNK: usize = 256;
@@ -94,8 +94,8 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// Returns the value at `index`, without a check of its generation: for indexes from lists that
-    /// are kept in sync.
+    /// Returns the value at `index` without checking its generation. Use it only for indexes from
+    /// lists that are updated when a value is removed.
     #[inline]
     pub fn at_mut(&mut self, index: u32) -> Option<&mut T> {
         self.chunks

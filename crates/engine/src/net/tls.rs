@@ -23,19 +23,19 @@ pub struct ServerTls {
 /// Why a server with an https address did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A certificate file, or its content.
+    /// A certificate file cannot be read, or its content is invalid.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The development certificate cannot be stored.
     #[error("tls_development: cannot store a certificate for localhost in {}: {source}; \
         make the folder writable, or set HOME", folder.display())]
     Development {
-        /// Its directory.
+        /// Directory of the certificate.
         folder: PathBuf,
         /// The cause.
         source: io::Error,
     },
-    /// There is no directory for it.
+    /// There is no directory for the certificate.
     #[error("tls_development: cannot find a folder for the certificate; set HOME or XDG_DATA_HOME")]
     NoHome,
 }

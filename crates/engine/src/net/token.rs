@@ -1,4 +1,4 @@
-//! Event tokens other than connections.
+//! Event tokens that do not refer to a connection.
 
 use fermata_config::LISTENERS_MAX;
 

@@ -83,7 +83,7 @@ fn idle_and_held_connections_have_no_buffers() {
     after_body.set_window(1 << 20);
     let _held = rig.peer(&get("/hold/a"));
     let talks = rig.peer(&get("/hold/b"));
-    // A held client that sends data.
+    // The client is held and sends data.
     talks.write(&[b'x'; 50_000]);
     let mut pipelined = get("/hold/c");
     pipelined.extend(get("/hello"));
@@ -217,7 +217,7 @@ fn pauses_accepting_without_descriptors() {
         after.accepts - before.accepts <= 25,
         "it tries ten times a second"
     );
-    // When there are descriptors again, waiting clients are served.
+    // Waiting clients are served after descriptors become available.
     peers[0].close();
     peers[1].close();
     rig.fake.set_streams_max(100);
@@ -228,7 +228,7 @@ fn pauses_accepting_without_descriptors() {
     for peer in &peers[2..] {
         assert_eq!(answers(&peer.read(), &[])[0].status, 200);
     }
-    // A drain during such a pause stops as usual.
+    // A drain while accepting is paused stops as usual.
     rig.fake.set_streams_max(3);
     let _waiting = rig.connect();
     rig.run();
@@ -240,7 +240,7 @@ fn pauses_accepting_without_descriptors() {
 #[test]
 fn isolates_a_reused_index_from_its_former_owner() {
     let mut rig = Rig::new(1);
-    // A single turn in which the old owner is listed as dirty, again and ready, and is closed.
+    // In one turn the old owner is listed as dirty, again and ready, and is closed.
     let old = rig.peer(&get("/hold/a?user=old"));
     let _ = old.read();
     rig.publish("a", "for the old one");
@@ -312,7 +312,7 @@ fn limits_upload_writes_per_turn() {
         turns += 1;
     }
     assert_eq!(rig.requests, UPLOADS);
-    // At most one read exceeds the limit.
+    // The limit is exceeded by at most one read.
     let bound = SPOOL_TURN_BYTES + READ_BYTES as u64;
     assert!(most <= bound, "{most} bytes in one turn");
     assert!(most > bound / 2, "the test is about many uploads at a time");
@@ -330,7 +330,7 @@ fn limits_upload_writes_per_turn() {
         .collect();
     let peer = rig.connect();
     peer.write(&get("/hello"));
-    // One turn accepts, and the next reads.
+    // One turn accepts the connection, and the next turn reads.
     for _ in 0..3 {
         rig.turn();
     }

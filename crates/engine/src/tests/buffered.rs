@@ -141,7 +141,7 @@ fn closes_the_largest_and_oldest_clients_at_the_workers_limit() {
     }
     assert_eq!(small.end(), End::Open);
     check_others(&mut rig);
-    // A client that reads receives its complete response.
+    // A client that reads receives the complete response.
     small.set_window(1 << 20);
     rig.run();
     assert!(small.read().len() > 10_000);
@@ -161,13 +161,13 @@ fn limits_bytes_per_address() {
     let crowd: Vec<_> = (0..10).map(|_| deaf(&mut rig, 2, BIG)).collect();
     assert_eq!(other.end(), End::Open);
     let open = crowd.iter().filter(|it| it.end() == End::Open).count();
-    // One has room, and one more is not counted.
+    // One response is within the limit, and one more is spared.
     assert_eq!(open, 2);
     let counter = Counter::DroppedBufferedAddress;
     assert_eq!((rig.worker.net.counts.get(counter), dropped(&rig)), (8, 0));
 }
 
-/// Opens the window of a client again and again, and returns what it reads.
+/// Repeatedly opens the window of a client, and returns the bytes that it reads.
 fn read_slowly(rig: &mut Rig, peer: &FakePeer, bytes: usize) -> usize {
     let mut read = 0;
     for _ in 0..200 {
@@ -192,7 +192,7 @@ fn sends_a_reading_client_one_response_above_the_bound_of_its_address() {
     );
     let large = deaf(&mut rig, 1, 4 * BIG);
     assert_eq!(large.end(), End::Open);
-    // The bound applies to all other responses of the address.
+    // The limit applies to all other responses of the address.
     let others: Vec<_> = (0..3).map(|_| deaf(&mut rig, 1, BIG - 50_000)).collect();
     let open = others.iter().filter(|it| it.end() == End::Open).count();
     assert_eq!((large.end(), open), (End::Open, 1));
@@ -260,7 +260,7 @@ fn resets_the_other_streams_of_a_connection_and_not_the_one_that_is_read() {
     assert_eq!(client.whole(large).1.len(), 4 * BIG);
 }
 
-/// Sends interim responses to a request that waits until none is accepted, and returns how many were.
+/// Sends interim responses to a waiting request until one is refused. Returns the number of accepted ones.
 fn flood_with_interim_responses(rig: &mut Rig, handle: RequestId) -> usize {
     let value = [b'x'; 5_000];
     let headers = [(&b"link"[..], &value[..])];
@@ -493,8 +493,7 @@ fn does_not_close_a_slow_upload_as_unread() {
     // Twice as fast as `body_rate_min`.
     for second in 0..16 {
         if second == 4 {
-            // Its last bytes wait for a window, too few to be counted: the connection is checked
-            // each second.
+            // The last bytes wait for a window. They are too few to be counted, so the connection is checked each second.
             client.takes = false;
             client.get("/big/70000");
         }

@@ -8,14 +8,14 @@ pub struct Answer {
     pub status: u16,
     pub headers: HashMap<String, String>,
     pub body: Vec<u8>,
-    /// Its framing shows that it is complete.
+    /// The framing shows that the response is complete.
     pub is_whole: bool,
 }
 
 /// Parses all responses in `bytes`. `is_head` has one entry per request: true if it was HEAD.
 /// Missing entries are false.
 ///
-/// Panics if a status line is malformed, which is what these tests check.
+/// Panics if a status line is malformed: the tests check this.
 pub fn answers(bytes: &[u8], is_head: &[bool]) -> Vec<Answer> {
     let mut answers = Vec::new();
     let mut rest = bytes;
@@ -94,7 +94,7 @@ fn chunks(bytes: &[u8]) -> (Vec<u8>, usize, bool) {
     (body, bytes.len(), false)
 }
 
-/// A dispatched event, or one that only changed the last event id (`data` is `None`).
+/// A dispatched event, or an event that only changed the last event id (`data` is `None`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
     pub id: Option<String>,

@@ -17,7 +17,7 @@ fn ends_after(rig: &mut Rig, peer: &FakePeer, ms: u64) {
     assert_ne!(peer.end(), End::Open, "it did not end");
 }
 
-/// Asserts that nothing is left after the last response has lingered.
+/// Asserts that no connection is left after the last response and the linger time.
 fn is_gone(rig: &mut Rig) {
     rig.advance(3_000);
     assert_eq!(rig.worker.net.sockets_len(), 0);
@@ -35,7 +35,7 @@ fn closes_a_silent_connection_after_header_timeout() {
 
 #[test]
 fn refuses_a_dripping_head_after_header_timeout() {
-    // The first request of a connection, and a later one.
+    // Both the first request of a connection, and a later one.
     for first in [&b""[..], &get("/hello")] {
         let mut rig = Rig::new(1);
         let peer = rig.peer(first);
@@ -134,7 +134,7 @@ fn closes_a_client_that_reads_nothing_after_write_timeout() {
             assert!(waited_ms <= 31_000, "still open");
         }
         assert!(waited_ms >= 29_000, "only {waited_ms} ms");
-        // Otherwise the kernel would keep unread bytes.
+        // A reset, because the kernel would otherwise retain unread bytes.
         assert_eq!(peer.end(), End::Reset);
     }
 }
@@ -292,7 +292,7 @@ fn flushes_ready_responses_between_slow_handlers() {
     let second = rig.connect();
     first.write(&get("/hello"));
     second.write(&get("/late"));
-    // One manual turn: the first handler answers, the second one takes ten milliseconds.
+    // One turn, driven manually: the first handler answers, the second one takes ten milliseconds.
     loop {
         rig.worker.begin_poll();
         match rig.worker.poll_event() {
@@ -334,7 +334,7 @@ fn closes_a_disconnected_client_when_a_comment_is_due() {
     let mut rig = Rig::new(1);
     let peer = rig.peer(&get("/hold/a?keep=10000"));
     rig.fake.advance(10_000);
-    // The clock is read when a turn waits, and the comment is written in the next one.
+    // The worker reads the clock when a turn waits, and writes the comment in the next turn.
     rig.turn();
     peer.reset();
     rig.run();
@@ -354,7 +354,7 @@ fn spreads_keep_alives_of_a_crowd_permanently() {
         peers.iter().filter(|peer| !peer.read().is_empty()).count()
     };
     comments(&mut rig);
-    // The rest of the first interval is as busy as the second one, and all seconds are alike.
+    // In every second of the first and the second interval, the same number of comments is sent.
     for second in 1..20 {
         let count = comments(&mut rig);
         assert!((90..=110).contains(&count), "{count} in second {second}");

@@ -276,7 +276,8 @@ fn streams_a_response_before_the_body_ends() {
 proptest! {
     #![proptest_config(cases(64))]
 
-    /// For any split, the handler gets the same bytes, and the next request follows them.
+    /// However the bytes are split, the handler gets the same body, and the next request follows
+    /// it.
     #[test]
     fn every_split_gives_the_same_body(
         seed in any::<u64>(),

@@ -1,5 +1,5 @@
-//! Tests that a client with endless work gets only its share of a turn, whatever it sends or reads;
-//! others are served in between. The tests count turns and bytes, never time.
+//! Tests that a client with endless work gets only its share of a turn, whatever it sends or reads.
+//! Other clients are served in between. The tests count turns and bytes, never time.
 
 use fermata_config::Settings;
 use fermata_io::sys::fake::FakePeer;
@@ -12,17 +12,17 @@ use crate::http::body::{SPOOL_TURN_BYTES, TURN_BYTES_MAX};
 use crate::net::READ_BYTES;
 use crate::{Event, Read};
 
-/// Maximum bytes of a client per turn: a read, a slice of a file, or reads of handlers. It is
-/// served at most twice, once for the rest and once for new input.
+/// Maximum number of bytes of a client per turn: a read, a slice of a file, or reads of handlers. A
+/// client is served at most twice per turn: for the rest of earlier input, and for new input.
 const TURN_BYTES: usize = 2 * (1024 * 1024 + 4 * READ_BYTES);
 
 /// Maximum requests or messages of one client per turn, plus the visitor's.
 const TURN_EVENTS: usize = 2 * 128 + 1;
 
-/// Turns until a visitor has its response: one accepts it, one reads, one sends.
+/// Number of turns until a visitor has its response: one accepts, one reads, one sends.
 const VISIT_TURNS: usize = 3;
 
-/// Several times what a turn moves.
+/// Several times the number of bytes that a turn transfers.
 const LONG: usize = 8 * 1024 * 1024;
 
 fn roomy() -> Settings {
@@ -281,7 +281,7 @@ fn gives_each_upload_a_turn() {
     for _ in 0..3 {
         rig.turn();
     }
-    // A turn has room for this many reads.
+    // Number of reads that fit into one turn.
     let served = SPOOL_TURN_BYTES as usize / READ_BYTES;
     for round in 0..5 {
         let before = left();

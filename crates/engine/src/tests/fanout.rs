@@ -42,7 +42,7 @@ fn answers_a_request_during_a_broadcast() {
         turns <= 3 && reached < 5_000,
         "{turns} turns, {reached} reached"
     );
-    // Subscribers that join or leave in the middle affect no others.
+    // Subscribers that join or leave during the broadcast affect no others.
     peers[0].close();
     let _late = rig.connect();
     rig.run();
@@ -56,7 +56,8 @@ fn answers_a_request_during_a_broadcast() {
     }
 }
 
-/// Counts the sends before a response, since the clock of a test machine is unreliable.
+/// Counts the sends before a response instead of measuring time, because the clock of a test
+/// machine is unreliable.
 #[test]
 fn delays_a_request_by_at_most_one_slice_of_a_broadcast() {
     let mut settings = super::settings();
@@ -76,8 +77,8 @@ fn delays_a_request_by_at_most_one_slice_of_a_broadcast() {
             rig.turn();
         }
         let waited = rig.fake.calls().sends - before;
-        // One slice before the request is read; the other one follows its response in the same
-        // turn.
+        // One slice is sent before the request is read. The next slice follows the response in the
+        // same turn.
         assert!(
             waited <= 2 * FANOUT_SLICE as u64 + 1,
             "{waited} sends before its answer"
@@ -196,7 +197,8 @@ fn shortens_a_slice_of_slow_sends() {
         let before = reached(&rig);
         rig.turn();
         let sent = reached(&rig) - before;
-        // 64 until the clock is first read, 100 in two milliseconds, 64 until it is read again.
+        // 64 sends until the clock is first read, 100 in two milliseconds, and 64 until it is read
+        // again.
         assert!(sent <= 64 + 100 + 64, "{sent} sends in one turn");
     }
     rig.run();

@@ -16,10 +16,10 @@ use super::{get, parts, rings, settings};
 use crate::admin::stats::Shared;
 use crate::{Event, Worker};
 
-/// Maximum number of turns to wait for an outcome. Each takes at most one millisecond.
+/// Maximum number of turns to wait for an outcome. A turn takes at most one millisecond.
 const TURNS_MAX: usize = 50_000;
 
-/// Handler time in milliseconds after which its response is sent within the turn.
+/// Handler time in milliseconds after which the response is sent within the turn.
 const LONG_MS: u64 = 10;
 
 /// Two workers of a server, in one process.
@@ -29,7 +29,8 @@ struct Pair {
     stats: Shared,
     /// Queries that each worker has answered.
     seen: [Vec<String>; 2],
-    /// The first worker is replaced after its first response, when this many of its requests wait.
+    /// The first worker is replaced after its first response, when this many of the pair's requests
+    /// wait.
     replaces_at: Option<usize>,
 }
 
@@ -98,7 +99,7 @@ impl Pair {
 
     fn turn(&mut self, at: usize, during: &mut impl FnMut(&mut Worker<Kernel>, &str)) {
         let worker = &mut self.workers[at];
-        // Do not sleep when idle: the other worker needs its turn.
+        // Do not sleep when idle, because the other worker has to run.
         worker
             .waiting
             .wake_at(Deadline::after(worker.net.driver.now_ms(), 1));
@@ -185,8 +186,8 @@ fn answers_a_request_during_a_handover_once() {
         ask(&mut client, "1");
         let mut got = Vec::new();
         let during = |_: &mut Worker<Kernel>, query: &str| {
-            // After what the worker has read, and before the response after which the connection
-            // moves.
+            // Sent after the worker has read its input, and before the response after which the
+            // connection moves.
             if query == "1" {
                 ask(&mut next, "2");
             }
@@ -208,7 +209,7 @@ fn answers_pipelined_requests_before_moving_the_connection() {
         let pipelined = [get("/hello?1"), get("/hello?2")].concat();
         client.write_all(&pipelined).expect("it has room");
         let mut got = Vec::new();
-        // Its response is sent while the second request waits in the worker's input.
+        // The response is sent while the second request waits in the worker's input.
         let during = |worker: &mut Worker<Kernel>, query: &str| {
             let begin_ms = worker.net.driver.unix_ms();
             while query == "1" && worker.net.driver.unix_ms() < begin_ms + LONG_MS {
@@ -230,7 +231,7 @@ fn answers_pipelined_requests_before_moving_the_connection() {
 #[test]
 fn uncounts_a_connection_that_arrives_without_its_descriptor() {
     over_each(|pair| {
-        // The worker that hands it over does the same.
+        // The worker that hands over a connection counts it the same way.
         pair.stats.add_settled(1);
         hand_over_lost(&pair.inboxes[1]).expect("it has room");
         pair.run(|_, _| {}, |pair| pair.settled_counts() == [0, 0]);
@@ -242,7 +243,7 @@ fn takes_back_a_connection_whose_receiver_has_retired() {
     over_each(|pair| {
         let mut client = pair.settled();
         let index = pair.workers[0].net.connections.indexes()[0];
-        // It was just selected as the receiver; by now its replacement has read this inbox too.
+        // The worker was just selected as the receiver; its replacement has read this inbox too.
         pair.workers[1].begin_drain(true);
         let Worker { net, http, .. } = &mut pair.workers[0];
         assert!(net.hand_over(http, index, 1, b""));
@@ -350,7 +351,7 @@ fn moves_a_waiting_request_when_its_worker_is_replaced() {
         for (number, client) in clients.iter_mut().enumerate() {
             ask(client, &number.to_string());
         }
-        // The route takes long, so the others wait before this handler returns.
+        // The route is slow, so the other requests wait before this handler returns.
         let mut begun = 0;
         let during = |_: &mut Worker<Kernel>, _: &str| {
             begun += 1;
@@ -372,7 +373,7 @@ fn moves_a_waiting_request_when_its_worker_is_replaced() {
     });
 }
 
-/// The kernel may have read more of it than a worker's input buffer holds.
+/// The kernel may have read more of a request than a worker's input buffer holds.
 #[test]
 fn answers_an_upload_that_begins_while_its_worker_is_replaced() {
     const UPLOAD_BYTES: usize = 150_000;

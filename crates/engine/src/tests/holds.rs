@@ -245,7 +245,7 @@ fn runs_no_handlers_after_retiring() {
         got.extend(file.read());
         rig.run();
     }
-    // The file is complete, without other bytes in between.
+    // The file is complete and contains no other bytes.
     let answer = &answers(&got, &[])[0];
     assert!(answer.is_whole && answer.body == super::file_content());
     assert_eq!(rig.requests, requests);
@@ -275,7 +275,7 @@ fn leaves_presence_on_every_close() {
             1 => peer.reset(),
             2 => peer.shutdown_write(),
             3 => {
-                // Stuck: the write timeout closes it.
+                // The client is stuck, and the write timeout closes it.
                 peer.set_window(0);
                 rig.advance(32_000);
             }
@@ -464,7 +464,7 @@ enum Step {
     Publish(usize, bool, usize),
     Take(usize),
     Window(usize, usize),
-    /// Target worker.
+    /// Page, and the worker to connect to.
     Reconnect(usize, usize),
     Turn(usize),
     Advance(u64),
@@ -483,7 +483,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..150)
 }
 
-/// One page: what it has received over all its connections.
+/// One page: the messages that it has received over all its connections.
 struct Page {
     channels: &'static str,
     query: &'static str,
@@ -522,7 +522,7 @@ impl Page {
 proptest! {
     #![proptest_config(super::cases(200))]
 
-    /// Slow, fast and reconnecting clients of two workers under faults: every page gets every
+    /// Two workers with slow, fast and reconnecting clients, and faults. Every page receives every
     /// message of its channels once and in order, or a gap event exactly where messages are
     /// missing.
     #[test]
@@ -623,8 +623,8 @@ fn reconnect(rig: &Rig, page: &mut Page) {
     page.peer.write(&request);
 }
 
-/// Ended subscriptions form a free list. A failed send once counted events along that list, as many
-/// as had ever been freed.
+/// Regression: ended subscriptions form a free list, and a failed send counted events along that
+/// list.
 #[test]
 fn counts_no_events_of_a_closed_client() {
     let settings = Settings {

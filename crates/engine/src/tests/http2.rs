@@ -1,4 +1,4 @@
-//! Tests of HTTP/2 over the fake network; the client uses the other role of the same state machine.
+//! Tests of HTTP/2 over the fake network. The client uses the same state machine in the other role.
 
 use std::collections::BTreeMap;
 
@@ -127,7 +127,7 @@ impl Client {
         assert_eq!(sent, data.len(), "the window has room for it");
     }
 
-    /// Returns the windows of received DATA of these streams, and of all later DATA.
+    /// Returns window credit for received DATA of these streams, and for all later DATA.
     pub fn read_on(&mut self, streams: &[StreamId]) {
         self.takes = true;
         for &stream in streams {
@@ -282,7 +282,7 @@ fn answers_requests_of_a_connection_concurrently() {
     assert_eq!(client.answer(head).headers["content-length"], "5");
     check_empty(&rig);
 
-    // The connection stays, and others use HTTP/1.1.
+    // The connection stays open, and other clients use HTTP/1.1.
     let again = client.get("/hello");
     client.run(&mut rig);
     assert_eq!(client.whole(again), ok("hello"));
@@ -323,7 +323,7 @@ fn bodies_come_in_pieces_of_any_kind() {
     assert_eq!(client.whole(other), ok("other"));
     assert_eq!(client.answer(echo).body, sent);
 
-    // With trailers.
+    // A request with trailers.
     let echo = client.open("POST", "/echo", false);
     client.send(echo, b"body", Rest::Open);
     let trailers = [(&b"x-sum"[..], &b"1"[..])].into_iter();
@@ -333,7 +333,7 @@ fn bodies_come_in_pieces_of_any_kind() {
     client.run(&mut rig);
     assert_eq!(client.whole(echo), ok("body"));
 
-    // With `Expect: 100-continue`.
+    // A request with `Expect: 100-continue`.
     let fields = [("expect", "100-continue"), ("content-length", "2")];
     let echo = client.open_with("POST", "/echo", &fields, false);
     client.run(&mut rig);
@@ -405,8 +405,8 @@ fn bodies_over_a_limit_are_refused_and_the_connection_stays() {
     check_empty(&rig);
 }
 
-/// Windows, resets and pings are read while no handler is free: running handlers may need them to
-/// finish.
+/// WINDOW_UPDATE, RST_STREAM and PING frames are read while no handler is free, because running
+/// handlers may need them to finish.
 #[test]
 fn reads_http2_connections_while_all_handlers_wait() {
     let few = Settings {
@@ -429,7 +429,7 @@ fn reads_http2_connections_while_all_handlers_wait() {
     other.run(&mut rig);
 
     rig.worker.set_full(true);
-    // A window continues a response, a handler that reads its body gets it, and a client's
+    // A WINDOW_UPDATE continues a response, a handler that reads its body receives DATA, and a
     // disconnect is reported.
     client.takes = true;
     let (machine, out) = (&mut client.machine, &mut client.out);
@@ -470,7 +470,7 @@ fn reads_http2_connections_while_all_handlers_wait() {
         assert_eq!(client.whole(waiting[at]), ok("hello"));
     }
 
-    // But not forever.
+    // The wait for a free handler has a limit.
     rig.worker.set_full(true);
     let overdue = client.get("/hello");
     client.run(&mut rig);
@@ -604,7 +604,7 @@ fn returns_the_window_of_a_refused_body() {
     check_empty(&rig);
 }
 
-/// Input that a handler delays is limited by the window of its stream.
+/// A client cannot send more input than its stream's window to a handler that delays reading.
 #[test]
 fn limits_input_of_a_waiting_websocket_to_its_window() {
     let mut rig = Rig::with(1, on());
@@ -616,7 +616,8 @@ fn limits_input_of_a_waiting_websocket_to_its_window() {
     rig.worker.defer_socket(handle).expect("it is open");
     let message = frame(Opcode::Text, &[b'm'; 1_000]);
     let mut sent = 0;
-    // Send while the server returns window credit. The number of its reads does not matter.
+    // Send while the server returns window credit. The number of the server's reads does not
+    // matter.
     for _ in 0..200 {
         let window = client.machine.window(chat).min(message.len());
         client.send(chat, &message[..window], Rest::Open);
@@ -651,7 +652,7 @@ fn reads_a_body_while_it_arrives() {
         .pop_front()
         .expect("it is handed out before its body");
     assert_eq!(rig.worker.read_body(handle, 100), Ok(Read::Pending));
-    // More than the window only as it is read.
+    // The client can send more than the window only as the handler reads.
     client.send(stream, &[b'x'; 60_000], Rest::Open);
     client.run(&mut rig);
     assert_eq!(rig.arrived, [handle]);
@@ -682,7 +683,7 @@ fn reads_a_body_while_it_arrives() {
     client.run(&mut rig);
     assert_eq!(client.whole(stream), ok("read"));
 
-    // Its client cancels while the handler waits.
+    // The client cancels while the handler waits.
     let stream = client.open("POST", "/early?waits", false);
     client.run(&mut rig);
     let handle = rig.late.pop_front().expect("another one");
@@ -736,11 +737,11 @@ fn serves_others_while_one_client_reads_nothing() {
     client.takes = false;
     let huge = client.get("/files/huge.bin");
     client.run(&mut rig);
-    // Only its window is used up.
+    // Only the window of the stream is used up.
     assert_eq!(client.answer(huge).body.len(), 65_535);
     rig.advance(1_000);
     client.run(&mut rig);
-    // It is also the connection's window: responses without a body still pass.
+    // The connection's window has the same size: responses without a body still pass.
     let head = client.open("HEAD", "/hello", true);
     client.run(&mut rig);
     assert_eq!(client.whole(head), ok(""));
@@ -766,7 +767,7 @@ fn continues_a_formerly_blocked_connection_in_its_turn() {
     client.out.clear();
     rig.run();
     assert_eq!(rig.worker.net.gauges.blocked, 2);
-    // More than a turn sends.
+    // More bytes than a turn sends.
     client.peer.set_window(1 << 24);
     client.run(&mut rig);
     assert_eq!(client.answer(huge).body.len(), HUGE * FILE_BYTES);
@@ -787,7 +788,7 @@ fn shares_a_connection_among_streams() {
     let first = small.get("/files/huge.bin");
     small.run(&mut rig);
     assert_eq!(small.answer(first).body.len(), 1000);
-    // Another stream has its own window.
+    // Each stream has its own window.
     let second = small.get("/hello");
     small.run(&mut rig);
     assert_eq!(small.whole(second), ok("hello"));
@@ -822,7 +823,7 @@ fn events_go_to_all_streams_of_a_connection_in_one_write() {
     let body = &client.answer(other).body;
     assert!(!String::from_utf8_lossy(body).contains("news"));
 
-    // Keep-alive comments while it is silent.
+    // Keep-alive comments while the channel is silent.
     rig.advance(56_000);
     client.run(&mut rig);
     let body = String::from_utf8_lossy(&client.answer(other).body).into_owned();
@@ -831,7 +832,7 @@ fn events_go_to_all_streams_of_a_connection_in_one_write() {
         "{body:?}"
     );
 
-    // Closing some pages leaves the others open.
+    // Closing some pages does not affect the others.
     for stream in &held[1..] {
         client
             .machine
@@ -877,7 +878,7 @@ fn treats_a_subscriber_without_window_as_slow() {
         rig.publish("a", &data);
         published.push(data);
         client.run(&mut rig);
-        // One client reads what it receives.
+        // One client reads the bytes that it receives.
         let unread = client.answer(quick).body.len();
         let (machine, out) = (&mut client.machine, &mut client.out);
         machine.consumed(quick, unread, &client.limits, out);
@@ -890,7 +891,7 @@ fn treats_a_subscriber_without_window_as_slow() {
     assert!(published.iter().all(|data| body.contains(data.as_str())));
     assert_eq!(client.answer(slow).body.len(), 2000);
     assert!(client.answer(closed).reset.is_some());
-    // It continues after a gap event when it reads.
+    // The client reads again and continues after a gap event.
     for _ in 0..40 {
         let (machine, out) = (&mut client.machine, &mut client.out);
         machine.consumed(slow, 2000, &client.limits, out);
@@ -930,7 +931,7 @@ fn runs_websockets_over_http2_streams() {
     assert!(!headers.contains_key("sec-websocket-accept") && !headers.contains_key("upgrade"));
     assert_eq!((rig.open.len(), rig.worker.net.gauges.sockets), (1, 1));
 
-    // In one piece, and byte by byte.
+    // The frame arrives in one piece, and byte by byte.
     let mut expected = told(Opcode::Text, b"echo me");
     client.send(chat, &frame(Opcode::Text, b"echo me"), Rest::Open);
     client.run(&mut rig);
@@ -962,7 +963,7 @@ fn runs_websockets_over_http2_streams() {
     assert!(client.answer(chat).reset.is_none());
     check_empty(&rig);
 
-    // Without a close frame: by the end of the stream, and by its reset.
+    // The client closes without a close frame: by the end of the stream, and by a reset.
     for ends in [true, false] {
         let chat = client.connect("/ws", &[]);
         client.run(&mut rig);
@@ -1033,7 +1034,7 @@ fn sends_application_streams_piece_by_piece() {
     client.run(&mut rig);
     assert_eq!(client.whole(stream), ok("one two"));
 
-    // Without its end it does not look complete.
+    // A stream without its end does not look complete.
     let stream = client.get("/late");
     client.run(&mut rig);
     let handle = rig.late.pop_front().expect("it was handed out");
@@ -1079,7 +1080,7 @@ fn counts_a_cancelled_request_until_its_handler_returns() {
         client.answer(refused).reset,
         Some(ErrorCode::REFUSED_STREAM)
     );
-    // One handler answers after the disconnect, the others end.
+    // One handler answers after the disconnect, the others drop their requests.
     for handle in std::mem::take(&mut rig.late) {
         assert!(rig.left.contains(&Left::Request(handle)));
         if rig.left.first() == Some(&Left::Request(handle)) {

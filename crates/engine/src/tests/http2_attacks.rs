@@ -1,5 +1,5 @@
-//! Tests of HTTP/2 clients that cost the server more than themselves: each is closed with an error
-//! and counted, and others are served meanwhile.
+//! Tests of HTTP/2 clients that cause the server more work than themselves. Each client is closed
+//! with an error and counted; other clients are served at the same time.
 
 use fermata_config::Settings;
 use fermata_io::sys::fake::FakePeer;
@@ -15,7 +15,7 @@ const GET: [u8; 12] = [
     0x82, 0x86, 0x04, 6, b'/', b'h', b'e', b'l', b'l', b'o', 0x01, 1,
 ];
 
-/// Stream opened before the repeated frames, for their use.
+/// Stream that is opened before the repeated frames, which refer to it.
 const STREAM: u32 = 1;
 
 fn head() -> Vec<u8> {
@@ -67,7 +67,7 @@ impl Attacker {
         of_kind.count()
     }
 
-    /// Returns the error code with which its connection was closed.
+    /// Returns the error code with which the server closed the connection.
     fn told(&mut self) -> Option<ErrorCode> {
         let frames = self.frames();
         let (_, payload) = frames
@@ -79,7 +79,7 @@ impl Attacker {
 }
 
 /// Writes `attack` for successive stream numbers until the connection is closed, or `times` is
-/// reached; serves another client after each. Returns the number of writes.
+/// reached. After each write, another client is served. Returns the number of writes.
 fn attack(
     rig: &mut Rig,
     attacker: &mut Attacker,
@@ -118,7 +118,7 @@ fn check_flood(counter: Counter, borne: u32, what: impl FnMut(u32) -> Vec<u8>) {
     };
     let mut rig = Rig::with(1, low);
     let mut attacker = Attacker::new(&rig);
-    // An unfinished body.
+    // A request with an unfinished body.
     attacker.peer.write(&bytes(&[(
         Kind::Headers,
         flag::END_HEADERS,
@@ -209,7 +209,7 @@ fn frames_without_work_in_them() {
     check_flood(Counter::Http2FloodPings, 20 + HEAD_CREDIT, |_| {
         bytes(&[(Kind::Ping, 0, 0, &[0; 8])])
     });
-    // One came with the preface.
+    // One SETTINGS frame was part of the preface.
     check_flood(Counter::Http2FloodSettings, 19, |_| {
         bytes(&[(Kind::Settings, 0, 0, &[])])
     });
@@ -303,7 +303,7 @@ fn counts_trailers_as_headers() {
         (Kind::Headers, WHOLE, STREAM, &trailers),
     ]));
     rig.run();
-    // Its request is reset, which counts as a caused reset.
+    // The request is reset, which counts as a reset caused by the client.
     let frames = attacker.frames();
     let reset = frames
         .iter()
@@ -374,7 +374,7 @@ fn check_address(rig: &mut Rig) {
     let held = [one.get("/hold/a"), one.get("/hold/a"), one.get("/hold/a")];
     one.run(rig);
     assert!(held.iter().all(|it| one.answer(*it).status == 200));
-    // The client learns the limit, and sends no more requests over one connection.
+    // The client receives the limit in SETTINGS, and sends no more requests over one connection.
     assert_eq!(one.machine.room(), 0);
     let more = two.get("/hello");
     two.run(rig);

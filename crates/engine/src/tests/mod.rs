@@ -88,7 +88,7 @@ pub struct Rig {
     pub wakes: usize,
 }
 
-/// Returns settings with small shared memory, as every test leaks its own.
+/// Returns settings with small shared memory, because every test leaks its memory.
 pub fn settings() -> Settings {
     Settings {
         event_bytes_max: 4096,
@@ -148,7 +148,7 @@ impl Rig {
         peer
     }
 
-    /// Runs until there is nothing to do.
+    /// Runs until no event is pending.
     pub fn run(&mut self) {
         // A broadcast continues for several turns without an event.
         let enough = if self.worker.channels.local.subscriptions() > 0 {
@@ -188,7 +188,7 @@ impl Rig {
                 Some(Event::SocketGone(socket)) => self.left.push(Left::Socket(socket)),
                 Some(Event::Body(handle)) => self.arrived.push(handle),
                 Some(Event::Wake) => self.wakes += 1,
-                // A test writes pieces itself.
+                // The test itself writes the pieces.
                 Some(Event::Stream(_) | Event::StreamEnd(_)) => {}
                 Some(event) => self.on_socket(event),
                 None => break,
@@ -198,7 +198,7 @@ impl Rig {
         self.worker.net.buffered.check();
     }
 
-    /// Advances the clock in small steps, so that everything happens when it is due.
+    /// Advances the clock in small steps, so that every timer fires when it is due.
     pub fn advance(&mut self, ms: u64) {
         let mut left = ms;
         while left > 0 {
@@ -418,8 +418,8 @@ fn rings(settings: &Settings) -> [Ring; 2] {
     ]
 }
 
-/// Returns a static root with large files. All runs share it, so that only one is left behind; a
-/// file gets its name when it is complete.
+/// Returns a static root with large files. All test runs share the directory, so that only one is
+/// left behind. A file gets its final name when it is complete.
 fn directory() -> PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY
@@ -432,8 +432,8 @@ fn directory() -> PathBuf {
             ] {
                 let new = path.join(format!("{name}.{}", std::process::id()));
                 std::fs::write(&new, content).expect("the same");
-                // The virtual clock starts in the past; current files would have a time in its
-                // future.
+                // The virtual clock starts in the past, so set the modification time of the files
+                // to an earlier time.
                 let modified =
                     UNIX_EPOCH + Duration::from_millis(fermata_io::sys::fake::UNIX_START_MS);
                 let file = std::fs::File::options().write(true).open(&new);

@@ -26,7 +26,8 @@ fn rig() -> Rig {
 #[test]
 fn serves_a_proxied_connection_from_before_a_drain() {
     let mut rig = rig();
-    // One not accepted yet, one whose header has arrived, and one without any bytes.
+    // One connection that is not accepted yet, one whose header has arrived, and one without any
+    // bytes.
     let asked = rig.connect();
     asked.write(HEADER);
     asked.write(&get("/hello"));

@@ -9,7 +9,7 @@ use crate::http::files::StaticOptions;
 use crate::log::Detail;
 use crate::net::connection::Origin;
 
-/// Maximum number of turns of a run: one per byte, and more.
+/// Maximum number of turns of a run: one per byte, and a reserve.
 const TURNS_MAX: usize = 5_000_000;
 
 /// Text that a failed property prints abbreviated.
@@ -35,7 +35,7 @@ enum Ask {
     Percent,
     Publish,
     Http10,
-    /// These close the connection.
+    /// The following requests close the connection.
     Close,
     Broken,
     TooLarge,
@@ -166,7 +166,7 @@ fn manner() -> impl Strategy<Value = Manner> {
         )
 }
 
-/// Returns everything the peer receives, in whatever pieces it sends and reads.
+/// Returns all bytes that the peer receives, for the given pieces of sends and reads.
 fn exchange(asks: &[Ask], manner: &Manner) -> Vec<u8> {
     let mut settings = super::settings();
     settings.queue_bytes_max = manner.queue_bytes_max;
@@ -308,7 +308,8 @@ fn sends_a_huge_file_once_over_several_turns() {
         peer.arrived_bytes() < 4 * FILE_BYTES,
         "others get their turn"
     );
-    // A worker that slept with unsent output would advance the clock to this client's timeout.
+    // If the worker slept with unsent output, the clock would advance to the timeout of this
+    // client.
     let _idle = rig.connect();
     rig.fake.set_auto_advance(true);
     let start_ms = rig.fake.clock_ms();
@@ -393,7 +394,8 @@ fn drops_a_client_that_disconnects_before_a_late_response() {
     peer.reset();
     rig.run();
     let handle = rig.late.pop_front().expect("it was asked for");
-    // The worker may notice now or when it writes; nothing may be left.
+    // The worker may detect the disconnect now or when it writes. In both cases no connection may
+    // be left.
     let none = std::iter::empty();
     let _ = rig.worker.respond(handle, 200, None, none, b"x");
     rig.run();
@@ -455,7 +457,7 @@ fn resets_the_decoded_path_between_requests() {
     let mut rig = Rig::new(1);
     let peer = rig.peer(&get("/%68ello"));
     assert_eq!(answers(&peer.read(), &[])[0].status, 200);
-    // A control connection: its path is not decoded.
+    // Use a control connection, because its path is not decoded.
     let peer = publisher(&mut rig);
     peer.write(&post("/publish", r#"{"channel":"a","data":"b"}"#));
     rig.run();

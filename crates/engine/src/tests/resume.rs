@@ -63,8 +63,8 @@ fn replays_more_than_a_queue_without_a_gap() {
         });
         let mut got = Vec::new();
         for n in 600..900 {
-            // The channel's log is too small for the messages published during the replay, so these
-            // are read from the ring, too.
+            // The channel's log is too small for the messages published during the replay, so the
+            // worker reads them from the ring, too.
             publish(&mut rig, n, 1);
             got.extend(peer.read());
             let queued: usize = rig
@@ -86,7 +86,7 @@ fn replays_more_than_a_queue_without_a_gap() {
         drain(&mut rig, &peer, &mut got);
         assert_eq!(gaps(&got), Vec::<String>::new());
         assert_eq!(numbers(&got), (1..900).collect::<Vec<_>>());
-        // It is live, and its position is after everything.
+        // The client is live, and its position is after the last message.
         assert_eq!(rig.worker.channels.local.subscriptions(), 1);
         publish(&mut rig, 900, 1);
         let position = last_id(&got);
@@ -134,7 +134,7 @@ fn closes_a_blocked_client_behind_its_log_immediately_if_the_policy_is_close() {
     let _ = peer.read();
     peer.set_window(0);
     publish(&mut rig, 0, 100);
-    // It has read nothing since it was blocked, and never will.
+    // The client has read nothing since it was blocked.
     assert_eq!(rig.worker.net.sockets_len(), 0);
 }
 
@@ -197,7 +197,7 @@ fn sends_a_gap_to_clients_ahead_of_the_log_in_time() {
     let id = Ids::new(place.epoch).text(9, &mut text);
     let request = since("/hold/a", std::str::from_utf8(id).expect("ids are text"));
     let peer = rig.peer(&request);
-    // Disconnected clients stay listed no longer than one that waits.
+    // Disconnected clients stay in the list no longer than a client that waits.
     for _ in 0..100 {
         rig.peer(&request).close();
     }
@@ -226,7 +226,7 @@ fn starts_a_hold_during_a_broadcast_immediately() {
     rig.run();
     rig.publish("a", "1");
     rig.turn();
-    // Published before it connected, and not read by this worker yet.
+    // Published before the client connected, and not read by this worker yet.
     rig.publish("a", "2");
     let late = rig.connect();
     late.write(&get("/hold/a?keep=0"));
@@ -247,7 +247,7 @@ fn starts_a_hold_during_a_broadcast_immediately() {
 proptest! {
     #![proptest_config(super::cases(60))]
 
-    /// For any network behavior, a repeatedly reconnecting client gets every message once.
+    /// For any network behavior, a client that reconnects repeatedly receives every message once.
     #[test]
     fn delivers_once_over_many_reconnects(
         seed: u64,

@@ -22,7 +22,8 @@ pub enum Call {
     Close(SocketId, u16, String),
 }
 
-/// The rig's WebSocket routes. Messages are commands, see `Rig::on_message`; others are echoed.
+/// The rig's WebSocket routes. Messages with a leading slash are commands, see `Rig::on_message`;
+/// other messages are echoed.
 pub fn routes() -> Vec<(&'static str, Route)> {
     let all = Callbacks {
         upgrade: false,
@@ -329,7 +330,7 @@ impl Client {
         }
     }
 
-    /// Returns the text messages among them; panics at other frames.
+    /// Returns the received text messages; panics at other frames.
     pub fn texts(&mut self) -> Vec<String> {
         let texts = self.frames().into_iter().map(|(opcode, payload)| {
             assert_eq!(opcode, Opcode::Text, "{payload:?}");

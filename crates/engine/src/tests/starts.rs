@@ -7,7 +7,8 @@ use super::client::answers;
 use super::{LONG_MS, LONGER_MS, Rig, get, post};
 use crate::http::starts::{AT_ONCE_US_MAX, LONG_US_MAX, Starts};
 
-/// Maximum handler time per turn: the share of each kind plus one more handler.
+/// Maximum handler time per turn in milliseconds: the time limit of each kind, plus one handler of
+/// each kind.
 const TURN_MS_MAX: u64 = (AT_ONCE_US_MAX + LONG_US_MAX) / 1000 + 2 * LONGER_MS;
 
 const CROWD: usize = 200;
@@ -61,7 +62,7 @@ fn delays_a_short_request_by_at_most_one_turn() {
 fn limits_medium_handlers_per_turn() {
     for took_us in [150, 300, 490] {
         let (mut starts, mut now_us) = (Starts::new(), 0);
-        // In the first, the duration is not known yet.
+        // In the first turn, the duration of the handlers is not known yet.
         for turn in 0..50 {
             starts.begin_turn();
             let begin_us = now_us;

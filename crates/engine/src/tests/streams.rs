@@ -14,8 +14,8 @@ fn does_not_poll_a_stream_with_unsent_data() {
         .expect("it is open");
     rig.run();
 
-    // All bytes were sent, and the next turn will report that. The application writes more before
-    // then.
+    // All bytes were sent, and the next turn will report this. The application writes more bytes
+    // before that turn.
     let index = rig.worker.net.open_stream(handle).expect("it is open");
     rig.worker.http.list_stream(&mut rig.worker.net, index);
     let event = PushedEvent {
@@ -34,7 +34,7 @@ fn does_not_poll_a_stream_with_unsent_data() {
             .is_none()
     );
 
-    // The report follows when these bytes were sent, too.
+    // The report follows after these bytes were sent, too.
     rig.worker
         .net
         .flush(&mut rig.worker.http, index.connection());

@@ -229,7 +229,8 @@ fn closes_a_socket_whose_client_left_before_the_101() {
         rig.worker.defer(*handle).expect("it is open");
     }
     peers.iter().for_each(FakePeer::close);
-    // The disconnect of one client was reported; the other one is queued after it.
+    // The disconnect of one client was reported. The disconnect of the other one is queued after
+    // it.
     let gone = std::iter::repeat_with(|| {
         rig.worker.begin_poll();
         rig.worker.poll_event()
@@ -276,7 +277,7 @@ fn answer_to(request: &str, headers: &[(&[u8], &[u8])], body: &[u8]) -> super::c
     let mut rig = Rig::new(8);
     let peer = rig.peer(request.as_bytes());
     let handle = rig.late.pop_front().expect("it was handed out");
-    // Another request reuses the buffers of the first one.
+    // Another request reuses the buffers of the first request.
     let _other = rig.peer(&get("/hello"));
     assert_eq!(rig.worker.http.deferred.len(), 1);
     let headers = headers.iter().copied();

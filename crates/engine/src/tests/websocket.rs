@@ -297,8 +297,8 @@ fn closes_violations_with_their_code() {
         assert_eq!(frames.len(), 2);
         let told = rig.calls.last().expect("a close");
         assert!(matches!(told, Call::Close(is, with, _) if *is == socket && *with == code));
-        // It is not cut off before it could read the code, unless it has already sent its close
-        // frame.
+        // The socket stays open until the client could read the code, unless the client has already
+        // sent its close frame.
         let is_close = bytes[0] & 0xf == 8;
         let end = if is_close { End::Finished } else { End::Open };
         assert_eq!(client.peer.end(), end);
@@ -308,8 +308,8 @@ fn closes_violations_with_their_code() {
     }
 }
 
-/// Relays without support for half-open connections would cut off the close frame (RFC 6455,
-/// section 7.1.1).
+/// Regression: relays without support for half-open connections would cut off the close frame (RFC
+/// 6455, section 7.1.1).
 #[test]
 fn stays_open_until_a_violation_is_answered() {
     for is_together in [true, false] {
@@ -455,7 +455,7 @@ fn applies_the_queue_policy_of_the_route() {
         (*opcode, &payload[..2]),
         (Opcode::Close, &1013u16.to_be_bytes()[..])
     );
-    // It has not replied yet.
+    // The client has not replied yet.
     assert!(
         rig.worker
             .socket_info(rig.open[0])

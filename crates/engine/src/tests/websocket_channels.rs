@@ -13,7 +13,7 @@ fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text).expect("JSON")
 }
 
-/// Runs all workers until published messages have reached the others.
+/// Runs all workers until published messages have reached all workers.
 fn settle(rigs: &mut [Rig]) {
     for _ in 0..3 {
         for rig in rigs.iter_mut() {
@@ -48,7 +48,7 @@ fn delivers_to_all_but_the_sender_in_every_worker() {
         };
         assert_eq!(client.texts(), expected, "client {at}");
     }
-    // Clients of event streams get the same messages.
+    // Clients of event streams receive the same messages.
     assert_eq!(client::data(&stream.read()), ["one", "two", "three"]);
 }
 
@@ -136,7 +136,7 @@ fn sends_json_events_and_resumes_by_id() {
     });
     assert_eq!(event, expected);
 
-    // Reconnects with its last id, or with its initial position.
+    // The client reconnects with its last id, or with its initial position.
     client.peer.close();
     rig.run();
     rig.publish("room", "missed");
@@ -151,7 +151,7 @@ fn sends_json_events_and_resumes_by_id() {
         assert_eq!(texts.len(), count + 1, "{texts:?}");
         assert_eq!(json(&texts[count - 1])["data"], "missed");
         assert_eq!(json(&texts[count])["event"], "position");
-        // From its current position it has missed nothing.
+        // A client that resumes from the current position has missed nothing.
         let position = json(&texts[count])["id"].to_string();
         client.peer.write(&text("/leave room"));
         client
@@ -208,7 +208,7 @@ fn counts_sockets_in_presence_until_they_close() {
     let users = ["ann", "bob", "cat", "dan", "eve"];
     let joins = users.map(|user| format!("join {user}"));
     assert_eq!(member_events(&watcher.texts()), joins);
-    // After a lost connection or a reload (1001) the user may reconnect; the others leave on
+    // After a lost connection or a reload (1001) the user may reconnect; the other users leave on
     // purpose.
     ann.peer.close();
     bob.peer.write(&text("/leave room"));
@@ -366,8 +366,8 @@ fn delivers_a_message_by_id_to_any_worker() {
         let error = worker.send_to(id.as_bytes(), false, data).expect_err(word);
         assert!(error.to_string().contains(word), "{error}");
     }
-    // A closed socket causes no error, and its successor at the same index does not receive its
-    // messages.
+    // Sending to a closed socket causes no error, and the next socket at the same index does not
+    // receive its messages.
     client.peer.close();
     settle(&mut rigs);
     let mut next = rigs[0].socket("/ws");

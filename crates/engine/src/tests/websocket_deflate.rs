@@ -194,7 +194,7 @@ fn does_not_delay_others_for_a_client_far_behind() {
     rig.turn();
     rig.turn();
     let first: usize = party.texts().iter().map(String::len).sum();
-    // It is served twice per turn.
+    // The client is served twice per turn.
     let enough = 4 * (log_bytes_max + 32 * 1024);
     assert!(first <= enough, "{first} bytes in two turns");
     rig.run();

@@ -1,5 +1,5 @@
 //! Tests of sockets that missed more messages than their queue holds. They receive all messages in
-//! order, with bounded memory, and other sockets are served meanwhile.
+//! order, with bounded memory, while other sockets are served.
 
 use fermata_proto::ws::frame::Opcode;
 use proptest::prelude::*;
@@ -99,8 +99,8 @@ fn replays_more_than_a_queue_without_a_gap() {
         join(&mut rig, "room", &first, Format::Data);
         let mut got = Vec::new();
         for n in 600..900 {
-            // The channel's log is too small for the messages published during the replay, so these
-            // are read from the ring, too.
+            // The channel's log is too small for the messages published during the replay, so the
+            // worker reads them from the ring, too.
             publish(&mut rig, "room", n..n + 1);
             got.extend(reader.texts());
             let queued = queued(&rig);
@@ -211,7 +211,7 @@ fn leaves_and_counts_a_channel_that_is_not_live_yet() {
     rig.publish("a", "after");
     rig.run();
     assert_eq!(client.frames(), []);
-    // It may rejoin, and disconnect in the middle.
+    // The socket may rejoin, and disconnect during the replay.
     client.peer.set_window(600);
     join(&mut rig, "a", &first, Format::Data);
     client.peer.reset();
@@ -272,7 +272,8 @@ fn applies_the_policy_to_a_socket_slower_than_the_ring() {
 proptest! {
     #![proptest_config(cases(40))]
 
-    /// At any pace, a channel's messages arrive once each and in order, from the past to live ones.
+    /// At any reading speed, each message of a channel arrives once and in order, from past to live
+    /// messages.
     #[test]
     fn joins_past_and_live_messages_seamlessly(
         seed: u64,

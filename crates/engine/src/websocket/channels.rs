@@ -54,17 +54,18 @@ pub struct Join<'a> {
     pub info: Option<&'a [u8]>,
     /// Publish `join` and `leave` events of the user.
     pub announces: bool,
-    /// Last event id of the client; later events are sent first.
+    /// Last event id of the client. Events after this id are sent first.
     pub since: Option<&'a [u8]>,
-    /// Id of the client's previous socket: messages that excluded it as sender are skipped.
+    /// Id of the client's previous socket. Messages that excluded that socket as their sender are
+    /// skipped.
     pub formerly: Option<&'a [u8]>,
     /// Event format.
     pub format: Format,
 }
 
 impl Channels {
-    /// Sets the encoder for sockets in [`Format::Own`]. Must be called before the first of them
-    /// joins.
+    /// Sets the encoder for sockets in [`Format::Own`]. Must be called before the first socket
+    /// joins in this format.
     pub fn write_messages(&mut self, write: WriteMessage) {
         self.encoder.message = Some(write);
     }
@@ -82,7 +83,8 @@ impl Channels {
         check_channel(join.channel)?;
         check_member(join.user, join.info)?;
         self.check_join(to.net, id, join.channel)?;
-        // Events published before this moment belong to the past, which only `since` requests.
+        // Events published before this moment are past events, which the client receives only if
+        // `since` is set.
         let mut newest = self.ring.newest();
         if let Some(user) = join.user {
             self.join_presence(to, id, join, user)?;
@@ -192,8 +194,8 @@ impl Channels {
         }
     }
 
-    /// Sends a socket the events after `newest`. With `is_unknown`, it first gets a gap event,
-    /// since its last event id is unknown.
+    /// Sends a socket the events after `newest`. With `is_unknown`, sends a gap event first,
+    /// because the client's last event id is unknown.
     fn begin_after<D: Driver>(
         &mut self,
         to: &mut Clients<'_, D>,
@@ -219,7 +221,7 @@ impl Channels {
         to.sockets.append_frames(to.net, index, &opening);
         to.net.scratch = opening;
         if self.reader.read_up_to() < newest || self.ring.is_past(newest) {
-            // Records between this worker's position and now are also past: the socket is live
+            // Records between this worker's position and `newest` are also past. The socket is live
             // after them, when the current fan-out has reached that position.
             let missing = Missing {
                 channel: channel.into(),
@@ -299,7 +301,7 @@ impl Channels {
                 .send(to.net, to.http, self, socket, is_binary, data);
             return match sent {
                 Err(SendError::Misuse(cause)) => Err(SendError::Misuse(cause)),
-                // Delivery is not reported for sockets of other workers either.
+                // As for sockets of other workers, delivery is not reported.
                 _ => Ok(()),
             };
         }
@@ -330,7 +332,7 @@ impl Channels {
         self.put(to, &record, Some(subscriber)).map(|_| ())
     }
 
-    /// Queues messages of other workers for sockets of this one.
+    /// Queues messages of other workers for sockets of this worker.
     pub(crate) fn deliver_directs<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
         for direct in self.local.take_directs() {
             if direct.key == Subscriber::WORKER.key {

@@ -25,7 +25,9 @@ use crate::net::input::Step;
 use crate::net::running::Running;
 use crate::websocket::Sockets;
 
-/// Returns how the users of a socket leave that is closed with `code`, by either side.
+/// Returns how the users of a socket leave when either side closes it with `code`. Codes 1000 and
+/// 1005 (no code, `socket.close()` of a browser) close a connection on purpose. A reloaded page
+/// sends 1001. After 1001 and every other code, the same user may reconnect.
 ///
 /// Codes 1000 and 1005 (no code, `socket.close()` of a browser) end a connection on purpose. A
 /// reloaded page sends 1001; after this and every other code, the same user may reconnect.
@@ -100,7 +102,7 @@ impl Sockets {
     ) {
         let now_ms = net.driver.now_ms();
         let Some((_, connection, socket)) = net.connections.socket_at(index) else {
-            // The caller has just checked that it is a socket.
+            // Unreachable: the caller has just checked that the connection is a socket.
             return missed(());
         };
         let (peer, has_unread) = (connection.peer, connection.has_unread);
@@ -121,7 +123,7 @@ impl Sockets {
                 net.close(http, index.connection());
                 return;
             };
-            // The network may still deliver our close frame, although nothing came back.
+            // The network may still deliver the server's close frame, although no pong arrived.
             self.start_close(net, channels, index, code, reason);
             net.flush(http, index.connection());
             return;
@@ -190,7 +192,7 @@ impl Sockets {
 }
 
 impl Sockets {
-    /// Queues our close frame, unless one is queued. Nothing is sent after it.
+    /// Queues the server's close frame, unless one is queued. No frame is sent after it.
     pub(crate) fn start_close<D: Driver>(
         &self,
         net: &mut Net<D>,
@@ -211,7 +213,8 @@ impl Sockets {
         }
     }
 
-    /// Handles the client's close frame: the reply to ours, or one to reply to.
+    /// Handles the client's close frame: the reply to the server's close frame, or one that needs a
+    /// reply.
     pub(super) fn on_close_frame<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -248,7 +251,7 @@ impl Sockets {
         net.mark_dirty(index.connection());
     }
 
-    /// Closes a socket whose client violated the protocol; reads no more from it.
+    /// Closes a socket whose client violated the protocol, and stops reading from it.
     pub(super) fn on_violation<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -257,13 +260,14 @@ impl Sockets {
         violation: Violation,
     ) -> Step {
         let Some((_, connection, socket)) = net.connections.socket_at(index) else {
-            // Its input is being parsed as frames.
+            // Unreachable: the connection's input is being parsed as frames.
             return missed(Step::Again);
         };
         let line = format!("{}: WebSocket closed: {violation}", connection.peer);
         let payload = socket.busy().closing.fail(violation);
-        // A peer that sees our end-of-stream before it has replied may never read the close code.
-        // Relays treat the end of one side as that of both, and the client then reports 1006.
+        // A peer that receives the server's end-of-stream before it has replied may never read the
+        // close code. Some relays treat the end of one direction as the end of both, and the client
+        // then reports 1006.
         let rest = match net.input.current {
             Some(current) if current.index == index.connection() => {
                 &net.input.bytes[current.at..current.filled]
@@ -295,7 +299,7 @@ impl Sockets {
         let Some((connection, exchange, route)) =
             pair.and_then(|(it, exchange)| Some((it, &*exchange, exchange.socket()?.route())))
         else {
-            // Its cursor was read just now.
+            // Unreachable: the socket's cursor was read above.
             return missed(());
         };
         let loss = Loss::of(channels.local.is_log_lost(exchange.chain));
@@ -315,7 +319,7 @@ impl Sockets {
         channels.local.skip_gap(exchange.chain);
         let chain = exchange.chain;
         let out = connection.take_buffer(&mut net.pool);
-        // One gap event per format in which it receives channels.
+        // Send one gap event for each format in which the socket receives channels.
         let mut told = Vec::new();
         for format in channels.local.formats_of(chain) {
             if !told.contains(&format) {

@@ -11,7 +11,7 @@ use fermata_io::Peer;
 use crate::embed::event::Event;
 use crate::id::SocketId;
 
-/// An event of a socket, valid until the next one.
+/// An event of a socket. It is valid until the next event.
 #[derive(Clone, Copy, Debug)]
 pub struct SocketEvent<'a> {
     /// Handler number of the route.
@@ -42,7 +42,7 @@ pub struct SocketInfo<'a> {
 pub(crate) enum Place {
     /// In the worker's input buffer.
     Input { start: usize, len: usize },
-    /// In `Events::bytes`.
+    /// The message is in `Events::bytes`.
     Owned,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Events {
     pub bytes: Vec<u8>,
     /// Peer of the socket whose close is the current event.
     pub peer: Option<Peer>,
-    /// At most two per connection that existed when the last one was taken.
+    /// Queued events; at most two per connection that existed when the last event was taken.
     pub waiting: VecDeque<Waiting>,
 }
 
@@ -92,7 +92,7 @@ impl Events {
         self.waiting.push_back(Waiting::Open { socket, handler });
     }
 
-    /// Sets a message whose `len` bytes are in the input buffer, and end where its frame ends.
+    /// Sets a message of `len` bytes in the input buffer, which ends at the end of its frame.
     #[inline]
     pub fn lend(
         &mut self,

@@ -7,7 +7,7 @@ use crate::misuse::Misuse;
 
 /// A handshake that waits for the application.
 pub(crate) struct Upgrade {
-    /// The request; another one may follow on the connection.
+    /// The request; a later request may follow on the connection.
     pub handle: RequestId,
     pub route: u16,
     pub handshake: Handshake,

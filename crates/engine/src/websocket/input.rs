@@ -21,7 +21,7 @@ use crate::net::input::Step;
 use crate::websocket::Sockets;
 
 /// Number of decompressed bytes that count as one frame, so that highly compressed input does not
-/// delay other clients either.
+/// delay other clients.
 const INFLATED_BYTES_PER_FRAME: usize = 1024;
 
 /// Parameters of sockets without context takeover.
@@ -46,7 +46,7 @@ impl Sockets {
             return Step::Starved;
         }
         let Some((id, connection, socket)) = net.connections.socket_at(index) else {
-            // `step_input` has just checked that it is a socket.
+            // Unreachable: `step_input` has just checked that the connection is a socket.
             return missed(Step::Starved);
         };
         let served = &self.served[socket.route()];
@@ -82,7 +82,7 @@ impl Sockets {
                 mut payload,
                 compressed,
             }) => {
-                // It arrived in several reads, and was counted.
+                // The message arrived in several reads, and was counted then.
                 let was_split = matches!(payload, Cow::Owned(_));
                 if compressed {
                     let bytes_max = rules.message_bytes_max;
@@ -130,8 +130,8 @@ impl Sockets {
                     return Step::Socket(Event::Ping);
                 }
                 if can_send {
-                    // The limit of frames per turn, and pausing reads of blocked clients, bound the
-                    // output caused by a flood of pings.
+                    // The limit of frames per turn, and pausing reads of blocked clients, limit the
+                    // output that a flood of pings causes.
                     append(connection, &mut net.pool, Opcode::Pong, &payload);
                     net.mark_dirty(index.connection());
                 }
@@ -187,7 +187,7 @@ impl Socket {
         Ok(step)
     }
 
-    /// Decompresses a message, with the context of earlier ones if negotiated.
+    /// Decompresses a message. Uses the context of earlier messages if this was negotiated.
     fn inflate(
         &mut self,
         inflater: &mut Decompressor,

@@ -7,7 +7,7 @@ use fermata_hub::{Backlog, Kind, Record, Seq, Subscriber};
 /// Joined channels in which a socket is not live yet; not empty.
 pub(crate) struct Resume {
     pub waiting: VecDeque<Missing>,
-    /// True while it is in `Channels::resuming`.
+    /// True while the socket is in `Channels::resuming`.
     pub is_queued: bool,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Missing {
 pub(crate) struct LeftOut {
     /// The client's previous socket.
     pub formerly: Option<Subscriber>,
-    /// Joins and leaves up to here are covered by the list of members that the client receives.
+    /// Position up to which the member list that the client receives includes joins and leaves.
     pub members_known_up_to: Seq,
 }
 
@@ -33,7 +33,8 @@ impl LeftOut {
     /// Returns true if a record is skipped; `own` is the client's socket.
     pub fn has(&self, record: &Record, own: Option<Subscriber>) -> bool {
         let except = record.subscriber();
-        // Skip the client's own messages, both since it joined and from its previous socket.
+        // Skip the client's own messages: those sent since it joined, and those sent from its
+        // previous socket.
         let is_own = except.is_some() && (except == own || except == self.formerly);
         let is_announcement = matches!(record.kind, Kind::Join | Kind::Leave);
         is_own || is_announcement && record.seq <= self.members_known_up_to

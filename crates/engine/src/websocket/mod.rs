@@ -48,8 +48,8 @@ pub(crate) use route::Served;
 pub use route::{Callbacks, Compression, OriginPolicy, QueuePolicy, Route};
 pub(crate) use silence::Silence;
 
-/// Maximum number of frames of one client processed in a row before other clients get their turn: a
-/// full read of small ones.
+/// Maximum number of frames of one client processed in a row before other clients are served: the
+/// frames of a full read of small messages.
 pub(crate) const FRAMES_MAX: u32 = 1024;
 
 /// A worker's WebSocket state, besides the state of each socket.
@@ -62,7 +62,7 @@ pub(crate) struct Sockets {
     pub upgrades: HashMap<ExchangeIndex, Upgrade>,
     /// Client addresses named by trusted proxies, by connection.
     pub clients: HashMap<ExchangeIndex, IpAddr>,
-    /// Decompressor for all sockets; allocates nothing until the first use.
+    /// Decompressor for all sockets of the worker; allocates nothing until the first use.
     pub inflater: Decompressor,
 }
 
@@ -81,7 +81,7 @@ impl Sockets {
 /// `Socket::protocol` without a subprotocol.
 const PROTOCOL_NONE: u8 = u8::MAX;
 
-/// `Socket::protocol` if it is in `Busy::protocol`.
+/// Value of `Socket::protocol` if the protocol is in `Busy::protocol`.
 const PROTOCOL_OWN: u8 = u8::MAX - 1;
 
 /// WebSocket state of a connection after its 101 response.
@@ -94,7 +94,7 @@ pub(crate) struct Socket {
     compresses: Compresses,
     /// Subprotocol: index into the route's list, or one of the constants above.
     protocol: u8,
-    /// Time of its last message, in seconds of the driver's clock.
+    /// Time of the last message, in seconds of the driver's clock.
     message_s: u32,
 }
 
@@ -121,7 +121,7 @@ impl Compresses {
         self.0 != 0
     }
 
-    /// Returns true if messages may refer to earlier ones: then frames cannot be shared between
+    /// Returns true if messages may refer to earlier messages. Frames then cannot be shared between
     /// sockets.
     fn refers_back(self) -> bool {
         self.0 & Self::TAKEOVER != 0
@@ -135,20 +135,21 @@ impl Compresses {
 /// State of a socket that exists only while it is needed.
 struct Busy {
     closing: Closing,
-    /// Nothing has arrived since the last ping.
+    /// True if no bytes have arrived since the last ping.
     awaits_pong: bool,
-    /// A close frame after a violation was sent: our side stays open until the reply.
+    /// True after a close frame because of a violation was sent: the server's sending side stays
+    /// open until the reply.
     awaits_answer: bool,
     /// The close event was delivered or is not needed.
     is_told: bool,
     /// The start of an incomplete message or frame.
     reader: Reader,
-    /// Offset in `Connection::out` of the first frame of which nothing was sent; below `out_sent`
-    /// only if everything was sent.
+    /// Offset in `Connection::out` of the first frame of which no byte was sent; below `out_sent`
+    /// only if all bytes were sent.
     unsent_frame: usize,
     /// Compression context with earlier messages, if takeover was negotiated.
     context: Option<Box<Context>>,
-    /// Its users in the presence of channels, one channel each.
+    /// Users of the socket in the presence of channels, one channel each.
     presences: Vec<Presence>,
     /// Channels with missed messages to send.
     resume: Option<Box<missing::Resume>>,
@@ -217,19 +218,20 @@ impl Socket {
         self.busy.as_ref().is_some_and(|busy| busy.awaits_pong)
     }
 
-    /// Notes that the client has sent something, possibly its pong.
+    /// Notes that the client has sent bytes, possibly its pong.
     pub fn note_alive(&mut self) {
         if let Some(busy) = &mut self.busy {
             busy.awaits_pong = false;
         }
     }
 
-    /// Returns true if our side stays open for the reply to our close frame.
+    /// Returns true if the server's sending side stays open until the client replies to the close
+    /// frame.
     pub fn awaits_answer(&self) -> bool {
         self.busy.as_ref().is_some_and(|busy| busy.awaits_answer)
     }
 
-    /// Examines ignored input. Returns true if it contains the awaited reply.
+    /// Searches ignored input for the client's close frame. Returns true if it was found.
     pub fn is_answered(&mut self, bytes: &[u8]) -> bool {
         let busy = self.busy.as_mut();
         let awaits =
@@ -241,7 +243,7 @@ impl Socket {
         self.busy.get_or_insert_default()
     }
 
-    /// Removes and returns its users in the presence of channels.
+    /// Removes and returns the socket's users in the presence of channels.
     pub fn take_presences(&mut self) -> Vec<Presence> {
         let busy = self.busy.as_mut();
         busy.map_or_else(Vec::new, |busy| std::mem::take(&mut busy.presences))
@@ -259,7 +261,7 @@ impl Socket {
             .map_or(0, |busy| busy.reader.kept_bytes())
     }
 
-    /// Frees `Busy` if it is not needed any more.
+    /// Frees `Busy` if all of its fields have default values.
     fn rest(&mut self) {
         self.busy.take_if(|busy| {
             busy.closing.can_send()

@@ -2,7 +2,7 @@
 
 use fermata_proto::ws::extension::{WINDOW_BITS_MAX, WINDOW_BITS_MIN};
 
-/// Maximum number of subprotocols of a route; a socket stores its own by number.
+/// Maximum number of subprotocols of a route. A socket stores the number of its subprotocol.
 pub(super) const PROTOCOLS_MAX: usize = 64;
 
 /// An invalid option of a route, with a suggested fix.
@@ -51,7 +51,7 @@ pub enum OptionError {
         /// Its minimum.
         min: u64,
     },
-    /// Too many routes.
+    /// Too many WebSocket routes.
     #[error("there are 65,536 others; use parameters in paths")]
     Count,
 }

@@ -1,4 +1,4 @@
-//! Sending frames: a socket's queue is its connection's output, and bounded.
+//! Sending frames. A socket's queue is the output of its connection, and is bounded.
 
 use fermata_config::LogLevel;
 use fermata_hub::SubId;
@@ -23,11 +23,11 @@ use crate::net::connection::Connection;
 use crate::net::index::ExchangeIndex;
 use crate::websocket::Sockets;
 
-/// Minimum part of a queue that is freed when old messages are dropped, as a divisor. Otherwise a
-/// client far behind would cost a copy of its queue per message.
+/// Minimum part of a queue that is freed when old messages are dropped, as a divisor. Without a minimum, each message to a client
+/// far behind would cost a copy of its queue.
 const DROP_PART: usize = 8;
 
-/// Maximum number of bytes compressed for one socket before they are sent.
+/// Maximum number of bytes that are compressed for one socket before its frames are sent.
 const COMPRESS_BYTES_MAX: usize = 32 * 1024;
 
 /// Why a message was not queued.
@@ -92,7 +92,7 @@ impl Sockets {
         is_binary: bool,
         data: &[u8],
     ) -> Result<(), SendError> {
-        // Text that the client has sent is not validated again when it is echoed.
+        // If the application echoes a text of the client, the text is not validated again.
         let is_text = is_binary || self.is_current_text(net, data) || utf8::valid(data);
         let open = open_socket(net.connections.socket_mut(id));
         let Some(mut open) = open else {
@@ -147,7 +147,7 @@ impl Sockets {
                 None => return,
             }
         }
-        // Other clients get their turn.
+        // Continue in the next turn, so that other clients are served.
         net.mark_dirty(index.connection());
     }
 
@@ -188,7 +188,7 @@ impl Sockets {
             let left = channels.local.frames_ahead(chain);
             http.trace.on_events(index, ahead.saturating_sub(left));
         }
-        // Sending the rest continues this later.
+        // If some bytes are unsent, sending continues when the kernel accepts more.
         net.write_all(http, index.connection())
             .then_some(gathered.bytes)
     }
@@ -243,7 +243,7 @@ impl Sockets {
 }
 
 impl Sockets {
-    /// Appends complete text frames to a socket's output, compressed if it has context takeover.
+    /// Appends complete text frames to a socket's output. Compresses them if the socket has context takeover.
     pub(super) fn append_frames<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -306,8 +306,7 @@ pub(super) fn append(connection: &mut Connection, pool: &mut Pool, opcode: Opcod
 }
 
 impl Socket {
-    /// Returns the queue size up to which more input is read. The other half of the queue is for
-    /// replies to this input.
+    /// Returns the queue size up to which more input is read. The other half of the queue is for replies to this input.
     #[inline]
     pub fn reading_bytes_max(&self, served: &[Served]) -> usize {
         served[self.route()].queue_bytes_max / 2
@@ -342,8 +341,8 @@ impl Socket {
         }
     }
 
-    /// Drops messages from the front of its queue until `wanted` bytes are free. Returns their
-    /// number. A partially sent frame and control frames stay.
+    /// Drops messages from the front of the queue until `wanted` bytes are free. Returns the number of dropped messages. Partially
+    /// sent frames and control frames stay.
     fn drop_frames(&self, out: &mut Vec<u8>, wanted: usize) -> u64 {
         let start = self.busy.as_ref().map_or(0, |busy| busy.unsent_frame);
         let (mut to, mut from) = (start, start);

@@ -1,9 +1,9 @@
 //! Reconnected sockets: missed messages of a channel, piece by piece as the client reads, then live
-//! ones.
+//! messages.
 //!
 //! As for held clients (`crate::resume`), missed messages stay in the ring until there is room for
 //! them. The subscription starts when a piece reaches the worker's position. Unlike a held client,
-//! the socket is in use meanwhile: the application and other channels send between two pieces.
+//! the socket is already in use: the application and other channels send between two pieces.
 //! Channels resume one after the other.
 
 use std::collections::VecDeque;
@@ -36,7 +36,8 @@ impl Sockets {
         index: ExchangeIndex,
     ) {
         self.append_missed(net, channels, index);
-        // Flush now, so that thousands of clients share one buffer; `send_held` queues it again.
+        // Flush now, so that thousands of clients share one buffer; `send_held` queues the socket
+        // again.
         net.flush(http, index.connection());
     }
 }
@@ -54,7 +55,7 @@ impl Sockets {
             connection, socket, ..
         }) = open_socket(net.connections.pair_mut(index))
         else {
-            // It has just joined.
+            // Unreachable: the socket has just joined.
             return missed(());
         };
         let has_room = connection.unsent() < PIECE_BYTES;
@@ -79,7 +80,7 @@ impl Sockets {
     ) {
         let exchange = net.connections.exchange(index);
         let own = exchange.and_then(|it| channels.excepted(net, it.socket_id(index)));
-        // It may have closed, or left the last of these channels, after it was queued.
+        // The socket may have closed, or left the last of these channels, after it was queued.
         let Some(Open { socket, .. }) = open_socket(net.connections.pair_mut(index)) else {
             return;
         };
@@ -134,7 +135,7 @@ impl Sockets {
         }
         let counter = loss.map_or(Counter::GapsExpired, Loss::counter);
         net.counts.add(counter, gaps);
-        // Skipped joins and leaves must not arrive as live ones.
+        // Skipped joins and leaves must not be sent again as live ones.
         let is_past_members = up_to >= missing.left_out.members_known_up_to;
         let is_live = channels.is_live_at(&missing.backlog) && is_past_members;
         if is_live && is_json {
@@ -154,7 +155,7 @@ impl Sockets {
         if let Some(socket) = exchange.and_then(Exchange::socket_mut) {
             socket.put_back((!is_live).then_some(missing));
             if is_waiting && let Some(is_queued) = socket.resume_queued() {
-                // Until the ring advances.
+                // The socket waits until the ring advances.
                 *is_queued = true;
                 if let Some(key) = net.connections.key(index.connection()).known() {
                     channels.queue_ahead(net, key, waits_until);
@@ -163,8 +164,8 @@ impl Sockets {
         }
     }
 
-    /// Closes a socket, as its route specifies, because the ring has lost messages before it could
-    /// receive them.
+    /// Closes a socket, as its route specifies, because the ring has lost messages that the socket
+    /// has not received.
     #[cold]
     fn stop_resume<D: Driver>(
         &self,
@@ -195,7 +196,7 @@ impl Sockets {
 }
 
 impl Channels {
-    /// Subscribes a socket, which is live in this channel from here on.
+    /// Subscribes a socket, which receives the channel's live messages from here on.
     pub(super) fn go_live_socket<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -212,19 +213,19 @@ impl Channels {
 }
 
 impl Socket {
-    /// Returns true if it is not live yet in some channel.
+    /// Returns true if the socket is not live yet in some channel.
     #[inline]
     pub fn is_resuming(&self) -> bool {
         self.busy.as_ref().is_some_and(|busy| busy.resume.is_some())
     }
 
-    /// Returns its flag for being in `Channels::resuming`, while it is resuming.
+    /// Returns the flag for membership in `Channels::resuming`, while the socket is resuming.
     pub fn resume_queued(&mut self) -> Option<&mut bool> {
         let busy = self.busy.as_mut()?;
         busy.resume.as_mut().map(|resume| &mut resume.is_queued)
     }
 
-    /// Returns the channels in which it is not live yet.
+    /// Returns the channels in which the socket is not live yet.
     pub fn missing_channels(&self) -> impl Iterator<Item = &[u8]> {
         let resume = self.busy.as_ref().and_then(|busy| busy.resume.as_ref());
         let waiting = resume.into_iter().flat_map(|resume| &resume.waiting);

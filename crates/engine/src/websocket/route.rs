@@ -1,4 +1,4 @@
-//! Options of a WebSocket route, and the same completed by the settings.
+//! Options of a WebSocket route, as given and completed by the settings.
 
 use fermata_config::Settings;
 use fermata_proto::http1::is_token;
@@ -10,7 +10,7 @@ use fermata_proto::ws::{Role, message};
 use super::option_error::{OptionError, PROTOCOLS_MAX};
 use crate::http::router::RouteError;
 
-/// Events delivered to the application; the engine handles the others.
+/// Events delivered to the application; the engine handles all other events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Callbacks {
     /// Acceptable handshakes.
@@ -40,7 +40,7 @@ pub enum OriginPolicy {
 /// Action if a message for one socket does not fit into its queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QueuePolicy {
-    /// Refuse it with an error for the caller.
+    /// Refuse the message with an error for the caller.
     Refuse,
     /// Drop older, completely unsent messages.
     DropOldest,
@@ -52,8 +52,9 @@ pub enum QueuePolicy {
 /// Compression of messages for clients that support it (RFC 7692).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compression {
-    /// Keep the compression context of sent messages, so that similar messages shrink more. Costs
-    /// memory and CPU per socket; channel messages are then compressed separately for each socket.
+    /// Keep the compression context of sent messages, so that similar messages compress better.
+    /// Costs memory and CPU time per socket; channel messages are then compressed separately for
+    /// each socket.
     pub server_takeover: bool,
     /// Let clients keep their compression context. Costs memory per socket.
     pub client_takeover: bool,
@@ -76,7 +77,8 @@ pub struct Route {
     pub origins: OriginPolicy,
     /// Subprotocols, the preferred one first.
     pub protocols: Vec<Vec<u8>>,
-    /// Maximum message size. `None` here and below: the setting of this name after `websocket_`.
+    /// Maximum message size in bytes. In this and the following fields, `None` = the setting with
+    /// the prefix `websocket_`.
     pub message_bytes_max: Option<u64>,
     /// Maximum frame size; 0 = the maximum message size.
     pub frame_bytes_max: Option<u64>,
@@ -86,7 +88,8 @@ pub struct Route {
     pub ping_interval_ms: Option<u64>,
     /// Time limit for a pong; 0 = unlimited.
     pub pong_timeout_ms: Option<u64>,
-    /// Close code and reason after a missing pong; `None` = cut off without a close frame.
+    /// Close code and reason after a missing pong; `None` = close the connection without a close
+    /// frame.
     pub pong_timeout_close: Option<(u16, &'static str)>,
     /// Maximum time without a message; 0 = unlimited.
     pub idle_timeout_ms: Option<u64>,
@@ -105,7 +108,7 @@ pub(crate) struct Served {
     pub rules: message::Rules,
     /// Frame rules if compression was negotiated.
     pub rules_compressed: message::Rules,
-    /// Compression offer handling; `None` = never negotiated.
+    /// Handling of compression offers; `None` = never accept an offer.
     pub policy: Option<Policy>,
     pub compression: Option<Compression>,
     /// Compressor for all sockets of the route; allocates nothing until the first use.
@@ -201,7 +204,7 @@ impl Route {
     }
 }
 
-/// Minimum of the setting of the same name: less would affect ordinary clients.
+/// Minimum of the setting of the same name: a smaller queue would affect ordinary clients.
 const QUEUE_BYTES_MIN: u64 = 4096;
 
 impl Served {

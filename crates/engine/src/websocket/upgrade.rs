@@ -1,4 +1,5 @@
-//! The handshake: checked here, optionally by the application, then accepted with 101 or refused.
+//! The handshake: checked by the engine, optionally by the application, then accepted with 101 or
+//! refused.
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
@@ -137,7 +138,7 @@ impl Sockets {
         Ok((index, upgrade))
     }
 
-    /// Queues the 101 response: from here on the connection is a WebSocket.
+    /// Queues the 101 response. From here on the connection is a WebSocket.
     pub(crate) fn open_socket<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -191,14 +192,14 @@ impl Sockets {
         net.gauges.end_active(connection);
         net.gauges.sockets += 1;
         if connection.origin == Origin::Own {
-            // From here on it counts as a WebSocket like any other, and only once.
+            // From here on the connection counts once, as a WebSocket like any other.
             connection.origin = Origin::Public;
             net.gauges.control -= 1;
         }
         net.counts.response(status);
         net.counts.add(Counter::WebSocketUpgrades, 1);
         socket.message_s = (net.driver.now_ms() / 1000) as u32;
-        // The queued bytes so far are not a frame.
+        // The bytes queued so far are not a frame.
         let queued = connection.out.len();
         socket.busy().unsent_frame = queued;
         exchange.stage = Stage::Socket(socket);

@@ -18,8 +18,8 @@ const BURST: usize = 64;
 
 impl<D: Driver> Worker<D> {
     pub(crate) fn fire_timers(&mut self) {
-        // Use the time when input was read, not the present: later input of clients has not been
-        // read, however long handlers took.
+        // Use the time at which input was read, not the present time: bytes that clients sent later
+        // were not read yet, however long handlers took.
         let now_ms = self.net.turn_ms;
         let mut fired = std::mem::take(&mut self.net.fired);
         self.net.wheel.poll(now_ms, &mut fired);
@@ -57,7 +57,8 @@ impl<D: Driver> Worker<D> {
             let Some(connection) = self.net.connections.at(index) else {
                 return missed(());
             };
-            // Otherwise the kernel would keep megabytes for each client that reads nothing.
+            // Reset the connection; otherwise the kernel would retain megabytes for each client
+            // that reads nothing.
             let line = connection.line;
             self.net.reset_on_close(line);
             self.net.close(&mut self.http, index);

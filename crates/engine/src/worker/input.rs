@@ -20,11 +20,11 @@ use crate::net::token::{
 use crate::websocket::FRAMES_MAX;
 use crate::worker::Worker;
 
-/// Maximum number of pipelined requests of one client served before other clients get their turn.
+/// Maximum number of pipelined requests of one client served before other clients are served.
 const PIPELINE_MAX: u32 = 128;
 
-/// Weight in frames of a message that is delivered to the application. So at most as many handlers
-/// run in a row for messages as for requests.
+/// Weight in frames of a message that is delivered to the application. With it, at most as many
+/// handlers run in a row for messages as for requests.
 const FRAMES_PER_HANDLER: u32 = FRAMES_MAX / PIPELINE_MAX;
 
 /// Parser for the input of a connection.
@@ -61,7 +61,8 @@ impl<D: Driver> Worker<D> {
                     if let Some(waker) = self.channels.wakers.get(usize::from(self.net.slot)) {
                         waker.drain();
                     }
-                    // The master wakes all workers when one has crashed: its users may be leaving.
+                    // The master wakes all workers after one has crashed, because the users of the
+                    // crashed worker may be leaving.
                     self.channels.expect_leaving(self.net.turn_ms);
                 }
                 TOKEN_INBOX => self.net.take_over(),
@@ -102,8 +103,8 @@ impl<D: Driver> Worker<D> {
                 .load(&mut self.http, &mut self.waiting, key.connection())
     }
 
-    /// Parses the current input up to the next request or message for PHP; returns `None` at its
-    /// end.
+    /// Parses the current input up to the next request or message for PHP. Returns `None` at the
+    /// end of the input.
     pub(crate) fn step_input(&mut self) -> Option<Event> {
         while let Some(current) = self.net.input.current {
             let step = match self.parser(current)? {
@@ -136,7 +137,7 @@ impl<D: Driver> Worker<D> {
                         return event;
                     }
                     self.http.drop_upload();
-                    // The server accepted a WebSocket by itself; its application gets the open
+                    // The server itself accepted a WebSocket, so the application gets the open
                     // event first.
                     let event = self.next_socket_event();
                     if event.is_some() {
@@ -172,8 +173,8 @@ impl<D: Driver> Worker<D> {
         None
     }
 
-    /// Returns the parser of the current input. `None`: the input stays in the inbox for later, or
-    /// is dropped.
+    /// Returns the parser of the current input. `None`: the input was stored in the inbox for
+    /// later, or dropped.
     #[inline]
     fn parser(&mut self, current: Current) -> Option<Parser> {
         let Some((connection, exchange)) = self.net.connections.pair_mut(current.index.exchange())
@@ -189,8 +190,8 @@ impl<D: Driver> Worker<D> {
             return None;
         }
         if connection.is_paused || exchange.is_deferred {
-            // Responses must not overtake a file in progress, and messages must not overtake one
-            // whose handler waits.
+            // Responses must not overtake a file in progress, and messages must not overtake a
+            // message whose handler waits.
             self.net.stash();
             return None;
         }
@@ -202,8 +203,8 @@ impl<D: Driver> Worker<D> {
             && connection.origin == Origin::Public
             && !matches!(exchange.stage, Stage::Http2(_));
         if !waits_for_handler && connection.unsent() > queue_bytes_max {
-            // The client sends requests faster than it reads responses; resume when it has caught
-            // up.
+            // The client sends requests faster than it reads responses. Resume when it has read
+            // enough.
             connection.is_paused = true;
             self.net.stash();
             self.net.flush(&mut self.http, current.index);
@@ -211,7 +212,7 @@ impl<D: Driver> Worker<D> {
             return None;
         }
         let parser = match &exchange.stage {
-            // Other clients get their turn first.
+            // Serve other clients first.
             _ if waits_for_handler || current.requests >= steps_max => None,
             Stage::Body(_) if self.http.uploads.turn_bytes >= SPOOL_TURN_BYTES => None,
             Stage::Head => Some(Parser::Head),
@@ -290,8 +291,8 @@ impl<D: Driver> Worker<D> {
             self.net.close(&mut self.http, index);
             return;
         }
-        // An incomplete head or body is not a request (RFC 9112, section 8). Earlier responses are
-        // still sent: the connection may be half-closed.
+        // An incomplete head or body is not a request (RFC 9112, section 8). Send earlier
+        // responses: the connection may be half-closed.
         if exchange.has_output(connection) {
             exchange.stage = Stage::Handling(None);
             connection.writing = Writing::Close;

@@ -6,8 +6,7 @@
 //! handler runs, and a handler may leave by `longjmp`.
 //!
 //! A *turn* of the loop handles all requests of one batch of events, then writes their output in
-//! one write per connection. A slice of fan-out, timers and waiting follow. The folders of the
-//! subjects describe each step.
+//! one write per connection. A slice of fan-out, timers and waiting follow.
 
 use std::time::{Duration, Instant};
 
@@ -31,8 +30,8 @@ use crate::net::running::Running;
 use crate::net::{Net, READ_BYTES};
 use crate::websocket::Sockets;
 
-/// Maximum number of subscribers served in a row (about one millisecond of sends) before other
-/// clients get their turn.
+/// Maximum number of subscribers served in a row before other clients are served: about one
+/// millisecond of sends.
 pub(crate) const FANOUT_SLICE: usize = 800;
 
 /// Interval in milliseconds at which a loop that never sleeps checks outside work.
@@ -71,7 +70,7 @@ pub struct Worker<D: Driver> {
 }
 
 impl<D: Driver> Worker<D> {
-    /// Runs the server until there is an event for the embedder or the server has stopped.
+    /// Runs the server until an event for the embedder occurs or the server has stopped.
     ///
     /// An unanswered earlier request stays open: its connection is not read until the request is
     /// answered or closed.
@@ -84,8 +83,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Like `next_event`, but returns `None` when there is nothing to do now. Waits up to `wait` of
-    /// real time for work outside the process (watched descriptors, file operations).
+    /// Like `next_event`, but returns `None` when no work is pending. Waits up to `wait` of real
+    /// time for work outside the process (watched descriptors, file operations).
     pub fn next_event_within(&mut self, wait: Duration) -> Option<Event> {
         self.waiting.never_sleeps = true;
         self.begin_poll();
@@ -97,7 +96,7 @@ impl<D: Driver> Worker<D> {
             }
             let is_idle = !self.waiting.is_unfinished && self.net.events.is_empty();
             idle = if is_idle { idle + 1 } else { 0 };
-            // The first idle turn may have made a descriptor readable.
+            // The first idle turn may have made a descriptor readable, so run one more turn.
             if idle < 2 {
                 continue;
             }
@@ -121,7 +120,7 @@ impl<D: Driver> Worker<D> {
         loop {
             self.after_output();
             if let Some(event) = self.next_event_of_input() {
-                // The master reports this handler if it never returns.
+                // The master reports this handler if it does not return.
                 let handler = match event {
                     Event::Request => self.http.request.handler,
                     Event::Upgrade => self.http.request.handler | WEBSOCKET,
@@ -144,7 +143,7 @@ impl<D: Driver> Worker<D> {
                 return Some(event);
             }
             if !self.http.starts.is_empty() {
-                // Starting a handler takes long: send earlier responses first. That may close
+                // Starting a handler takes long, so send earlier responses first. Sending may close
                 // connections, so select the request afterwards.
                 self.flush_dirty();
             }
@@ -172,7 +171,7 @@ impl<D: Driver> Worker<D> {
         (channels, to)
     }
 
-    /// Returns the same parts and the reporter.
+    /// Returns the same parts, and the reporter.
     #[inline]
     pub(crate) fn reporting(&mut self) -> (&mut Reporter, &mut Channels, Clients<'_, D>) {
         let to = Clients {
@@ -187,7 +186,7 @@ impl<D: Driver> Worker<D> {
     /// Sends this turn's output, with one write per connection.
     #[inline]
     pub(crate) fn flush_dirty(&mut self) {
-        // Called several times per turn, mostly with nothing to send.
+        // `flush_dirty` is called several times per turn, mostly with nothing to send.
         if self.net.is_dirty() {
             self.net.flush_dirty(&mut self.http);
         }
@@ -215,8 +214,8 @@ impl<D: Driver> Worker<D> {
         reporter.report(channels, &mut to, now_ms);
     }
 
-    /// Returns the next event that needs no more input: a queued one, or the next of the current
-    /// input.
+    /// Returns the next event that needs no further reading: a queued event, or the next event of
+    /// the current input.
     #[inline]
     fn next_event_of_input(&mut self) -> Option<Event> {
         let event = self.next_socket_event();
@@ -226,8 +225,8 @@ impl<D: Driver> Worker<D> {
         self.step_input()
     }
 
-    /// Releases the last request. If handlers take long, sends finished output within the turn: the
-    /// first client of a batch does not wait for the handlers of the others.
+    /// Releases the last request. If handlers take long, sends finished output within the turn, so
+    /// that the first client of a batch does not wait for the handlers of the others.
     pub(crate) fn begin_poll(&mut self) {
         self.net.leave_unanswered();
         self.http.lent = None;
@@ -248,7 +247,7 @@ impl<D: Driver> Worker<D> {
             self.net.driver.refresh_now();
             self.reporter.shared.beat(self.net.slot);
             self.flush_dirty();
-            // `turn` finds and continues unfinished fan-out.
+            // Fan-out may be unfinished: `turn` continues it.
             let (channels, mut to) = self.clients();
             channels.fan_out(&mut to, FANOUT_SLICE);
             self.net.driver.flush();
@@ -257,7 +256,7 @@ impl<D: Driver> Worker<D> {
 
     /// Completes a batch: output, fan-out, timers, waiting for the next one.
     fn turn(&mut self) -> Turn {
-        // Handlers may have taken long.
+        // Read the clock, because handlers may have taken long.
         self.net.driver.refresh_now();
         self.reporter.shared.beat(self.net.slot);
         self.reporter.shared.end_handler(self.net.slot);
@@ -333,7 +332,7 @@ impl<D: Driver> Worker<D> {
         Turn::Goes
     }
 
-    /// Returns the time until something is due; `None` = no limit.
+    /// Returns the time in milliseconds until the next deadline; `None` = no deadline.
     pub(crate) fn sleep_ms(&self) -> Option<u64> {
         if self.waiting.never_sleeps {
             return Some(0);
@@ -341,7 +340,7 @@ impl<D: Driver> Worker<D> {
         self.due_in_ms()
     }
 
-    /// Returns the time until something is due; `None` = never.
+    /// Returns the time in milliseconds until the next deadline; `None` = no deadline.
     pub fn due_in_ms(&self) -> Option<u64> {
         let now_ms = self.net.driver.now_ms();
         let mut due = Deadline::from(self.net.wheel.next_due_ms())

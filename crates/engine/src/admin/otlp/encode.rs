@@ -158,8 +158,7 @@ pub(super) fn traces_url(endpoint: &str) -> String {
 /// The envelope of a post.
 pub(super) struct Envelope {
     encoding: Encoding,
-    /// Resource and scope: in JSON with all text before the spans, in protobuf each with its
-    /// length.
+    /// Encoded resource and scope. JSON: all text before the spans. Protobuf: both messages, each with its length.
     resource: Vec<u8>,
     scope: Vec<u8>,
 }
@@ -228,7 +227,7 @@ impl Envelope {
 fn resource(settings: &Settings) -> Attributes {
     let mut attributes = Attributes::new(Encoding::of(settings), request::RESOURCE_ATTRIBUTES, 512);
     let resource = settings.otlp_resource.as_deref().unwrap_or_default();
-    // The setting for the name takes precedence, unless it has its default.
+    // `otlp_service_name` takes precedence, unless it has its default.
     let names_service = |(name, _): &(String, String)| name == "service.name";
     let is_default = settings.otlp_service_name == Settings::default().otlp_service_name;
     let given: Vec<_> = pairs(resource).collect();
@@ -237,7 +236,7 @@ fn resource(settings: &Settings) -> Attributes {
     }
     let is_last = |at: usize| !given[at + 1..].iter().any(|it| it.0 == given[at].0);
     for (at, (name, value)) in given.iter().enumerate() {
-        // Each name once; the last of several values counts.
+        // Write each name once, with its last value.
         if !is_last(at) || !is_default && name == "service.name" {
             continue;
         }

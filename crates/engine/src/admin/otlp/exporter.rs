@@ -23,16 +23,16 @@ use crate::log::Logger;
 /// Time in milliseconds that the exporter has to flush after the last worker has exited; then the
 /// master kills it.
 pub(crate) const FLUSH_MS_MAX: u64 = 3_000;
-/// Flush time, with a reserve for its exit.
+/// Time for flushing: `FLUSH_MS_MAX` minus a reserve for the exit of the process.
 const FLUSH: Duration = Duration::from_millis(FLUSH_MS_MAX - 500);
-/// Time that spans wait for others.
+/// Time for which the exporter collects spans before it posts them.
 const GATHER: Duration = Duration::from_millis(1_000);
-/// Maximum size of the spans of one post in bytes: with the envelope below the 1 MiB that nginx and
-/// others accept.
+/// Maximum size of the spans of one post in bytes. With its envelope a post stays below 1 MiB, the
+/// limit of nginx and other servers.
 const POST_BYTES_MAX: usize = 960 * 1024;
 /// Maximum size of queued spans in bytes.
 const QUEUE_BYTES_MAX: usize = 8 << 20;
-/// Minimum and maximum pause between attempts; it doubles.
+/// Minimum and maximum pause between two attempts. The pause doubles after each attempt.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Maximum total time of attempts for the same spans, and maximum pause honored from `Retry-After`.
@@ -83,7 +83,7 @@ struct Sender {
     queue: Arc<Queue>,
     stats: Shared,
     logger: Logger,
-    /// Time of the last log line about refused spans; `None` while the collector accepts them.
+    /// Time of the last log line about refused spans; `None` = the collector accepts spans.
     said: Option<Instant>,
 }
 
@@ -190,8 +190,8 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    /// Waits for spans, and for others to send with them. Returns `None` if there are none and no
-    /// worker is left.
+    /// Waits for spans, then collects further spans for the same post. Returns `None` if the queue
+    /// is empty and no worker is left.
     fn take(&self) -> Option<Vec<Piece>> {
         let mut waiting = self.lock();
         while waiting.pieces.is_empty() {
@@ -282,8 +282,8 @@ impl Sender {
                 }
                 Outcome::Later(cause, named) => (cause, named),
             };
-            // Random jitter of up to a half, so that servers cut off together do not retry
-            // together.
+            // Random jitter of up to half the pause, so that servers whose connections broke
+            // together do not retry together.
             let part = random::u64() % 1_000;
             let own = pause.mul_f64(0.5 + part as f64 / 1_000.0);
             // `Retry-After: 0` does not permit retries without a pause.

@@ -173,7 +173,7 @@ impl Outbox {
         self.count -= 1;
         self.send();
         if self.count == 0 && span.len() + COUNT_BYTES <= WAITING_BYTES_MAX {
-            // Without the comma.
+            // Skip the comma of the first span.
             let from = usize::from(has_comma);
             self.waiting
                 .extend_from_slice(span.get(from..).unwrap_or_default());
@@ -269,7 +269,7 @@ mod tests {
         outbox.encoding = Encoding::Protobuf;
         outbox.append(|out| out.extend_from_slice(b"one"));
         outbox.append(|out| out.extend_from_slice(b"two"));
-        // It does not fit in addition, and is sent separately.
+        // The span does not fit behind the waiting ones and is sent separately.
         let large = WAITING_BYTES_MAX - COUNT_BYTES;
         outbox.append(|out| out.resize(out.len() + large, b'x'));
         assert_eq!(received(&other), Some((2, "onetwo".to_owned())));

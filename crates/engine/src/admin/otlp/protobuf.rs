@@ -44,7 +44,7 @@ pub(super) fn bytes(out: &mut Vec<u8>, field: u32, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Appends text. Replaces bytes that are not UTF-8, for which a reader would refuse the complete
+/// Appends text. Replaces bytes that are not UTF-8, because a decoder would refuse the complete
 /// message.
 pub(super) fn text(out: &mut Vec<u8>, field: u32, value: &[u8]) {
     bytes(out, field, String::from_utf8_lossy(value).as_bytes());
@@ -57,7 +57,7 @@ pub(super) fn message(out: &mut Vec<u8>, field: u32, write: impl FnOnce(&mut Vec
     write(out);
     let len = out.len() - at;
     varint(out, len as u64);
-    // Move the length, known only now, before the content.
+    // Move the length, which is known only now, in front of the content.
     let length_len = out.len() - at - len;
     out[at..].rotate_right(length_len);
 }

@@ -8,7 +8,7 @@ use super::encode::{Attributes, Encoding, SPANS_FIELD};
 use super::protobuf;
 use crate::admin::json::escape_json;
 
-/// Flags of a span: sampled; the location of its parent is known; its parent is remote.
+/// Flags of a span: the span is sampled; its parent's location is known; its parent is remote.
 const SAMPLED: u32 = 1;
 const HAS_REMOTE: u32 = 1 << 8;
 const IS_REMOTE: u32 = 1 << 9;

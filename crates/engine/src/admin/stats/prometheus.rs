@@ -1,4 +1,5 @@
-//! A snapshot as Prometheus text (text format 0.0.4).
+//! A snapshot as Prometheus text (text format 0.0.4). Each worker has its own series, whose
+//! counters continue after a restart of the worker. `sum` over the series is the server's total.
 //!
 //! Every worker is a series, and its counters continue across restarts; `sum` gives the server's.
 
@@ -234,7 +235,8 @@ impl Snapshot {
             if figure.key != last_key {
                 last_key = figure.key;
                 writeln!(out, "# HELP fermata_{metric} {}", figure.help)?;
-                // A gauge that the worker reads elsewhere may be monotonic, such as processor time.
+                // A gauge can be monotonic if the worker reads its value from elsewhere, such as
+                // processor time.
                 let kind = match metric.ends_with("_total") {
                     true => "counter",
                     false => kind,
@@ -256,7 +258,8 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Writes counters with bounds as a histogram: every bucket includes those below.
+    /// Writes counters with bounds as a histogram: every bucket includes the counts of the lower
+    /// buckets.
     fn write_histogram(
         &self,
         out: &mut String,

@@ -16,7 +16,8 @@ use crate::net::{Net, relief};
 /// Maximum age of counters in shared memory, in milliseconds.
 const REPORT_MS: u64 = 100;
 
-/// Interval at which lists are sampled while a client requests them; they count per second.
+/// Interval at which the lists are sampled while a client requests them. The values in the lists
+/// are rates per second.
 const SAMPLE_MS: u64 = 1_000;
 
 /// Time for which lists are sampled after a request.
@@ -62,7 +63,7 @@ pub(crate) struct Program {
 pub struct Reporter {
     pub(crate) shared: Shared,
     slot: u16,
-    /// `write_timeout_ms`: a client was blocked this long before its deadline.
+    /// `write_timeout_ms`: the time from blocking a client to its deadline.
     write_timeout_ms: u64,
     pub(crate) program: Program,
     /// Adds the embedder's metrics to Prometheus text.
@@ -75,10 +76,10 @@ pub struct Reporter {
     has_news: bool,
     /// Time of the next sample; never if no client requests lists.
     sample: Deadline,
-    /// Longest turns of this window and the previous one, and the end of this one.
+    /// Longest turns of this window and the previous one, and the time at which this window ends.
     longest_ms: [u64; 2],
     window_ms: u64,
-    /// Number of clients at the last copy, and its time.
+    /// Number of clients at the last copy, and the time of that copy.
     clients: u64,
     clients_ms: u64,
 }
@@ -126,7 +127,8 @@ impl Reporter {
             net.counts.add(Counter::SlowTurns, 1);
         }
         self.has_news = true;
-        // Also if only the lists are due; otherwise the loop could not sleep until both are.
+        // Copy also if only the lists are due; otherwise the loop could not sleep until counters
+        // and lists are both due.
         self.due().is_due(now_ms)
     }
 
@@ -213,7 +215,7 @@ impl Reporter {
             return;
         }
         if self.sample.is_never() {
-            // Earlier activity belongs to no sample.
+            // Discard the counts from before the first sample.
             local.begin_tally();
         } else if !self.sample.is_due(now_ms) {
             return;
@@ -244,7 +246,8 @@ impl Reporter {
             return Vec::new();
         }
         let blocked_ms = |deadline: Deadline| {
-            // The deadline was set when the client was blocked; streams have none.
+            // The deadline was set when the client became blocked. Streams of HTTP/2 have no
+            // deadline.
             let left_ms = deadline.left_ms(now_ms).unwrap_or(u64::MAX);
             self.write_timeout_ms.saturating_sub(left_ms)
         };

@@ -15,10 +15,10 @@ use crate::channels::memory::SLOTS;
 /// Maximum number of channels and clients that a worker reports.
 pub(super) const LIST_MAX: usize = 10;
 
-/// Maximum length of a client address; all real ones are shorter.
+/// Maximum length of a client address in bytes; every IPv4 and IPv6 address is shorter.
 const PEER_BYTES_MAX: usize = 56;
 
-/// Maximum length of a handler's position; a longer one is cut.
+/// Maximum length of a handler's source position in bytes; longer positions are truncated.
 pub(crate) const PLACE_BYTES_MAX: usize = 512;
 
 /// Maximum attempts of a reader to get a consistent view.
@@ -41,12 +41,12 @@ const WORKER_FAILURES: usize = 5;
 const SEATS: usize = 6;
 /// 1 while the whole server stops, not only a worker.
 const STOPPING: usize = 7;
-/// On its own line: any worker may write it.
+/// On a separate cache line, because any worker may write it.
 const WATCHED_UNTIL_MS: usize = LINE;
 /// 1 while the master samples handlers. Workers read it with every event.
 const IS_LOOKED_AFTER: usize = 2 * LINE;
 const WORKER_STALLS: usize = 2 * LINE + 1;
-/// Written by the job processes, so on a line that no worker reads.
+/// On a cache line that no worker reads, because the job processes write it.
 const JOBS_RUNNING: usize = 3 * LINE;
 const JOB_PROCESSES_REPLACED: usize = 3 * LINE + 1;
 const COMPANION_ENDS: usize = 3 * LINE + 2;
@@ -65,7 +65,7 @@ const SINCE_UNIX_MS: usize = 2;
 const BEAT: usize = 3;
 /// Number of the running handler plus 1; 0 = none since the turn started.
 const HANDLER: usize = 4;
-/// Number of settled connections. A worker that hands one over also writes it.
+/// Number of settled connections. A worker that hands over a connection also writes this word.
 const SETTLED: usize = 5;
 /// 1 if connections may be handed to the worker.
 const TAKES: usize = 6;
@@ -103,11 +103,11 @@ pub struct BusyChannel {
 pub struct SlowClient {
     /// Address.
     pub peer: String,
-    /// First channel; empty if it is not held.
+    /// Name of the client's first channel; empty if the client is not held.
     pub channel: String,
-    /// Time for which it has read nothing.
+    /// Time in milliseconds for which the client has read nothing.
     pub blocked_ms: u64,
-    /// Bytes queued for it.
+    /// Number of bytes queued for the client.
     pub waiting_bytes: u64,
 }
 
@@ -203,9 +203,10 @@ impl Shared {
         fence(Ordering::SeqCst);
     }
 
-    /// Returns true if the worker accepts connections. Two processes race here: one puts a
-    /// connection into an inbox and calls this; the other stops accepting and then reads its inbox.
-    /// The fences guarantee that at least one of them sees the other.
+    /// Returns true if the worker accepts connections. Two processes race here. The sender puts a
+    /// connection into an inbox and then calls this function. The receiver stops accepting and then
+    /// reads its inbox. The fences guarantee that the sender sees that the worker stopped, or the
+    /// receiver sees the connection.
     pub(crate) fn takes(&self, slot: u16) -> bool {
         fence(Ordering::SeqCst);
         self.words[slot_at(slot) + TAKES].load(Ordering::Acquire) == 1
@@ -225,7 +226,8 @@ impl Shared {
     /// Removes a closed settled connection.
     pub(crate) fn remove_settled(&self, slot: u16) {
         let word = &self.words[slot_at(slot) + SETTLED];
-        // A connection handed over while the worker started was counted for its predecessor.
+        // A connection that was handed over while this worker started was counted for the previous
+        // worker of the slot.
         let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
             count.checked_sub(1)
         });
@@ -479,7 +481,8 @@ impl Shared {
             }
             std::thread::yield_now();
         }
-        // The master crashed during a change; its workers stop too, so any view will do.
+        // The master crashed during a change. Its workers stop too, so an inconsistent view does no
+        // harm.
         self.read_once()
     }
 
@@ -585,7 +588,7 @@ impl Shared {
         self.words[at].store(value, Ordering::Relaxed);
     }
 
-    /// For words with one writer.
+    /// Adds to a word that has only one writer.
     #[inline]
     fn add(&self, at: usize, value: u64) {
         self.store(at, self.load(at).wrapping_add(value));
@@ -709,7 +712,8 @@ mod tests {
         });
         let mut last = 0;
         while !writer.is_finished() {
-            // `read` would give up on a master that changes totals constantly, as here.
+            // The master changes totals constantly here, so `read` would return an inconsistent
+            // view.
             let Some(view) = shared.read_between_folds() else {
                 std::thread::yield_now();
                 continue;

@@ -270,7 +270,7 @@ impl Snapshot {
                 all.channel = busy.channel;
                 all.subscribers += busy.subscribers;
                 all.deliveries += busy.deliveries;
-                // Every worker reads the same records.
+                // Every worker reads the same records, so the maximum is the server's count.
                 all.records = all.records.max(busy.records);
             }
             slowest_clients.extend(slot.clients);

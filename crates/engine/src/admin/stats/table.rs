@@ -438,7 +438,8 @@ figures! {
     }
     "longest_turn_ms" "longest_turn_seconds" Milliseconds Max
     "Longest turn of the event loop in the last 10 to 20 seconds of activity, the longest wait of an event." { LongestTurnMs }
-    // From here on the reader determines the values, so they work for a stuck worker too.
+    // The process that reads the statistics determines the following values, so they are correct
+    // for a stuck worker too.
     "ring_lag_bytes" "ring_lag_bytes" Plain Max
     "Bytes of records in the ring that the worker has not read." { RingLagBytes }
     "handler_ms" "handler_seconds" Milliseconds Max

@@ -34,7 +34,7 @@ impl Format {
     }
 }
 
-/// The common start of all lines of one second.
+/// The start of a line that all lines of one second share.
 #[derive(Default)]
 pub(super) struct Stamp {
     second: u64,
@@ -43,7 +43,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// Updates it for another second.
+    /// Updates the text if the second has changed.
     #[inline]
     pub fn refresh(&mut self, unix_ms: u64) {
         if self.second != unix_ms / 1000 {
@@ -138,7 +138,7 @@ pub(super) fn write_request(
             }
         }
         if let Some(span) = recorded {
-            // The server records a span below the same parent.
+            // The server's own span has the same parent.
             let _ = write!(
                 out,
                 ",\"trace_id\":\"{:032x}\",\"span_id\":\"{:016x}\"",

@@ -67,8 +67,8 @@ pub(crate) enum End {
     Queued,
     /// When everything was sent: a file or a stream.
     Sent,
-    /// When the connection closes: a held client or a WebSocket. Its latency ends when it is
-    /// accepted.
+    /// When the connection closes, for a held client or a WebSocket. The latency still ends when
+    /// the request is accepted.
     Closed,
 }
 
@@ -80,9 +80,9 @@ pub(crate) struct Entry {
     /// 0 = no response yet.
     status: u16,
     started_us: u64,
-    /// Number of unsent bytes that precede its body.
+    /// Number of unsent bytes on the connection that precede the response body.
     skip: u64,
-    /// Bytes of its body.
+    /// Number of bytes of the response body.
     bytes: u64,
     /// The prepared part of the log line about the request.
     text: Vec<u8>,
@@ -399,7 +399,7 @@ impl Tracing {
         }
     }
 
-    /// Removes and returns the span of such a publish.
+    /// Removes and returns the span of a publish that `begin_publish` started.
     #[inline]
     pub fn take_publish(&mut self, record: PublishId) -> Option<Box<Span>> {
         self.0.as_mut()?.publishing.remove(&record)
@@ -442,7 +442,7 @@ impl Tracing {
         entry.span.as_deref_mut()
     }
 
-    /// Notes that the body arrived after its head: the duration starts now.
+    /// Notes that the body arrived after its head. The request's duration starts now.
     #[inline]
     pub fn on_body(&mut self, index: ExchangeIndex) {
         if let Some(trace) = &mut self.0 {
@@ -512,14 +512,14 @@ impl Tracing {
         }
     }
 
-    /// Removes the record of a request that goes to another worker, which records the request
-    /// itself.
+    /// Removes the record of a request that moves to another worker. That worker records the
+    /// request.
     pub fn take_entry(&mut self, index: ExchangeIndex) -> Option<Entry> {
         let entry = self.0.as_mut()?.open_entry(index)?;
         Some(std::mem::take(entry))
     }
 
-    /// Restores the record of a request that stays.
+    /// Restores the record of a request that stays on this worker.
     pub fn put_back(&mut self, index: ExchangeIndex, entry: Option<Entry>) {
         if let (Some(trace), Some(entry)) = (&mut self.0, entry) {
             *trace.entry(index) = entry;

@@ -22,7 +22,7 @@ pub struct SinkError {
 pub(crate) struct Sink {
     path: PathBuf,
     file: LogFile,
-    /// The workers' user owns the file and may influence what its path resolves to.
+    /// The user of the workers owns the file, and may change the target of its path.
     is_given: bool,
     waiting: Vec<u8>,
     bytes_max: usize,

@@ -49,7 +49,7 @@ pub(crate) struct Span {
     id: u64,
     parent_id: Option<u64>,
     kind: Kind,
-    /// For a request its method, if known.
+    /// Method of the request if it is a registered one, for request spans.
     name: Vec<u8>,
     route: Option<Box<str>>,
     began_us: u64,
@@ -95,7 +95,7 @@ pub struct Upstream<'a> {
     pub server: &'a [u8],
     /// Response status; `None` = no response, or not examined.
     pub status: Option<u16>,
-    /// There was no response.
+    /// True if no response arrived.
     pub is_failed: bool,
 }
 
@@ -104,7 +104,7 @@ pub struct Upstream<'a> {
 pub(super) struct Ending {
     pub now_us: u64,
     pub status: u16,
-    /// Body size in bytes; `None` if it has only started.
+    /// Body size in bytes; `None` if the response has started but is not complete.
     pub bytes: Option<u64>,
     pub peer: Peer,
 }
@@ -179,8 +179,7 @@ impl Spans {
         }))
     }
 
-    /// Starts the span of a hold: the time after the response has started, as long as the client
-    /// stays.
+    /// Starts the span of a hold: from the start of the response until the client disconnects.
     pub fn begin_hold(&mut self, request: &Span, began_us: u64) -> Box<Span> {
         Box::new(Span {
             trace_id: request.trace_id,
@@ -361,7 +360,7 @@ impl Span {
 
     /// Adds the route.
     pub fn tell_route(&mut self, label: Option<&str>) {
-        // `GET /rooms/{id}`; other labels are not routes.
+        // Labels such as `GET /rooms/{id}` contain a route; other labels do not.
         let route = label.and_then(|label| Some(label.split_once(" /")?.1));
         let Some(route) = route else {
             return;
@@ -469,9 +468,10 @@ impl Sampler {
     }
 
     /// Decides if a trace is recorded. `parent` is the sender's decision, `None` without a parent.
-    /// For a trace that starts here, the id decides, as in other programs, so that all of them
-    /// decide equally. A client could choose an id that is always sampled. So if clients must not
-    /// decide, a secret hash of the id decides, equally for all requests of a trace.
+    /// For a trace that starts here, the trace id decides, as in other OpenTelemetry
+    /// implementations, so all of them make the same decision. A client could choose an id that is
+    /// always sampled. So if clients must not decide, a secret hash of the id decides, equally for
+    /// all requests of a trace.
     fn decide(self, parent: Option<bool>, trace_id: u128) -> bool {
         let number = match parent {
             Some(is_sampled) if self.heeds_parent => return is_sampled,

@@ -65,7 +65,8 @@ impl Access {
         }
     }
 
-    /// Returns the credentials for servers whose addresses contain none.
+    /// Returns the credentials for servers whose addresses contain no credentials. # Errors A file
+    /// cannot be used.
     ///
     /// # Errors
     /// A file cannot be used.

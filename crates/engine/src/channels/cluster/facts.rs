@@ -16,15 +16,15 @@ pub(super) const OP_ASK: u8 = b'a';
 pub(super) const FLAG_ANNOUNCED: u8 = 1;
 /// Published by another server.
 pub(super) const FLAG_GONE: u8 = 2;
-/// The sender has observed that the user joins or leaves by this change.
+/// The sender observed that this change makes the user join or leave.
 pub(super) const FLAG_CHANGES: u8 = 4;
 
 /// Length of a fact before the user's name: operation, server, connections, flags, length of the
 /// name.
 const FACT_BYTES: usize = 15;
 
-/// An entry of a worker or the bridge in the outbox; the bridge looks up the values when it
-/// publishes it.
+/// An entry of a worker or the bridge in the outbox. The bridge looks up the current values when it
+/// publishes the entry.
 pub(super) struct Note<'a> {
     pub channel: &'a [u8],
     pub data: &'a [u8],

@@ -12,8 +12,8 @@ pub struct ClusterFigures {
     pub rejected: u64,
     /// Events and presence messages read from the log, including this server's own.
     pub received: u64,
-    /// Times that clients were notified of possibly missing messages: the log was recreated, or
-    /// lost or deleted unread ones.
+    /// Number of times that clients were notified of possibly missing messages: the log was
+    /// recreated, lost messages, or deleted messages that this server had not read.
     pub gaps: u64,
     /// Times that the log became unreachable.
     pub disconnects: u64,

@@ -1,9 +1,10 @@
 //! A channel's history: events in the ring, and older ones that only the cluster log has.
 //!
-//! The newest events are wanted, but the log can only be read forwards. So it is read in windows
-//! from the start of the ring towards the past, each four times as long as the previous one. A busy
-//! channel costs only the events returned, a quiet one few requests. Windows start at round
-//! positions, so that repeated requests find replies that the worker has cached.
+//! The caller requests the newest events, but the log can only be read forwards. So the log is read
+//! in windows, from the start of the ring towards the past. Each window is four times as long as
+//! the previous one. On a busy channel few more events are read than returned; on a quiet channel
+//! the number of requests is small. Windows start at round positions, so that repeated requests
+//! find replies that the worker has cached.
 
 use fermata_hub::{ID_BYTES_MAX, Past as Next};
 use fermata_hub::{IdRef, Ids, LogPlace, PAST_MS_MAX, PastRange, Record};
@@ -60,13 +61,13 @@ pub struct HistoryReader {
     floor: u64,
     /// End of the first window.
     end: u64,
-    /// Start and length of this window.
+    /// Start and length of the current window, as log positions.
     begin: u64,
     window: u64,
-    /// Remaining part of the window, and the events read from it.
+    /// Unread part of the window, and the events read from it.
     range: PastRange,
     given: Vec<Past>,
-    /// True if the log has lost or does not return earlier events.
+    /// True if earlier events are lost, or the log does not return them.
     is_cut: bool,
     until_ms: u64,
 }
@@ -103,7 +104,7 @@ impl HistoryReader {
 impl Channels {
     /// Starts to read the newest messages of a channel, oldest first, at most `count_max`. Only
     /// messages after `since` are returned; if it is `None` or from another ring, all retained
-    /// ones. Messages that only the log has have to be awaited.
+    /// ones. The caller has to wait for messages that only the log has.
     pub(crate) fn begin_history(
         &mut self,
         channel: &[u8],
@@ -146,7 +147,7 @@ impl Channels {
             range: PastRange {
                 after: ring,
                 up_to: end,
-                // Equal for all queries, so that they share replies.
+                // Equal for all queries, so that queries share cached replies.
                 count_max: self.settings.history_count_max,
                 oldest_ms: unix_ms.saturating_sub(self.settings.history_age_ms_max),
             },
@@ -158,7 +159,7 @@ impl Channels {
         Ok(History::Pending(reader))
     }
 
-    /// Returns the complete history when the log has replied; `None` before.
+    /// Returns the complete history if the log has replied; otherwise `None`.
     pub(crate) fn end_history(
         &mut self,
         reader: &mut HistoryReader,
@@ -225,7 +226,7 @@ impl Channels {
                 return outcome;
             }
             self.pause_for_log(to);
-            // Waiting clients are served when the worker continues; keep their replies.
+            // This worker serves its waiting clients later; store the replies for them.
             self.take_past();
         }
     }

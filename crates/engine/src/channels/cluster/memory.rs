@@ -1,5 +1,5 @@
-//! The memory that the master sets up before it forks: the outbox, the members table, and the handles on both that workers and the
-//! bridge get.
+//! The memory that the master sets up before it forks: the outbox and the members table, with handles on both for the workers and
+//! the bridge.
 
 use fermata_cluster::{Address, AddressError};
 use fermata_config::Settings;
@@ -56,11 +56,11 @@ pub enum ClusterError {
     Open(#[from] OpenError),
 }
 
-/// The master's handle, from which those of workers and the bridge are made.
+/// The master's handle, from which the handles of workers and the bridge are made.
 pub(crate) struct Cluster {
     pub(super) servers: Vec<Address>,
     pub(super) ring: Ring,
-    /// Presence of the complete cluster, with one slot per server; contains no records.
+    /// Presence of the complete cluster, with one slot per server. This ring contains no records.
     pub(super) members: Ring,
     pub(super) state: State,
     pub(super) pages: Pages,
@@ -70,8 +70,7 @@ pub(crate) struct Cluster {
     pub(super) node: u64,
     /// Identifies this outbox among all outboxes.
     pub(super) name: String,
-    /// Time in milliseconds within which an event with the same channel and name is dropped; `None`
-    /// = off.
+    /// Time in milliseconds within which a second event with the same channel and name is dropped; `None` = off.
     pub(super) once_ms: Option<u64>,
     /// Fingerprint of the application, as stored in records.
     pub(super) application: Option<String>,
@@ -121,8 +120,7 @@ impl Cluster {
         let memory = shm::Shared::anonymous(Layout::new(&config)?.words())?;
         let epoch = random::u64();
         let mut ring = Ring::create(memory.words(), &config, epoch, random::u64())?;
-        // Owned by the master, which outlives every bridge: the reader's position stays where a
-        // killed bridge left it.
+        // The master owns the reader. It outlives every bridge, so the reader's position stays where a killed bridge left it.
         let reader = Owner {
             slot: READER_SLOT,
             ..owner

@@ -1,4 +1,5 @@
-//! Removal of duplicate named events: published to several servers, or retried at another one.
+//! Removes duplicates of named events, which were published to several servers or retried at
+//! another server.
 //!
 //! All servers read the log in the same order and by its clock, so all drop the same events.
 

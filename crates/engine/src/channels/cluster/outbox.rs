@@ -62,7 +62,7 @@ impl Channels {
         Some(outbox.state.figures(clock::monotonic_ms()))
     }
 
-    /// Returns true if published events reach all their subscribers.
+    /// Returns true if published events reach all subscribers of the cluster.
     pub fn is_log_ready(&self) -> bool {
         self.outbox
             .as_ref()
@@ -96,8 +96,8 @@ impl Channels {
             .is_none_or(|outbox| outbox.state.is_presence_known())
     }
 
-    /// Restarts the wait of a client that is ahead of this machine, while the log is unreachable or
-    /// not read completely.
+    /// Restarts the waiting time of a client whose last event id has not reached this machine,
+    /// while the log is unreachable or not read completely.
     pub(crate) fn wait_for_log(&self, backlog: &mut Backlog) {
         if backlog.is_waiting() && !self.is_log_ready() {
             backlog.wait_anew();
@@ -134,7 +134,7 @@ impl Channels {
             .is_some_and(|outbox| outbox.past.take_answers())
     }
 
-    /// Reads replies of the bridge. Returns true if a handler waits for one.
+    /// Reads replies of the bridge. Returns true if a handler waits for one of them.
     pub(crate) fn take_log_answers(&mut self) -> bool {
         let Some(outbox) = &mut self.outbox else {
             return false;
@@ -159,8 +159,8 @@ impl Channels {
         }
     }
 
-    /// Notifies other machines that a user's number of connections has changed. `except` gets no
-    /// join event caused by it.
+    /// Notifies other machines that a user's number of connections has changed. The client `except`
+    /// receives no join event for this change.
     pub(crate) fn note_member(&mut self, channel: &[u8], user: &[u8], except: Option<Subscriber>) {
         let Some(outbox) = &mut self.outbox else {
             return;
@@ -234,8 +234,8 @@ impl Channels {
         }
     }
 
-    /// Checks that a publisher that started at `began_ms` may continue; returns `Ok(false)` if it
-    /// has to wait.
+    /// Returns true if a publisher that started at `began_ms` may continue, and false if it has to
+    /// wait. # Errors The publisher has waited too long.
     fn may_publish(&self, began_ms: u64, now_ms: u64) -> Result<bool, PublishFailure> {
         let wait_ms = self.settings.publish_wait_ms_max;
         let (Some(outbox), monotonic_ms) = (&self.outbox, clock::monotonic_ms()) else {
@@ -398,14 +398,15 @@ impl Channels {
         }
     }
 
-    /// Pauses so that the bridge can continue, after reading the ring if the bridge could be
-    /// waiting for this worker.
+    /// Pauses so that the bridge can continue. First reads the ring if the bridge may wait for this
+    /// worker.
     pub(super) fn pause_for_log<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
         let ring = &self.ring;
         if ring.lag_bytes(u32::from(to.net.slot)) > ring.bytes() / UNREAD_PART {
             self.catch_up(to);
         }
-        // This worker waits for the log and must not count as stalled itself.
+        // This worker waits for the log. Send a heartbeat, so that the master does not count the
+        // worker as stalled.
         to.net.handover.shared.beat(to.net.slot);
         std::thread::sleep(LOOK);
     }
@@ -438,7 +439,7 @@ impl Channels {
             Put::InOutbox(outbox) if ack == Ack::Cluster => Ok(Publishing::Pending(outbox)),
             Put::InOutbox(_) => Ok(Publishing::Done(EventId::UNKNOWN)),
             Put::Later(error) => {
-                // 0: it has not waited yet and has not read the clock.
+                // 0: the publisher has not waited yet, so the clock was not read.
                 if began_ms > 0 {
                     channels.check_room(&error, began_ms, net.driver.refresh_now())?;
                 }

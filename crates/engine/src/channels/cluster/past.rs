@@ -4,8 +4,9 @@
 //! Worker and bridge share a few pages. A worker claims a page and writes its request into it. The
 //! bridge queries the log and writes the reply into the same page; the worker copies it and
 //! releases the page. A page's state contains a number that each claim increments, so a late
-//! process detects that it no longer owns the page. After a killed bridge, the next one answers its
-//! requests. The page of a killed worker can be claimed again after [`CLAIM_MS_MAX`].
+//! process detects that it no longer owns the page. If the bridge is killed, its replacement
+//! replies to the open requests. The page of a killed worker can be claimed again after
+//! [`CLAIM_MS_MAX`].
 //!
 //! A worker caches its last replies: clients that reconnect together have mostly missed the same
 //! records. A slow client whose reply was evicted requests the rest again. So clients need no
@@ -29,9 +30,10 @@ const NAMES_BYTES_MAX: usize = 64 << 10;
 /// Minimum size of a reply in bytes; one event of maximum size always fits.
 const ANSWER_BYTES_MIN: usize = 1 << 20;
 /// Header size of an event in a reply: kind, position, time, excluded subscriber, and the lengths
-/// of its parts.
+/// of the variable parts.
 const ENTRY_BYTES: usize = 1 + 8 + 8 + 1 + 16 + 1 + 1 + 4 + 4;
-/// Age of a claim in milliseconds after which its worker counts as crashed. Clients wait for less.
+/// Age of a claim in milliseconds after which its worker counts as crashed. Clients wait for a
+/// shorter time.
 const CLAIM_MS_MAX: u64 = 60_000;
 
 /// Indexes of a page's words, which precede its text.
@@ -49,7 +51,7 @@ const EVENTS_ONLY: usize = 10;
 const NAMES: usize = 16;
 const ANSWER: usize = NAMES + NAMES_BYTES_MAX / 8;
 
-/// Tags of a state, below its number.
+/// Tags of a page's state. The page's number is stored in the bits above the tag.
 const FREE: u64 = 0;
 const CLAIMED: u64 = 1;
 const ASKED: u64 = 2;
@@ -145,12 +147,14 @@ impl Pages {
         let words = self.page(page);
         let (number, tag) = self.state(page);
         let since_ms = words[CLAIMED_MS].load(Ordering::Relaxed);
-        // The bridge writes a reply quickly, and its replacement resets the state after a crash.
+        // A page in state `ANSWERING` does not expire: the bridge writes a reply quickly, and its
+        // replacement resets the state after a crash.
         let is_left = tag != ANSWERING && since_ms.saturating_add(CLAIM_MS_MAX) <= now_ms;
         if tag != FREE && !is_left {
             return None;
         }
-        // Before the state: otherwise another worker could consider the new claim expired.
+        // Store the time before the state; otherwise another worker could consider the new claim
+        // expired.
         words[CLAIMED_MS].store(now_ms, Ordering::Relaxed);
         let (from, to) = (number * TAGS + tag, (number + 1) * TAGS + CLAIMED);
         let claimed = words[STATE].compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
@@ -160,14 +164,14 @@ impl Pages {
 
     /// Releases a page whose reply is not needed.
     fn give_back(&self, ticket: Ticket) {
-        // If a reply is being written, the claim expires later.
+        // If the bridge is writing a reply, the page stays claimed and its claim expires later.
         if !self.go(ticket, ANSWERED, FREE) {
             self.go(ticket, ASKED, FREE);
         }
     }
 
-    /// Removes and returns the reply. `Err`: there is none yet; `None`: the page was claimed by
-    /// another worker.
+    /// Removes and returns the reply. `Err`: no reply yet; `None`: another worker has claimed the
+    /// page.
     fn take(&self, ticket: Ticket) -> Result<Option<Vec<u8>>, ()> {
         let (number, tag) = self.state(ticket.page);
         if number != ticket.number {
@@ -183,7 +187,8 @@ impl Pages {
         Ok(Some(answer))
     }
 
-    /// Reopens requests that a killed bridge has left half answered. Called by its replacement.
+    /// Reopens requests whose reply a killed bridge has not completed. Called by the replacement of
+    /// that bridge.
     pub fn answer_again(&self) {
         for page in 0..PAGES {
             let (number, _) = self.state(page);
@@ -645,7 +650,7 @@ mod tests {
         assert_eq!(read(&mut reader, range(13, 20)), [(true, 18)]);
         assert_eq!(read(&mut reader, range(12, 15)), [(true, 13)]);
         assert!(pages.next_request(&[]).is_none());
-        // The rest is requested separately.
+        // The remaining records are requested separately.
         assert_eq!(read(&mut reader, range(12, 25)), [(true, 13), (true, 18)]);
         let (_, request) = pages.next_request(&[]).expect("it is asked");
         assert_eq!((request.after, request.up_to), (20, 25));

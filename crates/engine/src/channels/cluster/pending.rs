@@ -1,4 +1,4 @@
-//! Records of a worker that wait for the log's reply, and the publishers to notify of one.
+//! Records of a worker that wait for the log's reply, and the publishers to notify of results.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,13 +9,13 @@ use crate::id::PublishId;
 #[derive(Default)]
 pub(crate) struct Pending {
     records: HashMap<PublishId, Waiting>,
-    /// Records with a result that was not reported yet; some may already be taken or dropped. The
-    /// publisher is read only from `records`: its number may be an address that is invalid once the
-    /// publisher has continued.
+    /// Records with a result that was not reported yet. Some may have been removed since. The
+    /// publisher is read only from `records`: its number may be an address that is invalid after
+    /// the publisher has continued.
     over: VecDeque<PublishId>,
 }
 
-/// A publisher to notify of a result, by its own number.
+/// A publisher to notify of a result, identified by a number that the publisher chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Publisher {
     /// A handler of the application.
@@ -60,7 +60,7 @@ impl Pending {
         self.records.insert(id, Waiting { publisher, answer });
     }
 
-    /// Reads the bridge's replies. Those to records that no publisher awaits are dropped.
+    /// Reads the bridge's replies. Drops replies that no publisher waits for.
     pub fn take_answers(&mut self, state: State, slot: u16) {
         while let Some((outbox, answer)) = state.next_answer(slot) {
             let id = PublishId::new(outbox);
@@ -73,7 +73,7 @@ impl Pending {
         }
     }
 
-    /// Returns true if there may be a publisher to notify; see [`Pending::next_over`].
+    /// Returns true if [`Pending::next_over`] may return a publisher.
     pub fn has_news(&self) -> bool {
         !self.over.is_empty()
     }
@@ -136,7 +136,7 @@ mod tests {
             }
             assert!(pending.is_empty() && !pending.has_news());
         }
-        // A worker that reads none, and a slot that does not exist.
+        // A worker that reads no replies, and a slot that does not exist.
         let taken = (0..2 * ANSWERS_MAX as u64)
             .filter(|number| state.answer(0, *number, Answer::Refused))
             .count();

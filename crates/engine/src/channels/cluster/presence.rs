@@ -4,8 +4,8 @@
 //!
 //! Workers count clients in this machine's table, and put a *note* into the outbox when a user's
 //! count has changed. The bridge reads the count and publishes it as a [`Fact`]. Counts are
-//! absolute, so duplicates and outdated ones are harmless. Periodic comparison of both tables
-//! repairs lost ones.
+//! absolute, so duplicate and outdated facts are harmless. A periodic comparison of both tables
+//! repairs lost facts.
 //!
 //! A server with members publishes heartbeats. If none arrives for `cluster_lease_ms`, another
 //! server publishes that each of its members has left. A server that was wrongly declared dead
@@ -45,7 +45,8 @@ enum Walk {
     Cluster(usize),
     /// All users of this machine, for a server that requested them.
     Answer(usize),
-    /// Users of a dead server: its slot, the index to continue at, and true if it had some.
+    /// Users of a dead server: its slot, the index to continue at, and true if the scan has found a
+    /// user.
     Gone(u32, usize, bool),
 }
 
@@ -65,7 +66,7 @@ enum Question {
     Sent {
         at_ms: u64,
     },
-    /// The log has the request; the last reply came at `quiet_ms`.
+    /// The log has the request; `quiet_ms` is the time of the last reply.
     Answered {
         at_ms: u64,
         quiet_ms: u64,
@@ -157,7 +158,7 @@ impl Members {
             turn_ms: now_ms,
             out: Vec::new(),
         };
-        // Users whom a previous bridge was about to remove.
+        // Removes users whose removal a previous bridge has started.
         let _ = members.table.sweep(&members.owner, 0, &mut |_, _, _, _| {});
         members.state.hear_all(now_ms);
         members
@@ -217,7 +218,7 @@ impl Members {
             return;
         }
         if stood_still {
-            // Heartbeats that arrived during the standstill have not been read yet.
+            // The bridge has not yet read heartbeats that arrived while it was suspended.
             self.state.hear_all(now_ms);
         }
         self.ask(now_ms);
@@ -226,7 +227,7 @@ impl Members {
         }
         if self.beat.is_due(now_ms) {
             self.beat = Deadline::after(now_ms, self.lease_ms / BEATS_PER_LEASE);
-            // If the outbox is full, retry soon: other servers would miss the heartbeat.
+            // If the outbox is full, retry soon, because other servers expect the heartbeat.
             if self.has_members && !self.note(NO_CHANNEL, &[OP_BEAT]) {
                 self.beat = Deadline::after(now_ms, BEAT_RETRY_MS);
             }
@@ -244,7 +245,8 @@ impl Members {
             }
         }
         if let Some(walk) = self.walks.pop_front() {
-            // Scans take turns; one that finds no room in the outbox stays where it is.
+            // Scans take turns. A scan for which the outbox has no room continues at the same entry
+            // later.
             if let Some(next) = self.step(walk) {
                 self.walks.push_back(next);
             }
@@ -276,8 +278,8 @@ impl Members {
         }
     }
 
-    /// Declares silent servers dead. The server with the lowest number publishes this immediately,
-    /// the others one lease later.
+    /// Declares silent servers dead. The server with the lowest number publishes the declaration
+    /// immediately, the other servers one lease later.
     fn look_at_others(&mut self, now_ms: u64) {
         let silent_ms = |heard_ms: u64| now_ms.saturating_sub(heard_ms);
         let nodes: Vec<(u32, u64, u64)> = self.state.nodes().collect();
@@ -300,7 +302,7 @@ impl Members {
         }
     }
 
-    /// Runs a part of a scan. Returns where it continues.
+    /// Runs a part of a scan. Returns the scan to continue, if it is not complete.
     fn step(&mut self, walk: Walk) -> Option<Walk> {
         let own = self.state.slot_of(self.node).unwrap_or(NODES_MAX);
         let mut notes: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
@@ -364,8 +366,8 @@ impl Members {
                 Some(Walk::Gone(slot, next, had || has_notes))
             }
             (Walk::Gone(slot, _, had), None) => {
-                // Scanned again at the next check until no member is left. A server heard again may
-                // have members that the scan has passed.
+                // The next check repeats the scan until no member is left. A server that sends
+                // again may have members in entries that the scan has passed.
                 let is_left = had || has_notes || node.is_some_and(|node| !self.is_silent(node));
                 if !is_left {
                     self.state.forget_node(slot);
@@ -431,7 +433,8 @@ impl Members {
                 let node = u64::from_le_bytes(node.try_into().ok()?);
                 let slot = self.state.slot_of(node)?;
                 let known = self.known(note.channel, user, slot);
-                // Another server has published it, or the server was heard since.
+                // Another server has published the fact, or a message of the server has arrived
+                // since.
                 if known.of_slot == 0 || !self.is_silent(node) {
                     return None;
                 }
@@ -459,7 +462,7 @@ impl Members {
                             local = Some((it.connections, it.is_announced, it.info.to_vec()));
                         });
                 let (connections, is_announced) = match local {
-                    // The user is leaving: the count stays as it is.
+                    // The user is leaving: do not change the count.
                     Some((0, ..)) if known.of_slot == 0 || op == OP_MEMBER => return None,
                     Some((0, is_announced, its)) => {
                         info = its;
@@ -527,7 +530,8 @@ impl Members {
                     let (at_ms, quiet_ms) = (now_ms, now_ms);
                     self.question = Question::Answered { at_ms, quiet_ms };
                 }
-                // Restart the scan: the current one may have passed later changes.
+                // Restart the scan: the current scan may have passed entries that changed
+                // afterwards.
                 self.walks.retain(|walk| !matches!(walk, Walk::Answer(_)));
                 if self.state.is_presence_used() {
                     self.walks.push_back(Walk::Answer(0));
@@ -586,7 +590,8 @@ impl Members {
                 _ => Decision::Nothing,
             }
         });
-        // If the bridge is killed between these steps, its replacement announces the same decision.
+        // If the bridge is killed between these steps, its replacement makes the same decision
+        // again.
         self.state.decide(place, decision);
         if let Some(slot) = slot {
             let presence = Presence {
@@ -660,8 +665,8 @@ mod tests {
     const LEASE_MS: u64 = 6_000;
     const USERS: usize = 3 * WALK_ENTRIES;
 
-    /// Creates the state of a bridge on a server without members, and two other servers. `DEAD` has
-    /// `users_of_dead` users, the other one more than one turn scans.
+    /// Creates the state of a bridge on a server without members, and two other servers. Server
+    /// `DEAD` has `users_of_dead` users; the other server has more users than one turn scans.
     fn members(users_of_dead: usize) -> Members {
         let settings = Settings {
             cluster: Some("nats://127.0.0.1:1".to_owned()),

@@ -1,8 +1,8 @@
 //! Words in shared memory that the bridge writes and workers read: whether the log is reachable, presence of the cluster, and a
 //! queue of replies per worker.
 //!
-//! Each word is atomic. The words have no lock: a queue has one writer and one reader, and a cause is read again when a counter
-//! shows that it was written meanwhile.
+//! Each word is atomic. There are no locks: a queue has one writer and one reader, and a reader repeats the read of a cause if a
+//! counter shows a concurrent write.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,12 +17,11 @@ pub(super) const NODES_MAX: u32 = 64;
 /// Maximum number of records of one worker that wait for a reply.
 pub(super) const PENDING_MAX: usize = 1024;
 
-/// Capacity of a worker's queue of replies. After the bridge was killed, its replacement repeats
-/// some.
+/// Capacity of a worker's queue of replies. The replacement of a killed bridge repeats some replies.
 pub(super) const ANSWERS_MAX: usize = 2 * PENDING_MAX;
 const ANSWER_WORDS: usize = 4;
 
-/// Words per cache line: workers do not share one.
+/// Words per cache line. Workers do not share a cache line.
 const LINE: usize = 8;
 const STATE: usize = 0;
 const AWAY_SINCE_MS: usize = 1;
@@ -55,16 +54,15 @@ const BLOCKED: usize = HAS_BEEN_READY + 2;
 const QUEUES: usize = CAUSE_TEXT + CAUSE_BYTES_MAX / 8 + LINE - 2;
 /// Maximum attempts to read a cause that is being written.
 const CAUSE_READS_MAX: usize = 4;
-/// Layout of a worker's queue: counters of replies written and read, each on its own cache line,
-/// then the replies.
+/// Layout of a worker's queue: the number of replies written and the number read, each on its own cache line, then the replies.
 const WRITTEN: usize = 0;
 const TAKEN: usize = LINE;
 const ANSWERS: usize = 2 * LINE;
 const QUEUE_WORDS: usize = ANSWERS + ANSWERS_MAX * ANSWER_WORDS;
 
 const STATE_READY: u64 = 1;
-/// Time in milliseconds without a heartbeat after which the log counts as unreachable. The bridge
-/// sends four within it.
+/// Time in milliseconds without a heartbeat after which the log counts as unreachable. The bridge sends four heartbeats within this
+/// time.
 pub(super) const BEAT_MS_MAX: u64 = 3_000;
 
 const OUTCOME_ACCEPTED: u64 = 1;
@@ -86,7 +84,7 @@ pub(crate) enum Answer {
         /// The log's limit in bytes.
         max: u64,
     },
-    /// Too old to be sent or sent again; an earlier attempt may have stored it.
+    /// Too old to be sent, or to be sent again; the log may have stored it in an earlier attempt.
     Unknown,
 }
 
@@ -107,7 +105,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Maps the words, with a queue of replies for each of so many slots of workers. The log counts as unreachable.
+    /// Maps the words, with a reply queue for each of `slots` worker slots. The log counts as unreachable.
     pub fn open(slots: u16) -> std::io::Result<State> {
         let words = shm::Shared::anonymous(QUEUES + usize::from(slots) * QUEUE_WORDS)?.words();
         let state = State { words };
@@ -225,7 +223,7 @@ impl State {
         word.checked_sub(1).map(|slot| slot as u32)
     }
 
-    /// Returns the time since the last heartbeat, if it is too long.
+    /// Returns the time since the last heartbeat in milliseconds, if it exceeds the limit.
     pub fn stuck_ms(&self, now_ms: u64) -> Option<u64> {
         Some(self.silence_ms(now_ms)).filter(|silence_ms| *silence_ms >= BEAT_MS_MAX)
     }
@@ -287,7 +285,7 @@ impl State {
         self.words[APPLIED_EPOCH].store(place.epoch, Ordering::Release);
     }
 
-    /// Returns what a previous bridge decided at a position and may not have completed.
+    /// Returns the decision of a previous bridge at a position, which it may not have completed.
     pub fn decision(&self, place: LogPlace) -> Option<Decision> {
         let is_it = self.words[DECIDED_EPOCH].load(Ordering::Acquire) == place.epoch
             && self.words[DECIDED_SEQ].load(Ordering::Relaxed) == place.seq;
@@ -366,7 +364,7 @@ impl State {
         }
     }
 
-    /// Resets the silence of all servers: none could be received until now.
+    /// Resets the silence of all servers, because this server could receive no heartbeat until now.
     pub fn hear_all(&self, now_ms: u64) {
         for (slot, ..) in self.nodes() {
             self.words[node_word(slot) + 1].store(now_ms, Ordering::Relaxed);

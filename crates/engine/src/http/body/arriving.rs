@@ -17,7 +17,8 @@ use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
 use crate::net::input::Step;
 
-/// Maximum number of bytes reserved for an announced body length before any of it has arrived.
+/// Maximum number of bytes reserved for a body of announced length before its first byte has
+/// arrived.
 const BODY_RESERVE_BYTES_MAX: u64 = 64 * 1024;
 
 /// Destination of a request with a body.
@@ -117,7 +118,7 @@ impl Http {
         if !is_public || form.is_none() && !self.router.has_body_rules() {
             return Some(plan);
         }
-        // Nothing is written to disk for a path without a route.
+        // Write nothing to disk for a path without a route.
         let BodyRoute::Handler(rule) = self.find_body_route(net, head) else {
             return Some(plan);
         };
@@ -126,7 +127,7 @@ impl Http {
         plan.is_early = rule.is_early;
         match form {
             None => {}
-            // A handler that reads the body while it arrives also parses it.
+            // A handler that reads the body while it arrives also parses the form.
             Some(_) if plan.is_early => {}
             Some(Ok(boundary)) => {
                 plan.boundary = Some(boundary);
@@ -151,7 +152,7 @@ impl Http {
         let path = match percent::decode_path(raw_path, &mut net.scratch, &mut slashes) {
             Ok(true) => &net.scratch[..],
             Ok(false) => raw_path,
-            // Refused at dispatch.
+            // `dispatch` refuses this request.
             Err(_) => return BodyRoute::Elsewhere,
         };
         let params = &mut self.request.params;

@@ -1,13 +1,13 @@
 //! Request bodies that handlers read while they arrive.
 //!
-//! A route may receive its requests as soon as their heads are complete (`Router::begin_early`).
-//! From then on the connection is read only when the handler reads, at most `body_piece_bytes_max`
-//! at a time. So the kernel's buffers limit the bytes a client can send ahead. The body time limit
-//! runs only while the handler waits for bytes.
+//! A route can receive requests as soon as their heads are complete (`Router::begin_early`). After
+//! the head, the worker reads the connection only when the handler reads, at most
+//! `body_piece_bytes_max` at a time. So the kernel's buffers limit the bytes a client can send
+//! ahead. The body time limit runs only while the handler waits for bytes.
 //!
-//! On a fast connection there is always more to read. A handler may read [`TURN_BYTES_MAX`] in a
-//! turn of the loop. Then it waits as if no bytes had arrived, and continues in the next turn,
-//! after other clients.
+//! On a fast connection more bytes are always available. A handler may read [`TURN_BYTES_MAX`] in a
+//! turn of the loop. Then the handler waits as if no bytes had arrived, and continues in the next
+//! turn, after other clients.
 //!
 //! A small body that arrived together with its head is delivered like any other.
 
@@ -16,7 +16,7 @@ use crate::http::respond::Gone;
 /// Upload number of a request whose body is read with [`Worker::read_body`].
 pub const ARRIVING: u32 = u32::MAX;
 
-/// Maximum number of bytes of one body read in a row before other clients get their turn.
+/// Maximum number of bytes of one body that a handler reads before other clients are served.
 pub(crate) const TURN_BYTES_MAX: usize = 256 * 1024;
 
 /// Additional state in `Partial` of a body that is read while it arrives.
@@ -25,18 +25,18 @@ pub(crate) struct StreamedBody {
     pub keeps_alive: bool,
     /// The client waits for `100 Continue`.
     pub is_expected: bool,
-    /// The socket was read until empty, and has not become readable since.
+    /// The socket was read until it was empty, and has not become readable since.
     pub is_drained: bool,
     /// Time since which the handler waits for bytes; `None` if it does not wait.
     pub waits_since_ms: Option<u64>,
-    /// Total of its earlier waits.
+    /// Total time of earlier waits in milliseconds.
     pub waited_ms: u64,
-    /// Turn of the loop of the last read, and the bytes read in it.
+    /// Turn of the loop in which the body was last read, and the number of bytes read in that turn.
     pub turn: u64,
     pub turn_bytes: usize,
     /// The handler waits for the next turn, not for its client.
     pub awaits_turn: bool,
-    /// Why the rest cannot be read.
+    /// Reason why the rest of the body cannot be read.
     pub failure: Option<ReadError>,
 }
 

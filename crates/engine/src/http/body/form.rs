@@ -9,7 +9,7 @@ use super::{BodyError, Unchosen, Upload};
 /// An uploaded file of a form.
 #[derive(Debug)]
 pub struct UploadedFile {
-    /// Name of its field.
+    /// Name of the form field.
     pub field: Vec<u8>,
     /// File name at the client, without directories.
     pub name: Vec<u8>,
@@ -113,7 +113,8 @@ impl Collected {
     fn begin(&mut self, part: Part) -> Result<Open, BodyError> {
         match &part.filename {
             Some(filename) if filename.is_empty() => {
-                // As in PHP, they count neither as files nor as fields; excess ones are dropped.
+                // As in PHP, file fields without a selected file count neither as files nor as
+                // fields. Excess ones are dropped.
                 if self.upload.unchosen.len() < self.limits.fields_max {
                     self.count_field_bytes(part.name.len())?;
                     self.upload.unchosen.push(Unchosen {

@@ -35,15 +35,15 @@ pub use form::UploadedFile;
 pub use spool::Temporary;
 pub(crate) use spool::{Spool, Spools};
 
-/// Maximum number of bytes that all bodies write to temporary files before other work gets its
-/// turn: less than a millisecond of copying.
+/// Maximum number of bytes that all bodies together write to temporary files per turn, before other
+/// work continues: less than a millisecond of copying.
 pub(crate) const SPOOL_TURN_BYTES: u64 = 1024 * 1024;
 
 /// A request whose body is still arriving.
 pub(crate) struct Partial {
     pub head_bytes: Vec<u8>,
     pub head: http1::Head,
-    /// The body so far, or the part about to be moved to the sink.
+    /// The received part of the body, or the part about to be moved to the sink.
     pub body: Vec<u8>,
     pub rest: BodyRest,
     /// Maximum size in bytes: the route's limit or the setting.
@@ -52,9 +52,9 @@ pub(crate) struct Partial {
     pub sink: Sink,
     /// Bytes received so far, without transfer coding.
     pub received: u64,
-    /// Start of its time limit: the time at which its head was complete. For a body that arrives
-    /// fast it moves to the past, so that no client can save up time for a pause longer than
-    /// `body_timeout_ms`.
+    /// Start of the body's time limit: the time at which the head was complete. While the body
+    /// arrives fast, the start moves along, so that no client can save up time for a pause longer
+    /// than `body_timeout_ms`.
     pub begun_ms: u64,
     /// State of a body that its handler already reads; `None` otherwise.
     pub early: Option<StreamedBody>,
@@ -89,21 +89,21 @@ impl BodyPace {
 pub struct BodyLimits {
     /// Maximum size in bytes.
     pub bytes_max: u64,
-    /// Time limits; `None`: those of the settings.
+    /// Time limits; `None` = the time limits of the settings.
     pub pace: Option<BodyPace>,
 }
 
-/// How to receive a request's body, known when its head is parsed.
+/// How to receive a request's body. Determined when the head is parsed.
 pub(crate) struct Plan {
-    /// Time limits; `None`: those of the settings.
+    /// Time limits; `None` = the time limits of the settings.
     pub pace: Option<BodyPace>,
     /// Maximum size in bytes: the route's limit or the setting.
     pub bytes_max: u64,
-    /// The route's own limit; `None` without one.
+    /// The route's own size limit in bytes; `None` = the limit of the settings.
     pub own_bytes_max: Option<u64>,
     /// Boundary of a form to parse.
     pub boundary: Option<Vec<u8>>,
-    /// The handler reads it while it arrives.
+    /// The handler reads the body while it arrives.
     pub is_early: bool,
 }
 
@@ -111,9 +111,9 @@ pub(crate) struct Plan {
 pub(crate) enum BodyRest {
     Length(u64),
     Chunked(chunked::Decoder),
-    /// Ends with its HTTP/2 stream.
+    /// The body ends with its HTTP/2 stream.
     Stream {
-        /// True if all its bytes have been passed on.
+        /// True if all bytes of the stream have been passed on.
         has_ended: bool,
     },
 }
@@ -122,7 +122,7 @@ pub(crate) enum BodyRest {
 pub(crate) enum HeadAt {
     /// In the input buffer.
     Input(Range<usize>),
-    /// In `Request::head_bytes`.
+    /// The head is in `Request::head_bytes`.
     Request,
 }
 
@@ -138,7 +138,7 @@ impl HeadAt {
 
 /// Destination of a body.
 pub(crate) enum Sink {
-    /// `Partial::body`.
+    /// The body is stored in `Partial::body`.
     Memory,
     File(Spool),
     Form(Box<Form>),
@@ -147,7 +147,7 @@ pub(crate) enum Sink {
 /// A received body that is not only in memory.
 #[derive(Debug, Default)]
 pub struct Upload {
-    /// The complete body if it was too large for memory: its file and length.
+    /// File and length of the complete body, if the body was too large for memory.
     pub body: Option<(Temporary, u64)>,
     /// Names and values of a form's fields, in order.
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
@@ -162,7 +162,7 @@ pub struct Upload {
 pub struct Unchosen {
     /// Name of the field.
     pub name: Vec<u8>,
-    /// Number of files that precede it.
+    /// Number of files that precede this field in the form.
     pub files_before: usize,
 }
 
@@ -172,7 +172,7 @@ pub(crate) enum BodyError {
     /// Malformed, or over a limit of the parser.
     #[error("{0}")]
     Refused(#[from] Refusal),
-    /// Over a setting's limit; the message names it.
+    /// The body exceeds the limit of a setting, which the message names.
     #[error("{0}")]
     TooLarge(String),
     /// A temporary file cannot be written.
@@ -214,7 +214,7 @@ impl BodyError {
 }
 
 impl Partial {
-    /// Returns the memory it uses, in bytes.
+    /// Returns the number of bytes of memory that the body uses.
     pub fn buffered_bytes(&self) -> usize {
         let of_sink = match &self.sink {
             Sink::Memory | Sink::File(_) => 0,
@@ -315,7 +315,7 @@ pub(crate) struct Uploads {
     pub postponed: Vec<ConnectionIndex>,
     /// Raw bytes last read of a streamed body.
     raw: Vec<u8>,
-    /// These bytes without the transfer coding.
+    /// Bytes of the last piece without the transfer coding.
     piece: Vec<u8>,
 }
 

@@ -63,7 +63,8 @@ impl<D: Driver> Net<D> {
         Ok(Read::Pending)
     }
 
-    /// Returns the deadline of a handler that waits for the body; never if it does not wait.
+    /// Returns the deadline of a handler that waits for the body; never if the handler does not
+    /// wait.
     pub(crate) fn body_deadline(&self, index: ExchangeIndex) -> Deadline {
         let exchange = self.connections.exchange(index);
         let Some((partial, early)) = exchange.and_then(Exchange::early) else {
@@ -76,7 +77,8 @@ impl<D: Driver> Net<D> {
         Deadline::after(since_ms, allowed_ms.saturating_sub(early.waited_ms))
     }
 
-    /// Notes that the handler no longer waits for the body. Returns true if it did.
+    /// Notes that the handler no longer waits for the body. Returns true if the handler was
+    /// waiting.
     fn end_waiting(&mut self, index: ExchangeIndex) -> bool {
         let now_ms = self.driver.now_ms();
         let Some((connection, exchange)) = self.connections.pair_mut(index) else {
@@ -102,7 +104,7 @@ impl Http {
     /// writing; dropping the second value deletes it.
     ///
     /// # Errors
-    /// It cannot be created in the directory for temporary files.
+    /// The file cannot be created in the directory for temporary files.
     pub fn new_temporary(&self) -> std::io::Result<(std::fs::File, Temporary)> {
         match self.spools.create() {
             Ok(spool) => Ok(spool.into_parts()),
@@ -111,8 +113,8 @@ impl Http {
         }
     }
 
-    /// Creates an unnamed file in that directory: the kernel deletes it on close, also after a
-    /// crash.
+    /// Creates an unnamed file in the directory for temporary files. The kernel deletes the file
+    /// when it is closed, also after a crash. # Errors The file cannot be created.
     ///
     /// # Errors
     /// It cannot be created there.
@@ -141,7 +143,7 @@ impl Http {
             .current
             .is_some_and(|current| current.index == index.connection())
         {
-            // From here on the inbox holds the bytes that arrived with the head.
+            // Move the bytes that arrived with the head to the inbox.
             net.stash();
         }
         let bytes_max = bytes_max.clamp(1, net.settings.body_piece_bytes_max);
@@ -288,8 +290,8 @@ impl Http {
 }
 
 impl Waiting {
-    /// Handles the end of the body; a client that has closed its side counts as disconnected from
-    /// here on.
+    /// Handles the end of the body. From here on, a client that closes its side counts as
+    /// disconnected.
     fn end_reading<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
         if let Some((connection, exchange)) = net.connections.pair_mut(index).known() {
             exchange.stage = Stage::Handling(None);
@@ -345,7 +347,7 @@ impl Waiting {
 }
 
 impl Http {
-    /// Delivers a request whose body has not arrived. Its head is in `Request::head_bytes`.
+    /// Delivers a request whose body has not arrived. The head is in `Request::head_bytes`.
     pub(crate) fn hand_out_early<D: Driver>(
         &mut self,
         net: &mut Net<D>,

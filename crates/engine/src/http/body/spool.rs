@@ -1,7 +1,7 @@
 //! Temporary files, deleted when they are no longer needed.
 //!
-//! Several servers may share a directory, even from containers with equal process ids. So a file
-//! name starts with a random number of its server, followed by the process id.
+//! Several servers may share a directory, including servers in containers with equal process ids.
+//! So a file name starts with a random number of the server and the process id.
 //!
 //! `upload_directory_bytes_max` and `upload_directory_files_max` limit the files of a worker, so
 //! that clients with unfinished uploads cannot fill the directory.
@@ -75,7 +75,7 @@ pub struct Temporary {
 }
 
 impl Temporary {
-    /// Returns its path.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -94,7 +94,7 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // Fails if it has been moved; then there is nothing to delete.
+        // Fails if the application has moved the file; then nothing needs to be deleted.
         let _ = std::fs::remove_file(&self.path);
         self.totals.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         self.totals.files.fetch_sub(1, Ordering::Relaxed);
@@ -136,9 +136,10 @@ impl Spools {
         }
     }
 
-    /// Creates a file that only this user can read.
+    /// Creates a file that only the user of this process can read.
     pub fn create(&self) -> Result<Spool, BodyError> {
-        // Before the first file: a server that starts now must not find a file without its lock.
+        // Create the lock before the first file: a server that starts now must not find a file
+        // without a lock.
         self.lock.get_or_init(|| self.hold_lock().ok());
         self.totals
             .add_file()
@@ -169,7 +170,7 @@ impl Spools {
         }
     }
 
-    /// Creates a file that the kernel deletes when it is closed, however its process exits.
+    /// Creates a file that the kernel deletes when it is closed, even if the process crashes.
     pub fn create_unnamed(&self) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
@@ -206,7 +207,7 @@ impl Spools {
     }
 
     /// Returns true if a lock is free. Any user may create files in the directory, for example a
-    /// pipe whose opening would block; these are not locks.
+    /// pipe, which would block the caller on open. Such files count as not locked.
     fn is_free(&self, name: &str) -> bool {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let lock = rustix::fs::open(self.directory.join(name), flags, Mode::empty());
@@ -227,8 +228,8 @@ impl Spools {
         names.filter(|name| name.starts_with(NAME_START)).collect()
     }
 
-    /// Deletes files with this prefix, the lock last: until then, remaining files can be found
-    /// again.
+    /// Deletes the files with this prefix. Deletes the lock last, because the remaining files are
+    /// found by it.
     fn remove(&self, names: &[String], prefix: &str) {
         let mut ours: Vec<&String> = names.iter().filter(|it| it.starts_with(prefix)).collect();
         ours.sort_by_key(|name| name.ends_with(LOCK_END));
@@ -237,7 +238,7 @@ impl Spools {
         }
     }
 
-    /// Creates the lock of this process. It gets its final name only when it is held.
+    /// Creates the lock of this process. The file gets its final name only after the lock is held.
     fn hold_lock(&self) -> io::Result<File> {
         let prefix = self.prefix(std::process::id());
         let unnamed = self.directory.join(format!("{prefix}new"));
@@ -258,8 +259,8 @@ impl Spools {
     }
 }
 
-/// Returns the prefix of the files that a lock protects; `None` if it is not a lock's name. A
-/// shorter prefix could match files of others.
+/// Returns the prefix of the files that a lock protects; `None` if the name is not that of a lock.
+/// A shorter prefix could match files of other processes.
 fn prefix_of(name: &str) -> Option<&str> {
     let prefix = name.strip_suffix(LOCK_END)?;
     let (server, pid) = prefix
@@ -285,7 +286,7 @@ impl Spool {
         self.temporary.bytes
     }
 
-    /// Returns the open file, and the value that deletes it.
+    /// Returns the open file, and the value that deletes the file when it is dropped.
     pub fn into_parts(self) -> (File, Temporary) {
         (self.file, self.temporary)
     }

@@ -209,7 +209,7 @@ fn sweeps_files_of_one_process_of_one_server() {
     let pid = std::process::id();
     ours.sweep(pid + 1);
     assert_eq!(folder.files(), 2);
-    // In another container, the same process id is another process.
+    // The same process id in another container belongs to another process.
     ours.sweep(pid);
     assert!(!our_file.path().exists() && their_file.path().exists());
 }
@@ -220,7 +220,7 @@ fn sweeps_files_of_exited_servers() {
     let settings = settings(&folder.0);
     let alive = Spools::new(&settings, 1);
     let kept = alive.create().expect("it is writable").finish().0;
-    // The lock is released with the process; an unfinished file stays.
+    // The lock is released when the process exits; an unfinished file stays.
     let dead = Spools::new(&settings, 2);
     let left = dead.create().expect("it is writable").finish().0;
     let path = left.path().to_owned();
@@ -241,7 +241,7 @@ fn ignores_foreign_files_when_sweeping() {
     let settings = settings(&folder.0);
     let alive = Spools::new(&settings, 1);
     let kept = alive.create().expect("it is writable").finish().0;
-    // A lock whose name is a prefix of all names, and one whose opening would block.
+    // One lock whose name is a prefix of all names, and one that would block on open.
     for name in ["lock", "0-1-lock", "0000000000000001-lock"] {
         let lock = folder.0.join(format!("fermata-upload-{name}"));
         fs::write(lock, "").expect("it is writable");

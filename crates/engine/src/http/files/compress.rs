@@ -1,8 +1,8 @@
 //! Compression of complete bodies, limited in size; results for files are cached.
 //!
 //! Compression blocks the worker, so `compression_bytes_max` limits it; larger bodies are sent
-//! uncompressed. Files are requested again, so their results are cached by the identity of their
-//! content.
+//! uncompressed. Results for files are cached by the identity of the file's content, because files
+//! are requested repeatedly.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
@@ -34,7 +34,7 @@ const GZIP_ROOM_BYTES: usize = 64;
 pub(crate) enum Compressed {
     /// The compressed bytes.
     Smaller(Rc<[u8]>),
-    /// It does not become smaller.
+    /// Compression does not make the content smaller.
     Not,
 }
 
@@ -49,7 +49,8 @@ pub(crate) struct Compressors {
     kept_bytes_max: usize,
 }
 
-/// Cost of a cache entry in addition to its bytes, which also limits many tiny entries.
+/// Memory of a cache entry in bytes in addition to its content. Counting it also limits the number
+/// of tiny entries.
 const ENTRY_BYTES: usize = 256;
 
 impl Compressors {
@@ -98,7 +99,8 @@ impl Compressors {
         }
     }
 
-    /// Appends `data` compressed. Returns false and appends nothing if it would not become smaller.
+    /// Appends the compressed `data`. Returns false and appends nothing if the result would not be
+    /// smaller than `data`.
     pub fn compress(&mut self, coding: Coding, data: &[u8], out: &mut Vec<u8>) -> bool {
         let start = out.len();
         let is_done = match coding {
@@ -118,8 +120,8 @@ impl Compressors {
             .gzip
             .get_or_insert_with(|| Compress::new(Compression::new(GZIP_LEVEL), false));
         deflate.reset();
-        // If the output does not fit into this room, compression is not worthwhile and returns
-        // `Status::Ok`.
+        // If the output does not fit into this room, `compress` returns `Status::Ok`, and
+        // compression is not worthwhile.
         out.reserve(GZIP_HEAD.len() + data.len() + GZIP_ROOM_BYTES);
         out.extend_from_slice(&GZIP_HEAD);
         let status = deflate.compress_vec(data, out, FlushCompress::Finish);

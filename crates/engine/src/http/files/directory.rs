@@ -20,13 +20,14 @@ const INDEX: &str = "index.html";
 const WELL_KNOWN: &[u8] = b".well-known";
 /// Maximum number of retries of an open that a concurrent rename has disturbed.
 const RETRIES_MAX: usize = 8;
-/// One year: the maximum that caches honor.
+/// One year in seconds: the maximum that caches honor.
 const CACHE_SECONDS_MAX: u32 = 365 * 24 * 3_600;
 
 /// Options of a directory of static files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaticOptions {
-    /// Seconds for which clients may reuse a file without revalidation; `None` leaves it to them.
+    /// Seconds for which clients may reuse a file without revalidation; `None` = the client
+    /// decides.
     pub cache_seconds: Option<u32>,
     /// Do not revalidate even on reload.
     pub immutable: bool,
@@ -34,12 +35,12 @@ pub struct StaticOptions {
     pub index: String,
     /// Send `app.js.br`, `.zst` or `.gz` instead of `app.js` to clients that accept the coding.
     pub precompressed: bool,
-    /// Compress files without such a sibling when they are sent.
+    /// Compress a file when it is sent, if it has no precompressed sibling.
     pub compress: bool,
     /// Send PHP scripts as text.
     pub sources: bool,
     /// Follow symbolic links out of the directory, such as Laravel's `storage`. The owner of the
-    /// directory then decides by links which files are served.
+    /// directory can then serve any file by a link.
     pub links: bool,
 }
 
@@ -64,23 +65,23 @@ pub struct Directory {
     pub(crate) options: StaticOptions,
     /// Value of `Cache-Control`, if any.
     pub(crate) cache_control: Option<String>,
-    /// Index in `Roots`.
+    /// Index of the directory in `Roots`.
     pub(crate) number: usize,
 }
 
 /// Why a directory cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// It cannot be read.
+    /// The path cannot be read.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It is not a directory.
+    /// The path is not a directory.
     #[error("it is not a directory")]
     NoDirectory,
     /// The index is hidden or in another directory.
     #[error("the index {0:?} is not a file name; use one such as {INDEX:?}, or \"\" for none")]
     IndexName(String),
-    /// The index would be sent as source text.
+    /// The index is a PHP script, which would be sent as source text.
     #[error(
         "the index {0:?} would be sent as text and not run; add a route for it, or allow sources"
     )]
@@ -100,8 +101,8 @@ impl Directory {
         options: StaticOptions,
         number: usize,
     ) -> Result<Self, DirectoryError> {
-        // Absolute, so that a later change of the working directory has no effect. Symbolic links
-        // stay unresolved, so that a deployment may change them.
+        // Make the path absolute, so that a later change of the working directory has no effect. Do
+        // not resolve symbolic links, so that a deployment may change them.
         let root = std::path::absolute(root)?;
         let metadata = fs::metadata(&root)?;
         if !metadata.is_dir() {
@@ -175,8 +176,8 @@ pub(crate) fn is_served(inside: &[u8]) -> bool {
     true
 }
 
-/// Open directories of a worker, so that a file costs one `openat2`. They are reopened every
-/// second, so that a changed symbolic link of a deployment takes effect.
+/// Open directories of a worker, so that opening a file takes one `openat2` call. They are reopened
+/// every second, so that a changed symbolic link of a deployment takes effect.
 #[derive(Debug, Default)]
 pub(crate) struct Roots {
     open: Vec<Option<(OwnedFd, u64)>>,
@@ -265,7 +266,7 @@ fn open_resolved(
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     for _ in 0..RETRIES_MAX {
         match rustix::fs::openat2(directory, relative, flags, Mode::empty(), within) {
-            // It stays open until its client has received it.
+            // The file stays open until its client has received it.
             Ok(file) => return Some(Ok(lift(file).into())),
             // A concurrent rename: the kernel could not verify the path.
             Err(Errno::AGAIN | Errno::INTR) => {}
@@ -277,8 +278,8 @@ fn open_resolved(
     Some(Err(FileError::Io(io::ErrorKind::ResourceBusy.into())))
 }
 
-/// Fallback for systems without `openat2`. A link created between check and open would be followed,
-/// but its creator could also put files into `root`.
+/// Fallback for systems without `openat2`. A link created between the check and the open is
+/// followed. This adds no risk: whoever can create the link can also put files into `root`.
 pub(super) fn open_checked(root: &Path, relative: &Path) -> Result<fs::File, FileError> {
     let root = root.canonicalize()?;
     let path = root.join(relative).canonicalize().map_err(not_found_or)?;
@@ -303,7 +304,7 @@ fn open_plain(path: &Path, further: OFlags) -> Result<fs::File, FileError> {
     Ok(lift(file.into()).into())
 }
 
-/// Maps errors caused by the path to "not found"; others are server errors.
+/// Maps errors caused by the path to "not found"; other errors are server errors.
 fn not_found_or(error: io::Error) -> FileError {
     match Errno::from_io_error(&error) {
         // XDEV: a link leads out. LOOP: a cycle of links. NXIO: a socket.

@@ -38,7 +38,7 @@ const SIBLINGS: [(Coding, &str); 3] = [
 /// An open regular file with its response metadata.
 #[derive(Debug)]
 pub struct File {
-    /// Open for reading, at its start.
+    /// The file, open for reading at its start.
     pub file: fs::File,
     /// Length in bytes.
     pub len: u64,
@@ -46,9 +46,9 @@ pub struct File {
     pub(crate) modified: Option<Modified>,
     /// Value of `Content-Type`, by the name's extension.
     pub content_type: Cow<'static, str>,
-    /// Coding of its bytes, if it is a precompressed sibling of the requested file.
+    /// Content coding of the file, if it is a precompressed sibling of the requested file.
     pub coding: Option<Coding>,
-    /// Identifies its content on this machine.
+    /// Identifies the file's content on this machine.
     pub(crate) key: FileKey,
 }
 
@@ -91,8 +91,7 @@ pub enum FileError {
     /// Absent, hidden, outside the directory, or not a regular file. Status 404.
     #[error("there is no such file")]
     NotFound,
-    /// A directory with an index, requested without its final slash. Status 308 to the path with
-    /// one.
+    /// A directory with an index, requested without its final slash. Status 308, to the path with the slash.
     #[error("this is a directory; its path ends in a slash")]
     Directory,
     /// The file exists but cannot be opened. Status 500, and logged.
@@ -110,7 +109,7 @@ impl Etag {
         let mut free = &mut text[..];
         let weak = if is_weak { "W/" } else { "" };
         let FileKey { mtime_ns, len, .. } = key;
-        // Everything fits, so this cannot fail; a truncated tag would still be valid.
+        // The tag always fits, so this cannot fail; a truncated tag would still be valid.
         let _ = write!(free, "{weak}\"{mtime_ns:x}-{len:x}");
         if let Some(coding) = coding {
             let _ = write!(free, "-{}", coding.name());
@@ -144,8 +143,8 @@ impl Modified {
         })
     }
 
-    /// Returns the validators of the same content compressed here with `coding`. The tag is weak,
-    /// as the bytes also depend on the version of the compressor.
+    /// Returns the validators of the same content, compressed by this server with `coding`. The tag is weak, because the bytes also
+    /// depend on the version of the compressor.
     pub(crate) fn compressed(self, key: &FileKey, coding: Coding) -> Self {
         Self {
             etag: Etag::new(key, Some(coding), true),
@@ -204,9 +203,8 @@ impl File {
 /// accepts. `rest` is percent-decoded, and empty or starts with a slash; `now_s` is the current
 /// second.
 ///
-/// Not found are dot segments, empty segments, NUL, names with a leading dot (except
-/// `/.well-known`), and symbolic links that leave the directory. A path with a final slash selects
-/// the directory's index.
+/// Paths with dot segments, empty segments, NUL, or names with a leading dot (except `/.well-known`), and symbolic links that leave
+/// the directory, count as not found. A path with a final slash selects the directory's index.
 ///
 /// # Errors
 /// [`FileError`]
@@ -246,7 +244,7 @@ fn sibling(
 ) -> Option<File> {
     let mut left = SIBLINGS;
     let mut left_len = left.len();
-    // While the client accepts one of the remaining codings; usually the first exists, or none.
+    // Try the remaining codings that the client accepts. Usually the first sibling exists, or no sibling does.
     while let Some(best) = codings.best(left[..left_len].iter().map(|(coding, _)| *coding)) {
         let at = left.iter().position(|(coding, _)| *coding == best)?;
         let mut name = OsString::from(relative);

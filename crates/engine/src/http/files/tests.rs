@@ -9,7 +9,8 @@ use rustix::fs::Mode;
 use super::directory::open_checked;
 use super::*;
 
-/// The time at which files are opened: in the year 2100, after every file here was written.
+/// Current time for opening files: the year 2100, later than the modification time of every test
+/// file.
 const NOW_S: u64 = 4_102_444_800;
 
 /// A directory that is deleted at the end of the test.

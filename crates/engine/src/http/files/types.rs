@@ -22,7 +22,7 @@ pub(crate) fn content_type(path: &Path) -> Cow<'static, str> {
         "ico" => "image/x-icon",
         "woff2" => "font/woff2",
         "wasm" => "application/wasm",
-        // If source code is served at all, it is shown as text.
+        // Show source code as text, if it is served at all.
         "php" => "text/plain; charset=utf-8",
         _ => match mime_guess::from_ext(&extension).first_raw() {
             Some(text) if text.starts_with("text/") => {

@@ -31,7 +31,7 @@ impl<D: Driver> Net<D> {
                 if exchange.serial == serial
                     && exchange.is_handling()
                     && connection.phase == Phase::Open
-                    // No response may follow one that closes the connection.
+                    // No response may follow a response that closes the connection.
                     && connection.writing == Writing::Open
                     // A response that is being streamed has started already.
                     && exchange.body.is_none() =>
@@ -44,7 +44,7 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Net<D> {
-    /// Counts a failed handler whose client the application itself answers.
+    /// Counts a failed handler if the application itself answers the client.
     pub fn note_failure(&mut self) {
         self.counts.add(Counter::HandlerFailures, 1);
     }
@@ -145,8 +145,8 @@ impl Http {
         self.finish_answer(net, index);
     }
 
-    /// Fast path of `answer`: no further headers, keep-alive and no tracing. Returns false without
-    /// any effect if these conditions do not hold.
+    /// Fast path of `answer`: no further headers, keep-alive and no tracing. Returns false and does
+    /// nothing if a condition is not met.
     #[inline]
     fn answer_usual<D: Driver>(
         &mut self,
@@ -183,7 +183,7 @@ impl Http {
             .write(out, status, &self.date, content_type, body, has_body);
         exchange.is_deferred = false;
         exchange.enter(Stage::Head);
-        // No input is left; further input raises an event.
+        // All input was parsed; further input raises an event.
         if current.at == current.filled && !connection.has_unread && exchange.body.is_none() {
             net.input.current = None;
         }
@@ -300,7 +300,8 @@ impl Http {
         }
         let has_more = connection.has_unread || !connection.inbox.is_empty();
         if current.is_none() && connection.keeps_alive && (has_more || connection.has_hung_up) {
-            // A response after its own turn: parse the input that has arrived since.
+            // The response comes in a later turn than its request. Parse the input that has arrived
+            // since.
             net.go_on(index.connection());
         }
         net.mark_dirty(index.connection());

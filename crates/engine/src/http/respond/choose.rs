@@ -1,5 +1,5 @@
-//! Adapts an application's response to the client: 304 if its copy is current, compressed if it
-//! accepts that.
+//! Adapts an application's response to the client: 304 if the client's copy is current, compressed
+//! if the client accepts a supported coding.
 
 use fermata_io::Driver;
 use fermata_proto::conditions::{Outcome, Validators};
@@ -81,7 +81,8 @@ impl Http {
             lent = ContentHeaders::of(&self.request.view(&net.input.bytes));
             (&lent, self.request.head.method)
         } else {
-            // A response after its own turn uses the stored headers of the request.
+            // The response comes in a later turn than its request, so use the stored request
+            // headers.
             kept = self.deferred.take(handle);
             let Some(kept) = &kept else {
                 self.answer(net, index, status, content_type, headers, body);
@@ -100,7 +101,7 @@ impl Http {
                 Outcome::NotModified => {
                     let varies = self.may_pack(net, &own, status, content_type, body.len());
                     let is_packed = varies && asked.codings().best(FASTEST).is_some();
-                    // The client's copy may be uncompressed: then it names the strong tag.
+                    // The client's copy may be uncompressed; its entity tag is then the strong tag.
                     let has_exact = |tag: &[u8]| {
                         let named = asked.conditions().if_none_match.unwrap_or_default();
                         let mut named = named.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);

@@ -22,7 +22,8 @@ impl Http {
         let accept = if is_lent {
             self.request.view(&net.input.bytes).header(b"accept", 0)
         } else {
-            // A response after its own turn uses the stored headers of the request.
+            // The response comes in a later turn than its request, so use the stored request
+            // headers.
             let handle = net.connections.exchange(index).map(|it| it.handle(index));
             let asked = handle.and_then(|handle| self.deferred.get(handle));
             asked.and_then(|asked| asked.accept.as_deref())

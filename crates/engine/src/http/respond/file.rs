@@ -32,7 +32,7 @@ use crate::net::Net;
 use crate::net::index::ExchangeIndex;
 
 /// Maximum size in bytes of a file that is read and sent with its head in one write. The kernel
-/// sends larger files without a copy, at the price of more calls.
+/// sends larger files without a copy, which takes more system calls.
 const READ_WHOLE_BYTES_MAX: u64 = 64 * 1024;
 
 /// Codings for files that are compressed once and cached, the smallest first.
@@ -45,7 +45,7 @@ pub(crate) type Line<'a> = (&'a [u8], &'a [u8]);
 pub struct FileAnswer<'a> {
     /// Its path.
     pub path: &'a [u8],
-    /// Base of `path`.
+    /// The directory to which `path` is relative.
     pub place: FilePlace<'a>,
     /// Media type; `None` = by the file's name.
     pub content_type: Option<&'a [u8]>,
@@ -56,11 +56,11 @@ pub struct FileAnswer<'a> {
 /// Base of a file's path.
 #[derive(Clone, Copy, Debug)]
 pub enum FilePlace<'a> {
-    /// None: a path of the process.
+    /// No base: `path` is a path of the process.
     Anywhere,
-    /// A directory that must contain it; names with a leading dot are rejected.
+    /// A directory that must contain the file; names with a leading dot are rejected.
     Below(&'a [u8]),
-    /// The static directory guarded by this handler, with the path of the request.
+    /// The static directory that this handler guards; the file is named by the request's path.
     Static(u32),
 }
 
@@ -103,8 +103,8 @@ impl Http {
 }
 
 impl Http {
-    /// Answers with a file below a static root, or an error. Returns false if the file does not
-    /// exist, without answering.
+    /// Answers with a file below a static root, or with an error. Returns false, without answering,
+    /// if the file does not exist.
     pub(crate) fn answer_static<D: Driver>(
         &mut self,
         net: &mut Net<D>,
@@ -245,7 +245,7 @@ impl Http {
         } else {
             None
         };
-        // Ranges do not apply to content compressed here.
+        // Ranges do not apply to content that this server compresses.
         let modified = file.modified.map(|it| match &packed {
             Some((coding, _)) => it.compressed(&file.key, *coding),
             None => it,
@@ -319,7 +319,7 @@ impl Http {
                 );
             }
             Plan::Parts(parts) => {
-                // At least one, and here at most one.
+                // `parts` has exactly one element here.
                 let part = parts.into_iter().next().unwrap_or(0..len);
                 let mut content_range = Vec::new();
                 range::write_content_range(&mut content_range, &part, len);
@@ -335,7 +335,7 @@ impl Http {
     }
 
     /// Evaluates the conditions and ranges of a request for an existing file. Ranges do not apply
-    /// to content compressed here.
+    /// to content that this server compresses.
     fn plan_file<D: Driver>(
         &self,
         net: &Net<D>,
@@ -351,7 +351,7 @@ impl Http {
         let handle = exchange.map(|it| it.handle(index));
         let is_get = match handle.and_then(|handle| self.deferred.get(handle)) {
             _ if is_lent => self.request.head.method == Method::Get,
-            // A response after its own turn.
+            // The response comes in a later turn than its request.
             Some(asked) => asked.method == Method::Get,
             None => !is_head,
         };
@@ -381,7 +381,7 @@ impl Http {
         content_type: &[u8],
         lines: &[Line<'_>],
     ) {
-        // Random, so that no file can be crafted to contain it.
+        // Random, so that nobody can craft a file that contains the boundary.
         let boundary = format!(
             "{:016x}{:016x}",
             fermata_io::random::u64(),
@@ -436,7 +436,7 @@ impl Http {
                 .file
                 .read_exact_at(&mut connection.out[at..], body.offset);
             if let Err(error) = outcome {
-                // Nothing was sent yet, so an error response is possible, unless the head is
+                // An error response is possible, because nothing was sent yet, unless the head is
                 // already an HTTP/2 frame.
                 connection.out.truncate(head_start);
                 let line = connection.line;
@@ -452,7 +452,7 @@ impl Http {
             }
         } else {
             exchange.body = Some(Box::new(Outgoing::File(body)));
-            // Append nothing to `out` before the file was sent.
+            // Append nothing to `out` until the file is sent.
             connection.is_paused = true;
         }
         self.finish_answer(net, index);
@@ -521,8 +521,8 @@ impl Http {
     }
 }
 
-/// Reads exactly the length that the file had when it was opened. `None` if it was truncated, which
-/// the sending code detects.
+/// Reads exactly the length that the file had when it was opened. Returns `None` if the file was
+/// truncated, which the sending code detects.
 fn read_whole(file: &fs::File, len: usize) -> Option<Vec<u8>> {
     let mut content = vec![0; len];
     file.read_exact_at(&mut content, 0).ok()?;

@@ -14,7 +14,8 @@ use crate::net::Net;
 use crate::net::connection::Origin;
 use crate::net::index::ExchangeIndex;
 
-/// Unsent bytes of a connection with which its client gets no interim response any more.
+/// Maximum number of unsent bytes on a connection; above it, the client receives no interim
+/// responses.
 const UNSENT_BYTES_MAX: usize = 16 * 1024;
 
 impl Http {
@@ -45,7 +46,7 @@ impl Http {
         if exchange.protocol == Protocol::Http10 || connection.origin != Origin::Public {
             return Ok(false);
         }
-        // An origin may send any number of them to a client that does not read.
+        // An origin may send any number of interim responses to a client that does not read.
         let unsent = connection.unsent();
         if let Some(place) = connection.line.stream() {
             if net.http2.unsent_bytes(place) > UNSENT_BYTES_MAX {
@@ -71,8 +72,8 @@ impl Http {
             net.note_buffered(index.connection());
             return Ok(true);
         }
-        // Flush now: a handler that does not wait answers before the turn ends, which makes hints
-        // useless.
+        // Flush now: a handler that does not wait answers before the turn ends, and the hints would
+        // arrive together with its response.
         if net.write_all(self, index.connection()) {
             net.mark_dirty(index.connection());
         }

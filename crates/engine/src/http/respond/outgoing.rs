@@ -1,13 +1,13 @@
 //! Response bodies sent piece by piece as the client reads: files, and streams of the application.
 //!
-//! This file has all functions that depend on the kind of body; a new kind is a new variant.
+//! This file contains all functions that depend on the kind of body. A new kind is a new variant.
 
 use crate::id::RequestId;
 use std::collections::VecDeque;
 use std::fs;
 use std::ops::Range;
 
-/// Rest of a response after the bytes in `Connection::out`.
+/// Rest of a response body after the bytes in `Connection::out`.
 pub(crate) enum Outgoing {
     File(FileBody),
     Stream(StreamBody),
@@ -16,16 +16,16 @@ pub(crate) enum Outgoing {
 /// A file, or parts of it, being sent.
 pub(crate) struct FileBody {
     pub file: fs::File,
-    /// Rest of the current part.
+    /// Position of the unsent rest of the current part.
     pub offset: u64,
     pub remaining: u64,
-    /// Further parts.
+    /// Parts after the current one.
     pub parts: VecDeque<Part>,
-    /// The kernel cannot send this file directly, so it is read.
+    /// The kernel cannot send this file directly, so the server reads it.
     pub must_read: bool,
 }
 
-/// A part of a file with the text before it; the last one consists of text only.
+/// A part of a file, and the text before it. The last part consists of text only.
 pub(crate) struct Part {
     pub head: Vec<u8>,
     pub range: Range<u64>,
@@ -33,17 +33,18 @@ pub(crate) struct Part {
 
 /// A body that the application produces while it is sent.
 pub(crate) struct StreamBody {
-    /// The request that it answers.
+    /// The request that the stream answers.
     pub handle: RequestId,
-    /// The handler that started it.
+    /// The handler that started the stream.
     pub handler: u32,
-    /// Rest of the length announced in the head; `None` = no length announced.
+    /// Number of announced bytes that were not written yet; `None` = no length announced.
     pub left: Option<u64>,
-    /// True while it is in `Streams::ready`.
+    /// True while the stream is in `Streams::ready`.
     pub is_listed: bool,
-    /// Size of the piece that the embedder holds until all of it is accepted; 0 without one.
+    /// Size of the piece that the embedder holds until all of its bytes are accepted; 0 without a
+    /// piece.
     pub piece_bytes: usize,
-    /// Bytes that the embedder has still to write, as it has reported; see `Net::hold_piece`.
+    /// Number of bytes that the embedder has reported as still to write; see `Net::hold_piece`.
     pub held_bytes: usize,
 }
 
@@ -67,7 +68,7 @@ impl FileBody {
 }
 
 impl Outgoing {
-    /// Returns the known number of bytes left to send.
+    /// Returns the number of bytes left to send, as far as it is known.
     pub fn unsent(&self) -> u64 {
         match self {
             Outgoing::File(file) => file.unsent(),
@@ -75,7 +76,7 @@ impl Outgoing {
         }
     }
 
-    /// Returns the memory it uses, in bytes.
+    /// Returns the number of bytes of memory that the body uses.
     pub fn buffered_bytes(&self) -> usize {
         match self {
             Outgoing::File(_) => 0,
@@ -83,7 +84,7 @@ impl Outgoing {
         }
     }
 
-    /// Returns true if the server has the rest itself, without the application.
+    /// Returns true if the server can send the rest without the application.
     pub fn is_here(&self) -> bool {
         match self {
             Outgoing::File(_) => true,
@@ -91,7 +92,7 @@ impl Outgoing {
         }
     }
 
-    /// Returns the next piece after all bytes so far were sent. `Bytes` are put into `out`.
+    /// Returns the next piece after all earlier bytes were sent. `Bytes` are put into `out`.
     pub fn next_piece(&mut self, out: &mut Vec<u8>) -> Piece<'_> {
         match self {
             Outgoing::File(file) if file.remaining == 0 => {
@@ -104,7 +105,7 @@ impl Outgoing {
                 Piece::Bytes
             }
             Outgoing::File(file) => Piece::OfFile(file),
-            // The application writes it when it is ready.
+            // The application writes the piece when it is ready.
             Outgoing::Stream(_) => Piece::Bytes,
         }
     }

@@ -1,8 +1,9 @@
 //! Streams into which a running handler pushes events, instead of being polled for pieces.
 //!
-//! They are streams (`stream.rs`) with three differences. The handler is notified when its client
-//! disconnects. Pushed data is queued without a request for it. [`crate::Event::Stream`] reports
-//! that all of it was sent. The embedder limits the queue: it suspends the handler until then.
+//! Pushed streams differ from other streams (`stream.rs`) in three ways. The handler is notified
+//! when its client disconnects. Pushed data is queued although the engine has not requested it.
+//! [`crate::Event::Stream`] reports that all queued data was sent. The embedder limits the queue:
+//! it suspends the handler until that event.
 
 use fermata_io::Driver;
 use fermata_proto::sse;
@@ -98,7 +99,8 @@ impl<D: Driver> Net<D> {
         while queued < bytes.len() {
             queued += self.write_stream(handle, &bytes[queued..])?;
         }
-        // For polled streams, writing a piece ends the wait; here the handler continues.
+        // For polled streams, the handler no longer waits after it has written a piece; here the
+        // handler continues.
         if let Ok(index) = self.open_stream(handle)
             && let Some(exchange) = self.connections.exchange_mut(index)
         {

@@ -76,8 +76,8 @@ impl Http {
         status: u16,
         message: &str,
     ) {
-        // On an HTTP/2 stream, dropped input is credited: the client needs a window to send the
-        // rest.
+        // On an HTTP/2 stream, dropped bytes are credited to the client's flow-control window,
+        // because the client needs it to send the rest.
         net.drop_input(index.connection());
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
             return missed(());
@@ -90,7 +90,7 @@ impl Http {
         refuse_in(connection, exchange);
         net.counts.refusal(status);
         if exchange.body.is_some() {
-            // The rest of a file has to follow its sent part; append nothing.
+            // The rest of a file has to follow its sent part, so append nothing.
             return;
         }
         net.log

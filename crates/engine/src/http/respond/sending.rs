@@ -1,5 +1,5 @@
-//! Sending bodies that the server has itself: files by the kernel if possible, otherwise piece by
-//! piece.
+//! Sends bodies that the server itself provides: files by the kernel if possible, otherwise piece
+//! by piece.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -23,7 +23,7 @@ const FILE_SEND_BYTES: u64 = 256 * 1024;
 
 /// Progress of a body.
 pub(crate) enum Advance {
-    /// This many bytes were sent; try again.
+    /// Number of bytes sent; try again.
     Went(u64),
     /// The kernel's buffer is full.
     Blocked,
@@ -51,8 +51,8 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Net<D> {
-    /// Advances a body that the server has itself after its bytes so far were sent: by the kernel,
-    /// or by its next piece in `out`. Removes the body at its end.
+    /// Advances a body that the server itself provides, after all earlier bytes were sent: by a
+    /// call of the kernel, or by putting the next piece into `out`. Removes the body at its end.
     pub(crate) fn advance_body(&mut self, http: &mut Http, index: ConnectionIndex) -> Advance {
         let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()) else {
             return missed(Advance::Over);
@@ -111,8 +111,8 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Closes the connection because the rest of a file cannot be read. Its length was already
-    /// announced, so only closing notifies the client.
+    /// Closes the connection because the rest of a file cannot be read. The length was already
+    /// announced, so the client can detect the failure only by the close.
     fn cut_file(&mut self, http: &mut Http, index: ConnectionIndex, error: Option<io::Error>) {
         let Some(connection) = self.connections.at(index) else {
             return missed(());

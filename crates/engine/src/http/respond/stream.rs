@@ -1,9 +1,9 @@
 //! Bodies that the application produces piece by piece while the client reads.
 //!
-//! The application is polled for a piece when the kernel has accepted all of the previous one. So
-//! each piece is sent before the next is produced, however long that takes. A slow client costs at
-//! most one piece, of which the core copies `queue_bytes_max` at a time. Streams take turns: each
-//! gets one piece per turn of the loop.
+//! The application is polled for a piece when the kernel has accepted the complete previous piece.
+//! So each piece is sent before the next one is produced, however long that takes. A slow client
+//! costs at most one piece, of which the core copies `queue_bytes_max` at a time. Streams take
+//! turns: each gets one piece per turn of the loop.
 
 use fermata_config::LogLevel;
 use fermata_io::Driver;
@@ -31,12 +31,12 @@ const COPY_BYTES_MAX: usize = 256 * 1024;
 /// this turn.
 const DIRECT_BYTES_MIN: usize = 16 * 1024;
 
-/// Time in milliseconds for which pieces are sent in a row before input is processed. A piece that
-/// takes longer is not interrupted.
+/// Time in milliseconds for which streams are polled for pieces before input is processed. A piece
+/// that takes longer is not interrupted.
 const SLICE_MS: u64 = 10;
 
-/// Bytes of a streamed response that its client has not read, including bytes in the kernel. They
-/// decrease while the client reads.
+/// Returns the number of bytes of a streamed response that the client has not read, including bytes
+/// in the kernel. The number decreases while the client reads.
 pub fn unread_bytes<D: Driver>(net: &Net<D>, handle: RequestId) -> usize {
     let Ok(index) = net.open_stream(handle) else {
         return 0;
@@ -101,8 +101,8 @@ impl<D: Driver> Net<D> {
 }
 
 impl<D: Driver> Net<D> {
-    /// Reports that the embedder holds `bytes` until the client has read earlier data: they count
-    /// as buffered for the client. 0 when it holds none any more.
+    /// Reports that the embedder holds `bytes` until the client has read earlier data. These bytes
+    /// count as buffered for the client; 0 = the embedder holds none any more.
     pub fn hold_piece(&mut self, handle: RequestId, bytes: usize) {
         if let Ok(index) = self.open_stream(handle)
             && let Some(exchange) = self.connections.exchange_mut(index)
@@ -150,7 +150,7 @@ impl Http {
             return Ok(0);
         }
         check_length(*left, piece.len())?;
-        // Sending the rest meets the same error again and handles it.
+        // Ignore an error here: sending the rest meets the same error again and handles it.
         let sent = net.driver.send_one(fd, piece).ok().flatten();
         let sent = sent.unwrap_or_default();
         *left -= sent as u64;
@@ -166,13 +166,13 @@ impl Http {
         self.streams.handler
     }
 
-    /// Postpones a stream whose piece the application cannot produce now; it is polled again when
-    /// handlers are free, see `set_full`.
+    /// Postpones a stream whose next piece the application cannot produce now. The stream is polled
+    /// again when handlers are free, see `set_full`.
     pub fn hold_stream_back(&mut self, handle: RequestId) {
         self.streams.held_back.push_back(handle);
     }
 
-    /// Notifies the application that a connection closed during this body.
+    /// Notifies the application that the connection closed while this body was being sent.
     pub(crate) fn drop_body(&mut self, body: &Outgoing) {
         if let Outgoing::Stream(stream) = body {
             self.streams.open -= 1;
@@ -275,7 +275,8 @@ impl Http {
             let line = connection.line;
             net.note_buffered(index.connection());
             if ends_by_close || is_of_http2 {
-                // A regular close would look like the end of a complete body.
+                // A regular close would look like the end of a complete body, so reset the
+                // connection.
                 net.reset_on_close(line);
                 net.close(self, index.connection());
             } else {
@@ -308,7 +309,8 @@ impl Http {
                 };
                 stream.is_listed = false;
                 if has_unsent {
-                    // Written to since it was listed; sending will list it again.
+                    // The application has written to the stream since it was listed; sending lists
+                    // it again.
                     continue;
                 }
                 self.streams.handler = stream.handler;

@@ -10,7 +10,7 @@ use crate::misuse::Misuse;
 /// Why a stream cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StreamError {
-    /// Its client has disconnected; this is not an error to report.
+    /// The client has disconnected; this is not an error to report.
     #[error(transparent)]
     Gone(#[from] Gone),
     /// The data exceeds the announced length or is invalid.
@@ -25,7 +25,7 @@ pub enum Wanted {
     Pieces,
     /// Only the head: a HEAD request, or a status without body.
     Head,
-    /// Nothing: its client has disconnected, or it was answered.
+    /// Nothing: the client has disconnected, or the request was answered.
     Nothing,
     /// A refusal: `streams_max` streams are open.
     Refusal,
@@ -36,11 +36,12 @@ pub enum Wanted {
 pub(crate) struct Streams {
     /// Streams to poll for a piece.
     pub ready: VecDeque<RequestId>,
-    /// Streams whose client disconnected before their end.
+    /// Streams whose client disconnected before the end of the stream.
     pub ended: VecDeque<RequestId>,
     /// Polled streams for which no handler was free.
     pub held_back: VecDeque<RequestId>,
-    /// Number of streams in `ready` to poll in this turn, and the time of the first.
+    /// Number of streams in `ready` to poll in this turn, and the time at which the first was
+    /// polled.
     pub budget: usize,
     pub since_unix_ms: u64,
     /// Number of open streams.
@@ -50,7 +51,7 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Returns true if there is work without waiting.
+    /// Returns true if a stream can be served without waiting.
     pub fn is_busy(&self) -> bool {
         !self.ready.is_empty() || !self.ended.is_empty()
     }

@@ -29,7 +29,7 @@ pub enum Found<'a> {
         /// Value of the `Allow` header.
         allow: &'a str,
     },
-    /// `OPTIONS` of a path without its own handler, or `OPTIONS *`.
+    /// `OPTIONS` of a path without an `OPTIONS` handler, or `OPTIONS *`.
     Options {
         /// Value of the `Allow` header.
         allow: &'a str,

@@ -2,10 +2,11 @@
 //!
 //! A hash map finds patterns without parameters; a trie over path segments finds the others. A
 //! slash sent as `%2F` is data: it separates no segments and appears only in the value of a
-//! `{name}`. So the meaning of a slash never depends on who decodes it. On each segment, literal
-//! text takes precedence over `{name}`, then `{name...}`, then a directory of files. A path that
-//! matches without a handler for its method continues with less specific patterns. A search visits
-//! each trie node at most once, so the routes limit its cost, not the path.
+//! `{name}`. So a slash has the same meaning for every component, whichever decodes the path. On
+//! each segment, literal text takes precedence over `{name}`, then `{name...}`, then a directory of
+//! files. A path that matches without a handler for its method continues with less specific
+//! patterns. A search visits each trie node at most once, so the routes limit its cost, not the
+//! path.
 
 mod found;
 mod path_hash;
@@ -64,7 +65,7 @@ pub(crate) struct BodyRule {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fallback {
     pub handler: u32,
-    /// It also handles `OPTIONS` and wrong methods.
+    /// The fallback also handles `OPTIONS` and methods without a handler.
     pub takes_methods: bool,
 }
 
@@ -96,8 +97,8 @@ impl Router {
         Ok(())
     }
 
-    /// Adds a WebSocket, which is opened by `GET` and takes the place of a handler for it. `number`
-    /// is returned by `find`; `handler` is used in its events.
+    /// Adds a WebSocket, which is opened by `GET` and replaces a `GET` handler of the same pattern.
+    /// `number` is returned by `find`; `handler` is used in its events.
     ///
     /// # Errors
     /// As [`Router::add`].
@@ -174,8 +175,8 @@ impl Router {
         Ok(())
     }
 
-    /// Passes requests to `handler` when their heads are complete; it reads bodies while they
-    /// arrive.
+    /// Passes requests to `handler` when their heads are complete. The handler reads the bodies
+    /// while they arrive.
     pub fn begin_early(&mut self, handler: u32) {
         self.rule_of(handler).is_early = true;
     }
@@ -266,7 +267,7 @@ impl Router {
         Ok(())
     }
 
-    /// Returns the node of the directory at `prefix`, creating it if necessary.
+    /// Returns the node of the directory at `prefix`. Creates the node if necessary.
     fn directory_node(&mut self, prefix: &str) -> Result<&mut Node, RouteError> {
         let trimmed = prefix.trim_end_matches('/');
         let mut node = &mut self.root;
@@ -411,8 +412,8 @@ impl Router {
     }
 }
 
-/// Entry in a method list for a `GET` that does not handle `HEAD`. Not a token, so not a real
-/// method.
+/// Entry in a method list for a `GET` that does not handle `HEAD`. The text is not a valid token,
+/// so it equals no real method.
 const GET_ALONE: &str = "(GET)";
 
 /// Returns the value of `Allow`: `methods` without duplicates, `HEAD` after `GET`, and `OPTIONS`,

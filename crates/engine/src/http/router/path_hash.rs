@@ -1,8 +1,9 @@
-//! The hash of the table of paths without parameters.
+//! Hash function for the table of paths without parameters.
 
 use std::hash::Hasher;
 
-/// A fast hash for short paths.
+/// A fast hash for short paths. The keys are the application's patterns, so a client cannot fill a
+/// bucket, and no secret key is needed.
 ///
 /// Its keys are the application's patterns, so a client cannot fill a bucket and no secret key is
 /// needed.

@@ -187,7 +187,7 @@ fn falls_back_behind_a_directory() {
         ("GET", "/api/7", "0 id=7"),
         ("POST", "/api/7", "9"),
         ("POST", "/submit", "1"),
-        // The inner directory has no fallback; the enclosing one does.
+        // The inner directory has no fallback; the enclosing directory has one.
         ("GET", "/plain/x", "files /x"),
         ("POST", "/plain/x", "9"),
     ] {
@@ -255,8 +255,9 @@ fn clears_reused_params() {
     );
 }
 
-/// Returns the kind of each matched segment, the smallest list wins; `None` if the pattern does not
-/// match.
+/// Returns the kind of each matched segment; `None` if the pattern does not match. The pattern with
+/// the smallest list wins. This is a slow implementation of the documented rules, to check the
+/// trie.
 ///
 /// A slow implementation of the documentation, to check the trie.
 fn naive_match(pattern: &str, path: &str) -> Option<Vec<u8>> {
@@ -351,7 +352,7 @@ fn replaces_only_get_by_a_websocket() {
     assert_eq!(found(&router, "GET", "/ws/a"), "socket 3");
     assert_eq!(router.label(105 | WEBSOCKET), Some("WebSocket /plain"));
     assert_eq!(found(&router, "GET", "/plain"), "socket 5");
-    // HEAD is then refused: a handshake is a GET.
+    // HEAD is refused, because a handshake is a GET.
     assert_eq!(found(&router, "HEAD", "/plain"), "socket 5");
     let mut params = Params::default();
     let missed = router.find(b"PUT", b"/ws/a", &[], &mut params);
@@ -379,7 +380,7 @@ fn naive_values(pattern: &str, segments: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
         if segment.ends_with("...}") {
             let rest: Vec<&[u8]> = left.map(|it| &it[..]).collect();
             let has_slash = rest.iter().any(|it| it.contains(&b'/'));
-            // The last one may be empty, but there is at least one.
+            // The last segment may be empty, but at least one segment exists.
             let is_fit = !has_slash && !rest.is_empty();
             return is_fit.then(|| values.into_iter().chain([rest.join(&b'/')]).collect());
         }
@@ -411,12 +412,12 @@ fn routes_escaped_slashes_in_linear_time() {
         let found = router.find(b"GET", &path, &slashes, &mut params);
         assert_eq!(found, Found::Handler(0));
     }
-    // Milliseconds; comparing each slash with all others would take half a second each.
+    // Comparing each slash with all others would take half a second per path.
     assert!(start.elapsed() < std::time::Duration::from_secs(3));
 }
 
 proptest::proptest! {
-    /// Segments are the segments of the raw path, whatever is escaped in them.
+    /// Segments are those of the raw path, whatever characters are escaped in them.
     #[test]
     fn treats_an_escaped_slash_as_data(
         pattern in "(/(a|b|\\{x\\})){1,3}(/\\{z\\.\\.\\.\\})?",

@@ -79,8 +79,8 @@ pub(super) struct Search<'r, 's> {
 }
 
 impl<'r> Search<'r, '_> {
-    /// Matches the path below `node` from `at`: the start of a segment, or `None` after the last
-    /// one.
+    /// Matches the path below `node` from `at`, the start of a segment; `None` = after the last
+    /// segment.
     pub fn walk(&mut self, node: &'r Node, at: Option<usize>) -> Option<Hit<'r>> {
         let Some(start) = at else {
             return self.pick(&node.here).or_else(|| self.directory(node));

@@ -15,8 +15,8 @@ use crate::net::connection::{Phase, Writing};
 use crate::net::index::ConnectionIndex;
 use crate::net::running::Running;
 
-/// Maximum number of bytes that an HTTP/2 connection sends in a row before other clients get their
-/// turn.
+/// Maximum number of bytes that an HTTP/2 connection sends in a row before other clients are
+/// served.
 const CARRIER_TURN_BYTES: usize = 1024 * 1024;
 
 /// Interval in milliseconds at which the state machine checks its timeouts.
@@ -161,7 +161,7 @@ impl Http {
         if origin == Origin::Here(Violation::Stalled) {
             net.note_write_timeout(index);
         }
-        // A waiting handler counts as a stream of its connection until it has returned.
+        // A waiting handler counts as a stream of the connection until it has returned.
         if is_read_from {
             waiting.note_arrived(net, index.exchange());
         } else if is_deferred {
@@ -176,7 +176,7 @@ impl<D: Driver> Net<D> {
     /// Sends the output of this turn's streams: one write per carrier.
     #[cold]
     pub(crate) fn flush_carriers(&mut self, http: &mut Http) {
-        // Output for the next turn lists carriers again.
+        // Swap the list: output for the next turn lists carriers again.
         let mut dirty = std::mem::take(&mut self.http2.dirty);
         for index in dirty.drain(..) {
             if self.carrier_at(index).is_some() {
@@ -206,10 +206,10 @@ impl<D: Driver> Net<D> {
                 let connection = self.connections.at_mut(index);
                 let carrier = self.http2.carriers.at_mut(place.0);
                 let Some((connection, carrier)) = connection.zip(carrier) else {
-                    // Sending the streams' output has found it broken.
+                    // Sending the streams' output has found the connection broken.
                     return;
                 };
-                // Sends from here on list it again.
+                // Sends after this line list the carrier again.
                 carrier.is_dirty = false;
                 if carrier.out.is_empty() {
                     let spare = std::mem::take(&mut carrier.out);
@@ -231,7 +231,7 @@ impl<D: Driver> Net<D> {
             let unsent = self.connections.at(index).map_or(0, |it| it.unsent());
             turn_bytes += unsent;
             if !self.write_all(http, index) {
-                // Unless it was found broken and closed.
+                // `None` if the connection was found broken and closed.
                 if let Some(carrier) = self.http2.carriers.at_mut(place.0) {
                     carrier.is_dirty = false;
                 }
@@ -263,7 +263,7 @@ impl<D: Driver> Net<D> {
             let Some(ready) = carrier.machine.next_ready() else {
                 return;
             };
-            // The stream sets it again if this turn is not enough.
+            // The stream sets the flag again if this turn is not enough.
             carrier.machine.set_pending(ready.stream, false);
             let Some(context) = carrier.machine.context(ready.stream) else {
                 continue;

@@ -3,9 +3,10 @@
 //! To the rest of the engine, each stream is a connection with its own exchange, deadlines, output
 //! and input; its [`Line`](super::line::Line) is a stream instead of a socket. The *carrier* does
 //! for streams what the kernel does for sockets: it accepts bytes as far as windows and turns
-//! permit, signals when it accepts more, and has bytes to read. So holds, streams, files, bodies
-//! and WebSockets use the same code over both. A stream without a window is a client that does not
-//! read: its policy applies, and other clients are not delayed.
+//! permit, signals when it accepts more bytes, and provides bytes to read. So holds, streams,
+//! files, bodies and WebSockets use the same code over both. A stream whose window is exhausted is
+//! treated like a client that does not read: the policy for slow clients applies, and other clients
+//! are not delayed.
 //!
 //! A carrier is a connection with a socket, in [`Stage::Http2`](crate::http::exchange::Stage).
 //! Output of its streams is collected in `Carrier::out` and written to the socket once at the end
@@ -36,15 +37,16 @@ use crate::net::line::{Line, StreamPlace};
 /// memory and delay urgent data.
 const ROOM_BYTES: usize = 64 * 1024;
 
-/// Burst of resets, in seconds of the rate limit: leaving a page cancels all its requests.
+/// Burst of resets, in seconds of the rate limit: when a user leaves a page, the browser cancels
+/// all its requests.
 const RESETS_BURST_S: u32 = 30;
 
 /// Burst of other frames, in seconds of the rate limit, for single actions of a client that cause
-/// many.
+/// many frames.
 const FRAMES_BURST_S: u32 = 2;
 
-/// Divisor of the rate limit for updates of the connection window, which is one window next to many
-/// of streams.
+/// Divisor of the rate limit for updates of the connection's window: there is one connection
+/// window, but one window per stream.
 const CONNECTION_WINDOW_UPDATES_PART: usize = 5;
 
 /// Index of a carrier.
@@ -87,7 +89,7 @@ struct Carrier {
     /// Number of streams with `is_blocked`.
     blocked: u32,
     is_dirty: bool,
-    /// Time since which it has no streams; `None` if it has some.
+    /// Time since which the connection has no streams; `None` if it has streams.
     idle_since_ms: Option<u64>,
     /// Time of the state machine's next timeout check; never if nothing waits.
     tick: Deadline,
@@ -97,15 +99,15 @@ struct Carrier {
 struct Stream {
     carrier: CarrierPlace,
     id: StreamId,
-    /// Its head was sent.
+    /// The response head was sent.
     has_head: bool,
-    /// Its end was sent.
+    /// The end of the response was sent.
     has_ended: bool,
-    /// It was reset by either side.
+    /// The stream was reset by either side.
     is_reset: bool,
-    /// It has bytes that were not accepted.
+    /// The stream has bytes that were not accepted.
     is_blocked: bool,
-    /// It ends with trailers.
+    /// The response ends with trailers.
     has_trailers: bool,
 }
 
@@ -170,7 +172,7 @@ impl Http2 {
             0 => settings.connections_per_address_max,
             max => max,
         };
-        // Clients learn this limit from SETTINGS and queue further requests.
+        // Clients receive this limit in SETTINGS and queue further requests.
         let streams_max = match self.per_address_max {
             0 => self.len_max,
             max => max.min(self.len_max),
@@ -233,7 +235,7 @@ impl Http2 {
     }
 
     /// Sends a head. `write` appends its fields as a header block. Returns false if the stream
-    /// accepts none.
+    /// accepts no head.
     pub fn send_head(
         &mut self,
         place: StreamPlace,
@@ -256,7 +258,7 @@ impl Http2 {
         if stream.is_reset || stream.has_head {
             return false;
         }
-        // Its connection may have closed earlier.
+        // The stream's connection may have closed earlier.
         let Some(carrier) = self.carriers.at_mut(stream.carrier.0) else {
             return false;
         };
@@ -269,8 +271,8 @@ impl Http2 {
     }
 
     /// Sends bytes, like `Driver::send` for a socket: accepts what windows, turns and room permit.
-    /// If not all is accepted, the carrier signals when the stream may continue. `rest` specifies
-    /// what follows.
+    /// If some bytes are not accepted, the carrier signals when the stream may continue. `rest`
+    /// specifies what follows.
     ///
     /// # Errors
     /// The stream has ended.
@@ -305,7 +307,8 @@ impl Http2 {
             carrier.mark(&mut self.dirty);
             return Ok(None);
         }
-        // Trailers end the stream instead of its last DATA frame.
+        // With trailers, the HEADERS frame of the trailers ends the stream, not the last DATA
+        // frame.
         let ends_by_trailers = stream.has_trailers && rest == Rest::End;
         let rest = match rest {
             _ if offered < total => Rest::Pending,
@@ -386,8 +389,8 @@ impl Http2 {
         self.streams.at(place.0).is_none_or(|it| it.is_reset)
     }
 
-    /// Counts a stream for the limit of its client's address. Returns the limit that it exceeds, if
-    /// any.
+    /// Counts a stream for the limit of its client's address. Returns the limit that the stream
+    /// exceeds, if any.
     fn count(&mut self, peer: Peer) -> Option<Beyond> {
         let mut is_crowded = false;
         if self.per_address_max > 0
@@ -404,7 +407,7 @@ impl Http2 {
         }
     }
 
-    /// Removes a stream from the counts when its connection was closed.
+    /// Removes a stream from the counts after its connection entry was closed.
     pub fn release(&mut self, place: StreamPlace, peer: Peer) {
         if self.per_address_max > 0
             && let Some(address) = peer.ip()
@@ -483,8 +486,8 @@ impl<'a> Source<'a> {
 mod tests {
     use super::*;
 
-    /// Maximum cost of a client's HTTP/2 connection beyond HTTP/1, and of a stream beyond its
-    /// connection entry.
+    /// Maximum memory in bytes of an HTTP/2 connection in addition to an HTTP/1 connection, and of
+    /// a stream in addition to its connection entry.
     const CARRIER_BYTES_MAX: usize = 512;
     const STREAM_BYTES_MAX: usize = 96;
 

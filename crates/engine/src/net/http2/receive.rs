@@ -37,8 +37,7 @@ enum Received {
 }
 
 impl<D: Driver> Net<D> {
-    /// Loads input of a stream, whose bytes are in its inbox. Returns true if there is input to
-    /// parse.
+    /// Loads the input of a stream from its inbox. Returns true if there is input to parse.
     pub(crate) fn load_stream(&mut self, index: ConnectionIndex) -> bool {
         let Some(connection) = self.connections.at_mut(index) else {
             return missed(false);
@@ -69,7 +68,8 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Creates the connection of a new stream; also returns the limit that it exceeds.
+    /// Creates the connection of a new stream. Also returns the limit that the stream exceeds, if
+    /// any.
     fn insert_stream(
         &mut self,
         carrier_index: ConnectionIndex,
@@ -119,8 +119,8 @@ impl Http {
             return missed(Step::Starved);
         };
         if carrier.out.len() > queue_bytes_max {
-            // The client sends requests faster than it reads responses; resume when it has caught
-            // up.
+            // The client sends requests faster than it reads responses. Resume when it has read
+            // enough.
             carrier.mark(&mut net.http2.dirty);
             if let Some(connection) = net.connections.at_mut(index).known() {
                 connection.is_paused = true;
@@ -166,7 +166,8 @@ impl Http {
             Received::Nothing | Received::Refused(_) | Received::Request(..) => None,
         };
         net.input.advance(current.at + consumed);
-        // They cost as much as answered requests, so they count as such for the client's turn.
+        // Refused and reset requests cost as much as answered ones, so count them for the client's
+        // turn.
         if matches!(received, Received::Refused(_) | Received::Reset(..)) {
             net.input.count(1);
         }
@@ -251,15 +252,15 @@ impl Http {
                 let Some(key) = net.connections.key(index) else {
                     return missed(());
                 };
-                // Still in this turn, after the current input.
+                // Handle the event in this turn, after the current input.
                 let event = Readiness::readable(key.to_u64());
                 if net.events.last().is_none_or(|it| it.token != event.token) {
                     net.events.push(event);
                 }
             }
-            // Its handshake is not answered yet.
+            // The handshake has no response yet.
             Stage::Handling(None) if exchange.has_handshake => {}
-            // It is not needed.
+            // The input is not needed in these stages.
             Stage::Head | Stage::Handling(None) | Stage::Held(_) | Stage::Http2(_) => {
                 net.drop_input(index);
             }
@@ -276,7 +277,7 @@ fn stream_connection<'a>(
     connections.at_mut(ConnectionIndex(machine.context(stream)?))
 }
 
-/// Stores bytes of a stream until they are parsed, and notes its end.
+/// Stores bytes of a stream until they are parsed, and notes the end of the stream.
 fn put_into_inbox(to: Option<&mut Connection>, pool: &mut Pool, data: &[u8], has_ended: bool) {
     if let Some(connection) = to {
         if connection.inbox.capacity() == 0 && !data.is_empty() {
@@ -289,7 +290,7 @@ fn put_into_inbox(to: Option<&mut Connection>, pool: &mut Pool, data: &[u8], has
 
 impl<D: Driver> Net<D> {
     /// Makes a connection a carrier if its input is an HTTP/2 preface instead of an HTTP/1 request.
-    /// Returns true if it is one.
+    /// Returns true if the connection is a carrier.
     #[cold]
     pub(crate) fn begin_http2(&mut self, current: Current) -> bool {
         let input = &self.input.bytes[current.at..current.filled];
@@ -306,7 +307,8 @@ impl<D: Driver> Net<D> {
             return false;
         }
         let http2 = &mut self.http2;
-        // Browsers use it if offered, without a fallback.
+        // Offer extended CONNECT only with WebSocket routes: browsers use it if it is offered, and
+        // do not fall back to HTTP/1.
         http2.limits.connect_protocol = !self.silences.is_empty();
         let mut out = Vec::new();
         let machine = Machine::server(&http2.limits, now_ms, &mut out);
@@ -321,7 +323,7 @@ impl<D: Driver> Net<D> {
             tick: Deadline::NEVER,
         }));
         exchange.stage = Stage::Http2(CarrierPlace(key.index));
-        // Its requests count as active individually.
+        // The requests of the connection count as active individually.
         self.gauges.end_active(connection);
         self.counts.add(Counter::Http2Connections, 1);
         if let Some(carrier) = self.http2.carriers.at_mut(key.index).known() {
@@ -335,7 +337,7 @@ impl<D: Driver> Net<D> {
 }
 
 impl Http {
-    /// Starts a request; its head is in the message.
+    /// Starts a request whose head is in the message.
     fn open_stream_request<D: Driver>(
         &mut self,
         net: &mut Net<D>,

@@ -86,7 +86,7 @@ impl Process {
             .map_err(|error| ConnectError::Tls(error.to_string()))?;
         let now_ms = self.driver.refresh_now();
         self.handshake_until = Some(Deadline::after(now_ms, HANDSHAKE_MS_MAX));
-        // The client sends first, so no event is needed.
+        // The client sends the first TLS message, so the handshake starts without an event.
         let shaken = stream.shake_hands().map(|_| ());
         shaken.map_err(|error| ConnectError::Tls(self.trouble(&error)))
     }
@@ -116,7 +116,7 @@ impl Process {
         }
     }
 
-    /// Describes an error of the connection, with its cause in TLS if it has one.
+    /// Describes an error of the connection, with the TLS error that caused it, if any.
     fn trouble(&self, error: &std::io::Error) -> String {
         match &self.server {
             Some(server) if server.is_tls => {

@@ -32,15 +32,15 @@ impl Process {
     ) -> std::io::Result<()> {
         self.log_end = Some((place, stored_ms));
         let reached = self.ring.log_reached();
-        // The ring has the history of a previous run; its clients connected later.
+        // The ring has the history of a previous run. The present clients connected after that run.
         if !self.state.has_been_ready() && reached.is_some_and(|it| it.epoch == place.epoch) {
             self.try_again(|process| process.ring.begin_past(&process.owner, place.seq))?;
         }
         Ok(())
     }
 
-    /// Starts at a position after which the log is continuous: it is another log, or earlier
-    /// messages are missing.
+    /// Starts at a log position, and treats earlier records as missing: the log is a different one, or lost messages. # Errors The
+    /// ring is damaged.
     ///
     /// # Errors
     /// The ring is damaged.
@@ -61,7 +61,7 @@ impl Process {
             None => is_late && !self.state.has_been_ready() && past_until > 0,
         };
         self.figures.gaps += u64::from(reached.is_some());
-        // In this order: a bridge that replaces one killed in between does both.
+        // The order matters: a bridge that replaces one killed between the two steps repeats both.
         self.try_again(|process| process.members.begin())?;
         self.begin_log(LogBegin {
             floor: log_place(place),
@@ -86,7 +86,7 @@ impl Process {
         Ok(())
     }
 
-    /// Notes that a message was read; the log's past may end with it.
+    /// Records that a message was read. The past of the log may end with this message. # Errors The ring is damaged.
     ///
     /// # Errors
     /// The ring is damaged.
@@ -98,7 +98,7 @@ impl Process {
         }
     }
 
-    /// Notes that everything was read which the log had when the connection started.
+    /// Records that all messages were read that the log had when the connection started. # Errors The ring is damaged.
     ///
     /// # Errors
     /// The ring is damaged.
@@ -108,14 +108,14 @@ impl Process {
         self.end_past(end.map_or(0, |(end, _)| end.seq))
     }
 
-    /// Ends the past of the ring, if it has one, after everything up to `until` was read. That may be less than the
-    /// log had when the present connection started: the past is that of an earlier connection.
+    /// Ends the past of the ring, if it has one, after every message up to `until` was read. The log may have had further messages
+    /// when the present connection started: the past can belong to an earlier connection.
     fn end_past(&mut self, until: u64) -> std::io::Result<()> {
         self.ring.note_read(until);
         if self.ring.past_until().is_some() {
             self.try_again(|process| process.ring.end_past(&process.owner))?;
         }
-        // Clients may wait for it.
+        // Clients may wait for the end of the past.
         self.has_published = true;
         Ok(())
     }
@@ -251,8 +251,7 @@ impl Process {
         self.append_about(received, &record, Some(Subscriber::WORKER))
     }
 
-    /// Returns true if this server's ring accepts a message of this size; logs the message
-    /// otherwise.
+    /// Returns true if this server's ring accepts a message of this size; otherwise logs that the message is skipped.
     fn fits(&mut self, whom: &str, bytes: usize) -> bool {
         let max = self.event_bytes_max;
         if bytes > max {
@@ -306,7 +305,7 @@ impl Process {
                     self.log_limited(LogLevel::Error, &message);
                     return self.leave_out(received.place);
                 }
-                // A worker is a full ring behind. It catches up, or its master kills it.
+                // A worker has not read a complete ring. It catches up, or its master kills it.
                 Err(error) => {
                     self.has_published = true;
                     self.wake_workers();

@@ -53,8 +53,8 @@ impl Process {
                 continue;
             }
             let slot = u16::from_le_bytes([mark[0], mark[1]]);
-            // Its publisher has given up and may have retried. An earlier connection may have sent
-            // it.
+            // The record's publisher has given up and may have retried. An earlier connection may
+            // have sent the record.
             if unix_ms.saturating_sub(record.unix_ms) > self.event_ms_max {
                 old += 1;
                 self.publishers.insert(outbox, slot);

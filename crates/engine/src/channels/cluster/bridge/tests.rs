@@ -48,8 +48,7 @@ fn rate_limits_log_lines_about_invalid_records() {
     assert!(process.logger.left_out() > 0);
 }
 
-/// Such an event once made the server discard all members and request them again from all other
-/// servers.
+/// Regression: this event made the server discard all members and request them from all other servers.
 #[test]
 fn drops_an_oversized_event_and_keeps_members() {
     let mut process = process(ring(&CONFIG));
@@ -79,8 +78,8 @@ fn exits_on_a_damaged_ring() {
     assert!(error.to_string().contains("damaged"), "{error}");
 }
 
-/// A client of another server may already have what this ring has not read. Its id must wait for the
-/// ring, or the client would receive the rest twice.
+/// A client of another server may have received events that this ring does not contain yet. Events for it must wait until the ring
+/// contains its last event id; otherwise the client would receive some of them twice.
 #[test]
 fn past_of_an_earlier_connection_ends_where_it_was_read() {
     let mut process = process(ring(&CONFIG));
@@ -90,7 +89,7 @@ fn past_of_an_earlier_connection_ends_where_it_was_read() {
         .on_log_end(place(5), None)
         .expect("the ring is whole");
     process.begin(place(3)).expect("the ring is whole");
-    // The connection is cut, and the log grows until the next one.
+    // The connection breaks, and the log grows until the next connection.
     process
         .on_log_end(place(9), None)
         .expect("the ring is whole");
