@@ -3,7 +3,7 @@
 /// Reason why the edge cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An invalid setting; the text names it.
+    /// An invalid setting; the text contains its name.
     #[error("{0}")]
     Setting(String),
     /// An error of the engine.

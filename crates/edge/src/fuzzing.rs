@@ -1,4 +1,5 @@
-//! Fuzz targets: each takes arbitrary bytes and panics when its parser breaks an invariant.
+//! Fuzz targets: each accepts arbitrary bytes, and panics when its parser breaks an invariant.
+//! Property tests next to the parsers check the same invariants on stable Rust.
 //!
 //! Property tests next to the parsers check the same invariants on stable Rust.
 
@@ -32,7 +33,7 @@ pub fn edge_files(data: &[u8]) {
     let _ = read_toml(&mut Settings::default(), "edge.toml", text);
 }
 
-/// FastCGI responses: any split gives the same body, head and error.
+/// FastCGI responses: however the bytes are split, body, head and error are the same.
 pub fn edge_fastcgi(data: &[u8]) {
     let whole = fastcgi_answer(data, usize::MAX);
     for len in [1, 7] {
@@ -63,7 +64,8 @@ fn fastcgi_answer(data: &[u8], len: usize) -> FastCgiAnswer {
     (head, body, error)
 }
 
-/// HTTP/1 responses: any split gives the same head and error, and a body within its length.
+/// HTTP/1 responses: however the bytes are split, head and error are the same, and the body does
+/// not exceed its length.
 pub fn edge_response(data: &[u8]) {
     let Some((&selector, wire)) = data.split_first() else {
         return;

@@ -42,7 +42,7 @@ pub(crate) struct Prepared {
     pub(crate) zmq: Vec<(Port, OwnedFd)>,
     /// Publishers to connect to.
     pub(crate) publishers: Vec<Publisher>,
-    /// Socket at which workers report to the one with the stats socket.
+    /// Socket at which workers report to the worker with the stats socket.
     pub(crate) rendezvous: Option<Rendezvous>,
     pub services: Addresses,
     /// Socket at which workers send questions for services.
@@ -52,7 +52,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Returns the path at which workers report to the one with the stats socket.
+    /// Returns the path at which workers report to the worker with the stats socket.
     pub fn stats_path(&self) -> Option<PathBuf> {
         self.rendezvous.as_ref().map(|it| it.path.clone())
     }
@@ -62,13 +62,13 @@ impl Prepared {
         self.questions.as_ref().map(|it| it.path.clone())
     }
 
-    /// Returns the paths of all workers; empty if there is only one.
+    /// Returns the socket paths of all workers; empty if there is only one worker.
     pub fn workers_paths(&self) -> Vec<PathBuf> {
         self.workers.iter().map(|it| it.path.clone()).collect()
     }
 }
 
-/// Keys of settings. Read before workers change to a user who may not be allowed to read the files.
+/// Keys of the settings. Read before workers change to a user that may lack permission to read the files.
 pub(crate) struct Keys {
     pub sig: Option<Rc<sig::Key>>,
     pub upstream: Option<Rc<sig::Key>>,
@@ -98,7 +98,7 @@ pub(crate) fn check_file(path: &str) -> io::Result<()> {
     std::fs::File::open(path).map(|_| ())
 }
 
-/// Converts an address such as `127.0.0.1:80` to the engine's format. A port alone means all addresses.
+/// Converts an address such as `127.0.0.1:80` to the engine's format. A port without a host means all addresses.
 pub(crate) fn url(scheme: &str, address: &str) -> String {
     match address.contains("://") {
         true => address.to_owned(),

@@ -1,5 +1,5 @@
-//! Timers of a worker. Each exists at most once, with the earliest requested time. When it fires, its owner checks whether it
-//! is still needed and sets the next time.
+//! Timers of a worker. Each timer exists at most once, with the earliest requested time. When a timer fires, its owner checks if
+//! the action is still needed, and sets the next time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -30,11 +30,11 @@ pub(crate) enum Timer {
     Check(usize, usize),
     /// Refresh the slots of this worker's targets.
     Seats,
-    /// Continue reading the body of this request after a turn.
+    /// Continue to read the body of this request after a turn.
     Body(RequestId),
-    /// Continue reading the response to this request ahead of its client, after a turn.
+    /// Continue to read the response to this request ahead of its client, after a turn.
     Ahead(RequestId),
-    /// Check again whether the response to this request occupies a PHP-FPM process for too long.
+    /// Check again if the response to this request occupies a PHP-FPM process for too long.
     Holding(RequestId),
     /// Retry Unix sockets with a full backlog.
     Room,
@@ -52,11 +52,11 @@ pub(crate) enum Timer {
     Services,
     /// Send stats packets.
     Stats,
-    /// Publish items that waited long enough for their predecessors or for room.
+    /// Publish items that waited as long as permitted for their predecessors or for room in the ring.
     Items,
     /// Retry connections to publishers.
     Publishers,
-    /// Read on from publishers with more bytes than a turn allows.
+    /// Continue to read from publishers that sent more bytes than one turn reads.
     Ports,
     /// Close publishers' connections without a handshake.
     Peers,
@@ -68,7 +68,7 @@ pub(crate) enum Timer {
     Rate,
     /// Check a stream whose client is slower than its link's response.
     LinkBody(RequestId),
-    /// Let clients that missed items send requests to their origins.
+    /// Send requests to the origins of clients that missed items.
     Updates,
     /// Let first subscribers catch up.
     FirstSubscriptions,
@@ -86,7 +86,7 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// Sets a timer, unless it is due earlier.
+    /// Sets a timer. If the timer is already set, the earlier time applies.
     pub fn at(&mut self, due_ms: u64, timer: Timer) {
         if self.armed.get(&timer).is_some_and(|&armed| armed <= due_ms) {
             return;
@@ -117,7 +117,7 @@ impl Timers {
         None
     }
 
-    /// Removes outdated entries when they are the majority.
+    /// Removes outdated entries when more than half of the entries are outdated.
     fn tidy(&mut self) {
         if self.queue.len() > 2 * self.armed.len() + STALE_MAX {
             let armed = &self.armed;

@@ -12,8 +12,8 @@ use crate::numbered::Numbered;
 use crate::routes::{Origin, Target};
 use crate::upstream::reply::INSTRUCT_BYTES_MAX;
 
-/// Maximum bytes per read of a body, and per turn of the event loop. A piece is smaller than the kernel's largest segment
-/// (64 KiB with headers), because otherwise the rest of each piece would be sent as a separate packet.
+/// Maximum bytes per read of a body, and per turn of the event loop. A piece is smaller than the kernel's largest segment (64 KiB
+/// with headers). Otherwise the rest of each piece would be sent as a separate packet.
 pub(crate) const PIECE_BYTES_MAX: usize = 48 * 1024;
 pub(crate) const TURN_BYTES_MAX: usize = 512 * 1024;
 
@@ -31,15 +31,15 @@ pub(crate) struct Bodies {
 pub(crate) enum Collected {
     /// More has to arrive.
     Waits,
-    /// The turn's limit was reached.
+    /// The limit of this turn was reached.
     Turn,
     /// The body is complete.
     Whole(Box<Collecting>),
-    /// It is too large for memory, and every target accepts a body that is still arriving.
+    /// The body is too large for memory, and every target accepts a body that is still arriving.
     Streams(Box<Collecting>),
-    /// The rest cannot be read.
+    /// The rest of the body cannot be read.
     Failed(ReadError),
-    /// It cannot be written to a file.
+    /// The body cannot be written to a file.
     Unstored(io::Error),
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Collecting {
 /// Rest of a body that is forwarded while it arrives.
 #[derive(Debug, Default)]
 pub(crate) struct Arriving {
-    /// More was read than the request keeps in memory, so the request cannot be sent again.
+    /// More bytes were read than the request retains in memory, so the request cannot be sent again.
     pub has_begun: bool,
     /// The complete body was read.
     pub has_ended: bool,
@@ -87,7 +87,7 @@ impl Bodies {
         self.collecting.remove(&handle);
     }
 
-    /// Continues to read a body. Returns `None` if the body is not being collected.
+    /// Continues to read a body. Returns `None` if no body of this request is being collected.
     pub fn collect_on(&mut self, worker: &mut Engine, handle: RequestId) -> Option<Collected> {
         let mut it = self.collecting.remove(&handle)?;
         let collected = match it.read_on(worker, handle) {
@@ -182,17 +182,18 @@ impl Collecting {
     pub(crate) fn may_stream(&self) -> bool {
         let takes = |target: &Target| match target.origin {
             Origin::Host { .. } | Origin::Unix(_) | Origin::Files(_) | Origin::Test => true,
-            // A slow client would occupy a PHP-FPM process.
+            // FastCGI targets receive complete bodies: a slow client would otherwise occupy a PHP-FPM process.
             Origin::FastCgiHost { .. } | Origin::FastCgiUnix(_) => false,
             Origin::Zhttp(_) => true,
             Origin::ZhttpReq(_) => false,
         };
-        // SockJS refuses large bodies, so they are never forwarded.
+        // Never forward the body of a SockJS request early: SockJS refuses large bodies.
         let rule = self.source.rule().filter(|_| self.sockjs.is_none());
         rule.is_none_or(|rule| rule.targets.iter().all(takes))
     }
 
-    /// Returns true if the body is known to be too large. It is then forwarded from the start, which saves two copies per byte.
+    /// Returns true if the body is known to be too large. The edge then forwards the body from its start, which saves two copies
+    /// per byte.
     fn is_to_stream(&self) -> bool {
         let said = self.source.request.said_length().unwrap_or_default();
         let is_large = self.body.len() > INSTRUCT_BYTES_MAX

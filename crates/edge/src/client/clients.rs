@@ -26,7 +26,7 @@ pub(crate) struct Clients {
     pub first_subscriptions: FirstSubscriptions,
     pub gone_links: GoneLinks,
     pub bodies: Bodies,
-    /// Limits the rate of deliveries; `None` if unlimited.
+    /// Limits the rate of deliveries; `None` = unlimited.
     pub pacer: Option<Box<Pacer>>,
     /// Requests whose responses become scripts (JSON-P).
     pub scripts: Numbered<RequestId, Script>,

@@ -25,11 +25,11 @@ pub(crate) fn read(data: &[u8]) -> Option<Item> {
 #[derive(Debug)]
 pub(crate) enum Delivery {
     Nothing,
-    /// Nothing: a filter or the format of the subscription excludes the item.
+    /// No delivery: a filter or the format of the subscription excludes the item.
     Filtered(Counter),
     Content(Vec<u8>),
     Act(StreamAction),
-    /// The client lacks an item before this one.
+    /// The client has missed an item before this one.
     Behind,
     Failed(String),
 }
@@ -58,7 +58,7 @@ pub(crate) fn excluded_by(
 }
 
 impl Subscription {
-    /// Returns true if the client received an item from the ring before the shared log delivered it.
+    /// Returns true if the client received this item from the ring before the shared log delivered it.
     pub fn has_had(&mut self, item: &Item) -> bool {
         if let Some(id) = &item.id
             && !self.ahead.is_empty()
@@ -68,7 +68,7 @@ impl Subscription {
                     self.ahead.drain(..=at);
                     return true;
                 }
-                // Any item after those is newer.
+                // The item is newer than all items in the list.
                 None if !item.no_seq => self.ahead.clear(),
                 None => {}
             }

@@ -7,10 +7,11 @@ use fermata_engine::Logger;
 use crate::routes::Rule;
 use crate::settings::Settings;
 
-/// Level of these lines. They are written if the level of the route or setting is at least this.
+/// Level of the log lines in this file. They are written if the level of the route or of the
+/// setting is at least this.
 const LEVEL: u8 = 2;
 
-/// Level of the setting at which they are written even without `log_requests`.
+/// Level of the setting from which the lines are written even without `log_requests`.
 const LEVEL_ALL: u8 = 3;
 
 /// Outcome of a request.
@@ -80,7 +81,7 @@ impl Journal {
     }
 }
 
-/// Formats a foreign value: quoted if it could be read as several fields.
+/// Formats a client-supplied value. Quotes it if it could be read as several fields.
 pub(crate) fn field(value: &[u8]) -> Cow<'_, str> {
     let text = String::from_utf8_lossy(value);
     let is_plain = |it: char| !it.is_whitespace() && !it.is_control() && it != '"';

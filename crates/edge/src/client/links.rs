@@ -27,7 +27,8 @@ pub(crate) fn link_instruct(head: &Head, body: Option<&[u8]>) -> Result<Instruct
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) target: Vec<u8>,
-    /// Another host that the link names, and true if it uses TLS; `None`: the request's host.
+    /// Host that the link names if it differs from the request's host, and true if that host uses
+    /// TLS; `None` = the request's host.
     pub(crate) other_host: Option<(Vec<u8>, bool)>,
 }
 

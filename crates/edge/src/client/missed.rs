@@ -1,4 +1,4 @@
-//! Clients that missed items, and when they request them from their origins.
+//! Clients that missed items, and the times at which the edge requests these items from their origins.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -8,31 +8,32 @@ use fermata_grip::item::Item;
 
 use crate::settings::Settings;
 
-/// Queue entries of clients that left, above which the queue is cleaned.
+/// Number of queue entries of disconnected clients above which these entries are removed.
 const LEFT_MAX: usize = 1_024;
 
-/// Clients of a worker that send a request to their origin per turn, and the interval between turns.
+/// Maximum number of clients of a worker for which a request is sent to the origin per turn, and the interval between turns.
 const UPDATES_MAX: u32 = 100;
 const UPDATES_MS: u64 = 100;
 
-/// Time between a channel's first subscription and its clients' catch-up request.
+/// Time in milliseconds between a channel's first subscription and the catch-up request for its clients.
 const FIRST_MS: u64 = 1_000;
 
 /// Maximum number of channels whose first subscription is remembered.
 const FIRST_MAX: usize = 100_000;
 
-/// Queue of clients that will send a request to their origin. A client is identified by its request and the serial number
-/// of its hold.
+/// Queue of clients for which a request to the origin is due. A client is identified by its request and the serial number of its
+/// hold.
 #[derive(Debug, Default)]
 pub(crate) struct Updates {
     waiting: VecDeque<(RequestId, u64)>,
-    /// Number of clients left in this turn, and the time of the next one.
+    /// Number of clients that may still be served in this turn, and the time of the next turn.
     left: u32,
     turn_ms: u64,
 }
 
 impl Updates {
-    /// Adds a client. Removes entries of clients that left once the queue is longer than the `held` clients by `LEFT_MAX`.
+    /// Adds a client. Removes entries of disconnected clients if the queue is longer than the number of `held` clients plus
+    /// `LEFT_MAX`.
     pub(crate) fn add(
         &mut self,
         client: (RequestId, u64),
@@ -46,7 +47,7 @@ impl Updates {
         }
     }
 
-    /// Starts a new turn if it is due.
+    /// Starts a new turn if one is due.
     pub(crate) fn begin_turn(&mut self, now_ms: u64) {
         if now_ms >= self.turn_ms {
             self.turn_ms = now_ms + UPDATES_MS;
@@ -54,7 +55,7 @@ impl Updates {
         }
     }
 
-    /// Returns the next client of this turn. Clients that left are skipped without counting.
+    /// Returns the next client of this turn. Skips disconnected clients without counting them.
     pub(crate) fn take(&mut self, is_there: impl Fn(RequestId, u64) -> bool) -> Option<RequestId> {
         while self.left > 0
             && let Some((handle, serial)) = self.waiting.pop_front()
@@ -67,7 +68,7 @@ impl Updates {
         None
     }
 
-    /// Returns the time of the next turn, `None` if the queue is empty.
+    /// Returns the time of the next turn; `None` if the queue is empty.
     pub(crate) fn due_ms(&self) -> Option<u64> {
         (!self.waiting.is_empty()).then_some(self.turn_ms)
     }
@@ -78,7 +79,7 @@ impl Updates {
 pub(crate) struct FirstSubscriptions {
     /// The setting `update_on_first_subscription`.
     is_on: bool,
-    /// Time for which a channel without clients stays subscribed (`subscription_linger_ms`).
+    /// Time in milliseconds for which a channel without clients stays subscribed (`subscription_linger_ms`).
     linger_ms: u64,
     since_ms: HashMap<Vec<u8>, u64>,
     /// Due time, request and serial number of the hold of each client.
@@ -95,7 +96,7 @@ impl FirstSubscriptions {
         }
     }
 
-    /// Adds the subscriptions of a client. Returns the time of its catch-up request if one of the channels is new.
+    /// Adds the subscriptions of a client. Returns the time of the client's catch-up request if one of the channels is new.
     pub(crate) fn begin<'a>(
         &mut self,
         now_ms: u64,
@@ -116,7 +117,7 @@ impl FirstSubscriptions {
         })
     }
 
-    /// Returns the next client whose catch-up is due: its request and the serial number of its hold.
+    /// Returns the next client whose catch-up is due, as its request and the serial number of its hold.
     pub(crate) fn take(&mut self, now_ms: u64) -> Option<(RequestId, u64)> {
         let &(due_ms, handle, serial) = self.due.front()?;
         if due_ms > now_ms {
@@ -131,7 +132,7 @@ impl FirstSubscriptions {
         self.due.front().map(|(due_ms, ..)| *due_ms)
     }
 
-    /// Records a subscription. Returns true if the channel had none for so long that publishers may have skipped it.
+    /// Records a subscription. Returns true if the channel had no subscription for so long that publishers may have skipped it.
     fn note(&mut self, now_ms: u64, channel: &[u8]) -> bool {
         let linger_ms = self.linger_ms;
         if self.since_ms.len() >= FIRST_MAX {
@@ -146,7 +147,7 @@ impl FirstSubscriptions {
     }
 }
 
-/// How far a client is behind, by the ring.
+/// State of a client's missed items, according to the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// No item was published since, or the channel has no ids.
@@ -157,7 +158,7 @@ pub(crate) enum Standing {
     Unknown,
 }
 
-/// Returns the items after the one with this id. Returns `None` if some of them are missing.
+/// Returns the items after the item with this id. Returns `None` if some of them are missing.
 pub(crate) fn after(items: Vec<Item>, prev_id: &[u8]) -> Option<Vec<Rc<Item>>> {
     // Items with `no-seq` or without an id are not part of the sequence.
     let has_order = |item: &Item| item.id.is_some() && !item.no_seq;
@@ -175,7 +176,7 @@ pub(crate) fn after(items: Vec<Item>, prev_id: &[u8]) -> Option<Vec<Rc<Item>>> {
     let mut last = prev_id;
     for item in &rest {
         if item.prev_id.as_deref().is_some_and(|it| it != last) && !item.no_seq {
-            // Its predecessor was never published here.
+            // The item's predecessor was never published here.
             return None;
         }
         last = match (&item.id, item.no_seq) {
@@ -225,7 +226,7 @@ mod tests {
         ] {
             assert_eq!(ids(history(), prev_id).as_deref(), expected, "{prev_id}");
         }
-        // An item between them was never published here.
+        // An item between the two was never published here.
         let broken = vec![item("b", Some("a")), item("d", Some("c"))];
         assert_eq!(ids(broken.clone(), "b"), None);
         assert_eq!(ids(broken, "c").as_deref(), Some("d"));
@@ -319,7 +320,7 @@ mod tests {
     }
 
     proptest! {
-        /// In a complete chain, the missed items are those after the client's, wherever the ring's history starts.
+        /// In a complete chain, the missed items are the items after the client's last one, wherever the ring's history starts.
         #[test]
         fn a_chain_is_continued(len in 1..30usize, from in 0..30usize, had in 0..30usize) {
             let chain: Vec<Item> = (from..from + len)

@@ -17,14 +17,15 @@ use crate::upstream::response::Head;
 const OUTBOX_BYTES_MAX: usize = 200_000;
 const OUTBOX_EVENTS_MAX: usize = 1_000;
 
-/// Pause after a request of which the origin accepted nothing, and how often it doubles.
+/// First pause in milliseconds after a request of which the origin accepted nothing, and the number of times that the pause
+/// doubles.
 const STALL_MS: u64 = 1_000;
 const STALL_DOUBLINGS_MAX: u32 = 5;
 
 /// Maximum size of a response with events.
 pub(crate) const RESPONSE_BYTES_MAX: usize = 1_000_000;
 
-/// A client whose events are sent by one request at a time.
+/// A client whose events are sent to the origin, one request at a time.
 pub(crate) struct OverHttp {
     /// The handshake, from which each request is built.
     opening: Rc<ClientRequest>,
@@ -40,7 +41,7 @@ pub(crate) struct OverHttp {
     is_asking: bool,
     is_single: bool,
     retries: u32,
-    /// Number of requests in a row of which nothing was accepted.
+    /// Number of consecutive requests of which nothing was accepted.
     stalls: u32,
     has_closed: bool,
     /// The client is not read, because the queue is full.
@@ -49,7 +50,7 @@ pub(crate) struct OverHttp {
 
 /// Result of a handshake.
 pub(crate) enum Opening {
-    /// The response does not open a WebSocket; the client receives it (401, 404, a redirect).
+    /// The response does not open a WebSocket. The edge forwards it to the client (401, 404, a redirect).
     Refused,
     /// The WebSocket is open, with events for the client.
     Opened(Reply, Vec<Event>),
@@ -72,7 +73,7 @@ pub(crate) enum OverHttpError {
     /// The body is malformed.
     #[error(transparent)]
     Event(#[from] EventError),
-    /// It acknowledges other content than was sent.
+    /// The response acknowledges other content than was sent.
     #[error(transparent)]
     Accept(#[from] AcceptError),
     /// The first response has no OPEN event.
@@ -189,7 +190,7 @@ impl OverHttp {
         }
     }
 
-    /// Returns the pause before the next request to an origin that accepts nothing, `None` if it accepted something.
+    /// Returns the pause before the next request to an origin that accepts nothing; `None` if the origin accepted something.
     pub fn stall(&mut self) -> Option<u64> {
         if self.stalls == 0 {
             return None;
@@ -206,7 +207,7 @@ impl OverHttp {
             && std::mem::take(&mut self.has_deferred)
     }
 
-    /// Returns true if the client closed and its origin was notified.
+    /// Returns true if the client has closed and its origin was notified.
     pub fn is_done(&self) -> bool {
         self.has_closed && self.outbox.is_empty()
     }
@@ -248,7 +249,8 @@ impl OverHttp {
         true
     }
 
-    /// Handles a request that did not reach the origin. Returns the delay until it is sent again, `None` if it is not.
+    /// Handles a request that did not reach the origin. Returns the delay in milliseconds until it is sent again; `None` if it is
+    /// not sent again.
     pub fn on_unheard(&mut self, random: u32) -> Option<u64> {
         self.outbox.fail();
         let delay_ms = retry_delay_ms(self.retries, random)?;
@@ -271,7 +273,7 @@ impl OverHttp {
         })
     }
 
-    /// Queues the client's close frame, or its disconnect without one (`None`). Returns false if the queue is full.
+    /// Queues the client's close frame, or its disconnect without a close frame (`None`). Returns false if the queue is full.
     pub fn close(&mut self, close: Option<Option<(u16, Vec<u8>)>>) -> bool {
         self.has_closed = true;
         self.idle_due_ms = u64::MAX;

@@ -2,16 +2,16 @@
 
 use fermata_grip::instruct::Answer;
 
-/// Response to a long poll after its time-out, and base of a published response.
+/// Response to a long poll at its time-out, and base of a published response.
 pub(crate) struct Poll {
     pub answer: Answer,
     pub body: Vec<u8>,
-    /// The client is queued to send a request to its origin.
+    /// True if a request to the client's origin is queued.
     pub is_queued: bool,
     pub(crate) due_ms: u64,
 }
 
-/// Returns true for published fields that are neither framing fields nor instructions.
+/// Returns true for published fields other than framing fields and instructions.
 pub(crate) fn passes((name, value): &(Vec<u8>, Vec<u8>)) -> bool {
     use fermata_proto::response::{reserved_name, valid_name, valid_value};
     let is_grip = name
@@ -20,7 +20,7 @@ pub(crate) fn passes((name, value): &(Vec<u8>, Vec<u8>)) -> bool {
     !is_grip && valid_name(name) && valid_value(value) && !reserved_name(name)
 }
 
-/// Applies a patch to the body of an instruction; keeps a final newline. Returns `None` if that is impossible.
+/// Applies a patch to the body of an instruction. Preserves a final newline. Returns `None` if the patch cannot be applied.
 pub(crate) fn patched(body: &[u8], patch: &serde_json::Value) -> Option<Vec<u8>> {
     let document = serde_json::from_slice(body).ok()?;
     let patched = fermata_grip::patch::apply(&document, patch).ok()?;

@@ -1,4 +1,4 @@
-//! A client's request, kept until its response is complete or while it may be sent again.
+//! A client's request, retained until its response is complete, or while the edge may send it again.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub(crate) fn headers_bytes(headers: &[(Vec<u8>, Vec<u8>)]) -> u64 {
 /// The body of a request.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// No body, not even an empty one.
+    /// No body, and no framing fields of one.
     None,
     Memory(Vec<u8>),
     /// In a temporary file of the engine, which exists until the request ends.
@@ -45,7 +45,7 @@ pub(crate) enum Body {
     Arriving {
         /// Bytes that have arrived.
         first: Vec<u8>,
-        /// Length, if known.
+        /// Length in bytes; `None` if unknown.
         length: Option<u64>,
     },
 }
@@ -104,7 +104,7 @@ impl ClientRequest {
         }
     }
 
-    /// Returns a GET of the same target without fields, against which links are resolved.
+    /// Returns a GET request of the same target without fields, against which links are resolved.
     pub fn place(&self) -> Self {
         Self {
             method: b"GET".to_vec(),
@@ -149,8 +149,8 @@ impl ClientRequest {
                 .is_some_and(|it| it.trim_ascii().eq_ignore_ascii_case(b"websocket"))
     }
 
-    /// Returns true if an origin could interpret the request as events of a WebSocket. Checks every line and part of
-    /// `Content-Type`, because frameworks differ in which one they use.
+    /// Returns true if an origin could interpret the request as events of a WebSocket. Checks every line and every part of
+    /// `Content-Type`, because frameworks use different ones.
     pub fn has_events(&self) -> bool {
         self.headers
             .iter()
@@ -269,7 +269,7 @@ mod tests {
         ] {
             assert!(is_grpc(media), "{media}");
         }
-        // gRPC-Web sends its bodies one after the other.
+        // gRPC-Web sends the bodies of request and response one after the other.
         for media in ["application/grpc-web", "application/grp", "text/plain", ""] {
             assert!(!is_grpc(media), "{media}");
         }

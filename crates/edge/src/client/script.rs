@@ -28,7 +28,7 @@ pub(crate) struct Script {
     mode: JsonpMode,
 }
 
-/// Returns the request in the parameters and the conversion of its response. `None` for an ordinary request.
+/// Returns the request that the parameters describe, and the conversion of its response. `None` for an ordinary request.
 pub(crate) fn read(
     request: &ClientRequest,
     jsonp: &Jsonp,
@@ -57,7 +57,7 @@ pub(crate) fn read(
                 continue;
             }
         };
-        // The first parameter of a name counts.
+        // Only the first parameter of a name is used.
         place.get_or_insert_with(|| decoded(value));
     }
     let callback = match (callback, &jsonp.default_callback) {
@@ -100,7 +100,8 @@ pub(crate) fn read(
     Ok(Some((request, Script { callback, mode })))
 }
 
-/// Returns true for a plain name. Anything else before the bracket would run as a script of the edge's site.
+/// Returns true for a plain name. Anything else before the bracket would be executed as a script with the origin of the edge's
+/// site.
 pub(crate) fn is_callback(name: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_$.[]".contains(&byte);
     !name.is_empty() && name.len() <= CALLBACK_BYTES_MAX && name.bytes().all(is_part)
@@ -132,7 +133,7 @@ impl Script {
     pub fn wrap(&self, head: &Head, body: &[u8]) -> (Head, Vec<u8>) {
         let argument = match self.mode {
             JsonpMode::Extended => extended(head, body),
-            // Only JSON: any other text would run as a script.
+            // Only JSON is accepted: any other text would be executed as a script.
             JsonpMode::Basic => std::str::from_utf8(body)
                 .ok()
                 .filter(|text| serde_json::from_str::<serde_json::Value>(text).is_ok())
@@ -158,7 +159,7 @@ impl Script {
             headers,
             ..Head::default()
         };
-        // Line terminators in JavaScript before ES2019, but not in JSON.
+        // Escape U+2028 and U+2029, which are line terminators in JavaScript before ES2019, but not in JSON.
         let argument = argument
             .replace('\u{2028}', "\\u2028")
             .replace('\u{2029}', "\\u2029");

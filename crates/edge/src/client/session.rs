@@ -17,7 +17,7 @@ use crate::client::source::Source;
 pub(crate) struct Subscription {
     /// Channel name as published, with the route's prefix.
     pub channel: Vec<u8>,
-    /// Channel name of the origin; `None` if the origin did not subscribe it.
+    /// Channel name of the origin; `None` if the subscription is not from the origin.
     pub own: Option<Vec<u8>>,
     /// Id of the last item the client received, for reliable delivery.
     pub prev_id: Option<Vec<u8>>,
@@ -32,7 +32,7 @@ pub(crate) struct Session {
     pub subscriptions: Vec<Subscription>,
     pub meta: Meta,
     pub kind: Kind,
-    /// Distinguishes this hold from others of the same client.
+    /// Serial number, which distinguishes this hold from others of the same client.
     pub serial: u64,
 }
 
@@ -50,13 +50,13 @@ pub(crate) enum Kind {
 #[derive(Default)]
 pub(crate) struct Stream {
     pub next: Option<NextLink>,
-    /// Time at which the `next` link is requested without other cause; `u64::MAX` if never.
+    /// Time at which the `next` link is requested if no other event causes a request; `u64::MAX` = never.
     pub link_due_ms: u64,
     /// Failed requests of the link in a row.
     pub retries: u32,
     /// Responses in a row that lacked items published during the request.
     pub lags: u32,
-    /// Links in a row whose response had neither content nor a hold.
+    /// Number of consecutive link responses with neither content nor a hold.
     pub empty_links: u32,
     /// The link is being requested.
     pub is_asking: bool,
@@ -114,7 +114,7 @@ impl Session {
     }
 }
 
-/// Returns true if items have to be delivered individually. Other clients share one encoding per item.
+/// Returns true if the engine has to pass items to the edge for each client. Other clients share one encoding per item.
 pub(crate) fn takes_items(subscriptions: &[Subscription], instruct: &Instruct) -> bool {
     let is_special = |it: &Subscription| !it.filters.is_empty() || it.prev_id.is_some();
     instruct.next.is_some() || instruct.session_id.is_some() || subscriptions.iter().any(is_special)
@@ -130,7 +130,7 @@ pub(crate) fn keep_alive(instruct: &Instruct) -> Option<KeepAlive<'_>> {
 
 #[cfg(test)]
 impl Session {
-    /// A stream of one channel, `a`.
+    /// Returns the session of a stream with one channel, `a`.
     pub fn of_stream(next: Option<NextLink>, prev_id: Option<&str>) -> Box<Self> {
         Box::new(Self {
             source: Source::of_get("/"),

@@ -1,4 +1,4 @@
-//! State of a WebSocket besides its subscriptions, and ways to close it.
+//! State of a WebSocket other than its subscriptions, and ways to close it.
 
 use fermata_engine::{RequestId, SocketId};
 use fermata_grip::ws_control::Timed;
@@ -24,11 +24,11 @@ const TRY_AGAIN: u16 = CloseCode::TryAgainLater as u16;
 pub(crate) const ABNORMAL: u16 = CloseCode::Abnormal as u16;
 pub(crate) const NO_STATUS: u16 = CloseCode::NoStatus as u16;
 
-/// State of a WebSocket besides its subscriptions.
+/// State of a WebSocket other than its subscriptions.
 pub(crate) struct Socket {
     /// Prefix of messages for the client, if the origin negotiated the `grip` extension.
     pub prefix: Option<Vec<u8>>,
-    /// Way to the origin; `None` if it disconnected or detached.
+    /// Connection to the origin; `None` if the origin disconnected or detached.
     pub via: Option<Via>,
     pub(crate) keep_alive: Option<(Timed, u64)>,
     pub(crate) delayed: Option<(Timed, u64)>,
@@ -36,11 +36,11 @@ pub(crate) struct Socket {
     pub(crate) pinged: Option<Box<[u8]>>,
     /// Time of the next SockJS heartbeat; `u64::MAX` for other clients.
     pub(crate) heartbeat_ms: u64,
-    /// The client left; remaining events are sent to the origin.
+    /// The client has disconnected; remaining events are sent to the origin.
     pub is_gone: bool,
 }
 
-/// Way to an origin.
+/// Kind of connection to an origin.
 pub(crate) enum Via {
     /// A WebSocket to the origin, by its exchange.
     Pass(TalkId),

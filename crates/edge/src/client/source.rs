@@ -1,4 +1,4 @@
-//! Source of a response: a request and its target; and owner of a response: the part of the edge that waits for it.
+//! Source of a response: a request and its target. Owner of a response: the part of the edge that waits for it.
 
 use std::rc::Rc;
 
@@ -19,7 +19,7 @@ pub(crate) const HANDLER_CONTROL: u32 = 1;
 /// Engine handler of internal WebSockets, which SockJS sessions use.
 pub(crate) const HANDLER_SESSIONS: u32 = 2;
 
-/// Engine handler of SockJS requests from other workers.
+/// Engine handler number of SockJS requests from other workers.
 pub(crate) const HANDLER_WORKERS: u32 = 3;
 
 /// Engine type of the edge.
@@ -28,7 +28,7 @@ pub(crate) type Engine = Worker<Tls<Kernel>>;
 /// One loaded version of the routes.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// Number of this version, so that no connection is reused for another version's target.
+    /// Number of this version. With it, a connection is never reused for a target of another version.
     pub generation: u32,
     pub routes: Routes,
     /// Set if the table was made for a link to another server, which must not receive the client's secrets.
@@ -46,7 +46,7 @@ pub(crate) struct Source {
     pub target: usize,
     /// The client is an edge with a valid signature.
     pub is_trusted: bool,
-    /// Messages of its WebSocket are wrapped for SockJS.
+    /// True if messages of the request's WebSocket are framed for SockJS.
     pub is_sockjs: bool,
     /// Session id for an external session service.
     pub session_id: Option<SessionId>,
@@ -61,7 +61,7 @@ impl Source {
         self.rule()?.targets.get(self.target)
     }
 
-    /// Returns true if it goes to a server that only a link named.
+    /// Returns true if the request goes to a server that only a link names.
     pub fn is_foreign(&self) -> bool {
         self.table.home.is_some()
     }
@@ -82,13 +82,13 @@ impl Source {
 pub(crate) enum Owner {
     /// Client of this request.
     Client(RequestId),
-    /// Stream held by this request, which continues with the response of a link.
+    /// A held stream, by its request, which continues with the response of a link.
     Link(RequestId),
     /// WebSocket of this request.
     Socket(RequestId),
     /// Health check of a target, by indices of route and target.
     Check(usize, usize),
-    /// Notification of an origin that a client left.
+    /// Notification of an origin that a client has left.
     GoneNotice(u64),
     /// Request of a filter about an item.
     Filter(u64),
@@ -99,14 +99,14 @@ pub(crate) enum Owner {
 pub(crate) enum Asker {
     /// A client or WebSocket, by its request.
     Client(RequestId),
-    /// As in [`Owner`].
+    /// A health check, as in [`Owner`].
     Check(usize, usize),
     GoneNotice(u64),
     Filter(u64),
 }
 
 impl Owner {
-    /// Returns the key of its exchange.
+    /// Returns the key of the owner's exchange.
     pub fn asker(self) -> Asker {
         match self {
             Owner::Client(handle) | Owner::Link(handle) | Owner::Socket(handle) => {
@@ -118,7 +118,7 @@ impl Owner {
         }
     }
 
-    /// Returns the client.
+    /// Returns the request of the client, if the owner is a client.
     pub fn client(self) -> Option<RequestId> {
         match self.asker() {
             Asker::Client(handle) => Some(handle),
@@ -137,7 +137,7 @@ impl Table {
 }
 
 impl Source {
-    /// Returns the state of its route's targets.
+    /// Returns the state of the targets of the request's route.
     pub fn watched(&self) -> Option<&Watched> {
         self.table.watched.get(self.rule)?.as_ref()
     }

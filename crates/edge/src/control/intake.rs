@@ -17,11 +17,11 @@ pub struct Counts {
     pub delivered: u64,
     /// Dropped as duplicates of recent ids.
     pub duplicates: u64,
-    /// Dropped because another item waited for the same predecessor.
+    /// Items dropped because another item waited for the same predecessor.
     pub rivals: u64,
     /// Dropped because too many items waited.
     pub overflowed: u64,
-    /// Passed on although their predecessor never arrived.
+    /// Items passed on although their predecessor never arrived.
     pub overdue: u64,
 }
 
@@ -48,7 +48,7 @@ impl Intake {
     pub fn offer(&mut self, now_ms: u64, item: Item, out: &mut Vec<Item>) -> Verdict {
         let before = out.len();
         self.counts.received += 1;
-        // Copied, because the sequencer owns the item while it compares these.
+        // Cloned, because the sequencer takes ownership of the item while it compares these values.
         let (channel, id, prev_id) = (item.channel.clone(), item.id.clone(), item.prev_id.clone());
         let order = Order {
             id: id.as_deref(),
@@ -80,7 +80,7 @@ impl Intake {
         self.sequencer.prime(now_ms, channel, ids);
     }
 
-    /// Records items of a channel that were published elsewhere, oldest first; appends items that waited for them to `out`.
+    /// Records items of a channel that were published at other edges, oldest first. Appends items that waited for them to `out`.
     pub fn observe(&mut self, now_ms: u64, channel: &[u8], items: &[Item], out: &mut Vec<Item>) {
         let before = out.len();
         for item in items {
@@ -92,7 +92,7 @@ impl Intake {
         self.counts.delivered += (out.len() - before) as u64;
     }
 
-    /// Forgets an item that could not be appended, so that it is no duplicate when it is repeated.
+    /// Removes an item that could not be appended, so that a repetition does not count as a duplicate.
     pub fn forget_item(&mut self, item: &Item) {
         if let Some(id) = &item.id {
             self.sequencer.forget_item(&item.channel, id);
@@ -104,7 +104,7 @@ impl Intake {
         self.sequencer.is_waiting()
     }
 
-    /// Returns the channels of such items, at most `max`, longest waiting first.
+    /// Returns the channels whose items wait for predecessors, at most `max`, longest waiting first.
     pub fn waiting(&mut self, max: usize) -> Vec<Vec<u8>> {
         self.sequencer.waiting(max)
     }
@@ -114,7 +114,7 @@ impl Intake {
         self.has_recovered
     }
 
-    /// Appends items that waited long enough for their predecessor to `out`.
+    /// Appends items that waited for their predecessor as long as permitted to `out`.
     pub fn expire(&mut self, now_ms: u64, out: &mut Vec<Item>) {
         let before = out.len();
         self.sequencer.expire(now_ms, out);
@@ -123,7 +123,7 @@ impl Intake {
         self.counts.delivered += count;
     }
 
-    /// Forgets every last id: the next item of each channel is accepted as it is.
+    /// Removes the last id of every channel: the next item of each channel is accepted whatever its predecessor is.
     pub fn recover(&mut self) {
         self.has_recovered = true;
         self.sequencer.recover();

@@ -1,7 +1,7 @@
 //! The HTTP control port: requests of publishers, their responses, and the resulting actions.
 //!
-//! Texts and statuses are Pushpin's ([`fermata_grip::control`]), so its client libraries work unmodified. In addition,
-//! connections are persistent, bodies may be chunked, and web pages cannot publish through a visitor's browser.
+//! Texts and statuses are the same as Pushpin's ([`fermata_grip::control`]), so Pushpin's client libraries work unmodified. In
+//! addition, connections are persistent, bodies may be chunked, and web pages cannot publish through a visitor's browser.
 
 mod intake;
 
@@ -31,7 +31,7 @@ pub struct Request<'a> {
 pub struct Answer {
     /// Status.
     pub status: u16,
-    /// Fields except `Content-Length`.
+    /// Header fields except `Content-Length`.
     pub headers: Vec<(&'static str, &'static str)>,
     /// Body.
     pub body: Vec<u8>,
@@ -42,7 +42,7 @@ pub struct Answer {
 pub enum Action {
     /// Nothing.
     None,
-    /// Publish these, in this order.
+    /// Publish these items in this order.
     Publish(Vec<Item>),
     /// Forget the last ids of channels and let every reliable session catch up.
     Recover,
@@ -51,7 +51,7 @@ pub enum Action {
 /// Handles a request.
 pub fn answer(request: &Request<'_>) -> (Answer, Action) {
     if request.origin.is_some() && request.method != b"GET" && request.method != b"HEAD" {
-        // Without control_key, the port is protected only by being local, and pages in a local browser can reach it.
+        // Without control_key, the port is protected only by its local address, which pages in a local browser can reach.
         return (refusal(403, "Web pages may not publish.\n"), Action::None);
     }
     let accept = request.accept;

@@ -1,4 +1,4 @@
-//! Commands of publishers to which several workers contribute.
+//! Publishers' commands to which several workers contribute.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,22 +8,22 @@ use fermata_grip::packet::Notation;
 use fermata_grip::tnetstring;
 use fermata_grip::value::{Value, map};
 
-/// Prefixes of such a notice and of a reply.
+/// Prefixes of a notice with a query, and of the notice with its reply.
 pub(crate) const ASKED: &[u8] = b"command ";
 
-/// Maximum number of commands that wait for other workers; one more fails immediately.
+/// Maximum number of commands that wait for other workers; a further command fails immediately.
 pub(crate) const WAITING_MAX: usize = 1_000;
 
 /// A query about connections.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Query {
-    /// Requests the existing ones of these connections.
+    /// Returns the connections among these ids that exist.
     Check(Vec<Vec<u8>>),
     /// Send a request to the origin of this connection, if it uses WebSocket-over-HTTP.
     Refresh(Vec<u8>),
 }
 
-/// A command that waits for other workers.
+/// A command that waits for replies of other workers.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) wire: WireId,
@@ -41,11 +41,11 @@ pub(crate) struct Waiting {
 #[derive(Debug)]
 pub(crate) struct Commands {
     pub(crate) waiting: HashMap<u64, Waiting>,
-    /// Number of the last command. Numbers differ from those of the replaced process, whose queries may still receive replies.
+    /// Number of the last command. The numbers differ from those of the replaced process, whose queries may still receive replies.
     pub(crate) last: u64,
     /// WebSockets over HTTP by `Connection-Id`.
     pub(crate) sockets: HashMap<Vec<u8>, RequestId>,
-    /// The reverse map: after the origin closed a socket, its id is stored only here.
+    /// Connection id by request. After the origin has closed a socket, its id is stored only here.
     pub(crate) names: HashMap<RequestId, Vec<u8>>,
 }
 

@@ -1,4 +1,4 @@
-//! Rate-limited deliveries.
+//! Deliveries at a limited rate.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -25,7 +25,7 @@ pub(crate) struct Delivery {
     pub serial: u64,
     pub channel: Rc<[u8]>,
     pub item: Rc<Item>,
-    /// Units that it counts for.
+    /// Number of units that the delivery counts for.
     pub units: u64,
 }
 
@@ -53,7 +53,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// Returns the bytes that a delivery adds. Consecutive deliveries usually share one item, which is counted once.
+    /// Returns the number of bytes that a delivery adds. Consecutive deliveries usually share one item, which is counted once.
     fn added(&self, item: &Rc<Item>) -> usize {
         match self.deliveries.back() {
             Some(last) if Rc::ptr_eq(&last.item, item) => 0,
@@ -67,14 +67,14 @@ impl Queue {
 pub(crate) enum Queued {
     /// Queued.
     Waiting,
-    /// Dropped, the first one since the queue was empty.
+    /// Dropped, as the first delivery since the queue was empty.
     DroppedFirst,
-    /// Dropped after others.
+    /// Dropped, after other dropped deliveries.
     Dropped,
 }
 
 impl Pacer {
-    /// Creates a pacer with this worker's share of the rate. Returns `None` without a rate.
+    /// Creates a pacer with this worker's share of the rate. Returns `None` if no rate is configured.
     pub fn new(settings: &Settings) -> Option<Box<Self>> {
         let rate = settings.message_rate;
         let workers = settings.workers.max(1);
@@ -104,7 +104,7 @@ impl Pacer {
     pub fn push(&mut self, route: Route, delivery: Delivery) -> Queued {
         let queue = self.queues.entry(route).or_default();
         let bytes = queue.added(&delivery.item);
-        // An empty queue accepts a delivery larger than the limit, which could never be sent otherwise.
+        // An empty queue accepts a delivery of any size. Otherwise a delivery larger than the limit could never be sent.
         let is_full = !queue.deliveries.is_empty()
             && (queue.units + delivery.units > self.units_max
                 || queue.bytes + bytes > QUEUE_BYTES_MAX);
@@ -124,9 +124,9 @@ impl Pacer {
         Queued::Waiting
     }
 
-    /// Returns the next delivery that is due, and the number of dropped ones if its queue is empty now.
+    /// Returns the next delivery that is due, and the number of dropped deliveries if the queue is empty now.
     pub fn next(&mut self, now_ms: u64) -> Option<(Delivery, u64)> {
-        // Unused rate is saved for at most one turn, but at least for one delivery.
+        // Unused rate accumulates for at most one turn, but at least for one delivery.
         let passed_ms = now_ms.saturating_sub(self.since_ms);
         self.since_ms = now_ms;
         let most = (self.rate * TURN_MS).max(1_000) as i64;
@@ -157,7 +157,7 @@ impl Pacer {
         Some((delivery, dropped))
     }
 
-    /// Returns the time of the next delivery, `None` if none is queued.
+    /// Returns the time of the next delivery; `None` if none is queued.
     pub fn due_ms(&self, now_ms: u64) -> Option<u64> {
         (!self.turns.is_empty()).then_some(now_ms + TURN_MS)
     }
@@ -242,7 +242,7 @@ mod tests {
     }
 
     proptest! {
-        /// Deliveries never exceed the rate, keep each route's order, and leave no count behind.
+        /// Deliveries never exceed the rate and preserve each route's order. At the end all counts are 0.
         #[test]
         fn the_rate_and_the_order_hold(steps in prop::collection::vec((0..3usize, 0..4u64, 0..60u64), 1..200), rate in 1..400u64) {
             let mut pacer = Pacer::with(rate, 50, 0);

@@ -17,7 +17,7 @@ use crate::settings::Settings;
 pub(crate) struct LastItem(Option<(Vec<u8>, Rc<Item>)>);
 
 impl LastItem {
-    /// Decodes a record. Returns `None` if it is no item.
+    /// Decodes a record. Returns `None` if the record is not an item.
     pub fn read(&mut self, data: &[u8]) -> Option<Rc<Item>> {
         if let Some((known, item)) = &self.0
             && known == data

@@ -7,13 +7,13 @@ use fermata_grip::zmtp::Socket;
 pub(crate) enum Port {
     /// Items.
     Pull,
-    /// Items prefixed by their channels.
+    /// Port for items prefixed by their channels.
     Sub,
     /// Commands.
     Rep,
     /// Stats packets for subscribers.
     Stats,
-    /// Connections of this service, or the connection to the worker that has them.
+    /// Connections of this service, or the connection to the worker that has the service's ports.
     Service(u16),
     /// Requests that open sessions, for any backend of this service.
     Requests(u16),
@@ -26,7 +26,7 @@ pub(crate) enum Port {
 }
 
 impl Port {
-    /// Returns the name of its setting.
+    /// Returns the name of the port's setting.
     pub fn setting(self) -> &'static str {
         match self {
             Self::Pull => "zmq_pull",
@@ -61,7 +61,7 @@ impl Port {
     }
 }
 
-/// Bytes queued for one peer at which reading from it pauses.
+/// Number of bytes queued for one peer from which reading from the peer pauses.
 pub(crate) const OUT_BYTES_MAX: usize = 1 << 20;
 
 /// Like [`OUT_BYTES_MAX`], for a connection with the sessions of many clients, each of which may have a full window queued.

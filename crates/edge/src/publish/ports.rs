@@ -1,4 +1,4 @@
-//! ZeroMQ ports of publishers and their peers.
+//! ZeroMQ ports of publishers and their peers. [`Ports::ended`] lists closed connections, for other parts that store their numbers.
 //!
 //! [`Ports::ended`] lists connections that ended, for other owners of their numbers.
 
@@ -28,7 +28,7 @@ const BACKLOG: i32 = 128;
 /// Maximum number of connections of all ports.
 const PEERS_MAX: usize = 1_024;
 
-/// Maximum bytes of frame heads of one message.
+/// Maximum number of bytes of frame headers of one message.
 const HEADS_BYTES_MAX: usize = 64;
 
 /// Time-out of a peer's handshake.
@@ -37,7 +37,7 @@ const HANDSHAKE_MS: u64 = 10_000;
 /// Silence after which a peer may be closed to make room for another.
 const SILENT_MS: u64 = 60_000;
 
-/// Time until accepting is retried, and interval at which peers without a handshake are checked.
+/// Time in milliseconds until accepting is retried, and interval at which peers without a complete handshake are checked.
 const ACCEPT_PAUSE_MS: u64 = 100;
 const PEERS_MS: u64 = 1_000;
 
@@ -59,7 +59,7 @@ pub(crate) struct Ports {
     pub(crate) peers: HashMap<WireId, Connection>,
     /// Connections with more bytes to read.
     pub(crate) waiting: BTreeSet<WireId>,
-    /// Connections that ended, for the code that opened or used them.
+    /// Closed connections, for the code that opened or used them.
     pub ended: Vec<WireId>,
     pub uris: Uris,
 }
@@ -71,15 +71,15 @@ pub(crate) struct Connection {
     pub(crate) peer: Peer,
     /// Bytes that the kernel has not accepted.
     pub(crate) out: Vec<u8>,
-    /// Topics it subscribed to, as prefixes.
+    /// Topics that the peer has subscribed to, as prefixes.
     pub(crate) topics: Vec<Vec<u8>>,
-    /// Its handshake is complete.
+    /// True if the handshake is complete.
     pub(crate) is_ready: bool,
-    /// The edge opened it.
+    /// True if the edge opened the connection.
     pub(crate) is_ours: bool,
-    /// Time at which it was accepted or opened. Its handshake has to complete within [`HANDSHAKE_MS`].
+    /// Time at which the connection was accepted or opened. The handshake has to complete within [`HANDSHAKE_MS`].
     opened_ms: u64,
-    /// Time of its last bytes.
+    /// Time at which the last bytes were received.
     pub(crate) heard_ms: u64,
 }
 
@@ -105,7 +105,7 @@ impl Ports {
         self.peers.get(&wire).is_some_and(|it| it.port == port)
     }
 
-    /// Returns the connection of a port whose peer has this identity, which is unique: [`Self::is_named_twice`].
+    /// Returns the connection of a port whose peer has this identity. The identity is unique: see [`Self::is_named_twice`].
     pub fn named(&self, port: Port, name: &[u8]) -> Option<WireId> {
         let mut peers = self.peers.iter();
         peers
@@ -113,15 +113,15 @@ impl Ports {
             .map(|(&wire, _)| wire)
     }
 
-    /// Returns true if another peer of the port has the identity of this connection, which is not in the map now. Packets routed
-    /// by identity would reach either of them.
+    /// Returns true if another peer of the port has the same identity as this connection, which must not be in the map. Packets
+    /// routed by identity could reach either of them.
     pub fn is_named_twice(&self, connection: &Connection) -> bool {
         let name = connection.peer.identity();
         let goes_by_names = matches!(connection.port, Port::Sessions(_));
         goes_by_names && !name.is_empty() && self.named(connection.port, name).is_some()
     }
 
-    /// Returns true if a connection's queue stays at most half full with these bytes.
+    /// Returns true if a connection's queue is at most half full after adding this number of bytes.
     pub fn has_room(&self, wire: WireId, bytes: usize) -> bool {
         let connection = self.peers.get(&wire);
         connection.is_some_and(|it| it.out.len() + bytes <= it.port.out_bytes_max() / 2)
@@ -146,10 +146,10 @@ impl Ports {
         Ok(())
     }
 
-    /// Sends a message to a connection. Returns false if it ended or its queue is full.
+    /// Sends a message to a connection. Returns false if the connection was closed or its queue is full.
     pub fn send(&mut self, worker: &mut Engine, wire: WireId, parts: &[&[u8]]) -> bool {
         let Some(mut connection) = self.peers.remove(&wire) else {
-            // It ended, or is being read from.
+            // The connection was closed, or the caller is reading from it.
             return false;
         };
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
@@ -173,7 +173,7 @@ impl Ports {
         self.peers.insert(wire, connection);
     }
 
-    /// Sends the queued bytes of a connection, and ends it if that fails.
+    /// Sends the queued bytes of a connection. Closes the connection on an error.
     pub fn push(&mut self, worker: &mut Engine, wire: WireId) {
         if let Some(mut connection) = self.peers.remove(&wire) {
             if Self::flush(worker, wire, &mut connection) {
@@ -222,7 +222,7 @@ impl Ports {
         self.ended.push(wire);
     }
 
-    /// Creates a peer. TCP keep-alive is on, because a silent publisher may be idle or its machine may be gone.
+    /// Creates a peer. Enables TCP keep-alive, because a silent publisher may be idle or its machine may be down.
     fn new_peer(
         worker: &mut Engine,
         timers: &mut Timers,
@@ -247,8 +247,8 @@ impl Ports {
         }
     }
 
-    /// Makes room for one more peer by closing the one that was silent longest, if longer than [`SILENT_MS`]. A publisher
-    /// reconnects when it has items. Subscribers of stats are exempt.
+    /// Makes room for one more peer by closing the peer that was silent longest, if it was silent for more than [`SILENT_MS`]. A
+    /// publisher reconnects when it has items. Subscribers of stats are never closed.
     fn has_room_for_peer(&mut self, worker: &mut Engine, now_ms: u64) -> bool {
         if self.peers.len() < PEERS_MAX {
             return true;
@@ -369,7 +369,7 @@ impl Ports {
     }
 }
 
-/// Opens the ports before workers are forked, so that they survive a worker's exit.
+/// Opens the ports before workers are forked, so that the ports stay open when a worker exits.
 pub(crate) fn bind(
     server: &mut Server,
     settings: &Settings,
@@ -419,7 +419,7 @@ pub(crate) fn uris(settings: &Settings) -> Uris {
     Uris {
         command: settings.zmq_rep.clone(),
         pull: first(&settings.zmq_pull),
-        // The edge connects to these publishers itself.
+        // The edge itself connects to these publishers.
         sub: settings
             .zmq_sub
             .first()

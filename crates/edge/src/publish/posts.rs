@@ -1,7 +1,7 @@
 //! Items that the shared log has not acknowledged, and the requests that wait for them.
 //!
-//! A publisher receives its response after the acknowledgement, as with the server's own `publish()`. Items from ports
-//! without responses are appended again until the log accepts them.
+//! A publisher receives its response after the acknowledgement, as with the server's own `publish()`. The edge repeats the append
+//! of items from ports without responses until the log accepts them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,13 +17,13 @@ const POSTS_MAX: usize = 1_024;
 /// Interval at which requests are checked for time-outs.
 const LOOK_MS: u64 = 100;
 
-/// Maximum number of channels with a read position. One more clears the table, and channels are read again.
+/// Maximum number of channels with a read position. Above it, the table is cleared, and channels are read again.
 const CHANNELS_MAX: usize = 100_000;
 
 /// Destination of a response.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    /// The control port: the request, and its response on success.
+    /// The control port: the request, and the response to it on success.
     Control(RequestId, Answer),
     /// ZeroMQ: the connection, the envelope and the request.
     Command(WireId, Vec<Vec<u8>>, command::Request),
@@ -39,9 +39,9 @@ pub(crate) struct Refusal {
 /// A publish request.
 #[derive(Debug)]
 pub(crate) struct Post {
-    /// `None` while it is being handled.
+    /// Destination of the response; `None` while the request is being handled.
     pub reply: Option<Reply>,
-    /// Number of its items without an acknowledgement.
+    /// Number of the request's items without an acknowledgement.
     pub left: usize,
     pub began_ms: u64,
     pub failure: Option<Refusal>,
@@ -51,7 +51,7 @@ pub(crate) struct Post {
 #[derive(Debug)]
 pub(crate) struct Flight {
     pub queued: Queued,
-    /// Its id in the outbox.
+    /// Id of the record in the outbox.
     pub record: PublishId,
     pub began_ms: u64,
 }
@@ -63,7 +63,7 @@ pub(crate) struct Posts {
     /// Items by their `user` number, in the order of appending.
     pub flights: BTreeMap<u64, Flight>,
     last: u64,
-    /// Last event of each channel that was read for items of other edges.
+    /// Position by channel up to which items of other edges were read.
     read: HashMap<Vec<u8>, String>,
 }
 
@@ -92,15 +92,15 @@ impl Posts {
         self.last
     }
 
-    /// Counts one more item of a request.
+    /// Counts a further item of a request.
     pub fn add_item(&mut self, number: u64) {
         if let Some(post) = self.posts.get_mut(&number) {
             post.left += 1;
         }
     }
 
-    /// Ends an item of a request, with a failure if it was refused. Returns the request when it was the last one and a response
-    /// is due.
+    /// Ends an item of a request, with a failure if it was refused. Returns the request if this was its last item and a response is
+    /// due.
     pub fn end_item(&mut self, number: u64, failure: Option<&Refusal>) -> Option<Post> {
         let post = self.posts.get_mut(&number)?;
         post.left = post.left.saturating_sub(1);
@@ -127,7 +127,7 @@ impl Posts {
         Some(post.failure.map_or(Ok(()), Err))
     }
 
-    /// Returns the earliest start of these requests.
+    /// Returns the earliest start time of these requests.
     pub fn began_ms(&self, numbers: &[u64]) -> Option<u64> {
         let posts = numbers.iter().filter_map(|it| self.posts.get(it));
         posts.map(|it| it.began_ms).min()
@@ -167,7 +167,7 @@ impl Posts {
     }
 }
 
-/// Returns true if an item refused for this reason would always be refused.
+/// Returns true if a repetition of the item would be refused for the same reason.
 pub(crate) fn is_for_good(failure: &PublishFailure) -> bool {
     match failure {
         PublishFailure::Misuse(_) | PublishFailure::Backpressure(Busy::LogRefused) => true,

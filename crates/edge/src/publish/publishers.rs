@@ -9,7 +9,7 @@ use fermata_grip::zmtp::Endpoint;
 use crate::error::StartError;
 use crate::settings::Settings;
 
-/// First delay before reconnecting; it doubles up to the maximum.
+/// First delay in milliseconds before a reconnect. The delay doubles up to the maximum.
 pub(crate) const RETRY_MIN_MS: u64 = 100;
 
 /// A publisher to connect to.
@@ -18,7 +18,7 @@ pub(crate) struct Publisher {
     pub(crate) address: Address,
     /// Address as written in the setting.
     pub(crate) text: String,
-    /// Its connection.
+    /// Connection to the publisher.
     pub(crate) wire: Option<WireId>,
     /// Time of the next attempt, and the delay after that.
     pub(crate) due_ms: u64,

@@ -1,7 +1,7 @@
-//! Items on their way to the ring: ordered, and queued while the ring is full.
+//! Items before they are appended to the ring: ordered, and queued while the ring is full.
 //!
-//! The caller passes items and the time, takes ready items one by one, and puts an item back if the ring refuses it. The
-//! running edge reads and writes the ring.
+//! The caller passes items and the time, removes ready items one by one, and puts an item back if the ring refuses it. The running
+//! edge reads and writes the ring.
 
 use std::collections::VecDeque;
 
@@ -17,13 +17,14 @@ use crate::settings::Settings;
 /// Result of offering an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Offered {
-    /// It is ready, possibly with others that waited for it.
+    /// The item is ready, possibly together with items that waited for it.
     Ready,
-    /// It waits for its predecessor. Contains the encoded item, because a crash of this worker would lose it.
+    /// The item waits for its predecessor. Contains the encoded item, which the caller stores, because a crash of this worker would
+    /// lose it.
     Waiting(String),
-    /// Its id was published to the channel recently: publishers send one item over several ways.
+    /// An item with this id was published to the channel recently: publishers send one item over several connections.
     Duplicate,
-    /// It is refused, with the counter of such items and the reason.
+    /// The item is refused. Contains the counter of such items and the reason.
     Dropped(Counter, &'static str),
 }
 
@@ -33,12 +34,12 @@ pub(crate) struct Queued {
     pub item: Item,
     /// Numbers of the requests that wait for the shared log.
     pub posts: Vec<u64>,
-    /// Its publisher counts it as published: it arrived without a request, or the response was sent while it waited for its
-    /// predecessor. Requests that join later do not change this.
+    /// The publisher counts the item as published: it arrived without a request, or the response was sent while the item waited for
+    /// its predecessor. Requests that join later do not change this.
     pub is_owed: bool,
-    /// The log was unavailable and may already have it, from an earlier attempt or another edge.
+    /// The log was unavailable, and may already contain the item from an earlier attempt or another edge.
     pub is_late: bool,
-    /// It was found in the log.
+    /// The item was found in the log.
     pub is_there: bool,
 }
 
@@ -50,9 +51,9 @@ pub(crate) struct Sequence {
     backlog: VecDeque<Queued>,
     /// Total size of the backlog.
     backlog_bytes: usize,
-    /// Time for which an item waits for its predecessor.
+    /// Time in milliseconds for which an item waits for its predecessor.
     wait_ms: u64,
-    /// Time for which its id is remembered.
+    /// Time in milliseconds for which an item's id is stored.
     id_ttl_ms: u64,
     /// Output buffer of the intake, empty between calls.
     ready: Vec<Item>,
@@ -77,14 +78,14 @@ impl Sequence {
 
     /// Offers an item of a request; a `post` of 0 means no request. Requires that [`Self::knows`] returns true.
     pub(crate) fn offer(&mut self, now_ms: u64, item: Item, post: u64) -> Offered {
-        // Encoded first, because the intake takes ownership.
+        // Encode the item first, because the intake takes ownership of it.
         let note = if item.prev_id.is_some() && !item.no_seq {
             encoded(&item)
         } else {
             String::new()
         };
         let verdict = self.intake.offer(now_ms, item, &mut self.ready);
-        // Items that waited for it follow; their publishers already have responses.
+        // Items that waited for this item follow. Their publishers already have responses.
         self.queue_ready(post);
         match verdict {
             Verdict::Delivered => Offered::Ready,
@@ -101,7 +102,7 @@ impl Sequence {
         }
     }
 
-    /// Makes items ready that waited long enough for their predecessors. Returns their number.
+    /// Makes items ready that waited for their predecessors as long as permitted. Returns the number of these items.
     pub(crate) fn expire(&mut self, now_ms: u64) -> u64 {
         let overdue = self.intake.counts().overdue;
         self.intake.expire(now_ms, &mut self.ready);
@@ -114,7 +115,7 @@ impl Sequence {
         self.intake.prime(now_ms, channel, items);
     }
 
-    /// Records items of other edges, oldest first; makes items ready that waited for them.
+    /// Records items of other edges, oldest first. Makes items ready that waited for them.
     pub(crate) fn observe(&mut self, now_ms: u64, channel: &[u8], items: &[Item]) {
         if self.is_behindhand() {
             for id in items.iter().filter_map(|it| it.id.as_deref()) {
@@ -127,7 +128,7 @@ impl Sequence {
         self.queue_ready(0);
     }
 
-    /// Forgets an item that could not be appended, so that it is accepted when it is repeated.
+    /// Removes an item that could not be appended, so that it is accepted when it is repeated.
     pub(crate) fn forget(&mut self, item: &Item) {
         self.intake.forget_item(item);
     }
@@ -137,7 +138,7 @@ impl Sequence {
         self.intake.is_waiting()
     }
 
-    /// Returns the channels of such items, at most `max`, longest waiting first.
+    /// Returns the channels whose items wait for predecessors, at most `max`, longest waiting first.
     pub(crate) fn waiting(&mut self, max: usize) -> Vec<Vec<u8>> {
         self.intake.waiting(max)
     }
@@ -147,7 +148,7 @@ impl Sequence {
         self.intake.has_recovered()
     }
 
-    /// Forgets every last id: the next item of each channel is accepted as it is.
+    /// Removes the last id of every channel: the next item of each channel is accepted whatever its predecessor is.
     pub(crate) fn recover(&mut self) {
         self.intake.recover();
     }
@@ -157,7 +158,7 @@ impl Sequence {
         self.backlog.front()
     }
 
-    /// Takes the next item for the ring.
+    /// Removes and returns the next item for the ring.
     pub(crate) fn take(&mut self) -> Option<Queued> {
         let queued = self.backlog.pop_front()?;
         self.backlog_bytes -= queued.item.bytes();
@@ -170,7 +171,7 @@ impl Sequence {
         self.backlog.push_front(queued);
     }
 
-    /// Takes the items whose requests `is_over` selects. Items with `is_owed` stay queued, and only their requests are
+    /// Removes and returns the items whose requests `is_over` selects. Items with `is_owed` stay queued; only their requests are
     /// returned.
     pub(crate) fn take_of(
         &mut self,
@@ -211,7 +212,7 @@ impl Sequence {
         self.backlog_bytes
     }
 
-    /// Queues the output of the intake; its first item belongs to the request.
+    /// Queues the output of the intake. The first item belongs to the request.
     fn queue_ready(&mut self, post: u64) {
         for (at, item) in self.ready.drain(..).enumerate() {
             self.backlog_bytes += item.bytes();
@@ -240,8 +241,8 @@ impl Sequence {
         !self.backlog.is_empty()
     }
 
-    /// Returns true if an item that another worker stored at `noted_ms` may not have been published. In a cluster it may also
-    /// have waited for the log; while its id is remembered, publishing it again has no effect.
+    /// Returns true if an item that another worker stored at `noted_ms` may not have been published. In a cluster, the item may
+    /// also have waited for the log. While its id is stored, publishing it again has no effect.
     pub(crate) fn is_recent(&self, noted_ms: u64, unix_ms: u64, is_in_cluster: bool) -> bool {
         let kept_ms = if is_in_cluster {
             self.wait_ms.max(self.id_ttl_ms)
@@ -325,7 +326,7 @@ mod tests {
         assert_eq!(sequence.offer(0, item("b", Some("a")), 0), Offered::Ready);
         assert_eq!(take_all(&mut sequence), "bc");
         assert!(!sequence.is_behindhand());
-        // Its time-out is still scheduled, although nothing waits any more.
+        // The time-out is still scheduled, although no item waits any more.
         assert_eq!(sequence.due_ms(0), Some(1_000));
         assert_eq!((sequence.expire(1_000), sequence.due_ms(1_000)), (0, None));
     }
@@ -359,8 +360,8 @@ mod tests {
         let mut sequence = sequence();
         sequence.offer(0, item("a", None), 1);
         sequence.offer(0, item("c", Some("b")), 2);
-        // "c" was acknowledged while it waited, "p" came through a port without replies, "q"
-        // through one after a request.
+        // "c" was acknowledged while it waited, "p" arrived through a port without replies, and "q" arrived through one after a
+        // request.
         sequence.offer(0, item("b", Some("a")), 3);
         sequence.offer(0, item("p", None), 0);
         sequence.offer(0, item("q", None), 4);

@@ -1,4 +1,4 @@
-//! Balancing and health options of a route. Pushpin does not have them.
+//! Balancing and health options of a route, which Pushpin does not have.
 
 use super::Cause;
 use super::rule::wrong;
@@ -16,7 +16,7 @@ const COUNT_MAX: u64 = 1_000;
 pub struct Care {
     /// Policy that chooses the target of a request.
     pub policy: Policy,
-    /// Path of health checks; `None` for no checks.
+    /// Path of health checks; `None` = no checks.
     pub check: Option<String>,
     /// Seconds between two checks.
     pub check_interval_s: Option<u64>,
@@ -24,11 +24,11 @@ pub struct Care {
     pub check_timeout_s: Option<u64>,
     /// Successful checks in a row that bring a target back.
     pub check_rise: Option<u64>,
-    /// Failed checks in a row that take a target out.
+    /// Number of consecutive failed checks after which a target is taken out.
     pub check_fall: Option<u64>,
-    /// Failed requests that take a target out; 0 for never.
+    /// Number of failed requests after which a target is taken out; 0 = never.
     pub out_after: Option<u64>,
-    /// Seconds for which it stays out.
+    /// Seconds for which the target stays out.
     pub out_for_s: Option<u64>,
 }
 

@@ -1,6 +1,6 @@
 //! Counters of single routes in memory that all workers share: requests, failures and bytes, by the route's `id`.
 //!
-//! Each worker has separate words per route, so counting needs no synchronization; readers add them up. Routes without an id
+//! Each worker has its own words per route, so counting needs no synchronization. Readers add the words up. Routes without an id
 //! share one entry, as do routes beyond the limit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,8 +14,8 @@ const ROUTES_MAX: usize = 256;
 /// Words per route: two cache lines.
 const WORDS: usize = 16;
 
-/// Counters, except those of published items. Sizes of heads exclude separators. Messages are those of WebSockets; their
-/// bytes count as body bytes.
+/// Counters other than those of published items. Sizes of heads exclude separators. Messages are WebSocket messages; their bytes
+/// count as body bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
     Requests,
@@ -56,7 +56,7 @@ impl RouteFigures {
         })
     }
 
-    /// Returns the entry of a route; 0 is the shared one.
+    /// Returns the entry of a route; entry 0 is the shared one.
     fn place(&self, id: Option<&str>) -> usize {
         let Some(id) = id else {
             return 0;
@@ -171,7 +171,7 @@ mod tests {
         // Routes beyond the limit share one entry, and no count moves to another route.
         assert_eq!(figures.total()[0], 3 + 2 * ROUTES_MAX as u64);
         assert_eq!(figures.by_route(&routes), expected);
-        // A worker beyond the table counts nothing.
+        // A worker with a number beyond the table counts nothing.
         figures.add(9, Some("a"), &[(Count::Requests, 1)]);
         assert_eq!(figures.by_route(&routes), expected);
     }

@@ -30,7 +30,7 @@ pub(crate) struct RoutesFile {
     pub path: PathBuf,
     /// State that was read or refused.
     pub seen: Option<Stamp>,
-    /// New state that has to last for one interval.
+    /// New state of the file. It has to stay unchanged for one interval before the file is read.
     changing: Option<Stamp>,
     /// Error of the last read, reported once.
     pub(crate) problem: Option<String>,
@@ -47,7 +47,8 @@ impl RoutesFile {
         }
     }
 
-    /// Returns true if the file has to be read: its state is new and lasted for one interval.
+    /// Returns true if the file has to be read: its state is new and has stayed unchanged for one
+    /// interval.
     pub(crate) fn is_due(&mut self, now: Option<Stamp>) -> bool {
         let is_new = now.is_some() && now != self.seen;
         let has_settled = is_new && self.changing == now;

@@ -9,7 +9,7 @@ pub enum LexError {
     /// A backslash in quotes before a character other than a quote or a backslash.
     #[error(r#"a backslash in quotes stands before something else than \ or "; write \\"#)]
     Escape,
-    /// Two commas, or one at an end.
+    /// Two commas in a row, or a comma at the start or end.
     #[error("a property is empty; remove a comma")]
     Empty,
     /// `=value`.
@@ -26,7 +26,7 @@ pub(super) struct Section {
     pub props: Vec<(String, Option<String>)>,
 }
 
-/// The sections of a line; none in an empty line or a comment.
+/// Returns the sections of a line; none for an empty line or a comment.
 pub(super) fn sections(line: &str) -> Result<Vec<Section>, LexError> {
     let mut sections = Vec::new();
     let mut tokens: Vec<String> = Vec::new();

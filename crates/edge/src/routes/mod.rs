@@ -31,7 +31,7 @@ pub struct Problem {
     pub line: usize,
     /// Effect of the problem.
     pub effect: Effect,
-    /// Cause and fix.
+    /// Cause and fix of the problem.
     pub cause: Cause,
 }
 
@@ -102,12 +102,12 @@ pub enum Cause {
         /// The error.
         error: String,
     },
-    /// The same conditions as an earlier line.
+    /// The line has the same conditions as an earlier line.
     #[error(
         "line {0} has the same domain, proto, ssl and path_beg; join their targets or change one"
     )]
     Duplicate(usize),
-    /// The id of an earlier line.
+    /// The line has the id of an earlier line.
     #[error("line {0} has the same id, so no request can name it; change one")]
     Id(usize),
 }

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// Returns the canonical form of a path, which is equal for all spellings that servers treat as the same path (RFC 3986,
-/// sections 6.2.2.2 and 6.2.2.3).
+/// Returns the canonical form of a path. It is equal for all spellings that servers treat as the same path (RFC 3986, sections
+/// 6.2.2.2 and 6.2.2.3).
 ///
 /// Unreserved characters are decoded, other percent-encodings have upper-case digits, empty and dot segments are removed.
 /// The result is still a URI path. A path that is already canonical is scanned, but not copied.

@@ -22,9 +22,9 @@ pub enum Proto {
 pub enum Domain {
     /// Every host without a separate rule.
     Any,
-    /// This host, in lower case.
+    /// This host name, in lower case.
     Host(String),
-    /// No host: the rule is used by its id.
+    /// No host: requests select the rule by its id.
     Unnamed,
 }
 
@@ -49,12 +49,12 @@ pub struct Jsonp {
     pub body_param: Option<String>,
     /// Callback of requests that have only a body parameter.
     pub default_callback: Option<String>,
-    /// Method if the query has none; see [`Self::default_method`].
+    /// Method if the query contains none; see [`Self::default_method`].
     pub default_method: Option<String>,
 }
 
 impl Jsonp {
-    /// Returns the method if the query has none. Basic JSON-P stands for a form's POST.
+    /// Returns the method for a query without one. For basic JSON-P the default is POST, as for a form.
     pub fn default_method(&self) -> &str {
         self.default_method.as_deref().unwrap_or(match self.mode {
             JsonpMode::Basic => "POST",
@@ -97,15 +97,15 @@ pub struct Rule {
     pub path_beg: String,
     /// Id in logs, metrics and requests.
     pub id: Option<String>,
-    /// Issuer of its tokens.
+    /// Issuer of the tokens with which requests of this rule are signed.
     pub sig_iss: Option<String>,
-    /// Key of its tokens, in any form of keys.
+    /// Key of these tokens, in any supported form of keys.
     pub sig_key: Option<String>,
-    /// Prefix of every channel that its backend names.
+    /// Prefix of every channel that the backend names.
     pub prefix: String,
     /// Forwards marked copies of the client's own fields.
     pub orig_headers: bool,
-    /// `Host` for its backend.
+    /// `Host` field of requests to the backend.
     pub as_host: Option<String>,
     /// Number of bytes removed from the start of the path.
     pub path_rem: usize,
@@ -121,15 +121,15 @@ pub struct Rule {
     pub session: bool,
     /// Path prefix of SockJS.
     pub sockjs: Option<String>,
-    /// Path of SockJS sessions for its backend.
+    /// Path of SockJS sessions in requests to the backend.
     pub sockjs_as_path: Option<String>,
     /// Fields set for the backend, or removed if the value is empty.
     pub headers: Vec<(String, String)>,
-    /// Instructions in its responses are not followed.
+    /// GRIP instructions in the backend's responses are not followed.
     pub no_grip: bool,
-    /// Level of its log lines.
+    /// Level of the rule's log lines.
     pub log_level: Option<u8>,
-    /// Balancing and health of its targets.
+    /// Balancing and health options of the targets.
     pub care: Care,
     /// Targets of requests.
     pub targets: Vec<Target>,

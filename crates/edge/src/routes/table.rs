@@ -1,4 +1,4 @@
-//! All rules, and the choice of a request's rule.
+//! All rules, and the selection of a request's rule.
 
 use std::collections::HashMap;
 use std::io;
@@ -31,9 +31,9 @@ pub struct Routes {
     rules: Vec<Rule>,
     /// Rules by host in lower case, in the order of the file.
     hosts: HashMap<String, Vec<usize>>,
-    /// Rules for all other hosts.
+    /// Rules for hosts without rules of their own.
     any: Vec<usize>,
-    /// Rules by id; `None` if two rules have it.
+    /// Rules by id; `None` if two rules have the same id.
     ids: HashMap<String, Option<usize>>,
     zhttp_targets: usize,
     has_over_http: bool,
@@ -68,8 +68,8 @@ impl Routes {
 
     /// Returns the rule for a request. Compares the normalised path, and the host without case and final dot.
     ///
-    /// A host with rules of its own does not fall back to those of `*`. Among the rules that match, the first counts,
-    /// unless a later one names a protocol that it does not, or has a longer path, or names TLS where it does not.
+    /// A host with rules of its own does not fall back to those of `*`. Among the matching rules, the first one is selected, unless
+    /// a later rule is more specific: it names a protocol, has a longer path, or names TLS, and the first one does not.
     pub fn find(&self, request: &Request<'_>) -> Option<&Rule> {
         let path = normalised(request.path);
         let request = &Request {
@@ -162,7 +162,7 @@ impl Routes {
         Ok(())
     }
 
-    /// Returns the line of an earlier rule that matches whenever this one does.
+    /// Returns the line of an earlier rule that matches every request that this rule matches.
     fn duplicate(&self, rule: &Rule) -> Option<usize> {
         let is_same = |other: &&Rule| {
             other.domain == rule.domain

@@ -54,21 +54,21 @@ pub struct Target {
     pub is_tls: bool,
     /// May have an internal address.
     pub is_trusted: bool,
-    /// Its certificate is checked for the host it is connected by instead of the request's host.
+    /// Check the certificate for the host name of the connection instead of the request's host.
     pub trust_connect_host: bool,
-    /// Its certificate is not checked.
+    /// Do not check the certificate.
     pub insecure: bool,
-    /// `Host` of requests to it.
+    /// `Host` field of requests to this target.
     pub host: Option<String>,
     /// Uses HTTP/2: with TLS if negotiated by ALPN, without TLS always.
     pub http2: bool,
-    /// Channels to which every client held through it is subscribed, without the route's prefix.
+    /// Channels to which every client held by this target's instructions is subscribed, without the route's prefix.
     pub subscriptions: Vec<String>,
-    /// Uses WebSocket-over-HTTP.
+    /// The target uses WebSocket-over-HTTP.
     pub over_http: bool,
-    /// Sends one event per request.
+    /// Send one event per request.
     pub one_event: bool,
-    /// File mode of its Unix socket.
+    /// File mode of the target's Unix socket.
     pub ipc_file_mode: Option<u32>,
     /// File with trusted authorities, instead of the setting's.
     pub ca: Option<String>,
@@ -84,15 +84,15 @@ pub struct Target {
     pub is_front: bool,
     /// Files and FastCGI: folders below the root that are not served.
     pub denied: Vec<String>,
-    /// Files: the index file of a folder; empty for none.
+    /// Files: the index file of a folder; empty = none.
     pub index: Option<String>,
     /// Files: links may lead out of the folder.
     pub follows_links: bool,
     /// Files: `max-age` in seconds.
     pub cache_s: Option<u32>,
-    /// Weight for balancing.
+    /// Weight in load balancing.
     pub weight: u32,
-    /// Used only if no other target is up.
+    /// Use the target only if no other target is up.
     pub is_reserve: bool,
 }
 
@@ -208,7 +208,7 @@ impl Target {
         })
     }
 
-    /// Checks properties that need others.
+    /// Checks properties that depend on each other.
     fn check_together(&self) -> Result<(), Cause> {
         if self.is_front && self.script.is_none() {
             return Err(wrong(
@@ -227,7 +227,7 @@ impl Target {
         Ok(())
     }
 
-    /// Returns true if it is reached over HTTP.
+    /// Returns true if the target is reached over HTTP.
     fn speaks_http(&self) -> bool {
         matches!(self.origin, Origin::Host { .. } | Origin::Unix(_))
     }
@@ -252,7 +252,7 @@ fn origin(text: &str) -> Result<Origin, Cause> {
         return Ok(Origin::Unix(some(path)?));
     }
     if let Some(path) = text.strip_prefix("file/") {
-        // Only absolute paths: a relative one would depend on the directory in which the edge is started.
+        // Accept only absolute paths: a relative path would depend on the directory in which the edge is started.
         let is_absolute = path.starts_with('/');
         return if is_absolute {
             Ok(Origin::Files(path.to_owned()))

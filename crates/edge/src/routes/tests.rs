@@ -161,10 +161,11 @@ fn the_most_special_rule_is_taken() {
         ("any", "/", Proto::Http, false, Some(1)),
         ("any", "/apis", Proto::Http, false, Some(2)),
         ("any", "/api/v1/x", Proto::Http, false, Some(3)),
-        // A protocol takes precedence over a path.
+        // A rule with a protocol takes precedence over one with a longer path.
         ("any", "/api/v1/x", Proto::Ws, false, Some(4)),
         ("any", "/", Proto::Http, true, Some(5)),
-        // As in Pushpin, TLS in a later line takes precedence over a longer path in an earlier one.
+        // As in Pushpin, TLS in a later line takes precedence over a longer path in an earlier
+        // line.
         ("any", "/api", Proto::Http, true, Some(5)),
         ("OWN.example", "/x", Proto::Http, false, Some(6)),
         // No fallback to the routes for any host.

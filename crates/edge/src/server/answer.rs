@@ -72,7 +72,7 @@ impl Turn<'_> {
             && !self.clients.is_script(handle)
         {
             let headers = passed(&head.headers);
-            // Errors are ignored: a client that left is noticed elsewhere, and HTTP/1.0 has no interim responses.
+            // Ignore errors: a client that has left is detected elsewhere, and HTTP/1.0 has no interim responses.
             let _ = self
                 .worker
                 .send_interim(handle, head.status, headers.into_iter());
@@ -129,8 +129,8 @@ impl Turn<'_> {
             .worker
             .begin_relayed_stream(handle, &response, head.length);
         if begun != Ok(true) {
-            // The client left, or its response has no body: the rest of the origin's response would never be read, and an
-            // unread FastCGI connection occupies its process.
+            // The client has left, or its response has no body. Close the connection to the origin, because the rest of its
+            // response would never be read, and an unread FastCGI connection occupies a process.
             self.clients.forget_request(self.worker, handle);
             return Err(Stop::Over);
         }
@@ -142,7 +142,7 @@ impl Turn<'_> {
         talk.phase = Phase::Streaming {
             pending: Vec::new(),
             spool,
-            // The head goes first; the client is ready for the body once the head was sent.
+            // The head is sent first; the client accepts the body after the head was sent.
             wants: false,
             has_ended: false,
             then,
@@ -196,7 +196,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Handles a body larger than an instruction may be. A stream is still held after its body.
+    /// Handles a body that is larger than the limit of an instruction. A stream is still held after the body.
     fn on_large_body(&mut self, talk: &mut Talk) -> Step {
         let handle = match talk.owner {
             Owner::Client(handle) => handle,
@@ -237,7 +237,7 @@ impl Turn<'_> {
             }
             self.policy
                 .add_cross_origin(&talk.source, &mut head.headers);
-            // The response of its link follows the body, too.
+            // The response of the link also follows after the body.
             if instruct.hold == Hold::Stream || instruct.next.is_some() {
                 head.length = None;
                 then = Some(Box::new(instruct));
@@ -369,7 +369,7 @@ impl Turn<'_> {
         }
         let has_body = !bodiless(instruct.answer.status) && !talk.source.request.is_head();
         match instruct.hold {
-            // The response continues with that of its link.
+            // The response continues with the response of its link.
             Hold::Answered if instruct.next.is_some() && has_body => {
                 self.holds().begin_hold(talk, handle, instruct, &body);
                 self.holds().ask_link(handle);
@@ -386,7 +386,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Handles an exchange without a response: the client receives an error unless its response has begun.
+    /// Handles an exchange without a response. The client receives an error unless its response has started.
     pub(super) fn fail(&mut self, talk: &mut Talk, status: u16, reason: &str) {
         if let Owner::Check(..) = talk.owner {
             self.upstream.on_checked(
@@ -417,7 +417,7 @@ impl Turn<'_> {
                 self.clients
                     .on_events_failed(self.timers, self.worker, handle, reason);
             }
-            // The origin may have processed the events, so they are not sent again.
+            // The origin may have processed the events, so do not send them again.
             Owner::Socket(handle) => self.clients.end_events(self.worker, handle, reason),
             Owner::Client(handle) if matches!(talk.phase, Phase::Streaming { .. }) => {
                 // Closing the connection shows the client that the body is incomplete.
@@ -445,7 +445,7 @@ impl Turn<'_> {
                 since_ms,
             } = other;
             if status == TIMED_OUT && now_ms < since_ms + self.policy.limits.response_ms {
-                // The time-out was that of an earlier client. This client has time left, so its request is started again.
+                // The time-out was that of an earlier client. This client has time left, so start its request again.
                 self.tasks.add(Task::Share(handle, source));
                 continue;
             }
@@ -456,7 +456,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Sends queued body bytes to the client as far as it can receive them.
+    /// Sends queued body bytes to the client as far as the client accepts them.
     pub(super) fn pass_on(&mut self, talk: &mut Talk) -> Step {
         let Owner::Client(handle) = talk.owner else {
             return Err(Stop::Over);
@@ -542,7 +542,7 @@ impl Clients {
         }
     }
 
-    /// Closes a stream whose client left, or whose origin sent more than its `Content-Length`.
+    /// Closes a stream because the client has left, or the origin has sent more than its `Content-Length`.
     fn cut_stream(&mut self, worker: &mut Engine, handle: RequestId) -> Step {
         worker.drop_stream(handle);
         self.forget_request(worker, handle);
@@ -569,7 +569,7 @@ impl Clients {
         }
         let headers = passed(&head.headers);
         let response = head.passed_on(&headers);
-        // Fails only if the client left.
+        // An error only means that the client has left.
         let _ = worker.respond_relayed(handle, &response, body);
         self.forget_request(worker, handle);
     }

@@ -1,8 +1,8 @@
 //! Request bodies that arrive after their heads.
 //!
-//! A small body is collected first, because a held client's request may be sent again. A large one is forwarded while it
-//! arrives, and the client is not read while the origin accepts nothing. A body without a length for a target that needs
-//! one is collected in a temporary file.
+//! A small body is collected first, because a held client's request may be sent again. A large body is forwarded while it arrives,
+//! and the edge does not read from the client while the origin accepts nothing. A body without a length is collected in a temporary
+//! file if the target needs the length.
 
 use std::fs::File;
 use std::io;
@@ -51,7 +51,7 @@ impl Edge {
         }
     }
 
-    /// Reads on in a body that is being collected. Returns false if it is not.
+    /// Continues to read a body that is being collected. Returns false if no body of this request is being collected.
     fn collect_on(&mut self, handle: RequestId) -> bool {
         match self.clients.bodies.collect_on(&mut self.worker, handle) {
             None => return false,
@@ -98,7 +98,7 @@ impl Edge {
         };
         match Rc::get_mut(&mut source.request) {
             Some(request) => request.body = body,
-            // No other worker has the session.
+            // The session is not on another worker.
             None => return,
         }
         match sockjs {
@@ -152,8 +152,8 @@ impl Talk {
         Ok(true)
     }
 
-    /// Reads on in the client's body. Sends directly from the receive buffer and queues what the origin does not accept.
-    /// Returns false if nothing is queued.
+    /// Reads more of the client's body. Sends directly from the receive buffer and queues the bytes that the origin does not
+    /// accept. Returns false if nothing is queued.
     fn read_on(
         &mut self,
         timers: &mut Timers,
@@ -192,7 +192,7 @@ impl Talk {
         let has_length = self.source.request.said_length().is_some();
         let is_as_it_came = has_length && matches!(self.codec, Codec::Http(_));
         let sent = match self.wire {
-            // An error repeats when the rest is sent, and is handled there.
+            // Ignore an error: it repeats when the rest is sent, and is handled there.
             Some(wire) if is_as_it_came && !piece.is_empty() => {
                 let sent = worker.net.send_wire(wire, piece);
                 sent.ok().flatten().unwrap_or_default()
@@ -218,7 +218,8 @@ impl Clients {
         self.answer_text(worker, handle, 507, text);
     }
 
-    /// Handles a body whose rest cannot be read. The client receives an error; the origin does not receive the end of the body.
+    /// Handles an error of reading the rest of a body. The client receives an error; the origin does not receive the end of the
+    /// body.
     pub(super) fn on_body_failure(
         &mut self,
         worker: &mut Engine,

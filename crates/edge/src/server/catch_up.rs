@@ -1,4 +1,4 @@
-//! Delivers items that clients missed, from the ring. All workers share its records, so no separate table of ids is needed.
+//! Delivers items that clients missed, from the ring. All workers share the ring's records, so no separate table of ids is needed.
 
 use std::rc::Rc;
 
@@ -16,13 +16,13 @@ use crate::server::holds::Holds;
 /// Numbers of newest records searched for an id, in steps.
 const LOOKED_AT: [usize; 3] = [1, 16, 256];
 
-/// Numbers of newest records searched for missed items, in steps, and their maximum size. A client that missed more sends a
-/// request to its origin.
+/// Numbers of newest records searched for missed items: first the smaller number, then the maximum. If a client missed more, a
+/// request is sent to its origin.
 const MISSED: [usize; 2] = [16, 1_000];
 const MISSED_BYTES_MAX: usize = 1024 * 1024;
 
 impl Holds<'_> {
-    /// Delivers missed items from the ring. Returns false without delivering any if some are missing there.
+    /// Delivers missed items from the ring. Returns false, without delivering any item, if some items are missing in the ring.
     ///
     /// `is_gap` is true if the client lost items of all its channels, including those without ids.
     pub(super) fn catch_up(&mut self, client: Left, is_gap: bool) -> bool {
@@ -61,7 +61,7 @@ impl Holds<'_> {
             for item in items {
                 let still = self.clients.sessions.get_mut(&handle);
                 if still.is_none_or(|it| it.serial != serial) {
-                    // It received its response, or ended.
+                    // The poll received its response, or the client has left.
                     return true;
                 }
                 if self.on_item(client, &channel, &item) {
@@ -71,7 +71,7 @@ impl Holds<'_> {
                     && let Some(id) = &item.id
                     && let Some(subscription) = session.subscription(&channel)
                 {
-                    // The shared log may deliver these again.
+                    // The shared log may deliver these items again.
                     subscription.ahead.push(id.clone());
                 }
             }
@@ -80,7 +80,7 @@ impl Holds<'_> {
     }
 }
 
-/// Returns the newest items of a channel that this worker has read, oldest first, and true if there are no others.
+/// Returns the newest items of a channel that this worker has read, oldest first, and true if the ring has no older ones.
 fn newest_items(
     worker: &mut Engine,
     channel: &[u8],
@@ -93,7 +93,8 @@ fn newest_items(
     Some((items.collect(), is_all, bytes))
 }
 
-/// Returns the id of the newest item in a channel's sequence. Hints, refreshes and items with `no-seq` are not in it.
+/// Returns the id of the newest item in a channel's sequence. Hints, refreshes and items with `no-seq` are not part of the
+/// sequence.
 fn last_id(worker: &mut Engine, channel: &[u8]) -> Option<Vec<u8>> {
     for count in LOOKED_AT {
         let (items, is_all, _) = newest_items(worker, channel, count)?;
@@ -106,7 +107,7 @@ fn last_id(worker: &mut Engine, channel: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// Returns whether items were published after those that the origin's response included.
+/// Returns the state of subscriptions: if items were published after those that the origin's response included.
 pub(super) fn standing(worker: &mut Engine, subscriptions: &[Subscription]) -> Standing {
     let mut standing = Standing::UpToDate;
     for it in subscriptions {
@@ -124,7 +125,7 @@ pub(super) fn standing(worker: &mut Engine, subscriptions: &[Subscription]) -> S
     standing
 }
 
-/// Returns the items of a channel after one, `None` if some are missing.
+/// Returns the items of a channel after the item with this id; `None` if some are missing.
 fn missed_items(worker: &mut Engine, channel: &[u8], prev_id: &[u8]) -> Option<Vec<Rc<Item>>> {
     for count in MISSED {
         let (items, is_all, bytes) = newest_items(worker, channel, count)?;

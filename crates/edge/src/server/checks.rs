@@ -1,4 +1,4 @@
-//! Health checks of targets: requests of the edge itself, sent by one worker for all.
+//! Health checks of targets. One worker sends the requests on behalf of all workers.
 
 use std::rc::Rc;
 
@@ -42,7 +42,7 @@ impl Upstream {
             for (target, seat) in watched.seats.iter().enumerate() {
                 match (seat, watched.check) {
                     (Some(_), Some(_)) => timers.at(now_ms, Timer::Check(rule, target)),
-                    // The previous routes may have checked it; another route of the same name may still check it.
+                    // The previous routes may have checked the target; another route of the same name may still check it.
                     (Some(seat), None) if !table.is_checked(*seat) => {
                         self.targets.health.end_checks(*seat);
                     }
@@ -76,7 +76,7 @@ impl Upstream {
             talk.source.target = target;
         }
         let source = &talk.source;
-        // Uses the current routes; the check may have begun with previous ones.
+        // Use the current routes: the check may have started with previous ones.
         let (Some(watched), true) = (source.watched(), source.table.generation == generation)
         else {
             return;
@@ -148,7 +148,7 @@ impl Edge {
     }
 }
 
-/// Returns the request that checks a target, `None` if the target cannot be checked.
+/// Returns the request that checks a target; `None` if the target cannot be checked.
 fn request(rule: &Rule, target: usize, path: String) -> Option<ClientRequest> {
     let target = rule.targets.get(target)?;
     let host = match (&target.host, &rule.as_host, &rule.domain) {

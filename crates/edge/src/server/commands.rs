@@ -1,8 +1,8 @@
 //! Commands about single connections of any worker: query whether they exist, or send a request to a connection's origin.
 //!
-//! The worker with the port queries the others by notices through the ring and responds when each has replied. If one does
-//! not reply in time, the command fails. Reporting its connections as closed would be wrong: applications clean up after
-//! closed connections.
+//! The worker with the port queries the other workers by notices through the ring, and responds when every worker has replied. If a
+//! worker does not reply in time, the command fails. It would be wrong to report the connections of that worker as closed, because
+//! applications clean up after closed connections.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,11 +19,11 @@ use crate::timers::{Timer, Timers};
 
 const ANSWERED: &[u8] = b"answer ";
 
-/// Time within which other workers have to reply.
+/// Time in milliseconds within which other workers have to reply.
 const ANSWER_MS: u64 = 2_000;
 
 impl Edge {
-    /// Queries all workers. Returns `None` if the response follows after their replies.
+    /// Queries all workers. Returns `None` if the response follows after the workers' replies.
     pub(super) fn ask_about(
         &mut self,
         wire: WireId,
@@ -66,7 +66,7 @@ impl Edge {
         None
     }
 
-    /// Handles a notice of another worker. Returns false if it is no command.
+    /// Handles a notice of another worker. Returns false if the notice is not a command.
     pub(super) fn on_command_message(&mut self, notice: &[u8]) -> bool {
         if let Some(asked) = read(ASKED, notice) {
             let number = asked.get("number").and_then(Value::bytes);
@@ -92,7 +92,7 @@ impl Edge {
         true
     }
 
-    /// Returns the ids of a query that this worker has, and sends the requests that the query demands.
+    /// Returns the connection ids of a query that exist on this worker, and sends the requests that the query demands.
     fn find_connections(&mut self, query: &Query) -> Vec<Vec<u8>> {
         let mut found = query.ids().to_vec();
         found.retain(|id| {
@@ -167,7 +167,7 @@ impl Publishing {
         self.reply_command(worker, to, &waiting.request, outcome);
     }
 
-    /// Answers the command of a program, by its connection and envelope.
+    /// Replies to a publisher's command. The destination is the publisher's connection and envelope.
     pub(super) fn reply_command(
         &mut self,
         worker: &mut Engine,

@@ -1,4 +1,4 @@
-//! Connections to origins: one that waits for another request, or a new one to an address of the target.
+//! Connections to origins: an idle connection, or a new one to an address of the target.
 
 use crate::routes::{Origin, Target};
 use crate::server::edge::Edge;
@@ -25,7 +25,7 @@ impl Edge {
         }
     }
 
-    /// Retries Unix sockets that had a full backlog.
+    /// Retries exchanges with Unix sockets that had a full backlog.
     pub(super) fn on_room(&mut self) {
         let paths: Vec<String> = self
             .upstream
@@ -75,7 +75,7 @@ impl Outbound<'_> {
         if talk.may_speak_http2(target) && may_reuse && self.join_carrier(talk, target)? {
             return Ok(());
         }
-        // An exchange that waited keeps its encoded request and its deadline.
+        // An exchange that waited retains its encoded request and its deadline.
         let waited = talk.waits.take();
         if matches!(waited, None | Some(Wait::Carrier(_))) {
             self.write_request(talk, target)?;
@@ -94,7 +94,7 @@ impl Outbound<'_> {
         self.connect(talk, target)
     }
 
-    /// Uses an idle connection. Returns false if there is none.
+    /// Uses an idle connection. Returns false if the target has none.
     fn take_idle(&mut self, talk: &mut Talk) -> bool {
         let connections = &mut self.upstream.connections;
         let Some(wire) = connections.take_idle(self.worker, &talk.place()) else {

@@ -30,7 +30,7 @@ use crate::upstream::connections::WireUse;
 use crate::upstream::parts::Upstream;
 use crate::upstream::talks::Talks;
 
-/// Bytes read from an origin at a time. They are sent to the client in one piece, see [`PIECE_BYTES_MAX`].
+/// Maximum number of bytes per read from an origin. They are sent to the client in one piece, see [`PIECE_BYTES_MAX`].
 const READ_BYTES: usize = PIECE_BYTES_MAX;
 
 /// Interval at which exchanges are checked for time-outs.
@@ -61,9 +61,9 @@ pub(super) struct Edge {
 /// Properties of a request that arrived.
 struct Arrival {
     handle: RequestId,
-    /// Sent by another worker, for a session of this one.
+    /// Sent by another worker, for a session of this worker.
     is_of_worker: bool,
-    /// Its body has not arrived completely.
+    /// The request's body has not arrived completely.
     is_arriving: bool,
 }
 
@@ -99,7 +99,7 @@ impl Edge {
     pub fn run(&mut self) -> i32 {
         loop {
             self.finish_tasks();
-            // Finishing tasks may end further peers; each peer ends once, so the loop terminates.
+            // Finishing tasks may close further peers. Each peer closes once, so the loop terminates.
             while !self.publishing.ports.ended.is_empty() {
                 self.on_peers_ended();
                 self.finish_tasks();
@@ -286,7 +286,7 @@ impl Edge {
             return;
         }
         if is_of_worker {
-            // The routes changed since the worker forwarded it.
+            // The routes changed after the other worker forwarded the request.
             self.clients
                 .answer_text(&mut self.worker, handle, 404, "Not Found");
             return;
@@ -307,7 +307,7 @@ impl Edge {
                 return;
             }
         }
-        // Checked for all routes: another route may lead to the same origin, and a signature vouches for the complete
+        // Check the signature for all routes: another route may lead to the same origin, and a signature covers the complete
         // request.
         let now_s = self.worker.net.unix_s();
         let takes_events = source.table.routes.has_over_http()
@@ -331,7 +331,7 @@ impl Edge {
         }
     }
 
-    /// Removes a client that left.
+    /// Cleans up after a client that has left.
     fn on_left(&mut self, handle: RequestId) {
         self.clients.sessions.remove(&handle);
         self.timers.forget(Timer::Poll(handle));
@@ -468,7 +468,7 @@ impl Clients {
         request
     }
 
-    /// Refuses a head that is larger than its port allows. The engine has one limit for all ports.
+    /// Refuses a head that exceeds the limit of its port. The engine has one limit for all ports.
     pub(super) fn refuse_head(
         &mut self,
         worker: &mut Engine,
@@ -481,7 +481,7 @@ impl Clients {
         self.answer_text(worker, handle, 431, &text);
     }
 
-    /// Ends a request: drops its body, and closes its connection if it has no response.
+    /// Ends a request: drops its body, and closes its connection if no response was sent.
     pub(super) fn forget_request(&mut self, worker: &mut Engine, handle: RequestId) {
         worker.drop_request(handle);
         self.scripts.remove(&handle);

@@ -23,7 +23,7 @@ pub(super) fn prometheus_address(settings: &Settings) -> String {
     url("http", &settings.prometheus)
 }
 
-/// Writes the edge's metrics after those of the engine.
+/// Appends the edge's metrics to those of the engine.
 pub(super) fn more_metrics(
     settings: &Settings,
     targets: Targets,
@@ -50,7 +50,7 @@ fn write_targets(out: &mut String, table: &Table, health: Health, now_ms: u64) {
         for (target, seat) in rule.targets.iter().zip(&watched.seats) {
             let (route, target) = (escaped(&rule.label()), escaped(&target.name));
             let labels = format!("{{route=\"{route}\",target=\"{target}\"}}");
-            // A target listed twice in a route is one target.
+            // A target that is listed twice in a route is counted once.
             if let Some(seat) = *seat
                 && !seats.iter().any(|(known, _)| *known == labels)
             {

@@ -18,7 +18,7 @@ use crate::upstream::folders::{Filed, Folders};
 use crate::upstream::response::Head;
 use crate::upstream::talk::{Step, Stop, Talk};
 
-/// Maximum number of open folders; more can only be of former routes.
+/// Maximum number of open folders. A larger number would include folders of former routes.
 const FOLDERS_MAX: usize = 256;
 
 impl Clients {
@@ -36,7 +36,7 @@ impl Clients {
         (target, folder): (&Target, &str),
     ) -> Result<Filed, UpstreamError> {
         let Owner::Client(handle) = talk.owner else {
-            // `choose` selects folders only for such requests.
+            // Unreachable: `choose` selects folders only for requests of clients.
             let reason = format!("{folder}: files are for requests of clients");
             return Err(UpstreamError::Local(reason));
         };
@@ -98,7 +98,7 @@ impl Clients {
         handle: RequestId,
         request: &ClientRequest,
     ) {
-        // The client's own path, so that relative links of the page work.
+        // Redirect to the client's own path, so that relative links of the page work.
         let (own, query) = request.target.split_at(request.path().len());
         let location = [own, b"/", query].concat();
         let head = Head {

@@ -25,8 +25,8 @@ use crate::upstream::response::Head;
 const URL: &[u8] = b"url";
 
 impl Holds<'_> {
-    /// Queues an item for a client whose filters query a server about it or about an earlier one. Returns `Some(true)` if the
-    /// client ended, `None` if no filter needs a query.
+    /// Queues an item for a client whose filters query a server about this item or about an earlier one. Returns `Some(true)` if
+    /// the client is no longer held, `None` if no filter needs a query.
     pub(super) fn filter_item(
         &mut self,
         client: Left,

@@ -17,7 +17,7 @@ use crate::upstream::id::TalkId;
 use crate::upstream::reply::Phase;
 use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 
-/// Time within which an origin has to receive the last messages and the close frame of a client that left.
+/// Time in milliseconds within which an origin has to receive the last messages and the close frame of a client that has left.
 const CLOSE_MS: u64 = 5_000;
 
 impl Edge {
@@ -159,7 +159,7 @@ impl Edge {
             let kind = if is_text { Kind::Text } else { Kind::Binary };
             let mut frames = Vec::new();
             if let Phase::Socket { client, .. } = &mut talk.phase {
-                // Fails after the origin's close frame: nothing more is sent.
+                // Ignore an error: after the origin's close frame, no message is sent.
                 let _ = client.send(kind, message, turn.upstream.masks.next(), &mut frames);
             }
             turn.send_to_origin(talk, handle, &frames)
@@ -177,7 +177,7 @@ impl Edge {
         self.with_talk(id, |turn, talk| {
             let mut frames = Vec::new();
             if let Phase::Socket { client, .. } = &mut talk.phase {
-                // Fails after the origin's close frame: nothing more is sent.
+                // Ignore an error: after the origin's close frame, no frame is sent.
                 let mask = turn.upstream.masks.next();
                 let _ = if is_ping {
                     client.ping(payload, mask, &mut frames)
@@ -207,7 +207,7 @@ impl Edge {
             if frames.is_empty() && talk.queued() == 0 {
                 return Err(Stop::Over);
             }
-            // Waits until the client's last messages were sent and the origin's close frame arrived.
+            // Wait until the client's last messages were sent and the origin's close frame arrived.
             talk.due_ms = turn.worker.net.now_ms() + CLOSE_MS;
             Ok(())
         });

@@ -1,4 +1,5 @@
-//! `gone` links: notify an origin when a client that it held left.
+//! `gone` links: notify an origin when a client that it held has left. The notification is one POST without content; its response
+//! has no effect. No notification is sent for a client that received its response, or whose stream the origin ended.
 //!
 //! The notification is one POST without content; its response has no effect. A client that received its response, or whose
 //! stream the origin ended, did not leave.
@@ -19,7 +20,7 @@ use fermata_engine::RequestId;
 const TELLING_MAX: usize = 1_000;
 
 impl Holds<'_> {
-    /// Notifies the origin of a client that left.
+    /// Notifies the origin of a client that has left.
     pub(super) fn tell_gone(&mut self, handle: RequestId) {
         let Some(told) = self.clients.gone_links.links.remove(&handle) else {
             // The client has no `gone` link.
@@ -73,7 +74,7 @@ impl Clients {
         worker.net.log_for_client(LogLevel::Warning, &line);
     }
 
-    /// Registers the `gone` link of a held client. The first one counts.
+    /// Registers the `gone` link of a held client. Only the first link is used.
     pub(super) fn watch_for_gone(
         &mut self,
         handle: RequestId,

@@ -106,9 +106,9 @@ impl Holds<'_> {
         let mut source = talk.source.clone();
         if instruct.next.is_none() {
             source.request = match subscriptions.iter().any(|it| it.filters.asks()) {
-                // Its links need only the target.
+                // The client's links need only the target of the request.
                 true => Rc::new(talk.source.request.place()),
-                // No further request will be sent to its origin.
+                // No further request will be sent to the client's origin.
                 false => Rc::clone(&self.clients.forgotten),
             };
         }
@@ -183,7 +183,7 @@ impl Holds<'_> {
         if let Some(mut keeper) = self.keeper() {
             keeper.watch();
         }
-        // Only once, because an origin with other ids than the publisher's would cause endless requests.
+        // Request the response again only once: an origin with other ids than the publisher's would cause endless requests.
         let may_ask = talk.last_ids.is_empty();
         match standing {
             Standing::Behind if self.catch_up(Left::Request(handle), false) => {}
@@ -201,7 +201,7 @@ impl Holds<'_> {
 }
 
 impl Clients {
-    /// Returns the subscriptions of an instruction, with those of the target. Drops any beyond the limit, with a log line.
+    /// Returns the subscriptions of an instruction and of its target. Drops subscriptions above the limit, and logs this.
     pub(super) fn subscriptions(
         &mut self,
         policy: &EdgePolicy,

@@ -72,13 +72,13 @@ impl Holds<'_> {
         }
     }
 
-    /// Returns the client of the session service, `None` if there is none.
+    /// Returns the client of the session service; `None` if no service is configured.
     pub fn keeper(&mut self) -> Option<Keeper<'_>> {
         let ports = &mut self.publishing.ports;
         self.pushpin.keeper(ports, self.timers, self.worker)
     }
 
-    /// Passes the session fields of an instruction to the service, or removes them if there is none.
+    /// Passes the session fields of an instruction to the service, or removes them if no service is configured.
     pub fn settle_session(&mut self, source: &mut Source, instruct: &mut Instruct) {
         match self.keeper() {
             Some(mut keeper) => keeper.settle(source, instruct),
@@ -86,7 +86,7 @@ impl Holds<'_> {
         }
     }
 
-    /// Cleans up after a client that is no longer held or left.
+    /// Cleans up after a client that is no longer held, or has left.
     pub fn on_no_longer_held(&mut self, handle: RequestId) {
         self.publishing.commands.forget_socket(handle);
         let asked = self.clients.filtering.forget(handle);

@@ -1,7 +1,7 @@
 //! Requests over shared HTTP/2 connections to targets.
 //!
-//! The first exchange with a target opens a connection, and others wait for it. If it turns out to support only HTTP/1, each
-//! opens its own. After an exchange has left its stream, events of the stream cannot reach it.
+//! The first exchange with a target opens a connection, and others wait for it. If the target supports only HTTP/1, each exchange
+//! opens its own connection. An exchange that has left its stream receives no further events of the stream.
 
 use std::rc::Rc;
 
@@ -30,13 +30,13 @@ use crate::upstream::reply::Phase;
 use crate::upstream::response::ResponsePart;
 use crate::upstream::talk::{Purpose, Step, Stop, Talk, Wait};
 
-/// Bytes queued for a connection's socket at which its requests pause.
+/// Number of bytes queued for a connection's socket from which its requests pause.
 const ROOM_BYTES: usize = 128 * 1024;
 
-/// Maximum turns of requests in a row; the socket is full long before.
+/// Maximum number of turns of requests in a row. The socket is full long before.
 const TURNS_MAX: usize = 4_096;
 
-/// Maximum repetitions of a request that its target returned unprocessed.
+/// Maximum number of times that a request is sent again after its target returned it unprocessed.
 pub(super) const REFUSALS_MAX: u8 = 3;
 
 impl Edge {
@@ -104,7 +104,7 @@ impl Edge {
             let Some(ready) = carrier.machine.next_ready() else {
                 return;
             };
-            // The exchange sets it again if this turn is not enough.
+            // The exchange sets the flag again if this turn is not enough.
             carrier.machine.set_pending(ready.stream, false);
             if let Some(&talk) = carrier.talks.get(&ready.stream) {
                 self.with_talk(talk, |turn, talk| turn.outbound().pump_carrier(talk, true));
@@ -112,16 +112,16 @@ impl Edge {
         }
     }
 
-    /// Closes a lost connection. Its requests are sent again if that is safe.
+    /// Closes a lost connection. Its requests are sent again if a repetition is safe.
     fn lose_carrier(&mut self, wire: WireId, reason: &str) {
         self.upstream
             .flush_carrier(&mut self.timers, &mut self.worker, wire);
         let Some(carrier) = self.upstream.carriers.remove(wire) else {
-            // Its last exchange may have closed it.
+            // The connection's last exchange may have closed it.
             return;
         };
         self.upstream.connections.close(&mut self.worker, wire);
-        // WebSocket exchanges may wait for its SETTINGS.
+        // WebSocket exchanges may wait for SETTINGS of this connection.
         self.upstream.carriers.settle(carrier.place.clone());
         self.upstream
             .watch_carriers(&mut self.timers, &mut self.worker);
@@ -183,7 +183,7 @@ impl Turn<'_> {
         }
         if !input.parts.is_empty() {
             talk.has_response = true;
-            // A closing WebSocket keeps its deadline although the target still sends.
+            // A closing WebSocket retains its deadline although the target still sends.
             if !matches!(talk.phase, Phase::Socket { .. }) {
                 talk.due_ms = self.worker.net.now_ms() + self.policy.limits.idle_ms;
             }
@@ -225,8 +225,8 @@ impl Turn<'_> {
 }
 
 impl Outbound<'_> {
-    /// Uses a stream of an existing connection, or waits for one that is being opened. Returns false if the exchange has to open
-    /// a connection.
+    /// Uses a stream of an existing connection, or waits for a connection that is being opened. Returns false if the exchange has
+    /// to open a connection.
     pub(super) fn join_carrier(
         &mut self,
         talk: &mut Talk,
@@ -243,7 +243,7 @@ impl Outbound<'_> {
         match room {
             WebSocketSupport::Ready(wire) => {
                 self.enter_carrier(talk, target, wire)?;
-                // A connection became free while the exchange waited to open its own.
+                // Another connection became available while the exchange waited to open its own.
                 self.upstream.end_opening(self.timers, self.worker, talk);
                 return Ok(true);
             }
@@ -274,14 +274,14 @@ impl Outbound<'_> {
     }
 
     fn wait_for_carrier(&self, talk: &mut Talk, place: Place, now_ms: u64) {
-        // One connect time-out covers all waiting.
+        // One connect time-out covers all waits.
         if talk.waits.replace(Wait::Carrier(place)).is_none() {
             talk.due_ms = now_ms + self.policy.limits.connect_ms;
         }
         talk.is_connected = false;
     }
 
-    /// Turns the connection of the exchange into a shared one, with its request first.
+    /// Makes the connection of the exchange a shared one. The exchange's request is sent first.
     pub(super) fn become_carrier(
         &mut self,
         talk: &mut Talk,
@@ -299,7 +299,7 @@ impl Outbound<'_> {
         watch_talks(self.timers, now_ms);
         let entered = match talk.purpose {
             Purpose::Upgrade(_) => {
-                // Support for WebSockets is known after SETTINGS. Without them, HTTP/1.1 is used after some attempts.
+                // Support for WebSockets is known after SETTINGS. If SETTINGS do not arrive, HTTP/1.1 is used after some attempts.
                 talk.refusals += 1;
                 talk.is_http1 = talk.refusals > REFUSALS_MAX;
                 self.wait_for_carrier(talk, place, now_ms);
@@ -474,14 +474,14 @@ impl Upstream {
         has_chosen
     }
 
-    /// Removes the exchange from its stream.
+    /// Removes an exchange from its stream.
     pub(super) fn leave_carrier(
         &mut self,
         timers: &mut Timers,
         worker: &mut Engine,
         talk: &mut Talk,
     ) {
-        // A WebSocket that sent everything, including its close frame.
+        // A WebSocket that has sent all bytes, including its close frame.
         let is_socket = matches!(talk.phase, Phase::Socket { .. }) && talk.queued() == 0;
         let Some(on) = talk.http2.take() else {
             return;
@@ -541,7 +541,7 @@ impl Upstream {
     /// Writes queued frames to the socket.
     fn flush_carrier(&mut self, timers: &mut Timers, worker: &mut Engine, wire: WireId) {
         let Some((carrier, _)) = self.carriers.get_mut(wire) else {
-            // Its last exchange may have closed it.
+            // The connection's last exchange may have closed it.
             return;
         };
         while carrier.sent < carrier.out.len() {
@@ -605,7 +605,7 @@ fn takes_trailers(headers: &[(Vec<u8>, Vec<u8>)]) -> bool {
     tokens.any(|token| token.trim_ascii().eq_ignore_ascii_case(b"trailers"))
 }
 
-/// Fields of a request besides the forwarded ones.
+/// Fields of a request in addition to the forwarded ones.
 type OwnFields<'a> = [Option<(&'a [u8], &'a [u8])>; 2];
 
 fn plain_fields(length: Option<&str>, takes_trailers: bool) -> OwnFields<'_> {

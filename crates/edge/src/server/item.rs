@@ -12,7 +12,7 @@ use crate::client::session::{Kind, Session};
 use crate::server::holds::Holds;
 
 impl Holds<'_> {
-    /// Delivers one item to a client. Returns true if the client ended.
+    /// Delivers one item to a client. Returns true if the client is no longer held.
     pub(super) fn on_item(&mut self, client: Left, channel: &[u8], item: &Rc<Item>) -> bool {
         if let Some(is_over) = self.filter_item(client, channel, item) {
             return is_over;
@@ -29,7 +29,7 @@ impl Holds<'_> {
 
     fn on_item_of_poll(&mut self, handle: RequestId, channel: &[u8], item: &Rc<Item>) -> bool {
         let Some(session) = self.clients.sessions.get_mut(&handle) else {
-            // An earlier item was its response.
+            // An earlier item was the client's response.
             return true;
         };
         let Some(subscription) = session.subscription(channel) else {
@@ -49,7 +49,7 @@ impl Holds<'_> {
         };
         let filters = subscription.filters.clone();
         if matches!(&session.kind, Kind::Poll(poll) if poll.is_queued) {
-            // A queued request to its origin will return it.
+            // The queued request to the client's origin will return the item.
             return true;
         }
         if let Some(counter) = excluded_by(session, &filters, &format.content_filters, item) {
@@ -81,7 +81,7 @@ impl Holds<'_> {
         }
         let delivery = match self.clients.sessions.get_mut(&handle) {
             Some(session) => deliver(session, channel, item),
-            // Shared streams receive only actions here.
+            // Clients of shared streams receive only actions here.
             None => match &item.http_stream {
                 Some(format) => Delivery::Act(format.action.clone()),
                 None => Delivery::Nothing,
@@ -100,7 +100,7 @@ fn deliver(session: &mut Session, channel: &[u8], item: &Item) -> Delivery {
         return Delivery::Nothing;
     };
     if is_asking && subscription.prev_id.is_some() && item.id.is_some() {
-        // The link's response includes it, or shows by its ids that it does not, and the link is requested again.
+        // The link's response contains the item. Otherwise its ids show that the item is missing, and the link is requested again.
         return Delivery::Nothing;
     }
     // The item advances the channel's sequence even if it is not for this client.

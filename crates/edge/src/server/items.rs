@@ -27,12 +27,13 @@ impl Holds<'_> {
         }
     }
 
-    /// Handles a client that lost items because it was too slow. Returns true if it ended or its origin will send them.
+    /// Handles a client that lost items because it was too slow. Returns true if the client is no longer held, or its origin will
+    /// send the items.
     fn on_gap(&mut self, client: Left) -> bool {
         match client {
             Left::Request(handle) => {
                 if !self.catch_up(client, true) {
-                    // The item that it waits for may be among the lost ones.
+                    // The item that the client waits for may be among the lost ones.
                     self.update(handle);
                     return true;
                 }

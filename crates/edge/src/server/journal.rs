@@ -134,7 +134,7 @@ impl Journal {
     /// Formats method, URI, target and route, and the client's address if enabled.
     fn request_line(&self, policy: &EdgePolicy, source: &Source, is_socket: bool) -> String {
         let request = &source.request;
-        // A WebSocket-over-HTTP request stands for the client's handshake, which is a GET.
+        // A WebSocket-over-HTTP request represents the client's handshake, which is a GET.
         let method = if is_socket {
             "GET".into()
         } else {
@@ -162,7 +162,7 @@ impl Journal {
     }
 }
 
-/// Returns the client's address: the first of `X-Forwarded-For`, as far as the settings trust it.
+/// Returns the client's address: the first address of `X-Forwarded-For` that the settings trust.
 fn address(source: &Source, rewriting: &Rewriting) -> Option<String> {
     let list = rewriting.client_list(&source.request, source.is_trusted);
     let first = list

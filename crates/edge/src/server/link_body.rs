@@ -60,7 +60,7 @@ impl Holds<'_> {
         self.follow_link(talk, handle, instruct);
     }
 
-    /// Follows the instruction of a link's response after its body was forwarded.
+    /// Follows the instruction of a link's response after the response body was forwarded.
     pub(super) fn follow_link(&mut self, talk: &Talk, handle: RequestId, instruct: Instruct) {
         let mut instruct = instruct;
         let subscriptions =
@@ -92,7 +92,7 @@ impl Holds<'_> {
                     && channels
                         .iter()
                         .all(|it| session.subscriptions.iter().any(|old| old.channel == *it));
-                // Keeps the subscriptions: new ones would start behind the items published during the request.
+                // Keep the subscriptions: new ones would start after the items published during the request.
                 let updated = if is_same {
                     Ok(())
                 } else {
@@ -103,7 +103,7 @@ impl Holds<'_> {
                     return;
                 }
                 self.reports().on_replaced(handle, &channels);
-                // Items published during the request were dropped, and a new channel starts in the middle of its sequence.
+                // Items published during the request were dropped, and a new channel would start in the middle of its sequence.
                 let is_behind = standing(self.worker, &subscriptions) == Standing::Behind;
                 if is_behind && !self.catch_up(Left::Held(handle), false) {
                     let random = fermata_io::random::u64() as u32;
@@ -133,7 +133,7 @@ impl Holds<'_> {
         }
     }
 
-    /// Starts to forward a link's response that became larger than an instruction, unless the body is the instruction.
+    /// Starts to forward a link's response that exceeds the limit of an instruction, unless the body is the instruction.
     pub(super) fn begin_link_body(&mut self, talk: &mut Talk, handle: RequestId) -> Step {
         let Phase::Whole { head, body } = std::mem::replace(&mut talk.phase, Phase::AwaitingHead)
         else {
@@ -162,7 +162,7 @@ impl Holds<'_> {
         self.pass_link(talk)
     }
 
-    /// Sends body bytes of a link's response to the client as far as it can receive them.
+    /// Sends body bytes of a link's response to the client as far as the client accepts them.
     pub(super) fn pass_link(&mut self, talk: &mut Talk) -> Step {
         let (Owner::Link(handle), Phase::Linked(body)) = (talk.owner, &mut talk.phase) else {
             return Ok(());
@@ -199,7 +199,7 @@ impl Holds<'_> {
     ) {
         for (channel, item) in items {
             let Some(session) = self.clients.sessions.get_mut(&handle) else {
-                // An earlier item ended it.
+                // An earlier item has ended the stream.
                 return;
             };
             let without_ids = session.subscription(&channel);
@@ -220,7 +220,8 @@ impl Holds<'_> {
 }
 
 impl Clients {
-    /// Holds an item back for a client whose link's response is being forwarded. Returns false if none is.
+    /// Holds an item back for a client to which a link's response is being forwarded. Returns false if no response is being
+    /// forwarded.
     pub(super) fn holds_back(
         &mut self,
         worker: &mut Engine,

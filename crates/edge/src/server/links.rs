@@ -1,4 +1,4 @@
-//! `next` links, with which a stream continues after it missed items or after a time without items.
+//! `next` links, with which the edge continues a stream after the client missed items, or after a time without items.
 
 use std::rc::Rc;
 
@@ -26,12 +26,12 @@ impl Holds<'_> {
         }
     }
 
-    /// Requests the `next` link of a stream, unless it has none or a request is in progress.
+    /// Requests the `next` link of a stream, unless the stream has no link or a request is in progress.
     pub(super) fn ask_link(&mut self, handle: RequestId) {
         let Some(link) = self.clients.begin_link(handle) else {
             return;
         };
-        // A client without a session has no filter queries, either.
+        // A client without a session has no filter queries either.
         if let Some(session) = self.clients.sessions.get(&handle) {
             let asked = self.clients.filtering.leave_reliable(handle, session);
             self.abandon_filter(asked);
@@ -79,7 +79,7 @@ impl Holds<'_> {
         let _ = self.worker.end_held(handle);
     }
 
-    /// Ends a held client's response so that it is visibly incomplete.
+    /// Ends a held client's response so that the client detects that it is incomplete.
     pub(super) fn cut_stream_of(&mut self, handle: RequestId) {
         self.forget_stream(handle);
         self.worker.cut_held(handle);
@@ -102,13 +102,13 @@ pub(super) struct Link {
 /// Action for a stream whose link failed.
 #[derive(Debug, PartialEq, Eq)]
 enum AfterFailure {
-    /// Request it again at this time.
+    /// Request the link again at this time.
     Again(u64),
-    /// Close the connection without a regular end. Only a part of the link's response was sent, so the client would read
-    /// further items as its rest.
+    /// Close the connection without a regular end. Only a part of the link's response was sent, and the client would read further
+    /// items as the rest of it.
     Cut,
     End,
-    /// No such stream exists.
+    /// The stream does not exist.
     Stays,
 }
 
@@ -123,7 +123,7 @@ impl Clients {
         is_due
     }
 
-    /// Starts a request of a stream's link. Returns `None` if it has none or a request is in progress.
+    /// Starts a request of a stream's link. Returns `None` if the stream has no link or a request is in progress.
     fn begin_link(&mut self, handle: RequestId) -> Option<Link> {
         // The client may have left before it was held.
         let session = self.sessions.get_mut(&handle)?;
@@ -145,8 +145,8 @@ impl Clients {
         })
     }
 
-    /// Handles a link's response that lacked items: requests it again, first immediately, then with growing delays, because an
-    /// origin may use other ids than the publisher. Returns `None` if the link is gone.
+    /// Handles a link's response that lacked items. Returns the time of the next request: first now, then after growing delays,
+    /// because an origin may use other ids than the publisher. Returns `None` if the stream has no link any more.
     pub(super) fn after_lag(&mut self, handle: RequestId, now_ms: u64, random: u32) -> Option<u64> {
         let stream = self.stream(handle)?;
         stream.next.as_ref()?;
@@ -161,7 +161,7 @@ impl Clients {
 
     /// Returns the time of a stream's next link request after a response with neither content nor a hold; `None` = now.
     ///
-    /// Without this pause, links that only lead to each other would be requested in a tight loop.
+    /// Without this pause, the edge would request links that only refer to each other in a tight loop.
     pub(super) fn after_empty_link(
         &mut self,
         handle: RequestId,
@@ -175,7 +175,7 @@ impl Clients {
         Some(stream.link_due_ms)
     }
 
-    /// Returns what to do after a failed request: repeat it with a delay a few times, then end the stream.
+    /// Returns the action after a failed request: repeat it after a delay, a few times; then end the stream.
     fn after_link_failure(&mut self, handle: RequestId, now_ms: u64, random: u32) -> AfterFailure {
         let Some(stream) = self.stream(handle) else {
             return AfterFailure::Stays;
@@ -225,7 +225,7 @@ impl Clients {
         timers.at(due_ms, Timer::Link(handle));
     }
 
-    /// Restarts that time after an item. The timer checks it when it fires.
+    /// Restarts the time until the link is requested, after an item. The timer checks the time when it fires.
     pub(super) fn touch_link(&mut self, worker: &mut Engine, handle: RequestId) {
         let now_ms = worker.net.now_ms();
         if let Some(stream) = self.stream(handle)
@@ -313,7 +313,7 @@ impl Routing {
         self.generation += 1;
         Some(Rc::new(Table {
             generation: self.generation,
-            // One target, used only by this stream.
+            // One target, which only this stream uses.
             watched: Vec::new(),
             routes,
             home: Some(Box::new(home.clone())),
@@ -362,7 +362,7 @@ mod tests {
         assert_eq!(link.uri, b"/next");
         assert_eq!(link.last_ids, [(b"a".to_vec(), b"1".to_vec())]);
         assert!(clients.begin_link(HANDLE).is_none());
-        // After a failure, it waits for its time.
+        // After a failure, the link waits until its time.
         let again = clients.after_link_failure(HANDLE, 1_000, 0);
         assert!(matches!(again, AfterFailure::Again(due_ms) if due_ms > 1_000));
         assert!(clients.begin_link(HANDLE).is_some());

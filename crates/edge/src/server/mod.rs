@@ -1,11 +1,11 @@
 //! The running edge: an engine whose handler is written in Rust.
 //!
-//! `start` binds and forks. In each worker, an [`Edge`](edge::Edge) pulls events as the PHP extension does. Its state is in
-//! parts that do not depend on it (`client`, `upstream`, `publish`, `pushpin`). Code that needs several of them borrows only
-//! those: [`Outbound`](outbound::Outbound) writes and sends requests, [`Backends`](services::Backends) sends requests over
-//! ZeroMQ, [`Keeper`](state::Keeper) uses the session service, [`Holds`](holds::Holds) has the held clients,
-//! [`Polling`](sockjs::Polling) the polling SockJS clients, [`Publications`](publish::Publications) writes items to the ring,
-//! [`Reports`](notices::Reports) reports about clients.
+//! `start` binds and forks. In each worker, an [`Edge`](edge::Edge) pulls events as the PHP extension does. The state of an edge is
+//! in parts that do not depend on it (`client`, `upstream`, `publish`, `pushpin`). Code that needs several parts borrows only these
+//! parts: [`Outbound`](outbound::Outbound) writes and sends requests, [`Backends`](services::Backends) sends requests over ZeroMQ,
+//! [`Keeper`](state::Keeper) uses the session service, [`Holds`](holds::Holds) has the held clients, [`Polling`](sockjs::Polling)
+//! the polling SockJS clients, [`Publications`](publish::Publications) writes items to the ring, [`Reports`](notices::Reports)
+//! reports about clients.
 //!
 //! Calls go one way, which `scripts/modules.py` checks. `edge` dispatches events. `origin` runs an exchange by a
 //! [`Turn`](turn::Turn), which borrows everything except the other exchanges. `answer` handles responses and holds clients. No

@@ -18,7 +18,7 @@ use crate::timers::Timers;
 /// Parts of the edge that report about clients.
 pub(super) struct Reports<'a> {
     pub journal: &'a mut Journal,
-    /// `None` without a stats socket.
+    /// State of the stats socket; `None` without a stats socket.
     pub stats: &'a mut Option<Box<Stats>>,
     pub ports: &'a mut Ports,
     pub commands: &'a mut Commands,
@@ -27,7 +27,7 @@ pub(super) struct Reports<'a> {
 }
 
 impl Edge {
-    /// Handles an event of a connection between workers. Returns false for other connections.
+    /// Handles an event of a connection between workers. Returns false if the event belongs to another connection.
     pub(super) fn on_feed(&mut self, event: WireEvent) -> bool {
         let mut buffer = std::mem::take(&mut self.buffer);
         let is_feed = self.holds().reports().on_feed(event, &mut buffer);
@@ -43,7 +43,7 @@ impl Edge {
 }
 
 impl Reports<'_> {
-    /// Reports a client that is now held or whose WebSocket opened. `id` is the client's id from its origin.
+    /// Reports a client that is now held, or whose WebSocket has opened. `id` is the client's id from its origin.
     pub fn on_entered(
         &mut self,
         handle: RequestId,

@@ -1,7 +1,7 @@
-//! Runs exchanges with origins: connection, request, response, and the next target when one fails.
+//! Runs exchanges with origins: connection, request, response, and the next target after a failure.
 //!
-//! An exchange owns its connection until the response is complete; then the connection returns to the pool. The receiver of
-//! the response decides when more is read: see `answer`.
+//! An exchange owns its connection until the response is complete; then the connection returns to the pool. The receiver of the
+//! response decides when the edge reads more from the origin: see `answer`.
 
 use std::rc::Rc;
 
@@ -32,14 +32,14 @@ use crate::upstream::response::{ResponsePart, of_fastcgi, of_http};
 use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 use crate::upstream::{Failure, Sent, may_retry, test_origin};
 
-/// Reads ahead of a client per turn.
+/// Maximum number of reads per turn from an origin whose client reads slower than the response arrives.
 const AHEAD_READS_MAX: usize = 8;
 
-/// Pause between such turns.
+/// Pause in milliseconds between such turns.
 const AHEAD_MS: u64 = 1;
 
 impl Edge {
-    /// Starts an exchange. A check uses only the target of its source.
+    /// Starts an exchange. A health check uses only the target in its source.
     pub(super) fn ask(&mut self, ask: Ask) {
         let (talks, mut turn) = self.turn();
         let Some(talk) = turn.begin(ask) else {
@@ -74,8 +74,8 @@ impl Edge {
         }
     }
 
-    /// Disconnects clients whose responses occupy PHP-FPM processes, if the clients of their address together occupy more
-    /// than allowed: of the clients that have read nothing for [`SILENT_MS`], the longest silent one first.
+    /// Disconnects clients whose responses occupy PHP-FPM processes, if the clients of one address occupy more processes than
+    /// allowed. Only clients that have read nothing for [`SILENT_MS`] are disconnected, the longest silent one first.
     fn bound_holding(&mut self, id: TalkId) {
         let Some(own) = self.talks.get(id).and_then(|it| it.phase.spool()) else {
             return missed(());
@@ -137,7 +137,7 @@ impl Edge {
         self.with_talk_of(handle, |turn, talk| turn.pump_ahead(talk, AHEAD_READS_MAX));
     }
 
-    /// Runs a step of the exchange that a client waits for, if there is one.
+    /// Runs a step of the exchange that a client waits for, if such an exchange exists.
     pub(super) fn with_talk_of(
         &mut self,
         client: RequestId,
@@ -148,7 +148,7 @@ impl Edge {
         }
     }
 
-    /// Ends the exchange of a client that left.
+    /// Ends the exchange of a client that has left.
     pub(super) fn abandon(&mut self, asker: Asker) {
         if let Some(id) = self.upstream.askers.forget(asker)
             && !self.upstream.hand_over(&mut self.talks, id)
@@ -170,7 +170,7 @@ impl Edge {
             turn.pass_on(talk)?;
             turn.pump(talk)?;
             if matches!(talk.phase, Phase::Streaming { wants: true, .. }) {
-                // Watches for the client's disconnect, because nothing is written to it until the origin sends more.
+                // Watch for the client's disconnect: nothing is written to the client until the origin sends more.
                 let _ = turn.worker.defer_stream(handle);
             }
             Ok(())
@@ -347,7 +347,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Takes the response of the built-in test origin.
+    /// Uses the built-in test origin's response.
     fn ask_test(&mut self, talk: &mut Talk, start: &str) -> Step {
         let (path, query) = test_origin::parts(&talk.source.request.target, start);
         let (head, body) = test_origin::answer(path, query);
@@ -408,10 +408,10 @@ impl Turn<'_> {
                 }
                 Ok(Some(0)) => self.on_origin_end(talk, None),
                 Ok(Some(read)) => {
-                    // A short read emptied the socket; only its end may follow.
+                    // A short read emptied the socket; afterwards only the end of the stream may follow.
                     talk.can_read = read == buffer.len() || talk.has_hung_up;
                     talk.has_response = true;
-                    // A closing WebSocket keeps its deadline although the origin still sends.
+                    // A closing WebSocket retains its deadline although the origin still sends.
                     let is_socket = matches!(talk.phase, Phase::Socket { .. });
                     if !is_socket {
                         talk.due_ms = self.worker.net.now_ms() + self.policy.limits.idle_ms;
@@ -488,13 +488,13 @@ impl Turn<'_> {
                 }
                 (parts, outcome.map_err(|error| error.to_string()))
             }
-            // These have no connection of their own.
+            // These exchanges have no connection of their own.
             Codec::Zhttp(_) | Codec::Http2 => (Vec::new(), Ok(())),
         };
         self.take(talk, parts)?;
         match outcome {
             Ok(()) => Ok(()),
-            // The response is complete and its rest is queued for the client: further bytes only end the connection.
+            // The response is complete, and its rest is queued for the client. An error after that only closes the connection.
             Err(_) if talk.has_ended() => {
                 self.outbound().drop_wire(talk);
                 Ok(())
@@ -533,7 +533,7 @@ impl Turn<'_> {
         match self.outbound().after_failure(talk, failure, &reason) {
             AfterFailure::SocketEnds => self.clients.on_frames_end(self.worker, talk),
             AfterFailure::Fails(status) => Err(Stop::Failed(status, reason)),
-            // One new connection serves all exchanges that lost this one.
+            // One new connection serves all exchanges whose requests were on the lost connection.
             AfterFailure::Open { may_reuse } => self.open(talk, may_reuse),
         }
     }
@@ -542,16 +542,16 @@ impl Turn<'_> {
 /// Action for a failed exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AfterFailure {
-    /// End its WebSocket.
+    /// End the exchange's WebSocket.
     SocketEnds,
     /// Send an error with this status.
     Fails(u16),
-    /// Send it again to the same or the next target.
+    /// Send the request again, to the same or the next target.
     Open { may_reuse: bool },
 }
 
 impl Outbound<'_> {
-    /// Closes the connection or stream of a failed exchange and returns what to do with it.
+    /// Closes the connection or stream of a failed exchange. Returns how to continue with the exchange.
     pub fn after_failure(
         &mut self,
         talk: &mut Talk,
@@ -573,8 +573,9 @@ impl Outbound<'_> {
             talk.refusals += 1;
         }
         let sent = Sent {
-            // An idle connection that ends without a byte was almost certainly closed before the request arrived. For events
-            // the remaining doubt is accepted, because losing them is worse; the next connection is a new one.
+            // If an idle connection closes without a byte, the origin almost certainly closed it before the request arrived. Events
+            // of a WebSocket are sent again despite the remaining doubt, because losing them is worse. The next attempt uses a new
+            // connection.
             is_idempotent: talk.source.request.is_idempotent()
                 || matches!(talk.purpose, Purpose::Events(None)),
             is_reused: talk.is_reused && talk.refusals <= REFUSALS_MAX,
@@ -589,7 +590,7 @@ impl Outbound<'_> {
         // The end of an idle connection does not count against the target.
         let is_stale =
             failure == Failure::Unprocessed || (failure == Failure::NoResponse && talk.is_reused);
-        // Neither does a failed address while others are left.
+        // A failed address does not count against the target either, while other addresses are left.
         let has_more = failure.is_unsent() && !talk.addresses.is_empty();
         let is_its_fault = !is_stale && failure != Failure::Name;
         if is_its_fault && !has_more {
@@ -635,7 +636,7 @@ impl Outbound<'_> {
         let outcome = self.send_request(talk, &mut has_moved);
         self.give_time(talk, has_moved);
         if outcome.is_err() {
-            // Bytes that the origin sent before it closed are read first.
+            // Read the bytes first that the origin sent before it closed.
             talk.can_read = true;
         }
         self.on_flushed(talk)
@@ -700,9 +701,10 @@ impl Outbound<'_> {
             self.upstream.leave_carrier(self.timers, self.worker, talk);
             return;
         }
-        // A FastCGI process serves one connection. Idle, it would be reserved for this worker while others wait for a process.
+        // A FastCGI process serves one connection. An idle connection would reserve the process for this worker, while other
+        // workers wait for a process.
         let is_fastcgi = matches!(talk.codec, Codec::FastCgi(_));
-        // No later request uses its routes.
+        // No later request uses the routes of this exchange.
         let is_single = matches!(talk.owner, Owner::Filter(_)) && talk.source.is_foreign();
         if is_fastcgi || is_single || !is_reusable || talk.has_hung_up || !talk.is_sent() {
             self.drop_wire(talk);

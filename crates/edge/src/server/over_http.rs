@@ -24,7 +24,7 @@ impl Holds<'_> {
         head: &Head,
         body: &[u8],
     ) -> Step {
-        // Logged here, while the exchange is still an opening.
+        // Log the request here, while its exchange is still an opening.
         self.journal
             .log_talk(self.policy, self.timers, self.worker, talk);
         let Purpose::Events(over) = &mut talk.purpose else {
@@ -96,7 +96,7 @@ impl Holds<'_> {
                 }
             }
         }
-        // An event may have detached the client or ended it.
+        // An event may have detached the client or closed its WebSocket.
         if let Some(over) = self.clients.over(handle) {
             if over.takes_client_back() {
                 self.worker.net.resume_socket(SocketId::of(handle));
@@ -128,7 +128,7 @@ impl Holds<'_> {
             Event::Binary(message)
         };
         match self.clients.over(handle).map(|over| over.push(event)) {
-            // Impossible: the client exists and its origin uses WebSocket-over-HTTP.
+            // Unreachable: the client exists and its origin uses WebSocket-over-HTTP.
             None => debug_assert!(false, "a socket without its origin"),
             Some(Err(error)) => self
                 .clients
@@ -155,7 +155,7 @@ impl Holds<'_> {
 }
 
 impl Clients {
-    /// Handles a request that did not reach the origin: repeats it with a delay a few times.
+    /// Handles a request that did not reach the origin: repeats it a few times, with delays.
     pub(super) fn on_events_failed(
         &mut self,
         timers: &mut Timers,

@@ -16,7 +16,8 @@ pub(super) struct EdgePolicy {
     pub rewriting: Rewriting,
     pub limits: Limits,
     pub subscriptions_max: usize,
-    /// Missed items are taken from the ring if it has them, instead of from the origin.
+    /// Missed items are read from the ring, if it contains them, instead of requested from the
+    /// origin.
     pub recovers_from_history: bool,
     pub header_bytes_max: usize,
     pub control_header_bytes_max: usize,

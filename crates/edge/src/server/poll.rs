@@ -1,4 +1,4 @@
-//! Long polls: clients that wait for one published response, or for their origin's after a time-out.
+//! Long polls: clients that wait for one published response, or after a time-out for the response of their origin.
 
 use fermata_engine::RequestId;
 use fermata_grip::item::{Body, Response, ResponseAction};
@@ -19,7 +19,7 @@ impl Holds<'_> {
     pub(super) fn on_poll_due(&mut self, handle: RequestId) {
         let now_ms = self.worker.net.now_ms();
         match self.clients.sessions.get(&handle).map(|it| &it.kind) {
-            // It was held again with a later time-out.
+            // The poll was held again with a later time-out.
             Some(Kind::Poll(poll)) if poll.due_ms > now_ms => {
                 let due_ms = poll.due_ms;
                 self.timers.at(due_ms, Timer::Poll(handle));
@@ -37,7 +37,7 @@ impl Holds<'_> {
     /// Ends a long poll.
     fn end_poll(&mut self, handle: RequestId, published: Option<&Response>) {
         let Some(session) = self.clients.sessions.remove(&handle) else {
-            // An earlier item was its response.
+            // An earlier item was the response to this poll.
             return;
         };
         let Session { source, kind, .. } = *session;
@@ -76,7 +76,7 @@ impl Holds<'_> {
     /// Sends the request to the origin again, because items were published that the edge does not have.
     pub(super) fn ask_again(&mut self, handle: RequestId) {
         let Some(session) = self.clients.sessions.remove(&handle) else {
-            // An earlier item was its response.
+            // An earlier item was the response to this poll.
             return;
         };
         self.timers.forget(Timer::Poll(handle));
@@ -114,7 +114,7 @@ impl Clients {
         }
         let mut headers = answer.headers;
         if let Body::Bytes(_) = &response.body {
-            // It describes the origin's body, which is not sent.
+            // Remove the field: it describes the origin's body, which is not sent.
             headers.retain(|(name, _)| !name.eq_ignore_ascii_case(b"content-encoding"));
         }
         for (name, _) in &response.headers {

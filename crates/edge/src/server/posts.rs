@@ -1,9 +1,9 @@
 //! Publishing in a cluster: items are appended to the shared log in order, and every edge reads them from there. The worker
 //! serves clients while it waits for the log.
 //!
-//! The edge that receives an item brings it into order first. It also reads the items of other edges, so that an item may
-//! follow one of theirs, and duplicates are recognized. If two edges accept the same item at the same moment, the second
-//! record is skipped when it is read, because its event has the item's id as its name.
+//! The edge that receives an item puts it into order first. It also reads the items of other edges, so that an item may follow an
+//! item of another edge, and duplicates are recognized. If two edges accept the same item at the same moment, the second record is
+//! skipped when it is read, because its event has the item's id as its name.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +20,14 @@ use crate::publish::posts::{Flight, Post, Refusal, Reply, is_for_good};
 use crate::publish::sequence::{Queued, encoded};
 use crate::server::publish::Publications;
 
-/// Numbers of newest records read for items of other edges, in steps.
+/// Numbers of newest records read for items of other edges, in increasing steps.
 const READ: [usize; 3] = [1, 16, 256];
 
-/// Maximum number of channels read per turn for items on which others wait.
+/// Maximum number of channels per turn that are read for predecessors of waiting items.
 const WAITING_MAX: usize = 256;
 
 impl Publications<'_> {
-    /// Publishes the items of a request. Returns `None` if `reply` is used once the log has acknowledged them.
+    /// Publishes the items of a request. Returns `None` if the response is sent to `reply` after the log's acknowledgement.
     pub(super) fn post(
         &mut self,
         items: Vec<Item>,
@@ -109,7 +109,7 @@ impl Publications<'_> {
                             // The requests may have timed out; the item does not.
                             continue;
                         }
-                        // Later items would be refused, too.
+                        // The log would refuse later items, too.
                         self.refuse_posts(&refusal, |_| true);
                         break;
                     }
@@ -119,7 +119,7 @@ impl Publications<'_> {
         }
     }
 
-    /// Handles acknowledgements of the log. Returns true if no item waits, so that ports are read again.
+    /// Handles acknowledgements of the log. Returns true if no item waits. The caller then reads the ports again.
     pub(super) fn on_log_answers(&mut self) -> bool {
         let mut over = Vec::new();
         while let Some(user) = self.worker.channels.next_published_beside() {
@@ -155,7 +155,7 @@ impl Publications<'_> {
         let mut again = BTreeMap::new();
         for user in users {
             let Some(flight) = self.publishing.posts.flights.get(&user) else {
-                // Already handled.
+                // The item was already handled.
                 continue;
             };
             let (record, began_ms) = (flight.record, flight.began_ms);
@@ -175,7 +175,8 @@ impl Publications<'_> {
             self.worker.net.log_for_client(LogLevel::Warning, &line);
             let is_kept = !is_for_good(&failure);
             let refusal = Refusal::from(&failure);
-            // Its publisher does not repeat it. With an id, a second record of it is recognized as a duplicate.
+            // The publisher does not repeat the item, so append it again. With an id, a second record of the item is recognized as
+            // a duplicate.
             if queued.is_owed && queued.item.id.is_some() && is_kept {
                 self.end_posts(std::mem::take(&mut queued.posts), Some(&refusal));
                 queued.is_late = true;
@@ -189,7 +190,7 @@ impl Publications<'_> {
         }
     }
 
-    /// Puts an item back that the log did not accept yet.
+    /// Puts back an item that the log did not accept yet.
     fn put_back(&mut self, queued: Queued) {
         self.publishing.sequence.put_back(queued);
         if !self.worker.channels.is_log_ready() {
@@ -211,10 +212,10 @@ impl Publications<'_> {
     /// Ends an item that the log acknowledged or refused.
     fn end_item(&mut self, queued: &Queued, refusal: Option<&Refusal>) {
         if refusal.is_some() {
-            // Its publisher may repeat it.
+            // The publisher may repeat the item.
             self.publishing.sequence.forget(&queued.item);
             if queued.is_owed {
-                // Its publisher receives no error.
+                // The publisher receives no error.
                 self.worker.net.count(Counter::EdgeItemLog, 1);
                 let channel = queued.item.channel.escape_ascii();
                 let line = format!(

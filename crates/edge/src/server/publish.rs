@@ -18,16 +18,16 @@ use crate::server::edge::Edge;
 use crate::server::notices::Reports;
 use crate::timers::{Timer, Timers};
 
-/// Number of newest records of a channel that a new worker reads to restore its ids.
+/// Maximum number of newest records of a channel that a new worker reads to restore the channel's ids.
 const PRIMED_MAX: usize = 256;
 
-/// Maximum number of waiting items that a new worker takes over from a crashed one.
+/// Maximum number of waiting items that a new worker restores after a crash.
 const NOTES_MAX: usize = 10_000;
 
-/// Interval at which items of other edges are read while an item waits for one.
+/// Interval in milliseconds at which items of other edges are read while an item waits for one of them.
 const READ_ALONG_MS: u64 = 20;
 
-/// Notice to all workers that every client shall send a request to its origin.
+/// Notice to all workers: send a request to the origin of every client that may have missed items.
 const RECOVER: &[u8] = b"recover";
 
 /// Parts of the edge that publishing needs.
@@ -54,7 +54,7 @@ impl Edge {
     pub(super) fn on_peer_message(&mut self) {
         let notice = self.worker.waiting.peer_message().to_vec();
         if notice == RECOVER {
-            // The notice came from another edge. The sequence exists only in the publishing worker.
+            // The notice came from another edge, and the sequence exists only in the publishing worker.
             self.publishing.sequence.recover();
             self.holds().recover_clients();
         } else {
@@ -62,8 +62,8 @@ impl Edge {
         }
     }
 
-    /// Forgets every last id, and requests the missed items from the origins for all clients that may have missed some.
-    /// This includes the clients of all workers and, in a cluster, of all edges.
+    /// Removes the last id of every channel, and requests the missed items from the origins for all clients that may have missed
+    /// some. This includes the clients of all workers and, in a cluster, of all edges.
     pub(super) fn recover(&mut self) -> Result<(), PublishFailure> {
         self.publishing.sequence.recover();
         self.holds().recover_clients();
@@ -121,7 +121,7 @@ impl Edge {
                 {
                     Some(outcome) => outcome,
                     None => {
-                        // Fails only if the client left, which is reported separately.
+                        // An error only means that the client has left, which is reported separately.
                         let _ = self.worker.defer(handle);
                         return;
                     }
@@ -156,19 +156,19 @@ impl Publications<'_> {
         Ok(())
     }
 
-    /// Publishes all of the items or none, in the order of their ids, each once.
+    /// Publishes either all items or none, in the order of their ids, each once.
     pub(super) fn publish(&mut self, items: Vec<Item>) -> Result<(), PublishFailure> {
         if self.publishing.sequence.is_behindhand() {
-            // Checked before an id is recorded: otherwise a repeated publish would count as a duplicate.
+            // Check this before an id is recorded: otherwise a repeated publish would count as a duplicate.
             let text = "items published before wait for a worker that is behind; publish again in a second";
             return Err(Busy::Embedder(text).into());
         }
         self.take_items(items)
     }
 
-    /// Publishes items. Those for which the ring has no room wait, so no accepted item is lost.
+    /// Publishes items. Items for which the ring has no room wait, so no accepted item is lost.
     pub(super) fn take_items(&mut self, items: Vec<Item>) -> Result<(), PublishFailure> {
-        // Earlier items go first, when their timer fires.
+        // Earlier items are published first, when their timer fires.
         let was_behindhand = self.publishing.sequence.is_behindhand();
         self.offer_items(items, 0);
         let outcome = if was_behindhand {
@@ -205,7 +205,7 @@ impl Publications<'_> {
         }
     }
 
-    /// Takes over the waiting items of the worker that this one replaces.
+    /// Restores the waiting items of the worker that this one replaces.
     pub(super) fn restore_waiting(&mut self) {
         let unix_ms = self.worker.net.unix_s() * 1_000;
         let notes = self.worker.notes(NOTES_MAX);
@@ -227,7 +227,7 @@ impl Publications<'_> {
         let _ = self.take_items(items);
     }
 
-    /// Appends ready items until the ring is full. An item that never fits is dropped and logged.
+    /// Appends ready items until the ring is full. An item larger than the maximum size is dropped and logged.
     fn append_backlog(&mut self) -> Result<(), PublishFailure> {
         if self.publishing.is_in_cluster {
             self.append_to_log();
@@ -253,14 +253,14 @@ impl Publications<'_> {
         outcome
     }
 
-    /// Publishes items that waited long enough for their predecessor or for room.
+    /// Publishes items that waited as long as permitted for their predecessors or for room in the ring.
     pub(super) fn on_items_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
         let overdue = self.publishing.sequence.expire(now_ms);
         self.worker.net.count(Counter::EdgeItemOverdue, overdue);
         match self.publishing.is_in_cluster {
             true => self.on_posts_due(),
-            // The publishers already have their responses; the error is logged.
+            // The publishers already have their responses, and the error is logged.
             false => drop(self.append_backlog()),
         }
         self.publishing.watch_items(self.timers, self.worker);
@@ -283,15 +283,15 @@ impl Publications<'_> {
         };
         let headers = answer.headers.iter();
         let headers = headers.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-        // Fails only if the client left.
+        // An error only means that the client has left.
         let _ = self
             .worker
             .respond(handle, answer.status, None, headers, &answer.body);
     }
 }
 
-/// Stores an item that waits for its predecessor where the next worker finds it if this one crashes, because its publisher
-/// receives a success.
+/// Stores an item that waits for its predecessor, so that the next worker finds it if this one crashes. The publisher receives a
+/// success while the item waits.
 fn note_waiting(worker: &mut Engine, note: &str) {
     if let Err(failure) = worker.keep_note(note.as_bytes()) {
         let line = format!("an item waits that would be lost with this worker: {failure}");
@@ -300,8 +300,8 @@ fn note_waiting(worker: &mut Engine, note: &str) {
 }
 
 impl Publishing {
-    /// Gives the sequencer a channel's earlier items that it does not have: from before this worker started, or older than its
-    /// memory.
+    /// Passes a channel's earlier items to the sequencer if it does not have them: items from before this worker started, or older
+    /// than the sequencer's memory.
     fn prime(&mut self, worker: &mut Engine, now_ms: u64, item: &Item) {
         if self.is_in_cluster {
             if item.id.is_some() {
@@ -320,7 +320,7 @@ impl Publishing {
         self.sequence.prime(now_ms, &item.channel, &items);
     }
 
-    /// Handles an item that is already being published: the request waits for the first one.
+    /// Handles an item that is already being published: the request waits for the result of the first one.
     fn wait_for_first(&mut self, channel: &[u8], id: Option<Vec<u8>>, post: u64) {
         let Some(id) = id.filter(|_| self.is_in_cluster) else {
             return;
@@ -331,7 +331,7 @@ impl Publishing {
             Some(flight) => Some(&mut flight.queued),
             None => self.sequence.queued_mut(channel, &id),
         };
-        // Otherwise the first one is in the log or waits for its predecessor.
+        // Otherwise the first item is in the log, or waits for its predecessor.
         if first.is_some_and(|it| it.join(post)) {
             self.posts.add_item(post);
         }
@@ -356,7 +356,7 @@ impl Publishing {
 fn control_body(worker: &mut Engine, upload: u32) -> Vec<u8> {
     let spooled = worker.http.upload(upload);
     match spooled.and_then(|it| it.body.as_ref()) {
-        // An unreadable file counts as an empty body; the response then reports what is missing.
+        // An unreadable file counts as an empty body; the response then reports the missing value.
         Some((file, _)) => std::fs::read(file.path()).unwrap_or_default(),
         None => worker.request().body().to_vec(),
     }

@@ -1,7 +1,7 @@
 //! Publishers to which the edge connects: `zmq_sub` with `zmq_sub_connect`.
 //!
-//! The worker with the ports opens the connections. After connecting, they are handled like accepted ones. A failed or closed
-//! connection is retried without limit.
+//! The worker with the ports opens the connections. Open connections are handled like accepted ones. A failed or closed connection
+//! is retried without limit.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ impl Publishing {
                 Ok(wire) => {
                     self.publishers[at].wire = Some(wire);
                     self.ports.greet(worker, timers, wire, Port::Sub);
-                    // TCP connects asynchronously.
+                    // TCP connects asynchronously; a Unix socket is connected immediately.
                     if let Address::Unix(_) = self.publishers[at].address {
                         self.ports.push(worker, wire);
                     }
@@ -43,7 +43,7 @@ impl Publishing {
         }
     }
 
-    /// Notes that a connection of the ports became ready, if it is one of these.
+    /// Notes that a connection became ready, if it leads to one of these publishers.
     pub(super) fn on_publisher_ready(&mut self, worker: &Engine, wire: WireId) {
         let found = self.publishers.iter_mut().find(|it| it.wire == Some(wire));
         if let Some(publisher) = found {
@@ -53,7 +53,7 @@ impl Publishing {
         }
     }
 
-    /// Schedules a retry after a connection of the ports ended, if it is one of these.
+    /// Schedules a retry after a connection was closed, if it led to one of these publishers.
     pub(super) fn on_publisher_gone(
         &mut self,
         timers: &mut Timers,

@@ -1,8 +1,8 @@
 //! Rate-limited delivery: Pushpin's `message_rate`, `message_hwm` and `message_block_size`.
 //!
-//! Without a rate, none of this exists, and clients receive messages as fast as they read. With one, every client receives
-//! items individually, and each delivery waits in its route's queue; routes take turns. Deliveries that do not fit a queue
-//! are dropped, counted and logged.
+//! Without a rate, this code is not used, and clients receive messages as fast as they read. With a rate, every client receives
+//! items individually, and each delivery waits in its route's queue; routes take turns. Deliveries that do not fit a queue are
+//! dropped, counted and logged.
 
 use std::rc::Rc;
 
@@ -70,7 +70,7 @@ impl Clients {
             return false;
         };
         let Some(session) = self.sessions.get(&handle) else {
-            // The client left or was ended by an earlier item.
+            // The client has left, or an earlier item has ended its hold.
             return true;
         };
         let bytes = match client {

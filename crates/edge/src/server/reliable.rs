@@ -1,7 +1,7 @@
 //! Clients that missed items, and recovery of all clients.
 //!
-//! The newest record in the ring is a channel's last item; every worker can read it, so no separate table of ids is needed.
-//! If the ring has the items that a client missed, they are delivered from there without a request to the origin.
+//! The newest record in the ring is a channel's last item; every worker can read it, so no separate table of ids is needed. If the
+//! ring has the items that a client missed, the edge delivers them from the ring, without a request to the origin.
 
 use fermata_engine::RequestId;
 use fermata_engine::missed;
@@ -14,7 +14,7 @@ use crate::server::holds::Holds;
 use crate::timers::{Timer, Timers};
 
 impl Holds<'_> {
-    /// Handles a client that missed items: requests its `next` link, or ends it.
+    /// Handles a client that missed items: requests the client's `next` link, or closes the client.
     pub(super) fn on_missed(&mut self, handle: RequestId) {
         match self.clients.after_miss(handle) {
             AfterMiss::Update => self.update(handle),
@@ -23,7 +23,7 @@ impl Holds<'_> {
         }
     }
 
-    /// Queues a client for a request to its origin, by its `next` link or its complete request.
+    /// Queues a client for a request to its origin: of its `next` link, or of its complete original request.
     pub(super) fn update(&mut self, handle: RequestId) {
         if self.clients.queue_update(handle) {
             self.on_updates_due();
@@ -66,7 +66,7 @@ impl Holds<'_> {
         }
     }
 
-    /// Lets every client of this worker that may have missed items send a request to its origin.
+    /// Queues a request to the origin for every client of this worker that may have missed items.
     pub(super) fn recover_clients(&mut self) {
         let reliable: Vec<RequestId> = self
             .clients
@@ -86,9 +86,9 @@ impl Holds<'_> {
 /// Action for a client that missed items.
 #[derive(Debug, PartialEq, Eq)]
 enum AfterMiss {
-    /// Queue it for a request of its link.
+    /// Queue the client for a request of its link.
     Update,
-    /// End it, so that the client reconnects and receives the missed items.
+    /// Close the connection, so that the client reconnects and receives the missed items.
     End,
     Stays,
 }
@@ -107,10 +107,11 @@ impl Clients {
         }
     }
 
-    /// Queues a client for a request to its origin. Returns false if it is queued, has a request in progress, or has no origin.
+    /// Queues a client for a request to its origin. Returns false if the client is already queued, has a request in progress, or
+    /// has no origin.
     fn queue_update(&mut self, handle: RequestId) -> bool {
         let Some(session) = self.sessions.get_mut(&handle) else {
-            // The client left, or is a shared stream.
+            // The client has left, or is a shared stream.
             return false;
         };
         let serial = session.serial;
@@ -131,7 +132,7 @@ impl Clients {
         !is_queued
     }
 
-    /// Returns the next client of this turn, and true if it is a long poll.
+    /// Returns the next client of this turn, and true if the client is a long poll.
     fn next_update(&mut self) -> Option<(RequestId, bool)> {
         loop {
             let sessions = &self.sessions;
@@ -148,8 +149,8 @@ impl Clients {
         }
     }
 
-    /// Handles a held client whose channels have no ids in the ring. It catches up once, because it may be the first
-    /// subscriber, and items published before its hold had no receiver.
+    /// Handles a held client whose channels have no ids in the ring. The client catches up once: it may be the first subscriber,
+    /// and items published before its hold had no receiver.
     pub(super) fn on_first_subscription(
         &mut self,
         timers: &mut Timers,

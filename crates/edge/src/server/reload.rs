@@ -1,8 +1,8 @@
 //! Reloads routes after their file changed, and on SIGHUP.
 //!
-//! A new table replaces the previous one completely. Requests, streams and WebSockets in progress keep their table. A file is
-//! read only after it was unchanged for one interval, so that a partly written one is never used. A file without routes never
-//! replaces a table with routes. An unreadable file is tried again.
+//! A new table replaces the previous one completely. Requests, streams and WebSockets in progress keep their table. A file is read
+//! only after it was unchanged for one interval, so that a partly written file is never used. A file without routes never replaces
+//! a table with routes. Reading an unreadable file is retried.
 
 use std::rc::Rc;
 
@@ -80,7 +80,7 @@ impl Routing {
         let Some(file) = &mut self.routes_file else {
             return;
         };
-        // Taken before reading: a write during the read counts as a change.
+        // Read the stamp before the content: a write during the read then counts as a change.
         let read = Stamp::of(&file.path).and_then(|stamp| {
             let text = std::fs::read_to_string(&file.path)?;
             Ok((stamp, text))

@@ -11,7 +11,7 @@ use crate::routes::file::RoutesFile;
 pub(super) struct Routing {
     pub table: Rc<Table>,
     pub generation: u32,
-    /// The same table, shared with metrics.
+    /// The current table, shared with the metrics.
     pub shown: Rc<RefCell<Rc<Table>>>,
     pub routes_file: Option<RoutesFile>,
 }

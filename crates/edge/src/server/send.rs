@@ -1,4 +1,4 @@
-//! Sends requests to origins, with large bodies in pieces.
+//! Sends requests to origins, and large bodies in pieces.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
@@ -35,7 +35,7 @@ impl Outbound<'_> {
             return Err(UpstreamError::Local("the route is gone".to_owned()));
         };
         let signature = match source.is_foreign() {
-            // A foreign server could replay it to the edge's own origins.
+            // No signature: a foreign server could replay it to the edge's own origins.
             true => None,
             false => self.upstream.signatures.get(rule, self.worker.net.unix_s()),
         };
@@ -65,8 +65,8 @@ impl Outbound<'_> {
         Ok(forwarded)
     }
 
-    /// Returns the `traceparent` that replaces the client's: that of the span, or one with the sampled flag cleared if the edge
-    /// decided not to record the request.
+    /// Returns the `traceparent` that replaces the client's: the span's, or one without the sampled flag if the edge decided not to
+    /// record the request.
     fn traceparent(&self, talk: &Talk) -> Option<String> {
         if let Some(span) = &talk.span {
             return Some(span.traceparent());
@@ -154,7 +154,7 @@ impl Outbound<'_> {
     /// Restarts the response time-out whenever the origin accepts bytes of the request.
     pub(super) fn give_time(&mut self, talk: &mut Talk, has_moved: bool) {
         let is_asked = !talk.has_response && !matches!(talk.phase, Phase::Socket { .. });
-        // The time-out may have been off while the client had to send.
+        // The time-out may have been off while the edge waited for the client to send.
         if is_asked && (has_moved || talk.due_ms == u64::MAX) {
             talk.due_ms = match talk.is_sent() || talk.queued() > 0 {
                 true => self.worker.net.now_ms() + self.policy.limits.response_ms,

@@ -1,8 +1,8 @@
 //! Equal requests that share one exchange (`share_all`).
 //!
-//! A request that equals one in progress waits for its response. Equal requests have the same route, method, address and
-//! fields, including those that identify users. A response that may be meant for one client, or that is too large to be
-//! buffered, is not shared: the other clients' requests are then sent separately.
+//! A request that equals one in progress waits for its response. Equal requests have the same route, method, address and fields,
+//! including those that identify users. A response is not shared if it may be meant for one client, or is too large to be buffered.
+//! The other clients' requests are then sent separately.
 
 use fermata_engine::RequestId;
 use fermata_grip::instruct::{Instruct, is_instruct};
@@ -17,10 +17,10 @@ use crate::upstream::response::Head;
 use crate::upstream::talk::{Purpose, ShareKey, Sharer, Talk};
 use crate::upstream::talks::Talks;
 
-/// Maximum number of clients that wait for another's response; requests of further ones are sent separately.
+/// Maximum number of clients that wait for another client's response. The requests of further clients are sent separately.
 const SHARERS_MAX: usize = 1_000;
 
-/// Fields that describe the path of a request and do not make it different.
+/// Fields that describe the path of a request through proxies. They do not distinguish requests.
 const OF_THE_WAY: [&[u8]; 4] = [
     b"connection",
     b"keep-alive",
@@ -29,7 +29,7 @@ const OF_THE_WAY: [&[u8]; 4] = [
 ];
 
 impl Edge {
-    /// Starts an exchange for a request, or waits for the response to an equal one.
+    /// Starts an exchange for a request, or waits for the response to an equal request.
     pub(super) fn ask_or_share(&mut self, handle: RequestId, source: Source) {
         let since_ms = self.worker.net.now_ms();
         let key = if self.upstream.sharing.is_on && !self.clients.is_script(handle) {
@@ -65,8 +65,8 @@ impl Edge {
 }
 
 impl Talk {
-    /// Returns true if a response is collected because other clients wait for it. Without a length it may be endless, so it is
-    /// not.
+    /// Returns true if a response is collected because other clients wait for it. A response without a length is not collected,
+    /// because it may be endless.
     pub(super) fn is_shared(&self, head: &Head) -> bool {
         let bytes_max = INSTRUCT_BYTES_MAX as u64;
         !self.shared.others.is_empty() && head.length.is_some_and(|it| it <= bytes_max)
@@ -74,7 +74,7 @@ impl Talk {
 }
 
 impl Upstream {
-    /// Removes a client that left from those that wait.
+    /// Removes a client that has left from the waiting clients.
     pub(super) fn leave_shared(&mut self, talks: &mut Talks, handle: RequestId) {
         if let Some(id) = self.sharing.waiting.remove(&handle)
             && let Some(talk) = talks.get_mut(id)
@@ -83,10 +83,10 @@ impl Upstream {
         }
     }
 
-    /// Passes the exchange of a client that left to the first waiting client. Returns false if none waits.
+    /// Passes the exchange of a client that has left to the first waiting client. Returns false if no client waits.
     pub(super) fn hand_over(&mut self, talks: &mut Talks, id: TalkId) -> bool {
         let Some(talk) = talks.get_mut(id) else {
-            // The exchange ended.
+            // The exchange has ended.
             return false;
         };
         if talk.shared.others.is_empty() {
@@ -122,7 +122,7 @@ impl Upstream {
         others
     }
 
-    /// Returns an exchange with the response for one of the waiting clients.
+    /// Creates an exchange with the complete response for one of the waiting clients.
     pub(super) fn talk_of_sharer(
         &mut self,
         talk: &Talk,
@@ -139,7 +139,7 @@ impl Upstream {
     }
 }
 
-/// Returns the key of a request, `None` if it is never shared. Only GET and HEAD without a body are.
+/// Returns the key of a request; `None` if the request is never shared. Only GET and HEAD requests without a body are shared.
 fn key(source: &Source) -> Option<ShareKey> {
     let request = &source.request;
     let is_read = matches!(&request.method[..], b"GET" | b"HEAD");
@@ -164,7 +164,7 @@ fn key(source: &Source) -> Option<ShareKey> {
         .filter(|(name, _)| !of_way(name))
         .map(|(name, value)| (name.to_ascii_lowercase(), &value[..]))
         .collect();
-    // The sort is stable: the order of fields with one name matters.
+    // The sort is stable, because the order of fields with the same name matters.
     headers.sort_by(|one, other| one.0.cmp(&other.0));
     for (name, value) in headers {
         push(&name);

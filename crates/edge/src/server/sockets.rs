@@ -1,4 +1,5 @@
-//! WebSockets of clients, over WebSocket or HTTP to the origin: subscriptions, control messages and published messages.
+//! WebSockets of clients, with a WebSocket or WebSocket-over-HTTP to the origin: subscriptions, control messages and published
+//! messages.
 
 use std::rc::Rc;
 
@@ -90,7 +91,7 @@ impl Holds<'_> {
         if is_sockjs {
             // Precedes all messages of the origin.
             self.pushpin.sockjs.has_framed = true;
-            // Fails only if the client left.
+            // An error only means that the client has left.
             let _ = self.worker.send(SocketId::of(handle), false, b"o");
             socket.heartbeat_ms = self.worker.net.now_ms() + self.pushpin.sockjs.heartbeat_ms;
         }
@@ -177,7 +178,7 @@ impl Holds<'_> {
     pub fn on_origin_message(&mut self, handle: RequestId, is_text: bool, message: &[u8]) {
         let socket = self.clients.socket(handle);
         let Some(socket) = socket.filter(|it| !it.is_gone && it.via.is_some()) else {
-            // The client left, or its origin detached.
+            // The client has left, or its origin has detached.
             return;
         };
         let Some(prefix) = socket.prefix.clone() else {
@@ -347,7 +348,7 @@ impl Holds<'_> {
         self.clients.touch_socket(self.worker, handle);
     }
 
-    /// Returns the action of an item for a socket, with its content after filters, `None` if it has none.
+    /// Returns the action of an item for a socket, with its content after filters; `None` if the item has no action for the socket.
     fn judge<'i>(
         &mut self,
         handle: RequestId,
@@ -374,7 +375,7 @@ impl Holds<'_> {
         Some((&format.action, content))
     }
 
-    /// Executes the action of an item, with its content after filters.
+    /// Runs the action of an item, with its content after filters.
     pub(super) fn give_socket(
         &mut self,
         handle: RequestId,
@@ -417,7 +418,7 @@ impl Holds<'_> {
             send_framed(self.worker, handle, kind, content);
             return;
         }
-        // Fails only if the client left.
+        // An error only means that the client has left.
         let socket = SocketId::of(handle);
         let _ = match kind {
             MessageKind::Text => self.worker.send(socket, false, content).is_ok(),
@@ -439,11 +440,11 @@ impl Clients {
     ) {
         if let Some(socket) = self.socket(handle) {
             if socket.via.take().is_none() {
-                // The origin detached; the client continues without it.
+                // The origin has detached; the client stays connected.
                 return;
             }
             if socket.is_gone {
-                // The client had left, and its last messages were sent.
+                // The client had left, and its last messages have now been sent.
                 self.sessions.remove(&handle);
                 return;
             }

@@ -39,7 +39,7 @@ const MESSAGE_BYTES_MAX: u64 = 1024 * 1024;
 /// Maximum bytes queued at the WebSocket of a SockJS session. A single message may be larger.
 const SESSION_QUEUE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Maximum time for which items after one to many clients are batched. Pushpin always batches for 25 ms.
+/// Maximum time in milliseconds for which items that follow one to many clients are batched. Pushpin always batches for 25 ms.
 const GATHER_MS_MAX: u64 = 20;
 
 /// The engine's limit for stored bodies; bodies of clients are forwarded.
@@ -75,7 +75,7 @@ pub fn run(settings: Settings, directory: &Path, open_post: OpenPost) -> Result<
     }
 }
 
-/// Does the part of the start that runs in the master before it starts workers and changes its user.
+/// Runs the part of the start that happens in the master, before it forks workers and changes its user.
 fn prepare(
     server: &mut Server,
     settings: Settings,
@@ -141,7 +141,7 @@ fn prepare(
     })
 }
 
-/// All requests and WebSockets are the edge's. Returns the number of its WebSocket route.
+/// Routes all requests and WebSockets to the edge. Returns the number of the WebSocket route.
 fn take_clients(server: &mut Server, settings: &Settings) -> Result<u16, StartError> {
     server.fallback(HANDLER_CLIENTS, true);
     server.begin_early(HANDLER_CLIENTS);
@@ -166,12 +166,12 @@ fn first_port(settings: &Settings) -> u16 {
 /// Runs a worker until it stops.
 fn serve(mut worker: Box<Engine>, prepared: &Prepared) -> Result<i32, StartError> {
     worker.relay(stream::stream);
-    // Only one worker publishes, so that items have one order before they reach the ring.
+    // Only one worker publishes, so that items are put into one order before they reach the ring.
     let publishes = worker.index() == 0;
     if publishes && let Some(control) = &prepared.control {
         let bodies = BodyLimits {
             bytes_max: prepared.settings.control_body_bytes_max,
-            // The port belongs to one worker, and a publisher may open many connections. So each needs a time-out.
+            // One worker has the port, and a publisher may open many connections. So each connection needs a time-out.
             pace: Some(BodyPace {
                 timeout_ms: prepared.settings.control_body_timeout_ms,
                 rate_min: 0,
@@ -205,7 +205,7 @@ fn serve(mut worker: Box<Engine>, prepared: &Prepared) -> Result<i32, StartError
     Ok(edge.run())
 }
 
-/// Opens the ZeroMQ ports, and takes over items that waited in the worker that this one replaces.
+/// Opens the ZeroMQ ports, and restores items that waited in the worker that this one replaces.
 fn begin_publishing(edge: &mut Edge, prepared: &Prepared) -> Result<(), StartError> {
     let (ports, worker) = (&mut edge.publishing.ports, &mut edge.worker);
     for (port, listener) in &prepared.zmq {
@@ -337,7 +337,7 @@ fn configure(server: &mut Server, settings: &Settings, directory: &Path) -> Resu
     let body_bytes = settings.body_bytes_max.min(STORED_BYTES_MAX);
     set("body_bytes_max", &body_bytes.to_string())?;
     set("queue_bytes_max", &settings.event_bytes_max.to_string())?;
-    // Separates the edges' data from that of PHP servers and hubs in the same log.
+    // Separates the data of edges from the data of PHP servers and hubs in the same log.
     set("cluster_prefix", CLUSTER_PREFIX)?;
     set("gather_ms_max", &GATHER_MS_MAX.to_string())?;
     if let Some(address) = metrics_address(settings)? {
@@ -458,7 +458,7 @@ fn check_given(text: &str, routes: &Routes, problems: &[Problem]) -> Result<(), 
     }
 }
 
-/// Opens the control port before the workers are forked, so that a worker's end does not close it.
+/// Opens the control port before the workers are forked, so that the port stays open when a worker exits.
 fn bind(server: &mut Server, address: &str, settings: &Settings) -> Result<Control, StartError> {
     if address.starts_with("unix:") {
         let listen = Listen::parse(address)

@@ -8,17 +8,17 @@ use crate::client::delivery::{Delivery, WAITING_BYTES_MAX, drop_item};
 use crate::server::holds::Holds;
 
 impl Holds<'_> {
-    /// Delivers an item to a held client. Returns true if the client ended.
+    /// Delivers an item to a held client. Returns true if the client is no longer held.
     pub(super) fn give_stream(&mut self, handle: RequestId, delivery: Delivery) -> bool {
         match delivery {
             Delivery::Nothing => {}
             Delivery::Filtered(counter) => self.worker.net.count(counter, 1),
             Delivery::Content(content) => {
-                // 0 if the client left.
+                // 0 if the client has left.
                 let unsent = self.worker.write_held(handle, &content).unwrap_or(0);
                 self.clients.touch_link(self.worker, handle);
                 if unsent > WAITING_BYTES_MAX {
-                    // The engine limits the queue itself, except for rate-limited items and link bodies.
+                    // The engine itself limits the queue, except for rate-limited items and bodies of link responses.
                     self.worker.net.count(Counter::DroppedSlow, 1);
                     self.cut_stream_of(handle);
                     return true;

@@ -1,4 +1,4 @@
-//! Follow-up work of an event. The edge runs it in this order after the event.
+//! Follow-up tasks of an event. The edge runs them in this order after the event.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::upstream::talk::Purpose;
 pub(super) enum Task {
     /// Start an exchange.
     Ask(Ask),
-    /// Start the exchange of a client's request, or share that of an equal one.
+    /// Start the exchange of a client's request, or share the exchange of an equal request.
     Share(RequestId, Source),
     /// End an exchange whose response is not needed.
     Abandon(Asker),
@@ -49,7 +49,7 @@ impl Ask {
     }
 }
 
-/// Queue of tasks. Each belongs to a client or exchange that had its turn, which bounds their number.
+/// Queue of tasks. Each task belongs to a client or exchange that was served in this turn, which limits the number of tasks.
 #[derive(Default)]
 pub(super) struct Tasks(VecDeque<Task>);
 

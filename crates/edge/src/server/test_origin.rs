@@ -1,7 +1,7 @@
 //! The built-in origin `test`, for trying a route without a backend.
 //!
 //! `/` responds with a greeting, `/response` holds a long poll and `/stream` a stream, on the channels in `?channel=`, or on
-//! `test`. `/ws` is a WebSocket that is subscribed to them and echoes messages.
+//! `test`. `/ws` is a WebSocket that is subscribed to these channels and echoes messages.
 
 use fermata_grip::ws_control::Control;
 

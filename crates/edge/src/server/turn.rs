@@ -33,7 +33,7 @@ pub(super) struct Turn<'a> {
 }
 
 impl Edge {
-    /// Splits the edge into the exchanges and the parts for a step of one.
+    /// Splits the edge into the exchanges and the parts that a step of one exchange may use.
     pub(super) fn turn(&mut self) -> (&mut Talks, Turn<'_>) {
         let turn = Turn {
             policy: &self.policy,

@@ -19,7 +19,7 @@ use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 /// Maximum size of an origin's message.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Bytes queued for an origin at which reading from its client pauses, and vice versa.
+/// Number of bytes queued for an origin at which reading from its client pauses, and vice versa.
 pub(super) const QUEUE_BYTES_MAX: usize = 512 * 1024;
 
 /// Interval at which a slow client is checked.
@@ -202,7 +202,7 @@ pub(super) fn queued_for(worker: &mut Engine, socket: RequestId) -> usize {
 }
 
 impl Clients {
-    /// Forwards a ping of the origin to its client. Of several pings before the pong, the last one is acknowledged.
+    /// Forwards a ping of the origin to its client. If several pings precede the pong, the pong acknowledges the last one.
     fn pass_ping(&mut self, worker: &mut Engine, handle: RequestId, payload: Vec<u8>) {
         if send_control(worker, handle, true, &payload)
             && let Some(socket) = self.socket(handle)

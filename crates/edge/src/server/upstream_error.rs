@@ -1,4 +1,4 @@
-//! Failure to send a request to any target, by cause: a bad request must not take a target out for all others.
+//! Failure to send a request to any target, by cause. A bad request must not take a target out for other requests.
 
 use crate::client::source::Owner;
 use crate::server::turn::Turn;
@@ -20,7 +20,7 @@ impl Turn<'_> {
             .all(|it| matches!(it, UpstreamError::Request(..)));
         if let (Some((status, reason)), true, Owner::Client(handle)) = (refusal, is_all, talk.owner)
         {
-            // Caused by the client, so it is not logged: clients could fill the log.
+            // The client causes this error, so it is not logged: clients could fill the log.
             if status == 308 {
                 self.clients
                     .send_to_folder(self.worker, handle, &talk.source.request);

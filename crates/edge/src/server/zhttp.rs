@@ -21,11 +21,11 @@ use crate::upstream::id::TalkId;
 use crate::upstream::response::ResponsePart;
 use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 
-/// Maximum size of a request body; with the fields it has to fit one message.
+/// Maximum size of a request body in bytes. Body and header fields have to fit into one message.
 const BODY_BYTES_MAX: u64 = 900_000;
 
 impl Edge {
-    /// Handles the backend's reply, or its absence.
+    /// Handles the backend's reply, or a missing reply.
     pub(super) fn on_zhttp_answer(&mut self, talk: TalkId, outcome: Result<Value, Unanswered>) {
         self.with_talk(talk, |turn, talk| match outcome {
             // An undelivered request may go to the next target.

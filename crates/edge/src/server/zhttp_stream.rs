@@ -1,8 +1,8 @@
 //! Targets `zhttp/…`: backends that receive requests as sessions of ZeroMQ messages, streaming in both directions, including
 //! WebSockets.
 //!
-//! An exchange writes bodies without framing and WebSocket frames as to a connection. Here they become packets, as far as the
-//! backend has granted credit. Packets of the backend are handled like bytes of a connection.
+//! An exchange writes bodies without framing, and WebSocket frames, as if to a connection. This module sends them as packets, as
+//! far as the backend has granted credit. Packets of the backend are handled like bytes of a connection.
 
 use std::io;
 use std::rc::Rc;
@@ -33,10 +33,10 @@ use crate::upstream::reply::Phase;
 use crate::upstream::response::{Head, ResponsePart};
 use crate::upstream::talk::{Purpose, Step, Stop, StreamOf, Talk};
 
-/// Maximum bytes sent per turn.
+/// Maximum number of bytes sent per turn.
 const TURN_BYTES_MAX: usize = 512 * 1024;
 
-/// Size of a packet without its content.
+/// Size of a packet in bytes without its content.
 const PACKET_BYTES: usize = 1_024;
 
 /// Time after which a backend with a full queue is tried again.
@@ -272,7 +272,7 @@ impl Backends<'_> {
         let kind = zhttp::packet::bytes(packet, "type");
         let peer = zhttp::packet::bytes(packet, "from");
         let is_end = matches!(kind, b"error" | b"cancel") || packet.get("more").is_none();
-        // A session that ended with this packet needs no cancel.
+        // No cancel is needed for a session that ended with this packet.
         if peer.is_empty() || (is_end && !matches!(kind, b"credit" | b"keep-alive")) {
             return;
         }
@@ -291,7 +291,7 @@ impl Backends<'_> {
         };
         match self.send_to_session(stream.service, exchange.peer(), &packet) {
             true => exchange.sent_credit(bytes),
-            // The backend waits for this packet, and no other event would send it.
+            // The backend waits for this packet, and no later event would send it.
             false => self.pause_streams(),
         }
     }
@@ -376,11 +376,11 @@ impl Backends<'_> {
     }
 }
 
-/// Entries of the first packet beyond those of every packet.
+/// Additional entries of the first packet, the start of the body, and true if more of the body follows.
 type Beginning = (Vec<(Vec<u8>, Value)>, Option<Vec<u8>>, bool);
 
-/// Returns the first packet of a session: its entries, the start of the body, and true if more follows. The rest of the body
-/// stays queued in the exchange.
+/// Returns the first packet of a session: its entries, the start of the body, and true if more of the body follows. The rest of the
+/// body stays queued in the exchange.
 fn begin(talk: &mut Talk, forwarded: &Forwarded) -> Beginning {
     let is_socket = matches!(talk.purpose, Purpose::Upgrade(_));
     let source = &talk.source;
@@ -411,7 +411,7 @@ fn begin(talk: &mut Talk, forwarded: &Forwarded) -> Beginning {
         Body::Memory(bytes) | Body::Arriving { first: bytes, .. } => bytes.clone(),
         Body::None | Body::File { .. } => Vec::new(),
     };
-    // The first packet needs no credit; its content is limited to one window.
+    // The first packet needs no credit. Its content is limited to one window.
     let end = first.len().min(WINDOW_BYTES);
     talk.out = first;
     talk.sent = end;

@@ -28,21 +28,21 @@ const TOPICS_MAX: usize = 1_024;
 /// Bytes read at a time.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Maximum bytes read from one publisher per turn.
+/// Maximum number of bytes read from one publisher per turn.
 const TURN_BYTES_MAX: usize = 256 * 1024;
 
-/// Time until the next turn of a publisher with more bytes.
+/// Time in milliseconds until the next turn of a publisher with more bytes.
 const TURN_MS: u64 = 1;
 
 impl Edge {
-    /// Handles an event of a port. Returns false for other connections.
+    /// Handles an event of a port. Returns false if the event belongs to another connection.
     pub(super) fn on_port(&mut self, event: WireEvent) -> bool {
         if let Some(&port) = self.publishing.ports.listeners.get(&event.wire) {
             let (ports, worker) = (&mut self.publishing.ports, &mut self.worker);
             ports.accept_peers(worker, &mut self.timers, event.wire, port);
             return true;
         }
-        // Removed from the map while it is handled, so that the other ports can be used.
+        // Remove the connection from the map while it is handled, so that the other ports can be used.
         let Some(mut connection) = self.publishing.ports.peers.remove(&event.wire) else {
             return false;
         };
@@ -54,13 +54,13 @@ impl Edge {
         } else {
             self.publishing.ports.end_peer(&mut self.worker, event.wire)
         }
-        // Its messages may have caused questions, which can now be sent to it.
+        // Messages of this connection may have caused questions, which can now be sent on it.
         self.holds().backends().flush();
         self.on_session_packets();
         true
     }
 
-    /// Handles ended connections of the ports, including outgoing ones and the line to services.
+    /// Handles closed connections of the ports, including outgoing ones and the connections to services.
     pub(super) fn on_peers_ended(&mut self) {
         for wire in std::mem::take(&mut self.publishing.ports.ended) {
             self.publishing
@@ -78,7 +78,7 @@ impl Edge {
         }
     }
 
-    /// Continues with publishers that had more bytes than fit a turn.
+    /// Continues to read from publishers that sent more bytes than one turn reads.
     pub(super) fn on_ports_due(&mut self) {
         for wire in std::mem::take(&mut self.publishing.ports.waiting) {
             self.on_port(WireEvent {
@@ -88,7 +88,7 @@ impl Edge {
         }
     }
 
-    /// Reads from a publisher as far as its turn and the ring allow. Returns false if the connection ended.
+    /// Reads from a publisher as far as its turn and the ring permit. Returns false if the connection was closed.
     fn read_from(&mut self, wire: WireId, connection: &mut Connection) -> bool {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(buffer.len().max(READ_BYTES), 0);
@@ -96,7 +96,7 @@ impl Edge {
         connection.heard_ms = self.worker.net.now_ms();
         let stays = loop {
             if left == 0 || self.publishing.sequence.is_behindhand() {
-                // The kernel does not report these bytes again (edge-triggered), so the connection is queued here.
+                // The kernel does not report these bytes again (edge-triggered), so queue the connection.
                 self.publishing.ports.waiting.insert(wire);
                 let pause_ms = if self.publishing.sequence.is_behindhand() {
                     BACKLOG_MS
@@ -155,7 +155,7 @@ impl Edge {
     fn on_peer(&mut self, wire: WireId, connection: &mut Connection, event: Event) {
         connection.is_ready |= matches!(event, Event::Ready(_));
         match (connection.port, event) {
-            // Other workers' channels are unknown here, so it subscribes to everything.
+            // The channels of other workers are unknown here, so subscribe to all channels.
             (Port::Sub, Event::Ready(_)) => {
                 zmtp::subscription(&mut connection.out, b"", true);
                 self.publishing.on_publisher_ready(&self.worker, wire);
@@ -188,7 +188,7 @@ impl Edge {
                 _ => connection.topics.push(topic),
             },
             (Port::Stats, Event::Unsubscribed(topic)) => {
-                // Subscriptions are counted, so one occurrence is removed.
+                // A peer may subscribe to a topic several times. Remove one subscription.
                 if let Some(at) = connection.topics.iter().position(|it| *it == topic) {
                     connection.topics.swap_remove(at);
                 }
@@ -261,7 +261,7 @@ impl Edge {
             Err(condition) => Some(Err(condition)),
         };
         let Some(outcome) = outcome else {
-            // The reply follows after the other workers or the log.
+            // The reply follows after the replies of the other workers or the acknowledgement of the log.
             return;
         };
         let reply = request.reply(outcome);

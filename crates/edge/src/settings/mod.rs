@@ -27,7 +27,7 @@ pub enum SettingError {
     /// The file cannot be parsed.
     #[error("{place}: {problem}")]
     File {
-        /// Its name, with the line if known.
+        /// Name of the file, with the line if known.
         place: String,
         /// Description of the error.
         problem: String,

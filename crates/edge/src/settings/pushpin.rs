@@ -16,7 +16,7 @@ pub struct Notice {
     pub line: usize,
     /// Section and key.
     pub key: String,
-    /// Reason why it has no effect.
+    /// Reason why the key has no effect.
     pub reason: &'static str,
 }
 
@@ -165,7 +165,7 @@ fn values(name: &str, kind: Kind, factor: u64, value: &str) -> Vec<String> {
         Kind::Count { .. } | Kind::Bytes { .. } | Kind::Milliseconds { .. } => {
             match value.parse::<u64>() {
                 Ok(number) => vec![number.saturating_mul(factor).to_string()],
-                // Levels per service: the first one counts.
+                // If there are levels per service, the first one is used.
                 Err(_) if name == "log_level" => {
                     vec![value.split(',').next().unwrap_or_default().to_owned()]
                 }

@@ -1,4 +1,4 @@
-//! docs/reference/edge.md, rendered from the table of settings.
+//! Renders docs/reference/edge.md from the table of settings.
 
 use super::{Kind, Setting, table};
 

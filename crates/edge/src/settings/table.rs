@@ -2,7 +2,8 @@
 
 use fermata_config::{EDGE_PREFIX, Kind, Table, declare};
 
-/// A row. Its alias is section and key in a `pushpin.conf`, and the factor of numbers there.
+/// A row of the table. Its alias contains section and key in a `pushpin.conf`, and the factor of
+/// numbers there.
 pub type Setting = fermata_config::Setting<Alias>;
 
 type Alias = Option<(&'static str, &'static str, u64)>;

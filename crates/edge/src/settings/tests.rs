@@ -73,7 +73,7 @@ fn what_has_no_counterpart_is_noticed() {
     assert_eq!(notices.len(), 3);
 }
 
-/// The page about Pushpin's options lists the setting of each key. The parser has to map the keys in the same way.
+/// The page about Pushpin's options lists the setting of each key. The parser has to map the keys identically.
 #[test]
 fn keys_are_the_settings_that_their_page_names() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/pushpin-options.md");
@@ -282,8 +282,8 @@ fn messages_name_settings_that_exist() {
     assert!(named > 30, "{named}");
 }
 
-/// Engine settings in messages that are not settings of the edge: the place, and the reason why the
-/// edge never prints the message.
+/// Engine settings that appear in messages, but are not settings of the edge. Contains the source file, the setting, and the reason
+/// why the edge never prints the message.
 const SAID_TO_OTHERS: &[(&str, &str, &str)] = &[
     (
         "engine/admin/control.rs",
@@ -477,7 +477,7 @@ const SAID_TO_OTHERS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Returns the string literals of a Rust file, without those of its tests.
+/// Returns the string literals of a Rust file, except those of its tests.
 fn literals(source: &str) -> Vec<String> {
     let source = source.split("#[cfg(test)]\nmod ").next();
     let mut chars = source.unwrap_or_default().chars().peekable();
@@ -518,7 +518,7 @@ fn sources(folder: &std::path::Path, into: &mut Vec<std::path::PathBuf>) {
     }
 }
 
-/// A message of the engine or the edge that names a setting helps only users who can set it.
+/// A message of the engine or the edge may only name settings that users of the edge can set.
 #[test]
 fn messages_name_only_settings_that_exist() {
     let of_engine: Vec<&str> = fermata_config::table().iter().map(|it| it.name).collect();

@@ -1,4 +1,4 @@
-//! The edge's own configuration format: TOML with names and values.
+//! The edge's own configuration format: TOML with the names of settings and their values.
 
 use ::toml::{Table, Value};
 use fermata_config::Place;
@@ -29,7 +29,7 @@ pub fn read_toml(settings: &mut Settings, place: &str, text: &str) -> Result<(),
     Ok(())
 }
 
-/// Returns position and cause of a parse error, without the line itself, which may contain a key.
+/// Returns position and cause of a parse error. Omits the line itself, which may contain a key.
 fn written(text: &str, error: &::toml::de::Error) -> String {
     let at = error.span().map_or(0, |span| span.start.min(text.len()));
     let before = &text.as_bytes()[..at];

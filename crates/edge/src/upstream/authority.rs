@@ -28,7 +28,7 @@ struct Manner {
     offers_http2: bool,
 }
 
-/// Cached configurations. Connections with the same one may resume each other's sessions.
+/// Cached configurations. Connections with the same configuration may resume each other's sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Authority {
     authorities: Option<PathBuf>,

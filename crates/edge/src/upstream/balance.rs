@@ -1,14 +1,14 @@
 //! Order in which a request tries the targets of a route.
 //!
-//! The order contains all targets: first those that are up, by the policy; then the reserves; then those that are out, as a
-//! last resort. State between requests belongs to one worker.
+//! The order contains all targets: first the targets that are up, by the policy; then the reserves; then the targets that are out,
+//! as a last resort. State between requests belongs to one worker.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use super::health::{State, hash, mix};
 
-/// Resolution of `points`.
+/// Number of random bits in `points`.
 const POINT_BITS: u32 = 52;
 
 /// How a target is chosen.
@@ -17,11 +17,11 @@ pub enum Policy {
     /// The first target in the file that is up.
     #[default]
     FailOver,
-    /// Each target in turn, by weight.
+    /// The targets in turn, by weight.
     RoundRobin,
     /// The target with the fewest requests in flight, by weight.
     LeastRequests,
-    /// The same target for the same key, by weight. If a target becomes unavailable, only its keys move to others.
+    /// The same target for the same key, by weight. If a target becomes unavailable, only its keys move to other targets.
     Hash(HashBy),
 }
 
@@ -41,27 +41,27 @@ pub enum HashBy {
 /// A target to choose from.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
-    /// Name, for hashes.
+    /// Name of the target, for hashes.
     pub name: &'a str,
     /// Weight, at least 1.
     pub weight: u32,
-    /// Used only if no other target is up.
+    /// The target is used only if no other target is up.
     pub is_reserve: bool,
     /// Its state.
     pub state: State,
 }
 
-/// State of a worker about the targets of one route.
+/// A worker's state about the targets of one route.
 #[derive(Debug, Default)]
 pub struct Balancer {
-    /// Credits of the targets; the one with the most is next.
+    /// Credits of the targets; the target with the most credit is next.
     credits: Vec<i64>,
     /// Requests in flight per target, including those that began before the routes were reloaded.
     open: Vec<Rc<Cell<u32>>>,
 }
 
 impl Balancer {
-    /// Creates the state of this number of targets.
+    /// Creates the state for `targets` targets.
     pub fn new(targets: usize) -> Self {
         Self {
             credits: vec![0; targets],
@@ -86,11 +86,11 @@ impl Balancer {
             Policy::FailOver => {}
             Policy::RoundRobin => self.take_turns(targets, &mut first),
             Policy::LeastRequests => {
-                // Ties are broken in turn.
+                // Targets with equal load are tried in turn.
                 self.take_turns(targets, &mut first);
                 let load = |at: &usize| {
                     let open = self.open(*at);
-                    // Plus one, because otherwise the weights of idle targets would have no effect.
+                    // Add one, because otherwise the weights of idle targets would have no effect.
                     (u64::from(open) + 1) * u64::from(u32::MAX)
                         / u64::from(targets[*at].weight.max(1))
                 };
@@ -126,8 +126,8 @@ impl Balancer {
         self.open.get(target).map_or(0, |open| open.get())
     }
 
-    /// Moves the target whose turn it is to the front: each gains its weight as credit, the one with the most credit is
-    /// chosen, and the sum of all weights is subtracted from its credit. The others follow in the order of the file.
+    /// Moves the target whose turn it is to the front. Each target gains its weight as credit, the target with the most credit is
+    /// chosen, and the sum of all weights is subtracted from its credit. The other targets follow in the order of the file.
     fn take_turns(&mut self, targets: &[Candidate<'_>], first: &mut [usize]) {
         self.credits.resize(targets.len(), 0);
         let mut total = 0;
@@ -146,11 +146,11 @@ impl Balancer {
     }
 }
 
-/// Weighted rendezvous hashing: each target has a score for a key, and the highest wins. If a target becomes unavailable, its
-/// keys spread over all others, and no other key moves.
+/// Weighted rendezvous hashing: each target has a score for a key, and the target with the highest score is used. If a target
+/// becomes unavailable, its keys are distributed over all other targets, and no other key moves.
 fn points(key: u64, name: &str, weight: u32) -> f64 {
     let drawn = mix(key ^ hash(name.as_bytes())) >> (u64::BITS - POINT_BITS);
-    // Between 0 and 1, both exclusive.
+    // Between 0 and 1, both excluded.
     let unit = (drawn as f64 + 0.5) / (1_u64 << POINT_BITS) as f64;
     -f64::from(weight) / unit.ln()
 }

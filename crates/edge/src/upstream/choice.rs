@@ -11,7 +11,7 @@ use crate::upstream::targets::{Targets, Watched};
 use crate::upstream::{Change, Policy, Seat, State};
 
 impl Targets {
-    /// Sorts the targets of an exchange's route into the order in which they are tried, and selects the first.
+    /// Sorts the targets of an exchange's route into the order in which they are tried, and selects the first one.
     pub fn choose(&self, talk: &mut Talk, now_ms: u64) {
         let Some(rule) = talk.source.rule() else {
             return;
@@ -34,7 +34,7 @@ impl Targets {
                 order.retain(fits);
                 let own = talk.source.target;
                 let is_balanced = rule.care.policy != Policy::FailOver;
-                // An open WebSocket stays with its target while that is up.
+                // An open WebSocket stays with its target while the target is up.
                 if is_open
                     && is_balanced
                     && watched.state(own, health, now_ms) != State::Out
@@ -87,7 +87,7 @@ impl Targets {
         }
     }
 
-    /// Records that the target responded, and logs when it comes back.
+    /// Records that the target responded, and logs the recovery of a target that was out.
     pub fn note_answered(&self, worker: &mut Engine, talk: &Talk) {
         let Some((_, seat)) = watched_seat(talk) else {
             return;
@@ -98,7 +98,7 @@ impl Targets {
         }
     }
 
-    /// Refreshes the slots of this worker's targets, so that no other target takes them.
+    /// Refreshes the slots of this worker's targets, so that the slots are not assigned to other targets.
     pub fn keep_seats(&self, table: &Table, now_ms: u64) {
         for watched in table.watched.iter().flatten() {
             for seat in watched.seats.iter().flatten() {
@@ -109,7 +109,7 @@ impl Targets {
 }
 
 impl Talk {
-    /// Ends the count of the exchange as a request to its target.
+    /// Subtracts the exchange from its target's requests in flight.
     pub(crate) fn leave_target(&mut self) {
         if !std::mem::take(&mut self.is_counted) {
             return;

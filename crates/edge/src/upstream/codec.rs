@@ -10,7 +10,7 @@ pub(crate) enum Codec {
     Http(ResponseReader),
     FastCgi(Box<fastcgi::Exchange>),
     Zhttp(Box<zhttp::Exchange>),
-    /// A stream of a shared connection; frames are encoded when it is sent.
+    /// A stream of a shared connection. Frames are encoded when they are sent.
     Http2,
 }
 

@@ -1,4 +1,4 @@
-//! Connections of a worker to origins: their owners, the idle pool, and how new ones are opened.
+//! Connections of a worker to origins: their owners, the idle pool, and the opening of connections.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl Connections {
         }
     }
 
-    /// Returns the owner of a connection, `None` if it does not lead to an origin.
+    /// Returns the owner of a connection; `None` if the connection does not lead to an origin.
     pub fn user(&self, wire: WireId) -> Option<&WireUse> {
         self.uses.get(&wire)
     }
@@ -106,9 +106,9 @@ impl Connections {
         }
     }
 
-    /// Takes an idle connection on which nothing was received since its last response: such bytes, or the end of the
-    /// connection, would be read as the next response. A connection returned in this millisecond is not read again, which
-    /// saves a system call on busy targets.
+    /// Removes and returns an idle connection on which nothing was received since its last response. Otherwise such bytes, or the
+    /// end of the connection, would be read as the next response. A connection that was returned within the same millisecond is not
+    /// checked, which saves a system call on busy targets.
     pub fn take_idle(&mut self, worker: &mut Engine, place: &Place) -> Option<WireId> {
         let now_ms = worker.net.now_ms();
         while let Some((since_ms, wire)) = self.pool.take(now_ms, place) {
@@ -178,7 +178,7 @@ impl Connections {
         self.resolver.answers(worker.net.now_ms())
     }
 
-    /// Notes that none of a host's addresses responds.
+    /// Notes that no address of a host responds.
     pub fn note_failed_host(&mut self, host: &str) {
         self.resolver.failed(host);
     }
@@ -225,7 +225,7 @@ impl Connections {
         Err(failure)
     }
 
-    /// Connects to a Unix socket. Returns `None` if its backlog is full: the exchange then waits.
+    /// Connects to a Unix socket. Returns `None` if the socket's backlog is full; the exchange then waits.
     pub fn connect_unix(
         &mut self,
         worker: &mut Engine,
@@ -235,7 +235,7 @@ impl Connections {
     ) -> Result<Option<WireId>, UpstreamError> {
         if self.socket_queues.may_try(path, id) {
             match worker.net.connect_unix(Path::new(path)) {
-                // Its backlog is full.
+                // The socket's backlog is full.
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 connected => {
                     self.socket_queues.leave(path, id);

@@ -1,4 +1,4 @@
-//! Errors that keep a request from a target, by cause: the target, the request or the edge.
+//! Errors that prevent sending a request to a target, by cause: the target, the request or the edge.
 
 use std::io;
 
@@ -8,13 +8,13 @@ use fermata_io::process::is_short_of_descriptors;
 /// Reason why a request is not sent to a target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UpstreamError {
-    /// The target cannot be used. Counts against its health.
+    /// The target cannot be used. The error counts against the target's health.
     #[error("{0}")]
     Target(String),
-    /// The target cannot serve this request. Status and reason for the client if no other target can.
+    /// The target cannot serve this request. Contains status and reason for the client, if no other target can serve it.
     #[error("{1}")]
     Request(u16, String),
-    /// The edge cannot send it: it lacks descriptors, memory, a file or a route.
+    /// The edge cannot send the request: it lacks descriptors, memory, a file or a route.
     #[error("{0}")]
     Local(String),
 }

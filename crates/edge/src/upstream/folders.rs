@@ -17,6 +17,6 @@ pub(crate) struct Folders(pub(crate) Vec<(String, Options, Arc<Directory>)>);
 pub(crate) enum Filed {
     /// The response was sent.
     Answered,
-    /// The file does not exist. The next target is tried; after the last one, the client receives this response.
+    /// The file does not exist. The next target is tried; if this was the last target, the client receives this response.
     Nothing(Head, String),
 }

@@ -1,4 +1,4 @@
-//! The request that an origin receives: the client's, without hop-by-hop fields and with the additions of the route.
+//! The request that an origin receives: the client's request, without hop-by-hop fields, with the additions of the route.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -17,14 +17,14 @@ use crate::client::request::{Body, ClientRequest};
 use crate::routes::{Origin, Rule, Target};
 use crate::settings::Settings;
 
-/// Prefix of copies of the client's own headers (`orig_headers`). Pushpin uses the same.
+/// Prefix of copies of the client's own headers (`orig_headers`). Pushpin uses the same prefix.
 const ORIGINAL: &str = "eb9bf0f5-";
 
 /// Space for the version, the body's framing and line ends of a head.
 const FRAMING_BYTES: usize = 64;
 
-/// Hop-by-hop fields (RFC 9110, section 7.6.1), and fields that the edge handles itself: it cannot read compressed GRIP
-/// instructions, and it has received a body before it forwards the request.
+/// Hop-by-hop fields (RFC 9110, section 7.6.1), and fields that the edge handles itself. It removes `Accept-Encoding`, because it
+/// cannot read compressed GRIP instructions, and `Expect`, because it has received a body before it forwards the request.
 const REMOVED: [&str; 12] = [
     "connection",
     "keep-alive",
@@ -37,11 +37,11 @@ const REMOVED: [&str; 12] = [
     "accept-encoding",
     "expect",
     "host",
-    // CGI applications would receive it as HTTP_PROXY, which their HTTP clients obey.
+    // CGI applications would receive this field as HTTP_PROXY, which many HTTP clients use as their proxy.
     "proxy",
 ];
 
-/// Fields by which proxies describe the client, besides `X-Forwarded-*`. Any client can send them.
+/// Fields other than `X-Forwarded-*` by which proxies describe the client. Any client can send them.
 const TOLD_BY_PROXIES: [&str; 9] = [
     "forwarded",
     "x-real-ip",
@@ -60,7 +60,7 @@ const EVENTS_OWN: [&str; 2] = ["connection-id", "content-bytes-replayed"];
 /// Fields by which the edge describes a subscriber and an item to the server of a filter.
 const FILTERS_OWN: [&str; 2] = ["sub-meta", "pub-meta"];
 
-/// Fields of a handshake that the edge writes itself.
+/// Fields of a handshake that the edge itself writes.
 pub(crate) const HANDSHAKE_OWN: [&[u8]; 3] = [
     b"sec-websocket-key",
     b"sec-websocket-version",
@@ -80,7 +80,7 @@ pub(crate) struct Rewriting {
     pub sets_protocol: bool,
     pub accepts_pushpin_route: bool,
     pub cdn_loop: String,
-    /// Fields of which `orig_headers` copies only those that arrive with the mark.
+    /// Fields that `orig_headers` copies only if they arrive with the mark.
     pub need_mark: Vec<Vec<u8>>,
 }
 
@@ -105,7 +105,7 @@ impl Rewriting {
 }
 
 impl Rewriting {
-    /// Returns `X-Forwarded-For` after the rule was applied, `None` if the settings have no rule.
+    /// Returns `X-Forwarded-For` after the rule was applied; `None` if the settings contain no rule.
     pub fn client_list(&self, request: &ClientRequest, is_trusted: bool) -> Option<Vec<u8>> {
         let rule = if is_trusted {
             self.forwarded_for_trusted
@@ -176,7 +176,7 @@ fn text_of(address: IpAddr) -> Vec<u8> {
     text
 }
 
-/// Everything besides the client's request that decides how it is forwarded.
+/// All values other than the client's request that determine how it is forwarded.
 pub(crate) struct Hop<'a> {
     pub rule: &'a Rule,
     pub target: &'a Target,
@@ -195,7 +195,7 @@ pub(crate) struct Hop<'a> {
     pub signature: Option<&'a str>,
     /// Id of the session to which the request belongs.
     pub session_id: Option<&'a str>,
-    /// The value of `traceparent` if the edge records spans; otherwise the client's is forwarded.
+    /// Value of `traceparent` if the edge records spans; otherwise the client's value is forwarded.
     pub traceparent: Option<&'a str>,
     /// Channels and ids for `Grip-Last`.
     pub last_ids: &'a [(Vec<u8>, Vec<u8>)],
@@ -208,10 +208,10 @@ pub(crate) struct Forwarded<'a> {
     pub headers: Vec<Header<'a>>,
 }
 
-/// Name and value.
+/// Name and value of a header field.
 pub(crate) type Header<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
 
-/// Returns the client's trace context, `None` if it is malformed or repeated.
+/// Returns the client's trace context; `None` if it is malformed or repeated.
 pub(crate) fn trace_of(request: &ClientRequest) -> Option<TraceParent<'_>> {
     let is_it = |name: &[u8]| name.eq_ignore_ascii_case(b"traceparent");
     let mut values = request.headers.iter().filter(|it| is_it(&it.0));
@@ -259,7 +259,7 @@ impl<'a> Forwarded<'a> {
         if let Some(value) = hop.traceparent {
             set(literal("traceparent"), value.as_bytes().to_vec().into());
             if trace_of(request).is_none() {
-                // The client's value is for its own trace; a new trace starts here (W3C Trace Context, section 3.3).
+                // The client's value belongs to its own trace, and a new trace starts here (W3C Trace Context, section 3.3).
                 set(literal("tracestate"), literal(""));
             }
         }
@@ -288,7 +288,7 @@ impl<'a> Forwarded<'a> {
         (method.len() + self.target.len() + host + headers) as u64
     }
 
-    /// Appends the request as HTTP/1.1, with its body if that is in memory.
+    /// Appends the request as HTTP/1.1, with its body if the body is in memory.
     pub fn write_http(&self, request: &ClientRequest, out: &mut Vec<u8>) {
         let body_bytes = match &request.body {
             Body::Memory(body) | Body::Arriving { first: body, .. } => body.len(),
@@ -349,7 +349,7 @@ impl<'a> Forwarded<'a> {
         line(&[]);
     }
 
-    /// Appends the request as FastCGI records, with its body if that is in memory. Records of a body in a file follow later.
+    /// Appends the request as FastCGI records, with its body if the body is in memory. Records of a body in a file follow later.
     ///
     /// # Errors
     /// The path names no script.
@@ -415,8 +415,8 @@ fn is_host(name: &str) -> bool {
     name.eq_ignore_ascii_case("host")
 }
 
-/// Returns the `Host` for the origin, never empty: servers refuse HTTP/1.1 without it. For clients of HTTP/1.0 that send
-/// none, it is the target's address.
+/// Returns the `Host` for the origin, never empty: servers refuse HTTP/1.1 without it. If an HTTP/1.0 client sends no `Host`, the
+/// target's address is used.
 fn host<'a>(request: &'a ClientRequest, hop: &Hop<'_>) -> Cow<'a, [u8]> {
     let of_rule = hop.rule.headers.iter().rev();
     let of_rule = of_rule
@@ -462,7 +462,7 @@ fn passes(name: &[u8], hop: &Hop<'_>) -> bool {
     if is_removed(&name) || (name.starts_with("grip-") && !hop.is_trusted) {
         return false;
     }
-    // Proxies write hyphens. A name with `_` comes from the client and would override the proxy's field.
+    // Proxies write names with hyphens. A name with `_` comes from the client, and would override the proxy's field.
     let is_proxys = hop.rewriting.accepts_forwarded && is_hyphenated;
     if !hop.is_trusted && !is_proxys && is_told_by_proxies(&name) {
         return false;
@@ -496,7 +496,7 @@ fn is_told_by_proxies(name: &Folded) -> bool {
     is_forwarded || TOLD_BY_PROXIES.iter().any(|it| name.is(it))
 }
 
-/// Copies the client's fields under marked names. Fields that arrived marked stay unchanged.
+/// Copies the client's fields under marked names. Fields that arrive with the mark stay unchanged.
 fn originals<'a>(request: &'a ClientRequest, hop: &Hop<'_>, headers: &mut Vec<Header<'a>>) {
     for (name, value) in &request.headers {
         let folded = Folded::new(name);

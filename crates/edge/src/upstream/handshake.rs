@@ -17,8 +17,8 @@ pub(crate) fn new_key() -> [u8; KEY_BYTES] {
 }
 
 impl Talk {
-    /// Converts the handshake to the target's form: an upgrade, or a request of WebSocket-over-HTTP. Called for each target
-    /// tried, because the next one may use the other form.
+    /// Converts the handshake to the target's form: an upgrade, or a request of WebSocket-over-HTTP. Called for each target that is
+    /// tried, because the next target may use the other form.
     pub(crate) fn carry(&mut self, target: &Target) {
         // The built-in test origin always uses plain WebSockets.
         let over_http = target.over_http && target.origin != Origin::Test;

@@ -1,40 +1,40 @@
-//! Health of targets: which are out of use after failures, and for how long, in memory that all workers share.
+//! Health of targets in memory that all workers share: the targets that are out after failures, and for how long.
 //!
 //! A target goes out in two ways. *Passively*, when `failures_max` requests fail within `within_ms`: after `out_ms`, one
 //! request is a trial, and its result decides. *Actively*, when health checks fail, until enough of them succeed in a row.
 //! Callers see both as one [`State`].
 //!
-//! A slot of the table belongs to a target by a hash of its name, so it survives a reload of the routes and a crash of the
-//! worker that wrote it. A slot that no worker used for [`KEPT_MS`] may be taken by another target; a worker that still
-//! has the previous owner's slot then writes nothing to it.
+//! A slot of the table is assigned to a target by a hash of the target's name. So a target's state survives a reload of the routes,
+//! and a crash of the worker that wrote it. A slot that no worker used for [`KEPT_MS`] may be assigned to another target. A worker
+//! that still refers to the slot for its previous target then writes nothing to it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Maximum number of targets with state; any others always count as up.
+/// Maximum number of targets with state; further targets always count as up.
 pub const SEATS_MAX: usize = 1_024;
 
-/// Words per slot: one cache line.
+/// Number of words per slot: one cache line.
 const WORDS: usize = 8;
 
-/// Time after which the slot of an unused target may be taken. Workers refresh their slots much more often.
+/// Time in milliseconds after which the slot of an unused target may be reassigned. Workers refresh their slots much more often.
 const KEPT_MS: u64 = 600_000;
 
 // The words of a slot.
 /// Hash of the target's name; 0 if the slot is free.
 const KEY: usize = 0;
-/// Time of the last refresh, and a tag of the owner at that time. A worker takes a slot by two writes; the tag prevents
-/// another worker from taking the slot between them.
+/// Time of the last refresh, and a tag of the slot's target at that time. A worker claims a slot by two writes. The tag prevents
+/// another worker from claiming the slot between the two.
 const USED: usize = 1;
-/// Time until which the target is out after failures; 0 if it is not. In the past: a trial is due.
+/// Time until which the target is out after failures; 0 = not out. A time in the past means that a trial is due.
 const OUT_UNTIL_MS: usize = 2;
-/// Start of the counting period, and failures in it.
+/// Start of the counting period, and the number of failures in it.
 const FAILURES: usize = 3;
-/// Current verdict of the checks, and the number of checks in a row that contradict it.
+/// Current verdict of the checks, and the number of consecutive checks that contradict it.
 const CHECKS: usize = 4;
 /// Counters for metrics.
 const REQUESTS: usize = 5;
 const FAILED: usize = 6;
-/// Time until which the verdict is valid: the worker that runs the checks may have exited.
+/// Time until which the verdict is valid. It expires, because the worker that runs the checks may have exited.
 const CHECKED_UNTIL_MS: usize = 7;
 
 /// Bits of `USED` that hold the tag.
@@ -54,9 +54,9 @@ pub const MEMORY_WORDS: usize = SEATS_MAX * WORDS;
 /// Limits after which failed requests take a target out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passive {
-    /// Number of failures; 0 never takes a target out.
+    /// Number of failures; 0 = never.
     pub failures_max: u64,
-    /// Period within which they count.
+    /// Period in milliseconds within which the failures count.
     pub within_ms: u64,
     /// Time for which the target is out.
     pub out_ms: u64,
@@ -67,9 +67,9 @@ pub struct Passive {
 pub enum State {
     /// It may.
     Up,
-    /// It was out; the next request is a trial.
+    /// The target was out; the next request is a trial.
     Trial,
-    /// Only if all other targets are out, too.
+    /// The target is out: use it only if all other targets are out, too.
     Out,
 }
 
@@ -78,30 +78,30 @@ pub enum State {
 pub enum Change {
     /// The target went out.
     Out,
-    /// The target came back.
+    /// The target is up again.
     Back,
 }
 
 /// Counters of a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Requests sent to it.
+    /// Requests sent to the target.
     pub requests: u64,
     /// Requests that failed.
     pub failed: u64,
 }
 
-/// A target's slot in the table, valid while the slot has its key.
+/// A target's slot in the table. It is valid while the slot contains the target's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seat {
     at: usize,
     key: u64,
 }
 
-/// State of a target when a request was sent. While the target is out, only results of requests sent since then count.
+/// State of a target when a request was sent. While the target is out, only results of requests sent after it went out count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HealthAtSend {
-    /// Time until which it was out; 0 if it was not.
+    /// Time until which the target was out; 0 = not out.
     out_until_ms: u64,
 }
 
@@ -110,7 +110,7 @@ pub struct HealthAtSend {
 pub struct Streaks {
     /// Successful checks in a row that bring a target back.
     pub rise: u64,
-    /// Failed checks in a row that take a target out.
+    /// Number of consecutive failed checks after which a target is taken out.
     pub fall: u64,
     /// Time for which a verdict is valid.
     pub believed_ms: u64,
@@ -128,7 +128,7 @@ impl Health {
         Self { words }
     }
 
-    /// Finds or takes the slot of the target with this name. Returns `None` if all slots are in use.
+    /// Finds or claims the slot of the target with this name. Returns `None` if all slots are in use.
     pub fn seat(&self, name: &str, now_ms: u64) -> Option<Seat> {
         // 0 marks a free slot.
         let key = hash(name.as_bytes()).max(1);
@@ -136,7 +136,7 @@ impl Health {
         let start = (key % count.max(1) as u64) as usize;
         let at = |step| (start + step) % count;
         let seats = (0..count).map(|step| Seat { at: at(step), key });
-        // Searches all slots: a free one may precede the target's own.
+        // Search all slots: a free slot may precede the target's own slot.
         if let Some(seat) = seats.clone().find(|&seat| self.is_its(seat)) {
             self.set(seat, USED, used(now_ms, key));
             return Some(seat);
@@ -144,7 +144,8 @@ impl Health {
         for seat in seats {
             let owner = self.get(seat, KEY);
             if owner == key {
-                // Another worker took it since the search. Workers start together, and a target has only one slot.
+                // Another worker claimed the slot for this target after the search. Workers start together, and a target must have
+                // only one slot.
                 self.set(seat, USED, used(now_ms, key));
                 return Some(seat);
             }
@@ -158,7 +159,7 @@ impl Health {
                 continue;
             }
             match take() {
-                // A free slot is zero already, and another worker may have written to it since.
+                // A free slot already contains zeros, and another worker may have written to it since.
                 Ok(0) => {}
                 Ok(_) => {
                     let words = [OUT_UNTIL_MS, FAILURES, CHECKS, REQUESTS, FAILED];
@@ -166,7 +167,7 @@ impl Health {
                         self.set(seat, at, 0);
                     }
                 }
-                // Another worker took it for the same target.
+                // Another worker claimed the slot for the same target.
                 Err(taken) if taken == key => {}
                 Err(_) => continue,
             }
@@ -201,7 +202,7 @@ impl Health {
         }
     }
 
-    /// Counts a request to the target. If it is a trial, the target stays out for all other requests until it ends.
+    /// Counts a request to the target. If the request is a trial, the target stays out for all other requests until the trial ends.
     pub fn on_request(&self, seat: Seat, now_ms: u64, passive: Passive) -> HealthAtSend {
         if !self.is_its(seat) {
             return HealthAtSend::default();
@@ -219,7 +220,7 @@ impl Health {
     /// Counts a response of the target.
     pub fn on_success(&self, seat: Seat, at_send: HealthAtSend) -> Option<Change> {
         let until_ms = self.get(seat, OUT_UNTIL_MS);
-        // A trial may last longer than `out_ms`. Another has started by then, and either result counts.
+        // A trial may last longer than `out_ms`. Another trial has then started, and the result of either counts.
         let is_trial = at_send.out_until_ms != 0 && self.is_its(seat);
         if until_ms == 0 || !is_trial || !self.swap(seat, OUT_UNTIL_MS, until_ms, 0) {
             return None;
@@ -245,7 +246,7 @@ impl Health {
         }
         let until_ms = self.get(seat, OUT_UNTIL_MS);
         if until_ms != 0 {
-            // A failed trial, or a request that had no other target: the target stays out.
+            // A failed trial, or a request for which no other target was up: the target stays out.
             if at_send.out_until_ms == until_ms {
                 self.swap(seat, OUT_UNTIL_MS, until_ms, now_ms + passive.out_ms);
             }
@@ -268,7 +269,7 @@ impl Health {
             .then_some(Change::Out)
     }
 
-    /// Counts a health check. `streaks` has the numbers of results in a row that change the verdict; a target's first check
+    /// Counts a health check. `streaks` contains the numbers of consecutive results that change the verdict. A target's first check
     /// decides immediately. Only one process runs checks.
     pub fn on_check(
         &self,
@@ -282,7 +283,7 @@ impl Health {
         }
         self.set(seat, CHECKED_UNTIL_MS, now_ms + streaks.believed_ms);
         let word = self.get(seat, CHECKS);
-        // Counts from one: zero is a target that was never checked.
+        // The count starts at one: zero means that the target was never checked.
         let (is_down, streak) = (word & IS_DOWN != 0, word & !IS_DOWN);
         let is_first = word == 0;
         if is_good != is_down {
@@ -415,7 +416,7 @@ mod tests {
         let trial = health.on_request(seat, 2_950, PASSIVE);
         assert_eq!(health.on_success(seat, trial), Some(Change::Back));
         assert_eq!(health.state(seat, 2_951), State::Up);
-        // It must fail as often as before.
+        // The target must fail as often as before.
         assert_eq!(health.on_failure(seat, up, 2_952, PASSIVE), None);
         assert_eq!(health.on_success(seat, up), None);
         let figures = Figures {
@@ -425,8 +426,7 @@ mod tests {
         assert_eq!(health.figures(seat), figures);
     }
 
-    /// Workers start concurrently. With two slots for a target, the failures that one worker
-    /// detects would not count for the other.
+    /// Workers start concurrently. If a target had two slots, the failures that one worker detects would not count for another.
     #[test]
     fn a_target_has_one_seat_whoever_asks_first() {
         const WORKERS: u64 = 2;
@@ -520,7 +520,7 @@ mod tests {
         for now_ms in 0..3 {
             health.on_failure(seat, before, now_ms, PASSIVE);
         }
-        // Down until 502.
+        // The target is out until 502.
         assert_eq!(health.on_success(seat, before), None);
         assert_eq!(health.on_failure(seat, before, 400, PASSIVE), None);
         assert_eq!(health.state(seat, 501), State::Out);
@@ -547,7 +547,7 @@ mod tests {
     fn a_seat_that_is_being_taken_is_nobody_else_s() {
         let health = health(1);
         let key = hash(b"a").max(1);
-        // Long after the machine's boot, between the two writes: for a new slot, and for a reused
+        // The crash happened long after the machine's boot and between the two writes, once for a new slot and once for a reused
         // one.
         for before in [0, used(1, hash(b"before"))] {
             let seat = Seat { at: 0, key };

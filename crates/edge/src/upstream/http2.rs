@@ -1,8 +1,8 @@
 //! HTTP/2 connections to targets. Each carries the requests of many exchanges.
 //!
-//! A worker opens one connection per place and a second only when the first has no free stream. While one exchange opens
-//! a connection, the others for the same place wait for it. A silent connection with requests is pinged, so that a dead
-//! target costs one time-out and not one per request.
+//! A worker opens one connection per place, and a second one only if the first has no free stream. While one exchange opens a
+//! connection, other exchanges with the same place wait for it. A silent connection with requests is pinged, so that a dead target
+//! costs one time-out and not one per request.
 
 use std::collections::HashMap;
 
@@ -16,32 +16,33 @@ use crate::upstream::id::TalkId;
 use crate::upstream::place::Place;
 use crate::upstream::response::{Head, ResponsePart, cleaned, interim, length_of};
 
-/// Flow-control window of one response: bytes that a target may send before the client has received them.
+/// Flow-control window of one response in bytes: the number of bytes that a target may send before the client has received them.
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 
-/// Window of a connection, in stream windows per request it may carry. Credit is returned when half of the window is used.
-/// With a factor below two, clients that do not read could hold so many bytes that the other streams never use that half.
+/// Window of a connection, as a number of stream windows per request that it may carry. Credit is returned when half of the window
+/// is used. With a factor below two, clients that do not read could occupy so much of the window that the other streams never use
+/// up half of it.
 const STREAM_WINDOWS_OF_CONNECTION: u64 = 2;
 
 /// Largest flow-control window (RFC 9113, section 6.9.1).
 const WINDOW_BYTES_MAX: u32 = (1 << 31) - 1;
 
-/// Maximum size of a response head, the same as over HTTP/1.
+/// Maximum size of a response head in bytes, the same as over HTTP/1.
 const HEAD_BYTES_MAX: u32 = 64 * 1024;
 const HEADERS_COUNT_MAX: u16 = 200;
 
-/// Rate limit for control frames of a target. Servers measure the path with PING and open windows often, and a target is
-/// not an anonymous client; the limit is for one that malfunctions.
+/// Rate limit for control frames of a target. Servers measure the path with PING and send WINDOW_UPDATE often, and a target is not
+/// an anonymous client. So the limit is high: it only stops a target that malfunctions.
 const CONTROL_FRAMES: Rate = Rate::new(10_000, 20_000);
 
 /// Time for which a target that did not negotiate HTTP/2 is assumed to support only HTTP/1.
 const HTTP1_MS: u64 = 60_000;
 
-/// Maximum number of places remembered as HTTP/1. One more clears the table, and each place negotiates again.
+/// Maximum number of places stored as HTTP/1-only. Above it, the table is cleared, and each place negotiates again.
 const HTTP1_PLACES_MAX: usize = 1_024;
 
-/// Idle time after which a connection is closed. Below the usual keep-alive of backends, so that they rarely close a
-/// connection while a request is sent on it.
+/// Idle time in milliseconds after which a connection is closed. It is shorter than the usual keep-alive time of backends, so that
+/// a backend rarely closes a connection while a request is sent on it.
 const IDLE_MS: u64 = 55_000;
 
 /// Payload of a PING to a target.
@@ -56,9 +57,9 @@ const PING_INTERVAL_GROWTH: u64 = 4;
 /// When a silent connection is pinged, and when it is closed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PingTimes {
-    /// Silence after which a PING is sent; 0 sends none.
+    /// Silence in milliseconds after which a PING is sent; 0 = never.
     pub interval_ms: u64,
-    /// Time within which the target has to acknowledge it.
+    /// Time in milliseconds within which the target has to acknowledge the PING.
     pub timeout_ms: u64,
 }
 
@@ -82,36 +83,36 @@ pub(crate) struct Carrier {
     pub sent: usize,
     /// Exchange of each open stream.
     pub talks: HashMap<StreamId, TalkId>,
-    /// Reserved for the health check that opened it.
+    /// Reserved for the health check that opened the connection.
     pub is_private: bool,
-    /// A request timed out on it while the target was silent: no further request uses it.
+    /// A request timed out on the connection while the target was silent. No further request uses the connection.
     pub is_stale: bool,
-    /// It has carried at least one request.
+    /// The connection has carried at least one request.
     pub has_served: bool,
     /// The target's SETTINGS were received. Before that, its support for WebSockets is unknown.
     has_settings: bool,
-    /// Maximum concurrent requests: the setting, or fewer after the target refused one.
+    /// Maximum number of concurrent requests: the setting, or less after the target refused a request.
     pub streams_max: usize,
     /// Time of the last bytes from the target.
     pub heard_ms: u64,
-    /// Time of a PING after which nothing was received.
+    /// Time of the last PING, if nothing was received since; otherwise `None`.
     pinged_ms: Option<u64>,
-    /// Silence after which the next PING is due. It grows with each acknowledged PING.
+    /// Silence in milliseconds after which the next PING is due. It grows with each acknowledged PING.
     ping_interval_ms: u64,
-    /// Time at which its last request ended.
+    /// Time at which the last request ended.
     pub idle_since_ms: u64,
-    /// Time at which its idle period ended. Silence is counted from here.
+    /// Time at which the last idle period ended. Silence is measured from this time.
     pub idle_until_ms: u64,
 }
 
 /// Support of a place for WebSockets over HTTP/2 (RFC 8441).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WebSocketSupport {
-    /// This connection can carry one more WebSocket.
+    /// This connection can carry a further WebSocket.
     Ready(WireId),
     /// The target's SETTINGS have not arrived.
     Unknown,
-    /// The target does not support them: the request is sent over HTTP/1.1.
+    /// The target does not support WebSockets over HTTP/2: the request is sent over HTTP/1.1.
     Never,
     /// No connection has a free stream.
     Absent,
@@ -137,7 +138,7 @@ pub(crate) struct StreamInput {
     pub lost: Option<StreamLoss>,
 }
 
-/// Reason why a stream ended before its response was complete.
+/// Reason why a stream was closed before its response was complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamLoss {
     /// REFUSED_STREAM: unprocessed; the target accepts fewer streams.
@@ -174,9 +175,9 @@ pub(crate) struct Carriers {
     pings: PingTimes,
     by_wire: HashMap<WireId, Box<Carrier>>,
     by_place: HashMap<Place, Vec<WireId>>,
-    /// Exchange that opens a connection while others wait for it.
+    /// Exchange that opens a connection to a place while others wait for it.
     opening: HashMap<Place, TalkId>,
-    /// Places that support only HTTP/1, with the time until which that is assumed.
+    /// Places that support only HTTP/1, with the time until which this is assumed.
     http1: HashMap<Place, u64>,
     /// Places whose waiting exchanges can continue.
     settled: Vec<Place>,
@@ -197,7 +198,7 @@ impl Carriers {
                 connection_window_bytes: u32::try_from(connection_window_bytes)
                     .unwrap_or(u32::MAX)
                     .min(WINDOW_BYTES_MAX),
-                // Each request has its own time-out.
+                // Each request has a time-out of its own.
                 write_timeout_ms: u32::MAX,
                 resets: CONTROL_FRAMES,
                 resets_caused: CONTROL_FRAMES,
@@ -310,7 +311,7 @@ impl Carriers {
         self.opening.insert(place, talk);
     }
 
-    /// The connection is established or failed: exchanges that wait for it can continue.
+    /// Notes that the connection is established or has failed. Exchanges that wait for it can continue.
     pub fn end_opening(&mut self, place: Place, talk: TalkId) {
         if self.opening.get(&place) == Some(&talk) {
             self.opening.remove(&place);
@@ -318,7 +319,7 @@ impl Carriers {
         }
     }
 
-    /// Lets the exchanges that wait for this place continue, for example after its SETTINGS arrived.
+    /// Resumes the exchanges that wait for this place, for example after its SETTINGS arrived.
     pub fn settle(&mut self, place: Place) {
         self.settled.push(place);
     }
@@ -327,7 +328,7 @@ impl Carriers {
         std::mem::take(&mut self.settled)
     }
 
-    /// Returns true if [`Carriers::take_settled`] or [`Carriers::take_broken`] would return anything.
+    /// Returns true if [`Carriers::take_settled`] or [`Carriers::take_broken`] would return a value.
     pub fn has_news(&self) -> bool {
         !self.settled.is_empty() || !self.broken.is_empty()
     }
@@ -362,7 +363,7 @@ impl Carriers {
         }
     }
 
-    /// Decodes bytes of a target into response parts per stream. After an error, returns the parts decoded before it, too.
+    /// Decodes bytes of a target into response parts per stream. After an error, the parts decoded before it are also returned.
     pub fn read(
         &mut self,
         wire: WireId,
@@ -371,7 +372,7 @@ impl Carriers {
     ) -> (Vec<StreamInput>, Result<(), CarrierLoss>) {
         let mut inputs = Vec::new();
         let Some(carrier) = self.by_wire.get_mut(&wire) else {
-            // Its last exchange closed it in the same turn.
+            // The connection's last exchange has closed it in the same turn.
             return (inputs, Ok(()));
         };
         carrier.heard_ms = now_ms;
@@ -401,7 +402,7 @@ impl Carriers {
         (inputs, Ok(()))
     }
 
-    /// Checks every connection: returns those that failed, were idle too long, or have a PING to send.
+    /// Checks every connection. Returns the connections that failed, were idle too long, or have a PING to send.
     pub fn tick(&mut self, now_ms: u64) -> Vec<(WireId, TickOutcome)> {
         let mut outcomes = Vec::new();
         for (&wire, carrier) in &mut self.by_wire {
@@ -428,7 +429,7 @@ impl Carrier {
                 TickOutcome::Failed(format!("no answer to a PING within {waited_ms} ms"))
             });
         }
-        // A target without requests need not send any bytes, so idle time does not count as silence.
+        // A target without requests has no reason to send bytes, so idle time does not count as silence.
         let since_ms = self.heard_ms.max(self.idle_until_ms);
         let is_due = times.interval_ms > 0 && now_ms >= since_ms + self.ping_interval_ms;
         if !is_due || self.talks.is_empty() {
@@ -448,7 +449,7 @@ impl Carrier {
             && self.machine.room() > 0
     }
 
-    /// Returns true if it carries no request and takes no further one.
+    /// Returns true if the connection carries no request and accepts no further one.
     pub fn is_over(&self) -> bool {
         let takes_no_more = self.is_private || self.is_stale || self.machine.is_leaving();
         self.talks.is_empty() && takes_no_more
@@ -460,7 +461,7 @@ impl Carrier {
     }
 }
 
-/// Adds an event to the input of its stream.
+/// Adds an event to the input of the event's stream.
 fn note(
     event: Event<'_>,
     talks: &HashMap<StreamId, TalkId>,
@@ -534,12 +535,12 @@ fn note(
                 }
             }
         }
-        // Requests reach servers only; the state machine handles PING and SETTINGS itself.
+        // Requests are only received by servers. The state machine itself handles PING and SETTINGS.
         Event::Request { .. } | Event::Refused { .. } | Event::Pong(_) | Event::Settings => {}
     }
 }
 
-/// Returns the input of a stream, `None` after its exchange ended.
+/// Returns the input of a stream; `None` after the stream's exchange ended.
 fn input_of<'a>(
     stream: StreamId,
     talks: &HashMap<StreamId, TalkId>,
@@ -644,7 +645,7 @@ mod tests {
         assert_eq!(carriers.tick(10_449), []);
         assert_eq!(carriers.tick(10_450), [(WIRE, TickOutcome::MustSend)]);
         carriers.read(WIRE, &pong, 10_451).1.expect("PING");
-        // Any other frame restores the first interval.
+        // Any other frame resets the interval to its first value.
         carriers
             .read(WIRE, &frame_of_server(4, 0, b""), 11_000)
             .1

@@ -1,4 +1,4 @@
-//! Internal addresses, which origins must not make the edge connect to by a link.
+//! Internal addresses: links of origins must not make the edge connect to them.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -24,7 +24,7 @@ pub(crate) fn is_internal(address: IpAddr) -> bool {
             });
             match v6.to_ipv4().or(translated) {
                 Some(v4) => is_internal(IpAddr::V4(v4)),
-                // 64:ff9b:1::/48 is for translation within one network (RFC 8215).
+                // 64:ff9b:1::/48 is for address translation within one network (RFC 8215).
                 None => {
                     segments[..3] == [0x64, 0xff9b, 1]
                         || v6.is_unique_local()

@@ -1,4 +1,4 @@
-//! Backends: the pool of connections, retries of requests, the choice of a target, and the health of targets.
+//! Backends: the pool of connections, retries of requests, and the selection and health of targets.
 
 pub(crate) mod authority;
 pub(crate) mod choice;

@@ -1,4 +1,4 @@
-//! Which connections may be reused for which requests, and the name that a certificate has to contain.
+//! The key by which connections are reused for requests, and the name that a certificate has to contain.
 
 use std::rc::Rc;
 
@@ -16,7 +16,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// An arbitrary place.
+    /// Returns an arbitrary place.
     #[cfg(test)]
     pub(crate) fn any() -> Self {
         Self {

@@ -7,8 +7,8 @@ use std::hash::Hash;
 /// Limits of a [`Pool`]; each is a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Idle time after which a connection is closed. Below the usual keep-alive of backends, so that they rarely close a
-    /// connection while it is taken.
+    /// Idle time in milliseconds after which a connection is closed. It is shorter than the usual keep-alive time of backends, so
+    /// that a backend rarely closes a connection just before a request is sent on it.
     pub idle_ms: u64,
     /// Maximum number of idle connections to one target.
     pub per_target_max: usize,
@@ -26,7 +26,7 @@ impl Default for Limits {
     }
 }
 
-/// Idle connections by target. `C` identifies a connection; the caller closes those returned as surplus or expired.
+/// Idle connections by target. `C` identifies a connection. The caller closes connections that are returned as surplus or expired.
 #[derive(Debug)]
 pub struct Pool<T, C> {
     limits: Limits,
@@ -58,7 +58,8 @@ impl<T: Hash + Eq + Clone, C: PartialEq> Pool<T, C> {
         None
     }
 
-    /// Takes the most recently used connection and the time since which it is idle. Taking the newest lets the others expire.
+    /// Removes and returns the most recently used connection, and the time since which it is idle. The other connections can thus
+    /// expire.
     pub fn take(&mut self, now_ms: u64, target: &T) -> Option<(u64, C)> {
         let waiting = self.idle.get_mut(target)?;
         let &(since_ms, _) = waiting.back()?;
@@ -67,7 +68,7 @@ impl<T: Hash + Eq + Clone, C: PartialEq> Pool<T, C> {
         }
         let taken = waiting.pop_back()?;
         self.count -= 1;
-        // The empty entry stays until `expire`: the connection usually returns soon.
+        // An empty entry stays until `expire`, because the connection usually returns soon.
         Some(taken)
     }
 
@@ -122,7 +123,7 @@ impl<T: Hash + Eq + Clone, C: PartialEq> Pool<T, C> {
 pub enum Failure {
     /// Connecting or the TLS handshake failed: nothing was sent.
     Connect,
-    /// The same, caused by a name in the request. It does not count against the target.
+    /// As `Connect`, but caused by a name in the request. Does not count against the target.
     Name,
     /// The target did not process the request (RFC 9113, section 8.7).
     Unprocessed,
@@ -146,7 +147,7 @@ impl Failure {
 pub struct Sent {
     /// The method is idempotent (RFC 9110, section 9.2.2).
     pub is_idempotent: bool,
-    /// The connection had served a request before, so the backend may have closed it before it received this one.
+    /// The connection had served a request before, so the backend may have closed it before this request arrived.
     pub is_reused: bool,
     /// The edge still has the complete request.
     pub is_replayable: bool,

@@ -1,4 +1,4 @@
-//! Progress of a response, and whether it contains a GRIP instruction.
+//! Progress of a response, and detection of GRIP instructions.
 
 use fermata_fastcgi::spool::Spool;
 use fermata_grip::filter::Filters;
@@ -9,7 +9,7 @@ use fermata_proto::ws::client::Client;
 use crate::upstream::link_body::{LinkBody, PENDING_BYTES_MAX};
 use crate::upstream::response::Head;
 
-/// Maximum size of an instruction's body, and of the body of a request that may be held.
+/// Maximum size in bytes of an instruction's body, and of the request body of a client that may be held.
 pub(crate) const INSTRUCT_BYTES_MAX: usize = 100_000;
 
 /// Lowest final status.
@@ -27,14 +27,14 @@ pub(crate) enum Phase {
     /// The connection was upgraded to a WebSocket.
     Socket {
         client: Box<Client>,
-        /// The client's send queue is full, so the origin is not read.
+        /// The client's send queue is full, so reading from the origin pauses.
         is_paused: bool,
     },
     /// The body is forwarded while it arrives.
     Streaming {
         /// Bytes that the client has not received.
         pending: Vec<u8>,
-        /// Bytes read ahead of the client, after `pending`. `None` if the origin can wait for the client.
+        /// Bytes that were read ahead of the client and follow `pending`. `None` if the origin can wait for the client.
         spool: Option<Box<Spool>>,
         /// The client can receive more.
         wants: bool,
@@ -102,8 +102,8 @@ pub(crate) fn borrowed(headers: &[(Vec<u8>, Vec<u8>)]) -> Vec<(&[u8], &[u8])> {
         .collect()
 }
 
-/// Returns the fields for a client without framing fields, which the engine writes itself. An instruction or a publisher
-/// may have added some.
+/// Returns the fields for a client without framing fields, which the engine itself writes. An instruction or a publisher may have
+/// added framing fields.
 pub(crate) fn passed(headers: &[(Vec<u8>, Vec<u8>)]) -> Vec<(&[u8], &[u8])> {
     let mut headers = borrowed(headers);
     headers.retain(|(name, _)| !fermata_proto::response::reserved_name(name));
@@ -116,7 +116,7 @@ pub(crate) enum RefusedInstruct {
     /// The instruction is malformed.
     #[error(transparent)]
     Malformed(#[from] InstructError),
-    /// The status is not final. Clients would take the body for the response to their next request.
+    /// The status is not final. Clients would use the body as the response to their next request.
     #[error(
         "the instruction answers with status {0}, which is not final; give {STATUS_FINAL_MIN} or more"
     )]
@@ -126,7 +126,7 @@ pub(crate) enum RefusedInstruct {
         "the response is compressed, and what is published after it is not; leave out Content-Encoding"
     )]
     Compressed,
-    /// An unknown filter. Clients would receive items that the filter was to drop.
+    /// The filter is unknown. Clients would receive items that the filter should drop.
     #[error(
         "channel {channel} has the filter {filter}, which is not known here; Grip-Feature names those that are"
     )]
@@ -157,7 +157,7 @@ fn unknown_filter(instruct: &Instruct) -> Option<RefusedInstruct> {
     })
 }
 
-/// Reads the instruction of a response. Returns `None` if it is in the body and the body has not arrived.
+/// Reads the instruction of a response. Returns `None` if the instruction is in the body, which has not arrived yet.
 pub(crate) fn read_instruct(
     head: &Head,
     body: Option<&[u8]>,

@@ -1,5 +1,5 @@
-//! Resolves host names of origins. Threads look a name up when it is first needed, and again when its addresses fail or
-//! are older than a minute.
+//! Resolves host names of origins. Threads look a name up on its first use, and again when its addresses fail or are older than a
+//! minute.
 //!
 //! The system's resolver cannot be interrupted and may block for half a minute, so the event loop never calls it. An
 //! exchange that needs an unknown name waits; a byte on a socket pair wakes the loop when a lookup finishes. The threads
@@ -19,21 +19,21 @@ use fermata_io::thread;
 
 use crate::upstream::error::UpstreamError;
 
-/// Age after which a name is looked up again, and age up to which its old addresses are used meanwhile.
+/// Age in milliseconds after which a name is looked up again, and age up to which the old addresses are used during the lookup.
 const AGE_MS_MAX: u64 = 60_000;
 const STALE_MS_MAX: u64 = 10 * AGE_MS_MAX;
 
-/// Time until a name is looked up again that has no address or whose addresses failed.
+/// Time in milliseconds after which a name without an address, or whose addresses failed, is looked up again.
 const RETRY_MS: u64 = 5_000;
 
 /// Maximum number of cached names, and of lookups in progress.
 const NAMES_MAX: usize = 1_024;
 const ASKED_MAX: usize = 256;
 
-/// Maximum number of threads. With several, one that waits for a dead name server does not delay the others.
+/// Maximum number of threads. With several threads, lookups continue while one thread waits for an unreachable name server.
 const THREADS_MAX: usize = 4;
 
-/// Stack size of a thread; the system's resolver has its buffers there.
+/// Stack size of a thread in bytes; the system's resolver has its buffers on the stack.
 const STACK_BYTES: usize = 512 * 1024;
 
 /// Maximum number of addresses tried per name.
@@ -48,7 +48,7 @@ type Answer = (String, io::Result<Vec<IpAddr>>);
 /// Result of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Its addresses in the order in which they are tried.
+    /// Addresses of the name in the order in which they are tried.
     Addresses(Vec<SocketAddr>),
     /// The lookup is in progress; [`Resolver::answers`] returns the name when it finishes.
     Later,
@@ -82,7 +82,7 @@ struct Threads {
     queue: Arc<Mutex<Receiver<String>>>,
     answers: Receiver<Answer>,
     answer: Sender<Answer>,
-    /// Wakes the event loop. `heard` is the other end, until the loop takes it.
+    /// Wakes the event loop. `heard` is the other end, until it is moved to the loop.
     bell: Arc<UnixStream>,
     heard: Option<OwnedFd>,
 }
@@ -145,19 +145,19 @@ impl Resolver {
         }
     }
 
-    /// Notes that none of a host's addresses responds, so that it is looked up again soon.
+    /// Notes that no address of a host responds, so that the host is looked up again soon.
     pub fn failed(&mut self, host: &str) {
         if let Some(known) = self.known.get_mut(host) {
             known.has_failed = true;
         }
     }
 
-    /// Returns, once, the socket that becomes readable when lookups finish.
+    /// Returns the socket that becomes readable when lookups finish. Returns it only once.
     pub fn take_bell(&mut self) -> Option<OwnedFd> {
         self.threads.as_mut()?.heard.take()
     }
 
-    /// Takes the socket back if it could not be watched.
+    /// Stores the socket again if it could not be watched.
     pub fn return_bell(&mut self, bell: OwnedFd) {
         if let Some(threads) = &mut self.threads {
             threads.heard = Some(bell);
@@ -187,7 +187,7 @@ impl Resolver {
         known.tried_ms = now_ms;
         match found {
             Ok(mut addresses) => {
-                // IPv4 first: servers on the same machine often listen only there.
+                // Try IPv4 first: servers on the same machine often listen only on IPv4.
                 addresses.sort_by_key(IpAddr::is_ipv6);
                 addresses.dedup();
                 addresses.truncate(ADDRESSES_MAX);
@@ -195,8 +195,8 @@ impl Resolver {
                 known.has_failed = addresses.is_empty();
                 known.addresses = addresses;
             }
-            // Old addresses stay in use for a while. The failure is cached, because otherwise each request would wait for
-            // another lookup.
+            // Old addresses stay in use for a while. The failure is stored, because otherwise each request would wait for a further
+            // lookup.
             Err(error) => {
                 known.has_failed = true;
                 known.problem = error.to_string();
@@ -235,7 +235,7 @@ impl Resolver {
 }
 
 impl Known {
-    /// Returns true if it has addresses that are not too old.
+    /// Returns true if the entry has addresses that are not too old.
     fn has_addresses(&self, now_ms: u64) -> bool {
         let age_ms = now_ms.saturating_sub(self.found_ms);
         !self.addresses.is_empty() && age_ms < STALE_MS_MAX
@@ -260,7 +260,7 @@ impl Threads {
         })
     }
 
-    /// Starts one more thread, which runs until the process exits.
+    /// Starts a further thread, which runs until the process exits.
     fn start(&mut self, look_up: LookUp) -> io::Result<()> {
         let (queue, answer, bell) = (
             Arc::clone(&self.queue),
@@ -296,7 +296,7 @@ mod tests {
 
     static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-    /// Fails for `gone…` and blocks forever for `slow…`; counts the lookups of `two`.
+    /// Fails for `gone…`, blocks forever for `slow…`, and counts the lookups of `two`.
     fn look_up(name: &str) -> io::Result<Vec<IpAddr>> {
         match name {
             name if name.starts_with("gone") => Err(io::Error::other("gone")),

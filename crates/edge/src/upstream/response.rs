@@ -1,4 +1,4 @@
-//! Responses of origins in one form for HTTP and FastCGI, without hop-by-hop fields.
+//! Responses of origins, in the same form for HTTP and FastCGI, without hop-by-hop fields.
 
 use fermata_engine::ResponseHead;
 use fermata_fastcgi::codec as fastcgi;
@@ -17,7 +17,7 @@ pub(crate) struct Head {
     pub reason: Vec<u8>,
     /// Fields without hop-by-hop fields.
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Its `Content-Length`.
+    /// Value of `Content-Length`.
     pub length: Option<u64>,
 }
 
@@ -101,8 +101,8 @@ pub(crate) fn cleaned(headers: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8>
         .collect()
 }
 
-/// Returns the interim response for a client. `None` for 100, which answers the `Expect` of one hop, and for 101, which is
-/// invalid without a request for an upgrade.
+/// Returns the interim response for a client. Returns `None` for 100, which responds to the `Expect` of one hop, and for 101, which
+/// is invalid without a request for an upgrade.
 pub(crate) fn interim(status: u16, headers: Vec<(Vec<u8>, Vec<u8>)>) -> Option<ResponsePart> {
     (102..200).contains(&status).then(|| {
         ResponsePart::Interim(Head {
@@ -143,7 +143,7 @@ pub(crate) fn of_fastcgi(event: fastcgi::Event) -> Option<ResponsePart> {
         fastcgi::Event::Head(head) => Some(ResponsePart::Head(Head {
             status: head.status,
             reason: head.reason,
-            // A script's Content-Length is unchecked; the body ends with its last record.
+            // The script's Content-Length is not checked: the body ends with its last record.
             length: None,
             headers: cleaned(head.headers),
         })),

@@ -1,7 +1,7 @@
 //! Keys of the routes' `sig_key` option.
 //!
-//! They are read at the start, before workers change to a user who may not be allowed to read the files. If a key cannot be
-//! read again later, the previous one stays in use and the error is logged.
+//! They are read at the start, before workers change to a user that may lack permission to read the files. If a key cannot be read
+//! again later, the previous one stays in use and the error is logged.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use fermata_grip::sig::{FileError, Key, KeyError};
 
 use crate::routes::Routes;
 
-/// Maximum number of cached keys of previous routes, which the clients held by those routes still need. Keys of the current
-/// routes are not counted.
+/// Maximum number of cached keys of previous routes, which clients held by those routes still need. Keys of the current routes do
+/// not count.
 const OLD_KEYS_MAX: usize = 1_000;
 
 /// Keys by the text in the routes.
@@ -21,14 +21,14 @@ const OLD_KEYS_MAX: usize = 1_000;
 pub(crate) struct RouteKeys {
     directory: PathBuf,
     known: HashMap<String, Rc<Key>>,
-    /// Keys read since the routes were last reloaded; the others are read again at their next use.
+    /// Keys read since the routes were last reloaded; other keys are read again at their next use.
     fresh: HashSet<String>,
-    /// The last error, until it is taken.
+    /// The last error, until it was returned.
     problem: Option<String>,
 }
 
 impl RouteKeys {
-    /// Reads the keys of the routes. Returns also the errors of those that cannot be read.
+    /// Reads the keys of the routes. Also returns the errors of keys that cannot be read.
     pub fn read(routes: &Routes, directory: PathBuf) -> (Self, Vec<String>) {
         let mut keys = Self {
             directory,
@@ -47,7 +47,7 @@ impl RouteKeys {
         (keys, problems)
     }
 
-    /// Returns a key. On `None`, [`take_problem`](Self::take_problem) returns the error once.
+    /// Returns a key. If it returns `None`, [`take_problem`](Self::take_problem) returns the error once.
     pub fn get(&mut self, text: &str) -> Option<Rc<Key>> {
         if !self.fresh.contains(text) {
             match read_key(text, &self.directory) {
@@ -68,7 +68,7 @@ impl RouteKeys {
         self.known.get(text).map(Rc::clone)
     }
 
-    /// Returns the last error, once.
+    /// Returns the last error. Returns it only once.
     pub fn take_problem(&mut self) -> Option<String> {
         self.problem.take()
     }
@@ -111,7 +111,7 @@ mod tests {
         std::fs::create_dir_all(&folder).expect("a folder");
         let count = 2 * OLD_KEYS_MAX;
         std::fs::write(folder.join("key"), "616263").expect("a file");
-        // Different spellings of the same path, none longer than the maximum length of a path.
+        // Different spellings of the same path, not longer than the maximum length of a path.
         let spelt = |at: usize| -> String {
             let bits = (0..usize::BITS - count.leading_zeros()).map(|bit| at >> bit & 1);
             bits.map(|bit| if bit == 0 { "./" } else { ".//" })
@@ -123,7 +123,7 @@ mod tests {
         let (routes, _) = Routes::read(&lines.join("\n"), |_| Ok(()));
         let (mut keys, problems) = RouteKeys::read(&routes, folder.clone());
         assert!(problems.is_empty(), "{problems:?}");
-        // From here on the files cannot be read, as for workers that have changed their user.
+        // From here on the files cannot be read. The same happens to workers that have changed their user.
         std::fs::remove_dir_all(&folder).expect("it is there");
         for rule in routes.rules() {
             let text = rule.sig_key.as_ref().expect("a key");

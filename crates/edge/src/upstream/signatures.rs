@@ -9,7 +9,7 @@ use crate::prepared::Prepared;
 use crate::routes::{Routes, Rule};
 use crate::upstream::route_keys::RouteKeys;
 
-/// Lifetime of a token, and the age up to which it is reused.
+/// Lifetime of a token in seconds, and the age up to which it is reused.
 const SIGNATURE_S: u64 = 3_600;
 const SIGNATURE_USED_S: u64 = 600;
 
@@ -20,7 +20,7 @@ type Signer = (Option<String>, Option<String>);
 pub(crate) struct Signatures {
     issuer: String,
     key: Option<Rc<sig::Key>>,
-    /// Tokens with the time of their creation.
+    /// Tokens with the time at which they were created.
     made: HashMap<Signer, (u64, Rc<str>)>,
     of_routes: RouteKeys,
 }
@@ -35,9 +35,9 @@ impl Signatures {
         }
     }
 
-    /// Returns the value of `Grip-Sig` for a route, `None` if it has no key.
+    /// Returns the value of `Grip-Sig` for a route; `None` if the route has no key.
     pub fn get(&mut self, rule: &Rule, now_s: u64) -> Option<Rc<str>> {
-        // Not keyed by the route's line: streams held by previous routes still send requests by those.
+        // The key does not contain the route's line, because streams held by previous routes still send requests by those routes.
         let at = (rule.sig_iss.clone(), rule.sig_key.clone());
         if let Some((since_s, token)) = self.made.get(&at)
             && now_s.saturating_sub(*since_s) < SIGNATURE_USED_S
@@ -75,7 +75,7 @@ impl Signatures {
         self.of_routes.keep(routes);
     }
 
-    /// Returns the last error of a route's key, once.
+    /// Returns the last error of a route's key. Returns it only once.
     pub fn take_problem(&mut self) -> Option<String> {
         self.of_routes.take_problem()
     }

@@ -14,12 +14,13 @@ pub(crate) const WAITING_MAX: usize = 4_096;
 pub(crate) struct SocketQueues(pub(crate) HashMap<String, VecDeque<TalkId>>);
 
 impl SocketQueues {
-    /// Returns true if no exchange waits, or this one is the first.
+    /// Returns true if no exchange waits, or this exchange is the first one.
     pub(crate) fn may_try(&self, path: &str, id: TalkId) -> bool {
         self.first(path).is_none_or(|first| first == id)
     }
 
-    /// Adds an exchange at the end; the first one stays first. Returns false if the queue is full.
+    /// Adds an exchange at the end of the queue, unless it is the first one. Returns false if the
+    /// queue is full.
     pub(crate) fn wait(&mut self, path: &str, id: TalkId) -> bool {
         let queue = self.0.entry(path.to_owned()).or_default();
         if queue.front() == Some(&id) {
@@ -32,7 +33,7 @@ impl SocketQueues {
         has_room
     }
 
-    /// Removes the exchange if it is the first.
+    /// Removes the exchange if it is the first one.
     pub(crate) fn leave(&mut self, path: &str, id: TalkId) {
         let Some(queue) = self.0.get_mut(path) else {
             // No exchange waits for this socket.
@@ -52,7 +53,7 @@ impl SocketQueues {
 }
 
 impl Talk {
-    /// Returns true if it waits for room at a socket.
+    /// Returns true if the exchange waits for room at this socket.
     pub(crate) fn waits_at(&self, path: &str) -> bool {
         let target = self.source.target().map(|it| &it.origin);
         let is_there = match target {

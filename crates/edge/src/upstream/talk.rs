@@ -1,4 +1,4 @@
-//! One exchange with an origin: a request, its response, and everything that follows on the same connection.
+//! One exchange with an origin: a request, its response, and all later data on the same connection, such as WebSocket frames.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -30,7 +30,7 @@ pub(crate) enum Purpose {
     Upgrade([u8; KEY_BYTES]),
     /// A response of another worker, which has the SockJS session.
     Worker,
-    /// Events of a WebSocket over HTTP. While it is being opened, with the state it will have.
+    /// Events of a WebSocket over HTTP. While the WebSocket is being opened, contains its future state.
     Events(Option<Box<OverHttp>>),
 }
 
@@ -44,13 +44,13 @@ pub(crate) struct Talk {
     pub source: Source,
     pub last_ids: Vec<(Vec<u8>, Vec<u8>)>,
     pub phase: Phase,
-    /// Its connection, unless it uses a shared HTTP/2 connection.
+    /// Connection of the exchange, unless it uses a shared HTTP/2 connection.
     pub wire: Option<WireId>,
-    /// Number of its question to a service, instead of a connection.
+    /// Number of the exchange's question to a service, used instead of a connection.
     pub question: Option<u64>,
-    /// Its stream on a shared HTTP/2 connection.
+    /// Stream of the exchange on a shared HTTP/2 connection.
     pub http2: Option<OnCarrier>,
-    /// Place to which it opens an HTTP/2 connection that other exchanges wait for.
+    /// Place to which the exchange opens an HTTP/2 connection that other exchanges wait for.
     pub opens: Option<Place>,
     /// Number of times the target returned the request unprocessed.
     pub refusals: u8,
@@ -58,24 +58,24 @@ pub(crate) struct Talk {
     pub is_http1: bool,
     /// Trailers of the response.
     pub trailers: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Its session with a ZHTTP backend.
+    /// Session of the exchange with a ZHTTP backend.
     pub stream: Option<StreamOf>,
     pub codec: Codec,
     pub out: Vec<u8>,
     pub sent: usize,
     /// Rest of a request body that is spooled in a file.
     pub file: Option<File>,
-    /// Targets not tried yet, in reverse order.
+    /// Targets that were not tried yet, in reverse order.
     pub targets: Vec<usize>,
-    /// It is included in the target's count of requests in flight.
+    /// The exchange is included in the target's count of requests in flight.
     pub is_counted: bool,
     /// Health of the target when the request was sent.
     pub health_at_send: HealthAtSend,
-    /// Reason why it has no connection yet.
+    /// Reason why the exchange has no connection yet.
     pub waits: Option<Wait>,
     /// Rest of a request body that is still arriving.
     pub arriving: Option<Arriving>,
-    /// Addresses of the target not tried yet.
+    /// Addresses of the target that were not tried yet.
     pub addresses: Vec<SocketAddr>,
     pub is_connected: bool,
     pub can_read: bool,
@@ -90,7 +90,7 @@ pub(crate) struct Talk {
     pub failures: Vec<UpstreamError>,
     /// Other clients that wait for the same response.
     pub shared: Shared,
-    /// Fields of its access log line.
+    /// Values for the access log line.
     pub noted: Noted,
     /// Trace span, if the request is sampled.
     pub span: Option<UpstreamSpan>,
@@ -140,7 +140,7 @@ pub(crate) struct Shared {
 pub(crate) struct Sharer {
     pub handle: RequestId,
     pub source: Source,
-    /// Time at which it began to wait; its own time-out counts from here.
+    /// Time at which the client began to wait. The client's own time-out starts at this time.
     pub since_ms: u64,
 }
 
@@ -164,9 +164,9 @@ pub(crate) type Step = Result<(), Stop>;
 /// Reason why an exchange cannot continue.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// It is complete, and its connection was returned or closed.
+    /// The exchange is complete, and its connection was returned or closed.
     Over,
-    /// No response can be had: the client receives this status.
+    /// No target provides a response: the client receives this status.
     Failed(u16, String),
     /// The attempt failed: the request is sent again if that is safe.
     Retried(Failure, String),
@@ -232,7 +232,7 @@ impl Talk {
         })
     }
 
-    /// Returns true if the origin cannot have acted on the request: it has not received all of it and has sent nothing.
+    /// Returns true if the origin cannot have processed the request: it has not received the complete request and has sent nothing.
     pub fn may_be_unheard(&self) -> bool {
         let is_heard = self.has_response || (self.is_connected && self.is_sent());
         !is_heard
@@ -254,7 +254,7 @@ impl Talk {
         matches!(self.phase, Phase::Streaming { .. })
     }
 
-    /// Returns its id.
+    /// Returns the id of the exchange.
     pub fn id(&self) -> TalkId {
         self.id
     }
@@ -292,12 +292,12 @@ pub(crate) struct Limits {
 }
 
 impl Talk {
-    /// Returns the place under which its connection can be reused.
+    /// Returns the place under which the connection can be reused.
     pub(crate) fn place(&self) -> Place {
         Place::of(&self.source)
     }
 
-    /// Returns true if its request may be sent over HTTP/2.
+    /// Returns true if the request may be sent over HTTP/2.
     pub(crate) fn may_speak_http2(&self, target: &Target) -> bool {
         let is_carried = match self.purpose {
             Purpose::Plain | Purpose::Events(_) => true,
@@ -307,7 +307,8 @@ impl Talk {
         target.http2 && is_carried
     }
 
-    /// Returns true if it is an HTTP/2 stream that is or will become a WebSocket. Its request ends only with the stream.
+    /// Returns true if the exchange is an HTTP/2 stream that is or will become a WebSocket. The request of such an exchange ends
+    /// only with the stream.
     pub(crate) fn is_socket_stream(&self) -> bool {
         self.http2.is_some() && matches!(self.purpose, Purpose::Upgrade(_))
     }

@@ -5,7 +5,7 @@ use crate::numbered::Numbered;
 use crate::upstream::id::TalkId;
 use crate::upstream::talk::{Purpose, Talk};
 
-/// All exchanges. Code that works on one has no access to the others.
+/// All exchanges. Code that works on one exchange has no access to the others.
 #[derive(Default)]
 pub(crate) struct Talks(Numbered<TalkId, Box<Talk>>);
 
@@ -53,7 +53,7 @@ pub(crate) struct Askers {
 }
 
 impl Askers {
-    /// Creates an exchange. No asker has it until [`Self::set`].
+    /// Creates an exchange. It is assigned to no key until [`Self::set`].
     pub fn begin(
         &mut self,
         owner: Owner,
@@ -76,17 +76,17 @@ impl Askers {
         self.talks.get(&asker).copied()
     }
 
-    /// Assigns an exchange to its asker.
+    /// Assigns an exchange to a key.
     pub fn set(&mut self, asker: Asker, id: TalkId) {
         self.talks.insert(asker, id);
     }
 
-    /// Removes an asker. Its exchange continues.
+    /// Removes a key. Its exchange continues.
     pub fn forget(&mut self, asker: Asker) -> Option<TalkId> {
         self.talks.remove(&asker)
     }
 
-    /// Like [`Self::forget`], but only if the asker's exchange is this one.
+    /// Like [`Self::forget`], but only if the key's exchange is this one.
     pub fn forget_of(&mut self, asker: Asker, id: TalkId) {
         if self.of(asker) == Some(id) {
             self.talks.remove(&asker);

@@ -1,4 +1,4 @@
-//! State of the targets of routes, and the order in which they are tried.
+//! State of the targets of routes, and the order in which targets are tried.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -63,7 +63,7 @@ impl Targets {
         })
     }
 
-    /// Creates the state for these routes. Requests in flight by the routes `before` stay counted.
+    /// Creates the state for these routes. Requests in flight that the previous routes (`before`) started stay counted.
     pub fn watch(
         &self,
         routes: &Routes,
@@ -161,7 +161,7 @@ impl Watched {
     }
 }
 
-/// Returns the key of a request; requests with equal keys go to the same target. Empty if the request lacks it.
+/// Returns the key of a request; requests with equal keys go to the same target. Empty if the request does not contain the key.
 fn hash_key(by: &HashBy, request: &ClientRequest) -> Vec<u8> {
     let key = match by {
         HashBy::Client => return request.peer.ip().map_or(Vec::new(), address_bytes),

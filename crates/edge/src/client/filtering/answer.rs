@@ -17,7 +17,7 @@ pub(crate) enum Answer {
     Drop,
     /// The item is delivered unchanged.
     Pass,
-    /// The item is delivered with this content.
+    /// Deliver the item with this content.
     Replace(Vec<u8>),
 }
 
@@ -27,7 +27,7 @@ pub(crate) enum Unfiltered {
     /// The status is neither 200 nor 204.
     #[error("the server of a filter answers {0}; give 200 or 204")]
     Status(u16),
-    /// The content is compressed, and clients would receive it among uncompressed items.
+    /// The content is compressed. Clients would receive it between uncompressed items.
     #[error("the server of a filter answers with compressed content; leave out Content-Encoding")]
     Compressed,
     /// No request could be sent, or no response arrived in time.
@@ -51,7 +51,7 @@ pub(crate) fn read_answer(head: &Head, body: &[u8], modifies: bool) -> Result<An
     }
 }
 
-/// Returns metadata as a JSON object in ASCII, because it is the value of a header.
+/// Returns metadata as a JSON object in ASCII, for the value of a header.
 pub(crate) fn json(meta: &Meta) -> Vec<u8> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let entries = meta

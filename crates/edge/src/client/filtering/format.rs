@@ -9,7 +9,7 @@ use crate::client::delivery::Delivery;
 use crate::client::poll::patched;
 use crate::client::session::{Kind, Session};
 
-/// The client's state at the delivery of an item; ids are built from it.
+/// State of the client when the item is delivered, from which ids are built.
 pub(super) struct Having<'a> {
     pub(super) session: &'a Session,
     pub(super) channel: &'a [u8],
@@ -39,7 +39,7 @@ impl Subscriber for Having<'_> {
 /// The form of an item for one client.
 pub(super) struct Format<'a> {
     pub(super) content_filters: Option<&'a [Vec<u8>]>,
-    /// `None`: the item has an action without content.
+    /// Content; `None` if the item has an action without content.
     pub(super) content: Option<Vec<u8>>,
     pub(super) action: Action<'a>,
 }
@@ -60,7 +60,7 @@ pub(crate) enum Filtered {
 }
 
 impl<'a> Format<'a> {
-    /// Returns the client's form of an item; `None` if the item has none for it.
+    /// Returns the client's form of an item; `None` if the item has no form for this client.
     pub(super) fn new(session: &Session, client: Left, item: &'a Item) -> Option<Self> {
         let (content_filters, content, action) = match client {
             Left::Request(handle) => {

@@ -1,9 +1,8 @@
 //! Queues of items for `http-check` and `http-modify` filters, which request a decision about each
 //! item from a server.
 //!
-//! During a request, later items wait in the client's queue, so that delivery keeps their order.
-//! [`Filtering::judge`] decides about the first item. Its caller sends the request and delivers the
-//! item.
+//! During a request, later items wait in the client's queue, so that they are delivered in order. [`Filtering::judge`] decides
+//! about the first item. The caller of `judge` sends the request and delivers the item.
 
 mod answer;
 mod format;
@@ -27,13 +26,13 @@ use crate::settings::Settings;
 /// Maximum number of queued items per client, as in Pushpin.
 pub(crate) const WAITING_MAX: usize = 100;
 
-/// Number of stale entries in `turns` at which they are removed.
+/// Number of stale entries in `turns` from which they are removed.
 const STALE_MAX: usize = 1_024;
 
 /// Queues of items that wait for servers of filters.
 pub(crate) struct Filtering {
     pub(crate) timeout_ms: u64,
-    /// True once a client has had such a filter; otherwise no queue needs to be checked.
+    /// True if any client has had a filter that sends requests; otherwise no queue needs to be checked.
     is_used: bool,
     queues: HashMap<RequestId, Box<Queue>>,
     requests: Requests,
@@ -60,15 +59,14 @@ struct Queue {
     front: Front,
     /// True if an item did not fit into the queue.
     has_lost: bool,
-    /// True if the long poll ends with the first item, so that no other may be queued.
+    /// True if the long poll ends with the first item, so that no further item may be queued.
     is_last: bool,
 }
 
 /// Progress of the first item.
 #[derive(Default)]
 struct Front {
-    /// Index of the next filter, and the content after the previous ones; `None`: no filter has run
-    /// yet.
+    /// Index of the next filter, and the content after the previous filters; `None` = no filter has run yet.
     stage: Option<(usize, Option<Vec<u8>>)>,
     /// Number of the running request.
     asked: Option<u64>,
@@ -83,7 +81,7 @@ struct Front {
 pub(crate) enum Taken {
     /// Not queued: the item needs no request, and no earlier item waits for one.
     Unasked,
-    /// Skipped: the client has already received it, or its poll ends with the item being filtered.
+    /// Skipped: the client has already received the item, or its poll ends with the item that is being filtered.
     LeftOut,
     /// Queued for the client.
     Queued,
@@ -94,24 +92,23 @@ pub(crate) enum Taken {
 /// Decision about the first item of a client.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// The item waits for its response, for a free request, or for the end of a link's response; or
-    /// the queue is empty.
+    /// The item waits for its response, for a free request, or for the end of a link's response. Also returned for an empty queue.
     Waits,
     /// The items' hold has ended, or the origin is about to be polled and returns the current
     /// state.
     Over,
     /// The queue is empty.
     Empty,
-    /// The item is not for this client. If a filter dropped it, the counter is given.
+    /// The item is not for this client. Contains the counter if a filter dropped the item.
     LeftOut(Option<Counter>),
     /// The client has missed an earlier item.
     Behind(Left),
-    /// The server returned no result. A reliable client detects the missing item by the next one,
-    /// and its origin may still have it.
+    /// The server returned no result. A client with reliable delivery detects the missing item by the next item, and its origin may
+    /// still have it.
     Unanswered(Unfiltered),
     /// A filter failed.
     Failed(FilterError),
-    /// The item is delivered in this form.
+    /// Deliver the item in this form.
     Deliver(Filtered),
     /// The caller must send a request with this number and content.
     Ask {
@@ -146,14 +143,14 @@ impl Filtering {
         self.is_used
     }
 
-    /// Returns true if the body of the response to this request is unused.
+    /// Returns true if the body of the response to this request is not used.
     pub fn ignores_body(&self, number: u64) -> bool {
         let client = self.requests.clients.get(&number);
         let queue = client.and_then(|it| self.queues.get(it));
         queue.is_some_and(|it| !it.front.modifies)
     }
 
-    /// Queues an item if the client's filters send a request for it, or for an earlier queued item.
+    /// Queues an item if the client's filters send a request for this item, or have to send one for an item queued before it.
     pub fn take(
         &mut self,
         client: Left,
@@ -162,7 +159,7 @@ impl Filtering {
         item: &Rc<Item>,
     ) -> Taken {
         if matches!(&session.kind, Kind::Stream(stream) if stream.is_passing) {
-            // It is held back with other items until the link's response has been forwarded.
+            // The item is held back with other items until the link's response has been forwarded.
             return Taken::Unasked;
         }
         let handle = client.request();
@@ -205,8 +202,8 @@ impl Filtering {
         verdict
     }
 
-    /// Handles the response of a filter's server, or the lack of one. Returns the client whose
-    /// items must be judged again, if any.
+    /// Handles the response of a filter's server, or a missing response. Returns the client whose items must be judged again, if
+    /// any.
     pub fn on_answer(
         &mut self,
         number: u64,
@@ -223,16 +220,15 @@ impl Filtering {
         Some(handle)
     }
 
-    /// Removes the items of a client that is no longer held or polls its origin again. Returns the
-    /// number of its running request, which the caller must cancel.
+    /// Removes the items of a client that is no longer held, or whose origin is polled again. Returns the number of the client's
+    /// running request, which the caller must cancel.
     pub fn forget(&mut self, handle: RequestId) -> Option<u64> {
         let queue = self.queues.remove(&handle)?;
         self.requests.forget(&queue.front)
     }
 
-    /// Drops a client's items of reliable channels when its next link is polled, because the
-    /// response contains them. Returns the number of a running request, which the caller must
-    /// cancel.
+    /// Drops a client's items of reliable channels when its next link is polled, because the link's response contains them. Returns
+    /// the number of a running request, which the caller must cancel.
     pub fn leave_reliable(&mut self, handle: RequestId, session: &Session) -> Option<u64> {
         let queue = self.queues.get_mut(&handle)?;
         let is_reliable = |(channel, item): &(Rc<[u8]>, Rc<Item>)| {
@@ -256,8 +252,7 @@ impl Filtering {
         Some((queue.client, queue.has_lost))
     }
 
-    /// Handles the time-out of a long poll. Returns true if an item is being filtered, whose result
-    /// then ends the poll.
+    /// Handles the time-out of a long poll. Returns true if an item is being filtered. The result of the filter then ends the poll.
     pub fn ends_with_first(&mut self, handle: RequestId) -> bool {
         let Some(queue) = self.queues.get_mut(&handle) else {
             // No item waits for a server.
@@ -379,8 +374,8 @@ impl Queue {
         };
         let mut prev_id = session.subscriptions[at].prev_id.clone();
         if is_asking && prev_id.is_some() && item.id.is_some() {
-            // The response of the running poll should contain the item. If its ids show that it does
-            // not, the origin is polled again.
+            // The response of the running poll should contain the item. If the ids in the response show that it does not, the
+            // origin is polled again.
             self.pop();
             return Verdict::LeftOut(None);
         }
@@ -423,7 +418,7 @@ impl Queue {
             }
             Stage::Done(verdict) => {
                 self.pop();
-                // It is the last item of the channel that the client has received.
+                // The item is the last one of its channel that the client has received.
                 if !matches!(verdict, Verdict::Unanswered(_)) {
                     session.subscriptions[at].prev_id = prev_id;
                 }
@@ -432,7 +427,7 @@ impl Queue {
         }
     }
 
-    /// Runs the filters of the subscription at `at` until one needs a request.
+    /// Runs the filters of the subscription at index `at` until one needs a request.
     fn filter(&mut self, having: &Having<'_>, at: usize, item: &Item) -> Stage {
         let filters = &having.session.subscriptions[at].filters;
         let Some(format) = Format::new(having.session, self.client, item) else {
@@ -442,7 +437,7 @@ impl Queue {
             .content_filters
             .is_none_or(|expected| filters.are_content_filters(expected))
         {
-            // The publisher's content was written for other filters.
+            // The publisher has written the content for other filters.
             let counter = Counter::EdgeDroppedContentFilters;
             return Stage::Done(Verdict::LeftOut(Some(counter)));
         }
@@ -473,7 +468,7 @@ impl Queue {
 
 /// Progress of an item's filters.
 enum Stage {
-    /// The filter at this index needs a request, with the content after the previous filters.
+    /// The filter at this index needs a request. The second value is the content after the previous filters.
     Ask(usize, Option<Vec<u8>>),
     Done(Verdict),
 }

@@ -10,7 +10,7 @@ use crate::publish::port::Port;
 use crate::timers::Timer;
 use fermata_engine::WireId;
 
-/// Time until an unreachable worker is tried again.
+/// Time in milliseconds until an unreachable worker is tried again.
 const RETRY_MS: u64 = 500;
 
 /// Error for a worker whose packet was dropped for lack of room.
@@ -25,10 +25,10 @@ impl Backends<'_> {
         let now_ms = self.worker.net.now_ms();
         for (service, mut queue) in std::mem::take(&mut self.services.outbox) {
             while let Some(waiting) = queue.front() {
-                // For this worker's own questions the timer ends the wait.
+                // Questions of this worker itself are ended by the timer.
                 let is_late = waiting.id == 0 && waiting.due_ms <= now_ms;
                 if !is_late && !self.send_question(service, waiting, now_ms) {
-                    // Later questions of the queue go to the same service.
+                    // Later questions in the queue are for the same service.
                     break;
                 }
                 if let Some(waiting) = queue.pop_front()
@@ -62,7 +62,8 @@ impl Backends<'_> {
             .any(|wire| self.ports.send(self.worker, wire, &parts))
     }
 
-    /// Returns the connections of a service, rotated on each call, or the connection to the worker that has them.
+    /// Returns the connections of a service, rotated on each call, or the connection to the worker that has the service's
+    /// connections.
     fn service_wires(&mut self, service: u16) -> Vec<WireId> {
         let now_ms = self.worker.net.now_ms();
         let port = if self.services.addresses.is_stream(service) {
@@ -99,9 +100,9 @@ impl Backends<'_> {
     pub fn on_service_message(&mut self, parts: &[Vec<u8>]) -> Option<Answered> {
         match parts {
             [empty, payload] if empty.is_empty() => return self.take_reply(payload),
-            // A reply for another worker, by its connection.
+            // A reply for another worker, which the number of its connection identifies.
             [wire, empty, payload] if empty.is_empty() => {
-                // The number comes from the service, so it is checked to be a worker's connection.
+                // The number comes from the service, so check that it belongs to a worker's connection.
                 let wire = wire.first_chunk::<8>().map(|it| u64::from_be_bytes(*it));
                 if let Some(wire) = wire.and_then(WireId::from_raw)
                     && self.ports.is_at(wire, Port::Questions)
@@ -125,7 +126,7 @@ impl Backends<'_> {
         if !empty.is_empty() {
             let peer = empty;
             return match self.ports.named(Port::Sessions(service), &peer) {
-                // Only a backend that listens for session packets misses it.
+                // Only a backend that listens for session packets misses this packet.
                 None => {
                     let line = format!(
                         "zhttp: a packet for the backend {:?} is dropped: it has no connection for what belongs to sessions",
@@ -135,7 +136,7 @@ impl Backends<'_> {
                     None
                 }
                 Some(it) if self.ports.send(self.worker, it, &[b"", &payload]) => None,
-                // Later packets of the session would have wrong numbers.
+                // Later packets of the session would have wrong sequence numbers.
                 Some(_) => refusal(&payload, LOST),
             };
         }
@@ -153,7 +154,7 @@ impl Backends<'_> {
         None
     }
 
-    /// Handles a packet of a backend; its prefix names the worker.
+    /// Handles a packet of a backend. The packet's prefix identifies the worker.
     pub fn on_response(&mut self, message: &[u8]) -> Option<Answered> {
         let space = message.iter().position(|&byte| byte == b' ');
         let (name, payload) = message.split_at(space.unwrap_or(0));
@@ -180,7 +181,7 @@ impl Backends<'_> {
         None
     }
 
-    /// Returns true if packets of a session can be sent to its backend: it is connected and its queue has room.
+    /// Returns true if packets of a session can be sent to its backend: the backend is connected and its queue has room.
     pub fn has_room_to(&self, service: u16, peer: &[u8], bytes: usize) -> bool {
         let wire = match self.services.line.path {
             Some(_) => self.services.line.wire,
@@ -189,7 +190,7 @@ impl Backends<'_> {
         wire.is_some_and(|wire| self.ports.has_room(wire, bytes))
     }
 
-    /// Sends a packet of a session to its backend. Returns false if that was impossible.
+    /// Sends a packet of a session to its backend. Returns false if the packet could not be queued.
     pub fn send_to_session(&mut self, service: u16, peer: &[u8], payload: &[u8]) -> bool {
         if self.services.line.path.is_none() {
             let wire = self.ports.named(Port::Sessions(service), peer);
@@ -203,7 +204,7 @@ impl Backends<'_> {
         })
     }
 
-    /// Returns a question to another worker after its time-out.
+    /// Returns a question to another worker after the question's time-out.
     fn return_question(&mut self, waiting: &Waiting) {
         if let [wire, _, payload] = &waiting.parts[..]
             && let Some(wire) = wire.first_chunk::<8>()

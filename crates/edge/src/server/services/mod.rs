@@ -1,10 +1,10 @@
 //! Services queried over ZeroMQ, each question with a time-out.
 //!
-//! The edge binds and services connect as REP; several at one address are used in turn. The publishing worker has the ports.
-//! Questions of other workers go through it over a Unix socket, with an envelope that the reply contains again (`line`).
-//! Service 0 keeps sessions (`state`). The others are the targets `zhttpreq/…` (`zhttp`) and `zhttp/…` (`zhttp_stream`). The
-//! latter have three ports each: the first sends requests to any backend, the second sends further packets of a session to
-//! its backend, and the third receives everything from backends.
+//! The edge binds, and services connect as REP. Several services at one address are used in turn. The publishing worker has the
+//! ports. Questions of other workers go through it over a Unix socket, with an envelope that the reply contains again (`line`).
+//! Service 0 keeps sessions (`state`). The others are the targets `zhttpreq/…` (`zhttp`) and `zhttp/…` (`zhttp_stream`). Each
+//! target `zhttp/…` has three ports: the first sends requests to any backend, the second sends further packets of a session to its
+//! backend, and the third receives all packets of backends.
 
 mod line;
 
@@ -20,7 +20,7 @@ use crate::pushpin::state::StateError;
 use crate::server::edge::Edge;
 use crate::timers::{Timer, Timers};
 
-/// Parts of the edge that querying services needs, without clients and other targets.
+/// Parts of the edge for querying services, without clients and other targets.
 pub(super) struct Backends<'a> {
     pub services: &'a mut Services,
     pub ports: &'a mut Ports,
@@ -35,7 +35,7 @@ impl Edge {
         for answered in self.pushpin.services.take_late(now_ms) {
             self.on_service_answer(answered);
         }
-        // Questions of other workers are returned to them.
+        // Return questions of other workers to these workers.
         self.holds().backends().flush();
         if let Some(due_ms) = self.pushpin.services.due_ms() {
             self.timers.at(due_ms, Timer::Services);
@@ -49,7 +49,7 @@ impl Edge {
                 self.on_state_answer(what, outcome);
             }
             Question::Request(talk) => self.on_zhttp_answer(talk, outcome),
-            // Replies arrive as packets of the session, so this is an error.
+            // Replies to this question arrive as packets of the session, so this result is an error.
             Question::Session(talk) => {
                 if let Err(unanswered) = outcome {
                     self.on_zhttp_answer(talk, Err(unanswered));

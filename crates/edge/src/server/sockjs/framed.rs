@@ -11,7 +11,7 @@ use crate::client::source::Engine;
 /// Close code for a client with malformed frames.
 const BROKEN: u16 = 1002;
 
-/// Decodes the messages of a client's frame. Closes the socket if it is malformed.
+/// Decodes the messages of a client's frame. Closes the socket if the frame is malformed.
 pub(in crate::server) fn read_framed(
     worker: &mut Engine,
     handle: RequestId,
@@ -37,7 +37,7 @@ pub(in crate::server) fn send_framed(
     if matches!(kind, MessageKind::Text | MessageKind::Binary) {
         let message = String::from_utf8_lossy(content).into_owned();
         let frame = frame::array(&[message]);
-        // Fails only if the client left.
+        // An error only means that the client has left.
         let _ = worker.send(SocketId::of(handle), false, frame.as_bytes());
     }
 }

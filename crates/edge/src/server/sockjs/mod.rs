@@ -1,13 +1,12 @@
-//! SockJS: WebSockets for browsers and networks without them, with Pushpin's transports.
+//! SockJS: WebSockets for browsers and networks that do not support them, with Pushpin's transports.
 //!
-//! A route's `sockjs` path has three kinds of requests. `/websocket` is a plain WebSocket; `/SERVER/SESSION/websocket` uses
-//! SockJS framing (`framed`). All others are polling, by `xhr` or script elements: a [`Session`] queues messages between two
-//! requests (`session`, `queue`). Towards its origin, a session is the client of a WebSocket in its own worker, over a socket
-//! pair. So subscriptions, control messages and WebSocket-over-HTTP work as for every WebSocket, at the cost of two
-//! descriptors per session.
+//! A route's `sockjs` path has three kinds of requests. `/websocket` is a plain WebSocket; `/SERVER/SESSION/websocket` uses SockJS
+//! framing (`framed`). All other requests poll, by `xhr` or script elements: a [`Session`] queues messages between two requests
+//! (`session`, `queue`). Towards its origin, a session is the client of a WebSocket in its own worker, over a socket pair. So
+//! subscriptions, control messages and WebSocket-over-HTTP work as for every WebSocket, at the cost of two descriptors per session.
 //!
-//! Requests of one session may reach any worker. The session's name determines its worker; the others forward requests over
-//! a Unix socket (`workers`). A worker that exits loses its sessions, like its WebSockets.
+//! Requests of one session may reach any worker. The session's name determines its worker; other workers forward requests to that
+//! worker over a Unix socket (`workers`). A worker that exits loses its sessions, like its WebSockets.
 
 pub(super) mod framed;
 mod reply;
@@ -32,7 +31,7 @@ use crate::upstream::connections::Connections;
 /// Maximum size of a request body.
 const BODY_BYTES_MAX: u64 = 100_000;
 
-/// The iframe page is cached for a year: its name contains a version.
+/// The iframe page is cached for a year, because its name contains a version.
 const PAGE_CACHE: &str = "public, max-age=31536000";
 
 /// Response to a page that uses another origin's session.
@@ -50,11 +49,11 @@ pub(super) struct Polling<'a> {
 
 /// Action for a request below the SockJS path.
 enum Next {
-    /// No forwarding: the edge responds itself, now or later.
+    /// Do not forward the request: the edge responds itself, now or later.
     Answered,
-    /// Forward it to the origin as a WebSocket handshake.
+    /// Forward the request to the origin as a WebSocket handshake.
     Socket(Source),
-    /// Forward it to the worker that has the session.
+    /// Forward the request to the worker that has the session.
     HandOn(Source, usize),
 }
 
@@ -187,7 +186,7 @@ impl Polling<'_> {
     }
 }
 
-/// Returns the handshake of a session for its origin.
+/// Returns the handshake that a session sends to its origin.
 fn for_backend(source: &Source, at: usize) -> ClientRequest {
     const OF_REQUEST: [&str; 4] = [
         "content-type",

@@ -94,7 +94,7 @@ impl Polling<'_> {
         let page = page(&self.sockjs.url);
         let origin = request.header("origin");
         let mut headers = headers(origin, "text/html; charset=UTF-8", PAGE_CACHE);
-        // The tag depends only on the page, so it is equal in all workers.
+        // The tag depends only on the page, so all workers produce the same tag.
         let tag = format!(
             "\"{:016x}\"",
             crate::pushpin::sockjs::workers::hash(page.as_bytes())

@@ -38,7 +38,7 @@ impl Edge {
 }
 
 impl Polling<'_> {
-    /// Opens a session for its first request, which waits until it is open.
+    /// Opens a session for its first request. The request waits until the session is open.
     pub fn open(&mut self, name: Name, source: Source, asker: PendingRequest<RequestId>) {
         if self.sockjs.sessions.len() >= self.sockjs.sessions_max {
             let line = format!(
@@ -104,7 +104,7 @@ impl Polling<'_> {
         };
         session.send(asker, messages, self.masks);
         self.pump(id);
-        // Its response waits until the messages were sent.
+        // The response waits until the messages were sent.
         if let Some(session) = self.sockjs.sessions.get_mut(&id)
             && let Some(handle) = session.sender()
             && !self.sockjs.asking.contains_key(&handle)
@@ -128,18 +128,18 @@ impl Polling<'_> {
             return;
         }
         let Some(id) = self.sockjs.asking.remove(&handle) else {
-            // It is no request of a polling session.
+            // The request does not belong to a polling session.
             return;
         };
         let now_ms = self.worker.net.now_ms();
         let Some(session) = self.sockjs.sessions.get_mut(&id) else {
-            // Its session ended.
+            // The request's session has ended.
             return;
         };
         let Some(was_open) = session.leave(now_ms, handle) else {
             return;
         };
-        // The origin is notified immediately. For a while, the client receives the reason if it polls again.
+        // Notify the origin immediately. For a while, the client receives the reason if it polls again.
         let wire = session.wire.take();
         self.wires().close(wire);
         if was_open {
@@ -186,7 +186,7 @@ impl Polling<'_> {
     /// Sends and reads as far as possible, and responds to waiting requests.
     fn pump(&mut self, id: u64) {
         let Some(session) = self.sockjs.sessions.get_mut(&id) else {
-            // It was closed in the same turn.
+            // The connection was closed in the same turn.
             return;
         };
         let has_room = self.sockjs.queued < self.sockjs.queue_bytes_max;
@@ -241,7 +241,8 @@ struct Wires<'a> {
 }
 
 impl Wires<'_> {
-    /// `has_room` is false if the queues of all sessions are full; the session then reads only while its own queue is empty.
+    /// Transfers bytes between a session and its WebSocket. `has_room` is false if the queues of all sessions are full; the session
+    /// then reads only while its own queue is empty.
     fn pump(&mut self, session: &mut Session, has_room: bool) -> Step {
         let mut step = self.flush(session);
         let mut buffer = Vec::new();

@@ -44,7 +44,7 @@ impl Edge {
 }
 
 impl SockJs {
-    /// Returns the worker of a session with this name; `own` if it is the only one.
+    /// Returns the worker of a session with this name; `own` if there is only one worker.
     pub(super) fn owner_of(&self, own: usize, name: &[u8]) -> usize {
         match self.paths.len() {
             0 => own,

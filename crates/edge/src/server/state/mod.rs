@@ -1,4 +1,6 @@
-//! Sessions kept by an external service: which session a request belongs to, and the last ids that it received.
+//! Sessions stored by an external service: the session that a request belongs to, and the last ids that it received. The service is
+//! queried like all `services` (`zmq_state`). If it does not reply within `zmq_state_timeout_ms`, the request continues without a
+//! session.
 //!
 //! The service is queried like all `services` (`zmq_state`). If it does not reply within `zmq_state_timeout_ms`, the request
 //! continues without a session.
@@ -39,7 +41,7 @@ pub(super) struct Keeper<'a> {
 }
 
 impl Pushpin {
-    /// Returns the client of the session service, `None` if there is none.
+    /// Returns the client of the session service; `None` if no service is configured.
     pub(super) fn keeper<'a>(
         &'a mut self,
         ports: &'a mut Ports,
@@ -84,7 +86,7 @@ impl Edge {
         }
     }
 
-    /// Handles a reply of the service, or its absence.
+    /// Handles a reply of the service, or a missing reply.
     pub(super) fn on_state_answer(&mut self, what: Question, outcome: Result<Value, StateError>) {
         match after(what, outcome.and_then(read_reply)) {
             Next::Ask(handle, source, last_ids) => {
@@ -180,7 +182,7 @@ impl Keeper<'_> {
         }
     }
 
-    /// Starts the timer that keeps sessions of held clients alive.
+    /// Starts the timer that refreshes the sessions of held clients.
     pub fn watch(&mut self) {
         if self.state.alive_ms == 0 {
             self.state.alive_ms = self.backends.worker.net.now_ms() + ALIVE_MS;
@@ -188,7 +190,7 @@ impl Keeper<'_> {
         }
     }
 
-    /// Sends updates that are due. `names` are the sessions of all held clients.
+    /// Sends updates that are due. `names` contains the sessions of all held clients.
     pub fn on_due(&mut self, names: impl Iterator<Item = SessionId>) {
         let now_ms = self.backends.worker.net.now_ms();
         let updates = self.state.take_updates(now_ms, names);
@@ -205,7 +207,7 @@ impl Keeper<'_> {
         self.ask(args, Question::Notify(method));
     }
 
-    /// Queries the service. Returns a question that cannot be sent, after logging it.
+    /// Queries the service. If the question cannot be sent, logs this and returns the question.
     fn ask(&mut self, args: Value, what: Question) -> Option<Question> {
         let (timeout_ms, method) = (self.state.timeout_ms, what.method());
         let what = services::Question::State(what);
@@ -252,7 +254,7 @@ fn after(what: Question, outcome: Result<Value, StateError>) -> Next {
                 .filter_map(|(channel, id)| Some((channel, id.bytes()?.to_vec())));
             Next::Ask(handle, source, last_ids.collect())
         }
-        // A new session.
+        // The request starts a new session.
         (Question::LastIds(handle, source), Ok(_) | Err(StateError::NotFound)) => {
             Next::Ask(handle, source, Vec::new())
         }
@@ -310,7 +312,7 @@ mod tests {
         let question = || Question::Rules(request(1), Source::of_get("/"));
         let next = after(question(), Ok(Value::List(Vec::new())));
         assert!(last_ids(next).is_empty());
-        // A service without the rules counts as absent.
+        // A service without the required methods counts as missing.
         let next = after(question(), Err(StateError::NotFound));
         assert!(matches!(next, Next::Without(Question::Rules(..), _)));
     }

@@ -1,4 +1,5 @@
-//! Connections from workers to the one with the stats socket.
+//! Connections from workers to the worker with the stats socket. A worker connects at its start and after each disconnect, and then
+//! sends its complete state.
 //!
 //! A worker connects at its start and after each disconnect, and then sends its complete state.
 
@@ -12,7 +13,8 @@ use crate::pushpin::stats::Role;
 use crate::server::notices::Reports;
 use crate::server::stats::Note;
 
-/// Maximum bytes queued for the other worker. Above it, the connection is closed, and the complete state is sent again.
+/// Maximum number of bytes queued for the worker with the stats socket. Above it, the connection is closed, and the complete state
+/// is sent again.
 const OUT_BYTES_MAX: usize = 16 << 20;
 
 impl Reports<'_> {
@@ -25,7 +27,7 @@ impl Reports<'_> {
         Ok(())
     }
 
-    /// Handles an event of a connection between workers. Returns false for other connections.
+    /// Handles an event of a connection between workers. Returns false if the event belongs to another connection.
     pub fn on_feed(&mut self, event: WireEvent, buffer: &mut [u8]) -> bool {
         match self.stats.as_mut().map(|it| &mut it.role) {
             Some(Role::Speaker(speaker)) if speaker.feeders.listener == Some(event.wire) => {
@@ -113,8 +115,8 @@ impl Reports<'_> {
         self.send_notes(&notes);
     }
 
-    /// Sends changes to the worker with the stats socket. Without a connection they are dropped, because connecting sends the
-    /// complete state.
+    /// Sends changes to the worker with the stats socket. Drops them without a connection, because the complete state is sent after
+    /// connecting.
     pub(super) fn send_notes(&mut self, notes: &[Note]) {
         let Some(Role::Teller(feed)) = self.stats.as_mut().map(|it| &mut it.role) else {
             return;

@@ -1,8 +1,8 @@
 //! The ZeroMQ stats socket: packets about clients, channels and messages in Pushpin's format.
 //!
-//! The publishing worker has the socket. Each worker lists the clients it holds, only if the socket is configured, and sends
-//! changes to that worker over a Unix socket. Publishing never waits for a subscriber: packets that one does not receive are
-//! dropped, counted and logged.
+//! The publishing worker has the socket. If the socket is configured, each worker lists the clients that it holds, and sends
+//! changes to the publishing worker over a Unix socket. Publishing never waits for a subscriber: packets that a subscriber does not
+//! accept are dropped, counted and logged.
 
 mod feed;
 
@@ -84,14 +84,14 @@ fn seconds(ms: u64) -> u64 {
 }
 
 impl Reports<'_> {
-    /// Starts the timer.
+    /// Starts the timer for reports.
     pub fn begin(&mut self, figures: &RouteFigures, routes: &Routes) {
         let now_ms = self.worker.net.now_ms();
         let Some(stats) = self.stats else {
             return;
         };
         if let Role::Speaker(speaker) = &mut stats.role {
-            // Counts that the replaced worker reported are not reported again.
+            // Start from the current counts, because the replaced worker has already reported them.
             speaker.last = totals(&self.worker.figures().total);
             speaker.since_ms = now_ms;
             speaker.due_ms = now_ms + speaker.report_ms;
@@ -203,7 +203,7 @@ impl Reports<'_> {
         }
     }
 
-    /// Counts and reports a published item.
+    /// Counts a published item, and reports it to subscribers.
     pub(super) fn stats_message(&mut self, item: &Item) {
         let Some(stats) = self.stats else {
             return;
@@ -277,7 +277,7 @@ impl Reports<'_> {
         }
     }
 
-    /// Reports changes of this worker.
+    /// Reports changes of this worker's clients.
     pub(super) fn tell(&mut self, notes: Vec<Note>) {
         match self.stats.as_mut().map(|it| &mut it.role) {
             Some(Role::Speaker(_)) => self.take_notes(crate::pushpin::stats::feed::OWN, notes),
@@ -359,7 +359,7 @@ impl Reports<'_> {
         }
     }
 
-    /// Sends a packet to the subscribers of its type. An empty `route` means none.
+    /// Sends a packet to the subscribers of its type. An empty `route` means no route.
     fn send_stats(&mut self, packet: &Packet<'_>, route: &[u8]) {
         let Some(Role::Speaker(speaker)) = self.stats.as_ref().map(|it| &it.role) else {
             return;
@@ -380,7 +380,7 @@ impl Reports<'_> {
 }
 
 impl Stats {
-    /// Returns the number of receivers of an item, `None` in a worker that does not publish.
+    /// Returns the number of receivers of an item; `None` in a worker that does not publish.
     pub(super) fn receivers(&self, item: &Item) -> Option<u64> {
         let Role::Speaker(speaker) = &self.role else {
             return None;
