@@ -240,6 +240,7 @@ static void forked(void)
 static void register_parts(void)
 {
 	fermata_fibers_init();
+	fermata_watches_init();
 	fermata_request_init_part();
 	fermata_response_init_part();
 	fermata_quiet_init();

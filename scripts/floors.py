@@ -41,10 +41,10 @@ ROOMS = {
 # Maximum value of each figure. Lower it when the figure falls; never raise it.
 CEILINGS = {
     "uses that go up": 0,
-    "files in the largest circle": 7,
+    "files in the largest circle": 5,
     "members of fermata_fiber": 20,
     "files that use fermata_run": 1,
-    "uses of fermata_run": 252,
+    "uses of fermata_run": 251,
 }
 
 GENERATED = {"fermata_core.h", "fermata_arginfo.h"}

@@ -18,6 +18,7 @@
 #include "fibers/callbacks.h"
 #include "handler/parts.h"
 #include "zend_closures.h"
+#include "zend_exceptions.h"
 #include "zend_generators.h"
 #include <errno.h>
 
@@ -25,6 +26,8 @@
 #define LOGGED_MAX 256
 #define NAME_BYTES_MAX 256
 #define PLACE_BYTES_MAX 512
+/* Buffer for the message of a MisuseError about a wait in a callback. */
+#define OBSTACLE_BYTES_MAX 512
 /* Table slots per entry: a search usually ends at the first slot. */
 #define TABLE_SHARE 4
 
@@ -63,18 +66,6 @@ typedef struct held {
 
 static fermata_part part;
 FERMATA_SLOT(held, part)
-
-static void on_clean_up(fermata_fiber *fiber)
-{
-	slot(fiber)->ms = 0;
-}
-
-static fermata_part part = {.size = sizeof(held), .on_clean_up = on_clean_up};
-
-void fermata_callbacks_init(void)
-{
-	fermata_part_register(&part);
-}
 
 /* Table of re-entrant functions */
 
@@ -146,11 +137,12 @@ static void count(const zend_string *name, const zend_class_entry *scope)
 	callbacks.used++;
 }
 
-void fermata_callbacks_start(bool throws, uint64_t hold_ms_max)
+/* Called after all extensions are loaded. */
+static void on_start(void)
 {
 	memset(&callbacks, 0, sizeof(callbacks));
-	callbacks.throws = throws;
-	callbacks.ms_max = hold_ms_max;
+	callbacks.throws = fermata_fibers_settings()->callback_wait_throws;
+	callbacks.ms_max = fermata_fibers_settings()->callback_wait_ms_max;
 	callbacks.filter = zend_hash_str_find_ptr(CG(class_table), ZEND_STRL("php_user_filter"));
 	each_listed(count);
 	uint32_t size = 1;
@@ -164,7 +156,7 @@ void fermata_callbacks_start(bool throws, uint64_t hold_ms_max)
 	zend_hash_init(&callbacks.logged, 0, NULL, NULL, true);
 }
 
-void fermata_callbacks_end(void)
+static void on_stop(void)
 {
 	if (callbacks.table) {
 		pefree(callbacks.table, true);
@@ -303,6 +295,39 @@ const char *fermata_callback_name(void)
 	return text;
 }
 
+/* Returns the reason why PHP cannot wait at this point; NULL = it can. */
+const char *fermata_wait_obstacle(void)
+{
+	static char text[OBSTACLE_BYTES_MAX];
+	const char *obstacle = fermata_hold_obstacle();
+	if (EXPECTED(!obstacle) && UNEXPECTED(fermata_is_in_callback())) {
+		snprintf(text, sizeof(text), "in %s: another handler would meet PHP's state in the middle of the call; wait before or "
+			"after it", fermata_callback_name());
+		obstacle = text;
+	}
+	return obstacle;
+}
+
+bool fermata_has_to_hold(void)
+{
+	return !fermata_hold_obstacle() && fermata_is_in_callback();
+}
+
+/* Returns false with an exception pending if no wait is possible at this point. */
+bool fermata_can_wait(void)
+{
+	const char *obstacle = fermata_wait_obstacle();
+	if (EXPECTED(!obstacle)) {
+		return true;
+	}
+	if (fermata.handling && !fermata.forked && fermata_run.is_stopping) {
+		zend_throw_exception(fermata_ce_cancelled, "the worker stops, and nothing can be waited for any more", 0);
+	} else {
+		fermata_misuse("PHP cannot wait %s", obstacle);
+	}
+	return false;
+}
+
 /* Holding the worker */
 
 static ZEND_COLD void log_held(void)
@@ -376,4 +401,16 @@ fermata_wait_result fermata_block(struct pollfd *fds, nfds_t len, uint64_t due_m
 			return FERMATA_WAIT_WOKEN;
 		}
 	}
+}
+
+static void on_clean_up(fermata_fiber *fiber)
+{
+	slot(fiber)->ms = 0;
+}
+
+static fermata_part part = {.size = sizeof(held), .on_clean_up = on_clean_up, .on_start = on_start, .on_stop = on_stop};
+
+void fermata_callbacks_init(void)
+{
+	fermata_part_register(&part);
 }

@@ -6,9 +6,6 @@
 #include <poll.h>
 
 void fermata_callbacks_init(void);
-/* Called in each worker after all extensions are loaded. `throws`: callback_wait is `throw`. */
-void fermata_callbacks_start(bool throws, uint64_t hold_ms_max);
-void fermata_callbacks_end(void);
 /* Returns true if no other handler may run now: a frame between the handler and this wait belongs to a function that is not
  * listed as re-entrant. */
 bool fermata_is_in_callback(void);

@@ -34,11 +34,6 @@ void fermata_cancellation_init(void)
 	cancellation_handlers.compare = zend_objects_not_comparable;
 }
 
-bool fermata_cancellation_is_cancelled(const zend_object *cancellation)
-{
-	return FERMATA_FROM(fermata_cancellation, cancellation)->is_cancelled;
-}
-
 static void enter(fermata_scope *scope)
 {
 	scope->owner = fermata_run.fiber;
@@ -141,7 +136,8 @@ ZEND_METHOD(Fermata_Cancellation, run)
 	ZEND_PARSE_PARAMETERS_START(1, 1)
 		Z_PARAM_FUNC(info, call)
 	ZEND_PARSE_PARAMETERS_END();
-	fermata_scope scope = {.due_ms = FERMATA_NEVER, .cancellation = Z_OBJ_P(ZEND_THIS)};
+	const fermata_cancellation *cancellation = FERMATA_FROM(fermata_cancellation, Z_OBJ_P(ZEND_THIS));
+	fermata_scope scope = {.due_ms = FERMATA_NEVER, .is_cancelled = &cancellation->is_cancelled};
 	call_inside(&scope, &info, &call, return_value);
 }
 

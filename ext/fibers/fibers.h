@@ -1,6 +1,7 @@
 /* Fibers run handlers and tasks, so that one can wait while others run.
  *
- * scheduler.c has the pool and the switch, timers.c timers, tasks.c futures, sync.c mutexes and semaphores, queue.c queues.
+ * scheduler.c has the pool and the switch, timers.c timers, tasks.c futures, task_queue.c tasks that have not started, sync.c
+ * mutexes and semaphores, queue.c queues.
  * callbacks.c decides which waits may switch. handler/parts.c and magic.c manage state that follows a waiting handler. */
 #ifndef FERMATA_FIBERS_H
 #define FERMATA_FIBERS_H
@@ -31,8 +32,9 @@ typedef enum fermata_wait_result {
 
 /* scheduler.c */
 void fermata_fibers_init(void);
-/* `loop` serves events on each fiber until the worker stops; `dispatch` serves one event. */
-void fermata_fibers_start(zend_execute_data *frame, void (*loop)(zend_execute_data *frame), void (*dispatch)(const FmEvent *event));
+/* `loop` serves events on each fiber until the worker stops; `dispatch` serves one event; `run_task` runs the first queued task. */
+void fermata_fibers_start(zend_execute_data *frame, void (*loop)(zend_execute_data *frame), void (*dispatch)(const FmEvent *event),
+	void (*run_task)(void));
 /* Makes the request and event objects of the first fiber. */
 void fermata_make_objects(void);
 void fermata_fibers_end(void);
@@ -45,6 +47,8 @@ bool fermata_fibers_poll(void);
 void fermata_fibers_woken(void);
 void fermata_fibers_gone(const FmEvent *event);
 void fermata_fibers_unwind(void);
+/* After fermata_fibers_unwind(), when no task is queued: frees the timers and calls on_stop of all parts. */
+void fermata_fibers_stop(void);
 bool fermata_fibers_is_unwinding(void);
 fermata_wait_result fermata_wait(uint64_t due_ms);
 /* Logical clock that orders the uses of connections: fermata_clock() returns the number of the last use. */
@@ -60,21 +64,16 @@ static zend_always_inline uint64_t fermata_clock_tick(void)
 /* cancellation.c: like fermata_wait(), but not ended by the client, a timeout() or a Cancellation. */
 fermata_wait_result fermata_wait_shielded(uint64_t due_ms);
 void fermata_fibers_end_turn(void);
-bool fermata_can_wait(void);
 bool fermata_fibers_are_full(void);
 void fermata_background(bool begins);
-const char *fermata_wait_obstacle(void);
 /* Like fermata_wait_obstacle() without callbacks.c: a reason why the fiber can neither wait nor hold the worker. */
 const char *fermata_hold_obstacle(void);
-/* Returns true if a wait at this point has to hold the worker (fermata_block). */
-bool fermata_has_to_hold(void);
 /* Returns false with an exception pending if a wait of this fiber has to end. Otherwise sets `*due_ms` to the time when it has
  * to. */
 bool fermata_check_ended(uint64_t *due_ms);
 /* Returns the frame of run(), below all handlers. */
 const zend_execute_data *fermata_fibers_frame(void);
-uint32_t fermata_fibers_tasks_max(void);
-uint32_t fermata_fibers_tasks_per_request_max(void);
+const FmFibers *fermata_fibers_settings(void);
 /* Returns the number of fibers that would stay free if `tasks` more tasks ran. */
 uint32_t fermata_fibers_free(uint32_t tasks);
 /* Returns the timeout for a connection that another handler or task of the worker uses (`shared_wait_timeout_ms`). */
@@ -110,6 +109,12 @@ void fermata_client_left(fermata_fiber *fiber);
 fermata_fiber *fermata_fiber_of_socket(FmSocket socket);
 size_t fermata_fiber_place(const fermata_fiber *fiber, char *text, size_t size);
 
+/* callbacks.c */
+bool fermata_can_wait(void);
+const char *fermata_wait_obstacle(void);
+/* Returns true if a wait at this point has to hold the worker (fermata_block). */
+bool fermata_has_to_hold(void);
+
 /* timers.c */
 void fermata_timer_arm(fermata_timer *timer, uint64_t due_ms);
 void fermata_timer_disarm(fermata_timer *timer);
@@ -118,11 +123,7 @@ void fermata_timers_free(void);
 bool fermata_seconds_to_due(double seconds, uint64_t *due_ms);
 
 /* tasks.c */
-uint32_t fermata_tasks_queued(void);
-uint32_t fermata_tasks_held(void);
 fermata_wait_result fermata_wait_for_others(void);
-uint64_t fermata_tasks_turn(void);
-bool fermata_tasks_are_urgent(void);
 fermata_future *fermata_task_begin(zval *callable, uint8_t kind);
 void fermata_task_defer(zval *callable, bool is_urgent);
 bool fermata_future_has_ended(const fermata_future *future);
@@ -131,8 +132,6 @@ void fermata_future_drop(fermata_future *future);
 bool fermata_check_deadlock(const fermata_fiber *owner);
 void fermata_tasks_run_next(void);
 void fermata_tasks_drop(void);
-bool fermata_future_is_cancelled(const fermata_future *future);
-bool fermata_cancellation_is_cancelled(const zend_object *cancellation);
 
 /* every.c */
 void fermata_every_start(fermata_every *every, uint32_t worker_index);
@@ -182,7 +181,6 @@ void fermata_context_give(fermata_fiber *fiber, zend_array *values);
 
 /* turns.c */
 void fermata_turns_init(void);
-void fermata_turns_start(uint32_t handlers_max);
 /* Returns true if only one handler runs at a time. */
 bool fermata_turns_are_single(void);
 

@@ -9,10 +9,8 @@
  * Fiber implementation, so debuggers and profilers see each as a Fiber. Fiber::getCurrent() returns null on all of them.
  *
  * Invariant: a handler or task starts only while another fiber is free, or may be created, to continue the loop. */
-#include "fibers/callbacks.h"
-#include "fibers/fibers.h"
+#include "fibers/task_queue.h"
 #include "handler/parts.h"
-#include "fibers/watch.h"
 #include "zend_exceptions.h"
 #include "zend_ini.h"
 #include <inttypes.h>
@@ -38,6 +36,7 @@ static struct {
 	zend_execute_data *frame;              /* frame of run() */
 	void (*loop)(zend_execute_data *frame);
 	void (*dispatch)(const FmEvent *event);
+	void (*run_task)(void);
 	uint32_t len, parked_len, listed_len, background_len;
 	uint32_t budget;
 	FmFibers settings;
@@ -251,7 +250,7 @@ static zend_always_inline bool is_full(void)
 /* An urgent task may use one fiber above the limit, one task at a time. */
 static bool may_begin_task(void)
 {
-	return fermata_tasks_queued() && (!is_full() || (fermata_tasks_are_urgent() && pool.len - pool.parked_len == pool.settings.max));
+	return fermata_queued.len && (!is_full() || (fermata_queued.first->is_urgent && pool.len - pool.parked_len == pool.settings.max));
 }
 
 /* Returns true if no fiber could continue the loop while this one waits. */
@@ -263,7 +262,7 @@ bool fermata_fibers_are_full(void)
 /* Returns true if a ready fiber comes before the next queued task; both draw from one sequence of turns. */
 static bool is_fibers_turn(void)
 {
-	return pool.ready_first && (!may_begin_task() || pool.ready_first->ready.turn < fermata_tasks_turn());
+	return pool.ready_first && (!may_begin_task() || pool.ready_first->ready.turn < fermata_queued.first->turn);
 }
 
 /* Returns true if another fiber or task may run before the core is polled for events. */
@@ -346,7 +345,7 @@ static void before_events(void)
 	if (UNEXPECTED(pool.ended_len || pool.has_many_descriptors) && has_to_collect()) {
 		collect_ended();
 	}
-	bool full = is_full(), busy = pool.listed_len > pool.background_len || fermata_tasks_queued();
+	bool full = is_full(), busy = pool.listed_len > pool.background_len || fermata_queued.len;
 	bool is_ready = pool.ready_first || may_begin_task();
 	fermata_timer *timer = fermata_timer_first();
 	uint64_t wake_ms = is_ready ? 0 : timer ? timer->due_ms : FERMATA_NEVER;
@@ -354,7 +353,7 @@ static void before_events(void)
 		pool.wake_ms = wake_ms;
 		fm_worker_wake_at(fermata.worker, wake_ms);
 	}
-	uint32_t queued = fermata_tasks_queued() + fermata_tasks_held();
+	uint32_t queued = fermata_queued.len + fermata_queued.held;
 	if (pool.listed_len != pool.waiting || queued != pool.queued) {
 		pool.waiting = pool.listed_len;
 		pool.queued = queued;
@@ -427,7 +426,7 @@ bool fermata_fibers_poll(void)
 	}
 	if (pool.budget && may_begin_task() && may_go_on()) {
 		pool.budget--;
-		fermata_tasks_run_next();
+		pool.run_task();
 		return true;
 	}
 	while (UNEXPECTED(pool.parked_len > pool.settings.idle_max)) {
@@ -491,8 +490,8 @@ static end_cause cause_of(const fermata_fiber *fiber, uint64_t *due_ms, uint64_t
 			is_own = scope->is_own;
 			continue;
 		}
-		if (scope->cancellation) {
-			if (fermata_cancellation_is_cancelled(scope->cancellation)) {
+		if (scope->is_cancelled) {
+			if (*scope->is_cancelled) {
 				*begun_at = scope->begun_at;
 				return CAUSE_CANCELLATION;
 			}
@@ -508,7 +507,7 @@ static end_cause cause_of(const fermata_fiber *fiber, uint64_t *due_ms, uint64_t
 	if (is_shielded) {
 		return !is_own && shield_ends(fiber, due_ms) ? CAUSE_SHIELD : CAUSE_NONE;
 	}
-	if (fiber->future && fermata_future_is_cancelled(fiber->future)) {
+	if (fiber->future && fiber->future->is_cancelled) {
 		return CAUSE_TASK;
 	}
 	return fiber->client && fiber->client->gone ? CAUSE_CLIENT : CAUSE_NONE;
@@ -640,9 +639,6 @@ fermata_fiber *fermata_fiber_of_socket(FmSocket socket)
 
 /* Starting a wait */
 
-/* Buffer for the message of a MisuseError about a wait in a callback. */
-#define OBSTACLE_BYTES_MAX 512
-
 const char *fermata_hold_obstacle(void)
 {
 	if (UNEXPECTED(!fermata.handling || fermata.forked)) {
@@ -675,42 +671,9 @@ const char *fermata_hold_obstacle(void)
 	return NULL;
 }
 
-/* Returns the reason why PHP cannot wait at this point; NULL = it can. */
-const char *fermata_wait_obstacle(void)
-{
-	static char text[OBSTACLE_BYTES_MAX];
-	const char *obstacle = fermata_hold_obstacle();
-	if (EXPECTED(!obstacle) && UNEXPECTED(fermata_is_in_callback())) {
-		snprintf(text, sizeof(text), "in %s: another handler would meet PHP's state in the middle of the call; wait before or "
-			"after it", fermata_callback_name());
-		obstacle = text;
-	}
-	return obstacle;
-}
-
-bool fermata_has_to_hold(void)
-{
-	return !fermata_hold_obstacle() && fermata_is_in_callback();
-}
-
 const zend_execute_data *fermata_fibers_frame(void)
 {
 	return pool.frame;
-}
-
-/* Returns false with an exception pending if no wait is possible at this point. */
-bool fermata_can_wait(void)
-{
-	const char *obstacle = fermata_wait_obstacle();
-	if (EXPECTED(!obstacle)) {
-		return true;
-	}
-	if (fermata.handling && !fermata.forked && fermata_run.is_stopping) {
-		zend_throw_exception(fermata_ce_cancelled, "the worker stops, and nothing can be waited for any more", 0);
-	} else {
-		fermata_misuse("PHP cannot wait %s", obstacle);
-	}
-	return false;
 }
 
 /* Returns the client of this fiber's handler or task; created on first use. */
@@ -995,15 +958,14 @@ static int count_many_descriptors(void)
 		? (int)(limit.rlim_cur / DESCRIPTORS_SHARE) : INT_MAX;
 }
 
-void fermata_fibers_start(zend_execute_data *frame, void (*loop)(zend_execute_data *frame), void (*dispatch)(const FmEvent *event))
+void fermata_fibers_start(zend_execute_data *frame, void (*loop)(zend_execute_data *frame), void (*dispatch)(const FmEvent *event),
+	void (*run_task)(void))
 {
 	memset(&pool, 0, sizeof(pool));
 	pool.descriptors_high = count_many_descriptors();
 	memset(&first_fiber, 0, sizeof(first_fiber));
 	fm_worker_fibers(fermata.worker, &pool.settings);
-	fermata_turns_start(pool.settings.handlers_max);
 	FERMATA_EACH_PART(on_start)
-	fermata_callbacks_start(pool.settings.callback_wait_throws, pool.settings.callback_wait_ms_max);
 	if (EXPECTED(!fermata_run.in_process)) {
 		fermata_limit_memory(pool.settings.memory_bytes_max);
 	} else {
@@ -1013,6 +975,7 @@ void fermata_fibers_start(zend_execute_data *frame, void (*loop)(zend_execute_da
 	pool.frame = frame;
 	pool.loop = loop;
 	pool.dispatch = dispatch;
+	pool.run_task = run_task;
 	pool.len = 1;
 	pool.wake_ms = FERMATA_NEVER;
 	pool.budget = READY_MAX;
@@ -1047,9 +1010,11 @@ void fermata_fibers_unwind(void)
 		pool.unwinder = NULL;
 	}
 	pool.ready_first = pool.ready_last = NULL;
-	fermata_tasks_drop();
+}
+
+void fermata_fibers_stop(void)
+{
 	fermata_timers_free();
-	fermata_watches_free();
 	FERMATA_EACH_PART(on_stop)
 }
 
@@ -1062,10 +1027,14 @@ static void on_retire(void)
 			fermata_refuse(fiber->client->request, FERMATA_STATUS_UNAVAILABLE, FERMATA_LITERAL("Service Unavailable\n"));
 		}
 	}
-	fermata_watches_free();
 	fm_worker_busy(fermata.worker, false);
 	fm_worker_full(fermata.worker, false);
 	fm_worker_wake_at(fermata.worker, FERMATA_NEVER);
+}
+
+const FmFibers *fermata_fibers_settings(void)
+{
+	return &pool.settings;
 }
 
 uint64_t fermata_fibers_shared_wait_ms(void)
@@ -1107,16 +1076,6 @@ bool fermata_family_has_tasks(uint64_t family)
 	return one;
 }
 
-uint32_t fermata_fibers_tasks_max(void)
-{
-	return pool.settings.tasks_max;
-}
-
-uint32_t fermata_fibers_tasks_per_request_max(void)
-{
-	return pool.settings.tasks_per_request_max;
-}
-
 uint32_t fermata_fibers_free(uint32_t tasks)
 {
 	uint32_t taken = pool.len - pool.parked_len + tasks;
@@ -1131,7 +1090,6 @@ bool fermata_fibers_is_unwinding(void)
 /* Called on the first fiber after the loop has ended: frees the pool. */
 void fermata_fibers_end(void)
 {
-	fermata_callbacks_end();
 	while (pool.parked) {
 		fermata_fiber *fiber = unpark();
 		if (fiber != &first_fiber) {

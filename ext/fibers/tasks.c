@@ -7,7 +7,7 @@
  * with many tasks cannot occupy all fibers. Further tasks are held back, in order, until one of the admitted finishes. A task
  * that awaits others does not count meanwhile; otherwise the tasks it awaits could be held back forever. If all admitted tasks
  * wait for a queue, a mutex or a semaphore, the next is admitted, since it may wake them. */
-#include "fibers/fibers.h"
+#include "fibers/task_queue.h"
 #include "handler/parts.h"
 #include "zend_exceptions.h"
 #include "zend_smart_str.h"
@@ -16,41 +16,6 @@
 #define PLACE_BYTES_MAX 1024
 /* Longest wait chain that deadlock detection follows. */
 #define CHAIN_MAX 1000
-
-typedef enum fermata_future_state {
-	FUTURE_QUEUED,
-	FUTURE_RUNNING,
-	FUTURE_DONE,
-	FUTURE_FAILED,
-} fermata_future_state;
-
-struct fermata_future {
-	fermata_future_state state;
-	bool is_cancelled; /* its waits end */
-	bool is_seen;      /* the result was requested, or will be */
-	bool is_detached;  /* no code can request the result */
-	uint8_t kind;      /* FM_TASK_* */
-	fermata_handler work;
-	zval result;
-	zend_object *exception;
-	fermata_fiber *fiber; /* set while it runs */
-	fermata_client *client; /* set until it runs */
-	zend_array *context_values; /* set until it runs */
-	uint64_t family;
-	uint64_t share; /* number of its request's share; 0 = no request */
-	fermata_waiters waiters;
-	uint64_t turn;
-	bool is_urgent; /* other fibers wait for its work */
-	fermata_future *next; /* next in the queue, which holds a reference */
-	zend_object std;
-};
-
-static struct {
-	fermata_future *first, *last;
-	uint32_t len;
-	uint32_t deferred; /* not queued until their handlers finish */
-	uint32_t held;     /* not queued: the share of their request is used up */
-} queue;
 
 /* Share of one request. */
 typedef struct share {
@@ -145,7 +110,7 @@ void fermata_tasks_init(void)
 
 static zend_always_inline bool has_ended(const fermata_future *future)
 {
-	return future->state >= FUTURE_DONE;
+	return future->state >= FERMATA_FUTURE_DONE;
 }
 
 bool fermata_future_has_ended(const fermata_future *future)
@@ -160,55 +125,15 @@ void fermata_future_release(fermata_future *future)
 	}
 }
 
-bool fermata_future_is_cancelled(const fermata_future *future)
-{
-	return future->is_cancelled;
-}
-
 /* The queue */
-
-uint32_t fermata_tasks_queued(void)
-{
-	return queue.len;
-}
-
-uint32_t fermata_tasks_held(void)
-{
-	return queue.held;
-}
-
-/* Returns the turn of the first task; the queue must not be empty. */
-uint64_t fermata_tasks_turn(void)
-{
-	return queue.first->turn;
-}
-
-bool fermata_tasks_are_urgent(void)
-{
-	return queue.first && queue.first->is_urgent;
-}
 
 /* Takes ownership of the reference. */
 static void enqueue(fermata_future *future)
 {
-	if (UNEXPECTED(future->is_urgent)) {
-		future->next = queue.first;
-		queue.first = future;
-		queue.last = queue.last ? queue.last : future;
-		queue.len++;
-		fermata_run.waits = true;
-		return;
+	if (EXPECTED(!future->is_urgent)) {
+		future->turn = fermata_fibers_next_turn();
 	}
-	future->next = NULL;
-	future->turn = fermata_fibers_next_turn();
-	if (queue.last) {
-		queue.last->next = future;
-	} else {
-		queue.first = future;
-	}
-	queue.last = future;
-	queue.len++;
-	fermata_run.waits = true;
+	fermata_task_queue_add(future);
 }
 
 static void share_free(zval *found)
@@ -240,7 +165,7 @@ static void share_join(fermata_future *future, uint64_t number)
 /* Admits at least one task that is not blocked; otherwise no task would make progress. */
 static bool share_has_room(const share *it)
 {
-	return it->admitted <= it->blocked || it->admitted < fermata_fibers_free(queue.len);
+	return it->admitted <= it->blocked || it->admitted < fermata_fibers_free(fermata_queued.len);
 }
 
 /* Queues a task or holds it back. Takes ownership of the reference. */
@@ -261,7 +186,7 @@ static void enqueue_shared(fermata_future *future)
 		it->first = future;
 	}
 	it->last = future;
-	queue.held++;
+	fermata_queued.held++;
 }
 
 /* Admits held back tasks up to the limit. */
@@ -273,7 +198,7 @@ static void admit_held(share *it)
 		if (!it->first) {
 			it->last = NULL;
 		}
-		queue.held--;
+		fermata_queued.held--;
 		it->admitted++;
 		enqueue(future);
 	}
@@ -332,31 +257,18 @@ fermata_wait_result fermata_wait_for_others(void)
 	return result;
 }
 
-static fermata_future *dequeue(void)
-{
-	fermata_future *future = queue.first;
-	if (future) {
-		queue.first = future->next;
-		if (!queue.first) {
-			queue.last = NULL;
-		}
-		queue.len--;
-	}
-	return future;
-}
-
 /* Returns NULL after an exception. */
 static fermata_future *future_new(zval *callable)
 {
-	uint32_t waiting = queue.len + queue.held + queue.deferred;
-	if (UNEXPECTED(waiting >= fermata_fibers_tasks_max())) {
+	uint32_t waiting = fermata_queued.len + fermata_queued.held + fermata_queued.deferred;
+	if (UNEXPECTED(waiting >= fermata_fibers_settings()->tasks_max)) {
 		zend_throw_exception_ex(fermata_ce_backpressure, 0,
 			"%u tasks (tasks_queue_max) wait to begin; await some before you begin more", waiting);
 		return NULL;
 	}
 	uint64_t number = fermata.handling ? fermata_fiber_family() : 0;
 	const share *own = share_find(number);
-	if (UNEXPECTED(own && own->len >= fermata_fibers_tasks_per_request_max())) {
+	if (UNEXPECTED(own && own->len >= fermata_fibers_settings()->tasks_per_request_max)) {
 		zend_throw_exception_ex(fermata_ce_backpressure, 0,
 			"this request has %u tasks (tasks_per_request_max); await some before you begin more", own->len);
 		return NULL;
@@ -421,7 +333,7 @@ void fermata_task_defer(zval *callable, bool is_urgent)
 	future->is_urgent = is_urgent;
 	future->next = slot(fiber)->deferred;
 	slot(fiber)->deferred = future;
-	queue.deferred++;
+	fermata_queued.deferred++;
 	fermata_touch(fiber, part);
 }
 
@@ -437,7 +349,7 @@ static void enqueue_all(fermata_future *last)
 	}
 	while (first) {
 		fermata_future *next = first->next;
-		queue.deferred--;
+		fermata_queued.deferred--;
 		enqueue_shared(first);
 		first = next;
 	}
@@ -450,7 +362,7 @@ static void wake_waiters(fermata_future *future)
 	fermata_waiter *waiter;
 	while ((waiter = future->waiters.first)) {
 		fermata_waiters_remove(waiter);
-		if (!waiter->left || !--*waiter->left || future->state == FUTURE_FAILED) {
+		if (!waiter->left || !--*waiter->left || future->state == FERMATA_FUTURE_FAILED) {
 			fermata_wake(waiter->fiber);
 		}
 	}
@@ -517,13 +429,13 @@ void fermata_future_drop(fermata_future *future)
 void fermata_tasks_run_next(void)
 {
 	fermata_fiber *fiber = fermata_run.fiber;
-	fermata_future *future = dequeue();
+	fermata_future *future = fermata_task_queue_take();
 	if (has_ended(future)) {
 		share_leave(future);
 		fermata_future_drop(future);
 		return;
 	}
-	future->state = FUTURE_RUNNING;
+	future->state = FERMATA_FUTURE_RUNNING;
 	future->fiber = fiber;
 	fiber->future = future;
 	fiber->client = future->client;
@@ -547,12 +459,12 @@ void fermata_tasks_run_next(void)
 			log_failure(future);
 			future->is_seen = true;
 		}
-		complete(future, FUTURE_FAILED);
+		complete(future, FERMATA_FUTURE_FAILED);
 	} else {
 		ZVAL_COPY_VALUE(&future->result, &result);
-		complete(future, FUTURE_DONE);
+		complete(future, FERMATA_FUTURE_DONE);
 	}
-	bool failed = future->state == FUTURE_FAILED && !fermata_exception_comes_of(future->exception, fermata_ce_cancelled);
+	bool failed = future->state == FERMATA_FUTURE_FAILED && !fermata_exception_comes_of(future->exception, fermata_ce_cancelled);
 	fm_count_task(fermata.worker, future->kind, failed);
 	/* Destructors may run up to here, and belong to the task. */
 	slot(fiber)->awaits = NULL;
@@ -580,9 +492,9 @@ void fermata_tasks_drop(void)
 		} ZEND_HASH_FOREACH_END();
 		zend_hash_destroy(&shares);
 		has_shares = false;
-		queue.held = 0;
+		fermata_queued.held = 0;
 	}
-	while ((future = dequeue())) {
+	while ((future = fermata_task_queue_take())) {
 		OBJ_RELEASE(&future->std);
 	}
 }
@@ -593,11 +505,11 @@ static void cancel(fermata_future *future)
 		return;
 	}
 	future->is_cancelled = true;
-	if (future->state == FUTURE_RUNNING) {
+	if (future->state == FERMATA_FUTURE_RUNNING) {
 		fermata_interrupt(future->fiber);
 	} else {
 		future->exception = exception_new(fermata_ce_cancelled, "the task was cancelled before it began");
-		complete(future, FUTURE_FAILED);
+		complete(future, FERMATA_FUTURE_FAILED);
 	}
 }
 
@@ -641,7 +553,7 @@ bool fermata_check_deadlock(const fermata_fiber *owner)
 
 static bool deliver(fermata_future *future, zval *return_value)
 {
-	if (UNEXPECTED(future->state == FUTURE_FAILED)) {
+	if (UNEXPECTED(future->state == FERMATA_FUTURE_FAILED)) {
 		GC_ADDREF(future->exception);
 		zend_throw_exception_internal(future->exception);
 		return false;
@@ -795,9 +707,9 @@ ZEND_FUNCTION(Fermata_all)
 	if (!all) {
 		RETURN_THROWS();
 	}
-	fermata_future *failed = several_first(all, FUTURE_FAILED);
+	fermata_future *failed = several_first(all, FERMATA_FUTURE_FAILED);
 	if (!failed && several_wait(all, true)) {
-		failed = several_first(all, FUTURE_FAILED);
+		failed = several_first(all, FERMATA_FUTURE_FAILED);
 	}
 	if (failed) {
 		deliver(failed, return_value);
@@ -825,9 +737,9 @@ ZEND_FUNCTION(Fermata_race)
 	if (!all->len) {
 		fermata_misuse("race() needs something to run; nothing was given");
 	} else {
-		fermata_future *first = several_first(all, FUTURE_DONE);
+		fermata_future *first = several_first(all, FERMATA_FUTURE_DONE);
 		if (!first && several_wait(all, false)) {
-			first = several_first(all, FUTURE_DONE);
+			first = several_first(all, FERMATA_FUTURE_DONE);
 		}
 		if (first) {
 			deliver(first, return_value);

@@ -15,7 +15,6 @@ typedef struct turn {
 static fermata_part part;
 FERMATA_SLOT(turn, part)
 
-
 /* Returns false with an exception pending: the client has disconnected, or the worker stops. */
 static bool take(void)
 {
@@ -42,10 +41,10 @@ static bool take(void)
 	return result != FERMATA_WAIT_FAILED;
 }
 
-void fermata_turns_start(uint32_t handlers_max)
+static void on_start(void)
 {
-	turns_max = handlers_max;
-	fermata_run.take_turn = handlers_max ? take : NULL;
+	turns_max = fermata_fibers_settings()->handlers_max;
+	fermata_run.take_turn = turns_max ? take : NULL;
 	turns_taken = 0;
 	line = (fermata_waiters){0};
 }
@@ -71,7 +70,7 @@ static void on_clean_up(fermata_fiber *fiber)
 	fermata_wake(next->fiber);
 }
 
-static fermata_part part = {.size = sizeof(turn), .on_clean_up = on_clean_up};
+static fermata_part part = {.size = sizeof(turn), .on_clean_up = on_clean_up, .on_start = on_start};
 
 void fermata_turns_init(void)
 {

@@ -1,6 +1,7 @@
 /* Fibers that wait for descriptors. The core watches each descriptor once, for the events of all its watchers. It reports once,
  * and is armed again while watchers remain. */
 #include "fibers/watch.h"
+#include "handler/parts.h"
 #include <errno.h>
 #include "base/optimize_size.h"
 
@@ -188,12 +189,19 @@ void fermata_watch_closing(int fd)
 	tell(fd, POLLNVAL);
 }
 
-void fermata_watches_free(void)
+static void watches_free(void)
 {
 	if (table.at) {
 		pefree(table.at, true);
 	}
 	memset(&table, 0, sizeof(table));
+}
+
+static fermata_part part = {.on_retire = watches_free, .on_stop = watches_free};
+
+void fermata_watches_init(void)
+{
+	fermata_part_register(&part);
 }
 
 /* Waiting fibers */

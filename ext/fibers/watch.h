@@ -39,7 +39,6 @@ uint64_t fermata_ms_to_due(int64_t ms);
 
 /* worker/loop.c: handles the core's event. */
 void fermata_watch_ready(const FmEvent *event);
-/* scheduler.c: the worker stops. */
-void fermata_watches_free(void);
+void fermata_watches_init(void);
 
 #endif

@@ -30,7 +30,7 @@ typedef struct fermata_scope {
 	bool is_own;          /* a shield set by the extension, whose waits have their own time-outs */
 	uint64_t begun_at;    /* on the conversation clock: only connections used since then are shut down when the scope ends */
 	uint64_t due_ms;      /* for timeout() */
-	zend_object *cancellation; /* for Cancellation::run(); NULL = none */
+	const bool *is_cancelled; /* for Cancellation::run(); NULL = none */
 } fermata_scope;
 
 typedef struct fermata_future fermata_future;

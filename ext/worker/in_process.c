@@ -156,7 +156,7 @@ static void begin(fermata_engine *engine, FmWorker *worker, double wait)
 	fermata_php_state_start_in_test();
 	fermata_changes_start();
 	fermata_stray_start();
-	fermata_fibers_start(&frame, fermata_runner_loop, fermata_dispatch);
+	fermata_fibers_start(&frame, fermata_runner_loop, fermata_dispatch, fermata_tasks_run_next);
 	fermata_hook_user_streams();
 	fermata_hook_reads(&fermata_body_stream_ops);
 	if (fermata_turns_are_single()) {

@@ -99,6 +99,8 @@ void fermata_stop(void)
 {
 	if (!fermata_run.retired) {
 		fermata_fibers_unwind();
+		fermata_tasks_drop();
+		fermata_fibers_stop();
 	}
 	fermata_run.stopped = true;
 	if (!fermata_run.retired) {
@@ -191,7 +193,7 @@ void fermata_run_worker(fermata_server *server, const FmStart *start)
 	fermata_standard_error_start(log_text);
 
 	zend_long memory_limit = PG(memory_limit);
-	fermata_fibers_start(frame, fermata_runner_loop, fermata_dispatch);
+	fermata_fibers_start(frame, fermata_runner_loop, fermata_dispatch, fermata_tasks_run_next);
 	fermata_hook_user_streams();
 	fermata_hook_reads(&fermata_body_stream_ops);
 	if (fermata_turns_are_single()) {
