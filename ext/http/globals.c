@@ -1136,39 +1136,6 @@ static bool on_undo(fermata_fiber *fiber)
 	return true;
 }
 
-/* Headers */
-
-static ZEND_COLD bool call_header_callback(void)
-{
-	zval callback, result;
-	ZVAL_COPY_VALUE(&callback, &SG(callback_func));
-	ZVAL_UNDEF(&SG(callback_func));
-	ZVAL_UNDEF(&result);
-	if (SG(sapi_headers).send_default_content_type) {
-		/* The callback may change or remove the default type. */
-		char *type = sapi_get_default_content_type();
-		smart_str line = {0};
-		smart_str_appends(&line, "Content-type: ");
-		smart_str_appends(&line, type);
-		smart_str_0(&line);
-		if (*type) {
-			sapi_add_header_ex(ZSTR_VAL(line.s), ZSTR_LEN(line.s), true, false);
-		}
-		SG(sapi_headers).send_default_content_type = false;
-		smart_str_free(&line);
-		efree(type);
-	}
-	call_user_function(NULL, NULL, &callback, &result, 0, NULL);
-	zval_ptr_dtor(&result);
-	zval_ptr_dtor(&callback);
-	return !EG(exception);
-}
-
-bool fermata_headers_leave(void)
-{
-	return EXPECTED(Z_ISUNDEF(SG(callback_func))) || !fermata_has_globals() || call_header_callback();
-}
-
 /* exit() */
 
 /* After exit(), sends the printed output with the status and headers that were set, as PHP-FPM does. */

@@ -125,6 +125,8 @@ void fermata_response_with_source(zval *return_value, fermata_source *source, ze
 FmHeader *fermata_response_fill(const fermata_response *response, FmHeader *some, FmResponse *out);
 fermata_response *fermata_response_plain(uint32_t status, zend_string *text);
 fermata_response *fermata_response_sent(zend_string *body);
+/* Calls the callable of header_register_callback(). Returns false with an exception pending. */
+bool fermata_headers_leave(void);
 void fermata_response_recycle(zend_object *object);
 void fermata_response_init_part(void);
 
@@ -175,8 +177,6 @@ zend_array *fermata_globals_query(void);
 zend_array *fermata_globals_form(void);
 zend_array *fermata_globals_cookies(void);
 zend_array *fermata_globals_params(void);
-/* Calls the callable of header_register_callback(). Returns false with an exception pending. */
-bool fermata_headers_leave(void);
 
 /* input.c */
 void fermata_input_wrap(void);
