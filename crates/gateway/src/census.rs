@@ -1,7 +1,7 @@
 //! Counts of connections, subscriptions and signed-in users over all workers.
 //!
-//! Each worker counts its own and sends changes to the others as absolute numbers, so a repeated or late message does no
-//! harm. A starting worker sends a hello. The others then drop the counts of its predecessor and send all their own
+//! Each worker counts its own clients and sends changes to the other workers as absolute numbers, so a repeated or late message
+//! does no harm. A starting worker sends a hello. The other workers then drop the counts of its predecessor and send all their own
 //! counts again. Counts of other servers in a cluster are in [`Nodes`].
 
 use std::collections::{HashMap, HashSet};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::counts::Counts;
 use crate::nodes::{AnnouncementId, ChangedNames, Has, NodeMessage, Nodes, PendingChanges};
 
-/// Maximum number each of channels, applications and users per message, which has to fit into one record of the ring.
+/// Maximum number of channels, of applications and of users per message. A message has to fit into one record of the ring.
 const NAMES_PER_NOTICE: usize = 100;
 
 /// A message between workers.
@@ -26,7 +26,7 @@ pub enum WorkerMessage {
     Counts {
         /// Its index.
         worker: u16,
-        /// Connections per application.
+        /// Number of connections per application.
         connections: Vec<(String, u64)>,
         /// Subscriptions per channel, by ring name.
         channels: Vec<(String, u64)>,
@@ -49,17 +49,17 @@ pub enum WorkerMessage {
     },
     /// A message of another server in the cluster.
     Node {
-        /// Its sender and number.
+        /// Sender of the message and its position in the sequence.
         speaks: AnnouncementId,
         /// Its content.
         saying: NodeMessage,
     },
     /// Another server requests all counts.
     Ask {
-        /// The server that has to send its counts; `None`: every server.
+        /// The server that has to send its counts; `None` = every server.
         of: Option<u64>,
     },
-    /// Delivery state of a webhook: the sending server reports it to the servers that may have to take over.
+    /// Delivery state of a webhook. The sending server reports it to the servers that may have to take over.
     Webhook {
         /// Application id.
         app: String,
@@ -72,7 +72,7 @@ pub enum WorkerMessage {
     },
 }
 
-/// All counts that one worker has: its own, and received ones.
+/// All counts that one worker stores: its own, and those received from others.
 #[derive(Debug)]
 pub struct WorkerCounts {
     worker: u16,
@@ -80,14 +80,14 @@ pub struct WorkerCounts {
     others: HashMap<u16, Counts>,
     /// Counts of the other servers in the cluster.
     nodes: Nodes,
-    /// Changes on this server since the last [`WorkerCounts::take_news`]; `None`: this worker does not announce them.
+    /// Changes on this server since the last [`WorkerCounts::take_news`]; `None` = this worker does not announce changes.
     news: Option<PendingChanges>,
     changed_apps: HashSet<String>,
     changed_channels: HashSet<String>,
     changed_users: HashSet<String>,
     /// Users who may have come online or gone offline since the last [`WorkerCounts::take_touched_users`].
     touched_users: HashSet<String>,
-    /// Channels whose subscription count may have changed in any worker; `None`: not observed.
+    /// Channels whose subscription count may have changed in any worker; `None` = changes are not observed.
     touched: Option<HashSet<String>>,
 }
 
@@ -232,7 +232,7 @@ impl WorkerCounts {
         std::mem::take(&mut self.touched_users)
     }
 
-    /// Handles a message of another worker. A worker that has just started gets all counts again.
+    /// Handles a message of another worker. If the worker has just started, all counts are sent to it again.
     pub fn on_notice(&mut self, notice: WorkerMessage) {
         match notice {
             WorkerMessage::Hello { worker } => {
@@ -294,7 +294,7 @@ impl WorkerCounts {
             || !self.changed_users.is_empty()
     }
 
-    /// Returns the next message with changes; `None`: all are sent.
+    /// Returns the next message with changes; `None` if all changes were sent.
     pub fn next_notice(&mut self) -> Option<WorkerMessage> {
         if !self.has_changed() {
             return None;
@@ -307,7 +307,7 @@ impl WorkerCounts {
         })
     }
 
-    /// Takes back a message that could not be sent, for another attempt.
+    /// Stores a message again that could not be sent, for another attempt.
     pub fn put_back(&mut self, notice: WorkerMessage) {
         if let WorkerMessage::Counts {
             connections,
@@ -364,7 +364,7 @@ impl WorkerCounts {
         note(&mut self.changed_apps, app);
     }
 
-    /// Counts of this server's workers.
+    /// Returns the counts of each of this server's workers.
     fn workers(&self) -> impl Iterator<Item = &Counts> {
         std::iter::once(&self.own).chain(self.others.values())
     }
@@ -374,7 +374,7 @@ impl WorkerCounts {
     }
 }
 
-/// Sums over this server's workers.
+/// Provides sums over this server's workers.
 impl Has for WorkerCounts {
     fn names(&self) -> PendingChanges {
         let mut names = PendingChanges::default();
@@ -421,7 +421,7 @@ fn count(counts: &HashMap<String, u64>, name: &str) -> u64 {
     counts.get(name).copied().unwrap_or_default()
 }
 
-/// Copies the name only if it is new: thousands of clients may subscribe to one channel before the next message.
+/// Copies the name only if it is not in the set: thousands of clients may subscribe to one channel before the next message.
 fn note(names: &mut HashSet<String>, name: &str) {
     if !names.contains(name) {
         names.insert(name.to_owned());
@@ -510,7 +510,7 @@ mod tests {
         assert_eq!(workers[0].take_touched_users().len(), 1);
         assert!(workers[0].is_online("1:ann") && !workers[0].is_touched());
         workers[0].unsubscribe("a");
-        // The other worker was killed; its counts are dropped.
+        // The other worker was killed, and its counts are dropped.
         workers[0].on_notice(WorkerMessage::Hello { worker: 1 });
         assert!(workers[0].is_touched());
         assert_eq!(take(&mut workers[0]), ["a", "b"]);

@@ -15,7 +15,7 @@ const INTERVAL_MS: u64 = 5_000;
 pub(crate) struct Counting {
     /// The last announced count of each channel that has subscriptions.
     announced: HashMap<String, Announced>,
-    /// Time of the next announcement of large channels that changed since their last one.
+    /// Time of the next announcement of each large channel that changed since its last announcement.
     late: HashMap<String, u64>,
 }
 
@@ -48,8 +48,7 @@ impl Counting {
         self.late.clear();
     }
 
-    /// Returns the channels to announce now, because their interval is over. `count` returns the subscriptions of a
-    /// channel.
+    /// Returns the channels whose interval is over, to announce them now. `count` returns the number of subscriptions of a channel.
     pub fn take_due(&mut self, now_ms: u64, count: impl Fn(&str) -> u64) -> Vec<String> {
         let due = self.late.extract_if(|_, due_ms| *due_ms <= now_ms);
         let due: Vec<String> = due.map(|(ring_name, _)| ring_name).collect();
@@ -59,7 +58,7 @@ impl Counting {
         due
     }
 
-    /// Returns the time of the next announcement if nothing changes. Linear: large channels are few.
+    /// Returns the time of the next announcement if nothing changes. The search is linear, because large channels are few.
     pub fn due_ms(&self) -> Option<u64> {
         self.late.values().min().copied()
     }
@@ -104,7 +103,7 @@ mod tests {
         assert_eq!(counting.take_due(10 + INTERVAL_MS, |_| FEW + 3), ["a"]);
         assert_eq!(counting.due_ms(), None);
         assert!(!counting.change("a", FEW + 4, 11 + INTERVAL_MS));
-        // The count is again the last announced one.
+        // The count equals the last announced one again.
         assert!(!counting.change("a", FEW + 3, 12 + INTERVAL_MS));
         assert_eq!(counting.due_ms(), None);
         assert!(!counting.change("a", FEW + 4, 13 + INTERVAL_MS));

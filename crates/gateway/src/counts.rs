@@ -11,7 +11,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Stores counts and removes the names whose count is zero.
+    /// Stores counts. Removes names whose count is zero.
     pub fn set(
         &mut self,
         connections: Vec<(String, u64)>,

@@ -13,7 +13,7 @@ const DIGITS: usize = 8;
 const SIGNATURES_MAX: usize = 4;
 const TEXT: &[u8] = b"fermata cluster";
 
-/// Returns the application's signatures, separated by commas; `None`: it has no secrets.
+/// Returns the application's signatures, separated by commas; `None` if the application has no secrets.
 pub(crate) fn of(settings: &Settings) -> Option<String> {
     let mercure = settings.mercure.iter().flat_map(|it| &it.fingerprinted);
     let signed = settings.apps.iter().chain(mercure).map(|app| {
@@ -22,7 +22,7 @@ pub(crate) fn of(settings: &Settings) -> Option<String> {
         signature
     });
     let mut signatures: Vec<String> = signed.collect();
-    // Sorted, the result is independent of the order in the settings, and one more secret changes few entries.
+    // After sorting, the result does not depend on the order in the settings, and an additional secret changes few entries.
     signatures.sort();
     signatures.dedup();
     signatures.truncate(SIGNATURES_MAX);

@@ -39,9 +39,9 @@ const OBSERVED: [Kind; 3] = [
 
 /// State of one client.
 pub(crate) struct Session {
-    /// Index of its application in the settings.
+    /// Index of the client's application in the settings.
     pub app: usize,
-    /// The unpredictable part of its socket id.
+    /// The unpredictable part of the client's socket id.
     pub secret: u64,
     pub connection: Connection,
 }
@@ -53,24 +53,24 @@ pub struct Hub {
     pub(crate) sessions: Numbered<SocketId, Session>,
     pub(crate) census: WorkerCounts,
     pub(crate) watching: Watchlists,
-    /// Used in the first worker only, which sends webhooks and announces counts.
+    /// Webhooks. Only the first worker uses them: it sends webhooks and announces counts.
     pub(crate) webhooks: Webhooks,
     pub(crate) counting: Counting,
-    /// Pusher clients without WebSockets; `None`: the fallback is disabled.
+    /// Pusher clients without WebSockets; `None` = the fallback is disabled.
     pub(crate) sockjs: Option<SockJs>,
-    /// The Mercure hub; `None`: Mercure is disabled.
+    /// The Mercure hub; `None` = Mercure is disabled.
     pub(crate) mercure: Option<MercureHub>,
     /// Publications that wait for the cluster's log.
     pub(crate) posts: Posts,
-    /// This worker's membership in a cluster; `None`: no cluster.
+    /// This worker's membership in a cluster; `None` = no cluster.
     pub(crate) member: Option<Membership>,
-    /// When changes are sent to the other workers.
+    /// Time at which changes are sent to the other workers.
     tell_at_ms: Option<u64>,
-    /// The other workers have not received this worker's hello yet.
+    /// True if the other workers have not received this worker's hello yet.
     owes_hello: bool,
 }
 
-/// The hub together with the worker it runs in.
+/// The hub together with the worker in which it runs.
 pub(crate) struct Gateway<'a> {
     pub worker: &'a mut Worker<Tls<Kernel>>,
     pub hub: &'a mut Hub,
@@ -131,7 +131,7 @@ impl Hub {
             }
             Event::Upgrade => worker.request().handler() == HANDLER_SOCKETS,
             Event::Message | Event::Close => worker.socket_event().handler == HANDLER_SOCKETS,
-            // Messages of the hub are JSON objects, unlike those of an application.
+            // Messages of the hub are JSON objects; messages of an application are not.
             Event::PeerMessage => worker.waiting.peer_message().first() == Some(&b'{'),
             Event::Wake => {
                 let now_ms = worker.net.now_ms();
@@ -174,8 +174,8 @@ impl Hub {
         true
     }
 
-    /// Drops the request of a client that left while its publication or keys were pending; returns false if it is
-    /// another's.
+    /// Drops the request of a client that has left, if the request waited for its publication or for keys. Returns false if the
+    /// request does not belong to the hub.
     fn forgets(&mut self, worker: &mut Worker<Tls<Kernel>>, request: RequestId) -> bool {
         let mut gateway = self.with(worker);
         gateway.forget_publisher(request) || gateway.forget_kept(request)
@@ -286,7 +286,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// Reports an empty cache channel to the worker that sends webhooks, if the application requests this event.
+    /// Reports an empty cache channel to the worker that sends webhooks, if a webhook of the application requests this event.
     pub fn report_miss(&mut self, app: usize, channel: &str) {
         if !self.app(app).tells(Kind::CacheMiss) {
             return;
@@ -423,7 +423,7 @@ impl Gateway<'_> {
             let hello = self.hub.census.hello();
             self.hub.owes_hello = !self.tell(&hello);
             if self.hub.owes_hello {
-                // Receivers drop all counts of this worker when its hello arrives, so counts have to follow it.
+                // Receivers drop all counts of this worker when its hello arrives, so the counts have to follow the hello.
                 return;
             }
         }

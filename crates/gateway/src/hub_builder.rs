@@ -30,7 +30,7 @@ pub struct Opening {
 }
 
 impl HubBuilder {
-    /// Adds an application of the Pusher protocol, as a JSON object with the keys of an `[[app]]`. All share one path.
+    /// Adds an application of the Pusher protocol, as a JSON object with the keys of an `[[app]]`. All applications share one path.
     ///
     /// # Errors
     /// A key or value is invalid, or the path differs from that of another application.
@@ -200,7 +200,7 @@ fn shown(error: impl std::fmt::Display) -> SettingsError {
     SettingsError::new(error.to_string())
 }
 
-/// Removes the position: it refers to JSON that the user never wrote.
+/// Removes the position from an error: it refers to JSON that the user never wrote.
 fn said(error: serde_json::Error) -> SettingsError {
     let text = error.to_string();
     let end = text.rfind(" at line ").unwrap_or(text.len());

@@ -9,21 +9,24 @@ use crate::nodes::NodeAnnouncer;
 
 /// Cluster state of one worker.
 pub(crate) struct Membership {
-    /// Announces this server's counts; in the first worker only, until another worker replaces it.
+    /// Announcer of this server's counts. Only the first worker has one, until another worker
+    /// replaces it.
     pub speaker: Option<NodeAnnouncer>,
     pub node: u64,
     pub lease_ms: u64,
     pub look_ms: u64,
     pub looked_ms: u64,
-    /// True if this server does the work that must happen once per cluster, by the last decision.
+    /// Result of the last decision: true if this server does the work that must happen once per
+    /// cluster.
     pub is_first: bool,
     pub beliefs_ms: Option<u64>,
-    /// No message is sent before this time, because the log has just refused one.
+    /// Time before which no message is sent, because the log has just refused one.
     pub silent_until_ms: u64,
 }
 
 impl Membership {
-    /// Returns `None` if there is no cluster. `began_unix_ms` is the start of the server.
+    /// Creates the membership. Returns `None` if there is no cluster. `began_unix_ms` is the start
+    /// time of the server.
     pub fn begin<D: Driver>(worker: &mut Worker<D>, began_unix_ms: u64) -> Option<Membership> {
         let node = worker.channels.cluster_node()?;
         let now_ms = worker.net.now_ms();

@@ -2,7 +2,7 @@
 
 use fermata_pusher::App;
 
-/// Prefix of ring names of applications that do not share their channels.
+/// Prefix of ring names of applications that share no channels.
 const PUSHER: &str = "pusher:";
 /// The channel of all Mercure updates.
 pub const UPDATES: &str = "mercure:updates";
@@ -26,12 +26,13 @@ pub fn ring_name(app: &App, channel: &str) -> String {
         Some(shared) => [shared.as_str(), "", ""],
         None => [PUSHER, &app.id, ":"],
     };
-    // One allocation: this runs for each subscription and its end.
+    // Allocate only once, because this runs for each subscription and unsubscription.
     let [kind, id, end] = prefix;
     [kind, id, end, channel].concat()
 }
 
-/// Splits a ring name into the index of its application and the channel. No prefix of an application starts with another's.
+/// Splits a ring name into the index of its application and the channel. No application's prefix starts with the prefix of another
+/// one.
 pub fn split<'a>(apps: &[App], ring_name: &'a str) -> Option<(usize, &'a str)> {
     let channels = apps.iter().enumerate().filter_map(|(at, app)| {
         let channel = match &app.shared_prefix {
@@ -51,7 +52,7 @@ pub fn user_name(app: &str, user: &str) -> String {
     format!("{app}:{user}")
 }
 
-/// Splits such a name into application and user.
+/// Splits a user's name on the ring into application and user.
 pub fn split_user(user_name: &str) -> Option<(&str, &str)> {
     user_name.split_once(':')
 }

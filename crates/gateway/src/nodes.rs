@@ -1,9 +1,9 @@
 //! Counts of connections, subscriptions and signed-in users that servers of a cluster exchange.
 //!
-//! The first worker of a server is its [`NodeAnnouncer`]. It sends the sums over its workers as absolute numbers, in numbered
-//! messages that go through the log. Every worker of the other servers stores them ([`Nodes`]). A worker that misses a
-//! number, or receives a message of an unknown server, requests all counts. The announcer then sends all of them, and
-//! receivers drop the names that it did not include. A server that is silent for the lease is dropped with its clients.
+//! The first worker of a server is its [`NodeAnnouncer`]. The announcer sends the sums over the server's workers as absolute
+//! numbers, in numbered messages through the log. Every worker of the other servers stores the sums ([`Nodes`]). A worker that
+//! misses a number, or receives a message of an unknown server, requests all counts. The announcer then sends all counts, and
+//! receivers drop the names that are not among them. A server that is silent for the lease is dropped with its clients.
 //!
 //! The server that started first does the work that must happen once per cluster ([`NodeAnnouncer::is_first`]).
 
@@ -13,17 +13,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::counts::Counts;
 
-/// Maximum number each of connections, channels and users per message, which has to fit into one record.
+/// Maximum number of connections, of channels and of users per message. A message has to fit into one record.
 const NAMES_PER_NOTICE: usize = 100;
-/// Maximum number of servers stored; the engine's bound for members is the same.
+/// Maximum number of servers stored. The engine has the same limit for servers with members.
 const NODES_MAX: usize = 64;
 /// Interval of requests to a server that does not respond.
 pub(crate) const ASK_AGAIN_MS: u64 = 2_000;
-/// Time that workers of a server have for sending their counts to a new announcer.
+/// Time in milliseconds that the workers of a server have to send their counts to a new announcer.
 const SETTLE_MS: u64 = 500;
 /// Minimum interval between two full reports, regardless of the number of requests.
 const WHOLE_MS: u64 = 1_000;
-/// Time that other servers have for responding to the request to all servers.
+/// Time in milliseconds that the other servers have to respond to a request to all servers.
 const KNOWN_MS: u64 = 1_500;
 /// Number of signs of life per lease.
 pub(crate) const LOOKS_PER_LEASE: u64 = 3;
@@ -35,7 +35,7 @@ pub struct AnnouncementId {
     pub node: u64,
     /// Start of the server in milliseconds since 1970.
     pub began_unix_ms: u64,
-    /// Start of its announcer, by a clock of that machine. A later announcer replaces an earlier one.
+    /// Start time of the announcer, by the clock of its machine. A later announcer replaces an earlier one.
     pub life: u64,
     /// Number of messages of counts up to and including this one.
     pub number: u64,
@@ -48,11 +48,11 @@ pub enum NodeMessage {
     Alive {},
     /// Counts by name, as in `census::WorkerMessage::Counts`.
     Counts {
-        /// Connections by application.
+        /// Number of connections by application.
         connections: Vec<(String, u64)>,
-        /// Subscriptions by channel.
+        /// Number of subscriptions by channel.
         channels: Vec<(String, u64)>,
-        /// Connections by user.
+        /// Number of connections by user.
         users: Vec<(String, u64)>,
         /// Position of this message in a full report.
         whole: Whole,
@@ -182,7 +182,7 @@ impl Nodes {
         touched
     }
 
-    /// Restarts every lease, because no message could arrive until now.
+    /// Restarts every server's lease, because no message could arrive until now.
     pub fn hear_all(&mut self, now_ms: u64) {
         for node in self.nodes.values_mut() {
             node.heard_ms = now_ms;
@@ -202,7 +202,7 @@ impl Nodes {
         touched
     }
 
-    /// Returns the servers to request all counts from, and records the request.
+    /// Returns the servers whose counts have to be requested, and records these requests.
     pub fn unknown(&mut self, now_ms: u64) -> Vec<u64> {
         let mut nodes = Vec::new();
         for (id, node) in &mut self.nodes {
@@ -221,7 +221,7 @@ impl Nodes {
     }
 }
 
-/// Sums of a server's counts.
+/// Provides the sums of a server's counts.
 pub trait Has {
     /// Returns all names with a count.
     fn names(&self) -> PendingChanges;
@@ -344,7 +344,7 @@ impl NodeAnnouncer {
         others.all(|other| rank(&self.speaks) < other)
     }
 
-    /// Returns the time of the next message if nothing changes until then.
+    /// Returns the time of the next message if no count changes until then.
     pub fn due_ms(&self, now_ms: u64, lease_ms: u64) -> u64 {
         let whole_ms = match (self.whole.is_some(), self.owes_whole) {
             (true, _) => now_ms,
@@ -368,12 +368,12 @@ impl NodeAnnouncer {
         }
     }
 
-    /// Changes mean nothing to receivers before the first full report.
+    /// Returns false before the first full report, because receivers cannot use changes without it.
     fn may_tell(&self) -> bool {
         self.whole_ms.is_some()
     }
 
-    /// Returns the next message to send, or `None`. `has` provides the sums over this server's workers.
+    /// Returns the next message to send; `None` if there is none. `has` provides the sums over this server's workers.
     pub fn next(
         &mut self,
         has: &impl Has,
@@ -415,7 +415,7 @@ impl NodeAnnouncer {
         Some((self.speaks, saying))
     }
 
-    /// Takes back a message that could not be sent: a full report follows later.
+    /// Handles a message that could not be sent: a full report follows later.
     pub fn put_back(&mut self, saying: &NodeMessage) {
         self.alive_ms = 0;
         if let NodeMessage::Counts { .. } = saying {

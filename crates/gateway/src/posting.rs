@@ -1,4 +1,4 @@
-//! HTTP client that sends a server's spans to their collector; it is the client of the webhooks.
+//! HTTP client that sends a server's spans to their collector. It uses the HTTP client of the webhooks.
 
 use std::time::Duration;
 

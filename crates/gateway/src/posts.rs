@@ -14,9 +14,9 @@ pub(crate) struct Publication {
     pub channel: String,
     pub name: Option<String>,
     pub data: String,
-    /// The engine's id of a socket that must not receive the event; empty: none.
+    /// The engine's id of a socket that must not receive the event; empty = no such socket.
     pub except: String,
-    /// True if the request fails when this event is not published.
+    /// True if the request fails if this event is not published.
     pub is_essential: bool,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum Reply {
     /// An update of Mercure.
     Update {
         request: RequestId,
-        /// The id that its publisher chose.
+        /// The id that the publisher chose.
         given: Option<String>,
         headers: Headers,
     },
@@ -54,7 +54,7 @@ impl Reply {
 /// The events of one request.
 pub(crate) struct Post {
     pub reply: Reply,
-    /// Events that are not handed to the engine yet.
+    /// Events that were not passed to the engine yet.
     pub left: VecDeque<Publication>,
     /// Number of handed events without acknowledgement.
     pub pending: usize,

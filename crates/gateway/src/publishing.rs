@@ -1,7 +1,7 @@
 //! Publishing in a cluster. The log acknowledges an event later, and the worker serves other clients until then.
 //!
-//! All events of a request are handed over immediately and in order. The response is sent when the log has accepted all
-//! of them or has refused one.
+//! All events of a request are passed to the engine immediately and in order. The response is sent when the log has accepted all of
+//! them or has refused one.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use fermata_engine::{
 use crate::gateway::Gateway;
 use crate::posts::{Flight, Post, Publication, Reply};
 
-/// Maximum number of posts of a worker that wait; further ones are refused immediately.
+/// Maximum number of waiting posts of a worker. Further posts are refused immediately.
 const POSTS_MAX: usize = 1024;
 /// Delay before an event that found no room is tried again.
 const RETRY_MS: u64 = 5;
@@ -25,7 +25,7 @@ impl Gateway<'_> {
         self.worker.channels.cluster_node().is_some()
     }
 
-    /// Publishes events, and responds to the request when they are complete.
+    /// Publishes events, and responds to the request when all of them are complete.
     pub(crate) fn post(&mut self, reply: Reply, left: VecDeque<Publication>) {
         let began_ms = self.worker.net.now_ms();
         let mut post = Post {
@@ -74,14 +74,14 @@ impl Gateway<'_> {
         }
     }
 
-    /// Handles a client that left; returns false if its request does not wait here.
+    /// Handles a client that has left. Returns false if its request does not wait here.
     pub(crate) fn forget_publisher(&mut self, handle: RequestId) -> bool {
         let post =
             { self.hub.posts.posts.values_mut() }.find(|post| post.reply.request() == Some(handle));
         let Some(post) = post.filter(|post| post.is_deferred) else {
             return false;
         };
-        // Its events are still published.
+        // Continue to publish the events of the request.
         post.reply = Reply::Nothing;
         post.is_deferred = false;
         self.worker.drop_request(handle);
@@ -139,7 +139,7 @@ impl Gateway<'_> {
     fn end_flight(&mut self, user: u64) {
         let posts = &mut self.hub.posts;
         let Some(flight) = posts.flights.get(&user) else {
-            // Already completed by an earlier check.
+            // An earlier check has already completed the record.
             return;
         };
         let (number, is_first) = (flight.post, flight.is_first);
@@ -188,7 +188,7 @@ impl Gateway<'_> {
         if let Some(request) = post.reply.request()
             && !std::mem::replace(&mut post.is_deferred, true)
         {
-            // A failure means that the client left; its event follows.
+            // An error means that the client has left; its event follows.
             let _ = self.worker.defer(request);
         }
     }

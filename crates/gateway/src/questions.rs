@@ -57,7 +57,7 @@ impl Gateway<'_> {
             503 => &[(b"Retry-After", b"1")],
             _ => &[],
         };
-        // The client may have left; its response is not needed then.
+        // If the client has left, no response is needed.
         let _ = self.worker.respond(
             handle,
             status,
@@ -105,7 +105,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// Publishes events in a cluster; the response follows when the log has them.
+    /// Publishes events in a cluster. The response follows after the log's acknowledgement.
     fn post_events(&mut self, handle: RequestId, app: &App, events: Vec<Event>, is_batch: bool) {
         let settings = std::rc::Rc::clone(&self.hub.settings);
         let at = settings.apps.iter().position(|it| it.id == app.id);
@@ -187,7 +187,7 @@ impl Gateway<'_> {
         Ok(events_answer(events, answers, is_batch))
     }
 
-    /// Returns the states of an event's channels that the request asks for.
+    /// Returns the requested states of an event's channels.
     fn describe(&mut self, app: &App, event: &Event) -> Vec<(String, ChannelState)> {
         if !event.wants.any() {
             return Vec::new();
@@ -242,7 +242,7 @@ fn events_answer(
         let wants = events.first().map(|event| event.wants).unwrap_or_default();
         return api::channels_answer(&channels, wants);
     }
-    // One object per event, in order. An event of a batch has exactly one channel.
+    // The batch has one object per event, in order. Each event of a batch has exactly one channel.
     let batch: Vec<Value> = answers
         .into_iter()
         .zip(events)

@@ -8,12 +8,12 @@ use crate::nodes::{AnnouncementId, LOOKS_PER_LEASE, NodeAnnouncer, NodeMessage};
 
 /// Interval at which the sending server publishes the delivery state of webhooks.
 const BELIEFS_MS: u64 = 100;
-/// Check interval of a worker whose counts of other servers are incomplete.
+/// Interval in milliseconds at which a worker with incomplete counts of other servers checks them.
 const LEARNING_MS: u64 = 250;
 
 impl Gateway<'_> {
-    /// Sends a message to all workers of all other servers, if there are any. Returns false if it could not be sent. It
-    /// is lost if the log does not accept it soon.
+    /// Sends a message to all workers of all other servers, if there is a cluster. Returns false if the message could not be sent.
+    /// A sent message is lost if the log does not accept it soon.
     pub(crate) fn tell_servers(&mut self, notice: &WorkerMessage) -> bool {
         let Ok(data) = serde_json::to_vec(notice) else {
             return false;
@@ -28,8 +28,8 @@ impl Gateway<'_> {
         }
     }
 
-    /// Returns true if this server does the work that must happen once per cluster. Without a cluster it always does;
-    /// in a cluster only a server whose log is reachable.
+    /// Returns true if this server does the work that must happen once per cluster. Without a cluster this is always true. In a
+    /// cluster it requires that the server's log is reachable.
     pub(crate) fn is_first_server(&self) -> bool {
         let member = self.hub.member.as_ref();
         member.is_none_or(|member| member.is_first)
@@ -182,7 +182,7 @@ impl Gateway<'_> {
         let is_first = member.is_first;
         self.hub.webhooks.set_role(is_first);
         if is_first {
-            // The previous sender may have announced other counts for some of them.
+            // The previous sender may have announced other counts for some channels.
             self.hub.counting.clear();
             self.hub.census.touch_channels();
         }

@@ -16,12 +16,12 @@ use crate::names::{ring_name, user_name};
 /// Name of an unnamed event, as in `EventSource`.
 pub(crate) const UNNAMED: &str = "message";
 
-/// Number of newest events searched for one that a publisher sent to a cache channel. The second step covers a channel
-/// where clients sent all of the first few: as many as one client may send per minute.
+/// Numbers of newest events searched for one that a publisher sent to a cache channel. The second number is for a channel in which
+/// clients sent all of the first few: one client may send that many per minute.
 const CACHED_MAX: [usize; 2] = [8, 1024];
 
 impl Gateway<'_> {
-    /// Accepts a handshake. Faults are reported over the WebSocket, where clients can read them.
+    /// Accepts a handshake. Errors are reported over the WebSocket, where clients can read them.
     pub(crate) fn on_handshake(&mut self) {
         let view = self.worker.request();
         let handle = view.handle();
@@ -124,7 +124,7 @@ impl Gateway<'_> {
                         .worker
                         .publish_except(ring.as_bytes(), message, Some(socket))
                         .map(|_| ()),
-                    // The acknowledgement is not awaited: if the log refuses the event, it is lost.
+                    // Do not wait for the acknowledgement: the event is lost if the log refuses it.
                     Some(_) => {
                         let how = (Ack::Local, None, now_ms);
                         let begun =
@@ -236,7 +236,7 @@ impl Gateway<'_> {
         let info = subscribe.member.as_ref().map(|it| it.user_info.to_string());
         let formerly = subscribe.formerly.map(to_engine);
         if subscribe.member.is_some() && !self.worker.channels.is_presence_known() {
-            // This server has just started; clients reconnect, here or to another one.
+            // This server has just started. Clients reconnect, to this server or another one.
             let text = "the members on other servers are not known yet; reconnect in a moment";
             self.refuse(socket, Code::OverCapacity, text);
             return;
@@ -268,7 +268,7 @@ impl Gateway<'_> {
         }
         match self.worker.join_channel(socket, &join) {
             Ok(()) => {}
-            // The close event follows and removes what was counted.
+            // The close event follows. It subtracts what was counted.
             Err(SendError::Gone) => return self.forget(socket, &subscribe.channel),
             Err(refusal @ (SendError::Misuse(_) | SendError::Backpressure(_))) => {
                 self.undo(socket, &subscribe.channel, &refusal.to_string());
@@ -278,7 +278,7 @@ impl Gateway<'_> {
         self.hub.census.subscribe(&ring);
         if is_presence {
             let mut members = self.members(&ring, members_max);
-            // In a cluster the join arrives a moment later; the client must find itself in the list.
+            // In a cluster the join arrives a moment later, but the list must already contain the client.
             if let Some(own) = &subscribe.member
                 && !members.iter().any(|(user, _)| *user == own.user_id)
             {
@@ -383,7 +383,7 @@ impl Gateway<'_> {
     }
 
     pub(crate) fn send(&mut self, socket: SocketId, text: &str) {
-        // A closed socket has its own event; the engine closes a client that reads too slowly.
+        // A closed socket has an event of its own, and the engine closes a client that reads too slowly.
         let _ = self.worker.send(socket, false, text.as_bytes());
     }
 
@@ -412,7 +412,7 @@ pub(crate) fn publish_error(error: &PublishFailure) -> String {
     }
 }
 
-/// Returns the engine's id of the client with a Pusher socket id; `None`: not a socket id.
+/// Returns the engine's id of the client with a Pusher socket id; `None` if the text is not a socket id.
 pub fn engine_id(socket_id: &str) -> Option<String> {
     socket_id::SocketId::parse(socket_id).map(to_engine)
 }

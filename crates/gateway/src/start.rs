@@ -42,7 +42,7 @@ const HISTORY_COUNT_MAX: &str = "1000000";
 /// Reason why the hub cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An invalid setting; the message names it.
+    /// An invalid setting; the message contains its name.
     #[error("{0}")]
     Setting(String),
     /// The engine cannot start.
@@ -87,7 +87,7 @@ pub fn run(mut settings: Settings) -> Result<i32, StartError> {
     }
     if let Some(mercure) = &settings.mercure {
         if mercure.hub.draft.is_some() {
-            // The server does not recognize the method QUERY: without a route the hub would not receive the request.
+            // The server does not recognize the method QUERY, so the hub receives such requests only with a route.
             server
                 .route(None, fermata_mercure::PATH, HANDLER_REQUESTS)
                 .map_err(|error| StartError::Setting(error.to_string()))?;
@@ -168,7 +168,7 @@ pub(crate) fn body_bytes_max(settings: &Settings) -> usize {
     events.max(BODY_ESCAPED * update.unwrap_or_default()) + BODY_BYTES_MORE
 }
 
-/// Settings that the engine has under the same name, and gets as they are.
+/// Settings that the engine has under the same name, and that are passed to it unchanged.
 const OF_ENGINE: [&str; 8] = [
     "log_level",
     "connections_max",
@@ -229,7 +229,7 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
         "channel_log_bytes_max",
         &LOG_BYTES_MIN.max(event_bytes).to_string(),
     )?;
-    // Streams of its own sessions, and of sessions in other workers.
+    // Streams of this worker's sessions, and forwarded streams of sessions in other workers.
     let streams = own.sockjs_sessions_max.saturating_mul(2);
     set("streams_max", &streams.min(STREAMS_MAX).to_string())?;
     let body_bytes = body_bytes_max(settings).to_string();
@@ -244,7 +244,7 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
         &settings.channels_per_connection_max().max(1).to_string(),
     )?;
     if let Some(mercure) = &settings.mercure {
-        // All updates share one channel, which only history_bytes_max bounds.
+        // All updates share one channel, which only history_bytes_max limits.
         set("history_count_max", HISTORY_COUNT_MAX)?;
         if mercure.hub.has_subscriptions {
             let subscribers = mercure.subscribers_max.to_string();
@@ -253,8 +253,8 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
             set("members_per_address_max", &subscribers)?;
         }
     }
-    // Pusher's own pings exist for clients that cannot answer WebSocket pings. All clients can, so WebSocket pings are
-    // used.
+    // Pusher's own pings are for clients that cannot answer WebSocket pings. All current clients can, so the server sends WebSocket
+    // pings.
     set(
         "websocket_ping_interval_ms",
         &(own.ping_interval_s * 1000).to_string(),
@@ -272,7 +272,7 @@ fn url(scheme: &str, address: &str) -> String {
     }
 }
 
-/// Each application checks the origin itself.
+/// Returns the route of WebSockets, without a check of the origin: each application checks it itself.
 pub(crate) fn route(settings: &Settings) -> Route {
     Route {
         handler: HANDLER_SOCKETS,
@@ -300,13 +300,13 @@ fn write_message(apps: &[App], event: &ChannelEvent<'_>, out: &mut Vec<u8>) -> b
     };
     let channel = ring_name.and_then(|it| names::split(apps, text(it)));
     let channel = channel.map(|(_, channel)| channel);
-    // An application's clients may be present in any channel that it shares.
+    // A client of an application may be present in any channel that the application shares.
     let has_members =
         |it: &str| ChannelName::new(it).map(ChannelName::access) == Ok(Access::Presence);
     match (*event, channel) {
         (ChannelEvent::Message { id, name, data, .. }, Some(channel)) => {
             let (name, id) = (name.map_or(UNNAMED, text), std::str::from_utf8(id).ok());
-            // A program shares its channels, and may take names of events from its users.
+            // A PHP application shares its channels, and its users may choose names of events.
             if frame::is_of_protocol(name) && name != frame::SUBSCRIPTION_COUNT {
                 return false;
             }
@@ -327,7 +327,7 @@ fn write_message(apps: &[App], event: &ChannelEvent<'_>, out: &mut Vec<u8>) -> b
         (ChannelEvent::Gap { .. }, channel) => {
             out.extend_from_slice(frame::gap(channel).as_bytes());
         }
-        // Not a channel of an application, or joins are not announced in it.
+        // The channel does not belong to an application, or its joins are not announced.
         _ => return false,
     }
     true

@@ -1,4 +1,4 @@
-//! Watchlists: the clients of this worker that watch which users are online.
+//! Watchlists: which users the clients of this worker watch for being online.
 
 use std::collections::{HashMap, HashSet};
 

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// An invalid setting; the message names it and has a fix.
+/// An invalid setting; the message contains its name and a fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SettingsError(String);
@@ -30,7 +30,7 @@ impl OneOrMany {
     }
 }
 
-/// Replaces `place` by a value that was given.
+/// Replaces `place` by `value` if it was given.
 pub(crate) fn take<T>(place: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *place = value;

@@ -12,7 +12,7 @@ use fermata_hub::{
 const ROUNDS: u32 = 200;
 const PER_ROUND: u32 = 1000;
 
-/// Copies only the data, so that the costs outside the encoder remain.
+/// Encoder that copies only the data, so that the measured costs are those outside of the encoder.
 struct Copy;
 
 impl Encode for Copy {
@@ -50,7 +50,7 @@ fn start() -> (Ring, Reader, Owner) {
     (ring, reader, who)
 }
 
-/// Reports the fastest round, which is the least disturbed one.
+/// Reports the fastest round, which other processes have disturbed least.
 fn report(name: &str, mut round: impl FnMut() -> Duration) {
     let best = (0..ROUNDS).map(|_| round()).min().unwrap_or_default();
     println!(

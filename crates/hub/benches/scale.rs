@@ -1,7 +1,7 @@
 //! Cost of size: channels, subscriptions and idle clients by the thousand and by the million.
 //!
-//! `cargo bench -p fermata-hub --bench scale` prints a table. A column with equal rows does not depend on the size.
-//! Caches make larger rows slower by a small factor, not by a thousand. Memory is that of the process.
+//! `cargo bench -p fermata-hub --bench scale` prints a table. A column with equal rows does not depend on the size. Caches make
+//! larger rows slower by a small factor, not by a thousand. The memory figures are those of the process.
 
 use std::hint::black_box;
 use std::sync::atomic::AtomicU64;
@@ -14,7 +14,7 @@ use fermata_hub::{
 
 /// Operations timed per figure.
 const SAMPLES: u32 = 20_000;
-/// Number of batches they are timed in.
+/// Number of batches in which calls are timed.
 const BATCHES: u32 = 100;
 /// Subscribers that are served per measured publish.
 const LIVELY: u32 = 8;
@@ -106,7 +106,7 @@ impl Bench {
             .expect("the reader keeps up");
     }
 
-    /// Publishes one message to a channel of `LIVELY` subscribers, and gathers what is sent to them.
+    /// Publishes one message to a channel of `LIVELY` subscribers, and gathers the bytes for each of them.
     fn deliver(&mut self) {
         self.publish(b"lively");
         self.local.pump(&mut self.reader, &mut Copy, 100);

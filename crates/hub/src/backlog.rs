@@ -1,12 +1,11 @@
 //! Delivers the records that one client has missed, in pieces.
 //!
-//! A reconnecting client may have missed more than fits its connection at once. Its backlog stores channels and a
-//! position, not messages. Each piece is copied from the ring when there is room for it, so a slow client costs no more
-//! memory than a fast one. The backlog follows the ring until it has reached the worker's reader; from there a
-//! subscription takes over.
+//! A reconnecting client may have missed more bytes than its connection accepts. Its backlog stores channels and a position, not
+//! messages. Each piece is copied from the ring when there is room for it, so a slow client costs no more memory than a fast one.
+//! The backlog follows the ring until it has reached the worker's reader; from there a subscription takes over.
 //!
-//! If records come from a log, the log may still have what the ring has overwritten. The backlog then describes the
-//! part it needs ([`crate::PastRange`]), receives it in the log's order, and continues in the ring after it.
+//! If records come from a log, the log may still have records that the ring has overwritten. The backlog then describes the part of
+//! the log that it needs ([`crate::PastRange`]), receives this part in the log's order, and then continues in the ring.
 
 use std::collections::VecDeque;
 
@@ -20,8 +19,8 @@ use crate::ring::Ring;
 /// channel's links, which start at the newest record.
 const FOUND_MAX: usize = 1024;
 
-/// Maximum time in milliseconds that a client waits for this server to reach the log position that the client saw on
-/// another one. After it the client receives a gap.
+/// Maximum time in milliseconds that a client waits for this server to reach the log position that the client received from another
+/// server. Afterwards the client receives a gap.
 pub const AHEAD_MS_MAX: u64 = 2_000;
 
 /// The next item for the client.
@@ -29,9 +28,9 @@ pub const AHEAD_MS_MAX: u64 = 2_000;
 pub enum Missed<'a> {
     /// A record, in ascending order of sequence numbers.
     Record(&'a Record),
-    /// Records before the next one are lost, or beyond the limits on count and age.
+    /// Records before the next one are lost, or exceed the limits on count and age.
     Gap {
-        /// The log lost the records after the client connected: it was created again, or removed unread records.
+        /// The log lost the records after the client connected: it was created again, or has removed records that were not read.
         is_of_log: bool,
     },
 }
@@ -40,19 +39,20 @@ pub enum Missed<'a> {
 #[derive(Debug)]
 pub struct Backlog {
     channels: Box<[Box<[u8]>]>,
-    /// Everything up to here was delivered, or reported as missing.
+    /// Position up to which every record was delivered, or reported as missing.
     after: Seq,
     /// The next records, newest first.
     found: Vec<Seq>,
-    /// Records up to here were delivered or are in `found`.
+    /// Position up to which every record was delivered or is in `found`.
     found_up_to: Seq,
-    /// Set at the first search. They limit how far back a client may resume, not how slowly it may read.
+    /// Start of history, set at the first search. It limits how far back a client may resume, not how slowly it may read.
     bounds: Option<Bounds>,
     /// The last item was a gap, so another gap would be redundant.
     in_gap: bool,
-    /// Set while the client is ahead of this server: its log position, and the deadline, which the first call sets.
+    /// Set while the client is ahead of this server: its log position, and the deadline, which the first call of `next_missed`
+    /// sets.
     ahead: Option<(LogPlace, Option<u64>)>,
-    /// A log position up to which everything was delivered; `None`: unknown.
+    /// A log position up to which every record was delivered; `None` = unknown.
     place: Option<LogPlace>,
     /// The range to read from the log before the ring continues.
     past: Option<PastRange>,
@@ -60,7 +60,7 @@ pub struct Backlog {
     past_until_ms: Option<u64>,
     /// A record was delivered.
     has_begun: bool,
-    /// The client received a gap that covers the log's past, so it receives nothing of the past.
+    /// The client received a gap that covers the log's past, so it receives no records of the past.
     skips_past: bool,
     /// Log position read when the client connected, if the end of the log's past was unknown then.
     early: Option<u64>,
@@ -71,9 +71,9 @@ pub struct Backlog {
 /// Start of history when a client connected. It depends on the ring's newest record, not on the worker's reader.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    /// Up to here, `history_count_max` limits the records of each channel.
+    /// Position up to which `history_count_max` limits the records of each channel.
     newest: Seq,
-    /// Up to `newest`, records before this time are not history.
+    /// Records up to `newest` that are older than this time are not history.
     oldest_ms: u64,
 }
 
@@ -107,9 +107,8 @@ impl Backlog {
         }
     }
 
-    /// Creates a backlog for a client that sent an id, from the results of [`Ring::parse_id`] and
-    /// [`Ring::place_of_id`]. Returns `None` if the id does not determine a position: everything that the client missed
-    /// is then a gap.
+    /// Creates a backlog for a client that sent an id, from the results of [`Ring::parse_id`] and [`Ring::place_of_id`]. Returns
+    /// `None` if the id does not determine a position. The client then receives a gap instead of the missed records.
     pub fn since(channels: &[&[u8]], id: IdRef, place: Option<LogPlace>) -> Option<Backlog> {
         let after = match (id, place) {
             (IdRef::Ahead(_), Some(place)) => return Some(Backlog::ahead(channels, place)),
@@ -132,7 +131,7 @@ impl Backlog {
         }
     }
 
-    /// Returns true if it waits for the ring to reach the client's position, or for the log. Nothing can be delivered
+    /// Returns true if the backlog waits for the ring to reach the client's position, or for the log. No record can be delivered
     /// before.
     pub fn is_waiting(&self) -> bool {
         self.ahead.is_some() || self.past_until_ms.is_some()
@@ -143,14 +142,14 @@ impl Backlog {
         self.has_begun
     }
 
-    /// Returns the deadline of that wait; `None`: it does not wait, or was never called.
+    /// Returns the deadline of that wait; `None` if the backlog does not wait, or was never read.
     pub fn waits_until(&self) -> Option<u64> {
         self.ahead
             .and_then(|(_, until_ms)| until_ms)
             .or(self.past_until_ms)
     }
 
-    /// Restarts the wait: this server is known to be behind, so nothing is known to be missing.
+    /// Restarts the wait: this server is still reading the log, so no record is known to be missing.
     pub fn wait_anew(&mut self) {
         self.is_doubted = true;
         if let Some((_, until_ms)) = &mut self.ahead {
@@ -161,23 +160,23 @@ impl Backlog {
         }
     }
 
-    /// Returns its channels.
+    /// Returns the channels of the backlog.
     pub fn channels(&self) -> impl Iterator<Item = &[u8]> {
         self.channels.iter().map(|channel| &**channel)
     }
 
-    /// Returns true if another log began after the client connected. If the same log began again, the client continues
-    /// at its position in it.
+    /// Returns true if a different log began after the client connected. If the same log began again, the client continues at its
+    /// position in that log.
     fn has_lost_log(&self, ring: &Ring) -> bool {
         let has_begun = |bounds: Bounds| ring.has_begun_after(bounds.newest);
         let is_other = |place: LogPlace| ring.log_epoch() != Some(place.epoch);
         self.bounds.is_some_and(has_begun) && self.place.is_none_or(is_other)
     }
 
-    /// Skips the log's past as far as it was read. Returns true if the past has ended and contains messages published
+    /// Skips the log's past as far as it was read. Returns true if the past has ended and contains messages that were published
     /// after the client connected.
     fn skip_past(&mut self, ring: &Ring, up_to: Seq) -> bool {
-        // In this order: a past that ends in between is skipped by the next call.
+        // Read the two values in this order: if the past ends in between, the next call skips it.
         let until = ring.past_until();
         let behind = ring.behind_past(up_to);
         if until == Some(PAST_UNKNOWN) {
@@ -199,8 +198,8 @@ impl Backlog {
         self.found_up_to = after;
     }
 
-    /// Returns true if everything up to `seq` was delivered, and nothing after it. If the worker's reader is at `seq`,
-    /// a subscription may take over. Otherwise the worker has to read on first.
+    /// Returns true if every record up to `seq`, and no later one, was delivered. If the worker's reader is at `seq`, a
+    /// subscription may take over. Otherwise the worker has to read the ring up to `seq` first.
     pub fn is_at(&self, seq: Seq) -> bool {
         self.found.is_empty() && self.after == seq && self.ahead.is_none() && self.past.is_none()
     }
@@ -210,14 +209,14 @@ impl Backlog {
 enum Found {
     /// All missed records are in the ring.
     All,
-    /// Older records exist, but are no longer history.
+    /// Older records exist, but exceed the limits of history.
     Bounded,
-    /// Older records may exist outside the ring; up to `count_max` of them are history.
+    /// Older records may exist outside of the ring; up to `count_max` of them are history.
     OutOfReach { count_max: usize },
 }
 
 impl Backlog {
-    /// Delivers the next records from the log. Returns false if they have to be waited for, or `each` returned false.
+    /// Delivers the next records from the log. Returns false if the caller has to wait for them, or if `each` returned false.
     fn give_past(
         &mut self,
         log: &mut dyn FromLog,
@@ -282,7 +281,7 @@ impl Ring {
         self.next_missed_of_log(backlog, None, (up_to, unix_ms), each);
     }
 
-    /// Does the same as [`Ring::next_missed`], and reads from `log` what the ring no longer has.
+    /// Like [`Ring::next_missed`], but reads records that the ring has overwritten from `log`.
     pub fn next_missed_of_log(
         &mut self,
         backlog: &mut Backlog,
@@ -295,8 +294,7 @@ impl Ring {
             let until_ms = until_ms.unwrap_or(unix_ms + AHEAD_MS_MAX);
             match self.find_place(place) {
                 IdRef::Seq(after) if after <= up_to => backlog.go_on_after(after),
-                // No log is known yet, or the caller knows that it is unavailable. The id may belong to the log that
-                // appears next.
+                // No log is known yet, or the caller knows that the log is unavailable. The id may belong to the next log.
                 IdRef::Foreign if is_doubted || self.has_no_log() && unix_ms < until_ms => {
                     backlog.ahead = Some((place, Some(until_ms)));
                     return;
@@ -356,7 +354,7 @@ impl Ring {
         each: &mut dyn FnMut(Missed<'_>) -> bool,
     ) {
         loop {
-            // A range exists only if there is a log.
+            // A range exists only if there is a log, so this branch is taken only with one.
             if let Some(log) = &mut log
                 && !backlog.give_past(&mut **log, unix_ms, record, each)
             {
@@ -370,12 +368,12 @@ impl Ring {
                     backlog.place = record.log_place().or(backlog.place);
                     each(Missed::Record(record))
                 } else if log.is_some() && backlog.place.is_some() {
-                    // Overwritten since it was found, and others may be as well: read them from the log.
+                    // The record was overwritten after it was found, and others may be overwritten too. Read them from the log.
                     backlog.found.clear();
                     backlog.found_up_to = backlog.after;
                     true
                 } else {
-                    // Overwritten, and there is no log: report a gap and search again after it.
+                    // The record was overwritten, and there is no log. Report a gap and search again after it.
                     backlog.found.clear();
                     backlog.found_up_to = at;
                     let gap = Missed::Gap { is_of_log: false };
@@ -409,9 +407,9 @@ impl Ring {
         }
     }
 
-    /// Sets the range to read from the log: from the client's position to the start of the ring. `after` is the
-    /// client's position in the ring. Returns false if its position in this log is unknown, or history ends before the
-    /// ring's start.
+    /// Sets the range to read from the log: from the client's position to the start of the ring. `after` is the client's position
+    /// in the ring. Returns false if the client's position in this log is unknown, or history does not reach back before the ring's
+    /// start.
     fn find_past(&mut self, backlog: &mut Backlog, after: Seq, count_max: usize) -> bool {
         let (Some(place), Some((at, begin))) = (backlog.place, self.oldest_of_log()) else {
             return false;
@@ -421,7 +419,7 @@ impl Ring {
         if place.epoch != begin.epoch || count_max == 0 || is_stuck {
             return false;
         }
-        // The ring is searched again from its start after the log's part.
+        // Search the ring again from its start after the log's part.
         backlog.found.clear();
         backlog.after = at - 1;
         backlog.found_up_to = at - 1;
@@ -443,7 +441,7 @@ impl Ring {
         });
         let (mut is_whole, mut is_all, mut is_cut) = (true, true, false);
         let mut count_min = usize::MAX;
-        // The server never had records before its log floor.
+        // The server never had records before the floor of its log.
         let is_before_floor = backlog.after == 0
             && backlog
                 .place
@@ -478,7 +476,7 @@ impl Ring {
             backlog.found.extend(&oldest);
         }
         backlog.found.sort_unstable_by(|a, b| b.cmp(a));
-        // Keep the oldest of all channels. A record dropped from one channel is then newer than every record kept.
+        // Keep the oldest records over all channels. A dropped record of one channel is then newer than every kept record.
         let surplus = backlog.found.len().saturating_sub(FOUND_MAX);
         backlog.found.drain(..surplus);
         backlog.found.shrink_to_fit();

@@ -1,7 +1,7 @@
 //! Uses a ring as a queue with one reader. A record stays in the ring until the reader releases it.
 //!
-//! Publishers wait for the reader, as they wait for a worker. Its position is in shared memory and survives the
-//! process. The next process continues with the oldest record that was not released.
+//! Publishers wait for the reader, as they wait for a worker. The reader's position is in shared memory and survives the process.
+//! The next process continues with the oldest record that was not released.
 
 use crate::layout::HEAD;
 use crate::reader::{Read, Reader};

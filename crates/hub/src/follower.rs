@@ -1,14 +1,14 @@
 //! Reads every record in order without delaying publishers.
 //!
-//! A follower has neither a slot nor a wake-up bit. It may run in a thread next to the worker, which notifies it of new
-//! records. Publishers overwrite records that a slow follower has not read; the follower then gets [`Read::Lost`].
+//! A follower has neither a slot nor a wake-up bit. It may run in a separate thread, which the worker notifies of new records.
+//! Publishers overwrite records that a slow follower has not read; the follower then gets [`Read::Lost`].
 
 use crate::id::Ids;
 use crate::reader::{Read, Reader};
 use crate::record::{Record, Seq};
 use crate::ring::Ring;
 
-/// The predecessor of a record in its channel.
+/// The predecessor of a record in the same channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Previous {
     /// The record at this position.

@@ -1,4 +1,4 @@
-//! SipHash-1-3 with a secret key: clients cannot choose channel names that fall into one index bucket.
+//! SipHash-1-3 with a secret key, so that clients cannot choose channel names that share an index bucket.
 
 /// Hashes channel names with the ring's key. Obtained from [`crate::Ring::hasher`]; equal in all workers of a ring.
 #[derive(Clone, Copy)]
@@ -19,13 +19,13 @@ impl ChannelHasher {
         sip13(self.key, bytes)
     }
 
-    /// Returns the hash of `bytes` under the extra key `with`, for pairs such as (channel, user).
+    /// Returns the hash of `bytes` under the additional key `with`, for pairs such as (channel, user).
     pub(crate) fn hash_with(&self, with: u64, bytes: &[u8]) -> u64 {
         sip13([self.key[0] ^ with, self.key[1]], bytes)
     }
 }
 
-/// One step of SplitMix64: a bijection, so the derived key is not weaker.
+/// One step of SplitMix64. It is a bijection, so the derived key is not weaker.
 fn spread(key: u64) -> u64 {
     let mut z = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -83,8 +83,8 @@ mod tests {
 
     use super::*;
 
-    /// The standard library has no keyed SipHash-1-3. Its deprecated `SipHasher` is 2-4 with a key, and its default
-    /// hasher is 1-3 with key zero. Together they verify rounds and key schedule.
+    /// The standard library has no keyed SipHash-1-3. Its deprecated `SipHasher` is SipHash-2-4 with a key, and its default hasher
+    /// is SipHash-1-3 with key zero. Together the two verify rounds and key schedule.
     #[test]
     fn agrees_with_the_standard_librarys_1_3_under_key_zero() {
         for len in 0..70 {
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(sip24(key, bytes), theirs.finish());
     }
 
-    /// The code of `sip13` with more rounds; it shares `round` and the key schedule.
+    /// The code of `sip13` with more rounds. It uses the same `round` and key schedule.
     fn sip24(key: [u64; 2], bytes: &[u8]) -> u64 {
         let mut v = [
             key[0] ^ 0x736f_6d65_7073_6575,

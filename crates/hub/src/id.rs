@@ -14,13 +14,13 @@ const DIGITS_MAX: usize = 13;
 /// The position that a client's `Last-Event-ID` refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdRef {
-    /// A position in this ring.
+    /// A sequence number of this ring.
     Seq(Seq),
-    /// A log position that this ring has not reached: the client received it from another server.
+    /// A log position that this ring has not reached. The client received it from another server.
     Ahead(Seq),
-    /// A log position before everything in this ring: the log itself may have the records after it.
+    /// A log position before all records of this ring. The log may still have the records after it.
     Past(Seq),
-    /// An id of another epoch, or one that this ring has not assigned: the records after it are unknown.
+    /// An id of another epoch, or an id that this ring has not assigned. The records after it are unknown.
     Foreign,
     /// Not an event id.
     Invalid,
@@ -68,8 +68,8 @@ impl Ids {
         &buffer[..end]
     }
 
-    /// Writes the id of a record into `buffer` and returns it: its log position if it comes from a log, otherwise its
-    /// sequence number.
+    /// Writes the id of a record into `buffer` and returns it. The id contains the record's log position if the record comes from a
+    /// log, otherwise its sequence number.
     pub fn of<'b>(&self, record: &Record, buffer: &'b mut [u8; ID_BYTES_MAX]) -> &'b [u8] {
         let (ids, seq) = self.id_of(record);
         ids.text(seq, buffer)

@@ -1,4 +1,5 @@
-//! Layout of the shared words, computed from the configuration only.
+//! Layout of the shared words, computed only from the configuration. No size or offset is read from shared memory, so damaged
+//! memory cannot move a section.
 //!
 //! No size or offset is read from shared memory, so damaged memory cannot move a section.
 
@@ -19,7 +20,7 @@ pub const WORKERS_MAX: u32 = 256;
 const RING_RECORDS_MIN: usize = 4;
 /// Maximum number of words in a ring (8 GiB); keeps every sum of positions far from overflow.
 const RING_WORDS_MAX: usize = 1 << 30;
-/// Maximum size of one record (name and data together) in bytes; its length easily fits in 32 bits.
+/// Maximum size of one record (name and data together) in bytes. Its length fits in 32 bits.
 const RECORD_BYTES_MAX: usize = 1 << 28;
 /// Maximum number of presence entries.
 const MEMBERS_MAX: u32 = 1 << 24;
@@ -29,7 +30,7 @@ const BUCKETS_MAX: usize = 1 << 28;
 /// Words per cache line. Words that different processes write often are on different lines.
 const LINE: usize = 8;
 
-// Header words. The first line is written once.
+// Header words. The words of the first cache line are written once.
 pub(crate) const MAGIC: usize = 0;
 pub(crate) const VERSION: usize = 1;
 pub(crate) const SHAPE: usize = 2;
@@ -39,16 +40,16 @@ pub(crate) const HASH_KEY: usize = 4;
 pub(crate) const BOOT: usize = 5;
 pub(crate) const CLEAN: usize = 6;
 pub(crate) const LOCK: usize = LINE;
-/// Position after the newest record. The lock's owner writes this line.
+/// Position after the newest record. The lock's owner writes the words of this cache line.
 pub(crate) const HEAD: usize = 2 * LINE;
 /// Position of a complete record that is being published; meaningful only while equal to `HEAD`.
 pub(crate) const PENDING: usize = 2 * LINE + 1;
-/// Lower bound of all live workers' cursors, refreshed when it is too low.
+/// Lower bound of the cursors of all live workers. It is refreshed when it is too low for a publish.
 pub(crate) const SAFE: usize = 2 * LINE + 2;
 /// Nonzero while the presence table is being changed.
 pub(crate) const DIRTY: usize = 2 * LINE + 3;
-/// The log that records come from (see `log`): its epoch, 0: none or not yet; the log position of the newest record;
-/// and the log position after which the ring's records start.
+/// Epoch of the log that records come from (see `log`); 0 = no log, or not yet. The next words are the log position of the newest
+/// record, and the log position after which the ring's records start.
 pub(crate) const LOG_EPOCH: usize = 2 * LINE + 4;
 pub(crate) const LOG_SEQ: usize = 2 * LINE + 5;
 pub(crate) const LOG_FLOOR: usize = 2 * LINE + 6;
@@ -62,7 +63,7 @@ pub(crate) const LOG_PAST: usize = 3 * LINE + 1;
 pub(crate) const LOG_BEGUN: usize = 3 * LINE + 2;
 /// Log position up to which the log was read, including positions without a record in the ring.
 pub(crate) const LOG_SEEN: usize = 3 * LINE + 3;
-/// One bit per sleeping worker that a publish has to wake; the first of several words.
+/// One bit per sleeping worker that a publish has to wake. This is the first of several words.
 pub(crate) const SLEEPING: usize = 4 * LINE;
 const SLOTS: usize = 5 * LINE;
 
@@ -71,7 +72,7 @@ const SLOTS: usize = 5 * LINE;
 pub struct Config {
     /// Bytes for records; rounded up to a power of two. At least four records of the maximum size.
     pub ring_bytes: usize,
-    /// Buckets of the channel index; rounded up to a power of two. About one per channel in use is optimal.
+    /// Number of buckets of the channel index; rounded up to a power of two. Optimal is about one per channel in use.
     pub index_buckets: usize,
     /// Maximum size of one record's name and data together, in bytes.
     pub record_bytes_max: usize,
@@ -96,7 +97,7 @@ pub enum ConfigError {
         "ring_bytes is {bytes}, but records of up to {record_bytes_max} bytes need at least {min}"
     )]
     RingTooSmall {
-        /// The configured size.
+        /// The configured size in bytes.
         bytes: usize,
         /// The configured maximum record size.
         record_bytes_max: usize,
@@ -236,12 +237,12 @@ impl Layout {
         self.slot_pid(slot) + 1
     }
 
-    /// Returns one number for all sizes, to detect a file made with other sizes.
+    /// Returns a number derived from all sizes, to detect a file that was made with other sizes.
     pub(crate) fn fingerprint(&self) -> u64 {
         let sizes = [
             self.buckets_len,
             self.ring_words,
-            // The value from before log positions existed, so that older history files stay valid.
+            // Use the value from before log positions existed, so that older history files stay valid.
             self.record_words_max - PLACE_WORDS,
             self.workers_max as usize,
             self.presence.members_max,

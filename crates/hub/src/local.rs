@@ -1,9 +1,9 @@
 //! Fan-out of one worker: from records of the ring to cursors of local subscribers.
 //!
-//! A *stream* is a channel in one wire format with at least one local subscriber. A record is encoded once per stream
-//! into the stream's log, a contiguous buffer. A subscription is a cursor into the log, so the bytes to send are a
-//! slice. The log exists only while a subscriber has unread bytes. A slow subscriber needs no memory besides its cursor:
-//! when the log exceeds `log_bytes_max`, its oldest frames are dropped, and a cursor before the log's start is a *gap*.
+//! A *stream* is a channel in one wire format with at least one local subscriber. A record is encoded once per stream into the
+//! stream's log, a contiguous buffer. A subscription is a cursor into the log, so the bytes to send are a slice. The log exists
+//! only while a subscriber has unread bytes. A slow subscriber needs no memory other than its cursor. When the log exceeds
+//! `log_bytes_max`, its oldest frames are dropped. A cursor before the log's start is a *gap*.
 
 mod delivery;
 mod encode;
@@ -22,8 +22,7 @@ pub use encode::{Encode, PayloadSpan};
 use log::{LogPool, NONE};
 use stream::Stream;
 
-/// Returns the channel name for subscribers of a view. It starts with a control character, so applications cannot
-/// publish to it.
+/// Returns the channel name for subscribers of a view. It starts with a control character, so applications cannot publish to it.
 pub fn view_channel(view: u64) -> [u8; 10] {
     let mut name = [0; 10];
     name[1] = b'v';
@@ -77,14 +76,14 @@ pub struct Local {
     config: LocalConfig,
     streams: Vec<Stream>,
     streams_free: Vec<u32>,
-    /// First stream per channel hash; others (different formats, equal hashes) are linked.
+    /// First stream per channel hash. Further streams with the same hash (other formats, or hash collisions) are linked.
     by_hash: HashMap<u64, u32, BuildHasherDefault<Identity>>,
     subscriptions: Vec<Subscription>,
     subscriptions_free: u32,
     subscriptions_len: usize,
     /// Streams with new frames whose subscribers were not visited since.
     dirty: VecDeque<u32>,
-    /// The stream being visited, and the number of its subscribers still to visit.
+    /// The stream being visited, and the number of its subscribers that still have to be visited.
     visit: (u32, usize),
     record: Record,
     pool: LogPool,
@@ -93,13 +92,13 @@ pub struct Local {
     own: Option<(u64, u64)>,
     /// Hash of the channel for messages to all workers.
     common: Option<u64>,
-    /// Messages received over these channels.
+    /// Messages received over the channels for this worker.
     directs: Vec<Direct>,
-    /// The channel whose records go to views, with its hash.
+    /// The channel whose records are sent to views, with its hash.
     selected: Option<(u64, Box<[u8]>)>,
     /// Views of the current record, reused.
     views: Vec<u64>,
-    /// Counts per stream; `None`: not requested.
+    /// Counts per stream; `None` = not requested.
     counts: Option<StreamCounts>,
 }
 
@@ -156,26 +155,25 @@ impl Local {
         SubId(id)
     }
 
-    /// Sets this worker's random number. The worker then applies exceptions of records to its subscribers, and collects
-    /// messages for them from `channel`, which no other worker reads.
+    /// Sets this worker's random number. The worker then skips subscribers that a record excludes, and collects messages for single
+    /// subscribers from `channel`, which no other worker reads.
     pub fn receive_directs(&mut self, worker: u64, channel: &[u8]) {
         self.own = Some((worker, self.config.hasher.hash(channel)));
     }
 
-    /// Also collects messages for all workers from a channel that each of them reads.
+    /// Also collects messages from `channel`, which every worker reads.
     pub fn receive_common(&mut self, channel: &[u8]) {
         self.common = Some(self.config.hasher.hash(channel));
     }
 
-    /// Sends the records of `channel` to views, in addition to the channel's own subscribers. [`Encode::select`]
-    /// returns the views of a record; subscribers of [`view_channel`] receive it. A record costs that call and the
-    /// selected views, regardless of the number of others.
+    /// Sends the records of `channel` to views, in addition to the channel's own subscribers. [`Encode::select`] returns the views
+    /// of a record; subscribers of [`view_channel`] receive it. The cost of a record is that call and the selected views; it does
+    /// not depend on the number of other views.
     pub fn select_from(&mut self, channel: &[u8]) {
         self.selected = Some((self.config.hasher.hash(channel), channel.into()));
     }
 
-    /// Returns the messages for single subscribers since the last call. Messages for another process in this slot are
-    /// not included.
+    /// Returns the messages for single subscribers since the last call. Excludes messages for an earlier process in this slot.
     pub fn take_directs(&mut self) -> Vec<Direct> {
         std::mem::take(&mut self.directs)
     }
@@ -273,11 +271,12 @@ impl Local {
             if *stream_id == NONE {
                 *stream_id = self.dirty.pop_front()?;
                 let stream = &mut self.streams[*stream_id as usize];
-                // Later frames mark it dirty again, because subscribers already visited would miss them.
+                // Clear the flag: later frames have to mark the stream dirty again, because subscribers that were already visited
+                // would miss them.
                 stream.dirty = false;
                 *left = stream.subscribers.len();
             }
-            // Visit from the end: `swap_remove` then never moves an unvisited subscriber behind visited ones.
+            // Visit from the end, because `swap_remove` then never moves an unvisited subscriber behind visited ones.
             let stream = &self.streams[*stream_id as usize];
             *left = (*left).min(stream.subscribers.len());
             while *left > 0 {
@@ -308,7 +307,7 @@ impl Local {
         for subscription in self.chain(chain) {
             let stream = self.stream(subscription);
             bytes += stream.end() - subscription.cursor.max(stream.start());
-            // New subscriptions are prepended, so the last one visited is the first.
+            // New subscriptions are prepended, so the last subscription in the chain is the oldest.
             name = &stream.name;
         }
         (name, bytes)
@@ -416,14 +415,14 @@ impl Local {
         }
         self.streams[id as usize].clear();
         if let Some(counts) = &mut self.counts {
-            // Its index may be reused for another channel.
+            // The stream's index may be reused for another channel.
             counts.forget(id);
         }
         self.streams_free.push(id);
     }
 }
 
-/// Passes keys through: they are keyed hashes already.
+/// Returns keys unchanged, because they are keyed hashes already.
 #[derive(Default)]
 struct Identity(u64);
 

@@ -1,4 +1,4 @@
-//! Records of a log that several servers share: their log positions, and where these are in this ring.
+//! Records of a log that several servers share: their log positions, and the mapping of these to positions in this ring.
 //!
 //! One process per server reads the log and appends its messages in order ([`Ring::publish_logged`]). The step that
 //! publishes a record also stores the log position reached, so after a crash the next reader neither skips nor repeats
@@ -25,13 +25,13 @@ use crate::ring::{PublishError, Ring};
 /// Number of records between two entries of the index.
 const EVERY: usize = 64;
 
-/// Applications cannot publish to it: it starts with a control character.
+/// Channel of internal gap records. Applications cannot publish to it, because it starts with a control character.
 const GAP_CHANNEL: &[u8] = b"\0gap";
 
 /// Value of `LOG_LIVE` while no record of the log is live.
 const NOT_LIVE: Seq = Seq::MAX;
 
-/// End of the log's past while it is unknown.
+/// Value for the end of the log's past while the end is unknown.
 pub const PAST_UNKNOWN: u64 = u64::MAX;
 
 /// How a ring continues with a log.
@@ -39,7 +39,7 @@ pub const PAST_UNKNOWN: u64 = u64::MAX;
 pub struct LogBegin {
     /// Records start after this log position.
     pub floor: LogPlace,
-    /// End of the log's past; no past if it is not after `floor`.
+    /// End of the log's past. There is no past if this position is not after `floor`.
     pub past_until: u64,
     /// Readers and clients receive a gap even if the ring is empty.
     pub is_told: bool,
@@ -69,13 +69,13 @@ impl Ring {
             is_told,
         } = begin.into();
         let guard = self.lock(who, None)?;
-        // If this process dies from here on, the next one finds no log and starts again.
+        // If this process is killed from here on, its replacement finds no log and starts again.
         self.words.store_release(LOG_EPOCH, 0);
         if self.newest() != 0 || is_told {
             self.append_gap(&guard, who)?;
         }
         let head = self.words.load(HEAD);
-        // Before the tail: a reader whose records are gone reads the cause here.
+        // Store this before the tail: a reader whose records were dropped reads the cause here.
         self.words.store(LOG_BEGUN, head);
         self.drop_all();
         self.words.store(LOG_FLOOR, floor.seq);
@@ -89,8 +89,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Makes the records up to a log position its past, for a server that starts with the history of a previous run.
-    /// The position is [`PAST_UNKNOWN`] until the log has reported its end.
+    /// Makes the records up to a log position the log's past, for a server that starts with the history of a previous run. The
+    /// position is [`PAST_UNKNOWN`] until the log has reported its end position.
     ///
     /// # Errors
     /// [`LockError`]; try again.
@@ -130,7 +130,7 @@ impl Ring {
         is_past.then(|| self.words.load(LOG_PAST))
     }
 
-    /// Returns the log position up to which it was read.
+    /// Returns the log position up to which the log was read.
     pub(crate) fn log_read(&self) -> u64 {
         let seen = self.words.load_acquire(LOG_SEEN);
         seen.max(self.words.load(LOG_SEQ))
@@ -154,7 +154,8 @@ impl Ring {
         epoch ^ begun.rotate_left(24) ^ live.rotate_left(48)
     }
 
-    /// Returns the position after the past, as far as it was read. Clients that receive no past continue there.
+    /// Returns the ring position after the log's past, as far as the past was read. Clients that receive no past records continue
+    /// at this position.
     pub(crate) fn behind_past(&self, up_to: Seq) -> Seq {
         match self.words.load_acquire(LOG_LIVE) {
             NOT_LIVE => up_to,
@@ -167,7 +168,7 @@ impl Ring {
         seq.saturating_add(1) < self.words.load_acquire(LOG_BEGUN)
     }
 
-    /// Appends a gap record. It notifies readers that have read everything and so lose nothing.
+    /// Appends a gap record. It notifies readers that have read every record, which would not detect the gap otherwise.
     fn append_gap(&mut self, guard: &Guard, who: &Owner) -> Result<(), LockError> {
         let gap = Message {
             channel: GAP_CHANNEL,
@@ -181,7 +182,7 @@ impl Ring {
         match self.make_room(guard, who, draft.shape.total_words()) {
             Ok(()) => {}
             Err(PublishError::Lock(error)) => return Err(error),
-            // A reader that far behind loses its unread records anyway.
+            // A reader that is so far behind loses its unread records anyway.
             Err(_) => self.drop_all(),
         }
         self.append(guard, &draft, &gap, 0);
@@ -194,21 +195,21 @@ impl Ring {
         self.words.store(SAFE, head);
     }
 
-    /// Stops reading from a log. Ids of the log are foreign afterwards.
+    /// Stops reading from a log. Afterwards, ids of the log are foreign.
     pub fn end_log(&mut self) {
         self.words.store_release(LOG_EPOCH, 0);
-        // A server that stopped while it read the log's past must not leave a past without end.
+        // If the server stopped while it read the log's past, clear the past, so that it does not stay open forever.
         self.words.store_release(LOG_LIVE, 0);
     }
 
-    /// Returns the log position read; `None`: nothing was read.
+    /// Returns the log position that was read last; `None` if nothing was read.
     pub fn log_reached(&self) -> Option<LogPlace> {
         let epoch = self.log_epoch()?;
         let seq = self.words.load(LOG_SEQ);
         Some(LogPlace { epoch, seq })
     }
 
-    /// Returns the time at which the log stored the record at that position; `None`: the ring does not have the record.
+    /// Returns the time at which the log stored the record at that position; `None` if the ring does not have the record.
     pub fn log_reached_unix_ms(&mut self) -> Option<u64> {
         let reached = self.log_reached()?;
         self.bring_up_to_date()?;
@@ -255,7 +256,7 @@ impl Ring {
         }
     }
 
-    /// Returns the id of the record at a position, like [`Ids::of`]; `None`: it was overwritten.
+    /// Returns the id of the record at a position, like [`Ids::of`]; `None` if the record was overwritten.
     pub fn id_at(&self, at: Seq) -> Option<(Ids, Seq)> {
         let shape = self.shape_at(at)?;
         let place = self.place_in(at, &shape);
@@ -263,7 +264,7 @@ impl Ring {
         self.still_there(at).then_some(id)
     }
 
-    /// Returns the id before everything. With a log this is the log position at which this server started.
+    /// Returns the id that precedes all records. With a log, this is the log position at which this server started.
     pub fn id_of_beginning(&self) -> (Ids, Seq) {
         match self.log_epoch() {
             Some(epoch) => (Ids::new(epoch), self.words.load(LOG_FLOOR)),
@@ -280,11 +281,11 @@ impl Ring {
         })
     }
 
-    /// Returns the log position of a client that has everything up to the ring position `seq`: the one before the next
-    /// record. It may be newer than the client's last record, because the ring does not have each message of the log.
-    /// `None` without a log.
+    /// Returns the log position of a client that has every record up to the ring position `seq`: the position before the next
+    /// record. It may be newer than the client's last record, because the ring does not have each message of the log. `None`
+    /// without a log.
     pub(crate) fn place_at(&mut self, seq: Seq) -> Option<LogPlace> {
-        // Load it before the index is updated: records up to it are then in the ring.
+        // Load the value before the index is updated: the ring then contains every record up to it.
         let seen = self.words.load_acquire(LOG_SEEN);
         let epoch = self.bring_up_to_date()?;
         // A client that connects while the past is read does not receive it.
@@ -316,7 +317,7 @@ impl Ring {
 
     /// Returns the position at which a client continues that has everything up to a log position.
     pub(crate) fn find_place(&mut self, place: LogPlace) -> IdRef {
-        // Load it before the index is updated: records up to it are then in the ring.
+        // Load the value before the index is updated: the ring then contains every record up to it.
         let seen = self.words.load_acquire(LOG_SEEN);
         if self.bring_up_to_date() != Some(place.epoch) {
             return IdRef::Foreign;
@@ -346,7 +347,7 @@ impl Ring {
         IdRef::Seq(found)
     }
 
-    /// Returns the position from which the ring has everything of the log, with the log position before it.
+    /// Returns the ring position from which the ring has every record of the log, with the log position before it.
     pub fn oldest_of_log(&mut self) -> Option<(Seq, LogPlace)> {
         let epoch = self.bring_up_to_date()?;
         let index = &self.log_index;
@@ -373,8 +374,8 @@ impl Ring {
             index.marks.pop_front();
         }
         if index.epoch != epoch || index.marks.is_empty() {
-            // Derive the log position before the oldest record. If no record comes from the log, it is the position
-            // read.
+            // Derive the log position before the oldest record. If no record comes from the log, use the position that was read
+            // last.
             let mut oldest = None;
             self.for_each_place(tail, head, |_, seq| {
                 oldest = Some(seq);

@@ -1,4 +1,4 @@
-//! Index of a process: ring positions of log positions (see `log`).
+//! A process's index from log positions to ring positions (see `log`).
 
 use std::collections::VecDeque;
 
@@ -10,9 +10,9 @@ pub(crate) struct LogIndex {
     pub(crate) epoch: u64,
     /// Ring positions of records, with the log position reached before each.
     pub(crate) marks: VecDeque<(Seq, u64)>,
-    /// Everything before this ring position is indexed.
+    /// Every record before this ring position is indexed.
     pub(crate) at: Seq,
-    /// The log position reached there.
+    /// The log position reached at `at`.
     pub(crate) reached: u64,
     /// Number of records since the last mark.
     pub(crate) since: usize,

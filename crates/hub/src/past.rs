@@ -2,7 +2,7 @@
 
 use crate::record::{LogPlace, Record};
 
-/// Maximum time in milliseconds that a client waits for records of the log. After it the client receives a gap.
+/// Maximum time in milliseconds that a client waits for records of the log. Afterwards the client receives a gap.
 pub const PAST_MS_MAX: u64 = 5_000;
 
 /// The part of the log that a client needs for its channels.
@@ -10,7 +10,7 @@ pub const PAST_MS_MAX: u64 = 5_000;
 pub struct PastRange {
     /// Log position before the first record.
     pub after: LogPlace,
-    /// Log position of the last record; the ring continues after it.
+    /// Log position of the last record of the part. The ring continues after it.
     pub up_to: u64,
     /// Maximum number of records; the newest are selected.
     pub count_max: usize,
@@ -23,12 +23,12 @@ pub struct PastRange {
 pub enum Past {
     /// The record was filled in.
     Record,
-    /// Records up to this position are missing, or are no longer history.
+    /// Records up to this position are missing, or exceed the limits of history.
     Gap {
         /// Greater than `PastRange::after`.
         up_to: u64,
     },
-    /// There are no more records up to this position.
+    /// The range contains no further records up to this position.
     End {
         /// Greater than `PastRange::after`.
         up_to: u64,

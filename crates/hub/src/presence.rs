@@ -1,8 +1,8 @@
 //! Presence: the users in each channel, counted over their tabs and all workers.
 //!
-//! The table is in shared memory next to the ring, and the ring's lock protects it. An entry is one (channel, user)
-//! with a count per worker slot, so the exit of a worker removes exactly its share. A user without connections stays in
-//! the table as *leaving* for a while; a reconnect within that time is not announced.
+//! The table is in shared memory next to the ring, and the ring's lock protects it. An entry is one (channel, user) pair with a
+//! count per worker slot, so the exit of a worker removes exactly the connections of that worker. A user without connections stays
+//! in the table as *leaving* for a while; a reconnect within that time is not announced.
 //!
 //! A change and its announcement happen under one hold of the lock. Join and leave events of a user in a channel
 //! therefore have the order of the changes. The table is marked dirty during a change. After a crash the next owner of
@@ -24,7 +24,7 @@ use table::{DUE_UNSET, PRESENT};
 pub use cluster::{EachPresent, Present};
 pub(crate) use table::Texts;
 
-/// Maximum number of leaves announced by one [`Ring::sweep`], which limits the time that it holds the lock.
+/// Maximum number of leaves announced by one [`Ring::sweep`], which limits the time for which the lock is held.
 const SWEEP_MAX: usize = 256;
 
 /// Callback that appends the data of a leave event for (channel, user, info) to the vector.
@@ -42,21 +42,21 @@ pub struct Presence<'a> {
     pub user: &'a [u8],
     /// Information about the user, up to 1024 bytes; a later join replaces it.
     pub info: &'a [u8],
-    /// Origin of the connection, such as its client's address. [`Ring::set_source_members_max`] limits the users per
-    /// source. Empty: unknown, and not limited.
+    /// Origin of the connection, such as its client's address. [`Ring::set_source_members_max`] limits the users per source. Empty
+    /// = unknown, and not limited.
     pub source: &'a [u8],
-    /// Data of the join event for the user's first connection; `None`: join and leave are not announced.
+    /// Data of the join event for the user's first connection; `None` = join and leave are not announced.
     pub announce: Option<&'a [u8]>,
-    /// Data of the join event if the user is present with another `info`; `None`: such a change is not announced.
+    /// Data of the join event if the user is present with another `info`; `None` = such a change is not announced.
     pub announce_changed: Option<&'a [u8]>,
 }
 
 /// How a connection leaves a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
-    /// The client or the application ended it on purpose: the next sweep announces the leave.
+    /// The client or the application closed the connection on purpose: the next sweep announces the leave.
     Deliberate,
-    /// The connection was lost and may come back: the leave is announced after the leave delay.
+    /// The connection was lost, and the user may reconnect: the leave is announced after the leave delay.
     Lost,
 }
 
@@ -76,7 +76,7 @@ pub struct Joined {
 pub struct Swept {
     /// Number of users whose leave became final.
     pub left: usize,
-    /// Events were published, so workers must be woken.
+    /// Events were published, so the caller must wake workers.
     pub published: bool,
     /// More users are due: sweep again.
     pub more: bool,
@@ -133,7 +133,8 @@ impl From<LockError> for PresenceError {
 }
 
 impl Ring {
-    /// Counts one more connection of a user, and announces the first one.
+    /// Counts a further connection of a user, and announces the first one. # Errors [`PresenceError`]; nothing was changed or
+    /// announced.
     ///
     /// # Errors
     /// [`PresenceError`]; nothing was changed or announced.
@@ -166,7 +167,7 @@ impl Ring {
             name: None,
             data,
         };
-        // Check both before the lock is acquired, so that an event that is too large changes nothing.
+        // Check both events before the lock is acquired, so that an event that is too large changes nothing.
         let of_first = message(announce.unwrap_or_default());
         let of_change = message(announce_changed.unwrap_or_default());
         let (draft_first, draft_change) = (self.draft(&of_first)?, self.draft(&of_change)?);
@@ -221,14 +222,14 @@ impl Ring {
         })
     }
 
-    /// Limits the users of one channel, so that other channels have room in the table. It applies to joins of this
-    /// process; without it, only `members_max` applies.
+    /// Limits the users of one channel, so that the table has room for other channels. The limit applies to joins of this process.
+    /// Without it, only `members_max` applies.
     pub fn set_channel_members_max(&mut self, max: usize) {
         self.channel_members_max = max;
     }
 
-    /// Limits the users of one source, including users that are leaving. So one client with many names cannot use up
-    /// the table. The limit applies to joins of this process.
+    /// Limits the users of one source, including users that are leaving, so that one client with many names cannot use up the
+    /// table. The limit applies to joins of this process.
     pub fn set_source_members_max(&mut self, max: usize) {
         self.source_members_max = max;
     }
@@ -288,7 +289,7 @@ impl Ring {
         let outcome = self.sweep_locked(who, unix_ms, data, &mut texts, &mut swept);
         self.texts = texts;
         match outcome {
-            // Report events published before the failure, otherwise their subscribers are not woken.
+            // Report the events published before the error, because otherwise their subscribers are not woken.
             Err(error) if swept.left == 0 => Err(error),
             _ => Ok(swept),
         }
@@ -305,7 +306,7 @@ impl Ring {
         let guard = self.lock(who, None)?;
         let table = self.table();
         if table.first_leaving().is_none() {
-            // Counted but not queued: only damage causes that.
+            // Users are counted but not queued, which only damage causes.
             self.presence_rebuild();
         }
         while let Some((entry, due)) = table.first_leaving() {
@@ -335,12 +336,12 @@ impl Ring {
             if table.announced(entry) && self.announces {
                 match self.announce_leave(&guard, who, texts, unix_ms) {
                     Ok(()) => swept.published = true,
-                    // Another attempt would also fail, and all later users in the list would stay present.
+                    // Another attempt would also fail, and all later users in the queue would stay present.
                     Err(PublishError::TooLarge { .. } | PublishError::ChannelName { .. }) => {}
                     Err(error) => return Err(error),
                 }
             }
-            // Remove it only after its announcement: after a crash, announcing twice is better than never.
+            // Remove the user only after the announcement: after a crash, announcing twice is better than never.
             self.change(|| table.remove(entry));
             swept.left += 1;
         }
@@ -366,7 +367,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Returns the number of leaving users, cheaply and without the lock. Zero: a sweep has nothing to do.
+    /// Returns the number of leaving users, without acquiring the lock. If it is zero, a sweep has nothing to do.
     pub fn leaving_count(&self) -> usize {
         self.table().leaving()
     }
@@ -375,7 +376,7 @@ impl Ring {
     /// connections over all workers. A leaving user is included with zero connections, because its leave was not
     /// announced yet.
     ///
-    /// The lock is held during the call: `each` should only copy.
+    /// The lock is held during the call, so `each` should only copy.
     ///
     /// # Errors
     /// [`LockError`]; `each` was not called.
@@ -414,7 +415,7 @@ impl Ring {
             .count())
     }
 
-    /// Removes the connections of a worker that exited; users without other connections become leaving.
+    /// Removes the connections of a worker that has exited. Users without other connections become leaving.
     pub(crate) fn presence_slot_ended(&self, _guard: &Guard, slot: u32, unix_ms: u64) {
         let table = self.table();
         let due = unix_ms.saturating_add(self.leave_delay_ms);
@@ -440,12 +441,12 @@ impl Ring {
         self.presence_rebuild();
     }
 
-    /// Derives everything again from states, texts and counts.
+    /// Rebuilds all derived data from states, texts and counts.
     pub(crate) fn presence_rebuild(&self) {
         self.change(|| self.table().rebuild(&self.hasher));
     }
 
-    /// Runs a change of the table. If the process dies during it, the next owner of the lock rebuilds the table.
+    /// Runs a change of the table. If the process is killed during the change, the next owner of the lock rebuilds the table.
     fn change<T>(&self, change: impl FnOnce() -> T) -> T {
         self.words.store(DIRTY, 1);
         // The mark has to be visible before any store of the change.

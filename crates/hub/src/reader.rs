@@ -15,15 +15,15 @@ pub enum Read {
     Record,
     /// The next record was not wanted and is skipped.
     Skipped,
-    /// Everything published so far has been read.
+    /// All records published so far have been read.
     Empty,
-    /// Records were lost. They were overwritten because the slot had been declared dead or the memory is damaged, or
-    /// the log has a gap here. The reader continues with the oldest available record.
+    /// Records were lost: they were overwritten because the slot had been declared dead or the memory is damaged, or the log has a
+    /// gap here. The reader continues with the oldest available record.
     Lost,
 }
 
-/// Reads every record once, in order. The cursor is in shared memory, and publishers wait for it. Without `IS_AWAITED`
-/// there is no cursor, and publishers overwrite unread records.
+/// Reads every record once, in order. The cursor is in shared memory, and publishers wait for it. If `IS_AWAITED` is false, there
+/// is no cursor, and publishers overwrite unread records.
 pub struct Reader<const IS_AWAITED: bool = true> {
     words: Words,
     slot: u32,
@@ -35,7 +35,7 @@ pub struct Reader<const IS_AWAITED: bool = true> {
     at: Seq,
     /// The head as of the last check; avoids reading the publishers' cache line per record.
     head: Seq,
-    /// The log caused the last loss: it was created again, or lost or removed unread records.
+    /// The log caused the last loss: it was created again, lost records, or removed unread records.
     is_log_lost: bool,
 }
 
@@ -47,7 +47,8 @@ impl Reader {
     /// Announces that this worker is about to sleep. Returns false if there is a record to read: do not sleep.
     pub fn set_sleeping(&self) -> bool {
         sleepers::add(&self.words, self.slot);
-        // Pairs with the fence in `Ring::wake_list`: either the publisher sees the bit, or this worker sees its record.
+        // Pairs with the fence in `Ring::wake_list`: either the publisher sees this worker's bit, or this worker sees the
+        // publisher's record.
         fence(Ordering::SeqCst);
         if self.has_more() {
             self.set_awake();
@@ -139,7 +140,7 @@ impl<const IS_AWAITED: bool> Reader<IS_AWAITED> {
             load_bytes(&ring[start..start + first], front);
             load_bytes(&ring[..len - first], back);
         }
-        // See the seqlock in `ring`: copies first, then the tail.
+        // See the seqlock in `ring`: the words are copied first, then the tail is read.
         fence(Ordering::Acquire);
         if self.words.load(TAIL) > self.at {
             return self.lost();
@@ -155,7 +156,7 @@ impl<const IS_AWAITED: bool> Reader<IS_AWAITED> {
         }
     }
 
-    /// Returns the sequence number up to which everything was read. It is the `up_to` of a replay for a new subscriber.
+    /// Returns the sequence number up to which every record was read. It is the `up_to` of a replay for a new subscriber.
     pub fn read_up_to(&self) -> Seq {
         self.at.saturating_sub(1)
     }
@@ -170,7 +171,7 @@ impl<const IS_AWAITED: bool> Reader<IS_AWAITED> {
         let head = self.words.load_acquire(HEAD);
         let tail = self.words.load(TAIL);
         self.head = head;
-        // If the cursor is already at the tail, the record there is damaged: skip everything, to guarantee progress.
+        // If the cursor is already at the tail, the record there is damaged: skip all records, to guarantee progress.
         let next = if tail > self.at && tail <= head {
             tail
         } else {
@@ -184,7 +185,7 @@ impl<const IS_AWAITED: bool> Reader<IS_AWAITED> {
     fn move_to(&mut self, next: Seq) {
         self.at = next;
         if IS_AWAITED {
-            // Release: publishers overwrite what is before the cursor, so our copies have to be complete.
+            // Release: publishers overwrite the words before the cursor, so the copies of this process have to be complete.
             self.words.store_release(self.cursor, next);
         }
     }

@@ -1,7 +1,7 @@
 //! Records: the content of a publish, as plain data and as words in the ring.
 //!
-//! In the ring a record starts with a header of fixed words. Channel, name and data follow, each padded to complete
-//! words. After them come the subscriber that it concerns and its log position, if it has them.
+//! In the ring a record starts with a header of fixed words. Channel, name and data follow, each padded to complete words. The
+//! subscriber that the record concerns and the record's log position follow, if present.
 
 use crate::words::{WORD_BYTES, words_for};
 
@@ -14,10 +14,10 @@ pub const CHANNEL_BYTES_MAX: usize = if cfg!(loom) { 8 } else { 255 };
 // Words of a record's header.
 /// The record's own position.
 pub(crate) const W_STAMP: usize = 0;
-/// Words of the record (32 bits), channel length (8), kind (8), has a name (1), concerns one subscriber (1), has a log
-/// position (1).
+/// Number of words of the record (32 bits), length of the channel name (8), kind (8), flags for: has a name, concerns one
+/// subscriber, has a log position (1 bit each).
 pub(crate) const W_SHAPE: usize = 1;
-/// Position of the previous record in the same index bucket; 0: none.
+/// Position of the previous record in the same index bucket; 0 = none.
 pub(crate) const W_PREV: usize = 2;
 /// Wall-clock time in milliseconds.
 pub(crate) const W_TIME: usize = 3;
@@ -25,7 +25,7 @@ pub(crate) const W_TIME: usize = 3;
 pub(crate) const W_LENGTHS: usize = 4;
 /// Hash of the channel name.
 pub(crate) const W_HASH: usize = 5;
-/// Sum over all other words.
+/// Checksum of all other words.
 pub(crate) const W_SUM: usize = 6;
 /// Words of the header.
 pub(crate) const HEADER_WORDS: usize = 7;
@@ -36,7 +36,7 @@ pub(crate) const SUBSCRIBER_WORDS: usize = 2;
 /// Words of a [`LogPlace`].
 pub(crate) const PLACE_WORDS: usize = 2;
 
-/// A position in a log that several servers share. It identifies an event on all of them.
+/// A position in a log that several servers share. It identifies an event on all of these servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LogPlace {
     /// Identifies the log. Never zero.
@@ -55,7 +55,7 @@ pub struct Subscriber {
 }
 
 impl Subscriber {
-    /// The worker itself, for messages on a channel that only it reads.
+    /// The worker itself, for messages on a channel that only this worker reads.
     pub const WORKER: Subscriber = Subscriber {
         worker: 0,
         key: u64::MAX,
@@ -87,7 +87,7 @@ pub enum Kind {
     Join,
     /// A user left.
     Leave,
-    /// A message for the one subscriber it concerns, on a channel that only its worker reads.
+    /// A message for a single subscriber, on a channel that only the subscriber's worker reads.
     Direct,
     /// Messages of the log are missing at this position, or another log starts: see
     /// [`Ring::begin_log`](crate::Ring::begin_log). Readers return [`Read::Lost`](crate::Read::Lost) for it.
@@ -114,7 +114,7 @@ pub struct Message<'a> {
     pub channel: &'a [u8],
     /// The kind of the record.
     pub kind: Kind,
-    /// The event's name; `None`: an unnamed event.
+    /// The event's name; `None` = an unnamed event.
     pub name: Option<&'a [u8]>,
     /// The event's data.
     pub data: &'a [u8],
@@ -222,7 +222,7 @@ impl Record {
         &self.bytes[start..start + self.data_len as usize]
     }
 
-    /// Returns the socket that must not receive a message, or the only one that receives a direct message.
+    /// Returns the socket that must not receive a message, or the only socket that receives a direct message.
     pub fn subscriber(&self) -> Option<Subscriber> {
         if !self.concerns_one {
             return None;
@@ -231,13 +231,13 @@ impl Record {
         Some(Subscriber { worker, key })
     }
 
-    /// Returns true if the record comes from a log; false: it exists on this server only.
+    /// Returns true if the record comes from a log, and false if it exists on this server only.
     #[inline]
     pub(crate) fn has_log_place(&self) -> bool {
         self.has_place
     }
 
-    /// Returns its log position, if it comes from a log.
+    /// Returns the record's log position, if the record comes from a log.
     pub fn log_place(&self) -> Option<LogPlace> {
         if !self.has_place {
             return None;
@@ -264,7 +264,7 @@ impl Record {
         Some((u64::from_le_bytes(*first), u64::from_le_bytes(*second)))
     }
 
-    /// Sets everything except the bytes, and returns the buffer for them.
+    /// Sets all fields except the bytes, and returns the buffer for the bytes.
     pub(crate) fn fill(&mut self, seq: Seq, unix_ms: u64, hash: u64, shape: &Shape) -> &mut [u8] {
         self.seq = seq;
         self.unix_ms = unix_ms;
@@ -277,7 +277,7 @@ impl Record {
         self.name_len = shape.name_len;
         self.data_len = shape.data_len;
         let len = shape.body_words() * WORD_BYTES;
-        // Never shrunk, so that in the steady state nothing is allocated or cleared.
+        // Never shrink the buffer, so that in the steady state nothing is allocated or cleared.
         if self.bytes.len() < len {
             self.bytes.resize(len, 0);
         }
@@ -285,7 +285,7 @@ impl Record {
     }
 }
 
-/// The lengths of a record, checked against each other.
+/// The lengths of a record. They are checked against each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) kind: Kind,
@@ -298,7 +298,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// Returns `None` if a length does not fit the format.
+    /// Returns the lengths of a message. Returns `None` if a length does not fit the format.
     pub(crate) fn of(message: &Message<'_>, concerns_one: bool, has_place: bool) -> Option<Shape> {
         if message.channel.is_empty() || message.channel.len() > CHANNEL_BYTES_MAX {
             return None;

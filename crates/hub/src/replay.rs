@@ -7,8 +7,8 @@ use crate::record::{HEADER_WORDS, Record, Seq, W_HASH, W_STAMP, W_TIME};
 use crate::ring::Ring;
 use crate::words::WORD_BYTES;
 
-/// Maximum number of records visited in one bucket. If a channel has more records of other channels in its bucket, the
-/// client receives a gap; visiting them would block the worker.
+/// Maximum number of records visited in one bucket. If the bucket contains too many records of other channels, the client receives
+/// a gap, because visiting all of them would block the worker.
 const WALK_RECORDS_MAX: usize = 1 << 18;
 
 /// Completeness of a replay.
@@ -16,18 +16,18 @@ const WALK_RECORDS_MAX: usize = 1 << 18;
 pub enum Replay {
     /// All records of the range were returned.
     Complete,
-    /// Older records of the range are overwritten, or beyond a limit. The newest ones were returned.
+    /// Older records of the range are overwritten, or exceed a limit. The newest ones were returned.
     Gap,
 }
 
 /// The range of a replay.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplayRange {
-    /// Only records after this one; 0: from the oldest.
+    /// Only records after this position are included; 0 = from the oldest.
     pub after: Seq,
-    /// Only records up to and including this one: [`crate::Reader::read_up_to`] if live records follow.
+    /// Only records up to and including this position are included: [`crate::Reader::read_up_to`] if live records follow.
     pub up_to: Seq,
-    /// Maximum number of records per channel, the newest ones; the ring's `history_count_max` also applies.
+    /// Maximum number of records per channel; the newest ones are included. The ring's `history_count_max` also applies.
     pub count_max: usize,
     /// Maximum number of bytes over all channels, as stored in the ring; the newest records are selected.
     pub bytes_max: usize,
@@ -38,7 +38,7 @@ pub struct ReplayRange {
 impl Ring {
     /// Passes the records of all `channels` in the range to `each`, oldest first and each once.
     ///
-    /// A gap is known only at the end, because a record may be overwritten while others are passed.
+    /// A gap is known only at the end, because a record may be overwritten while earlier ones are passed.
     pub fn replay(
         &mut self,
         channels: &[&[u8]],
@@ -77,7 +77,7 @@ impl Ring {
         }
     }
 
-    /// Collects the records of one channel. Returns false if some of the range are out of reach.
+    /// Collects the records of one channel. Returns false if some records of the range are out of reach.
     fn find(&self, channel: &[u8], range: &ReplayRange, found: &mut Vec<(Seq, usize)>) -> bool {
         let count_max = range.count_max.min(self.history_count_max);
         let (mut count, mut bytes) = (0, 0usize);
@@ -93,8 +93,8 @@ impl Ring {
         })
     }
 
-    /// Passes the records of one channel to `each`, newest first: position, bytes and time, until it returns false.
-    /// Returns true if the start of the range was reached; false if records of the range are out of reach.
+    /// Passes position, size and time of the records of one channel to `each`, newest first, until `each` returns false. Returns
+    /// true if the start of the range was reached; false if records of the range are out of reach.
     pub(crate) fn walk(
         &self,
         channel: &[u8],
@@ -126,7 +126,8 @@ impl Ring {
         false
     }
 
-    /// Returns true if the record at `at` has this channel name. The caller checks afterwards that it was not overwritten.
+    /// Returns true if the record at `at` has this channel name. The caller has to check afterwards that the record was not
+    /// overwritten.
     fn is_channel(&self, at: Seq, channel: &[u8]) -> bool {
         let Some(shape) = self.shape_at(at) else {
             return false;

@@ -10,7 +10,7 @@
 //! 3. Set `PENDING` to its position. From here on, the next owner of the lock completes the append if this process dies.
 //! 4. Set its index bucket to its position. This precedes `HEAD`, so that a replay up to a worker's cursor misses nothing.
 //! 5. Set `LOG_SEQ` to its log position, if it comes from a log.
-//! 6. Set `HEAD` to the position after it. Now it is published.
+//! 6. Set `HEAD` to the position after the record. The record is now published.
 //!
 //! A process that dies between two steps has executed all stores before that point and none after it. The kernel loses
 //! no store of a dead process, and a process that learns of the death from the kernel sees them. Release ordering
@@ -45,12 +45,12 @@ const FORMAT_VERSION: u64 = 3;
 pub const HEAD_WORDS: usize = 3;
 /// Position of the first record. Not zero, because zero means "no record".
 const START: u64 = 1;
-/// Cursor of a worker that exited or was found dead. It is outside every ring, so no publisher waits for it.
+/// Cursor of a worker that has exited or was found dead. It is outside of every ring, so no publisher waits for it.
 const CURSOR_DEAD: u64 = u64::MAX;
-/// No ring reaches this position in practice; larger values are damage.
+/// No ring reaches this position in practice, so larger values are damage.
 const POSITION_MAX: u64 = 1 << 60;
 
-/// The shared log. Each process has its own value; all refer to the same words.
+/// The shared log. Each process has its own `Ring` value; all of them refer to the same words.
 pub struct Ring {
     pub(crate) words: Words,
     pub(crate) layout: Layout,
@@ -90,7 +90,7 @@ pub enum PublishError {
     /// The ring is full of records that a live worker has not read. Wait for that worker; if it is the caller, pump.
     #[error("worker {slot} has not yet read the oldest events and the ring is full")]
     Behind {
-        /// The worker's slot.
+        /// Slot of the worker.
         slot: u32,
     },
     /// The shared memory cannot be used.
@@ -112,7 +112,7 @@ pub enum OpenError {
         /// Required number of words.
         needed: usize,
     },
-    /// The memory holds other data.
+    /// The memory contains other data.
     #[error("this is not a history file of Fermata")]
     NotARing,
     /// The ring has another version.
@@ -129,8 +129,8 @@ pub enum OpenError {
 }
 
 impl Ring {
-    /// Creates an empty ring in `words`, whatever their contents. `epoch` distinguishes it from all earlier rings;
-    /// `hash_key` is secret.
+    /// Creates an empty ring in `words`, whatever their contents. `epoch` distinguishes the ring from all earlier rings; `hash_key`
+    /// is secret.
     ///
     /// # Errors
     /// [`OpenError::Config`] and [`OpenError::TooSmall`].
@@ -161,7 +161,7 @@ impl Ring {
 
     /// Opens the ring that a previous run of the server left in `words`, and completes an interrupted append.
     ///
-    /// The caller must be its only user: all workers of the previous run have exited. Present users become leaving.
+    /// The caller must be the only user of the words: all workers of the previous run have exited. Present users become leaving.
     ///
     /// # Errors
     /// [`OpenError`]; the words are unchanged or damaged further, so create a new ring with a new epoch.
@@ -232,7 +232,7 @@ impl Ring {
         }
     }
 
-    /// Returns another value for the same ring, for a thread of this process that only reads.
+    /// Returns a second value for the same ring, for a thread of this process that only reads.
     pub fn twin(&self) -> Ring {
         Ring {
             layout: self.layout.clone(),
@@ -244,9 +244,9 @@ impl Ring {
         }
     }
 
-    /// Stores the id of the machine's boot (not zero) in a ring in a file. If the ring was last used in another boot
-    /// and was not closed in order ([`Ring::close`]), its newest records may be lost. It then gets the epoch `epoch`,
-    /// so clients that saw a lost record receive a gap. Returns true if the epoch changed.
+    /// Stores the id of the machine's boot (not zero) in a ring in a file. If the ring was last used in another boot and was not
+    /// closed by [`Ring::close`], its newest records may be lost. The ring then gets the epoch `epoch`, so clients that received a
+    /// lost record receive a gap. Returns true if the epoch changed.
     pub fn adopt(&mut self, boot: u64, epoch: u64) -> bool {
         let last_boot = self.words.load(BOOT);
         let doubtful = last_boot != 0 && last_boot != boot && self.words.load(CLEAN) == 0;
@@ -259,7 +259,7 @@ impl Ring {
         doubtful
     }
 
-    /// Records that the server shut down in order. Call it as the last user, and sync the file afterwards.
+    /// Records that the server shut down regularly. Must be called by the last user, who then syncs the file.
     pub fn close(&mut self) {
         self.words.store(CLEAN, 1);
     }
@@ -279,8 +279,8 @@ impl Ring {
         self.publish_about(who, message, None, unix_ms)
     }
 
-    /// Appends a record that concerns one subscriber: the only one that must not receive a message, or the only one
-    /// that receives a direct message.
+    /// Appends a record that concerns one subscriber: the only subscriber that must not receive a message, or the only subscriber
+    /// that receives a direct message. # Errors As [`Ring::publish`].
     ///
     /// # Errors
     /// As [`Ring::publish`].
@@ -297,7 +297,8 @@ impl Ring {
         Ok(self.append(&guard, &draft, message, unix_ms))
     }
 
-    /// Starts the worker `who`, which reads from here on. Call it in the worker itself, before it serves clients.
+    /// Starts the worker `who`, which reads from here on. Must be called in the worker itself, before it serves clients. # Errors
+    /// [`LockError`]; the worker did not start. # Panics If `who.slot` is not below `workers_max`.
     ///
     /// # Errors
     /// [`LockError`]; the worker did not start.
@@ -320,11 +321,11 @@ impl Ring {
         Ok(Reader::new(self.words, &self.layout, who.slot, head))
     }
 
-    /// Cleans up after the worker `slot` with process id `pid`, which has exited. It frees the lock if the worker held
-    /// it, completes its append, frees its cursor, and lets its users leave after the leave delay.
+    /// Cleans up after the worker `slot` with process id `pid`, which has exited. It frees the lock if the worker held it,
+    /// completes the worker's append, frees its cursor, and makes its users leave after the leave delay.
     ///
-    /// Call it after the process was reaped. Wake all workers afterwards: the exited one may have published, or taken a
-    /// wake list, without waking them.
+    /// Call it after the process was reaped. Wake all workers afterwards: the exited worker may have published, or fetched a wake
+    /// list, without waking them.
     ///
     /// # Errors
     /// [`LockError`]: try again later.
@@ -354,13 +355,14 @@ impl Ring {
         self.words.store(self.layout.slot_cursor(slot), CURSOR_DEAD);
         sleepers::remove(&self.words, slot);
         self.presence_slot_ended(guard, slot, unix_ms);
-        // Last, so that a caller that dies before it is followed by another one that repeats everything.
+        // Clear the pid last: if the caller is killed before, its replacement repeats all steps.
         self.words.store_release(self.layout.slot_pid(slot), 0);
     }
 
     /// Returns and clears the set of sleeping workers: the caller must wake each.
     pub fn wake_list(&self) -> Slots {
-        // Pairs with the fence in `Reader::set_sleeping`: either this process sees its bit, or it sees our record.
+        // Pairs with the fence in `Reader::set_sleeping`: either this process sees the worker's bit, or the worker sees this
+        // process's record.
         fence(Ordering::SeqCst);
         sleepers::take(&self.words, self.layout.workers_max)
     }
@@ -375,7 +377,7 @@ impl Ring {
         self.ids
     }
 
-    /// Writes the event id of `seq` into `buffer` and returns it: the last log position up to there, if there is a log.
+    /// Writes the event id of `seq` into `buffer` and returns it. With a log, the id contains the last log position up to `seq`.
     pub fn id_text<'b>(&mut self, seq: Seq, buffer: &'b mut [u8; ID_BYTES_MAX]) -> &'b [u8] {
         match self.place_at(seq) {
             Some(place) => Ids::new(place.epoch).text(place.seq, buffer),
@@ -383,8 +385,8 @@ impl Ring {
         }
     }
 
-    /// Parses a client's event id. A position that this ring has not reached is foreign: it comes from a lost history.
-    /// A log position that it has not reached may come from another server.
+    /// Parses a client's event id. A position that this ring has not reached is foreign, because it comes from a lost history. A
+    /// log position that this ring has not reached may come from another server.
     pub fn parse_id(&mut self, text: &[u8]) -> IdRef {
         if let Some(epoch) = self.log_epoch() {
             return match Ids::new(epoch).parse(text) {
@@ -398,8 +400,7 @@ impl Ring {
         }
     }
 
-    /// Parses a client's event id as a log position, whatever this ring's position. `None` without a log, and for other
-    /// ids.
+    /// Parses a client's event id as a log position, whatever this ring's position is. `None` without a log, and for other ids.
     pub fn place_of_id(&self, text: &[u8]) -> Option<LogPlace> {
         let epoch = self.log_epoch()?;
         match Ids::new(epoch).parse(text) {
@@ -408,7 +409,7 @@ impl Ring {
         }
     }
 
-    /// Returns a sequence number that is at least that of everything published so far.
+    /// Returns a sequence number that is at least that of every record published so far.
     pub fn newest(&self) -> Seq {
         self.words.load_acquire(HEAD).saturating_sub(1)
     }
@@ -428,7 +429,7 @@ impl Ring {
         self.layout.ring_words as u64 * 8
     }
 
-    /// Acquires the lock and repairs the state that a dead owner left.
+    /// Acquires the lock, and repairs the state that an exited owner left.
     pub(crate) fn lock(&self, who: &Owner, departed: Option<u64>) -> Result<Guard, LockError> {
         let guard = lock::acquire(self.words, who, departed)?;
         let (head, _) = self.bounds().ok_or(LockError::Corrupt)?;

@@ -7,11 +7,12 @@ use std::collections::HashMap;
 pub struct Traffic {
     /// Records read from the ring, including channels without local subscribers.
     pub records_read: u64,
-    /// Records queued for subscribers: each counts once per subscriber.
+    /// Number of records queued for subscribers; each record counts once per subscriber.
     pub deliveries: u64,
 }
 
-/// Records and deliveries per stream. It has an entry per stream with records since the last drain, so drain it often.
+/// Records and deliveries per stream. It contains an entry per stream with records since the last drain, so it has to be drained
+/// often.
 #[derive(Default)]
 pub(crate) struct StreamCounts(HashMap<u32, (u64, u64)>);
 
@@ -26,7 +27,7 @@ impl StreamCounts {
         self.0.remove(&stream);
     }
 
-    /// Returns all (stream, records, deliveries) and resets the counts.
+    /// Returns every (stream, records, deliveries) and resets the counts.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (u32, u64, u64)> {
         let entries = self.0.drain();
         entries.map(|(stream, (records, deliveries))| (stream, records, deliveries))

@@ -1,6 +1,6 @@
 //! Shared words: the only access to memory that other processes modify.
 //!
-//! All stores go through here, so a test can "kill" the process before any of them (see [`fermata_shm::crash`]).
+//! All stores pass through this module, so a test can "kill" the process before any of them (see [`fermata_shm::crash`]).
 
 #[cfg(test)]
 use fermata_shm::crash;

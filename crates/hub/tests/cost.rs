@@ -1,5 +1,5 @@
-//! The cost of a publish does not depend on idle clients. It is counted in instructions, which a busy machine does not
-//! change.
+//! Checks that the cost of a publish does not depend on idle clients. The cost is counted in instructions, which the load of the
+//! machine does not change.
 
 #![cfg(not(loom))]
 
@@ -11,7 +11,7 @@ use fermata_hub::{
 };
 use fermata_testkit::instructions;
 
-/// Parameters of a run under callgrind: idle channels, idle clients over all of them, publishes.
+/// Parameters of a run under callgrind: number of idle channels, of idle clients over all channels, and of publishes.
 const AMOUNTS: &str = "FERMATA_PUBLISH_AMOUNTS";
 
 struct Copy;
@@ -26,7 +26,7 @@ impl Encode for Copy {
     }
 }
 
-/// One subscriber receives everything that is published, among clients of other channels that receive nothing.
+/// One subscriber receives all published messages, among clients of other channels that receive none.
 #[test]
 fn publishes_arrive_among_idle_clients() {
     let amounts = std::env::var(AMOUNTS).unwrap_or_else(|_| "3 20 100".to_owned());
@@ -85,7 +85,7 @@ fn publishes_arrive_among_idle_clients() {
     assert_eq!(delivered, publishes);
 }
 
-/// Returns the instructions of one publish with its delivery: start and end cancel out.
+/// Returns the instructions of one publish with its delivery. The instructions of start and exit cancel out.
 fn per_publish(channels: u32, clients: u32) -> f64 {
     const MORE: u32 = 2_000;
     let run = |publishes| {

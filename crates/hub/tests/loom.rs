@@ -1,8 +1,7 @@
 //! The ring's atomics in every order that the memory model allows, on a ring of seven records.
 //!
-//! `make test-loom` runs it. `PREEMPTIONS` limits the forced switches between threads per execution; nearly all
-//! mistakes appear within it. `LOOM_MAX_PREEMPTIONS` in the environment overrides it. A failure prints how to repeat
-//! it.
+//! `make test-loom` runs it. `PREEMPTIONS` limits the forced switches between threads per execution; nearly all mistakes appear
+//! within this limit. `LOOM_MAX_PREEMPTIONS` in the environment overrides it. A failure prints how to repeat it.
 
 #![cfg(loom)]
 
@@ -15,10 +14,10 @@ use loom::thread;
 
 const PREEMPTIONS: usize = 2;
 
-/// Records that the ring holds: 9 of its 64 words each.
+/// Number of records that the ring holds, each of 9 of the ring's 64 words.
 const FULL: u64 = 7;
 
-/// A dead process: its lock may be taken over, and no publisher waits for its cursor.
+/// A killed process: its lock may be taken over, and no publisher waits for its cursor.
 const DEAD: u32 = 1;
 
 fn owner(slot: u32, pid: u32) -> Owner {
@@ -117,7 +116,7 @@ fn reader_never_sleeps_with_an_unread_record() {
     });
 }
 
-/// Two publishers and a worker's reader: each record once, in the same order for all.
+/// Two publishers and a worker's reader: the reader gets each record once, in the same order in all executions.
 #[test]
 fn publishers_and_a_reader_agree() {
     model(|| {
@@ -132,7 +131,7 @@ fn publishers_and_a_reader_agree() {
     });
 }
 
-/// Of two waiters, one at a time takes over the lock of a dead process.
+/// If two processes wait, only one at a time takes over the lock of a killed process.
 #[test]
 fn lock_of_a_dead_owner_has_one_successor() {
     model(|| {
@@ -149,8 +148,8 @@ fn lock_of_a_dead_owner_has_one_successor() {
     });
 }
 
-/// Publishers overwrite the records of a reader they do not wait for: its records are whole and ascending, or it gets
-/// `Lost`.
+/// Publishers overwrite the records of a reader that they do not wait for. Its records are complete and in ascending order, or it
+/// gets `Lost`.
 #[test]
 fn overrun_reader_never_sees_a_partial_record() {
     model(|| {
@@ -181,7 +180,7 @@ fn overrun_reader_never_sees_a_partial_record() {
     });
 }
 
-/// The publisher gets an error and overwrites nothing that a live worker has not read.
+/// The publisher gets an error, and does not overwrite records that a live worker has not read.
 #[test]
 fn live_reader_is_never_overrun() {
     model(|| {

@@ -1,6 +1,6 @@
 //! A timer with a finer resolution than the millisecond of [`crate::Driver::wait`].
 //!
-//! A load generator that sends on schedule needs it: if it sends half a millisecond late, that delay counts as latency
+//! A load generator that sends on schedule needs this resolution: if it sends half a millisecond late, the delay counts as latency
 //! of the server.
 
 use std::io;
@@ -33,7 +33,8 @@ impl Alarm {
         })
     }
 
-    /// Makes the descriptor readable once after `delay`, at least a nanosecond. Replaces an earlier time.
+    /// Makes the descriptor readable once after `delay`, but not before one nanosecond. Replaces an earlier time. # Errors None is
+    /// expected.
     ///
     /// # Errors
     /// None is expected.

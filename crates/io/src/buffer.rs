@@ -1,7 +1,7 @@
 //! Reusable byte buffers.
 //!
-//! A connection owns a buffer only while bytes are in flight. Allocating one for each request would be slow, so a pool
-//! keeps a few. Their number and size are limited, and the memory of a burst is returned to the allocator.
+//! A connection owns a buffer only while bytes are in flight. Allocating a buffer for each request would be slow, so a pool stores
+//! a few. Their number and size are limited, and the memory of a burst is returned to the allocator.
 //!
 //! A [`Buffer`] is one pointer: it takes 8 bytes of an idle connection instead of the 24 of a vector.
 
@@ -16,7 +16,8 @@ pub const CAPACITY_BYTES: usize = 8 * 1024;
 /// Maximum capacity in bytes of a buffer that [`Pool::default`] keeps.
 pub const CAPACITY_BYTES_MAX: usize = 64 * 1024;
 
-/// A vector of bytes that needs 8 bytes while it is not allocated.
+/// A vector of bytes that needs 8 bytes while it is not allocated. Dereferences to a vector. Reading an unallocated buffer returns
+/// no bytes; writing to it allocates the vector.
 ///
 /// It dereferences to a vector. Reading an unallocated buffer returns no bytes; writing to it allocates the vector.
 #[derive(Debug, Default)]
@@ -70,7 +71,7 @@ impl Pool {
         }
     }
 
-    /// Returns an empty buffer: the one returned last, which is still in the cache, or a new one.
+    /// Returns an empty buffer: the one that was returned last, which is still in the processor's cache, or a new one.
     #[inline]
     pub fn take(&mut self) -> Buffer {
         match self.kept.pop() {

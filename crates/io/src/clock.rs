@@ -8,7 +8,7 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 /// from 0.
 static AHEAD_MS: AtomicU64 = AtomicU64::new(0);
 
-/// Value of `AHEAD_MS` while both clocks are stopped, at the two times below.
+/// Value of `AHEAD_MS` while both clocks are stopped at the times in the following statics.
 const STILL: u64 = u64::MAX;
 
 static STILL_MONOTONIC_US: AtomicU64 = AtomicU64::new(0);
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn stopped_clocks_advance_only_when_set_forward() {
-        // Run in a separate process, because other tests of this one read the clocks too.
+        // Run in a separate process, because other tests of this process read the clocks too.
         if std::env::var_os("FERMATA_TEST_STILL").is_none() {
             let program = std::env::current_exe().expect("the path of this program");
             let name = "clock::tests::stopped_clocks_advance_only_when_set_forward";

@@ -1,7 +1,7 @@
 //! A point in time at which something is due, or never.
 
-/// A deadline on the clock of [`Driver::now_ms`](crate::Driver::now_ms), or never. Never compares greater than all
-/// times, so a loop wakes at the minimum of its deadlines. One needs 8 bytes.
+/// A deadline on the clock of [`Driver::now_ms`](crate::Driver::now_ms), or never. Never compares greater than all times, so a loop
+/// wakes at the minimum of its deadlines. A deadline needs 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[must_use]
 pub struct Deadline(u64);
@@ -39,7 +39,7 @@ impl Deadline {
         self.0 == u64::MAX
     }
 
-    /// Returns the deadline's time, or `latest_ms` if it is later or never.
+    /// Returns the deadline's time, or `latest_ms` if the deadline is later or never.
     #[inline]
     #[must_use]
     pub const fn ms_until(self, latest_ms: u64) -> u64 {

@@ -4,8 +4,8 @@
 //! `stream_select()` rejects higher ones. The kernel assigns the lowest free number, so clients would use up all low
 //! ones.
 //!
-//! Therefore clients that arrive when few low numbers are left are moved to high ones. This costs two short system
-//! calls for each client above [`LOW_FOR_CLIENTS`], and nothing below.
+//! Therefore clients that arrive when few low numbers are left are moved to high numbers. This costs two short system calls for
+//! each client above [`LOW_FOR_CLIENTS`], and nothing below.
 
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use crate::driver::{Fd, borrow};
 /// First number that `select()` does not support (`FD_SETSIZE`).
 const SELECTABLE: Fd = 1024;
 
-/// Numbers from here to [`SELECTABLE`] are reserved for the application.
+/// Numbers from this one to [`SELECTABLE`] are reserved for the application.
 pub const LOW_FOR_CLIENTS: Fd = 512;
 
 /// True if an application runs in this process and may call `select()`.
@@ -28,8 +28,8 @@ pub fn leave_none() {
     HAS_PROGRAM.store(false, Ordering::Relaxed);
 }
 
-/// Moves the open file to a number that is not reserved. Returns it unchanged if the limit of descriptors (`ulimit -n`)
-/// allows no higher number.
+/// Moves the open file to a number that is not reserved. Returns it unchanged if the limit of descriptors (`ulimit -n`) permits no
+/// higher number.
 #[inline]
 #[must_use]
 pub fn lift(fd: OwnedFd) -> OwnedFd {

@@ -1,12 +1,12 @@
 //! Interface between the engine's event loop and the kernel.
 //!
-//! The interface is readiness-based: `wait` reports what can be read or written, `recv` and `send` do it. The
-//! completion-based driver implements the same interface with its own buffers. Streams are edge-triggered and
-//! registered once, so a connection costs two system calls (`accept4`, `epoll_ctl`) in addition to its reads and
-//! writes. Consequences for the caller:
+//! The interface is readiness-based: `wait` reports the descriptors that can be read or written; `recv` and `send` transfer the
+//! bytes. The completion-based driver implements the same interface with its own buffers. Streams are edge-triggered and registered
+//! once, so a connection costs two system calls (`accept4`, `epoll_ctl`) in addition to its reads and writes. Consequences for the
+//! caller:
 //!
-//! - A reported `readable` stays true until `recv` returns fewer bytes than requested or would block; the same holds
-//!   for `writable` and `send`. Remember it: it is not reported again.
+//! - A reported `readable` stays true until `recv` returns fewer bytes than requested or would block; the same holds for
+//!   `writable` and `send`. The caller must store this, because it is not reported again.
 //! - A `hangup` on a stream may be reported with unread bytes: read to the end before closing.
 //! - Bytes accepted by `send` may still be in the driver, which delivers them even after `close`. If the connection
 //!   breaks, `hangup` and the next call report it.
@@ -31,7 +31,7 @@ pub type Fd = std::os::fd::RawFd;
 pub struct Event {
     /// Token that was passed when the descriptor was added.
     pub token: u64,
-    /// True if there are bytes, a connection to accept, or the end of the stream.
+    /// True if bytes can be read, a connection can be accepted, or the stream has ended.
     pub readable: bool,
     /// True if there is space to send.
     pub writable: bool,
@@ -114,7 +114,8 @@ pub struct Accepted {
     pub peer: Peer,
 }
 
-/// Operations that the engine needs from the kernel.
+/// Operations that the engine needs from the kernel. `None` instead of a count means that the call would block. Interrupted calls
+/// are retried, except `wait`, which returns early without events.
 ///
 /// `None` instead of a count means "would block". Interrupted calls are retried, except `wait`, which returns early
 /// without events.
@@ -159,15 +160,15 @@ pub trait Driver {
     /// Detaches a stream between two requests, so that another process can take it over. Its events are no longer
     /// reported, and every byte that `recv` has not returned is still in the kernel.
     ///
-    /// Returns false if that is not possible; then nothing has changed. The caller still closes `fd`, which closes only
-    /// this process's copy.
+    /// Returns false, and changes nothing, if that is not possible. The caller has to close `fd`, which closes only this process's
+    /// copy.
     fn release(&mut self, fd: Fd) -> bool {
         let _ = fd;
         false
     }
 
-    /// Waits until something is ready or `timeout_ms` has passed (`None`: no time-out), appends at most [`EVENTS_MAX`]
-    /// events and updates the clock. May return early without events.
+    /// Waits until a descriptor is ready or `timeout_ms` has passed (`None` = no time-out). Appends at most [`EVENTS_MAX`] events
+    /// and updates the clock. May return early without events.
     ///
     /// # Errors
     /// The kernel's error; none is expected in operation.
@@ -207,8 +208,8 @@ pub trait Driver {
     /// As for [`send`](Self::send).
     fn send_one(&mut self, fd: Fd, buf: &[u8]) -> io::Result<Option<usize>>;
 
-    /// Returns true if [`send_file`](Self::send_file) works on this connection. If not (encryption, the fake network),
-    /// the caller must read the file and send the bytes.
+    /// Returns true if [`send_file`](Self::send_file) works on this connection. If false (encryption, the fake network), the caller
+    /// must read the file and send the bytes.
     fn can_send_file(&self, _fd: Fd) -> bool {
         false
     }
@@ -228,7 +229,7 @@ pub trait Driver {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Passes bytes that are still in the driver to the kernel. `wait` does so too; call this before long work.
+    /// Passes bytes that are still in the driver to the kernel. `wait` does this too. Call this before long work.
     fn flush(&mut self) {}
 
     /// Returns the number of closed connections whose last bytes are still in the driver. If the process exits first,
@@ -244,8 +245,8 @@ pub trait Driver {
     /// them while the peer keeps the connection alive without reading.
     fn reset_on_close(&mut self, fd: Fd);
 
-    /// Bytes that were sent on a connection and that its peer has not acknowledged; `None` where the kernel does not
-    /// report them. They decrease only while the peer reads.
+    /// Returns the number of bytes that were sent on a connection and that its peer has not acknowledged; `None` if the kernel does
+    /// not report it. The number decreases only while the peer reads.
     fn unacknowledged(&self, _fd: Fd) -> Option<usize> {
         None
     }
@@ -261,8 +262,8 @@ pub(crate) fn borrow(fd: Fd) -> BorrowedFd<'static> {
         fd >= 0,
         "a descriptor that was never opened reached the driver"
     );
-    // SAFETY: not -1, the only value the type forbids. By the contract of `Driver` the descriptor is open; if it is not,
-    // the one system call that uses the borrow returns EBADF.
+    // SAFETY: not -1, the only value that the type forbids. By the contract of `Driver` the descriptor is open. If it is not, the
+    // system call that uses the borrow returns EBADF.
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 

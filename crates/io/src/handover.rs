@@ -16,7 +16,7 @@ use crate::driver::{Accepted, Fd, Peer, borrow};
 /// Length of a message: type of address, port, address.
 const MESSAGE_BYTES: usize = 19;
 
-/// Maximum bytes of input that is handed over with a connection: the default `header_bytes_max` of 16 KiB and one read
+/// Maximum number of bytes of input that are handed over with a connection: the default `header_bytes_max` of 16 KiB and one read
 /// of 64 KiB. The send buffer of a Unix socket has space for two such messages.
 pub const INPUT_BYTES_MAX: usize = 80 * 1024;
 
@@ -25,14 +25,14 @@ pub const INPUT_BYTES_MAX: usize = 80 * 1024;
 pub enum Taken {
     /// The inbox is empty.
     Nothing,
-    /// A connection, and the bytes that the previous process read from it and did not process.
+    /// A connection, and the bytes that the previous process has read from it but not processed.
     Connection(Accepted, Vec<u8>),
     /// A connection that is lost because this process had no descriptor left for it.
     Lost,
 }
 
-/// Queue of the connections that other processes handed to one process. Created before the fork, so that every process
-/// can fill every other process's inbox. Its content outlives its owner.
+/// Queue of the connections that other processes have handed to one process. Created before the fork, so that every process can put
+/// connections into the inbox of every other process. The content outlives the inbox's process.
 #[derive(Debug)]
 pub struct Inbox {
     read_end: OwnedFd,
@@ -57,7 +57,7 @@ impl Inbox {
         })
     }
 
-    /// Appends a connection with `input`, the bytes read from it and not processed. The sender then closes its own
+    /// Appends a connection with `input`, the bytes that were read from it but not processed. The sender then closes its own
     /// descriptor; on an error it keeps the connection.
     ///
     /// # Errors
@@ -191,7 +191,7 @@ mod tests {
                 panic!("it was put in");
             };
             assert_eq!((taken.peer, &got[..]), (peer, input));
-            // SAFETY: just received, and not owned elsewhere.
+            // SAFETY: the descriptor was just received, and no other value owns it.
             let mut stream = UnixStream::from(unsafe { OwnedFd::from_raw_fd(taken.fd) });
             stream.write_all(b"x").expect("it is connected");
             let mut byte = [0];
@@ -221,7 +221,7 @@ mod tests {
         let Taken::Connection(taken, _) = inbox.take() else {
             panic!("it was put in");
         };
-        // SAFETY: just received, and not owned elsewhere.
+        // SAFETY: the descriptor was just received, and no other value owns it.
         drop(unsafe { OwnedFd::from_raw_fd(taken.fd) });
         assert!(matches!(inbox.take(), Taken::Nothing));
     }

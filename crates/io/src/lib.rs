@@ -1,29 +1,28 @@
 //! Event loop drivers, timers, buffers, sockets and processes: all system calls of Fermata.
 //!
-//! The engine owns a [`Driver`] and polls it for ready descriptors; the crate contains no HTTP. It is one of the two
-//! crates that may use `unsafe`. Its interface must therefore tolerate misuse: a stale token, a late timer or a signal
-//! during a fork costs a wake-up, never memory safety.
+//! The engine owns a [`Driver`] and polls it for ready descriptors; the crate contains no HTTP. It is one of the two crates that
+//! may use `unsafe`. Its interface must therefore tolerate misuse: a stale token, a late timer or a signal during a fork may cause
+//! a needless wake-up, but never a violation of memory safety.
 //!
 //! - [`driver`]: interface between event loop and kernel. [`sys::epoll`] and [`sys::uring`] implement it, and
 //!   [`sys::fake`] in tests; [`kernel`] selects one of the first two.
 //! - [`deadline`], [`wheel`], [`alarm`]: deadlines, timers, and a timer finer than a millisecond.
-//! - [`buffer`], [`wake`], [`handover`]: reusable buffers, waking another process, handing it a connection.
-//! - [`watch`]: descriptors of the application; [`descriptors`]: low numbers reserved for it.
+//! - [`buffer`], [`wake`], [`handover`]: reusable buffers, waking another process, handing over a connection to another process.
+//! - [`watch`]: descriptors of the application; [`descriptors`]: low numbers reserved for the application.
 //! - [`files`]: file operations that do not block the loop.
 //! - [`net`], [`log_file`], [`systemd`], [`users`], [`memory`], [`shm`], [`signal`], [`process`], [`thread`],
 //!   [`probe`], [`random`], [`clock`]: set-up and supervision.
 //!
 //! # Inside
 //!
-//! `sys/uring` implements readiness on top of completions. Received bytes wait in a pool of buffers, which is returned
-//! to the kernel before every wait. Small sends are collected and submitted together; bytes that the kernel does not
-//! accept stay in the driver. `send` may therefore accept bytes that the kernel has not: an owner that cannot wait uses
-//! `flush` and `leaving`.
+//! `sys/uring` implements readiness on top of completions. Received bytes wait in a pool of buffers, which is returned to the
+//! kernel before every wait. Small sends are collected and submitted together; bytes that the kernel does not accept stay in the
+//! driver. `send` may therefore accept bytes that the kernel has not accepted yet: an owner that cannot wait uses `flush` and
+//! `leaving`.
 //!
-//! `files/` runs file operations. A `Job` is straight-line code that awaits one operation at a time. `Files` runs an
-//! operation immediately if it cannot block, else in its own ring or on a thread. Operations own their buffers until
-//! they complete, and a job without a waiter is still finished. `turns.rs` keeps jobs on the same path or handle in
-//! order.
+//! `files/` runs file operations. A `Job` is straight-line code that awaits one operation at a time. `Files` runs an operation
+//! immediately if it cannot block, otherwise in its own ring or on a thread. Operations own their buffers until they complete, and
+//! a job without a waiter is still finished. `turns.rs` keeps jobs on the same path or handle in order.
 //!
 //! # Decisions and their price
 //!

@@ -12,7 +12,7 @@ use rustix::net::SendFlags;
 
 use crate::links;
 
-/// Permissions of a new log file. Others cannot read it, because applications may log secrets.
+/// Permissions of a new log file. Other users cannot read it, because applications may log secrets.
 const MODE: u32 = 0o640;
 
 /// Maximum bytes that a writable pipe accepts atomically (`PIPE_BUF`).
@@ -37,7 +37,7 @@ enum Kind {
     Regular,
     /// A pipe, terminal or device that this process opened, so that it may set `O_NONBLOCK`.
     Stream,
-    /// A pipe, terminal or device that could not be reopened: other processes share its flags and may rely on blocking writes.
+    /// A pipe, terminal or device that could not be reopened: other processes share its flags, and may rely on blocking writes.
     SharedStream,
     /// A socket, for example of the journal.
     Socket,
@@ -58,10 +58,10 @@ impl LogFile {
         options
     }
 
-    /// Opens a log as root; safe in a directory where other users may create files.
+    /// Opens a log as root. This is safe in a directory in which other users may create files.
     ///
-    /// Another user could place a link there, and root would open any file, write to it or change its owner. Links are
-    /// therefore followed only in directories where only root can create them.
+    /// Another user could place a link there, and root would open any file, write to it or change its owner. Links are therefore
+    /// followed only in directories in which only root can create files.
     ///
     /// # Errors
     /// As [`LogFile::open`], and for a link that another user may have created.
@@ -81,7 +81,7 @@ impl LogFile {
     /// Opens the standard error of the process.
     ///
     /// # Errors
-    /// It is closed, or no descriptor is left.
+    /// Standard error is closed, or no descriptor is left.
     pub fn stderr() -> io::Result<Self> {
         Self::duplicate(io::stderr().as_fd().try_clone_to_owned()?)
     }
@@ -89,7 +89,7 @@ impl LogFile {
     /// Opens the standard output of the process.
     ///
     /// # Errors
-    /// It is closed, or no descriptor is left.
+    /// Standard output is closed, or no descriptor is left.
     pub fn stdout() -> io::Result<Self> {
         Self::duplicate(io::stdout().as_fd().try_clone_to_owned()?)
     }

@@ -4,7 +4,7 @@
 /// glibc.
 pub fn trim() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: the call takes a number and does not change allocated memory.
+    // SAFETY: the argument is a number, and the call does not change allocated memory.
     unsafe {
         libc::malloc_trim(0);
     }

@@ -16,7 +16,7 @@ use crate::driver::{Fd, borrow};
 /// Default permissions of a Unix socket: only the owner may connect.
 pub const UNIX_MODE: u32 = 0o600;
 
-/// Opens a TCP listener and returns it with its address, which has the chosen port if `addr` has port 0.
+/// Opens a TCP listener and returns it with its address. If `addr` has port 0, the address contains the chosen port.
 ///
 /// Connections inherit `TCP_NODELAY`: the engine writes once per tick, so waiting for more bytes gains nothing. An IPv6
 /// address serves only IPv6, so that `[::]` and `0.0.0.0` can be used together. With `reuse_port` several listeners
@@ -49,8 +49,8 @@ pub fn check_tcp_free(addr: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Starts connecting to `addr` and returns immediately. The connection is established when the socket becomes writable
-/// without a hang-up; until then a send would block. The caller closes the descriptor through its driver.
+/// Starts connecting to `addr` and returns immediately. The connection is established when the socket becomes writable without a
+/// hang-up. Before that, a send would block. The caller closes the descriptor through its driver.
 ///
 /// `source` selects the local address. The kernel then chooses the local port for the pair of addresses, so that every
 /// source address can use all ports.
@@ -95,11 +95,11 @@ const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEP_ALIVE_PROBES: u32 = 3;
 
-/// Makes the kernel detect a peer that disappeared without closing: without data to send, no error would occur. Has
-/// no effect on other sockets than TCP, whose peer is on this machine.
+/// Makes the kernel detect a peer that disappeared without closing the connection. Without data to send, no error would occur
+/// otherwise. Has no effect on sockets other than TCP, because their peer is on this machine.
 pub fn keep_alive(fd: Fd) {
     let fd = borrow(fd);
-    // Not supported by other sockets, which need no keep-alive.
+    // Only TCP sockets support this. Others need no keep-alive.
     let _ = sockopt::set_tcp_keepidle(fd, KEEP_ALIVE_IDLE)
         .and_then(|()| sockopt::set_tcp_keepintvl(fd, KEEP_ALIVE_INTERVAL))
         .and_then(|()| sockopt::set_tcp_keepcnt(fd, KEEP_ALIVE_PROBES))
@@ -114,7 +114,7 @@ pub fn keep_alive(fd: Fd) {
 /// TCP.
 pub fn limit_undelivered(listener: impl AsFd, timeout_ms: u64) {
     let timeout_ms = u32::try_from(timeout_ms).unwrap_or(u32::MAX);
-    // Not supported by other sockets; for them only the owner's own time-outs apply.
+    // Only TCP sockets support this. For others, only the owner's own time-outs apply.
     let _ = sockopt::set_tcp_user_timeout(listener, timeout_ms);
 }
 
@@ -126,7 +126,7 @@ pub fn local_addr(fd: impl AsFd) -> io::Result<SocketAddr> {
     Ok(SocketAddr::try_from(rustix::net::getsockname(fd)?)?)
 }
 
-/// Returns the local address that the peer connected to; `None` if the connection is not TCP.
+/// Returns the local address to which the peer connected; `None` if the connection is not TCP.
 pub fn own_addr(fd: Fd) -> Option<SocketAddr> {
     local_addr(borrow(fd)).ok()
 }
@@ -163,7 +163,7 @@ pub fn bind_unix_with(
         }
         bound => bound?,
     }
-    // Before `listen`: no client can connect yet, so the wider mode from `bind` is never usable.
+    // Set the mode before `listen`: no client can connect yet, so the wider mode from `bind` is never usable.
     set_mode(path, mode)?;
     prepare(path).inspect_err(|_| {
         // No other process has the descriptor, so nothing can listen at this path.
@@ -173,7 +173,7 @@ pub fn bind_unix_with(
     Ok(socket)
 }
 
-/// Sets the permissions of a socket's file. Does not follow a link that another user put in its place.
+/// Sets the permissions of a socket's file. Does not follow a link with which another user may have replaced the file.
 fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty())?;
@@ -181,11 +181,11 @@ fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     if kind != FileType::Socket {
         return Err(io::Error::other("another process replaced the new socket"));
     }
-    // `fchmod` refuses descriptors of `O_PATH`; by this path the kernel finds the same file.
+    // `fchmod` refuses descriptors of `O_PATH`. The kernel finds the same file by this path.
     let place = format!("/proc/self/fd/{}", file.as_raw_fd());
     let mode = std::fs::Permissions::from_mode(mode);
     match std::fs::set_permissions(place, mode.clone()) {
-        // Without /proc, as in a chroot, only the path is left.
+        // Without /proc, as in a chroot, only the path can be used.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             std::fs::set_permissions(path, mode)
         }
@@ -213,10 +213,10 @@ fn new_tcp_socket(addr: SocketAddr) -> rustix::io::Result<OwnedFd> {
     rustix::net::socket_with(family, SocketType::STREAM, flags, None)
 }
 
-/// Sets `IP_BIND_ADDRESS_NO_PORT`, which rustix lacks. It applies to IPv4 and IPv6.
+/// Sets `IP_BIND_ADDRESS_NO_PORT`, which rustix does not support. The option applies to IPv4 and IPv6.
 fn bind_address_no_port(socket: &OwnedFd) -> io::Result<()> {
     let on: libc::c_int = 1;
-    // SAFETY: the socket is open, and the option reads one integer, whose address and size are passed.
+    // SAFETY: the socket is open, and the option reads one integer; address and size of this integer are passed.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

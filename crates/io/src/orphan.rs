@@ -10,13 +10,13 @@ use crate::signal;
 /// Timer that kills this process after its parent exited; null if none was created.
 static ORPHAN_TIMER: AtomicPtr<libc::c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// True if the process has noticed that its parent exited and will exit by itself.
+/// True if the process has detected that its parent exited, and will exit by itself.
 static ENDS_BY_ITSELF: AtomicBool = AtomicBool::new(false);
 
 /// Time in nanoseconds that a process may run without its parent; below one second.
 const ORPHAN_NS: libc::c_long = 999_000_000;
 
-/// Returns the signal that reports the parent's exit, one that applications hardly use.
+/// Returns the signal that reports the parent's exit. It is a signal that applications rarely use.
 fn orphan_signal() -> i32 {
     libc::SIGRTMAX() - 3
 }
@@ -55,7 +55,7 @@ pub fn end_with_parent(parent: Pid) -> io::Result<()> {
     Ok(())
 }
 
-/// Cancels the kill: the process noticed its parent's exit and exits by itself.
+/// Cancels the kill: the process has detected its parent's exit, and exits by itself.
 pub fn ends_by_itself() {
     ENDS_BY_ITSELF.store(true, Ordering::SeqCst);
     set_orphan_timer(0);
@@ -82,8 +82,7 @@ fn set_orphan_timer(ns: libc::c_long) {
             tv_nsec: ns,
         },
     };
-    // SAFETY: `timer_settime` is async-signal-safe, reads the structure given, and only uses timers of this process. The
-    // number comes from `end_with_parent` of this process or its parent, or is null, which may name the first timer of
-    // this process.
+    // SAFETY: `timer_settime` is async-signal-safe, reads the structure given, and only uses timers of this process. The timer id
+    // comes from `end_with_parent` of this process or its parent, or is null, which may be the id of this process's first timer.
     unsafe { libc::timer_settime(timer, 0, &raw const due, ptr::null_mut()) };
 }

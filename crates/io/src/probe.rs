@@ -59,8 +59,8 @@ fn reuse_port() -> rustix::io::Result<()> {
 
 /// Returns the reason why the io_uring driver does not work here, if it does not.
 ///
-/// Opens a ring as the driver does and closes it: restrictions by a sysctl, a seccomp filter or an old kernel only show
-/// in the attempt.
+/// Opens a ring as the driver does, and closes it: only an attempt shows restrictions by a sysctl, a seccomp filter or an old
+/// kernel.
 ///
 /// # Errors
 /// The reason.

@@ -36,8 +36,8 @@ impl std::fmt::Display for Exit {
     }
 }
 
-/// Forks this process. Only the calling thread exists in the child, so fork before starting threads. The child must
-/// install a signal pipe and open a driver.
+/// Forks this process. Only the calling thread exists in the child, so fork before threads are started. The child must install a
+/// signal pipe and open a driver.
 ///
 /// # Errors
 /// `WouldBlock` at the limit of processes, `OutOfMemory`.
@@ -53,8 +53,8 @@ pub fn fork() -> io::Result<Fork> {
 
 /// Reaps one child that has exited, without waiting. Returns `None` if no child has.
 ///
-/// Reaps any child, including those that the PHP script started and, in the first process of a container, adopted
-/// orphans; ignore unknown process IDs.
+/// Reaps any child, including children that the PHP script started, and in the first process of a container, adopted orphans. The
+/// caller ignores unknown process IDs.
 #[must_use]
 pub fn reap() -> Option<(Pid, Exit)> {
     wait(-1)
@@ -73,7 +73,7 @@ pub fn reap_pid(pid: Pid) -> Option<Exit> {
 /// Sends a signal to one process.
 ///
 /// # Errors
-/// `NotFound` if there is no such process, `PermissionDenied`, `InvalidInput` for a number that would address a group.
+/// `NotFound` if there is no such process, `PermissionDenied`, `InvalidInput` for a number that would address a process group.
 pub fn kill(pid: Pid, signal: i32) -> io::Result<()> {
     if pid <= 0 {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -88,7 +88,7 @@ pub fn kill(pid: Pid, signal: i32) -> io::Result<()> {
     }
 }
 
-/// Returns true if a process with this ID exists, even as a zombie or of another user.
+/// Returns true if a process with this ID exists, including zombies and processes of other users.
 #[must_use]
 pub fn is_alive(pid: Pid) -> bool {
     match kill(pid, 0) {
@@ -111,7 +111,7 @@ pub fn identity() -> u64 {
 pub fn is_running(identity: u64) -> bool {
     let (pid, began) = (identity as u32 as Pid, (identity >> 32) as u32);
     match stat_of(pid) {
-        // Without /proc there is no start time, and another process with the same ID matches.
+        // Without /proc the start time is 0, and any process with the same ID matches.
         Some(stat) => !stat.is_zombie && (stat.began == began || began == 0),
         None => is_alive(pid),
     }
@@ -177,7 +177,7 @@ pub fn descriptor_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Returns true if the error means that this process or the machine has no descriptor left.
+/// Returns true if the error means that this process or the machine has no free descriptor.
 #[must_use]
 pub fn is_short_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
@@ -186,7 +186,7 @@ pub fn is_short_of_descriptors(error: &io::Error) -> bool {
 /// Raises the soft limit of descriptors to the hard limit and returns the resulting soft limit.
 pub fn raise_descriptor_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
-    // On failure the old limit stays, and is returned.
+    // If this fails, the old limit stays, and is returned.
     let _ = setrlimit(
         Resource::Nofile,
         Rlimit {
@@ -197,8 +197,8 @@ pub fn raise_descriptor_limit() -> u64 {
     descriptor_limit()
 }
 
-/// Selects the scheduling policy `SCHED_BATCH`: when this process wakes up, it does not preempt the running one. Its
-/// share of CPU time stays the same.
+/// Selects the scheduling policy `SCHED_BATCH`: when this process wakes up, it does not preempt the running process. Its share of
+/// CPU time stays the same.
 pub fn give_way() {
     // SAFETY: all fields are integers, for which zero is valid; zero is also the policy's only valid priority.
     let parameters = unsafe { std::mem::zeroed::<libc::sched_param>() };
@@ -225,15 +225,15 @@ pub fn become_user(user: u32, group: u32, further: &[u32]) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     };
-    // Groups first: the new user may not change them. SAFETY: pointer and length describe a slice of numbers, which the
-    // call only reads.
+    // Set the groups first, because the new user lacks permission to change them. SAFETY: pointer and length describe a slice of
+    // numbers, which the call only reads.
     check(unsafe { libc::setgroups(further.len(), further.as_ptr()) })?;
     // SAFETY: the calls take numbers and touch no memory.
     check(unsafe { libc::setresgid(group, group, group) })?;
     // SAFETY: the call takes numbers and touches no memory.
     check(unsafe { libc::setresuid(user, user, user) })?;
-    // After a change of user the kernel hides /proc/self, because memory may contain secrets of the old user. Here all of
-    // it may be visible to the new user. SAFETY: the call takes numbers and touches no memory.
+    // After a change of user the kernel hides /proc/self, because memory may contain secrets of the old user. Here the new user may
+    // read all of this memory. SAFETY: the call takes numbers and touches no memory.
     check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) })
 }
 

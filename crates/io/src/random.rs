@@ -5,8 +5,8 @@ use rustix::rand::{GetRandomFlags, getrandom};
 /// Returns 64 unpredictable bits.
 ///
 /// # Panics
-/// Panics if the kernel returns no random numbers. Since Linux 3.17 only a sandbox that forbids the call can cause
-/// that, and continuing with predictable keys would be unsafe.
+/// Panics if the kernel returns no random numbers. Since Linux 3.17 only a sandbox that forbids the call can cause this, and
+/// predictable keys would be unsafe.
 #[must_use]
 pub fn u64() -> u64 {
     let mut bytes = [0_u8; 8];
@@ -74,7 +74,7 @@ mod tests {
 
     use super::{MASKS_BYTES, Masks};
 
-    /// Masks have 32 bits, so two of some hundred may be equal; many equal ones would mean reused bytes.
+    /// Masks have 32 bits, so two of some hundred masks may be equal. Many equal masks would mean that random bytes are reused.
     #[test]
     fn no_mask_is_given_twice() {
         let mut masks = Masks::default();

@@ -1,8 +1,8 @@
 //! Memory that all processes of a server share.
 //!
-//! A mapping lives as long as the process, so its words are `'static` and outlive every owner; forked children share
-//! the memory. It consists only of atomics: a process may crash at any instruction, and the others continue with what
-//! it wrote.
+//! A mapping lives as long as the process, so its words are `'static` and outlive every owner; forked children share the memory.
+//! The memory consists only of atomics: a process may crash at any instruction, and the other processes continue with the values
+//! that it wrote.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -22,7 +22,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, mun
 use crate::links;
 use crate::process::{self, ROOT};
 
-/// Permissions of a new file: only the owner, because it contains messages.
+/// Permissions of a new file: access only for the owner, because the file contains messages.
 const FILE_MODE: u32 = 0o600;
 
 /// A shared mapping of complete words, initially zero.
@@ -33,7 +33,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Creates memory without a file, freed with the last process.
+    /// Creates memory without a file, which is freed when the last process exits.
     ///
     /// # Errors
     /// `InvalidInput` for zero or too many words; no memory or descriptor is left.
@@ -80,14 +80,14 @@ impl Shared {
         Ok(())
     }
 
-    /// Returns true if the file had content before, which the caller must validate.
+    /// Returns true if the file had content when it was opened. The caller must validate this content.
     #[must_use]
     pub fn existed(&self) -> bool {
         self.existed
     }
 }
 
-/// Memory shared with processes forked from now on, mapped until its owner is dropped in each of them.
+/// Memory shared with processes that are forked from now on. In each process it stays mapped until its owner is dropped.
 #[derive(Debug)]
 pub struct Region {
     start: NonNull<AtomicU64>,
@@ -100,7 +100,7 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Creates zeroed words, which use memory only once they are written.
+    /// Creates zeroed words. A word uses memory only after it was written.
     ///
     /// # Errors
     /// `InvalidInput` for zero or too many words, `OutOfMemory`.
@@ -138,7 +138,7 @@ impl Drop for Region {
     }
 }
 
-/// Creates a file in memory that is shared with forked processes and freed with the last of them.
+/// Creates a file in memory that is shared with forked processes, and freed when the last of them exits.
 ///
 /// # Errors
 /// No memory or descriptor is left.
@@ -201,8 +201,8 @@ impl Held {
 
     /// Maps the file, enlarged to `words` if it is smaller (never shrunk).
     ///
-    /// Reserves its blocks immediately: on a sparse file, a disk that fills up later would kill the writing process with
-    /// SIGBUS. If the file system cannot reserve blocks, the file is sparse.
+    /// Reserves the file's blocks immediately: with a sparse file, the kernel would kill the writing process by SIGBUS if the disk
+    /// is full. If the file system cannot reserve blocks, the file is sparse.
     ///
     /// # Errors
     /// `InvalidInput` for zero or too many words, or the file system's error.
@@ -231,9 +231,9 @@ static LAST_WORDS: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 static LAST_WORDS_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 impl Shared {
-    /// Installs a SIGBUS handler that reports the loss of this memory, for example when its file was truncated or its
-    /// disk fails. The handler writes `last_words` to standard error and exits with `code`. Forked processes inherit it.
-    /// Call this once per process, for one memory.
+    /// Installs a SIGBUS handler that reports the loss of this memory, for example when its file was truncated or its disk fails.
+    /// The handler writes `last_words` to standard error and exits with `code`. Forked processes inherit the handler. Call this
+    /// once per process, for one memory.
     ///
     /// # Errors
     /// The kernel rejects the handler.
@@ -266,8 +266,8 @@ extern "C" fn on_loss(signal: i32, info: *mut libc::siginfo_t, _context: *mut li
     let start = WATCHED.load(Ordering::SeqCst);
     let is_ours = address >= start && address - start < WATCHED_BYTES.load(Ordering::SeqCst);
     if !is_ours {
-        // Another address: the instruction is executed again, and the signal then has its default effect. SAFETY:
-        // restoring the default action is async-signal-safe.
+        // For any other address, the instruction is executed again, and the signal then has its default effect. SAFETY: restoring
+        // the default action is async-signal-safe.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
         return;
     }
@@ -288,8 +288,8 @@ extern "C" fn on_loss(signal: i32, info: *mut libc::siginfo_t, _context: *mut li
     }
 }
 
-/// Keeps the lock until this process and its children exit: the lock belongs to the open file description, which
-/// children inherit.
+/// Retains the lock until this process and its children exit: the lock belongs to the open file description, which children
+/// inherit.
 fn keep_lock(file: File) {
     let _ = file.into_raw_fd();
 }

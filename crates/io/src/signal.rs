@@ -29,7 +29,8 @@ static WRITE_END: AtomicI32 = AtomicI32::new(-1);
 /// Process that owns the pipe.
 static OWNER: AtomicI32 = AtomicI32::new(0);
 
-/// Signals that arrived in a forked child before it had its own pipe.
+/// Signals that arrived in a forked child before it had a pipe of its own. Otherwise they would be written into the pipe that is
+/// shared with the parent: a signal that stops a worker right after its fork would stop the master.
 ///
 /// Otherwise they would be written into the pipe shared with the parent: stopping a worker right after its fork would
 /// stop the master.
@@ -54,7 +55,7 @@ impl Pipe {
             read_end,
             write_end,
         };
-        // In this order: a handler that sees the new owner also sees the new pipe.
+        // Store in this order: a handler that sees the new owner also sees the new pipe.
         WRITE_END.store(pipe.write_end.as_raw_fd(), Ordering::SeqCst);
         OWNER.store(process::pid(), Ordering::SeqCst);
         for &signal in signals {
@@ -95,7 +96,7 @@ impl AsFd for Pipe {
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        // Only if no later pipe has replaced this one.
+        // Clear the static only if no later pipe has replaced this one.
         let own = self.write_end.as_raw_fd();
         let _ = WRITE_END.compare_exchange(own, -1, Ordering::SeqCst, Ordering::SeqCst);
     }
@@ -125,7 +126,7 @@ fn set_action(signal: i32, action: libc::sighandler_t) -> io::Result<()> {
     // SAFETY: all-zero is a valid `sigaction` (no flags, no blocked signals).
     let mut new: libc::sigaction = unsafe { std::mem::zeroed() };
     new.sa_sigaction = action;
-    // SA_RESTART: PHP's own blocking calls must not fail with EINTR. `epoll_wait` returns in any case. SA_NOCLDSTOP: a
+    // SA_RESTART: PHP's own blocking calls must not fail with EINTR. `epoll_wait` returns despite this flag. SA_NOCLDSTOP: a
     // stopped or continued worker has not exited, so no signal is needed.
     new.sa_flags = libc::SA_RESTART | libc::SA_NOCLDSTOP;
     // SAFETY: `new` is initialized, a valid call empties its mask, and the handlers use only atomics, `getpid` and
@@ -152,8 +153,8 @@ extern "C" fn forward(signal: i32) {
         EARLY.fetch_or(bit(signal), Ordering::SeqCst);
     } else if write_end >= 0 {
         let number = signal as u8;
-        // If the pipe is full (64 KiB of unread signals), the loop will read this signal's earlier bytes. SAFETY: one
-        // readable byte. The descriptor is the non-blocking pipe, or -1 if it was dropped.
+        // If the pipe is full (64 KiB of unread signals), the loop will read earlier bytes of the same signal. SAFETY: the pointer
+        // is to one readable byte. The descriptor is that of the non-blocking pipe, or -1 if the pipe was dropped.
         unsafe { libc::write(write_end, (&raw const number).cast(), 1) };
     }
     // SAFETY: `__errno_location` returns the calling thread's `errno`, which is always valid.

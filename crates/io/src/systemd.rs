@@ -13,14 +13,13 @@ use rustix::net::{
 use crate::driver::Fd;
 use crate::process;
 
-/// First passed descriptor.
+/// Number of the first descriptor that the service manager passes.
 const LISTEN_FDS_START: Fd = 3;
 
 /// Maximum number of passed sockets; a larger number is an error.
 const LISTEN_FDS_MAX: Fd = 1024;
 
-/// Returns the listening sockets passed to this process, with their names. The second call, and the first call in a
-/// child, return none.
+/// Returns the listening sockets passed to this process, with their names. A second call, and a call in a child, return no sockets.
 ///
 /// # Errors
 /// A variable is not a number, or a descriptor is not a listening stream socket.
@@ -86,7 +85,7 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// Returns `None` if there is no manager to notify or its address is invalid.
+    /// Creates the notifier. Returns `None` if there is no manager to notify, or its address is invalid.
     #[must_use]
     pub fn from_environment() -> Option<Self> {
         let path = std::env::var("NOTIFY_SOCKET").ok()?;

@@ -19,8 +19,8 @@ pub fn begin(
     begun
 }
 
-/// Blocks all signals of this thread until it is dropped; pending ones are then delivered. A thread inherits the signal
-/// mask of the thread that started it.
+/// Blocks all signals of this thread until it is dropped; pending signals are then delivered. A thread inherits the signal mask of
+/// the thread that started it.
 #[must_use]
 pub struct BlockedSignals(libc::sigset_t);
 

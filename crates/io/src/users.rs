@@ -34,8 +34,8 @@ pub enum UnknownName {
     },
 }
 
-/// Returns the ID of a user or group: `name` itself if it is a number, else its ID in `file`. Does not query network
-/// directories (LDAP).
+/// Returns the ID of a user or group: `name` itself if it is a number, otherwise the ID of that name in `file`. Does not query
+/// network directories (LDAP).
 ///
 /// # Errors
 /// The name is unknown.

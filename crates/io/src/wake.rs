@@ -8,7 +8,7 @@ use rustix::io::{Errno, read, write};
 
 use crate::driver::Fd;
 
-/// An eventfd created before the fork, so that every process can wake every other one.
+/// An eventfd created before the fork, so that every process can wake every other process.
 #[derive(Debug)]
 pub struct Waker {
     eventfd: OwnedFd,
@@ -25,7 +25,7 @@ impl Waker {
         })
     }
 
-    /// Returns another handle of the same waker.
+    /// Returns a second handle of the same waker. # Errors No descriptor is left.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -35,14 +35,14 @@ impl Waker {
         })
     }
 
-    /// Wakes the owner. Several calls before it drains are one wake-up.
+    /// Wakes the owner. Several calls before the owner drains the waker cause one wake-up.
     #[inline]
     pub fn wake(&self) {
-        // A full counter is the only error, and then the owner is already being woken.
+        // The only error is a full counter, and the owner is then already being woken.
         while let Err(Errno::INTR) = write(self.eventfd.as_fd(), &1_u64.to_ne_bytes()) {}
     }
 
-    /// Clears pending wake-ups. Drain first, then look for work; otherwise a wake-up in between is lost.
+    /// Clears pending wake-ups. Call this before searching for work; otherwise a wake-up in between is lost.
     #[inline]
     pub fn drain(&self) {
         let mut count = [0_u8; 8];

@@ -31,11 +31,11 @@ pub struct Interest(u8);
 impl Interest {
     /// No condition: removes the interest.
     pub const NONE: Interest = Interest(0);
-    /// There are bytes, a connection to accept, or the end of the stream.
+    /// Bytes can be read, a connection can be accepted, or the stream has ended.
     pub const READ: Interest = Interest(1);
-    /// There is space to write.
+    /// Bytes can be written.
     pub const WRITE: Interest = Interest(2);
-    /// There is urgent data.
+    /// Urgent data can be read.
     pub const PRIORITY: Interest = Interest(4);
     /// The peer closed, or the file is broken. Always reported, never requested.
     pub const HANGUP: Interest = Interest(8);
@@ -94,7 +94,7 @@ pub struct Ready {
 
 #[derive(Clone, Copy, Default)]
 struct Entry {
-    /// Number of files registered under this descriptor number.
+    /// Number of files that were registered under this descriptor number.
     generation: u32,
     is_known: bool,
     is_armed: bool,
@@ -124,7 +124,7 @@ impl Watch {
         })
     }
 
-    /// Returns the descriptor for [`crate::Driver::add_wake`]; it is readable while there is something to collect.
+    /// Returns the descriptor for [`crate::Driver::add_wake`]. It is readable while ready descriptors can be collected.
     #[must_use]
     pub fn fd(&self) -> Fd {
         self.epoll.as_raw_fd()
@@ -162,7 +162,7 @@ impl Watch {
             .and_then(|index| self.entries.get(index))
             .is_some_and(|entry| entry.is_armed);
         if is_armed {
-            // Fails if it was closed; the kernel has then removed it.
+            // Fails if the descriptor was closed; the kernel has then removed it.
             let _ = self.arm(fd, Interest::NONE);
         }
     }
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(collect(&mut watch), [ready]);
         assert_eq!(watch.armed(), 0);
         assert!(collect(&mut watch).is_empty());
-        // Still readable.
+        // The descriptor is still readable.
         watch.arm(fd, Interest::READ).expect("armed");
         assert_eq!(collect(&mut watch), [ready]);
         ours.read_exact(&mut [0; 2]).expect("read");
@@ -302,7 +302,7 @@ mod tests {
         watch.disarm(ours.as_raw_fd());
         drop(theirs);
         assert!(collect(&mut watch).is_empty());
-        // The loop must not spin either.
+        // The outer set must not report the inner one repeatedly either.
         let mut outer = Watch::new().expect("a set");
         outer.arm(watch.fd(), Interest::READ).expect("armed");
         assert!(collect(&mut outer).is_empty());
@@ -314,7 +314,7 @@ mod tests {
         let mut watch = Watch::new().expect("a set");
         let fd = ours.as_raw_fd();
         watch.arm(fd, Interest::READ).expect("armed");
-        // The first file stays open elsewhere, as in a forked child.
+        // The first file stays open in another process, as in a forked child.
         let kept = ours.try_clone().expect("a clone");
         let (second, mut peer) = UnixStream::pair().expect("a pair");
         rustix::io::dup3(

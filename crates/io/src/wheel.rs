@@ -5,9 +5,9 @@
 //! Arming is therefore O(1), and an entry moves at most five times. A bitmap per level finds the next slot without
 //! visiting empty ones.
 //!
-//! Timers cannot be cancelled. Activity on a connection does not touch the wheel; when the old entry fires, the owner
-//! compares it with the real deadline and arms again. A busy connection costs one entry per time-out instead of one per
-//! request, and entries need no back pointer.
+//! Timers cannot be cancelled. Activity on a connection does not touch the wheel; when the old entry fires, the owner compares it
+//! with the real deadline and arms again. A busy connection needs one entry per time-out instead of one per request, and entries
+//! need no back pointer.
 //!
 //! Slots are linked lists through one slab. A slot costs 8 bytes, a burst leaves no capacity in slots, and entries of
 //! the same millisecond fire in the order of arming.
@@ -44,17 +44,17 @@ struct Entry {
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     first: u32,
-    /// Valid unless `first` is `NONE`.
+    /// Last entry of the slot; valid unless `first` is `NONE`.
     last: u32,
 }
 
 /// A set of timers, each with a key and a due time.
 #[derive(Debug)]
 pub struct Wheel {
-    /// The wheel's time. Invariant: no entry is in a slot that starts before it, except overdue ones, which are in its
-    /// own slot of level 0.
+    /// The wheel's time. Invariant: no entry is in a slot that starts before this time, except overdue entries, which are in the
+    /// time's own slot of level 0.
     now_ms: u64,
-    /// Start of the earliest slot with an entry; `u64::MAX` if there is none.
+    /// Start of the earliest slot with an entry; `u64::MAX` = no entry.
     next_ms: u64,
     entries: Vec<Entry>,
     free: u32,
@@ -115,7 +115,7 @@ impl Wheel {
 
     /// Advances the wheel to `now_ms` and appends every timer that is due by then, earliest first.
     ///
-    /// Fires nothing new if the clock stopped or went back. Costs one comparison if nothing is due.
+    /// Fires no further timer if the clock stopped or went back. Costs one comparison if no timer is due.
     pub fn poll(&mut self, now_ms: u64, fired: &mut Vec<Fired>) {
         while self.next_ms <= now_ms {
             let (level, slot) = self.earliest();
@@ -134,8 +134,8 @@ impl Wheel {
         }
     }
 
-    /// Returns the time of the next [`poll`](Self::poll), or `None` if no timer is armed. No timer is due before. It may
-    /// be too early, because distant timers are sorted step by step, but never too late.
+    /// Returns the time of the next [`poll`](Self::poll), or `None` if no timer is armed. No timer is due before that time. The
+    /// time may be too early, because distant timers are sorted step by step, but is never too late.
     #[inline]
     #[must_use]
     pub fn next_due_ms(&self) -> Option<u64> {
@@ -216,7 +216,7 @@ impl Wheel {
         ((self.now_ms >> shift(level)) + ahead as u64) << shift(level)
     }
 
-    /// Returns the complete due time from its low half: the one nearest to the current time.
+    /// Returns the complete due time for its low half: the time nearest to the current time.
     fn due_ms(&self, due_low: u32) -> u64 {
         let distance = due_low.wrapping_sub(self.now_ms as u32) as i32;
         self.now_ms.wrapping_add_signed(i64::from(distance))
@@ -311,7 +311,7 @@ mod tests {
     enum Step {
         Arm(i64),
         Advance(u64),
-        /// Like the engine: sleep until the time that the wheel returns.
+        /// As the engine does: sleep until the time that the wheel returns.
         Follow,
     }
 
@@ -362,7 +362,7 @@ mod tests {
                 let mut fired = Vec::new();
                 wheel.poll(now_ms, &mut fired);
                 let mut due = fired.iter().map(|f| (f.due_ms, f.key)).collect::<Vec<_>>();
-                // The order of overdue timers is that of their arming.
+                // Overdue timers fire in the order in which they were armed.
                 prop_assert!(due.is_sorted_by_key(|&(due_ms, _)| due_ms.max(before_ms)));
                 due.sort_unstable();
                 let mut expected =

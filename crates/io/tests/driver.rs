@@ -237,7 +237,7 @@ fn a_flush_sends_without_a_wait(kernel: Kernel) {
     server.driver.close(fd);
 }
 
-/// Small sends until one would block, then a close: all accepted bytes arrive, followed by the end.
+/// Makes small sends until one would block, then closes: all accepted bytes arrive, followed by the end.
 fn accepted_bytes_of_a_slow_connection_arrive_after_its_close(kernel: Kernel) {
     let mut server = Server::new(kernel, "127.0.0.1:0");
     let (mut client, fd) = server.connect();
@@ -355,7 +355,7 @@ fn unread_connections_do_not_block_others(kernel: Kernel) {
         drop(client);
         let mut received = Vec::new();
         let mut turns = 0;
-        // Before the end, an event follows each `None`.
+        // Before the end of the stream, an event follows each `None`.
         loop {
             match server.driver.recv(fd, &mut buf[..7_000]).expect("recv") {
                 Some(0) => break,
@@ -394,8 +394,8 @@ fn reports_the_end_of_an_unread_connection(kernel: Kernel) {
     server.driver.close(fd);
 }
 
-/// Reads the bytes that a watched connection received before its end, like the engine: a short read has emptied the
-/// socket unless a hang-up was reported.
+/// Reads the bytes that a watched connection received before its end. As in the engine, a short read has emptied the socket unless
+/// a hang-up was reported.
 fn read_to_the_end(server: &mut Server, fd: Fd) -> (Vec<u8>, std::io::Result<usize>) {
     let (mut received, mut buf, mut has_hung_up) = (Vec::new(), [0; 64], false);
     loop {
@@ -417,7 +417,7 @@ fn read_to_the_end(server: &mut Server, fd: Fd) -> (Vec<u8>, std::io::Result<usi
     }
 }
 
-/// Bytes and reset arrive while no wait is running, so that the kernel wakes once for the two.
+/// Bytes and a reset arrive while no wait is running, so that the kernel wakes the server once for the two.
 fn reports_a_reset_directly_after_bytes(kernel: Kernel) {
     let mut server = Server::new(kernel, "127.0.0.1:0");
     for rounds in 0..3 {
@@ -545,7 +545,7 @@ fn reports_every_reset_directly_after_bytes(kernel: Kernel) {
                         end(&mut ended);
                         break;
                     }
-                    // Like the engine: a short read has emptied the socket unless the end follows it.
+                    // As in the engine: a short read has emptied the socket unless the end follows.
                     Ok(Some(read)) if read < buf.len() && !event.hangup => break,
                     Ok(Some(_)) => {}
                     Ok(None) => break,
@@ -584,8 +584,8 @@ fn a_number_that_is_used_again_starts_afresh(kernel: Kernel) {
     assert_eq!(server.driver.leaving(), 0);
 }
 
-/// Operations that were not submitted before their connection closed must not run for the next connection with its
-/// number. That connection's first bytes would be lost.
+/// Operations that were not submitted before their connection closed must not run for the next connection with the same descriptor
+/// number. Otherwise the first bytes of that connection would be lost.
 fn a_number_that_is_used_again_at_once_loses_nothing(kernel: Kernel) {
     let mut server = Server::new(kernel, "127.0.0.1:0");
     for round in 0..100 {
@@ -701,7 +701,7 @@ fn a_released_connection_has_all_its_bytes(kernel: Kernel) {
 
 fn a_connection_with_unread_bytes_is_not_released(kernel: Kernel) {
     if kernel.backend() == fermata_io::Backend::Epoll {
-        return; // Its bytes are in the kernel, where the next reader finds them.
+        return; // The connection's bytes are in the kernel, so the next process can read them.
     }
     let mut server = Server::new(kernel, "127.0.0.1:0");
     let (mut client, fd) = server.connect();
@@ -711,7 +711,7 @@ fn a_connection_with_unread_bytes_is_not_released(kernel: Kernel) {
     let mut buf = [0; 8];
     assert_eq!(server.driver.recv(fd, &mut buf).expect("recv"), Some(4));
     client.write_all(b"also").expect("write");
-    // Not waited for: the bytes may still be in the kernel, or have just arrived.
+    // The test has not waited for the bytes: they may still be in the kernel, or have just arrived.
     if !server.driver.release(fd) {
         assert!(server.wait_for(STREAM).readable);
         assert_eq!(server.driver.recv(fd, &mut buf).expect("recv"), Some(4));
@@ -730,7 +730,7 @@ fn reports_descriptors_of_a_nested_set(kernel: Kernel) {
         watch.arm(ours.as_raw_fd(), Interest::READ).expect("armed");
         assert_eq!(server.wait(0), []);
         theirs.write_all(b"a").expect("write");
-        // Reported until it is collected, and then no more although it is still readable.
+        // The descriptor is reported until it is collected, and then no more, although it is still readable.
         assert!(server.wait_for(9).readable);
         assert!(server.wait_for(9).readable);
         watch.collect(&mut ready).expect("collected");

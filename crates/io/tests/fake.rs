@@ -11,7 +11,7 @@ use proptest::prelude::*;
 const LISTENER: u64 = 1;
 const STREAM: u64 = 2;
 
-/// Returns a fake with one watched stream whose first event was taken.
+/// Returns a fake with one watched stream whose first event was read.
 fn connected(seed: u64) -> (Fake, FakePeer, Fd) {
     let mut fake = Fake::new(seed);
     let listener = fake.listen();
@@ -236,8 +236,8 @@ fn aborted_connections_leave_the_queue() {
     assert_eq!(fake.accept(listener).expect("accept"), None);
 }
 
-/// An echo server built like the engine: it remembers reported readiness, reads until it would block and sends until a
-/// send would block.
+/// An echo server built like the engine: it stores reported readiness, reads until a read would block, and sends until a send would
+/// block.
 struct Echo {
     driver: Fake,
     listener: Fd,

@@ -56,7 +56,7 @@ fn start(child: impl FnOnce() -> i32) -> Pid {
     match process::fork().expect("fork") {
         Fork::Parent(pid) => pid,
         Fork::Child => {
-            // A panic in the child must not continue the parent's tests there.
+            // A panic in the child must not run the parent's tests in the child.
             let code = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child)).unwrap_or(101);
             process::exit_now(code)
         }
@@ -121,7 +121,7 @@ fn signals_arrive_in_the_pipe() {
     assert_eq!(soon(|| pipe.read()), signal::SIGUSR1);
     assert_eq!(soon(|| pipe.read()), signal::SIGTERM);
 
-    // The loop sees the signal, even if it interrupts the wait.
+    // The loop reads the signal, even if the signal interrupts the wait.
     let mut epoll = Epoll::new().expect("epoll");
     epoll.add_wake(pipe.fd(), 5).expect("add");
     let killer = start(move || {
@@ -151,7 +151,7 @@ fn signals_arrive_in_the_pipe() {
 fn a_child_has_its_own_pipe() {
     let pipe = Pipe::install(&[signal::SIGTERM]).expect("install");
     let pid = start(|| {
-        // A signal that arrives before the child has its pipe is kept.
+        // A signal that arrives before the child has its pipe is not lost.
         process::kill(process::pid(), signal::SIGTERM).expect("kill");
         let own = Pipe::install(&[signal::SIGTERM]).expect("install");
         let number = soon(|| own.read());
@@ -221,7 +221,7 @@ fn the_lock_lives_as_long_as_a_child() {
     let folder = std::env::temp_dir().join(format!("fermata-io-lock-{}", process::pid()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let path = folder.join("history");
-    // A server whose master is killed while its worker still writes.
+    // A server whose master is killed while a worker still writes.
     let worker_pid = Shared::anonymous(1).expect("memory");
     let master = start(|| {
         let _shared = Shared::file(&path, 8).expect("map");

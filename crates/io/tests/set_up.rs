@@ -11,7 +11,7 @@ use fermata_io::{net, probe, process};
 
 const BACKLOG: i32 = 16;
 
-/// A separate folder for each test, removed at its end.
+/// A separate folder for each test, removed when the test ends.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -57,7 +57,7 @@ fn both_families_can_use_one_port() {
     let Ok((_v6, address)) = net::bind_tcp(v6, BACKLOG, false) else {
         return; // This machine has no IPv6.
     };
-    // Another test may use the IPv4 port meanwhile, but cannot share it with `[::]`.
+    // Another test may use the IPv4 port at the same time, but cannot share it with `[::]`.
     let v4 = SocketAddr::from(([0, 0, 0, 0], address.port()));
     match net::bind_tcp(v4, BACKLOG, false) {
         Ok(_) => {}

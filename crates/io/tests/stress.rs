@@ -23,7 +23,7 @@ const PEERS: u64 = 24;
 const ROUNDS: u64 = 3;
 /// Small reads exercise every path of a driver.
 const READ_BYTES: [usize; 4] = [1, 700, 5_000, 64 * 1024];
-/// Maximum unsent bytes of a connection before the server stops reading from it.
+/// Maximum number of unsent bytes of a connection before the server stops reading from it.
 const PENDING_BYTES_MAX: usize = 100_000;
 
 /// Random choices of one peer.
@@ -114,10 +114,10 @@ impl Connection {
         self.readable && self.pending.len() < PENDING_BYTES_MAX
     }
 
-    /// Runs a turn of one connection; returns false when it is over.
+    /// Runs a turn of one connection; returns false when the connection is closed.
     fn run(&mut self, driver: &mut Kernel) -> bool {
         let mut buf = vec![0; self.read_bytes];
-        // At most two reads, so that the rest waits for the next turn.
+        // Read at most twice, so that the rest waits for the next turn.
         for _ in 0..2 {
             if !self.can_go_on() {
                 break;
@@ -128,7 +128,7 @@ impl Connection {
                     self.readable = false;
                     self.ended = true;
                 }
-                // A short read has emptied the socket, unless the end follows it.
+                // A short read has emptied the socket, unless the end follows.
                 Ok(Some(read)) => {
                     self.pending.extend_from_slice(&buf[..read]);
                     self.readable = read == buf.len() || self.has_hung_up;
@@ -162,7 +162,7 @@ impl Connection {
     }
 }
 
-/// Sends random pieces, reads the echo concurrently, and checks it.
+/// Sends random pieces, reads the echo concurrently, and compares both.
 fn talk(address: SocketAddr, mut plan: Plan) {
     let mut stream = TcpStream::connect(address).expect("connect");
     let length = 1 + plan.next(60_000) as usize;

@@ -16,7 +16,7 @@ pub(crate) struct MercureHub {
     pub(super) listeners: Rc<RefCell<Listeners>>,
     /// The channels that share their events with topics.
     pub(super) shared: Option<Shared>,
-    /// Keys that are fetched from a URL; `None`: all keys are in the settings.
+    /// Keys that are fetched from a URL; `None` = all keys are in the settings.
     pub(super) keys: Option<Keys>,
 }
 
@@ -27,7 +27,8 @@ impl MercureHub {
         keys.map_or(Deadline::NEVER, |it| it.due(now_ms))
     }
 
-    /// Returns the Mercure id of an update whose publisher chose none, by the engine's id.
+    /// Returns the Mercure id of an update whose publisher chose no id, derived from the engine's
+    /// id.
     pub fn id_of(&self, id: &str) -> String {
         self.settings.hub.id_of(id)
     }

@@ -1,8 +1,8 @@
 //! Key sets (JWKS) named by a URL. They are fetched at the start, at intervals, and when a token names an unknown key.
 //!
-//! The master fetches them before it forks, so workers have keys when the first client connects. Later, a thread in
-//! each worker fetches them, because the remote server may be slow. Only clients whose tokens name an unknown key wait
-//! for it. If a fetch fails, the previous keys stay in use.
+//! The master fetches them before it forks, so workers have keys when the first client connects. Later, a thread in each worker
+//! fetches them, because the remote server may be slow. Only clients whose tokens name an unknown key wait for the thread. If a
+//! fetch fails, the previous keys stay in use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Minimum interval between log messages about failed fetches.
 const SAY_AGAIN: Duration = Duration::from_secs(600);
-/// Maximum number of requests of a worker that wait for keys. Further ones are checked immediately with the present keys.
+/// Maximum number of requests of a worker that wait for keys. Further requests are checked immediately with the present keys.
 const WAITING_MAX: usize = 64;
 /// Maximum time that a request waits: slightly longer than a fetch.
 const WAIT_MS_MAX: u64 = 6_000;
@@ -68,7 +68,7 @@ impl KeySource {
     /// Creates a source for the set at a URL, without fetching it.
     ///
     /// # Errors
-    /// The URL cannot be used. The message does not contain it.
+    /// The URL cannot be used. The message does not contain the URL.
     pub fn new(name: &str, url: &str) -> Result<KeySource, SettingsError> {
         let wrong = |error| {
             SettingsError::new(format!("{name}: {error}; give https://HOST/PATH of a JWKS"))
@@ -232,7 +232,7 @@ impl Keys {
         })
     }
 
-    /// Returns true if a fetch is in progress that may bring the key of the token just refused.
+    /// Returns true if a fetch is in progress that may provide the key of the token just refused.
     pub fn are_coming(&mut self, now_ms: u64) -> bool {
         let mut are_coming = false;
         for source in &mut self.sources {
@@ -252,7 +252,7 @@ impl Keys {
         are_coming && self.waiting.len() < WAITING_MAX
     }
 
-    /// Holds a request until the fetch finishes.
+    /// Stores a request until the fetch finishes.
     pub fn keep(&mut self, request: OwnedRequest, now_ms: u64) {
         self.waiting.push(Waiting {
             request,
@@ -292,7 +292,7 @@ struct Fetcher {
     ask: Arc<Ask>,
     due: Instant,
     pause: Duration,
-    /// Time of the last log message about a failure; `None`: the last fetch succeeded.
+    /// Time of the last log message about a failure; `None` if the last fetch succeeded.
     said: Option<Instant>,
     logger: Logger,
 }

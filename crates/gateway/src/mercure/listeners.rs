@@ -19,19 +19,20 @@ pub(super) struct Listeners {
     pub audience: Audience,
     /// Protocol settings.
     hub: Hub,
-    /// Engine ids by publisher-chosen id; of several updates with one id the earliest.
+    /// Engine id by publisher-chosen id. If several updates have the same id, the earliest one is
+    /// stored.
     given: HashMap<Rc<str>, Box<str>>,
     /// Publisher-chosen ids in order of arrival.
     given_order: VecDeque<Rc<str>>,
     /// The engine's id of the newest update, and its Mercure id.
     newest: Option<(String, String)>,
-    /// The last event read, cached because several views receive it.
+    /// The last event parsed, cached because several views receive it.
     at_hand: AtHand,
 }
 
 #[derive(Default)]
 struct AtHand {
-    /// The engine's id.
+    /// The engine's id of the event.
     place: Vec<u8>,
     what: What,
 }
@@ -104,7 +105,7 @@ impl Listeners {
         }
     }
 
-    /// Parses an event into the cache, unless it is already there.
+    /// Parses an event into the cache, unless the cache already contains it.
     fn take(&mut self, event: &ChannelEvent<'_>) {
         let place = match event {
             ChannelEvent::Message { id, .. }

@@ -1,8 +1,8 @@
 //! Mercure hub: requests, subscriptions and publishing.
 //!
-//! All updates share one channel, so they have one order and one position to resume from. The engine holds the
-//! subscribers; `listeners.rs` selects the recipients of an update, once per worker and group of subscribers with equal
-//! topics and rights. Subscriptions are the presence of that channel, so those of a killed worker end as well.
+//! All updates share one channel, so they have one order and one position to resume from. The engine holds the subscribers;
+//! `listeners.rs` selects the recipients of an update, once per worker and group of subscribers with equal topics and rights.
+//! Subscriptions are represented by the presence of that channel, so the subscriptions of a killed worker end as well.
 
 mod caddyfile;
 pub(crate) mod door;
@@ -84,7 +84,7 @@ impl Gateway<'_> {
         });
     }
 
-    /// Handles a request. Returns false if it is not for Mercure.
+    /// Handles a request. Returns false if the request is not for Mercure.
     pub(crate) fn on_mercure_request(&mut self) -> bool {
         let Some(door) = &self.hub.mercure else {
             return false;
@@ -109,7 +109,7 @@ impl Gateway<'_> {
                 .collect()
         };
         let one = |name: &[u8]| view.header(name, 0).and_then(text);
-        // An id that is no UTF-8 is one that the hub has not assigned, not a client without an id.
+        // An id that is not UTF-8 was not assigned by the hub. Do not treat it as a missing id.
         let last_event_id = view.header(b"last-event-id", 0);
         let last_event_id = last_event_id.map(|id| String::from_utf8_lossy(id).into_owned());
         let owned = OwnedRequest {
@@ -140,7 +140,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// Drops the request of a client that left while waiting for keys; returns false if it did not wait.
+    /// Drops the request of a client that has left while the request waited for keys. Returns false if the request did not wait.
     pub(crate) fn forget_kept(&mut self, handle: RequestId) -> bool {
         let keys = self.hub.mercure.as_mut().and_then(|it| it.keys.as_mut());
         let is_forgotten = keys.is_some_and(|it| it.forget(handle));
@@ -150,7 +150,7 @@ impl Gateway<'_> {
         is_forgotten
     }
 
-    /// Serves a request, or lets it wait for keys if `may_wait`. Returns false if it is not for Mercure.
+    /// Serves a request. If `may_wait`, the request may wait for keys. Returns false if the request is not for Mercure.
     fn serve_mercure(&mut self, owned: OwnedRequest, may_wait: bool) -> bool {
         let now_ms = self.worker.net.now_ms();
         let Some(door) = &mut self.hub.mercure else {
@@ -279,7 +279,7 @@ impl Gateway<'_> {
         drop(hold);
         listeners.borrow_mut().audience.give_back(view);
         match outcome {
-            // The client may have left; its response is not needed then.
+            // If the client has left, no response is needed.
             Ok(()) | Err(HoldError::Gone) => {}
             Err(HoldError::Misuse(cause)) => {
                 self.refuse_request(handle, 400, &cause.to_string(), refused_headers)
@@ -309,7 +309,7 @@ impl Gateway<'_> {
         if let Some(place) = known {
             return place;
         }
-        // Another worker may have just published it.
+        // Another worker may have just published the update.
         let since = newest.as_ref().map(String::as_bytes);
         let unread = self.worker.history(CHANNEL, since, UNREAD_MAX);
         let is_it = |past: &&fermata_engine::Past| {
@@ -363,11 +363,11 @@ impl Gateway<'_> {
         }
     }
 
-    /// Publishes an update, also to the channels that share its topics; returns its id.
+    /// Publishes an update, also to the channels that share its topics. Returns the update's id.
     pub(crate) fn publish_everywhere(&mut self, update: &Update) -> Result<String, PublishFailure> {
         let len = update.to_name().len() + update.data.len();
-        // The wait for the update's acknowledgement covers the events before it. They therefore precede everything that
-        // is published later, on any server. An update that is too large must not reach the channels either.
+        // The wait for the update's acknowledgement also covers the channel events published before it. So these events precede all
+        // events that are published later on any server. An update that is too large must not reach the channels either.
         let is_first = self.is_in_cluster() && len <= self.worker.settings().event_bytes_max;
         if is_first {
             self.tell_channels(update);
@@ -401,7 +401,7 @@ impl Gateway<'_> {
         let Some(shared) = self.hub.mercure.as_ref().and_then(|it| it.shared.as_ref()) else {
             return Vec::new();
         };
-        // Pusher clients treat these as protocol events, which only the server may send.
+        // Pusher clients treat events with such names as protocol events, which only the server may send.
         let kind = update.kind.as_deref().unwrap_or_default();
         if is_of_protocol(kind) {
             return Vec::new();
@@ -564,7 +564,7 @@ impl Gateway<'_> {
         body: &[u8],
     ) {
         let headers = headers.iter().map(|(name, value)| (&name[..], &value[..]));
-        // The client may have left; its response is not needed then.
+        // If the client has left, no response is needed.
         let _ = self.worker.respond(handle, status, kind, headers, body);
     }
 }

@@ -17,13 +17,13 @@ use crate::written::{OneOrMany, SettingsError, take};
 const PUBLISHER: usize = 0;
 const SUBSCRIBER: usize = 1;
 
-/// Range of the refresh interval. A week is longer than any issuer publishes a key that it no longer signs with.
+/// Range of the refresh interval in seconds. No issuer publishes a key for more than a week after it has stopped signing with it.
 const REFRESH_S: std::ops::RangeInclusive<u64> = 1..=7 * 24 * 3600;
 
 /// The cookie of clients of version 0.x.
 const COOKIE: &str = "mercureAuthorization";
 
-/// Directives of the Mercure hub that have no effect here; docs/replace-mercure.md has the reasons.
+/// Directives of the Mercure hub that have no effect here. docs/replace-mercure.md explains the reasons.
 const IDLE: [&str; 13] = [
     "transport",
     "transport_url",
@@ -45,9 +45,9 @@ const IDLE: [&str; 13] = [
 pub struct MercureSettings {
     /// Settings of the protocol itself.
     pub hub: Hub,
-    /// Key sources of publishers and subscribers; `None`: the keys are not fetched.
+    /// Key sources of publishers and of subscribers; `None` = the keys are not fetched.
     pub(crate) key_sources: [Option<KeySource>; 2],
-    /// The keys of the settings, as signers of the application's fingerprint. `Debug` does not show them.
+    /// The keys of the settings, which sign the application's fingerprint. `Debug` does not show them.
     pub(crate) fingerprinted: Vec<App>,
     /// Interval between fetches of keys, in seconds.
     pub jwks_refresh_s: u64,
@@ -55,21 +55,21 @@ pub struct MercureSettings {
     pub heartbeat_ms: u64,
     /// Duration after which the server ends a subscriber's response, and the client reconnects; 0: never.
     pub stream_ms_max: u64,
-    /// Sends subscribers their position before the first update.
+    /// Send subscribers their position before the first update.
     pub tells_position: bool,
     /// Maximum size of an update's data, in bytes.
     pub update_bytes_max: usize,
     /// Maximum number of distinct templates of a worker's subscribers.
     pub templates_max: usize,
-    /// Maximum number of those templates per client address.
+    /// Maximum number of URI templates per client address.
     pub templates_per_address_max: usize,
     /// Maximum number of subscribers with announced subscriptions, over all workers.
     pub subscribers_max: usize,
-    /// The version of the protocol, as it was given; `None`: 0.x.
+    /// The version of the protocol, as given in the settings; `None` = 0.x.
     pub version: Option<String>,
     /// The hub's own URL, for version 1.0.
     pub resource_identifier: Option<String>,
-    /// The issuer of its tokens.
+    /// The issuer of the tokens.
     pub issuer: Option<String>,
     /// Id of the Pusher application that shares its channels with these topics.
     pub pusher_app: Option<String>,
@@ -199,7 +199,8 @@ impl Table {
 }
 
 impl MercureSettings {
-    /// Reads the environment variables of the Mercure hub. `notes` receives a line for each that has no effect.
+    /// Reads the environment variables of the Mercure hub. `notes` receives a line for each variable without effect. # Errors A
+    /// variable is invalid; the message contains its name.
     ///
     /// # Errors
     /// A variable is invalid; the message names it.
@@ -245,7 +246,7 @@ impl MercureSettings {
             let Some((name, values)) = words.split_first() else {
                 continue;
             };
-            // No directive with a block has an effect here.
+            // Directives with a block have no effect here.
             if is_inside || name == "}" {
                 continue;
             }
@@ -343,7 +344,8 @@ impl MercureSettings {
         Ok(said)
     }
 
-    /// Applies the protocol version, once all settings that it needs are read.
+    /// Applies the protocol version after all settings that it needs were read. # Errors A setting of the version is missing or
+    /// invalid.
     ///
     /// # Errors
     /// A setting of the version is missing or invalid.
@@ -373,7 +375,7 @@ impl MercureSettings {
         Ok(())
     }
 
-    /// Returns the prefix of shared channels, if it is set here.
+    /// Returns the prefix of shared channels, if the settings contain it.
     // Not inlined: otherwise the compiler may read the field speculatively, from uninitialized memory, when Mercure is
     // disabled.
     #[inline(never)]
@@ -429,7 +431,7 @@ fn verifier(
 ) -> Result<Option<Verifier>, SettingsError> {
     let wrong = |text: String| SettingsError::new(format!("{name}: {text}"));
     match (key, jwks_file) {
-        // Giving both was refused earlier.
+        // The settings were refused earlier if both are given.
         (Some(key), _) => {
             let algorithm = algorithm.unwrap_or_else(|| "HS256".to_owned());
             let verifier = Verifier::new(&key, &algorithm);

@@ -9,20 +9,20 @@ use crate::names;
 
 /// Prefix of a channel whose topic has private updates.
 const PRIVATE: &str = "private-";
-/// Prefixes of names that only members, one user, or holders of a key may read.
+/// Prefixes of channel names that only members, one user, or holders of a key may read.
 const GUARDED: [&str; 3] = ["presence-", "#server-to-user-", "private-encrypted-"];
 
 /// Defines the channels that are shared.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
-    /// Prefix of their ring names.
+    /// Prefix of the ring names of shared channels.
     prefix: String,
-    /// Also shares topics that are no valid Pusher channel names, because the PHP application may use them.
+    /// True if topics that are not valid Pusher channel names are also shared, because the PHP application may use them.
     has_any_topic: bool,
 }
 
 impl Shared {
-    /// Creates it from the settings; `None`: nothing is shared.
+    /// Creates the value from the settings; `None` if no channels are shared.
     pub fn of(settings: &MercureSettings, apps: &[App]) -> Option<Shared> {
         if let Some(prefix) = &settings.shared_prefix {
             return Some(Shared {
@@ -59,14 +59,14 @@ impl Shared {
         (is_shared && check_channel(ring_name.as_bytes()).is_ok()).then_some(ring_name)
     }
 
-    /// Returns the topic that shares a channel of the ring; true: its updates are private.
+    /// Returns the topic that shares a channel of the ring, and true if the topic's updates are private.
     pub fn topic_of<'a>(&self, ring_name: &'a str) -> Option<(&'a str, bool)> {
         let channel = ring_name.strip_prefix(self.prefix.as_str())?;
         match ChannelName::new(channel).map(ChannelName::access) {
             Ok(Access::Public) => Some((channel, false)),
             Ok(Access::Private) => Some((channel.strip_prefix(PRIVATE)?, true)),
             Ok(_) => None,
-            // Names that are not valid in Pusher use the same prefixes for access.
+            // Names that are not valid in Pusher use the same prefixes for access control.
             Err(_) if self.has_any_topic && !channel.is_empty() && !is_guarded(channel) => Some(
                 channel
                     .strip_prefix(PRIVATE)
@@ -109,7 +109,7 @@ mod tests {
                     assert_eq!(shared.topic_of(&channel), Some((url, is_private)));
                 }
             }
-            // A public update must not become a private one of another topic, nor a presence announcement.
+            // A public update must become neither a private update of another topic nor a presence announcement.
             let long = format!("https://example.com/{}", "x".repeat(255));
             for topic in [
                 "private-news",

@@ -5,7 +5,7 @@ use crate::names;
 use crate::webhooks::{WEBHOOKS_MAX, parse_url};
 use crate::written::SettingsError;
 
-/// Maximum length of the prefix of shared channels: the names after it have up to 164 bytes, and the total is 255.
+/// Maximum length in bytes of the prefix of shared channels: the names after it have up to 164 bytes, and the maximum total is 255.
 const PREFIX_BYTES_MAX: usize = 64;
 
 impl Settings {
@@ -118,7 +118,8 @@ impl Settings {
             if of_apps[..at].iter().any(is_nested) {
                 return wrong(prefix, "it overlaps the prefix of another application");
             }
-            // Equal prefixes share events. Nested ones would publish private channels as public topics, or the reverse.
+            // Equal prefixes share events. If one prefix contained another, private channels would be published as public topics,
+            // or vice versa.
             if of_mercure.is_some_and(|other| other != *prefix && is_nested(&other)) {
                 return wrong(prefix, "it overlaps Mercure's prefix without being equal");
             }

@@ -14,13 +14,13 @@ use crate::written::SettingsError;
 /// Effect of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
-    /// It is a setting.
+    /// The variable is a setting.
     Taken,
-    /// It is for the backend, for the page, or for a part of Reverb or the Mercure hub that does not exist here.
+    /// The variable is for the backend, for web pages, or for a part of Reverb or the Mercure hub that does not exist here.
     Elsewhere,
-    /// It has no effect, which is reported at the start with this reason.
+    /// The variable has no effect, which is reported at the start with this reason.
     Noted(&'static str),
-    /// The hub does not start while it is on, for this reason.
+    /// The hub does not start if the variable is on, for this reason.
     Refused(&'static str),
 }
 
@@ -84,7 +84,7 @@ const MERCURE: [(&str, Meaning); 16] = [
     ("MERCURE_EXTRA_DIRECTIVES", Taken),
     ("MERCURE_PROTOCOL_VERSION", Taken),
     ("SERVER_NAME", Taken),
-    // Where the backend publishes, where its pages subscribe, and the secret for its tokens.
+    // URL to which the backend publishes, URL at which its pages subscribe, and the secret for its tokens.
     ("MERCURE_URL", Elsewhere),
     ("MERCURE_PUBLIC_URL", Elsewhere),
     ("MERCURE_JWT_SECRET", Elsewhere),
@@ -208,7 +208,7 @@ impl Settings {
     }
 }
 
-/// Returns the listen addresses for the `SERVER_NAME` of the Mercure hub; `None`: it does not determine them.
+/// Returns the listen addresses for the `SERVER_NAME` of the Mercure hub; `None` if `SERVER_NAME` does not determine them.
 fn listen_of(server_name: &str) -> Option<Vec<String>> {
     let address = |name: &str| {
         let (name, is_plain) = match name.strip_prefix("http://") {
@@ -266,7 +266,7 @@ fn look(
     Ok(())
 }
 
-/// Reports unknown variables with a server's prefix: a mistyped one would have no effect.
+/// Reports unknown variables with a server's prefix, because a mistyped variable would have no effect.
 fn look_for_unknown(
     prefix: &str,
     variables: &[(&str, Meaning)],
@@ -362,7 +362,7 @@ mod tests {
                 Taken => {
                     let is_needed = NEEDED.iter().any(|(it, _)| *it == name);
                     let found = found.expect(name);
-                    // The algorithm of a key is not in the debug output, so an unsupported one has to be refused.
+                    // The debug output does not contain the algorithm of a key, so check that an unsupported one is refused.
                     let changed = match name.ends_with("_ALG") {
                         true => read(&[(name, "none")]).is_err(),
                         false => format!("{found:?}") != format!("{plain:?}"),

@@ -8,7 +8,7 @@ use super::{AppTable, Settings};
 use crate::mercure::settings::Table as MercureTable;
 use crate::written::SettingsError;
 
-/// The tables in addition to the hub's own settings, as they are written.
+/// The tables other than the hub's own settings, in the form of the file.
 #[derive(Deserialize)]
 struct Tables {
     #[serde(default)]
@@ -24,7 +24,7 @@ impl Settings {
     pub fn read_toml(&mut self, name: &str, text: &str) -> Result<(), SettingsError> {
         let wrong = |text: String| SettingsError::new(format!("{name}: {}", text.trim_end()));
         let own: Table = toml::from_str(text).map_err(|error| wrong(written(text, &error)))?;
-        // As with the options: a file with only TLS addresses opens no plain one.
+        // As with the options: a file with only TLS addresses opens no plain listener.
         if own.contains_key("listen_tls") {
             self.own.listen.clear();
         }
@@ -44,7 +44,7 @@ impl Settings {
             let both = "tls_certificate and tls_key belong together; give both";
             return Err(wrong(both.to_owned()));
         }
-        // Parse the text again, so that errors have the line.
+        // Parse the text again, so that errors contain the line.
         let tables: Tables = toml::from_str(text).map_err(|error| wrong(written(text, &error)))?;
         for table in tables.app {
             let app = table.into_app().map_err(|error| wrong(error.to_string()))?;

@@ -1,7 +1,7 @@
 //! Settings of the hub: its own, each declared once in `table.rs`, applications, and Mercure.
 //!
-//! Sources are the built-in default, a TOML file, the environment (by the names of Reverb and the Mercure hub) and the
-//! options. The later source wins. All values pass the same checks with the same errors.
+//! Sources are the built-in default, a TOML file, the environment (by the names of Reverb and the Mercure hub) and the options.
+//! Later sources take precedence. All values pass the same checks with the same errors.
 
 mod app;
 mod check;
@@ -27,9 +27,9 @@ pub struct Settings {
     pub own: OwnSettings,
     /// Pusher applications.
     pub apps: Vec<App>,
-    /// Settings of Mercure; `None`: it is disabled.
+    /// Settings of Mercure; `None` = Mercure is disabled.
     pub mercure: Option<MercureSettings>,
-    /// Lines to log at the start, about given settings that have no effect.
+    /// Lines about settings without effect, to log at the start.
     pub notes: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Table of the hub's own settings, where each is declared once. Applications and Mercure have separate tables.
+//! Table of the hub's own settings, which declares each setting once. Applications and Mercure have separate tables.
 
 use fermata_config::{Kind, Table, declare};
 

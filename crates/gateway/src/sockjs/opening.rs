@@ -19,7 +19,7 @@ const QUEUE_BYTES_MAX: u64 = 64 * 1024;
 pub(crate) struct Prepared {
     websocket: u16,
     body_bytes_max: u64,
-    /// One per worker; empty if there is only one worker.
+    /// One socket per worker; empty if there is only one worker.
     workers: Vec<Rendezvous>,
 }
 
@@ -33,7 +33,8 @@ pub(crate) fn prefixes(path: &str) -> Vec<&str> {
 }
 
 impl Prepared {
-    /// Returns `None` if SockJS is disabled. `route` is the route of WebSockets.
+    /// Prepares SockJS. Returns `None` if SockJS is disabled. `route` is the route of WebSockets. # Errors The sockets between
+    /// workers cannot be created.
     ///
     /// # Errors
     /// The sockets between workers cannot be created.
@@ -73,7 +74,7 @@ impl Prepared {
         }))
     }
 
-    /// Starts in a worker. Each worker has its own listener; requests wait there while a worker is replaced.
+    /// Starts SockJS in a worker. Each worker has its own listener; requests wait in its backlog while a worker is replaced.
     pub fn begin(self, worker: &mut Worker<Tls<Kernel>>, settings: &Settings) -> SockJs {
         let paths = self.workers.iter().map(|it| it.path.clone()).collect();
         let own = usize::from(worker.index());

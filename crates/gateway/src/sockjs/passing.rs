@@ -1,4 +1,4 @@
-//! Forwards requests of sessions in another worker, and passes its response to the client.
+//! Forwards requests of sessions to other workers, and forwards their responses to the clients.
 
 use std::path::Path;
 
@@ -11,13 +11,14 @@ use crate::sockjs::requests::{HEADERS, Request};
 use crate::sockjs::session_path::{SessionPath, Transport};
 use crate::sockjs::state::{Answer, Passed, Use};
 
-/// Bytes per read.
+/// Maximum number of bytes per read.
 const READ_BYTES: usize = 16 * 1024;
 
 /// Maximum size of a response that is not a stream: the messages for a polling client.
 const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Maximum number of forwarded requests per session of this worker: one receives, and some send.
+/// Maximum number of forwarded requests per session of this worker: one that receives, and some
+/// that send.
 const PASSED_PER_SESSION: usize = 4;
 
 impl Gateway<'_> {
@@ -89,12 +90,12 @@ impl Gateway<'_> {
         if let Some(passed) = self.passed(handle)
             && let Answer::Pieces { is_ready: true, .. } = &passed.answer
         {
-            // No data to forward: watch for the client's disconnect until there is.
+            // No data to forward: watch for the client's disconnect until data arrives.
             let _ = self.worker.defer_stream(handle);
         }
     }
 
-    /// The client left, or its response is complete.
+    /// Handles a client that has left, or whose response is complete.
     pub(super) fn forget_passed(&mut self, handle: RequestId) {
         let Some(sockjs) = &mut self.hub.sockjs else {
             return;
@@ -120,7 +121,7 @@ impl Gateway<'_> {
                 return;
             };
             let Some(passed) = sockjs.passed.get_mut(&handle) else {
-                // Its response is complete, or the client left.
+                // The response is complete, or the client has left.
                 return;
             };
             if !passed.out.is_empty() {
@@ -190,7 +191,7 @@ impl Gateway<'_> {
                 let media =
                     (status != 204).then_some(&b"application/javascript; charset=UTF-8"[..]);
                 let headers = HEADERS.iter().copied();
-                // The client may have left; its response is not needed then.
+                // If the client has left, no response is needed.
                 let _ = self.worker.respond(handle, status, media, headers, &body);
             }
             _ => {}

@@ -8,7 +8,7 @@ use crate::sockjs::state::{HANDLER_WORKERS, Use};
 
 const PLAIN: &[u8] = b"text/plain; charset=UTF-8";
 
-/// Not plain text: browsers sniff its type, and do not deliver a short beginning until they have more.
+/// Not plain text: browsers would guess its type, and deliver the start of the stream only after more bytes.
 const SCRIPT: &[u8] = b"application/javascript; charset=UTF-8";
 
 /// Lets pages of all origins read a response. The application's own origin check decides about the session.
@@ -27,7 +27,7 @@ pub(super) struct Request {
 }
 
 impl Gateway<'_> {
-    /// Handles the current request. Returns false if it is not for SockJS.
+    /// Handles the current request. Returns false if the request is not for SockJS.
     pub(crate) fn on_sockjs_request(&mut self) -> bool {
         let view = self.worker.request();
         let is_of_worker = view.handler() == HANDLER_WORKERS;
@@ -47,7 +47,7 @@ impl Gateway<'_> {
                 return true;
             }
             (b"POST", Some(session_path)) if self.hub.sockjs.is_some() => session_path,
-            // After this, pusher-js falls back to WebSockets. A `pusher:error` over SockJS would also end connection
+            // After this response, pusher-js falls back to WebSockets. A `pusher:error` over SockJS would also end the connection
             // attempts of other transports.
             _ => {
                 self.refuse_sockjs(handle, 404, REFUSED);
@@ -76,7 +76,7 @@ impl Gateway<'_> {
         true
     }
 
-    /// Handles an event of a wire or a request. Returns false if it is not for SockJS.
+    /// Handles an event of a wire or a request. Returns false if the event is not for SockJS.
     pub(crate) fn on_sockjs_event(&mut self, event: Event) -> bool {
         let Some(sockjs) = &self.hub.sockjs else {
             return false;
@@ -113,7 +113,7 @@ impl Gateway<'_> {
     pub(super) fn answer_frame(&mut self, handle: RequestId, frame: &str) {
         self.forget_waiting(handle);
         let body = format!("{frame}\n");
-        // The client may have left; its response is not needed then, here and below.
+        // If the client has left, no response is needed, here and below.
         let _ = self.worker.respond(
             handle,
             200,
@@ -140,7 +140,7 @@ impl Gateway<'_> {
         let _ = self.worker.respond(handle, 204, None, headers, b"");
     }
 
-    /// Starts a streaming response with a frame. Returns false if there are too many streams; the request is refused then.
+    /// Starts a streaming response with a frame. Returns false if there are too many streams; the request was refused then.
     pub(super) fn begin_frames(&mut self, handle: RequestId, first: &[u8]) -> bool {
         match self.worker.stream_wanted(handle, 200) {
             Wanted::Pieces => {}

@@ -24,7 +24,7 @@ pub(super) struct SessionPath<'a> {
     pub transport: Transport,
 }
 
-/// Parses a path. `Some(None)`: a SockJS path that is not supported; `None`: not SockJS.
+/// Parses a path. `Some(None)`: a SockJS path that is not supported; `None`: not a SockJS path.
 pub(super) fn read(target: &str) -> Option<Option<SessionPath<'_>>> {
     let path = target.split('?').next().unwrap_or_default();
     if path == INFO {

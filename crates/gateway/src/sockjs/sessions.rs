@@ -17,7 +17,7 @@ use crate::sockjs::state::{Flow, HANDLER_SESSIONS, Session, Use};
 /// Maximum size of a frame from the hub: a list of members, or an event with its envelope.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Maximum number of a client's bytes that its WebSocket has not accepted. A client beyond it floods the server.
+/// Maximum number of a client's bytes that its WebSocket has not accepted. A client that exceeds this number floods the server.
 const OUT_BYTES_MAX: usize = 1024 * 1024;
 
 /// Maximum size of the handshake's response, which the engine sends.
@@ -25,7 +25,7 @@ const HANDSHAKE_BYTES_MAX: usize = 4 * 1024;
 const SWITCHED: &[u8] = b"HTTP/1.1 101 ";
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// Bytes per read.
+/// Maximum number of bytes per read.
 const READ_BYTES: usize = 16 * 1024;
 
 /// Close codes: the WebSocket ended without a close frame; the client sends faster than the server reads.
@@ -40,7 +40,7 @@ const BEAT: &str = "h";
 const OTHER_ORIGIN: &str = "The session belongs to a page of another origin.";
 
 impl Gateway<'_> {
-    /// Handles a request that receives: one frame, or a stream.
+    /// Handles a request that receives messages: one frame, or a stream.
     pub(super) fn receive(&mut self, session_path: &SessionPath<'_>, request: &Request) {
         let handle = request.handle;
         let known = self.known(session_path);
@@ -112,7 +112,7 @@ impl Gateway<'_> {
         });
         let websocket = self.hub.sockjs.as_ref().map(|it| it.websocket);
         let (Some((key, protocol, origin)), Some(websocket)) = (found, websocket) else {
-            // The client left before the handshake.
+            // The client has left before the handshake.
             return self.worker.drop_request(handle);
         };
         if self.worker.begin_handshake(handle, websocket) {
@@ -136,7 +136,7 @@ impl Gateway<'_> {
         }
         self.pump_session(id);
         if self.session(id).is_some_and(|it| it.queue.is_ready()) {
-            // No message to send: watch for the client's disconnect until there is.
+            // No message to send: watch for the client's disconnect until a message arrives.
             let _ = self.worker.defer_stream(handle);
         }
     }
@@ -152,7 +152,7 @@ impl Gateway<'_> {
         };
         session.flow.take_if(|it| it.handle == handle);
         if session.queue.leave(now_ms, handle) {
-            // A client that polls does not come back after this.
+            // A client that polls does not return after this event.
             self.end_socket(id);
         }
         self.watch(id);
@@ -186,8 +186,8 @@ impl Gateway<'_> {
         self.hub.sockjs.as_ref()?.by_name.get(&name).copied()
     }
 
-    /// Returns false if a request comes from a page of another origin than its session. Browsers send no `Origin` with
-    /// a GET to the page's own origin.
+    /// Returns false if a request comes from a page of a different origin than its session's. Browsers send no `Origin` with a GET
+    /// to the page's own origin.
     fn is_of_session(&mut self, id: Option<u64>, request: &Request) -> bool {
         let Some(session) = id.and_then(|id| self.session(id)) else {
             return true;
@@ -225,7 +225,7 @@ impl Gateway<'_> {
         };
         sockjs.last += 1;
         let id = sockjs.last;
-        // The target identifies the session. The key may be constant: both ends are in this process.
+        // The target identifies the session. The key may be constant, because both ends are in this process.
         let out = format!(
             "GET /{id} HTTP/1.1\r\nHost: hub\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
@@ -252,7 +252,7 @@ impl Gateway<'_> {
     }
 
     fn receive_stream(&mut self, id: u64, handle: RequestId, is_new: bool, now_ms: u64) {
-        // A later stream starts with a heartbeat, so that its client knows that the session is alive.
+        // A later stream starts with a heartbeat, so that the client detects that the session is alive.
         let first = format!("{}\n", if is_new { OPEN } else { BEAT });
         if !self.begin_frames(handle, first.as_bytes()) {
             return;
@@ -304,7 +304,7 @@ impl Gateway<'_> {
                 if let Some(sockjs) = &mut self.hub.sockjs {
                     sockjs.requests.remove(&handle);
                 }
-                // The result does not matter: the stream is open, or already closed, here and below.
+                // The result does not matter here and below: the stream is open, or already closed.
                 let _ = self.worker.end_stream(handle);
             }
             Due::Over => self.forget_session(id),
@@ -436,7 +436,7 @@ impl Gateway<'_> {
         self.give_on(id);
     }
 
-    /// Sends a stream the rest of its current piece.
+    /// Sends the rest of a stream's current piece.
     fn give_on(&mut self, id: u64) {
         let Some(session) = self.session(id) else {
             return;
@@ -445,7 +445,7 @@ impl Gateway<'_> {
             return;
         };
         let Ok(taken) = self.worker.net.write_stream(flow.handle, &flow.rest) else {
-            // Its client left; the event follows.
+            // The client has left; its event follows.
             return;
         };
         flow.rest.drain(..taken);

@@ -17,7 +17,7 @@ use crate::settings::OwnSettings;
 pub(crate) const HANDLER_WORKERS: u32 = 0x4000_0002;
 pub(crate) const HANDLER_SESSIONS: u32 = 0x4000_0003;
 
-/// Name of a session: the application's key, and the client's name for it.
+/// Name of a session: the application's key, and the name that the client has chosen.
 pub(super) type Name = (String, String);
 
 /// Owner of a wire or a request.
@@ -32,13 +32,13 @@ pub(super) enum Use {
 /// A client without WebSockets.
 pub(super) struct Session {
     pub name: Name,
-    /// The protocol version that its first request names.
+    /// The protocol version in the first request.
     pub protocol: Option<String>,
-    /// The page's origin, from the first request that has one. Requests of other origins are refused.
+    /// Origin of the page, from the first request that contains an origin. Requests of other origins are refused.
     pub origin: Option<String>,
-    /// Its WebSocket; `None`: closed.
+    /// WebSocket of the session; `None` = closed.
     pub wire: Option<WireId>,
-    /// The part of the handshake's response read so far; `None`: the handshake is complete.
+    /// The part of the handshake's response read so far; `None` = the handshake is complete.
     pub handshake: Option<Vec<u8>>,
     pub client: Client,
     pub can_read: bool,
@@ -48,11 +48,11 @@ pub(super) struct Session {
     /// Bytes of the queue as counted in [`SockJs::queued`].
     pub counted: usize,
     pub flow: Option<Flow>,
-    /// Time of its next check, as in [`SockJs::due`].
+    /// Time of the next check, as in [`SockJs::due`].
     pub due_ms: u64,
 }
 
-/// The piece of a stream that its client has not received yet.
+/// The unsent rest of a stream's piece.
 pub(super) struct Flow {
     pub handle: RequestId,
     pub rest: Vec<u8>,
@@ -74,7 +74,7 @@ pub(super) struct Passed {
 pub(super) enum Answer {
     /// Collected until the response is complete. `status` is valid once the head has arrived.
     Whole { status: u16, body: Vec<u8> },
-    /// Forwarded in pieces, each after the client has received the previous one.
+    /// Forwarded in pieces. A piece is sent after the client has received the previous one.
     Pieces {
         rest: Vec<u8>,
         /// The head was sent to the client.
@@ -95,7 +95,7 @@ pub(crate) struct SockJs {
     pub(super) linger_ms: u64,
     /// The route of sessions' WebSockets.
     pub(super) websocket: u16,
-    /// Index of this worker, and the socket paths of all workers; empty: there is only one.
+    /// Index of this worker, and the socket paths of all workers; no paths if there is only one worker.
     own: usize,
     paths: Vec<PathBuf>,
     pub(super) sessions: HashMap<u64, Box<Session>>,
@@ -142,7 +142,7 @@ impl SockJs {
         first.map_or(Deadline::NEVER, |(at_ms, _)| Deadline::at(*at_ms))
     }
 
-    /// Returns the socket of the worker that owns a session of this name; `None`: this worker.
+    /// Returns the socket of the worker that owns a session of this name; `None` if this worker owns it.
     pub(super) fn owner_of(&self, session: &str) -> Option<&Path> {
         if self.paths.is_empty() {
             return None;

@@ -15,7 +15,7 @@ const REPORT_CHANNELS_MAX: usize = 100;
 /// Role of a server's senders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// There is no cluster.
+    /// The server is not part of a cluster.
     Alone,
     /// This server sends for all servers of the cluster.
     Sends,
@@ -52,8 +52,8 @@ pub(super) struct Learned {
 
 #[derive(Default)]
 pub(super) struct Waiting {
-    /// Subscriptions of channels, for the occupancy events. Channels without subscribers are fetched even if there is
-    /// no room for events, so the size is bounded by the channels with subscribers.
+    /// Number of subscriptions by channel, for the occupancy events. Counts of zero are fetched even if there is no room for
+    /// events, so the size is limited by the number of channels with subscribers.
     pub counts: HashMap<String, u64>,
     /// Subscriptions of channels whose count is sent.
     pub told: HashMap<String, u64>,
@@ -135,7 +135,7 @@ impl Inbox {
         Some(Report { told, beliefs })
     }
 
-    /// Takes back a report that could not be sent. Newer records take precedence.
+    /// Stores a report again that could not be sent. Newer records take precedence.
     pub fn put_back(&self, told: Option<String>, beliefs: Vec<(String, bool)>) {
         let mut outbound = locked(&self.outbound);
         for (channel, is_occupied) in beliefs {

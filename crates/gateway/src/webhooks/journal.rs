@@ -1,4 +1,5 @@
-//! Journal of the channels that were reported to a backend as occupied. A process that replaces this one continues with it.
+//! Journal of the channels that were reported to a backend as occupied. The process that replaces this one continues with the
+//! journal.
 //!
 //! The journal is a file in memory with appended lines. `?CHANNEL` precedes the delivery of an occupied event,
 //! `+CHANNEL` records that the backend acknowledged it, `-CHANNEL` that the backend acknowledged the vacated event. A
@@ -60,7 +61,7 @@ impl Part {
 }
 
 impl Journal {
-    /// Reads the journal of the predecessor. An unreadable one is treated as empty.
+    /// Reads the journal of the predecessor. An unreadable journal is treated as empty.
     pub fn open(file: File, word: &'static AtomicU64) -> Journal {
         let part = Part::read(word.load(Ordering::Acquire));
         let mut bytes = vec![0; part.len as usize];
@@ -84,7 +85,7 @@ impl Journal {
         journal
     }
 
-    /// Returns the channels that may have been reported as occupied; true: the backend acknowledged it.
+    /// Returns the channels that may have been reported as occupied, each with true if the backend acknowledged the report.
     pub fn occupied(&self) -> impl Iterator<Item = (String, bool)> {
         let all = self.beliefs.iter();
         all.map(|(channel, belief)| (channel.clone(), *belief == OccupancyState::Occupied))

@@ -1,8 +1,7 @@
 //! Webhooks: HTTP POST requests that notify applications' backends of events in their channels.
 //!
-//! Worker 0 has a thread per webhook ([`Sender`]). No worker waits for a backend, and a slow backend delays only its
-//! own webhook. A thread suffices: one post per 50 ms needs no event loop, and blocking calls with a deadline include
-//! DNS.
+//! Worker 0 has a thread per webhook ([`Sender`]). So workers never wait for a backend, and a slow backend delays only its own
+//! webhook. A thread suffices: one post per 50 ms needs no event loop, and blocking calls with a deadline include DNS.
 //!
 //! A thread has two sources. It reads joins and leaves of presence channels and client events from the ring itself. The
 //! worker passes counts of subscriptions and cache misses through an [`Inbox`].
@@ -11,8 +10,8 @@
 //! channels that were reported as occupied. A replacement of worker 0 continues from there. It may send an event twice,
 //! and loses only cache misses and counts.
 //!
-//! In a cluster one server sends ([`Role`]). The others read the same events and store those that it has not reported
-//! as delivered, so any of them can take over.
+//! In a cluster one server sends ([`Role`]). The other servers read the same events and store the events that the sending server
+//! has not reported as delivered. So any server can take over.
 
 mod inbox;
 mod journal;
@@ -46,14 +45,14 @@ const STACK_BYTES: usize = 512 * 1024;
 /// Maximum time for sending the remaining events when the worker stops.
 const FINISH: Duration = Duration::from_secs(2);
 
-/// Memory that outlives a worker, created before the first one.
+/// Memory that outlives a worker, created before the first worker starts.
 pub(crate) struct Prepared {
     words: &'static [AtomicU64],
     files: Vec<File>,
     from_unix_ms: u64,
 }
 
-/// The senders of this worker. Only the first worker has any.
+/// The senders of this worker. Only the first worker has senders.
 #[derive(Default)]
 pub(crate) struct Webhooks {
     senders: Vec<Running>,
@@ -61,7 +60,7 @@ pub(crate) struct Webhooks {
 
 /// Handle of a sender's thread.
 struct Running {
-    /// Index of its application in the settings.
+    /// Index of the webhook's application in the settings.
     app: usize,
     kinds: Vec<Kind>,
     /// Index of the webhook in its application.
@@ -91,7 +90,7 @@ pub(crate) enum WebhookError {
 /// Parses the URL of a webhook.
 ///
 /// # Errors
-/// The URL is invalid. The message never contains it, because it may hold a secret.
+/// The URL is invalid. The message never contains the URL, because it may hold a secret.
 pub(crate) fn parse_url(webhook: &Webhook) -> Result<Url, UrlError> {
     Url::parse(&webhook.url)
 }
@@ -114,7 +113,7 @@ impl Prepared {
             files: files
                 .collect::<io::Result<_>>()
                 .map_err(WebhookError::Memory)?,
-            // The ring's records have the same clock, which lags behind others by some milliseconds.
+            // Use the clock of the ring's records, which lags behind other clocks by some milliseconds.
             from_unix_ms: clock::unix_ms(),
         })
     }
@@ -174,7 +173,7 @@ fn begin<D: Driver>(
     });
     let role = match worker.channels.cluster_node() {
         None => Role::Alone,
-        // No server sends before it knows the other servers.
+        // A server does not send before it knows the other servers.
         Some(_) => Role::Waits,
     };
     let inbox = Arc::new(Inbox::new(role));
@@ -238,7 +237,7 @@ impl Webhooks {
         self.senders.is_empty()
     }
 
-    /// Sets whether this server of a cluster is the one that sends.
+    /// Sets whether this server is the one in the cluster that sends.
     pub fn set_role(&self, sends: bool) {
         for sender in &self.senders {
             sender.inbox.set_role(match sends {
@@ -280,7 +279,7 @@ impl Webhooks {
         reports.collect()
     }
 
-    /// Takes back a report that could not be sent to the other servers.
+    /// Stores a report again that could not be sent to the other servers.
     pub fn put_back(
         &self,
         app: usize,
@@ -298,7 +297,8 @@ impl Webhooks {
         senders.find(|sender| sender.app == app && sender.number == number)
     }
 
-    /// Sends the remaining events before the worker exits. The next worker sends those not acknowledged in time again.
+    /// Sends the remaining events before the worker exits. The next worker sends the events again that are not acknowledged in
+    /// time.
     pub fn finish(&self) {
         let until = Instant::now() + FINISH;
         for sender in &self.senders {
@@ -307,7 +307,7 @@ impl Webhooks {
         }
         for sender in &self.senders {
             let left = until.saturating_duration_since(Instant::now());
-            // The thread signals its end by dropping its side of the channel.
+            // The thread signals its exit by dropping its side of the channel.
             let _ = sender.ended.recv_timeout(left);
         }
     }

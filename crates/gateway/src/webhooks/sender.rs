@@ -19,10 +19,10 @@ use super::journal::OccupancyState;
 use super::kept::Kept;
 use crate::names;
 
-/// Maximum number of events in one post, and of bytes of client events in it.
+/// Maximum number of events in one post, and maximum number of bytes of client events in it.
 const BATCH_EVENTS_MAX: usize = 50;
 const BATCH_BYTES_MAX: usize = 256 * 1024;
-/// Time that an event waits for further ones.
+/// Time for which an event waits for further events.
 const BATCH_WAIT: Duration = Duration::from_millis(50);
 /// Maximum number of queued bytes of client events.
 const QUEUE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -33,7 +33,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_secs(60);
 /// Minimum interval between log messages about a failing backend.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
-/// Maximum number of channels seen occupied while another server sends, and not reported by it yet.
+/// Maximum number of channels that became occupied while another server sends, and that it has not reported yet.
 const SEEN_MAX: usize = 100_000;
 /// Time after which a vacated channel is dropped from `seen`: longer than a server may be silent.
 const SEEN_MS: u64 = 60_000;
@@ -46,7 +46,7 @@ pub(super) struct Sender {
     app: App,
     webhook: Webhook,
     poster: HttpPoster,
-    /// Reader of events on the ring; `None`: the webhook does not request them.
+    /// Reader of events on the ring; `None` = the webhook does not request them.
     follower: Option<Follower>,
     /// Position up to which the ring was read.
     read_place: u64,
@@ -70,9 +70,9 @@ pub(super) struct Sender {
 
 struct Queued {
     happening: WebhookEvent,
-    /// Its position on the ring; 0: it is not from the ring.
+    /// Position of the event on the ring; 0 = the event is not from the ring.
     place: u64,
-    /// Its id, equal on all servers of a cluster.
+    /// Id of the event, equal on all servers of a cluster.
     id: Option<String>,
     since: Instant,
 }
@@ -189,7 +189,7 @@ impl Sender {
         Step::Wait(BATCH_WAIT - waited)
     }
 
-    /// Reads new events as far as there is room. The others remain in their source.
+    /// Reads new events as far as there is room. Other events remain in their source.
     fn take_in(&mut self) {
         self.take_role();
         self.read_ring();
@@ -238,7 +238,7 @@ impl Sender {
         self.role = role;
         match role {
             Role::Waits => {
-                // The sending server detects these events itself.
+                // The sending server itself detects these events.
                 self.queue.retain(|queued| queued.place != 0);
                 self.queue_bytes = { self.queue.iter() }
                     .map(|it| bytes_of(&it.happening))
@@ -247,7 +247,7 @@ impl Sender {
                 self.log(LogLevel::Info, "is sent by another server of the cluster");
             }
             Role::Alone | Role::Sends => {
-                // Counts that are already in the inbox are for the sender.
+                // Counts that are already in the inbox belong to the sender.
                 self.learn();
                 for (channel, _) in std::mem::take(&mut self.seen) {
                     self.note(&channel, OccupancyState::Doubtful);
@@ -344,7 +344,7 @@ impl Sender {
 
     fn push_event(&mut self, happening: WebhookEvent, place: u64, id: Option<String>) {
         if !self.webhook.wants(happening.kind()) {
-            // The vacated event of a channel requires that its occupied state is known.
+            // The channel's vacated event requires the recorded occupied state.
             self.note_taken(&happening);
             return;
         }
@@ -360,7 +360,7 @@ impl Sender {
         });
     }
 
-    /// Returns the number of events that there is room for.
+    /// Returns the number of further events that fit into the queue.
     fn room(&self) -> usize {
         match self.queue_bytes < QUEUE_BYTES_MAX {
             true => self
@@ -390,7 +390,7 @@ impl Sender {
             Ok(answer) => Some(format!("it responds {}: {}", answer.status, answer.text())),
             Err(error) => Some(error.to_string()),
         };
-        // Another worker has taken over and sends the batch as well.
+        // Another worker has taken over, and sends the batch as well.
         if self.kept.is_replaced() {
             return;
         }
@@ -433,7 +433,7 @@ impl Sender {
         self.failing = Some(Failing { pause, until, said });
     }
 
-    /// Removes the first events, which are acknowledged or given up.
+    /// Removes the first events of the queue, which were acknowledged or given up.
     fn settle(&mut self, count: usize) {
         for _ in 0..count {
             let Some(queued) = self.queue.pop_front() else {
@@ -498,8 +498,8 @@ impl Sender {
     }
 }
 
-/// Converts a record of the ring to a webhook event. Returns `None` if it is not of an application with this prefix, or
-/// no webhook exists for it.
+/// Converts a record of the ring to a webhook event. Returns `None` if the record does not belong to the application with this
+/// prefix, or the record corresponds to no webhook event.
 fn read(prefix: &str, event: &Published<'_>) -> Option<WebhookEvent> {
     let channel = std::str::from_utf8(event.channel).ok()?;
     let channel = channel.strip_prefix(prefix)?.to_owned();

@@ -12,12 +12,12 @@ pub const SLICES_MAX: usize = 1024;
 pub struct Gathered {
     /// Bytes in the slices.
     pub bytes: usize,
-    /// This owner has lost records, and no slice was returned. Report a gap to it and call [`Local::skip_gap`].
+    /// The owner has lost records, and no slice was returned. Report a gap to the owner and call [`Local::skip_gap`].
     pub gap: bool,
 }
 
 impl Local {
-    /// Returns true if there are bytes to send, or a gap to report.
+    /// Returns true if the owner has bytes to send, or a gap to report.
     pub fn pending(&self, chain: SubId) -> bool {
         self.chain(chain)
             .any(|subscription| subscription.cursor < self.stream(subscription).end())
@@ -35,8 +35,8 @@ impl Local {
             .any(|subscription| self.stream(subscription).has_log_lost(subscription.cursor))
     }
 
-    /// Returns the bytes to send if they are one slice and complete. This is the fast path of [`Local::gather`] without
-    /// `raw`. At most `bytes_max` bytes, unless a single frame is larger. `None`: use `gather`.
+    /// Returns the bytes to send if they consist of one slice. This is the fast path of [`Local::gather`] without `raw`. The slice
+    /// has at most `bytes_max` bytes, unless a single frame is larger. `None`: use `gather`.
     pub fn contiguous(&self, chain: SubId, bytes_max: usize) -> Option<&[u8]> {
         let mut waiting = None;
         for subscription in self.chain(chain) {
@@ -64,8 +64,8 @@ impl Local {
         Some(stream.bytes(subscription.cursor, end))
     }
 
-    /// Appends everything between the cursors and the ends, in ascending order of sequence numbers over all channels of
-    /// the chain.
+    /// Appends the bytes between the cursors and the ends of the streams, in ascending order of sequence numbers over all channels
+    /// of the chain.
     ///
     /// `raw` selects the payloads without transfer framing. The result ends with a complete frame. It has at most
     /// `bytes_max` bytes, unless the first frame is larger, and at most [`SLICES_MAX`] slices.
@@ -145,7 +145,8 @@ impl Local {
         self.skip_excepts(chain);
     }
 
-    /// Moves the cursors of a chain over frames that its owner must not receive. Call it before querying what to send.
+    /// Moves the cursors of a chain over frames that its owner must not receive. Must be called before the bytes to send are
+    /// queried.
     #[inline]
     pub fn skip_excepts(&mut self, chain: SubId) {
         let mut id = chain.0;
@@ -198,7 +199,7 @@ impl Local {
     fn next_run(&self, chain: SubId, last: Seq, raw: bool) -> Option<Run> {
         let first = self.subscriptions.get(chain.0 as usize)?;
         if first.next == NONE && !raw && !self.stream(first).has_excepts() {
-            // One channel: everything is a single run, which was returned by the first call.
+            // With one channel all bytes are a single run, which the first call has returned.
             let unread = last == 0 && first.cursor < self.stream(first).end();
             return unread.then_some(Run {
                 subscription: chain.0,
@@ -242,7 +243,7 @@ impl Local {
 /// A piece of one stream in the merged order of a chain.
 struct Run {
     subscription: u32,
-    /// Its start in the stream.
+    /// Start of the piece in the stream.
     start: u64,
     /// Sequence number of the next frame in another stream.
     before: Seq,

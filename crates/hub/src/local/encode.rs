@@ -21,7 +21,7 @@ pub trait Encode {
         let _ = (record, views);
     }
 
-    /// Appends the frame for the subscribers of one of those views, like [`Encode::encode`].
+    /// Appends the frame for the subscribers of a view, like [`Encode::encode`].
     fn encode_view(&mut self, view: u64, record: &Record, out: &mut Vec<u8>) -> PayloadSpan {
         let _ = (view, record, out);
         PayloadSpan { start: 0, end: 0 }

@@ -7,7 +7,7 @@ use crate::record::Seq;
 /// No stream, no subscription.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Maximum number of empty logs kept for reuse, so that a busy channel does not allocate per message.
+/// Maximum number of empty logs retained for reuse, so that a busy channel does not allocate per message.
 const POOL_LOGS_MAX: usize = 16;
 /// Maximum buffer size of a reused log.
 const POOL_LOG_BYTES_MAX: usize = 64 * 1024;
@@ -17,12 +17,12 @@ const POOL_LOG_FRAMES_MAX: usize = 1024;
 /// One encoded record.
 pub(super) struct Frame {
     pub(super) seq: Seq,
-    /// Absolute offset of its first byte in the stream.
+    /// Absolute offset of the frame's first byte in the stream.
     pub(super) start: u64,
-    /// Its payload, in bytes from `start`.
+    /// Start of the payload, in bytes from `start`.
     pub(super) payload_start: u32,
     pub(super) payload_end: u32,
-    /// The owner that must not receive it, or `NONE`.
+    /// The owner that must not receive the frame, or `NONE`.
     pub(super) except: u32,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Frame {
 #[derive(Default)]
 pub(super) struct Log {
     pub(super) data: Vec<u8>,
-    /// Dropped bytes at the front of `data`. They are removed in bulk, so dropping has no extra cost.
+    /// Number of dropped bytes at the front of `data`. They are removed in bulk, so dropping a frame costs no copy.
     pub(super) dropped: usize,
     pub(super) frames: VecDeque<Frame>,
     /// Number of frames that exclude an owner.

@@ -7,8 +7,8 @@ use crate::reader::{Read, Reader};
 use crate::record::{Kind, Record, Subscriber};
 
 impl Local {
-    /// Reads up to `budget_records` records from the ring and encodes those with local subscribers. Returns true if
-    /// there may be more to read.
+    /// Reads up to `budget_records` records from the ring and encodes those with local subscribers. Returns true if more records
+    /// may be available.
     ///
     /// It stops early when half of a log's room is filled. If the caller visits all owners after each pump
     /// ([`Local::next_ready`] until `None`), the log never overtakes an owner that accepts its frames, whatever the
@@ -155,8 +155,8 @@ impl Local {
         data.len()
     }
 
-    /// Marks a gap for every subscriber, because the reader lost records of unknown channels. `is_of_log`: the log lost
-    /// them.
+    /// Marks a gap for every subscriber, because the reader lost records of unknown channels. `is_of_log` is true if the log has
+    /// lost them.
     fn lose_everything(&mut self, is_of_log: bool) {
         for (id, stream) in self.streams.iter_mut().enumerate() {
             if stream.subscribers.is_empty() {
@@ -171,7 +171,7 @@ impl Local {
     }
 }
 
-/// Encodes for one view.
+/// Encoder of one view.
 struct OfView<'a> {
     view: u64,
     inner: &'a mut dyn Encode,

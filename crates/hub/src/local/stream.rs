@@ -4,24 +4,24 @@ use super::encode::Encode;
 use super::log::{Frame, Log, LogPool, NONE};
 use crate::record::{Record, Seq};
 
-/// Offsets are absolute: they count all bytes since the stream was created, so dropping frames changes no cursor.
+/// A stream. Offsets are absolute: they count all bytes since the stream was created, so dropping frames changes no cursor.
 pub(super) struct Stream {
     pub(super) name: Box<[u8]>,
     pub(super) hash: u64,
     /// Ids of the subscriptions, unordered.
     pub(super) subscribers: Vec<u32>,
-    /// `None` while all subscribers have read everything.
+    /// Frames with unread bytes; `None` while all subscribers have read everything.
     log: Option<Box<Log>>,
     start: u64,
     end: u64,
-    /// For a cursor before this offset, the log caused the gap.
+    /// Offset before which the log caused a cursor's gap.
     log_lost: u64,
     /// Number of subscribers whose cursor is before `end`.
     behind: u32,
     /// Next stream with the same hash.
     pub(super) next: u32,
     pub(super) format: u8,
-    /// True if it is in the list of dirty streams, even after the stream was removed.
+    /// True while the stream is in the list of dirty streams. Stays true if the stream is removed while listed.
     pub(super) dirty: bool,
 }
 
@@ -92,7 +92,7 @@ impl Stream {
         true
     }
 
-    /// Counts a subscriber that has read everything, or that left with unread bytes.
+    /// Notes that a subscriber has read everything, or has left with unread bytes.
     pub(super) fn caught_up(&mut self, pool: &mut LogPool) {
         self.behind = self.behind.saturating_sub(1);
         if self.behind == 0 {
@@ -100,9 +100,9 @@ impl Stream {
         }
     }
 
-    /// Turns every cursor into a gap.
+    /// Makes every cursor a gap.
     pub(super) fn lose(&mut self, is_of_log: bool, pool: &mut LogPool) {
-        // One unreadable byte also moves the end past cursors that had read everything.
+        // One unreadable byte also moves the end beyond cursors that had read everything.
         self.end += 1;
         if is_of_log {
             self.log_lost = self.end;

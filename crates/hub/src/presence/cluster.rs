@@ -85,8 +85,8 @@ impl Ring {
         Ok((until < end).then_some(until))
     }
 
-    /// Sets the number of a slot's connections of a user in a channel. A user with zero connections over all slots is
-    /// removed. The limit per source does not apply.
+    /// Sets the number of connections of a user in a channel for one slot. A user with zero connections over all slots is removed.
+    /// The limit per source does not apply. # Errors [`PresenceError`]; nothing has changed.
     ///
     /// # Errors
     /// [`PresenceError`]; nothing has changed.
@@ -118,7 +118,7 @@ impl Ring {
         let keys = table.keys(&self.hasher, channel, user);
         let mut found = table.find(&keys, channel, user);
         if let Some(entry) = found.filter(|&entry| table.state(entry) != PRESENT) {
-            // The process that set its last connection to zero was killed before removing it.
+            // A process that set the user's last connection count to zero was killed before it removed the user.
             self.change(|| table.remove(entry));
             found = None;
         }

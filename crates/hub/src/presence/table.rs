@@ -27,12 +27,12 @@ const E_CHANNEL: usize = 2;
 const E_LENGTHS: usize = 3;
 /// Nonzero if joins were announced, so that the leave is announced too.
 const E_ANNOUNCED: usize = 4;
-/// Time at which a leaving user has left, in wall-clock milliseconds.
+/// Time at which the leave of a leaving user is announced, in wall-clock milliseconds.
 const E_DUE: usize = 5;
 /// Connections over all workers.
 const E_TOTAL: usize = 6;
 const E_KEY_NEXT: usize = 7;
-/// Links between the entries of a channel or a source; the first entry of each also has the number of its entries.
+/// Links between the entries of a channel or a source. The first entry of each list also contains the number of its entries.
 const E_CHANNEL_NEXT: usize = 8;
 const E_CHANNEL_PREV: usize = 9;
 const E_CHANNEL_COUNT: usize = 12;
@@ -43,7 +43,7 @@ const E_SOURCE_PREV: usize = 15;
 const E_SOURCE_COUNT: usize = 16;
 const E_LEAVING_NEXT: usize = 10;
 const E_LEAVING_PREV: usize = 11;
-/// Followed by one count per worker slot, and the texts.
+/// One count per worker slot. The texts follow.
 const E_COUNTS: usize = ENTRY_FIXED_WORDS;
 
 const FREED: u64 = 0;
@@ -56,7 +56,7 @@ pub(super) const DUE_UNSET: u64 = 0;
 /// Entry number.
 pub(super) type Entry = usize;
 
-/// Entries with a common hash: doubly linked from a bucket; the first of them has their number.
+/// Entries with the same hash: doubly linked from a bucket. The first entry contains their number.
 struct Group {
     /// Bucket heads.
     section: usize,
@@ -135,7 +135,7 @@ impl Table {
         freed.or_else(|| (high < self.layout.members_max).then_some(high))
     }
 
-    /// Turns the free entry into a present user with one connection of `slot`.
+    /// Makes a free entry a present user with one connection of `slot`.
     pub(super) fn insert(
         &self,
         entry: Entry,
@@ -146,7 +146,7 @@ impl Table {
         if self.entry_of(self.header(FREE)) == Some(entry) {
             self.set_header(FREE, self.get(entry, E_KEY_NEXT));
         } else {
-            // Mark the memory as free first, in case this process dies before the entry is complete.
+            // Mark the memory as free first, in case this process is killed before the entry is complete.
             self.set(entry, E_STATE, FREED);
             self.words
                 .store_release(self.layout.header + HIGH, entry as u64 + 1);
@@ -170,12 +170,12 @@ impl Table {
             self.set(entry, E_COUNTS + other, u64::from(other == slot as usize));
         }
         self.set(entry, E_TOTAL, 1);
-        // Release: the entry exists from here on, complete.
+        // Release: the entry is complete, and exists from here on.
         self.words.store_release(self.at(entry, E_STATE), PRESENT);
         self.link(entry);
     }
 
-    /// Counts one more connection of `slot`; a leaving user is present again.
+    /// Counts a further connection of `slot`. A leaving user becomes present again.
     pub(super) fn connect(&self, entry: Entry, info: &[u8], slot: u32) {
         self.set_info(entry, info);
         let count = self.get(entry, E_COUNTS + slot as usize);
@@ -194,12 +194,12 @@ impl Table {
         })
     }
 
-    /// Counts one connection of `slot` less. Returns true if the user became leaving.
+    /// Subtracts one connection of `slot`. Returns true if the user became leaving.
     pub(super) fn disconnect(&self, entry: Entry, slot: u32, due: u64) -> bool {
         self.take_counts(entry, slot, 1, due)
     }
 
-    /// Does the same with a leave that is due immediately, before users whose delay has not passed.
+    /// Like [`Table::disconnect`], but the leave is due immediately, before users whose delay has not passed.
     pub(super) fn disconnect_now(&self, entry: Entry, slot: u32, now: u64) -> bool {
         let is_leaving = self.take_counts(entry, slot, 1, now.max(1));
         if is_leaving {
@@ -332,7 +332,7 @@ impl Table {
             .map_or(0, |first| self.get(first, group.count) as usize)
     }
 
-    /// Returns the first entry with this hash in its bucket; it has the count.
+    /// Returns the first entry with this hash in its bucket, which contains the count.
     fn group_first(&self, group: &Group, hash: u64) -> Option<Entry> {
         self.list(
             self.words.load(self.bucket(group.section, hash)),
@@ -402,7 +402,7 @@ impl Table {
         self.reset_derived();
     }
 
-    /// Clears all data derived from the entries. `HIGH`, the number of entries, cannot be derived: after a crash during
+    /// Clears all data derived from the entries. Keeps `HIGH`, the number of entries, which cannot be derived: after a crash during
     /// a rebuild, the next rebuild needs it.
     fn reset_derived(&self) {
         let high = self.layout.header + HIGH;
@@ -445,7 +445,7 @@ impl Table {
             if total > 0 {
                 self.set(entry, E_STATE, PRESENT);
             } else {
-                // The queue is sorted by time, unlike this walk: restart the delay of all users.
+                // The queue is sorted by time, but this walk is not, so restart the delay of all users.
                 self.set(entry, E_DUE, DUE_UNSET);
                 self.set(entry, E_STATE, LEAVING);
                 self.queue(entry);
@@ -661,7 +661,7 @@ impl Table {
         self.set_header(LEAVING_COUNT, self.header(LEAVING_COUNT).saturating_sub(1));
     }
 
-    /// Follows a list from its first link, for at most the number of entries.
+    /// Returns the entries of a list from its first link, at most as many as the table has.
     fn list(&self, first: u64, next: usize) -> impl Iterator<Item = Entry> {
         let table = *self;
         std::iter::successors(table.entry_of(first), move |&entry| {

@@ -13,7 +13,8 @@ impl Ring {
     pub(super) fn rebuild_index(&self, head: Seq, tail: Seq) -> Result<(), OpenError> {
         for bucket in self.layout.buckets..self.layout.buckets + self.layout.buckets_len {
             if self.words.load(bucket) >= tail {
-                // Means "older records unknown" if no record below appears; 0 in a ring that lost none.
+                // If no record of this bucket follows, the value means "older records unknown". In a ring that has lost no records
+                // it is 0.
                 self.words.store(bucket, tail - START);
             }
         }
@@ -30,7 +31,7 @@ impl Ring {
         }
     }
 
-    /// Returns shape and hash of the record at `at`, if all its words match its sum.
+    /// Returns shape and hash of the record at `at`, if the record's words match its checksum.
     pub(super) fn sound_at(&self, at: Seq) -> Option<(Shape, u64)> {
         let shape = self.shape_at(at)?;
         let mut sum = Sum::default();
@@ -66,7 +67,7 @@ impl Ring {
         self.still_there(at)
     }
 
-    /// Returns true if everything read from position `at` before this call belongs to that record, not to its successor.
+    /// Returns true if all words read from position `at` before this call belong to that record, not to its successor.
     pub(crate) fn still_there(&self, at: Seq) -> bool {
         fence(Ordering::Acquire);
         self.words.load(TAIL) <= at

@@ -1,4 +1,4 @@
-//! Appends a record, and completes an append whose process died. The order of the steps is explained in `ring`.
+//! Appends a record, and completes an append whose process was killed. `ring` explains the order of the steps.
 
 use super::{CURSOR_DEAD, PublishError, Ring};
 use crate::layout::{HEAD, LOG_SEQ, PENDING, SAFE, TAIL};
@@ -71,7 +71,7 @@ impl Ring {
                 None => at = head,
             }
         }
-        // A damaged record hides its successor, so drop everything; readers detect it and report a gap.
+        // The successor of a damaged record cannot be found, so drop all records. Readers detect this and report a gap.
         let at = at.min(head);
         if at > self.words.load(SAFE) {
             self.refresh_safe(who, head, tail, at)?;
@@ -92,14 +92,14 @@ impl Ring {
         let mut behind = None;
         for slot in 0..self.layout.workers_max {
             let pid = self.words.load(self.layout.slot_pid(slot));
-            // Acquire: the copies that the worker made before it moved its cursor are complete before we overwrite them.
+            // Acquire: the copies that the worker made before it moved its cursor are complete before this process overwrites them.
             let cursor = self.words.load_acquire(self.layout.slot_cursor(slot));
             // A cursor outside the ring belongs to a reader that is already lost.
             if pid == 0 || !(tail..head).contains(&cursor) {
                 continue;
             }
             if cursor < wanted && !(who.alive)(pid as u32) {
-                // Its slot stays occupied until `worker_ended`, which still has to clean up after it.
+                // The worker's slot stays occupied until `worker_ended`, which has to clean up after the worker.
                 self.words.store(self.layout.slot_cursor(slot), CURSOR_DEAD);
                 continue;
             }
@@ -134,7 +134,7 @@ impl Ring {
             lengths,
             draft.hash,
         ];
-        // A reader that sees one of the words below also sees the tail that made room for them.
+        // A reader that sees one of the words below also sees the tail position that made room for them.
         fence(Ordering::Release);
         let mut sum = Sum::default();
         for (offset, value) in header.into_iter().enumerate() {
@@ -168,7 +168,7 @@ impl Ring {
         at
     }
 
-    /// Completes the append that a dead process left pending, if there is one.
+    /// Completes the append that a killed process left pending, if there is one.
     pub(super) fn finish_append(&self) {
         let Some((head, tail)) = self.bounds() else {
             return;

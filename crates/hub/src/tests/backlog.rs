@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::{Backlog, Missed};
 
-/// Takes at most `max` items up to `up_to`, or all; records by number, gaps as `None`.
+/// Reads at most `max` items up to `up_to`, or all items. Returns records by number, and gaps as
+/// `None`.
 fn take(
     ring: &mut Ring,
     backlog: &mut Backlog,
@@ -46,7 +47,7 @@ fn pieces_together_are_the_missed_records_in_order() {
     let config = large();
     let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
     let start = publish(&mut ring, b"a", 0);
-    // More records than the ring stores, in two channels of the client and an unrelated one.
+    // More records than the ring stores, in the client's two channels and an unrelated one.
     for number in 1..6000 {
         publish(
             &mut ring,
@@ -78,7 +79,7 @@ fn delivers_records_published_during_the_backlog_before_going_live() {
     assert!(backlog.is_at(up_to) && !backlog.is_at(ring.newest()));
     assert_eq!(take(&mut ring, &mut backlog, None, 9), [Some(2)]);
     assert!(backlog.is_at(ring.newest()));
-    // Waits for a position that the worker has not read yet.
+    // The backlog waits for a position that the worker has not read yet.
     let mut ahead = Backlog::new(&[b"a"], ring.newest());
     assert_eq!(take(&mut ring, &mut ahead, Some(up_to), 9), []);
     assert!(!ahead.is_at(up_to));

@@ -1,4 +1,4 @@
-//! `kill -9` before every single store to shared memory, also during the repair of an earlier crash.
+//! `kill -9` before every single store to shared memory, including stores that repair an earlier crash.
 
 use super::*;
 use crate::{Departure, OpenError, Presence};
@@ -12,7 +12,7 @@ const STEPS_MAX: u64 = 4000;
 enum Rescue {
     /// A publisher finds the owner dead.
     TakeOver,
-    /// The master reaps it.
+    /// The master reaps the killed process.
     Reap,
     /// The server restarts with the same file.
     Restart,
@@ -222,7 +222,7 @@ const CHANGES: [(&str, Change); 9] = [
     }),
 ];
 
-/// Spreads users over two addresses and an unknown one.
+/// Distributes users over two addresses and an unknown source.
 fn source_of(user: &[u8]) -> &'static [u8] {
     let sources: [&[u8]; 3] = [b"", b"192.0.2.1", b"192.0.2.2"];
     sources[usize::from(user.first().copied().unwrap_or(0)) % sources.len()]
@@ -303,7 +303,7 @@ fn a_presence_change_killed_at_any_step_leaves_a_sound_table() {
                     assert_eq!((&seen[0].0[..], seen[0].2), (&b"alice"[..], 1), "{context}");
                 }
                 assert_eq!(ring.leaving_count(), 0, "{context}");
-                // The last event of every user who left is the leave.
+                // The last event of every user who left is a leave.
                 let records = read_all(&mut reader);
                 for user in [&b"bob"[..], b"carol"] {
                     let last = records
@@ -351,7 +351,7 @@ fn a_repair_of_the_table_killed_at_any_step_is_repaired() {
                 ring.join(&doomed(1), &presence(b"bob", b"info"), 0)
                     .unwrap();
                 change_done = crash::run(step, || change(&mut ring)).is_some();
-                // Acquiring the lock repairs the table, unless the process dies in it.
+                // Acquiring the lock repairs the table, unless the process is killed during the repair.
                 let mut second = attach(words, &config);
                 let done = crash::run(rescue_step, || {
                     second

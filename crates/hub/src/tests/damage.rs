@@ -40,8 +40,8 @@ proptest! {
         }
         let presence_at = words.len() - 8 * crate::tests::presence_sizes().0;
         for (index, value, flip) in damage {
-            // The first words matter most. The lock word is excluded: a live owner in it is a time-out, which another
-            // test covers.
+            // Damage mostly the first words, which matter most. The lock word is excluded: a live owner in it causes a time-out,
+            // which another test covers.
             let at = if tail_words { index.index(words.len()) } else { index.index(presence_at.min(400)) };
             let word = &words[at];
             if at == 8 {

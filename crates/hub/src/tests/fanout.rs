@@ -29,7 +29,7 @@ impl Encode for Brackets {
     }
 }
 
-/// Empty for data that starts with a zero: such records have no frame.
+/// Returns a frame; empty for data that starts with a zero, because such records have no frame.
 fn frame(format: u8, seq: Seq, data: &[u8], raw: bool) -> Vec<u8> {
     if data.first() == Some(&0) {
         return Vec::new();
@@ -59,7 +59,7 @@ enum Op {
     Publish {
         channel: usize,
         data: Vec<u8>,
-        /// The owner that must not receive it; one that does not exist means none.
+        /// The owner that must not receive the record. A number without an owner means no exception.
         except: usize,
     },
     Pump {
@@ -95,7 +95,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// One owner: its expected and received frames.
+/// One owner, with its expected and received frames.
 struct Client {
     chain: SubId,
     format: u8,
@@ -109,7 +109,7 @@ struct Client {
 }
 
 impl Client {
-    /// Removes completely received frames from the front of the expected ones.
+    /// Removes completely received frames from the front of the expected frames.
     fn settle(&mut self) -> Result<(), TestCaseError> {
         while let Some((_, front, _)) = self.expected.front() {
             let seen = self.received.len().min(front.len());
@@ -125,7 +125,7 @@ impl Client {
     }
 }
 
-/// One write of at most `window` bytes.
+/// Makes one write of at most `window` bytes.
 fn send(
     local: &mut Local,
     client: &mut Client,
@@ -150,7 +150,7 @@ fn send(
     if gathered.gap {
         prop_assert!(local.pending(client.chain) && slices.is_empty());
         local.skip_gap(client.chain);
-        // Only the newest frames are left in the logs. Determine them with an unlimited gather.
+        // Only the newest frames are left in the logs. Gather without a limit to determine them.
         let mut slices = Vec::new();
         local.gather(client.chain, true, &mut slices, usize::MAX);
         let left: Vec<Vec<u8>> = slices.iter().map(|slice| slice.to_vec()).collect();
@@ -274,7 +274,7 @@ proptest! {
                 }
             }
         }
-        // Pump and visit everything once with an open window: every owner then has all frames.
+        // Pump and visit all owners once with an open window: every owner then has all frames.
         while local.pump(&mut reader, &mut Brackets, 100) {}
         for (seq, channel, data, except) in unpumped {
             for (owner, client) in clients.iter_mut().enumerate() {
@@ -496,11 +496,11 @@ fn direct_records_reach_only_their_worker_process() {
     for (channel, worker_number, key, name) in [
         (&b"\0w0"[..], WORKER, 5, None),
         (b"\0w0", WORKER, 5, Some(&b"b"[..])),
-        // A previous worker in the same slot.
+        // From a previous worker in the same slot.
         (b"\0w0", WORKER + 1, 5, None),
-        // Another slot.
+        // For another slot.
         (b"\0w1", WORKER, 5, None),
-        // Not a subscriber of this worker, and not a message between workers.
+        // Neither for a subscriber of this worker nor a message between workers.
         (b"\0w0", WORKER, Subscriber::WORKER.key, None),
     ] {
         let message = Message {

@@ -1,4 +1,4 @@
-//! Records that come from a log: their ids are its positions, on every server and after every crash.
+//! Records that come from a log: their ids are log positions, on every server and after every crash.
 
 use super::*;
 use crate::{Backlog, FromLog, IdRef, LogPlace, Missed, Past, PastRange};
@@ -20,7 +20,7 @@ fn id(text: &str) -> Vec<u8> {
         .to_vec()
 }
 
-/// Returns the items for a client of channel `c` that has everything up to a log position; `None` for a gap.
+/// Returns the items for a client of channel `c` that has every record up to a log position; `None` = a gap.
 fn resumed(ring: &mut Ring, seq: u64, up_to: Seq) -> Vec<Option<u64>> {
     let at = ring.parse_id(&id(&seq.to_string()));
     let Some(mut backlog) = Backlog::since(&[b"c"], at, Some(place(seq))) else {
@@ -49,7 +49,7 @@ fn returns_the_time_of_the_reached_position_while_its_record_exists() {
         let record = message(b"c", b"1");
         ring.publish_logged(&worker(0), &record, None, place(seq), seq * 10)
             .unwrap();
-        // Records of this server are between them.
+        // Records of this server itself are between the log's records.
         ring.publish(&worker(0), &message(b"own", b"2"), 1).unwrap();
         assert_eq!(ring.log_reached_unix_ms(), Some(seq * 10));
     }
@@ -58,7 +58,7 @@ fn returns_the_time_of_the_reached_position_while_its_record_exists() {
 }
 
 proptest! {
-    /// The log has two channels; records of this server are between them, and the ring overwrites old ones.
+    /// The log has two channels. Records of this server itself are between its records, and the ring overwrites old records.
     #[test]
     fn every_position_resumes_with_its_successors_or_a_gap(
         steps in proptest::collection::vec((0..3u8, 1..4u64, 0..40usize), 1..300),
@@ -117,7 +117,7 @@ struct SlowLog {
     /// Log position; true: of channel `c`.
     records: Vec<(u64, bool)>,
     oldest: u64,
-    /// Number of calls until it returns [`Past::Waiting`] again.
+    /// Number of calls until [`Past::Waiting`] is returned again.
     answers: usize,
     asked: usize,
 }
@@ -153,7 +153,8 @@ impl FromLog for SlowLog {
 }
 
 proptest! {
-    /// The ring overwrites records constantly, also during the delivery to a slow client: the log has the lost ones.
+    /// The ring overwrites records constantly, also during the delivery to a slow client. The log still has the overwritten
+    /// records.
     #[test]
     fn reads_overwritten_records_from_the_log_in_order(
         steps in proptest::collection::vec((0..3u8, 1..4u64, 0..40usize), 1..200),
@@ -309,7 +310,7 @@ fn client_ahead_waits_and_receives_nothing_twice() {
     assert!(gaps == 1 && backlog.is_at(up_to));
 }
 
-/// It had no record to lose, but its clients must receive a gap.
+/// The server had no record to lose, but its clients must receive a gap.
 #[test]
 fn idle_reader_is_notified_of_a_gap_in_the_log() {
     let config = small();
@@ -333,14 +334,14 @@ fn idle_reader_is_notified_of_a_gap_in_the_log() {
     }
 }
 
-/// A reader that is behind loses its unread records, and is notified of that once.
+/// A reader that is behind loses its unread records, and is notified of this once.
 #[test]
 fn slow_reader_is_notified_once_of_a_gap_in_the_log() {
     let config = small();
     let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
     let mut reader = ring.worker_started(&worker(0), 0).unwrap();
     ring.begin_log(&worker(0), place(9)).unwrap();
-    // As far behind as possible.
+    // Make the reader as far behind as possible.
     let mut seq = 10;
     while ring
         .publish_logged(&worker(0), &message(b"c", b"data"), None, place(seq), 0)
@@ -395,7 +396,7 @@ fn log_record_killed_at_any_step_is_in_the_ring_once() {
             read_all(&mut reader);
         }
         let done = crash::run(step, || publish(&mut ring, &doomed(1), 21));
-        // The next process continues from the ring's log position, whether or not it acquires the lock first.
+        // The next process continues at the ring's log position, whether or not it acquires the lock first.
         let mut ring = attach(words, &config);
         ring.worker_ended(&master(), 1, doomed(1).pid, 0).unwrap();
         let reached = ring.log_reached().unwrap().seq;
@@ -435,9 +436,9 @@ fn queue_retains_unreleased_records() {
         assert_eq!(first.read_next(&mut record), Read::Record);
     }
     first.release(seqs[1]);
-    // Releasing a released record changes nothing.
+    // Releasing a record twice changes nothing.
     first.release(seqs[0]);
-    // The reader dies here; the next one starts after the released records.
+    // The reader is killed here. Its replacement starts after the released records.
     let mut second = attach(words, &config).consume(0);
     for &seq in &seqs[2..] {
         assert_eq!(second.read_next(&mut record), Read::Record);

@@ -1,4 +1,5 @@
-//! The past of a log: messages stored before a server connected go to replays and history, never to live subscribers.
+//! The past of a log: messages that were stored before a server connected are used for replays and history, never sent to live
+//! subscribers.
 
 use super::*;
 use crate::{
@@ -108,7 +109,7 @@ fn past_of_a_log_is_history_and_not_live() {
         .unwrap();
     machine.read(EPOCH, 1..=5);
     assert_eq!(machine.sent(), (None, vec![]));
-    // A client that connects now has everything up to the end of the past, and resumes after it on another server.
+    // A client that connects now has every message up to the end of the past, and resumes after it on another server.
     assert_eq!(machine.id(), "25-9");
     assert_eq!(machine.ring.parse_id(b"25-9"), IdRef::Ahead(9));
     // A client that resumes with an id receives the missed records, and becomes live only after the past ends.
@@ -143,7 +144,7 @@ fn log_that_lost_messages_is_one_gap_before_its_records() {
     assert_eq!(machine.sent().1.len(), 9);
     let at = machine.ring.parse_id(b"25-2");
     let mut slow = Backlog::since(&[b"c"], at, Some(place(EPOCH, 2))).unwrap();
-    // It accepts one record, then the log loses its end.
+    // The ring accepts one record, then the log loses its end.
     let up_to = machine.reader.read_up_to();
     machine
         .ring
@@ -174,7 +175,7 @@ fn past_of_a_server_with_history_follows_its_history() {
         .ring
         .begin_past(&worker(0), crate::PAST_UNKNOWN)
         .unwrap();
-    // The log's end is unknown: a new client needs nothing, and a resuming one waits.
+    // The end of the log is unknown: a new client needs no records, and a resuming client waits.
     assert_eq!(machine.id(), "25-2");
     let mut newcomer = Backlog::from_now(&[b"c"], machine.ring.newest());
     let at = machine.ring.parse_id(b"25-2");
@@ -208,7 +209,7 @@ fn id_waits_for_an_unknown_log() {
     machine.read(EPOCH, 1..=4);
     machine.ring.end_past(&worker(0)).unwrap();
     assert_eq!(machine.missed(&mut backlog), [Ok(4)]);
-    // An id of another log is unknown immediately, unless the caller knows that this log is unavailable.
+    // An id of another log is reported as unknown immediately, unless the caller knows that this log is unavailable.
     for (is_away, expected) in [(true, vec![]), (false, vec![Err(false)])] {
         let mut backlog = Backlog::ahead(&[b"c"], place(EPOCH + 1, 3));
         if is_away {

@@ -14,7 +14,8 @@ const CHANNELS: u64 = 7;
 
 fn config() -> Config {
     Config {
-        // All records together are several times as large, so publishers wait for readers.
+        // The records together are several times as large as the ring, so publishers wait for
+        // readers.
         ring_bytes: 1 << 16,
         index_buckets: 16,
         record_bytes_max: 128,
@@ -24,7 +25,7 @@ fn config() -> Config {
     }
 }
 
-/// Repeats an attempt while others hold the lock for long, as with 250 threads on few cores.
+/// Repeats an attempt while other threads hold the lock for long, as with 250 threads on few cores.
 fn insist<T>(mut attempt: impl FnMut() -> Result<T, LockError>) -> T {
     loop {
         match attempt() {
@@ -153,7 +154,7 @@ fn presence_is_exact_over_seventy_workers() {
             scope.spawn(move || {
                 let mut ring = attach(words, config);
                 insist(|| ring.worker_started(&worker(slot), 0));
-                // Each user has a tab on every worker; some come and go.
+                // Each user has a tab on every worker. Some users join and leave.
                 for round in 0..20u8 {
                     for user in [&b"ann"[..], b"bob", &[b'u', slot as u8]] {
                         while ring.join(&worker(slot), &presence(user), 0).is_err() {

@@ -39,7 +39,7 @@ fn worker(slot: u32) -> Owner {
     }
 }
 
-/// Returns a process in `slot` that others consider dead.
+/// Returns an owner in `slot` that other processes consider dead.
 fn doomed(slot: u32) -> Owner {
     Owner {
         slot,

@@ -43,7 +43,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 const CHANNELS: [&[u8]; 2] = [b"room", b"a-second-room-with-a-longer-name"];
-/// The last one is of a connection with an unknown source.
+/// Sources of connections; the last one is unknown.
 const SOURCES: [&[u8]; 3] = [b"192.0.2.1", b"192.0.2.2", b""];
 const USERS: [&[u8]; 6] = [b"a", b"bo", b"carol-carol", b"d", b"e", b"f"];
 
@@ -51,7 +51,7 @@ const USERS: [&[u8]; 6] = [b"a", b"bo", b"carol-carol", b"d", b"e", b"f"];
 struct Member {
     counts: [u32; 3],
     info: u8,
-    /// Time at which it left, if no client is connected.
+    /// Time at which the user left, if no client is connected.
     due: u64,
 }
 
@@ -174,7 +174,7 @@ proptest! {
 /// Kind, channel, user; true: the event is for changed information.
 type Expected = (Kind, usize, usize, bool);
 
-/// Asserts that the published events are the expected ones; users that leave in one sweep may have any order.
+/// Asserts that the published events are the expected ones. Users that leave in one sweep may be in any order.
 fn check_events(reader: &mut Reader, events: &mut Vec<Expected>) -> Result<(), TestCaseError> {
     let mut seen: Vec<_> = read_all(reader)
         .iter()
@@ -269,7 +269,7 @@ fn a_join_that_cannot_be_announced_does_not_happen() {
     );
     read_all(&mut reader);
 
-    // A leave does not happen either: it waits for the next sweep.
+    // A leave that cannot be announced does not happen either: it waits for the next sweep.
     let bob = Presence {
         user: b"bob",
         ..presence
@@ -423,7 +423,7 @@ fn shared_table_sets_counts() {
             announce: Some(b""),
             announce_changed: None,
         };
-        // Repeating it has no effect.
+        // A repetition has no effect.
         for _ in 0..2 {
             ring.set_present(&who, slot, &presence, count).unwrap();
             ring.check_presence();

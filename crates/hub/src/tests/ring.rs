@@ -99,8 +99,8 @@ proptest! {
                     let (outcome, given) = replay(&mut ring, &names, &range);
                     let wanted: Vec<&Record> =
                         model.iter().filter(|one| one.seq > after && names.contains(&one.channel())).collect();
-                    // The result is the newest part of the wanted records: all of it unless there is a gap, and always
-                    // everything that the ring still holds.
+                    // The result is the newest part of the wanted records. It is complete unless there is a gap, and always
+                    // contains every record that the ring still has.
                     let missing = wanted.len() - given.len();
                     prop_assert!(given.iter().zip(&wanted[missing..]).all(|(one, other)| same(one, other)));
                     prop_assert!(missing == 0 || outcome == Replay::Gap);
@@ -146,7 +146,7 @@ fn slow_worker_blocks_publishers_until_it_reads_exits_or_dies() {
     assert_eq!(read_all(&mut slow).len(), count);
     read_all(&mut quick);
 
-    // Exited: no publisher waits for its cursor.
+    // The worker has exited, so no publisher waits for its cursor.
     assert_eq!(fill(&mut ring), PublishError::Behind { slot: 0 });
     ring.worker_ended(&master(), 0, worker(0).pid, 0).unwrap();
     read_all(&mut quick);
@@ -155,7 +155,7 @@ fn slow_worker_blocks_publishers_until_it_reads_exits_or_dies() {
             .unwrap();
         read_all(&mut quick);
     }
-    // A reader whose slot was given up detects that, and continues with the oldest record.
+    // A reader whose slot was given up detects this, and continues with the oldest record.
     assert_eq!(slow.read_next(&mut record), Read::Lost);
     assert_eq!(slow.read_next(&mut record), Read::Record);
 
@@ -410,7 +410,7 @@ fn record_overwritten_during_its_copy_is_lost_and_not_torn() {
     ring.publish(&worker(1), &message(b"c", &[1; 40]), 0)
         .unwrap();
     let mut record = Record::empty();
-    // The reader has read the header, but not the body, when it asks whether the record is wanted.
+    // The reader has read the header, but not the body, when it checks if the record is wanted.
     let read = reader.read_next_if(&mut record, |_| {
         for _ in 0..60 {
             ring.publish(&worker(1), &message(b"c", &[2; 40]), 0)

@@ -10,7 +10,7 @@ use std::thread::{self, Thread};
 
 use fermata_shm::crash::{self, Point};
 
-/// One in this many accesses passes the baton on.
+/// The baton is passed on at one in this many accesses.
 const SWITCH: u64 = 6;
 
 /// A run with more steps has stopped making progress.
@@ -42,7 +42,7 @@ struct State {
     current: usize,
     actors: Vec<Actor>,
     threads: Vec<Option<Thread>>,
-    /// Wake-ups that came before the sleep, as an eventfd stores them.
+    /// Wake-ups that arrived before the sleep, as an eventfd stores them.
     pending: Vec<bool>,
     dead: HashSet<u32>,
     steps: u64,
@@ -51,13 +51,13 @@ struct State {
     death: u64,
     /// Step at which all processes die together, as in a power failure.
     cut_at: u64,
-    /// True if no process can run until the sleeping ones are signalled to exit.
+    /// True if no process can run until the sleeping processes are signalled to exit.
     is_quiet: bool,
     failure: Option<String>,
     trace: u64,
 }
 
-/// Shared by all processes of one run.
+/// The state that all processes of one run share.
 #[derive(Clone)]
 pub(super) struct Schedule(Arc<Mutex<State>>);
 
@@ -80,7 +80,7 @@ impl Schedule {
         })))
     }
 
-    /// Runs a process until it ends. With `may_crash` it can die at any store within `crash::run`.
+    /// Runs a process until it ends. If `may_crash`, it can be killed at any store within `crash::run`.
     pub(super) fn act(&self, me: usize, may_crash: bool, body: impl FnOnce()) {
         self.state().threads[me] = Some(thread::current());
         self.wait_for_baton(me);
@@ -98,19 +98,19 @@ impl Schedule {
                 .or_else(|| cause.downcast_ref::<&str>().map(|text| (*text).to_owned()))
                 .unwrap_or_else(|| "a panic without words".to_owned());
             state.failure.get_or_insert(cause);
-            // No process may wait for an event that will not come.
+            // No process may wait for an event that will not arrive.
             state.cut_at = 0;
         }
         state.actors[me] = Actor::Done;
         self.pass_on(state, me);
     }
 
-    /// Passes the baton to any process, including those that would otherwise not get it.
+    /// Passes the baton to any process, including processes that would not get it otherwise.
     pub(super) fn yield_now(&self, me: usize) {
         self.step(me, false, Point::Pause);
     }
 
-    /// Sleeps until woken. Returns false if the run ends: all processes sleep or are done.
+    /// Sleeps until woken. Returns false if the run ends, because every process sleeps or is done.
     pub(super) fn sleep(&self, me: usize) -> bool {
         let mut state = self.state();
         if !std::mem::take(&mut state.pending[me]) && !state.is_cut() {
@@ -155,7 +155,7 @@ impl Schedule {
         (state.trace, state.dead.len() as u64)
     }
 
-    /// Returns true if the process has to die here.
+    /// Returns true if the process is to be killed here.
     fn step(&self, me: usize, may_crash: bool, point: Point) -> bool {
         let mut state = self.state();
         state.steps += 1;

@@ -57,10 +57,10 @@ type Content = (Kind, Vec<u8>, Vec<u8>);
 /// Observations of one worker process.
 #[derive(Default)]
 struct Life {
-    /// Everything up to here was published before it started.
+    /// Position up to which all records were published before the process started.
     start: Seq,
     read: Vec<(Seq, Content)>,
-    /// Connections it has joined, by user. Empty after its death.
+    /// Connections that the process has joined, by user. Empty after the process was killed.
     joined: HashMap<Vec<u8>, u32>,
     is_living: bool,
 }
@@ -107,7 +107,7 @@ impl World {
         }
     }
 
-    /// Publishes and wakes, as a server does. Returns false if there is no room now.
+    /// Publishes and wakes workers, as a server does. Returns false if there is no room now.
     fn publish(&self, ring: &mut Ring, who: &Owner, from: u64, number: u64) -> bool {
         let channel = [b'c', (number % 3) as u8];
         let data = data_of(from, number);
@@ -172,7 +172,7 @@ fn publisher(world: &World, me: usize) {
             }
         }
     };
-    // As the master does after the exit of the process that connects to other servers.
+    // Recovers the lock, as the master does after the exit of the process that connects to other servers.
     live(world, me, life, |pid| {
         world.with_log(|log| log.to_reap.push((Owner::MASTER_SLOT, pid)));
         world.schedule.wake(MASTER);
@@ -187,14 +187,14 @@ fn worker(world: &World, me: usize, seed: u64) {
         world.with_log(|log| {
             log.to_reap.push((slot, pid));
             for life in &mut log.lives {
-                // It may have died before it was recorded.
+                // The worker may have been killed before the join was recorded.
                 if life.is_living && life.joined.contains_key(&pid.to_le_bytes()[..]) {
                     life.is_living = false;
                 }
             }
         });
         world.schedule.wake(MASTER);
-        // The master forks the next worker after it has reaped this one.
+        // The master forks the next worker after it has reaped this worker.
         while !world.schedule.is_cut() && world.with_log(|log| log.reaped.get(&slot) != Some(&pid))
         {
             world.schedule.yield_now(me);
@@ -322,7 +322,7 @@ fn master(world: &World) {
                 log.to_reap.remove(0);
                 log.reaped.insert(slot, pid);
             });
-            // The dead process may have taken a wake list.
+            // The killed process may have fetched a wake list.
             let mut all = Slots::default();
             (0..WORKERS as u32).for_each(|slot| all.insert(slot));
             world.wake(all);
@@ -333,7 +333,7 @@ fn master(world: &World) {
     }
 }
 
-/// Runs one seed and checks everything. Returns a hash of its schedule, and the number of single processes that crashed.
+/// Runs one seed and checks all properties. Returns a hash of the schedule, and the number of single processes that crashed.
 fn simulate(seed: u64) -> (u64, u64) {
     let mut dice = Dice(seed);
     let config = small();
@@ -421,7 +421,7 @@ fn check_presence(ring: &mut Ring, log: &Log) {
         }
     }
     expected.retain(|_, count| *count > 0);
-    // All processes have exited by now. A process that died with the lock, and needed no reaping, still holds it.
+    // All processes have exited by now. A process that was killed while it held the lock, and needed no reaping, still holds it.
     let after_all = Owner {
         alive: |_| false,
         ..owner(Owner::MASTER_SLOT, MASTER_PID)
@@ -438,7 +438,7 @@ fn check_presence(ring: &mut Ring, log: &Log) {
     ring.check_presence();
 }
 
-/// Asserts that the ring's records of each channel are whole, ordered, and skip nothing of `known` in between.
+/// Asserts that the ring's records of each channel are complete and ordered, and skip no record of `known` in between.
 fn check_history(ring: &mut Ring, known: &BTreeMap<Seq, Content>) {
     for channel in 0..3u8 {
         let channel = [b'c', channel];

@@ -16,7 +16,7 @@ fn listed_alive(pid: u32) -> bool {
     pid != UNKNOWN && !DEAD[pid as usize % PIDS].load(Ordering::SeqCst)
 }
 
-/// Returns data that proves its own integrity: publisher, number, and a length that follows from both.
+/// Returns data that proves its own integrity: publisher, number, and a length that both determine.
 fn data_of(publisher: u64, number: u64) -> Vec<u8> {
     let mut data = vec![(publisher * 31 + number) as u8; 16 + (number % 40) as usize];
     data[..8].copy_from_slice(&publisher.to_le_bytes());
@@ -33,7 +33,7 @@ fn check(record: &Record) -> (u64, u64) {
     (publisher, number)
 }
 
-/// Publishes until done, waits for slow readers, and dies occasionally if `may_crash`.
+/// Publishes until done, waits for slow readers, and is occasionally killed if `may_crash`.
 fn publish_all(
     words: &'static [AtomicU64],
     config: &Config,
@@ -63,8 +63,7 @@ fn publish_all(
             Some(Err(PublishError::Behind { .. })) => thread::yield_now(),
             Some(Err(other)) => panic!("{other}"),
             None => {
-                // Restarted under a new pid. The interrupted publish may or may not have happened, so its number is not
-                // reused.
+                // Restart under a new pid. The interrupted publish may or may not have happened, so its number is not reused.
                 DEAD[pid as usize % PIDS].store(true, Ordering::SeqCst);
                 pid += 8;
                 number += 1;
@@ -98,7 +97,7 @@ fn no_reader_sees_a_torn_lost_or_repeated_record() {
                 Read::Record => {
                     let (publisher, number) = check(&record);
                     let expected = &mut next[publisher as usize];
-                    // Publisher 2 dies: its numbers may be missing, but never repeat.
+                    // Publisher 2 is killed: its numbers may be missing, but never repeat.
                     assert!(number == *expected || (publisher == 2 && number > *expected));
                     *expected = number + 1;
                 }
@@ -113,7 +112,8 @@ fn no_reader_sees_a_torn_lost_or_repeated_record() {
             .into_iter()
             .map(|reader| scope.spawn(|| read(reader)))
             .collect();
-        // Publishers do not wait for this reader, so its records are overwritten repeatedly: those it reads must be whole.
+        // Publishers do not wait for this reader, so its records are overwritten repeatedly. The records that it reads must be
+        // complete.
         scope.spawn(|| {
             let who = Owner {
                 slot: 2,

@@ -65,7 +65,7 @@ fn counts_traffic_lag_and_tally() {
     assert_eq!(local.behind(other), (&b"a"[..], 15));
     assert_eq!(local.behind(SubId::NONE), (&b""[..], 0));
 
-    // A removed channel drops its count, even if another one reuses its index.
+    // A removed channel loses its count, even if another channel reuses its index.
     ring.publish(&who, &message(b"b", b"12345"), 0).unwrap();
     while local.pump(&mut reader, &mut Plain, 100) {}
     local.unsubscribe(other);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{Encode, Local, LocalConfig, PayloadSpan, SubId, view_channel};
 
-/// The views of a record are the bytes of its data.
+/// Encoder in which the bytes of a record's data are the record's views.
 struct ByData;
 
 impl Encode for ByData {
@@ -20,7 +20,7 @@ impl Encode for ByData {
     }
 
     fn encode_view(&mut self, view: u64, _: &Record, out: &mut Vec<u8>) -> PayloadSpan {
-        // One view encodes nothing.
+        // View 7 encodes nothing.
         if view != 7 {
             out.push(b'0' + view as u8);
         }
@@ -65,7 +65,7 @@ fn views_receive_their_selected_records() {
     assert_eq!(got(&local, silent), b"");
     assert_eq!(got(&local, plain), [1, 1, 2, 7, 9, 2]);
     assert_eq!(got(&local, other), [1, 2]);
-    // Without subscribers the record is read, and nothing of it is stored.
+    // Without subscribers, the record is read but not stored.
     for chain in [first, second, silent, plain, other] {
         local.unsubscribe(chain);
     }

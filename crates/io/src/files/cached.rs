@@ -1,4 +1,5 @@
-//! Reads files that are in the page cache directly into the caller's memory.
+//! Reads files that are in the page cache directly into the caller's memory. These functions never wait for a disk: a file that is
+//! not cached is refused, and the caller starts a job instead.
 //!
 //! Nothing here waits for a disk: a file that is not cached is refused, and the caller starts a job instead.
 
@@ -17,8 +18,8 @@ pub struct Cached {
 }
 
 impl Cached {
-    /// Opens a regular, non-empty file if that needs no disk and the requested range has at most `len_max` bytes. The
-    /// range is `length` bytes from `offset`, or all of the rest.
+    /// Opens a regular, non-empty file if the open needs no disk and the requested range has at most `len_max` bytes. The range is
+    /// `length` bytes from `offset`; without `length`, the rest of the file.
     #[must_use]
     pub fn open(path: &Path, offset: u64, length: Option<u64>, len_max: usize) -> Option<Cached> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
@@ -70,9 +71,9 @@ pub(super) fn read_at_once(
         iov_base: into.as_mut_ptr().cast(),
         iov_len: into.len(),
     };
-    // A direct system call, because musl lacks the function before 1.2.5. The offset is passed in two halves; the upper
-    // one matters only where a register holds only the lower one. SAFETY: the iovec describes the slice, which is valid
-    // for writing and outlives the call.
+    // A direct system call, because musl lacks the function before 1.2.5. The offset is passed in two halves; the upper half
+    // matters only where a register holds 32 bits. SAFETY: the iovec describes the slice, which is valid for writing and outlives
+    // the call.
     let read = unsafe {
         libc::syscall(
             libc::SYS_preadv2,
@@ -129,7 +130,7 @@ mod tests {
         assert_eq!(opened.len(), 6);
         let mut into = [MaybeUninit::zeroed(); 6];
         assert!(opened.read(&mut into));
-        // SAFETY: all of it was zeroed.
+        // SAFETY: the complete array was zeroed.
         let text = into.map(|byte| unsafe { byte.assume_init() });
         assert_eq!(&text, b"memory");
     }

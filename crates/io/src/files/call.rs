@@ -1,7 +1,7 @@
 //! Calls of the C library that functions of the PHP application make, executed by a thread exactly as requested.
 //!
-//! Unlike the other jobs, these preserve the descriptor's position and flags and the call's result. Descriptors are
-//! copies that share this state, so the application may close its own while the job runs.
+//! Unlike other jobs, they preserve the descriptor's position and flags, and the result of the call. Descriptors are copies that
+//! share this state, so the application may close its own while the job runs.
 
 use std::ffi::CString;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -23,9 +23,9 @@ pub enum Call {
     Open {
         /// The path.
         path: PathBuf,
-        /// Flags of `open`.
+        /// Flags for `open`.
         flags: i32,
-        /// Mode of `open`.
+        /// Mode for `open`.
         mode: u32,
     },
     /// Loads the metadata of a path into the kernel's caches. Returns 0.
@@ -44,8 +44,8 @@ pub enum Call {
         /// Length of the range in bytes.
         len: u64,
     },
-    /// `Load` for a descriptor that must not be duplicated, because closing a duplicate would release the POSIX locks of
-    /// its file. The caller keeps it open until the job ends; for an abandoned job, another file may be read.
+    /// `Load` for a descriptor that must not be duplicated, because closing a duplicate would release the POSIX locks of its file.
+    /// The caller keeps the descriptor open until the job ends. If the caller abandons the job, the job may read another file.
     LoadHeld {
         /// The descriptor.
         fd: RawFd,
@@ -193,7 +193,7 @@ fn job(keys: Vec<Key>, data: Option<Data>, ready: Ready) -> Job {
         if !opens {
             return Ok(Output::Count(answer));
         }
-        // SAFETY: the call has just opened the descriptor, and no other value owns its number.
+        // SAFETY: the call has just opened the descriptor, and no other value owns it.
         let file = unsafe { OwnedFd::from_raw_fd(answer as i32) };
         Ok(Output::File(file))
     })
@@ -352,7 +352,7 @@ mod tests {
         let pipe = std::ffi::CString::new(path("pipe").as_os_str().as_bytes()).expect("a path");
         // SAFETY: the path ends with a NUL.
         assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
-        // The FIFO has no reader: opening it would block forever.
+        // The FIFO has no reader, so a blocking open would wait forever.
         let pipe = run(&mut files, open("pipe", libc::O_CREAT | libc::O_WRONLY));
         assert_eq!(number(pipe), Err(libc::ENXIO));
         let rename = |from, to| Call::Rename {
@@ -400,7 +400,7 @@ mod tests {
         assert_eq!(number(run(&mut files, sync)), Ok(0));
         assert_eq!(fs::read_to_string(folder.join("b")).expect("b"), "012");
         for fd in [from.as_raw_fd(), -1] {
-            // Errors are left to the call that the job prepares.
+            // The job ignores errors, because the call that it prepares reports them.
             let load = Call::LoadHeld {
                 fd,
                 offset: 4,

@@ -1,4 +1,4 @@
-//! Bytes to write: borrowed while the caller waits, owned afterwards.
+//! Bytes to write: borrowed while the caller waits in its call, owned afterwards.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -36,7 +36,8 @@ impl Bytes {
     }
 }
 
-/// Bytes to write.
+/// Bytes to write. They are not copied if the loop can write them during the caller's call. They are copied before an operation is
+/// passed to the kernel or to a thread, or is postponed.
 ///
 /// They are not copied while the work can be done in the loop, during the caller's call. They are copied before an
 /// operation is passed to the kernel or to a thread, or is postponed.

@@ -37,7 +37,7 @@ pub enum Kind {
     AccessDenied,
     /// The file already exists.
     Exists,
-    /// No space is left, or the user's quota is used up.
+    /// No space is left, or the user's quota is exhausted.
     Full,
     /// The file is a directory.
     IsDirectory,

@@ -1,4 +1,4 @@
-//! Open files: a position, and a block that is read ahead for lines.
+//! Open files: a position, and a block that is read ahead for reading lines.
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -16,7 +16,7 @@ use super::key::Key;
 /// Lock mode of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// Shared with other holders of a shared lock.
+    /// Shared with other owners of a shared lock.
     Shared,
     /// Exclusive.
     Exclusive,
@@ -28,11 +28,11 @@ struct Open {
     /// The descriptor; `None` once closed. Running operations share it, so its number is not reused before they complete.
     file: Option<Arc<OwnedFd>>,
     path: PathBuf,
-    /// Path to remove when the file is closed, and the process that removes it: forked processes have a copy.
+    /// Path to remove when the file is closed, and the process that removes it: forked processes have copies of this value.
     temporary: Option<(PathBuf, u32)>,
     /// Position of the application's next read or write.
     position: u64,
-    /// Bytes from `position` on that were read ahead; they start at `ahead_at`.
+    /// Bytes that were read ahead, from `position` on. They start at index `ahead_at`.
     ahead: Vec<u8>,
     ahead_at: usize,
 }
@@ -42,7 +42,7 @@ impl Open {
         if let Some((place, process)) = self.temporary.take()
             && process == std::process::id()
         {
-            // Ignore errors: the file may have been moved or removed, and no caller is left.
+            // Ignore errors: the file may have been moved or removed, and no caller can receive them.
             let _ = std::fs::remove_file(place);
         }
     }
@@ -145,8 +145,8 @@ impl Handle {
         Key::Handle(self.id)
     }
 
-    /// Stops the removal of a temporary file, to give it a name. Returns `None` if the file is not temporary or already
-    /// being kept.
+    /// Stops the removal of a temporary file, to give it a name. Returns `None` if the file is not temporary, or already being
+    /// renamed.
     pub(super) fn begin_keeping(&self) -> Option<Keeping> {
         let from = self.open.borrow_mut().temporary.take()?;
         Some(Keeping {
@@ -189,7 +189,7 @@ impl Handle {
         bytes
     }
 
-    /// Puts back `taken` bytes and the bytes that were read after them. Nothing may be read ahead at that time.
+    /// Puts back `taken` bytes and the bytes that were read after them. No bytes may be read ahead when this is called.
     pub(super) fn put_ahead(&self, bytes: Vec<u8>, taken: usize) {
         let mut open = self.open.borrow_mut();
         open.position -= taken as u64;

@@ -43,7 +43,7 @@ impl Handle {
                 if let Some(line) = handle.take_line(searched, bytes_max)? {
                     return Ok(Output::Bytes(Some(line)));
                 }
-                // An incomplete line stays at the front.
+                // An incomplete line stays at the front of the block.
                 let mut block = handle.take_ahead(usize::MAX);
                 searched = block.len();
                 let offset = handle.position();
@@ -121,8 +121,8 @@ impl Handle {
         })
     }
 
-    /// Renames a temporary file, which replaces an existing file and is then permanent. Returns `None` if the file is not
-    /// temporary or already being kept.
+    /// Renames a temporary file, which replaces an existing file and is then permanent. Returns `None` if the file is not temporary
+    /// or already being renamed.
     #[must_use]
     pub fn keep(&self, path: PathBuf) -> Option<Job> {
         let keeping = self.begin_keeping()?;

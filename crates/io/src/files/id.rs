@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-/// A job, from its start until its result is taken.
+/// Id of a job, from its start until its result is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct JobId(NonZeroU64);
 

@@ -1,9 +1,9 @@
 //! Budget for file operations that run in the loop.
 //!
-//! A short write into the page cache takes microseconds, less than handing it over. Only a busy disk makes the kernel
-//! block a writer, and then it does so repeatedly. Short operations therefore run in the loop. The time of those that
-//! blocked is subtracted from a credit, which grows by a twentieth of the elapsed time. Without credit, all operations
-//! are handed over.
+//! A short write into the page cache takes microseconds, less than passing it to a thread. Only a busy disk makes the kernel block
+//! a writer, and then the kernel does so repeatedly. Short operations therefore run in the loop. The time of operations that
+//! blocked is subtracted from a credit, which grows by a twentieth of the elapsed time. Without credit, all operations are passed
+//! to the kernel's ring or to threads.
 //!
 //! The loop loses at most a twentieth of its time to slow disks. An occasional wait, for example for the lock of a
 //! directory in which another worker creates a file, has no further cost.
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Duration above which an operation may have blocked.
 const SLOW: Duration = Duration::from_millis(1);
 
-/// Elapsed time that restores one unit of credit.
+/// Elapsed time that restores one unit of credit, in the same units.
 const PENALTY: u32 = 20;
 
 /// Maximum time without operations in the loop.
@@ -43,7 +43,7 @@ impl InlineIoBudget {
     }
 }
 
-/// Returns true if a short operation took so long that it may have blocked.
+/// Returns true if a short operation took so long that it may have blocked the thread.
 pub(super) fn is_slow(took: Duration) -> bool {
     took > SLOW
 }

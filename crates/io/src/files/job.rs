@@ -1,8 +1,8 @@
 //! A sequence of file operations, written as straight-line code.
 //!
-//! A job is a future that awaits only operations. The same code therefore works wherever operations run: in
-//! [`Job::run_now`], in the loop, in the kernel's ring or on a thread. There is no runtime: the owner polls the job
-//! after each completed operation, and no waker is ever called.
+//! A job is a future that awaits only operations. So the same code is used wherever operations run: in [`Job::run_now`], in the
+//! loop, in the kernel's ring or on a thread. There is no runtime: the owner polls the job after each completed operation, and no
+//! waker is ever called.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -82,7 +82,7 @@ pub struct Job {
     pub(super) data: Option<Data>,
     /// Keys that the job needs exclusively; no key occurs twice.
     pub(super) keys: Vec<Key>,
-    /// True if its bytes count toward `waiting_bytes`.
+    /// True if the job's bytes count toward `waiting_bytes`.
     pub(super) is_counted: bool,
     pub(super) waiter: Waiter,
 }
@@ -127,7 +127,7 @@ impl Job {
         self.ops.0.borrow_mut().answer = Some((op, answer));
     }
 
-    /// Runs the complete job before returning, however long it takes.
+    /// Runs the complete job before it returns, however long the job takes.
     pub fn run_now(mut self) -> Outcome {
         loop {
             match self.step() {

@@ -1,4 +1,4 @@
-//! Resources that a job uses exclusively, so that no other job changes them at the same time.
+//! Resources that a job uses exclusively: no other job changes them at the same time.
 
 use std::path::{Component, Path, PathBuf};
 

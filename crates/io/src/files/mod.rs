@@ -1,9 +1,9 @@
 //! File operations that do not block the loop.
 //!
-//! Operations on cached data run immediately, with system calls that fail instead of waiting. Short operations run
-//! immediately too while the disk is not busy ([`inline_io_budget`]). All others go to the kernel through io_uring, or to a few
-//! threads if io_uring is not available ([`pool`]). Callers see no difference: a [`Job`] is straight-line code over
-//! operations ([`op`]).
+//! Operations on cached data run immediately, with system calls that fail instead of waiting. Short operations run immediately too
+//! while the disk is not busy ([`inline_io_budget`]). All other operations are passed to the kernel through io_uring, or to a few
+//! threads if io_uring is not available ([`pool`]). Callers see no difference: a [`Job`] is straight-line code over operations
+//! ([`op`]).
 //!
 //! - Jobs that change the same path or handle run in the order of their requests, including blocking ones
 //!   ([`Files::run`]).
@@ -64,7 +64,7 @@ use turns::Turns;
 /// Executor of operations that cannot run in the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
-    /// io_uring if it is available, else threads.
+    /// io_uring if it is available, otherwise threads.
     Auto,
     /// Threads.
     Threads,
@@ -73,15 +73,15 @@ pub enum Backend {
 /// Limits of a [`Files`].
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Maximum number of running jobs; each has one operation in progress.
+    /// Maximum number of running jobs. Each job has one operation in progress.
     pub jobs_max: usize,
     /// Maximum number of waiting jobs.
     pub waiting_max: usize,
-    /// Maximum bytes that all unfinished jobs write; a single job may exceed it.
+    /// Maximum number of bytes that all unfinished jobs write together. A single job may exceed it.
     pub waiting_bytes_max: usize,
     /// Maximum number of threads.
     pub threads_max: usize,
-    /// Maximum bytes that one call moves in the loop.
+    /// Maximum number of bytes that one call moves in the loop.
     pub inline_bytes_max: usize,
 }
 
@@ -119,24 +119,24 @@ pub struct Files {
     next_id: JobId,
     /// Number of running jobs.
     working: usize,
-    /// Jobs that wait only for a free place.
+    /// Jobs that wait only because `jobs_max` jobs are running.
     waiting: VecDeque<JobId>,
     turns: Turns,
-    /// Number of jobs that wait for a free place or for their turn.
+    /// Number of jobs that wait because of `jobs_max`, or until other jobs have released their resources.
     waiting_len: usize,
     /// Bytes of unfinished jobs.
     waiting_bytes: usize,
-    /// Results of ended jobs whose user has not taken them.
+    /// Results of ended jobs that their users have not taken.
     over: HashMap<JobId, Outcome>,
     news: VecDeque<(JobId, u64)>,
     inline_io_budget: InlineIoBudget,
-    /// Start of a call that the application makes in the loop, and the thread's context switches before it.
+    /// Start time of a short call that the application makes in the loop, and the thread's context switches before it.
     tried: Option<(Instant, i64)>,
     ended: Vec<Ended>,
 }
 
 impl Files {
-    /// Creates the executor, with a ring if possible. The second value is the reason why the ring is not available.
+    /// Creates the executor, with a ring if possible. The second value is the reason if no ring is available.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -228,8 +228,8 @@ impl Files {
         }
     }
 
-    /// Returns true if the application may make a short call in the loop that moves `bytes`. `written` is the device and
-    /// inode of the file that the call writes to. Call [`tried`](Files::tried) after it.
+    /// Returns true if the application may make a short call in the loop that moves `bytes`. `written` is the device and inode of
+    /// the file that the call writes to. Call [`tried`](Files::tried) after the call.
     pub fn may_try(&mut self, written: Option<(u64, u64)>, bytes: usize) -> bool {
         let is_taken = written
             .is_some_and(|(device, inode)| self.turns.are_taken(&[Key::Inode(device, inode)]));
@@ -332,7 +332,7 @@ impl Files {
         (self.waiting_bytes > 0 && bytes > self.bounds.waiting_bytes_max).then_some(Full::Bytes)
     }
 
-    /// Stores a job that must wait; it has already joined its queues.
+    /// Stores a job that must wait. The job has already joined the queues of its keys.
     fn put_off(&mut self, id: JobId, mut job: Job) {
         self.keep_data(&mut job);
         if self.turns.has_all(id, &job.keys) {
@@ -353,7 +353,7 @@ impl Files {
         }
     }
 
-    /// Starts a job whose turn it is.
+    /// Starts a job that has its turn for all its keys.
     fn begin(&mut self, id: JobId, job: Job) -> Option<Outcome> {
         self.working += 1;
         self.work(id, job)
@@ -379,7 +379,7 @@ impl Files {
                                 self.jobs.insert(id, job);
                                 return None;
                             }
-                            // Neither the ring nor a thread is available.
+                            // Neither the ring nor a thread is available, so run the operation here.
                             Err(given_back) => {
                                 op = given_back;
                                 op.run()
@@ -474,7 +474,7 @@ impl Files {
         self.begin_waiting();
     }
 
-    /// Releases the resources of an ended job; the next jobs in their queues may become ready.
+    /// Releases the resources of an ended job. The next jobs in the queues of these resources may become ready.
     fn release(&mut self, job: &Job) {
         self.working -= 1;
         if job.is_counted {
@@ -487,13 +487,13 @@ impl Files {
                     .get(&next)
                     .is_some_and(|job| self.turns.has_all(next, &job.keys))
             {
-                // It has waited longer than jobs that wait only for a free place.
+                // The job has waited longer than the jobs that wait only because of `jobs_max`.
                 self.waiting.push_front(next);
             }
         }
     }
 
-    /// Starts waiting jobs while places are free.
+    /// Starts waiting jobs while fewer than `jobs_max` are running.
     fn begin_waiting(&mut self) {
         while self.working < self.bounds.jobs_max {
             let Some(id) = self.waiting.pop_front() else {

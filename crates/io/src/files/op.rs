@@ -156,7 +156,7 @@ impl Op {
                     Err(errno @ (Errno::NOENT | Errno::ACCESS | Errno::NOTDIR)) => {
                         Some(Err(errno.raw_os_error()))
                     }
-                    // Not cached, an older kernel, or a filter: an unconditional call gives the real result.
+                    // Not cached, an older kernel, or a seccomp filter: an unconditional call returns the real result.
                     Err(_) => None,
                 }
             }

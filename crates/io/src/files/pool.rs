@@ -1,8 +1,8 @@
-//! Threads for operations that the kernel cannot run asynchronously: all of them without io_uring, else the few that
-//! io_uring lacks.
+//! Threads for operations that the kernel cannot run asynchronously: without io_uring all operations, otherwise the few that
+//! io_uring does not support.
 //!
-//! Threads are started one at a time when there is work and all others are busy. They access nothing of the process
-//! except their operations, and block all signals, so that the loop receives these.
+//! Threads are started one at a time when there is work and all others are busy. Threads access no data of the process except their
+//! operations. They block all signals, so that the loop's thread receives them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -31,7 +31,7 @@ struct Shared {
 
 struct Meeting {
     shared: Mutex<Shared>,
-    /// Signalled when there is work, or when the pool shuts down.
+    /// Signalled when an operation is queued, or when the pool shuts down.
     has_work: Condvar,
     /// Signalled when an operation has completed.
     has_ended: Condvar,
@@ -40,7 +40,7 @@ struct Meeting {
 
 impl Meeting {
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        // Nothing between lock and unlock can panic and leave the state inconsistent.
+        // No code between lock and unlock can panic and leave the state inconsistent.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -115,7 +115,7 @@ impl Drop for Pool {
         self.meeting.lock().is_over = true;
         self.meeting.has_work.notify_all();
         for thread in self.threads.drain(..) {
-            // Ignore errors: operations do not panic, and no caller is left.
+            // Ignore errors: operations do not panic, and no caller can receive them.
             let _ = thread.join();
         }
     }

@@ -1,7 +1,7 @@
 //! The kernel's queue for file operations: a small io_uring, separate from the one for sockets.
 //!
-//! Operations on cached data complete within `submit`; the kernel runs all others on its own threads or by interrupts.
-//! Completions signal the eventfd that the loop watches.
+//! Operations on cached data complete within `submit`; the kernel runs all others on its own threads or by interrupts. Each
+//! completion signals the eventfd that the loop watches.
 
 use std::collections::HashMap;
 use std::io;
@@ -30,7 +30,7 @@ const CWD: Fd = Fd(libc::AT_FDCWD);
 
 pub(super) struct Ring {
     io: IoUring,
-    /// Submitted operations; they own the memory that the kernel accesses.
+    /// Submitted operations. They own the memory that the kernel accesses.
     running: HashMap<JobId, Op>,
 }
 
@@ -65,7 +65,7 @@ impl Ring {
             return Err(op);
         }
         self.running.insert(job, op);
-        // On failure the next call submits it; `reap` is one.
+        // If this fails, the next call submits the operation; `reap` makes such a call.
         let _ = self.io.submit();
         Ok(())
     }
@@ -128,7 +128,7 @@ impl Drop for Ring {
                     Some(libc::EINTR | libc::EBUSY | libc::EAGAIN)
                 )
             }) {
-                // The kernel may still access the memory, so it is leaked.
+                // The kernel may still access the memory, so leak it.
                 std::mem::forget(std::mem::take(&mut self.running));
                 return;
             }

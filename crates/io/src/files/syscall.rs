@@ -12,7 +12,7 @@ pub(super) fn number(error: io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EIO)
 }
 
-/// Repeats a call that a signal interrupted. Threads block all signals, so this matters when the loop makes the call.
+/// Repeats a call that a signal has interrupted. This matters when the loop makes the call, because threads block all signals.
 pub(super) fn again<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> Result<T, i32> {
     loop {
         match call() {

@@ -43,7 +43,8 @@ const BOUNDS: Bounds = Bounds {
     inline_bytes_max: 0,
 };
 
-/// Every way to run operations; with a limit of 0 bytes even cached operations are handed over.
+/// Returns an executor for every way to run operations. With a limit of 0 bytes, even cached
+/// operations are passed on.
 fn ways() -> Vec<(&'static str, Files)> {
     let mut ways = Vec::new();
     for (name, backend, inline_bytes_max) in [
@@ -308,14 +309,14 @@ fn cached_bytes_are_read_in_place() {
         let cached = Cached::open(&path, offset, length, len_max)?;
         let mut room = vec![std::mem::MaybeUninit::new(b'?'); cached.len()];
         assert!(cached.read(&mut room));
-        // SAFETY: all of it was initialized, and the read overwrote it.
+        // SAFETY: the complete buffer was initialized, and the read overwrote it.
         Some(
             room.iter()
                 .map(|byte| char::from(unsafe { byte.assume_init() }))
                 .collect::<String>(),
         )
     };
-    // A kernel or file system without support for cached reads has nothing cached.
+    // If the kernel or file system does not support cached reads, no file counts as cached.
     if Cached::open(&path, 0, None, 10).is_some() {
         assert_eq!(read(0, None, 10).as_deref(), Some("0123456789"));
         assert_eq!(read(3, Some(4), 4).as_deref(), Some("3456"));
@@ -365,7 +366,7 @@ fn writes_to_one_file_keep_their_order_and_are_finished() {
             }
             expected.push_str(&line);
         }
-        // Half of them are abandoned; all are finished.
+        // Half of the jobs are abandoned; all are finished.
         for id in pending.into_iter().step_by(2) {
             files.forget(id);
         }
@@ -459,7 +460,7 @@ fn rejects_writes_beyond_waiting_bytes_max_unless_alone() {
         ));
     }
     assert!(matches!(files.start(job("d", "x"), 1), Err(Full::Bytes)));
-    // A blocking caller waits for a free place.
+    // A blocking caller waits until a running job has ended.
     assert_eq!(text(files.run(job("e", &large))), "100");
     assert_eq!(folder.names(), ["a", "b", "c", "e"]);
     assert_eq!(files.waiting_bytes, 0);
@@ -540,7 +541,7 @@ fn a_temporary_file_is_removed_with_its_handle_unless_kept() {
         let nowhere = file.keep(folder.path("none/x")).expect("still temporary");
         assert_eq!(text(run(&mut files, nowhere)), "NotFound", "{way}");
         assert!(file.is_temporary(), "{way}");
-        // The file is kept although its owner closed it.
+        // The file is renamed although its owner closed it.
         let keep = file.keep(folder.path("late")).expect("still temporary");
         file.close();
         assert_eq!(text(run(&mut files, keep)), "done", "{way}");
@@ -550,7 +551,7 @@ fn a_temporary_file_is_removed_with_its_handle_unless_kept() {
         assert_eq!(text(run(&mut files, nowhere)), "NotFound", "{way}");
         assert_eq!(folder.names(), ["kept", "late"], "{way}");
 
-        // The caller left before or after the jobs were done.
+        // The user stops waiting before or after the jobs have ended.
         for forgets_first in [true, false] {
             if let Started::Pending(id) = files.start(make(), 1).expect("room") {
                 if forgets_first {

@@ -1,6 +1,6 @@
 //! Removes a directory with its content, however deep it is.
 //!
-//! Neither the stack nor the number of descriptors grows with the depth, which may come from an untrusted archive.
+//! Neither the stack nor the number of descriptors grows with the depth, because an untrusted archive may determine the depth.
 //! Directories that are too deep are moved up into the directory that is being removed, and emptied from there.
 
 use std::ffi::{CStr, CString};
@@ -28,12 +28,12 @@ struct Level {
 /// Removes a directory with its content, without following links. `path` must be a directory.
 pub(super) fn remove(path: &Path) -> Result<()> {
     let top = rustix::fs::open(path, FOLDER, Mode::empty())?;
-    // A directory that was moved up may be behind the current read position.
+    // A directory that was moved up may be before the current read position, so repeat.
     while empty(&top)? {}
     rustix::fs::rmdir(path)
 }
 
-/// Removes the content of a directory. Returns true if directories were moved up into it meanwhile.
+/// Removes the content of a directory. Returns true if directories were moved up into it during the removal.
 fn empty(top: &OwnedFd) -> Result<bool> {
     let mut entries = Dir::read_from(top)?;
     let mut levels: Vec<Level> = Vec::new();
@@ -74,7 +74,7 @@ fn empty(top: &OwnedFd) -> Result<bool> {
                 name,
                 folder,
             }),
-            // Another process removed it.
+            // Another process removed the entry.
             Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno),
         }
@@ -93,7 +93,7 @@ fn is_folder(folder: BorrowedFd<'_>, name: &CStr, known: FileType) -> Result<boo
     }
 }
 
-/// Removes an entry, which may already be gone.
+/// Removes an entry. The entry may already have been removed.
 fn unlink(folder: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> Result<()> {
     match rustix::fs::unlinkat(folder, name, flags) {
         Err(Errno::NOENT) => Ok(()),

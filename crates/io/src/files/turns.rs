@@ -1,6 +1,6 @@
 //! Queues per resource: jobs that change the same resource run one after the other, in the order of their requests.
 //!
-//! A job joins the queues of all its keys in one step, so two jobs cannot wait for each other.
+//! A job joins the queues of all its keys in one step, so two jobs never wait for each other.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -11,7 +11,7 @@ use super::key::Key;
 struct Turn {
     /// The job whose turn it is.
     now: JobId,
-    /// The jobs after it.
+    /// The jobs that wait behind `now`, in order.
     next: VecDeque<JobId>,
 }
 
@@ -78,7 +78,7 @@ mod tests {
         turns.join(job(3), std::slice::from_ref(&b));
         assert!(turns.has_all(job(1), std::slice::from_ref(&a)));
         assert!(!turns.has_all(job(2), &[a.clone(), b.clone()]));
-        // No job has used `b` yet, but an earlier one is queued for it.
+        // No job has used `b` yet, but an earlier job is queued for it.
         assert!(!turns.has_all(job(3), std::slice::from_ref(&b)));
         assert_eq!(turns.leave(&a), Some(job(2)));
         assert!(turns.has_all(job(2), &[a.clone(), b.clone()]));

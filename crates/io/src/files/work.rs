@@ -16,16 +16,16 @@ use super::key::{Key, absolute};
 use super::op::{Op, stat_room};
 use super::stat::Stat;
 
-/// Maximum bytes per read or write operation: a longer one would block the loop while the kernel copies.
+/// Maximum number of bytes per read or write operation. A longer operation would block the loop while the kernel copies.
 pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 
-/// Maximum bytes per append operation; between two of them other processes may append.
+/// Maximum number of bytes per append operation. Other processes may append between two operations.
 const APPENDED_BYTES: usize = 1 << 30;
 
 /// Maximum number of links to follow, as in the kernel.
 const LINKS_MAX: usize = 40;
 
-/// Permissions of a temporary file: only its owner.
+/// Permissions of a temporary file: access only for its owner.
 const MODE_PRIVATE: u32 = 0o600;
 
 /// Mode bits that a new file copies from the replaced one. Set-user-ID and set-group-ID are not copied, because the
@@ -123,7 +123,7 @@ pub fn write_file(
             _ => BLOCK_BYTES,
         };
         let count = match write(&ops, &file, &data, 0, block).await {
-            // A partial file would make the next attempt fail.
+            // Remove the file, because a partial file would make the next attempt fail.
             Err(Failure::System { errno, .. }) if mode == WriteMode::New => {
                 abandon(&ops, &path).await;
                 return Err(errno.into());
@@ -286,7 +286,7 @@ pub fn open_file(path: PathBuf, mode: OpenMode, permissions: u32) -> Job {
     })
 }
 
-/// Creates a file with a unique name in `directory`. It is removed with its handle, unless that keeps it.
+/// Creates a file with a unique name in `directory`. It is removed with its handle, unless the handle gives it a permanent name.
 #[must_use]
 pub fn make_temporary(directory: PathBuf, prefix: Vec<u8>) -> Job {
     let folder = absolute(directory.clone());
@@ -323,19 +323,19 @@ fn c_path(path: &Path) -> Result<CString, Failure> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| libc::EINVAL.into())
 }
 
-/// An open file and its metadata at that time.
+/// An open file, and its metadata when it was opened.
 type Opened = (Arc<OwnedFd>, Box<libc::statx>);
 
 /// Opens or creates a regular file.
 async fn open(ops: &Ops, path: &Path, flags: i32, mode: u32) -> Result<Opened, Failure> {
-    // Without O_NONBLOCK, opening a pipe without a writer would block.
+    // Use O_NONBLOCK, because opening a pipe without a writer would block otherwise.
     let op = Op::Open {
         path: c_path(path)?,
         flags: flags | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK,
         mode,
     };
     let fd = ops.call(op).await?;
-    // SAFETY: the operation has just opened the descriptor, and no other value owns its number.
+    // SAFETY: the operation has just opened the descriptor, and no other value owns it.
     let file = Arc::new(unsafe { OwnedFd::from_raw_fd(fd as i32) });
     let found = stat_file(ops, &file).await?;
     // Clear O_NONBLOCK: io_uring would fail instead of waiting for the disk.
@@ -439,7 +439,7 @@ struct Replaced {
     group: u32,
 }
 
-/// Returns the file to replace, after following links, and its mode and owner if it exists.
+/// Returns the file to replace, after following links. Also returns its mode and owner if it exists.
 async fn target_of(ops: &Ops, path: &Path) -> Result<(PathBuf, Option<Replaced>), Failure> {
     let mut target = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -462,7 +462,7 @@ async fn target_of(ops: &Ops, path: &Path) -> Result<(PathBuf, Option<Replaced>)
             }
             libc::S_IFDIR => return Err(libc::EISDIR.into()),
             libc::S_IFLNK => {
-                // The kernel has just read the link, so it is cached.
+                // The kernel has just read the link, so its target is cached.
                 let to = std::fs::read_link(&target)
                     .map_err(|error| Failure::from(error.raw_os_error().unwrap_or(libc::EIO)))?;
                 target = match target.parent() {
@@ -491,7 +491,7 @@ async fn open_beside(
 
 async fn replace(ops: &Ops, path: &Path, data: &Data, permissions: u32, syncs: bool) -> Outcome {
     let (target, replaced) = target_of(ops, path).await?;
-    // A process that may not read the old file must never be able to open the new one.
+    // A process without permission to read the old file must never be able to open the new one.
     let permissions = replaced
         .as_ref()
         .map_or(permissions, |it| it.mode & MODE_PRIVATE);
@@ -524,14 +524,14 @@ async fn fill(
             user,
             group,
         };
-        // Most servers may not change the owner and then keep the file. Set the mode afterwards, because a change of
-        // owner clears some bits.
+        // Most servers lack permission to change the owner, and then keep the server's user as owner. Set the mode afterwards,
+        // because a change of owner clears some bits.
         let _ = ops.run(owned).await;
         let file = Arc::clone(file);
         ops.call(Op::Permit { file, mode }).await?;
     }
     match write(ops, file, data, 0, BLOCK_BYTES).await {
-        // The target has none of these bytes.
+        // The target contains none of the written bytes.
         Err(Failure::System { errno, .. }) => return Err(errno.into()),
         written => written?,
     };
@@ -542,7 +542,7 @@ async fn fill(
     Ok(())
 }
 
-/// Syncs the parent directory: a new name is durable only then.
+/// Syncs the parent directory. A new name is durable only afterwards.
 async fn sync_directory(ops: &Ops, path: &Path) -> Result<(), Failure> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -554,7 +554,7 @@ async fn sync_directory(ops: &Ops, path: &Path) -> Result<(), Failure> {
         mode: 0,
     };
     let fd = ops.call(op).await?;
-    // SAFETY: the operation has just opened the descriptor, and no other value owns its number.
+    // SAFETY: the operation has just opened the descriptor, and no other value owns it.
     let file = Arc::new(unsafe { OwnedFd::from_raw_fd(fd as i32) });
     ops.call(Op::Sync { file }).await.map(|_| ())
 }

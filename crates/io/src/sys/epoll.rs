@@ -18,14 +18,14 @@ use crate::clock;
 use crate::driver::{Accepted, Driver, EVENTS_MAX, Event, Fd, borrow};
 use crate::sys::socket;
 
-/// Readiness of real descriptors. Create one per process, after the fork: otherwise the kernel object would be shared,
+/// Readiness of real descriptors. Create one per process, after the fork. Otherwise two processes would share the kernel object,
 /// and a child's events would be reported to its parent.
 pub struct Epoll {
     epoll: OwnedFd,
     /// Buffer for the kernel's events: capacity [`EVENTS_MAX`], empty between waits.
     ready: Vec<epoll::Event>,
     now_ms: u64,
-    /// True if the last wait reported events, so that work was done since.
+    /// True if the last wait reported events, so that the worker has done work since.
     has_worked: bool,
     yield_policy: YieldPolicy,
 }
@@ -74,8 +74,8 @@ impl Driver for Epoll {
     }
 
     fn add_listener(&mut self, fd: Fd, token: u64) -> io::Result<()> {
-        // Exclusive: if workers share a listener (the control socket), a connection wakes one of them. It costs nothing
-        // if each worker has its own.
+        // Exclusive: if workers share a listener (such as the control socket), a connection wakes only one of them. The flag costs
+        // nothing if each worker has its own listener.
         self.add(fd, token, EventFlags::IN | EventFlags::EXCLUSIVE)
     }
 
@@ -95,8 +95,8 @@ impl Driver for Epoll {
     }
 
     fn release(&mut self, fd: Fd) -> bool {
-        // ENOENT: it was not watched. Closing would not suffice, because the watch belongs to the open file description,
-        // which lives on in the other process.
+        // ENOENT: the descriptor was not watched. Closing it would not suffice, because the watch belongs to the open file
+        // description, which the other process still has open.
         matches!(
             epoll::delete(&self.epoll, borrow(fd)),
             Ok(()) | Err(Errno::NOENT)
@@ -104,7 +104,7 @@ impl Driver for Epoll {
     }
 
     fn wait(&mut self, events: &mut Vec<Event>, timeout_ms: Option<u64>) -> io::Result<()> {
-        // Let a process on the same core send more before this worker sleeps.
+        // Before this worker sleeps, yield to a process on the same core, which may send more.
         if timeout_ms != Some(0) && self.has_worked {
             self.yield_policy
                 .run(clock::monotonic_ms, rustix::thread::sched_yield);

@@ -9,7 +9,7 @@
 
 /// A yield longer than this is more than a client needs to send its next requests.
 const YIELD_MS_MAX: u64 = 2;
-/// Pause after a long yield, as a multiple of its duration: yields take at most a twentieth of the time.
+/// Pause after a long yield, as a multiple of its duration, so that yields take at most a twentieth of the time.
 const PAUSE_TIMES: u64 = 20;
 
 /// Policy that suspends yielding after a long yield.

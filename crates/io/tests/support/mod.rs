@@ -9,7 +9,7 @@ use fermata_io::{Driver, Event, Fd, Peer, net};
 pub const LISTENER: u64 = 1;
 pub const STREAM: u64 = 2;
 pub const BACKLOG: i32 = 512;
-/// Time-out of an expected event; far more than it takes.
+/// Time-out of an expected event in milliseconds: far more than an event takes.
 pub const PATIENCE_MS: u64 = 20_000;
 
 /// Opens the kernel interface; `None` if this machine forbids it (epoll is always available).
@@ -83,7 +83,7 @@ impl Server {
         (client, accepted.fd)
     }
 
-    /// Returns a client and its accepted connection, watched as `STREAM`.
+    /// Returns a client and its accepted connection, which is watched with the token `STREAM`.
     pub fn connect(&mut self) -> (TcpStream, Fd) {
         let (client, fd) = self.accept();
         self.driver.add_stream(fd, STREAM).expect("add");

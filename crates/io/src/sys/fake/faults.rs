@@ -1,6 +1,7 @@
 //! Faults of the fake network, and counters of calls.
 
-/// Frequency of faults, each in thousandths of the affected calls.
+/// Frequency of faults, each in thousandths of the affected calls. All faults except `reset` and `abort` are harmless: a correct
+/// engine delivers the same bytes despite them.
 ///
 /// All faults except `reset` and `abort` are harmless: a correct engine delivers the same bytes with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -11,7 +12,7 @@ pub struct Faults {
     pub short_write: u32,
     /// `recv`, `send` or `accept` would block although readiness was reported.
     pub would_block: u32,
-    /// `wait` reports a stream as ready for everything although nothing happened.
+    /// `wait` reports a stream as ready for all operations although nothing happened.
     pub spurious: u32,
     /// `wait` reports events in random order.
     pub shuffle: bool,
@@ -51,7 +52,7 @@ impl Faults {
     };
 }
 
-/// Number of driver calls, which a real driver would make as system calls.
+/// Number of calls by kind. A real driver would make a system call for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Calls {
     /// Calls of `wait`.

@@ -26,10 +26,10 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! It behaves like Linux in all relevant ways. Streams are edge-triggered, and an edge reports everything that is
-//! ready. Space is reported again only after a send that found too little. Closing with unread bytes resets the
-//! connection. The first send to a peer that has closed succeeds. [`Faults`] add behaviour that a kernel may show but
-//! rarely does. Misuse that a kernel could not detect, such as using a closed descriptor, panics.
+//! The fake network behaves like Linux in all relevant ways. Streams are edge-triggered, and an edge reports everything that is
+//! ready. Space is reported again only after a send for which there was too little space. Closing with unread bytes resets the
+//! connection. The first send to a peer that has closed succeeds. [`Faults`] add behaviour that a kernel may show, but rarely
+//! shows. Misuse that a kernel could not detect, such as using a closed descriptor, panics.
 
 mod faults;
 mod network;
@@ -129,7 +129,7 @@ impl Fake {
         self.network.borrow_mut().sends_per_ms = sends;
     }
 
-    /// Makes `accept` fail with `EMFILE` while this many streams are open.
+    /// Maximum number of open streams, from which `accept` fails with `EMFILE`.
     pub fn set_streams_max(&self, streams_max: usize) {
         self.network.borrow_mut().streams_max = streams_max;
     }

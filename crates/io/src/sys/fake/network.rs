@@ -14,10 +14,10 @@ use super::faults::{Calls, Faults};
 use super::random::Random;
 use super::stream::{Action, Stream};
 
-/// First descriptor number: higher than any real one, so that a confusion is noticed.
+/// First descriptor number: higher than any real descriptor, so that tests detect a confusion of the two.
 const FD_START: Fd = 1_000_000_000;
 
-/// Start of the virtual monotonic clock; not 0, like a real one.
+/// Start of the virtual monotonic clock; not 0, as for a real clock.
 pub const MONOTONIC_START_MS: u64 = 1_000_000;
 
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ struct Listener {
 pub(super) struct Network {
     pub(super) faults: Faults,
     pub(super) auto_advance: bool,
-    /// Number of sends that take a millisecond; 0 if they take no time.
+    /// Number of sends that take a millisecond; 0 = sends take no time.
     pub(super) sends_per_ms: u64,
     pub(super) streams_max: usize,
     pub(super) calls: Calls,
@@ -40,12 +40,12 @@ pub(super) struct Network {
     pub(super) now_ms: u64,
     random: Random,
     next_fd: Fd,
-    /// Ordered maps, so that a seed always gives the same run.
+    /// Streams in an ordered map, so that a seed always gives the same run.
     streams: BTreeMap<Fd, Stream>,
     listeners: BTreeMap<Fd, Listener>,
     /// Real descriptors (wakers, pipes) and their tokens.
     wakes: BTreeMap<Fd, u64>,
-    /// Ordered by time, then by number.
+    /// Scheduled actions, ordered by time, then by number.
     schedule: BTreeMap<(u64, u64), (Fd, Action)>,
     scheduled: u64,
 }
@@ -249,7 +249,7 @@ impl Network {
         if reset {
             stream.break_off();
         }
-        // Report again what a fault held back; otherwise a correct engine would stall.
+        // Report the bytes again that a fault held back; otherwise a correct engine would stall.
         stream.edge |= would_block || bytes_max < there;
         if would_block {
             return Ok(None);

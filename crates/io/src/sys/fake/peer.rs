@@ -20,7 +20,7 @@ pub enum End {
     Reset,
 }
 
-/// A connected peer, controlled by the test. Clones are the same peer; dropping one has no effect.
+/// A connected peer, controlled by the test. All clones are the same peer; dropping a clone has no effect.
 #[derive(Clone)]
 pub struct FakePeer {
     network: Rc<RefCell<Network>>,
@@ -62,7 +62,7 @@ impl FakePeer {
         self.network.borrow_mut().stream_mut(self.fd).write(bytes);
     }
 
-    /// Returns all bytes that have arrived, which frees their space.
+    /// Returns all bytes that have arrived, and frees their space.
     #[must_use]
     pub fn read(&self) -> Vec<u8> {
         self.network.borrow_mut().stream_mut(self.fd).read()

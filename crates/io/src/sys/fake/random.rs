@@ -20,8 +20,8 @@ impl Random {
         (self.next() % bound as u64) as usize
     }
 
-    /// Returns true in `thousandths` of a thousand cases. A probability of 0 uses no random number, so that disabled
-    /// faults do not change the others.
+    /// Returns true in `thousandths` of a thousand cases. A probability of 0 uses no random number, so that a disabled fault does
+    /// not change the occurrence of others.
     pub(super) fn chance(&mut self, thousandths: u32) -> bool {
         thousandths != 0 && self.next() % 1000 < u64::from(thousandths)
     }

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, IoSlice};
 
 use crate::driver::{Event, Peer};
 
-/// Default window: bytes that the peer holds before the engine would block.
+/// Default window: number of bytes that the peer stores before the engine's sends would block.
 pub(super) const WINDOW_BYTES: usize = 64 * 1024;
 
 /// An action of a peer.
@@ -15,7 +15,7 @@ pub enum Action {
     Write(Vec<u8>),
     /// Closes the sending side; the peer still reads.
     ShutdownWrite,
-    /// Closes the connection; with unread bytes that resets it, as on a real network.
+    /// Closes the connection; with unread bytes this resets it, as on a real network.
     Close,
     /// Resets the connection.
     Reset,
@@ -30,26 +30,26 @@ pub(super) struct Stream {
     pub(super) token: Option<u64>,
     /// True if something happened since the last report.
     pub(super) edge: bool,
-    /// True once the engine accepted the stream.
+    /// True after the engine has accepted the stream.
     pub(super) accepted: bool,
-    /// True once the engine closed the stream.
+    /// True after the engine has closed the stream.
     pub(super) closed: bool,
-    /// True once the engine closed its sending side.
+    /// True after the engine has closed its sending side.
     pub(super) write_ended: bool,
     /// True if closing will reset the connection.
     pub(super) resets_on_close: bool,
-    /// True once the connection is broken.
+    /// True after the connection broke.
     pub(super) reset: bool,
     /// Bytes from peer to engine.
     pub(super) inbound: VecDeque<u8>,
-    /// True once the peer closed its sending side.
+    /// True after the peer has closed its sending side.
     pub(super) inbound_ended: bool,
-    /// True once the peer no longer reads.
+    /// True after the peer has stopped reading.
     pub(super) peer_closed: bool,
     /// Bytes from engine to peer.
     pub(super) outbound: Vec<u8>,
     pub(super) window_bytes: usize,
-    /// True after a send that found too little space: free space is then an edge.
+    /// True after a send for which there was too little space. Free space is then an edge.
     pub(super) out_of_room: bool,
     /// Number of sends that accepted at least one byte.
     pub(super) sends: u64,
@@ -76,7 +76,7 @@ impl Stream {
         }
     }
 
-    /// Returns the event of an edge: everything that is ready, as the kernel reports it.
+    /// Returns the event of an edge. As in the kernel, it contains everything that is ready.
     pub(super) fn event(&self, token: u64) -> Event {
         let hangup = self.inbound_ended || self.reset;
         Event {

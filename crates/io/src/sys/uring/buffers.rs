@@ -11,11 +11,11 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use super::ring::Ring;
 
-/// Size of a buffer. Requests use a page of it; pipelined messages arrive in few pieces.
+/// Size of a buffer in bytes. Requests use a page of it; pipelined messages arrive in few pieces.
 pub(super) const BUFFER_BYTES: usize = 16 * 1024;
 
-/// Number of buffers of a worker, used in turn: half a megabyte of memory with small requests, two with bulk data. This
-/// is also the maximum that arrives between two waits; a connection that finds no free buffer receives in the next
+/// Number of buffers of a worker, which are used in turn. They use half a megabyte of memory with small requests, two megabytes
+/// with bulk data. They also limit the bytes that arrive between two waits: a connection without a free buffer receives in the next
 /// turn.
 pub(super) const BUFFERS: u16 = 128;
 

@@ -11,13 +11,13 @@ use crate::descriptors::lift_raw;
 use crate::driver::{Accepted, Fd};
 use crate::sys::socket;
 
-/// Maximum number of accepted connections of a listener that the engine has not taken. Above it, accepting stops until
-/// half of them are taken. The completion queue may contain the same number in addition.
+/// Maximum number of accepted connections of a listener that the engine has not taken. Above it, accepting stops until half of them
+/// are taken. The completion queue may contain as many in addition.
 const ACCEPTED_MAX: usize = 1024;
 /// Intervals between checks of a listener's queue after it is first watched.
 ///
-/// The kernel wakes one ring for a connection. The ring of a killed process is dismantled some time after its successor
-/// starts. If the kernel selects that ring meanwhile, the connection is not accepted and would wait for the next one.
+/// The kernel wakes one ring for a connection. The ring of a killed process is dismantled some time after its successor starts. If
+/// the kernel selects that ring before, the connection is not accepted, and would wait until the next connection arrives.
 pub(super) const LOOKS_MS: [u64; 4] = [10, 90, 900, 4_000];
 
 impl Uring {
@@ -63,8 +63,8 @@ impl Uring {
         }
         if listener.is_accepting {
             let ticket = listener.ticket();
-            // Connections accepted so far are reaped here. Later ones stay in the kernel's queue for other processes that
-            // listen there.
+            // Connections accepted so far are reaped here. Later connections stay in the kernel's queue for other processes that
+            // listen on the socket.
             let cancelled = self.ring.cancel_now(ticket);
             self.reap();
             return Some(cancelled);
@@ -74,7 +74,7 @@ impl Uring {
 
     /// Removes a listener; returns true if `fd` was one.
     pub(super) fn close_listener(&mut self, fd: Fd) -> bool {
-        // Fails if it is not watched, which has the same result.
+        // Fails if the listener is not watched, which has the same result.
         let _ = self.unwatch_listener(fd);
         let Some(at) = self.listeners.iter().position(|it| it.fd == fd) else {
             return false;
@@ -153,7 +153,7 @@ impl Uring {
         let ticket = done.ticket;
         let listener = self.listeners.iter_mut().find(|it| it.ticket() == ticket);
         let Some(listener) = listener else {
-            // The listener was closed, so nothing will take the connection.
+            // The listener was closed, so the connection has no receiver.
             if done.result >= 0 {
                 socket::close(done.result);
             }

@@ -61,7 +61,7 @@ pub struct Uring {
     leaving_len: usize,
     done: Vec<Completion>,
     now_ms: u64,
-    /// True if the last wait reported events, so that work was done since.
+    /// True if the last wait reported events, so that the worker has done work since.
     has_worked: bool,
     yield_policy: YieldPolicy,
 }
@@ -109,7 +109,7 @@ impl Uring {
         &mut self.slots[at]
     }
 
-    /// Returns true if there is something to report without entering the kernel.
+    /// Returns true if an event can be reported without entering the kernel.
     fn has_news(&self) -> bool {
         !self.ready.is_empty() || self.listeners.iter().any(Listener::has_news)
     }
@@ -133,11 +133,11 @@ impl Uring {
         });
     }
 
-    /// Records that a connection is broken; its owner notices it by reading. Sent bytes will not arrive.
+    /// Records that a connection is broken. Its owner detects this by reading. Bytes that were sent will not arrive.
     fn tell_broken(&mut self, fd: Fd) {
         let slot = &self.slots[fd as usize];
         match slot.kind {
-            // A collected send still refers to the descriptor: it will fail by itself.
+            // A collected send still refers to the descriptor. It will fail by itself.
             Kind::Leaving if slot.is_sending => {}
             Kind::Leaving => self.finish_close(fd),
             _ => self.tell_end(fd),
@@ -197,7 +197,7 @@ impl Uring {
             && let Some(fd) = self.ready.pop_front()
         {
             let slot = &mut self.slots[fd as usize];
-            // It may have been closed since, and the number reused.
+            // The descriptor may have been closed since, and its number reused.
             if std::mem::take(&mut slot.is_ready) {
                 events.push(Event {
                     token: slot.token,
@@ -311,7 +311,7 @@ impl Driver for Uring {
     }
 
     fn release(&mut self, fd: Fd) -> bool {
-        // Earlier sends must precede the bytes of the next process.
+        // Submit earlier sends first: they must precede the bytes of the next process.
         self.submit_sends();
         let slot = self.slot(fd);
         if slot.is_sending || slot.has_rest || slot.has_unread() || slot.is_over() {
@@ -327,7 +327,7 @@ impl Driver for Uring {
                 return true;
             }
         }
-        // Bytes arrived at the last moment and are now in this process.
+        // Bytes have just arrived, and are now in this process.
         let slot = self.slot(fd);
         slot.kind = Kind::Stream;
         slot.token = token;
@@ -353,7 +353,7 @@ impl Driver for Uring {
         if sleep != Sleep::Never {
             self.submit_sends();
             if self.has_worked && !self.has_news() {
-                // As in `Epoll::wait`: let a process on the same core send more before this worker sleeps.
+                // As in `Epoll::wait`: before this worker sleeps, yield to a process on the same core, which may send more.
                 self.yield_policy
                     .run(clock::monotonic_ms, rustix::thread::sched_yield);
             }
@@ -416,7 +416,7 @@ impl Driver for Uring {
     }
 
     fn reset_on_close(&mut self, fd: Fd) {
-        // Otherwise closing would wait until the kernel has accepted the stored bytes.
+        // Without this, closing would wait until the kernel has accepted the stored bytes.
         self.drop_rest(fd);
         socket::reset_on_close(fd);
     }

@@ -15,11 +15,12 @@ use crate::sys::socket;
 /// Maximum time for sending the bytes accepted before a close.
 const LEAVING_MS: u64 = 5_000;
 
-/// Maximum number of closed connections that wait for this; above it the oldest is closed immediately.
+/// Maximum number of closed connections whose stored bytes are still being sent. Above it, the oldest connection is closed
+/// immediately.
 const LEAVING_MAX: usize = 512;
 
 impl Uring {
-    /// Prepares a send to `fd`. Returns `None` if it would block; an event follows.
+    /// Prepares a send to `fd`. Returns `None` if the send would block; an event follows then.
     fn begin_send(&mut self, fd: Fd) -> io::Result<Option<()>> {
         if self.slot(fd).is_sending {
             // Never two concurrent sends: the second must not overtake bytes that the first could not send.
@@ -264,8 +265,8 @@ impl Uring {
         }
     }
 
-    /// Cancels all operations of `fd` and closes it. The peer sees the close when the operations have ended, in the next
-    /// call that enters the kernel.
+    /// Cancels all operations of `fd` and closes it. The peer receives the close when the operations have ended, in the next call
+    /// that enters the kernel.
     pub(super) fn finish_close(&mut self, fd: Fd) {
         self.drop_unread(fd);
         self.ring.submit_before_close(fd);

@@ -1,8 +1,8 @@
 //! The two queues shared with the kernel, as calls that tolerate misuse.
 //!
-//! Task work is deferred (`DEFER_TASKRUN`): the kernel processes sockets only inside `wait` and `poll`, not at
-//! arbitrary times. `submit` only starts operations and runs those that complete immediately. Older kernels do not
-//! support the flags, so `new` fails on them.
+//! Task work is deferred (`DEFER_TASKRUN`): the kernel processes sockets only inside `wait` and `poll`, not at arbitrary times.
+//! `submit` starts operations, and completes only those that can complete immediately. Older kernels do not support the flags, so
+//! `new` fails on them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,7 +17,7 @@ use crate::driver::Fd;
 /// Maximum number of collected operations before they must be submitted.
 const SUBMISSIONS: u32 = 256;
 
-/// Completions that the kernel stores without allocating. Above it they queue inside the kernel, and multishot
+/// Number of completions that the kernel stores without allocating. Above it, completions queue inside of the kernel, and multishot
 /// operations end and must be restarted.
 const COMPLETIONS: u32 = 4096;
 
@@ -49,7 +49,7 @@ pub(super) enum Sleep {
 
 pub(super) struct Ring {
     io: IoUring,
-    /// Operations that did not fit into the queue because the kernel accepted none.
+    /// Operations that did not fit into the queue because the kernel accepted no operation.
     overflow: VecDeque<Entry>,
     /// Descriptors of operations that were not submitted.
     unsubmitted: Vec<Fd>,
@@ -111,7 +111,7 @@ impl Ring {
         self.start(entry.build(), ticket);
     }
 
-    /// Cancels an operation. If it has not completed yet, it completes as cancelled; the cancellation itself is not
+    /// Cancels an operation. If the operation has not completed yet, it completes as cancelled. The cancellation itself is not
     /// reported.
     pub fn cancel(&mut self, ticket: Ticket) {
         let entry = opcode::AsyncCancel::new(ticket.to_u64()).build();
@@ -122,7 +122,7 @@ impl Ring {
         self.start(entry.flags(Flags::SKIP_SUCCESS), own);
     }
 
-    /// Cancels an operation and waits for it: its last completion is then in the queue.
+    /// Cancels an operation and waits for it. The last completion of the operation is then in the queue.
     pub fn cancel_now(&mut self, ticket: Ticket) -> io::Result<()> {
         self.submit();
         let which = CancelBuilder::user_data(ticket.to_u64());
@@ -149,7 +149,7 @@ impl Ring {
     }
 
     fn start(&mut self, entry: Entry, ticket: Ticket) {
-        // A collected send carries its index instead, and its descriptor stays open until it has completed.
+        // A collected send contains its index instead of a descriptor, and its descriptor stays open until it has completed.
         if !matches!(ticket.op, Op::Send | Op::Cancel) {
             self.unsubmitted.push(ticket.fd);
         }
@@ -175,7 +175,7 @@ impl Ring {
         }
     }
 
-    /// Submits the collected operations. Those that cannot be started stay and are retried by the next call.
+    /// Submits the collected operations. Operations that cannot be started stay in the queue, and the next call retries them.
     pub fn submit(&mut self) {
         loop {
             self.push_overflow();
@@ -231,8 +231,8 @@ impl Ring {
         }
     }
 
-    /// Clears the list when the kernel has accepted all operations. It accepts them in order, so only an empty queue
-    /// shows that no operation of a descriptor is left.
+    /// Clears the list if the kernel has accepted all operations. The kernel accepts them in order, so only an empty queue shows
+    /// that no operation of a descriptor is left.
     fn forget_submitted(&mut self) {
         if self.overflow.is_empty() && self.io.submission().is_empty() {
             self.unsubmitted.clear();
@@ -265,8 +265,8 @@ impl Ring {
     /// Registers the memory that `recv` fills.
     ///
     /// # Safety
-    /// `entries` must be the page-aligned start of a buffer ring of `count` entries. It and all buffers ever entered must
-    /// stay mapped until the ring is dropped.
+    /// `entries` must be the page-aligned start of a buffer ring of `count` entries. The ring of entries, and all buffers ever
+    /// entered into it, must stay mapped until the ring is dropped.
     pub unsafe fn provide(&mut self, entries: *mut u8, count: u16) -> io::Result<()> {
         // SAFETY: guaranteed by the caller.
         unsafe {

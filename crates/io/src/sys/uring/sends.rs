@@ -9,11 +9,11 @@ use super::ring::Ring;
 use super::ticket::{Op, Ticket};
 use crate::driver::Fd;
 
-/// Maximum number of collected sends. One system call then costs each of them almost nothing, and the owner, which
-/// measures the time that sending takes, does not wait long.
+/// Maximum number of collected sends. With this number, one system call adds almost no cost per send. The owner, which measures the
+/// time for sending, does not wait long.
 const SENDS_MAX: usize = 64;
 
-/// Maximum bytes of a collected send; longer ones are separate calls, because copying them would cost more.
+/// Maximum size in bytes of a collected send. Larger sends are separate calls, because copying them would cost more.
 pub(super) const SEND_BYTES_MAX: usize = 4096;
 
 const ARENA_BYTES: usize = SENDS_MAX * SEND_BYTES_MAX;
@@ -27,7 +27,7 @@ pub(super) struct Collected {
 }
 
 pub(super) struct Sends {
-    /// Never reallocated: the kernel has addresses within it.
+    /// Never reallocated, because the kernel has addresses within it.
     arena: Box<[u8]>,
     used: usize,
     collected: Vec<Collected>,
@@ -57,7 +57,7 @@ impl Sends {
     /// Collects a send of at most `SEND_BYTES_MAX` bytes; there must be room.
     pub fn add(&mut self, ring: &mut Ring, fd: Fd, bytes: &[u8]) {
         let start = match self.collected.last() {
-            // A broadcast sends the same bytes repeatedly, so they are already in the arena.
+            // A broadcast sends the same bytes repeatedly, so the arena may already contain them.
             Some(last) if self.bytes(last) == bytes => last.start as usize,
             _ => {
                 let start = self.used;

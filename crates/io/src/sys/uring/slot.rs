@@ -10,11 +10,11 @@ use crate::driver::Fd;
 /// Role of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Not watched; the driver may have sent bytes on it.
+    /// Not watched; the driver may still have to send bytes on the descriptor.
     Unwatched,
     Stream,
     Wake,
-    /// Closed by its owner; bytes sent before are still in the driver.
+    /// Closed by its owner; bytes that were sent before are still in the driver.
     Leaving,
 }
 
@@ -50,11 +50,11 @@ pub(super) struct Slot {
     pub chain: Chain,
     /// True if bytes older than those in `chain` were set aside.
     pub has_aside: bool,
-    /// True if the socket may hold more bytes, so that it must be read directly.
+    /// True if the socket may contain more bytes, so that the socket must be read directly.
     pub may_hold_more: bool,
     /// True if the peer's end of stream follows the received bytes.
     pub has_ended: bool,
-    /// Error of a broken connection; 0 if it is not broken.
+    /// Error of a broken connection; 0 = not broken.
     pub errno: u16,
     /// True while an operation waits for free space.
     pub awaits_room: bool,
@@ -147,16 +147,16 @@ pub(super) struct Listener {
     pub fd: Fd,
     pub token: u64,
     pub generation: u32,
-    /// True while its owner watches it.
+    /// True while the listener's owner watches it.
     pub is_watched: bool,
-    /// True while the kernel accepts on it.
+    /// True while the kernel accepts connections of the listener.
     pub is_accepting: bool,
-    /// True while its accept is being cancelled.
+    /// True while the listener's accept operation is being cancelled.
     pub is_stopping: bool,
-    /// Error that stopped accepting; 0 if there is none.
+    /// Error that stopped accepting; 0 = none.
     pub errno: i32,
     pub accepted: VecDeque<Fd>,
-    /// Time of the next check of its queue, and the number of checks so far.
+    /// Time of the next check of the listener's queue, and the number of checks so far.
     pub look: Deadline,
     pub looks: usize,
 }
@@ -179,7 +179,7 @@ impl Listener {
 pub(super) struct Rest {
     pub bytes: Vec<u8>,
     pub sent: usize,
-    /// True to close the sending side after them.
+    /// True if the sending side is to be closed after these bytes.
     pub shuts_down: bool,
 }
 
@@ -208,7 +208,8 @@ impl Aside {
 mod tests {
     use super::*;
 
-    /// Memory of a held client in addition to the engine's connection.
+    /// Maximum memory in bytes of a held client in the driver, in addition to the engine's
+    /// connection.
     const SLOT_BYTES_MAX: usize = 48;
 
     #[test]

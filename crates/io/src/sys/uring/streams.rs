@@ -1,9 +1,8 @@
 //! Received bytes of connections until their owner reads them.
 //!
-//! Bytes arrive in the pool's buffers and stay there for one turn. Bytes that their owner has not read by the next wait
-//! are set aside, and the connection receives no more until they are read. The complete pool therefore belongs to the
-//! kernel during every sleep, and no connection can withhold it from others. A connection uses at most one pool of
-//! memory.
+//! Bytes arrive in the pool's buffers and stay there for one turn. Bytes that their owner has not read by the next wait are set
+//! aside, and the connection receives no more until they are read. So the complete pool belongs to the kernel during every sleep,
+//! and no connection can withhold buffers from others. The received bytes of a connection use at most as much memory as the pool.
 
 use std::io;
 
@@ -32,7 +31,7 @@ impl Uring {
             if filled == buf.len() || !slot.may_hold_more {
                 break;
             }
-            // Bytes in the socket are newer than those already received.
+            // Bytes in the socket are newer than bytes that were already received.
             if self.ring.has_completions() {
                 self.reap();
                 continue;
@@ -120,7 +119,7 @@ impl Uring {
                 Receiving::Off => slot.receiving = Receiving::Stopped,
                 Receiving::Stopping | Receiving::Stopped => {}
             }
-            // Without this, the peer's end would not be reported.
+            // Otherwise the end of the peer's stream would not be reported.
             self.list_idle(fd);
         }
         self.unread = unread;
@@ -162,8 +161,8 @@ impl Uring {
         self.idle = idle;
     }
 
-    /// Polls for the peer's end in addition to the receive. The receive may miss a reset whose wake-up is merged with the
-    /// one for the preceding bytes. It does not report a reset after the peer's end.
+    /// Polls for the end of the peer's stream in addition to the receive. The receive may miss a reset whose wake-up is merged with
+    /// that of the preceding bytes, and does not report a reset after the peer's end.
     fn await_hangup(&mut self, fd: Fd) {
         let slot = &mut self.slots[fd as usize];
         let is_broken = slot.remote == Remote::Broken || slot.errno != 0;
@@ -186,7 +185,7 @@ impl Uring {
         let slot = &mut self.slots[fd as usize];
         if remote > slot.remote {
             slot.remote = remote;
-            // If the receive missed it, the owner's read calls `recv` on the socket.
+            // If the receive missed the end, the owner's read calls `recv` on the socket.
             slot.may_hold_more |= !slot.is_over();
             self.tell_end(fd);
         }

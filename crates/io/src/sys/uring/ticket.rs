@@ -17,7 +17,7 @@ pub(super) enum Op {
     Hangup,
     /// A waker is readable.
     Wake,
-    /// A collected send; `fd` is its index.
+    /// A collected send; the field for the descriptor contains its index.
     Send,
     Cancel,
 }
