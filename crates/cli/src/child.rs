@@ -34,7 +34,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Error> {
     process::signal_when_parent_dies(SIGTERM).map_err(at("prctl"))?;
     if process::parent_pid() != arguments.parent {
-        // The parent died before prctl(), so no signal would arrive.
+        // The parent exited before prctl(), so no signal would arrive.
         return Ok(());
     }
     let (program, rest) = arguments
@@ -88,7 +88,7 @@ pub fn start_piped(command: &Command) -> Result<(PipeReader, Child), Error> {
     Ok((reader, child))
 }
 
-/// Child process; dropping it kills the process and its group.
+/// A child process. Dropping the value kills the process and its group.
 #[derive(Debug)]
 pub struct Child {
     pid: Pid,
@@ -188,8 +188,8 @@ impl Signals {
     }
 }
 
-/// Stops a process with `signal` and kills it after `patience`. A further SIGINT, SIGTERM or SIGQUIT to this process is passed
-/// on as SIGTERM.
+/// Stops a process with `signal`, and kills it after `patience`. A further SIGINT, SIGTERM or SIGQUIT to this process is forwarded
+/// to the child as SIGTERM.
 pub fn end(child: &mut Child, signal: i32, signals: &Signals, patience: Duration) {
     child.signal(signal);
     let due = Instant::now() + patience;

@@ -76,8 +76,8 @@ fn main() -> ExitCode {
     let parsed = Arguments::from_arg_matches(&matches)
         .unwrap_or_else(|error| error.exit())
         .command;
-    // Servers log unknown variables themselves. Other commands print them only on failure, except commands that contact a
-    // server: a mistyped variable could make them contact the wrong server.
+    // Servers log unknown variables themselves. Other commands print them only on failure. Commands that contact a server always
+    // print them, because a mistyped variable could make them contact the wrong server.
     let asks_server = matches!(
         parsed,
         Command::Publish(_) | Command::Stats(_) | Command::Top(_)

@@ -30,7 +30,7 @@ pub const VERSIONS: std::ops::Range<u32> = 80_200..80_600;
 
 /// Which PHP, and which extension.
 #[derive(clap::Args, Clone, Debug)]
-// The default group name would collide with that of the command.
+// The default group name would collide with the group of the command's own arguments.
 #[group(id = "php_and_extension")]
 pub struct Arguments {
     /// PHP executable that runs the script

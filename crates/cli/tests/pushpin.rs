@@ -15,7 +15,7 @@ const TRY: Duration = Duration::from_secs(2);
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Running Pushpin and its folder; dropping it removes both.
+/// A running Pushpin and its folder. Dropping the value stops the process and removes the folder.
 struct Pushpin {
     child: Child,
     folder: PathBuf,

@@ -38,7 +38,7 @@ pub enum Source {
     Ini,
     /// Argument of `Server`, `Limits`, `History` or `Log`.
     Code,
-    /// Program with its own settings table, such as the edge.
+    /// A program with a settings table of its own, such as the edge.
     Program,
     /// `FERMATA_<NAME>`.
     Environment,
@@ -56,8 +56,8 @@ pub fn check_option(option: &str, setting: &str, value: &str) -> Result<(), Sett
     checked
 }
 
-/// Returns the reason why a value is invalid for the setting `name`, or `None` if it is valid or the setting does not exist.
-/// Serves programs that have their own setting instead of `name`.
+/// Returns the reason why a value is invalid for the setting `name`. Returns `None` if the value is valid or the setting does not
+/// exist. For programs that have a setting of their own instead of `name`.
 pub fn problem(name: &str, value: &str) -> Option<ValueError> {
     let (_, setting) = declared().find(name)?;
     Settings::default().assign(setting, &[value]).err()
@@ -215,7 +215,7 @@ impl Builder {
         let names = table().iter().map(|setting| setting.environment_name());
         let names: Vec<String> = names.collect();
         self.warnings.extend(strangers.sentences(&names));
-        // Many programs share these variables, so settings of this server override them.
+        // Many programs share these variables, so this server's own settings take precedence.
         self.set_otel(&otel);
         match grip {
             Some(value) if !self.has("grip_url") => self.set_grip(&value),
@@ -447,7 +447,8 @@ fn check_tls(settings: &Settings) -> Result<(), SettingError> {
     Ok(())
 }
 
-/// Rejects a value that exceeds the maximum that other settings imply. `others` holds name, value and implied maximum of each.
+/// Rejects a value that exceeds the maximum that other settings imply. `others` contains name, value and implied maximum of each of
+/// these settings.
 fn fit_all(
     name: &'static str,
     value: usize,

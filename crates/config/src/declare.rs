@@ -132,7 +132,7 @@ impl<A> Table<A> {
 
 /// Declares the settings of a program: the typed `Settings` and the static `TABLE` that describes them.
 ///
-/// A row is `name: type = default, kind, alias, doc;`. The default is text, as a user would write it.
+/// A row is `name: type = default, kind, alias, doc;`. The default is given as text, as a user would write it.
 #[macro_export]
 macro_rules! declare {
     (

@@ -29,7 +29,7 @@ pub enum Transport {
     Tcp,
     /// Unix socket; `host` is its path.
     Unix,
-    /// Sockets opened by systemd; `host` is their name, empty for all.
+    /// Sockets that systemd opened; `host` is their name, empty for all sockets.
     Systemd,
 }
 
@@ -42,7 +42,7 @@ pub struct Listen {
     pub transport: Transport,
     /// IPv4 address, IPv6 address without brackets, or host name to resolve.
     pub host: String,
-    /// TCP port; with 0 the kernel chooses a free one.
+    /// TCP port; 0 = the kernel chooses a free port.
     pub port: u16,
     /// Owner and permissions of a Unix socket.
     pub access: Access,
@@ -50,7 +50,7 @@ pub struct Listen {
     pub has_preface: bool,
 }
 
-/// Owner and permissions of a Unix socket; `None` keeps the default.
+/// Owner and permissions of a Unix socket; `None` = the default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Access {
     /// Permissions.

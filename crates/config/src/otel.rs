@@ -12,11 +12,11 @@ const TRACES_PATH: &str = "v1/traces";
 /// Supported protocols.
 const PROTOCOLS: [&str; 2] = ["http/protobuf", "http/json"];
 
-/// Variables that are set, by name. An empty value counts as unset, as the specification requires.
+/// Variables that are set, by name. As the specification requires, an empty value counts as unset.
 #[derive(Debug, Default)]
 pub(crate) struct Otel(HashMap<String, String>);
 
-/// Setting, variable, value.
+/// Setting, variable and value.
 type Given = (&'static str, &'static str, String);
 
 impl Otel {

@@ -52,7 +52,8 @@ pub fn mask_secrets(text: &str) -> Cow<'_, str> {
     let mut masked = String::new();
     let mut copied = 0;
     let mut at = 0;
-    // Start of the line that contains `at`; `looked_at` avoids searching the same text for line ends twice.
+    // Start of the line that contains `at`. `looked_at` is the end of the text that was searched for line ends, so that no text is
+    // searched twice.
     let (mut line, mut looked_at) = (0, 0);
     while let Some(found) = text[at..].find(['=', ':', '>']) {
         at += found + 1;
@@ -81,7 +82,7 @@ pub fn mask_secrets(text: &str) -> Cow<'_, str> {
 /// Returns offset and length of a secret in `rest`, which follows `before` and `separator`.
 fn secret_behind(before: &str, separator: u8, rest: &str) -> Option<(usize, usize)> {
     if separator == b':' && rest.starts_with('/') {
-        // Path normalization may have removed one of the two slashes of a URL.
+        // Path normalization may have removed one of the two slashes of the URL.
         let slashes = 1 + usize::from(rest[1..].starts_with('/'));
         return password_of_url(&rest[slashes..]).map(|(start, len)| (start + slashes, len));
     }
@@ -93,7 +94,7 @@ fn secret_behind(before: &str, separator: u8, rest: &str) -> Option<(usize, usiz
         let opening = value.len() - value.trim_start_matches(['"', '\'', '[']).len();
         let value = &value[opening..];
         let len = value.find(['\n', '\r', '"', '\'']).unwrap_or(value.len());
-        // A token contains more than lower-case letters; otherwise this is a sentence about the header.
+        // A token contains more than lower-case letters. Lower-case letters only are probably a sentence about the header.
         let word = value[..len].split(' ').next().unwrap_or_default();
         let is_sentence = word.len() < len && word.bytes().all(|byte| byte.is_ascii_lowercase());
         if is_sentence && last_word(unquoted).eq_ignore_ascii_case("grip-sig") {
@@ -134,7 +135,7 @@ fn password_of_url(rest: &str) -> Option<(usize, usize)> {
     let ends = |it: char| it.is_whitespace() || "/?#\"'<>)`".contains(it);
     let authority = &rest[..rest.find(ends).unwrap_or(rest.len())];
     let user_info = &authority[..authority.rfind('@')?];
-    // Without a colon this is a user name or a token: NATS URLs allow both, so mask it.
+    // Without a colon, the text is a user name or a token, because NATS URLs permit both. So mask it.
     let start = user_info.find(':').map_or(0, |colon| colon + 1);
     Some((start, user_info.len() - start))
 }

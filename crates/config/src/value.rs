@@ -302,8 +302,8 @@ impl Kind {
     }
 }
 
-/// Parses a [`Kind::Ratio`] into parts of 1,000,000,000, truncating further digits; returns `None` for any other text.
-/// Avoids the floating-point parser of the standard library: 15 KB of tables and code that nothing else here needs.
+/// Parses a [`Kind::Ratio`] into parts of 1,000,000,000, truncating further digits; returns `None` for any other text. Avoids the
+/// floating-point parser of the standard library, whose 15 KB of tables and code no other function here needs.
 pub fn billionths(text: &str) -> Option<u64> {
     const ONE: u64 = 1_000_000_000;
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
@@ -436,7 +436,7 @@ impl Value for bool {
     }
 }
 
-/// A single text is split at its spaces.
+/// Splits a single text at its spaces.
 impl Value for Vec<String> {
     fn read(text: &str, kind: &Kind) -> Result<Self, ValueError> {
         Self::read_all(&kind.split(text), kind)
@@ -505,7 +505,7 @@ impl Value for Option<String> {
                     Ok(Some(text.to_owned()))
                 }
             }
-            // The engine parses the list itself; only the schemes are checked here.
+            // Check only the schemes here; the engine parses the list itself.
             Kind::LogServers => {
                 let schemes = [
                     "nats://",
@@ -567,7 +567,7 @@ impl Value for Option<PathBuf> {
     }
 }
 
-/// Comma-separated, so that a list fits into one environment variable; paths therefore cannot contain a comma.
+/// Comma-separated, so that a list fits into one environment variable. Paths therefore cannot contain a comma.
 impl Value for Vec<PathBuf> {
     fn read(text: &str, _kind: &Kind) -> Result<Self, ValueError> {
         if text.contains('\0') {

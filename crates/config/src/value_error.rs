@@ -6,10 +6,10 @@ pub enum ValueError {
     /// Empty text for a kind that requires a value.
     #[error("empty")]
     Empty,
-    /// Word that is not one of the setting's choices.
+    /// The word is not one of the setting's choices.
     #[error("not known")]
     Unknown,
-    /// Several values, or none, for a setting that is not a list.
+    /// Several values, or no value, for a setting that is not a list.
     #[error("no single value")]
     Several,
     /// Number below the setting's range.

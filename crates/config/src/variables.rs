@@ -12,7 +12,7 @@ pub(crate) const ENVIRONMENT_PREFIX: &str = "FERMATA_";
 /// Prefix of the environment variables of the edge's settings.
 pub const EDGE_PREFIX: &str = "FERMATA_EDGE_";
 
-/// Variables that are not server settings, and their readers.
+/// Variables that are not server settings, and the programs that read them.
 pub(crate) const OTHERS: &[(&str, &str)] = &[
     ("FERMATA_COMMAND", "tests and benchmarks: the command"),
     ("FERMATA_EXTENSION", "the command, tests: fermata.so"),
@@ -53,14 +53,14 @@ pub(crate) const OTHERS: &[(&str, &str)] = &[
     ("FERMATA_PUBLISH_AMOUNTS", "tests of the hub: what it costs"),
 ];
 
-/// Prefixes of groups of such variables, and their readers.
+/// Prefixes of groups of such variables, and the programs that read them.
 const GROUPS: &[(&str, &str)] = &[
     ("FERMATA_TEST_", "tests; test_clock alone is a setting"),
     ("FERMATA_PHPT_", "tests of the extension"),
     ("FERMATA_BENCH_", "benchmarks"),
 ];
 
-/// Maximum number of unknown variables listed by name; the others are only counted.
+/// Maximum number of unknown variables listed by name; further ones are only counted.
 pub(crate) const NAMED_MAX: usize = 8;
 
 /// Maximum number of words of a name that are compared; more than any setting has.
@@ -191,7 +191,8 @@ impl Strangers {
     }
 }
 
-/// Returns the candidate that was probably intended: a similar spelling, or else the shortest name with all words of `variable`.
+/// Returns the candidate that was probably intended: a similar spelling, or otherwise the shortest name that contains all words of
+/// `variable`.
 fn meant<'a>(variable: &str, candidates: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let own = variable.len() - ENVIRONMENT_PREFIX.len();
     let close = nearest(variable, candidates.clone());

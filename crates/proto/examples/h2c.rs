@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 
 use fermata_proto::http2::{Connection, Event, Limits, Message, Priority, Rest, StreamId};
 
-/// Output limit: above it, output waits until the socket accepts some.
+/// Maximum number of output bytes; above it, further output waits until the socket accepts some.
 const OUT_BYTES_MAX: usize = 256 * 1024;
 
-/// Read time-out; between reads the connection checks its own time-outs.
+/// Read time-out. After it, the connection checks its own time-outs.
 const TICK: Duration = Duration::from_millis(200);
 
 fn main() -> std::io::Result<()> {
@@ -49,7 +49,7 @@ struct Exchange {
     complete: bool,
     /// True if the request body is sent back; otherwise the response waits for the end of the request.
     echoes: bool,
-    /// Bytes of one event; 0 if the output has no parts.
+    /// Number of bytes of one event; 0 = the output has no parts.
     event_bytes: usize,
 }
 

@@ -10,10 +10,11 @@ pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 /// Number of bytes after the payload of a chunk.
 pub const TAIL_BYTES: usize = 2;
 
-/// Size digits reserved before the length is known: correct for chunks of 16 to 255 bytes, the usual size of an event.
+/// Number of digits reserved for the size before the length is known. Two are correct for chunks of 16 to 255 bytes, the usual size
+/// of an event.
 const DIGITS_GUESSED: usize = 2;
 
-/// Appends the output of `write` as one chunk; returns the position of the payload in `out`.
+/// Appends the bytes that `write` appends as one chunk. Returns the position of the payload in `out`.
 ///
 /// If `write` appends nothing, no chunk is written, because an empty chunk would end the body. `write` must only
 /// append. A chunk whose size does not have two digits costs one move of its payload.

@@ -6,10 +6,10 @@ use crate::Refusal;
 use crate::http1::{is_field_byte, is_token_byte};
 use crate::number::hex_value;
 
-/// Maximum bytes of chunk extensions in one body, counted over all chunks: many tiny chunks cannot carry unlimited
-/// extensions.
+/// Maximum number of bytes of chunk extensions in one body, counted over all chunks, so that many tiny chunks cannot carry
+/// unlimited extensions.
 pub const EXTENSION_BYTES_MAX: u32 = 4096;
-/// Maximum bytes of trailer lines in one body.
+/// Maximum number of bytes of trailer lines in one body.
 pub const TRAILER_BYTES_MAX: u32 = 8192;
 /// Maximum digits of a chunk size, including leading zeros.
 const SIZE_DIGITS_MAX: u8 = 16;
@@ -27,9 +27,9 @@ pub struct Decoded {
 #[derive(Clone, Debug)]
 pub struct Decoder {
     state: State,
-    /// The size while it is read, then the remaining data bytes of the chunk.
+    /// Size of the chunk while its size line is read, then the number of remaining data bytes.
     left: u64,
-    /// Data bytes of all chunks announced so far, including the current one.
+    /// Number of data bytes of all chunks announced so far, including the current one.
     body_bytes: u64,
     digits: u8,
     extension_bytes: u32,
@@ -90,7 +90,7 @@ impl Decoder {
         let mut at = 0;
         while at < input.len() && self.state != State::Done {
             if self.state == State::Data {
-                // At most the input's length, so it fits into `usize`.
+                // The value is at most the input's length, so it fits into `usize`.
                 let take = self.left.min((input.len() - at) as u64) as usize;
                 out.extend_from_slice(&input[at..at + take]);
                 at += take;

@@ -96,7 +96,7 @@ fn seconds(year: &[u8], month: &[u8], day: &[u8], time: &[u8]) -> Option<u64> {
         parse_decimal(&time[3..5])?,
         parse_decimal(&time[6..8])?,
     );
-    // 60 is a leap second; Unix time numbers it like the following second.
+    // 60 is a leap second. Unix time gives it the same number as the following second.
     if year < 1970
         || day == 0
         || day > month_days(year, month)

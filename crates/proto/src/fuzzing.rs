@@ -24,7 +24,7 @@ const SQUARE_BYTES_MAX: usize = 600;
 /// Checks a request head: every split gives the same result, spans are within the head, and the parsed head
 /// round-trips.
 pub fn head(data: &[u8]) {
-    // The first byte selects the limits, so that small ones are reached too.
+    // The first byte selects the limits, so that small limits are also tested.
     let Some((&selector, buf)) = data.split_first() else {
         return;
     };
@@ -191,7 +191,7 @@ pub fn chunked(data: &[u8]) {
     );
 }
 
-/// Decodes `input` in pieces of `splits[i] + 1` bytes, in turn; in one piece without splits.
+/// Decodes `input` in pieces of `splits[i] + 1` bytes, using `splits` cyclically; in one piece if `splits` is empty.
 fn decode(input: &[u8], splits: &[u8], max: u64) -> Result<(Vec<u8>, usize, bool), Refusal> {
     let mut decoder = chunked::Decoder::new();
     let (mut out, mut at, mut done) = (Vec::new(), 0, false);

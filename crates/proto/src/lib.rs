@@ -1,7 +1,7 @@
 //! State machines for HTTP/1.1, HTTP/2, multipart forms, Server-Sent Events and WebSocket.
 //!
-//! The crate does no I/O: callers pass bytes and the current time, and get spans, events and bytes back. It has no
-//! socket, clock or thread.
+//! The crate does no I/O: callers pass bytes and the current time, and receive spans, events and bytes. It has no socket, clock or
+//! thread.
 //!
 //! - Input is hostile. A message that two parsers could read differently is rejected, and every limit is a named
 //!   constant or setting.
@@ -13,8 +13,8 @@
 //!
 //! # Decisions and their price
 //!
-//! **Strict parsing.** Request smuggling needs two parsers that read one message differently. Price: a few old or
-//! home-made clients get 400; the log has the reason.
+//! **Strict parsing.** Request smuggling needs two parsers that read one message differently. Cost: a few old or home-made clients
+//! receive 400; the log contains the reason.
 
 #![forbid(unsafe_code)]
 

@@ -39,7 +39,7 @@ pub struct Codings {
 }
 
 impl Codings {
-    /// Codings of a client that sent no `Accept-Encoding`: it gets the uncompressed form.
+    /// Codings of a client that sent no `Accept-Encoding`: it receives the uncompressed form.
     pub const NONE: Codings = Codings {
         weights: [0; 3],
         identity: None,
@@ -62,7 +62,7 @@ impl Codings {
         }
         Codings {
             weights: named.map(|weight| weight.or(others).unwrap_or(0)),
-            // `*` applies to `identity` only when it forbids it.
+            // `*` applies to `identity` only if it forbids it, with a weight of 0.
             identity: identity.or(others.filter(|&weight| weight == 0)),
         }
     }
@@ -174,7 +174,7 @@ fn coding(name: &[u8]) -> Option<Coding> {
         .find(|coding| name.eq_ignore_ascii_case(coding.name().as_bytes()))
 }
 
-/// Returns the items of a weighted list without their other parameters. Skips items with a malformed weight.
+/// Returns the items of a weighted list, without parameters other than the weight. Skips items with a malformed weight.
 fn items(list: &[u8]) -> impl Iterator<Item = (&[u8], Weight)> {
     list.split(|&byte| byte == b',').filter_map(|item| {
         let mut parts = item.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);

@@ -42,8 +42,8 @@ fn long_decimal(out: &mut Vec<u8>, mut n: u64) {
     out.extend_from_slice(&text[at..]);
 }
 
-/// Appends an address in the format of its `Display`. IPv4 addresses are formatted here, because `Display` costs about
-/// a thousand instructions.
+/// Appends an address in the format of its `Display`. Formats IPv4 addresses without `Display`, which costs about a thousand
+/// instructions.
 pub fn address(out: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(address) => {

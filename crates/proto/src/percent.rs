@@ -1,9 +1,9 @@
 //! Percent decoding of paths (RFC 3986, section 2.1).
 //!
-//! A path must mean the same to every software on its way. A proxy with rules for paths resolves dot segments first,
-//! but forwards the path as sent. `/admin/../open` is then `/open` for the proxy, but may be below `/admin` for the
-//! server. Paths that two programs may read differently are therefore rejected, and an escaped slash (`%2F`) never
-//! separates segments.
+//! A path must have the same meaning for every proxy and server that receives it. A proxy with rules for paths resolves dot
+//! segments first, but forwards the path as sent. `/admin/../open` is then `/open` for the proxy, but may be below `/admin` for the
+//! server. Paths that two programs may read differently are therefore rejected, and an escaped slash (`%2F`) never separates
+//! segments.
 
 use crate::Refusal;
 use crate::number::hex_value;

@@ -32,7 +32,7 @@ pub enum Step {
 /// The client whose connection the proxy forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The proxy itself (a health check), or an unspecified client.
+    /// The proxy itself is the client (a health check), or the client is unspecified.
     Proxy,
     /// Address and port of the client.
     Client(IpAddr, u16),

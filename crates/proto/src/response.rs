@@ -151,7 +151,7 @@ pub fn replace_reason(out: &mut Vec<u8>, start: usize, reason: &[u8]) {
     }
 }
 
-/// Cache of the start of the previous response head; most responses have the same status and type as the one before.
+/// Cache of the start of the previous response head. Most responses have the same status and type as the previous one.
 #[derive(Debug, Default)]
 pub struct Repeated {
     /// Status line up to the digits of `Content-Length`; empty before the first response.

@@ -1,4 +1,4 @@
-//! A range of a buffer by position, so that a parsed head needs neither a lifetime nor a copy.
+//! A range of a buffer, stored as positions, so that a parsed head needs neither a lifetime nor a copy.
 
 use std::ops::Range;
 

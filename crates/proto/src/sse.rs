@@ -13,7 +13,7 @@ pub fn valid_field(text: &[u8]) -> bool {
     memchr::memchr3(0, b'\n', b'\r', text).is_none()
 }
 
-/// Appends one event. `id` and `name` must satisfy [`valid_field`]; an empty name means none.
+/// Appends one event. `id` and `name` must satisfy [`valid_field`]; an empty name means no name.
 ///
 /// `data` may contain any bytes. Each LF, CR or CRLF in it starts another `data:` line, and the browser joins the lines
 /// with LF. `data` should be UTF-8: browsers replace invalid sequences.

@@ -17,7 +17,7 @@ pub const END_MAX: Duration = Duration::from_secs(10);
 
 /// Maximum length shown of the last output line of an exited process.
 const LINE_BYTES_MAX: usize = 512;
-/// Maximum wait for the rest of the output: descendants may still hold the pipe open.
+/// Maximum wait for the rest of the output, because descendants may still hold the pipe open.
 const REST_MAX: Duration = Duration::from_millis(500);
 /// Interval at which the end of the output is polled.
 const REST_LOOK: Duration = Duration::from_millis(5);
@@ -47,7 +47,7 @@ impl Companion {
             return Err(Error::Misuse(format!("the {} runs", self.name)));
         }
         let (pipe, child) = child::start_piped(command)?;
-        // A new buffer, so that it holds only the output of this process.
+        // Use a new buffer, so that it contains only the output of this process.
         self.output = Some(Output::read(pipe));
         self.child = Some(child);
         Ok(())
@@ -67,7 +67,7 @@ impl Companion {
         self.child = None;
         let line = match exit {
             Exit::Code(_) => self.output.as_ref().and_then(Output::last_line),
-            // The last line of a killed process does not explain its exit.
+            // The last line of a killed process does not explain its exit, so omit it.
             Exit::Signal(_) => None,
         };
         let said = line.map_or_else(String::new, |line| format!(": {line}"));

@@ -10,7 +10,7 @@ use super::leader::leader;
 use crate::child::Signals;
 use crate::error::{Error, at};
 
-/// Number of NATS servers of a replicated log, which survives the loss of one.
+/// Number of NATS servers of a replicated log. The log survives the loss of one server.
 const SERVERS: usize = 3;
 
 /// Software that stores the log.

@@ -31,7 +31,7 @@ use proxy::Proxy;
 const LOOK: Duration = Duration::from_millis(50);
 /// Maximum number of lines queued for output; further writes of servers block.
 const LINES_MAX: usize = 1024;
-/// Default maximum size of the log. Small, because NATS reserves it in advance.
+/// Default maximum size of the log. It is small, because NATS reserves it in advance.
 const LOG_BYTES_MAX: &str = "64m";
 /// Default publish timeout with three log servers, which need up to 9 s to elect a new leader.
 const ELECTION_MS_MAX: &str = "15000";
@@ -118,7 +118,7 @@ struct Cluster<'a> {
     proxy: Option<Proxy>,
     nodes: Vec<Node>,
     sender: mpsc::SyncSender<News>,
-    /// Last field: dropped, and thus removed, after the processes that use it.
+    /// Last field, so that the folder is dropped, and thus removed, after the processes that use it.
     folder: Folder,
 }
 
@@ -291,7 +291,7 @@ impl Cluster<'_> {
             .arg(&self.up.program)
             .env("FERMATA_CLUSTER", url)
             .env("FERMATA_WORKERS", self.up.workers.to_string())
-            // A separate address per server overrides any common one.
+            // A separate address per server overrides an address that is common to all.
             .env(
                 "FERMATA_LISTEN",
                 format!("http://127.0.0.1:{}", self.nodes[at].port),
@@ -319,7 +319,7 @@ impl Cluster<'_> {
         let sender = self.sender.clone();
         thread::spawn(move || {
             for line in BufReader::new(reader).lines().map_while(Result::ok) {
-                // On shutdown the receiver is gone; keep reading, or the server would block on its output.
+                // On shutdown the receiver is dropped. Keep reading, because the server would otherwise block on its output.
                 let _ = sender.send(News::Line(at, line));
             }
         });

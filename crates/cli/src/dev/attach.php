@@ -10,7 +10,8 @@ use Fermata\{Channel, Context, Event, Hold, Poll, Request, Response, Server};
 /**
  * Development features of `fermata dev`: pages that reload, error pages, and a line per request.
  *
- * If FERMATA_DEVELOPMENT is the path of this file, Server::run() loads it and calls the returned function before it binds.
+ * If FERMATA_DEVELOPMENT is the path of this file, Server::run() loads the file, and calls the returned function before it binds
+ * the addresses.
  */
 final class Tool
 {
@@ -70,7 +71,7 @@ final class Tool
     }
 
     /**
-     * Returns the routes; includes a framework's routes only on request, because finding them is slow.
+     * Returns the routes. Includes a framework's routes only on request, because finding them is slow.
      *
      * @return list<array{kind: string, method: string, path: string, handler: string}>
      */
@@ -80,7 +81,10 @@ final class Tool
         return $isShown ? Routes::with($this->routes) : $this->routes;
     }
 
-    /** Checks the syntax of changed files that are not loaded yet; they would otherwise fail later, during a request. */
+    /**
+     * Checks the syntax of changed files that are not loaded yet. A syntax error in them would otherwise only appear later, during
+     * a request.
+     */
     private static function checkChanged(): void
     {
         $read = array_flip(get_included_files());

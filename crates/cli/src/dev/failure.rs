@@ -88,7 +88,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Parses the output of a script and adds the location from the recorded exceptions, which frameworks print without one.
+    /// Parses the output of a script, and adds the location from the recorded exceptions: frameworks print exceptions without a
+    /// location.
     pub fn of(text: &str, thrown: &[Thrown]) -> Self {
         let failure = Self::of_text(text);
         if failure.file.is_some() {

@@ -24,7 +24,7 @@ use crate::php::Php;
 const DRAIN_MS: u64 = 1_000;
 /// Maximum output retained before run(); further output is printed immediately.
 const SAID_BYTES_MAX: usize = 256 * 1024;
-/// Maximum number of distinct startup lines remembered to print each only once.
+/// Maximum number of distinct startup lines that are stored, so that each is printed only once.
 const KNOWN_MAX: usize = 1_000;
 /// Maximum length of an output line; longer lines are split.
 const LINE_BYTES_MAX: u64 = 64 * 1024;

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Fermata\Development;
 
 /**
- * Formats a value for dump(): as var_export() does, so null, false, '' and 0 differ, with objects by class and id.
+ * Formats a value for dump(): like var_export(), so null, false, '' and 0 differ, but objects are shown by class and id.
  *
  * Reads properties as they are stored and calls no method of the application. Stops at DEPTH_MAX levels and at the
  * given number of bytes, so a large object graph costs no more than a small one.

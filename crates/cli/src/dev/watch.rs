@@ -20,7 +20,7 @@ const DEPTH_MAX: usize = 24;
 /// Polling interval.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Folders of dependencies and generated files, which are skipped unless given by --watch.
+/// Folders of dependencies and generated files, which are skipped unless --watch includes them.
 const LEFT_OUT: &[&str] = &[
     "vendor",
     "node_modules",

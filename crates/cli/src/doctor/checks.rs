@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::php::{self, Php};
 
-/// Descriptors that a worker needs in addition to those of its clients.
+/// Number of descriptors that a worker needs in addition to the descriptors of its clients.
 const DESCRIPTORS_BESIDE: u64 = 300;
 /// Minimum kernel version of the server, and of the io_uring operations that it uses.
 const KERNEL_MIN: (u32, u32) = (5, 6);

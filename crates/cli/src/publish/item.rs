@@ -125,7 +125,7 @@ mod tests {
         Ok(item.to_value(Notation::Json).to_json())
     }
 
-    /// Expected items are those that `pushpin-publish` 1.36 sends for the same arguments, plus `type`, which it omits.
+    /// The expected items are the ones that `pushpin-publish` 1.36 sends for the same arguments, plus `type`, which it omits.
     #[test]
     fn items_are_those_of_pushpin_publish() {
         for (words, expected) in [

@@ -91,7 +91,7 @@ mod tests {
         }
     }
 
-    /// Returns the result of publishing to a local socket that announces the type `kind`, and the events it receives.
+    /// Returns the result of publishing to a local socket that announces the type `kind`, and the events that the socket receives.
     fn against(kind: Socket) -> (Result<(), Error>, Vec<Event>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("bound").port();

@@ -25,8 +25,8 @@ pub fn is_chosen(php: &Php) -> bool {
     std::env::var_os("FERMATA_CONTROL").is_some() || php.facts.control.is_some()
 }
 
-/// Returns the setting `control` for this process, which will execute the server. Returns `None` if no safe folder exists or
-/// the path is too long for a socket; the server then starts without one.
+/// Returns the setting `control` for this process, which will execute the server. Returns `None` if no safe folder exists or the
+/// path is too long for a socket; the server then starts without a control socket.
 pub fn own() -> Option<String> {
     let folder = folder()?;
     remove_stale(&folder);

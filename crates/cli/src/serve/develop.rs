@@ -35,7 +35,7 @@ const PUBLISH_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Development {
     watcher: Watcher,
     changes: Changes,
-    /// Time at which pages are notified unless further changes arrive, and the latest time.
+    /// Time at which pages are notified if no further change arrives, and the latest time of the notification.
     due: Option<(Instant, Instant)>,
     pages: u64,
     place: PathBuf,

@@ -32,7 +32,7 @@ const LISTEN: &str = "127.0.0.1:8080";
 /// Maximum time from the start of PHP until it accepts connections.
 const START_MAX: Duration = Duration::from_secs(20);
 
-/// Time to finish running requests on shutdown. The edge's timeout exceeds its own drain timeout.
+/// Time to finish running requests on shutdown. It exceeds the edge's own drain timeout.
 const EDGE_END_MAX: Duration = Duration::from_secs(40);
 const FPM_END_MAX: Duration = Duration::from_secs(10);
 
@@ -100,8 +100,9 @@ impl Place {
         let name = format!("fermata-{}-{bytes:x}", process::pid());
         let path = std::env::temp_dir().join(name);
         let mut builder = fs::DirBuilder::new();
-        // Anyone who can connect to php-cgi's socket runs PHP code as its user, so only this user may enter the folder. A shared
-        // folder is used only with PHP-FPM, which restricts its socket to the user; mode 711 hides the names from others.
+        // Anyone who can connect to php-cgi's socket can run PHP code as the user of php-cgi, so only this user may enter the
+        // folder. A shared folder is used only with PHP-FPM, which restricts its socket to the user. Mode 711 hides the file names
+        // from other users.
         let mode = if is_shared { 0o711 } else { 0o700 };
         let made = builder.mode(mode).create(&path);
         made.map_err(at(path.display()))?;
@@ -380,7 +381,7 @@ fn listen(given: Option<&str>) -> Result<String, Error> {
     }
 }
 
-/// Returns the user that PHP runs as, or `None` for the current user.
+/// Returns the user that PHP runs as; `None` = the current user.
 fn user(arguments: &Arguments) -> Result<Option<String>, Error> {
     let is_root = process::user() == 0;
     match (&arguments.user, is_root) {

@@ -22,7 +22,7 @@ const NAMES: &[&str] = &[
     "php-cgi",
 ];
 
-/// Folders searched in addition to PATH, which may lack those for servers.
+/// Folders searched in addition to PATH, because PATH may lack the folders for server executables.
 const FOLDERS: &[&str] = &["/usr/sbin", "/usr/local/sbin", "/usr/bin", "/usr/local/bin"];
 
 /// PHP that serves FastCGI at a Unix socket in `place`.

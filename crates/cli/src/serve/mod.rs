@@ -84,7 +84,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let php = arguments.php.find()?;
     check(&php)?;
     let mut command = php.command(!arguments.no_jit);
-    // As an ini option, the script's own `control` overrides it; it would not override the environment.
+    // Set it as an ini option, so that the script's own `control` overrides it. An environment variable would override the script.
     if !control::is_chosen(&php)
         && !arguments.dry_run
         && let Some(control) = control::own()
@@ -141,7 +141,7 @@ pub fn check(php: &Php) -> Result<(), Error> {
             facts.extension_dir
         )));
     }
-    // Otherwise PHP would only warn about an incompatible extension and later fail with an unknown class.
+    // Without this check, PHP would only warn about an incompatible extension, and later fail with an unknown class.
     php.loaded_version().map(|_| ())
 }
 

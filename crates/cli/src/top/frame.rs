@@ -334,9 +334,9 @@ fn fitting(mut rows: Vec<String>, rows_max: usize) -> impl Iterator<Item = Strin
     rows.into_iter()
 }
 
-/// Distributes rows over the sections; rows that a section does not need go to the others.
+/// Distributes rows over the sections. Rows that one section does not need are given to the others.
 fn share(room: usize, wanted: [usize; 3]) -> [usize; 3] {
-    // An empty section shows one row that says it is empty.
+    // An empty section shows one row that states that it is empty.
     let wanted = wanted.map(|rows| rows.max(1));
     let mut given = [0; 3];
     let mut left = room;

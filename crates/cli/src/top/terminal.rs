@@ -109,7 +109,7 @@ impl Terminal {
         if events.iter().any(|event| event.token == TOKEN_KEYS) {
             let mut pressed = [0; 64];
             let length = rustix::io::read(io::stdin(), &mut pressed[..])?;
-            // Readable but at the end of file: the terminal was closed.
+            // The descriptor is readable, but at the end of the file: the terminal was closed.
             if length == 0
                 || pressed[..length]
                     .iter()

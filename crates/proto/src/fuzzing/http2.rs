@@ -112,7 +112,8 @@ pub fn http2(data: &[u8]) {
     }
 }
 
-/// Passes the input to a server, or to a client with one open stream, in pieces of `splits[i] + 1` bytes, in turn.
+/// Passes the input to a server, or to a client with one open stream, in pieces of `splits[i] + 1` bytes, using `splits`
+/// cyclically.
 fn run(input: &[u8], splits: &[u8], selector: u8, limits: &Limits) -> Outcome {
     let (mut message, mut out, mut events) = (Message::new(), Vec::new(), Vec::new());
     let is_server = selector & 2 == 0;
@@ -157,14 +158,14 @@ fn run(input: &[u8], splits: &[u8], selector: u8, limits: &Limits) -> Outcome {
             }
         }
         assert!(connection.streams_count() <= usize::from(limits.streams_max).max(2));
-        // A block and one frame of it, doubled because vectors grow by doubling; the table; the streams.
+        // Memory for a block, one frame of it, the table and the streams; doubled because vectors grow by doubling.
         let bytes_max = 4 * (limits.block_bytes_max() + 16_384) + 16_384 + 100 * 96;
         assert!(connection.kept_bytes() <= bytes_max);
     }
     (joined(events), out, None)
 }
 
-/// Responds immediately; releases some streams before their body has arrived.
+/// Responds immediately, and releases some streams before their body has arrived.
 fn answer(
     connection: &mut Connection,
     event: Event<'_>,
@@ -240,7 +241,7 @@ fn joined(events: Vec<String>) -> Vec<String> {
             && stream == other
             && let Some(before) = before.strip_suffix(" end false")
         {
-            // An empty last piece is equivalent to an end with the piece before it.
+            // An empty last piece is equivalent to an end that arrives with the previous piece.
             *last = format!("{stream} data {before}{more}");
         } else {
             joined.push(event);
@@ -249,29 +250,29 @@ fn joined(events: Vec<String>) -> Vec<String> {
     joined
 }
 
-/// One side in [`http2_exchange`].
+/// One endpoint in [`http2_exchange`].
 struct End {
     connection: Connection,
     limits: Limits,
     message: Message,
     out: Vec<u8>,
     streams: BTreeMap<u32, Progress>,
-    /// Maximum body length. Only few runs exceed all windows, because they are slow.
+    /// Maximum body length. Only a few runs exceed all windows, because such runs are slow.
     length_max: usize,
 }
 
-/// Progress of one side on a stream.
+/// Progress of one endpoint on a stream.
 #[derive(Debug, Default)]
 struct Progress {
     /// Bytes to send, and bytes sent.
     length: usize,
     sent: usize,
-    /// True once the end was sent.
+    /// True after the end of the stream was sent.
     ended: bool,
     /// Bytes received, and received bytes not consumed.
     received: usize,
     unconsumed: usize,
-    /// True once the end was received.
+    /// True after the end of the stream was received.
     complete: bool,
     trailers: bool,
 }
@@ -284,8 +285,8 @@ fn content(id: u32, from_client: bool, offset: usize) -> u8 {
     (id as usize * 31 + usize::from(from_client) * 7 + offset % 251) as u8
 }
 
-/// Checks random moves of a client and a server: opening, sending, consuming, resetting, and delivering bytes in any
-/// pieces. Received bytes equal sent bytes, every stream ends, and both sides agree about every window.
+/// Checks random actions of a client and a server: opening, sending, consuming, resetting, and delivering bytes in any pieces.
+/// Received bytes equal sent bytes, every stream ends, and both sides agree about every window.
 pub fn http2_exchange(data: &[u8]) {
     let [selector, moves @ ..] = data else {
         return;
@@ -506,7 +507,7 @@ impl End {
         self.settle(stream);
     }
 
-    /// Sends at most `bytes` in the order of turns.
+    /// Sends at most `bytes` bytes in the order of the streams' turns.
     fn pump(&mut self, from_client: bool, bytes: usize) {
         let mut room = bytes;
         while room > 0

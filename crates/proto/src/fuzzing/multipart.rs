@@ -36,7 +36,7 @@ fn check_comes_back(seed: u8, input: &[u8]) {
     }
     let mut body = Vec::new();
     let mut written = Vec::new();
-    // Few parts, because many parts take the time of other inputs.
+    // Write few parts, because runs with many parts take too long.
     for (number, content) in input.chunks(16 + 4 * usize::from(seed)).enumerate() {
         let (name, filename) = (number.to_string(), format!("f{number}"));
         body.extend_from_slice(&[b"--", BOUNDARY, b"\r\n"].concat());
@@ -58,8 +58,8 @@ fn check_comes_back(seed: u8, input: &[u8]) {
     assert_eq!(events(BOUNDARY, &body, &[seed]), Ok(written));
 }
 
-/// Returns the parts with their contents, parsed in pieces of `splits[i] + 1` bytes, in turn; in one piece without
-/// splits.
+/// Returns the parts with their contents, parsed in pieces of `splits[i] + 1` bytes, using `splits` cyclically; in one piece if
+/// `splits` is empty.
 pub(crate) fn events(
     boundary: &[u8],
     input: &[u8],

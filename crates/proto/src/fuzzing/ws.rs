@@ -44,7 +44,8 @@ pub fn ws(data: &[u8]) {
     assert_eq!(read(&written, &[*seed], &rules), (whole.0, None));
 }
 
-/// Returns all events of `input`, read in pieces of `splits[i] + 1` bytes, in turn; in one piece without splits.
+/// Returns all events of `input`, read in pieces of `splits[i] + 1` bytes, using `splits` cyclically; in one piece if `splits` is
+/// empty.
 fn read(input: &[u8], splits: &[u8], rules: &Rules) -> (Vec<Event<'static>>, Option<Violation>) {
     let mut reader = Reader::new();
     let mut events = Vec::new();

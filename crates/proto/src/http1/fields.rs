@@ -134,8 +134,8 @@ impl Fields {
 
     fn content_length(&mut self, value: &[u8]) -> Result<(), Refusal> {
         if self.content_length.is_some() {
-            // RFC 9110 allows joining equal lengths, but a client that repeats the header is more likely an attacker than
-            // a mistaken one.
+            // RFC 9110 allows recipients to merge equal lengths. Reject them, because a client that repeats the header is more
+            // likely an attacker than a mistaken client.
             return Err(Refusal::ContentLengthRepeated);
         }
         self.content_length = Some(parse_decimal(value).ok_or(Refusal::ContentLengthInvalid)?);
@@ -220,8 +220,8 @@ pub fn valid_host(host: &[u8]) -> bool {
     }
 }
 
-/// Returns the position of the colon after the host name, or the length. Returns `None` if the name contains an invalid
-/// byte or percent escape.
+/// Returns the position of the colon after the host name, or the length of the text if it has no colon. Returns `None` if the name
+/// contains an invalid byte or percent escape.
 fn name_end(host: &[u8]) -> Option<usize> {
     let mut at = 0;
     while let Some(&byte) = host.get(at) {

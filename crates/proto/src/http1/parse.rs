@@ -1,7 +1,7 @@
 //! Parses a request head in one pass.
 //!
-//! Each check fires at a byte that does not depend on the bytes after it. A head therefore gives the same result
-//! however it is split: `Partial` up to some byte, and one fixed result from there on.
+//! Each check fails at a byte that does not depend on the bytes after it. So the result is the same however a head is split:
+//! `Partial` up to some byte, and one fixed result from that byte on.
 
 use super::fields::Fields;
 use super::head::{Head, HeaderSpan, Limits, Method};
@@ -244,7 +244,7 @@ fn version_stop(rest: &[u8]) -> Stop {
         let refusal = match (i, byte) {
             (0..5, _) if byte == NAME[i] => continue,
             (5 | 7, b'0'..=b'9') | (6, b'.') | (8, b'\r') => {
-                // Decide at the minor digit: before it, the text may still be garbage instead of another version.
+                // Decide at the minor digit: before it, the text may still be invalid instead of another version.
                 if i == 7 && rest[5] != b'1' {
                     Refusal::Version
                 } else {

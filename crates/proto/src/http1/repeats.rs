@@ -7,13 +7,13 @@
 use super::head::{Body, Head, HeaderSpan, Limits};
 use crate::Span;
 
-/// Maximum bytes of lines to store. Copying longer ones costs more than it saves when clients alternate.
+/// Maximum number of bytes of lines to store. With longer lines, the copies cost more than they save if clients alternate.
 const BYTES_MAX: usize = 1024;
 
 /// Header lines of the previous head and their meaning.
 #[derive(Debug, Default)]
 pub struct Repeats {
-    /// The lines from after the request line to the end of the head; empty if none are stored.
+    /// The bytes from the end of the request line to the end of the head; empty if none are stored.
     bytes: Vec<u8>,
     minor_version: u8,
     body: Body,
@@ -59,8 +59,8 @@ impl Repeats {
         Some(self.bytes.len())
     }
 
-    /// Stores the lines of a parsed head, `buf[at..end]`, if they are short and without credentials. `host` is the value
-    /// of `Host`.
+    /// Stores the lines of a parsed head, `buf[at..end]`, if they are short and contain no credentials. `host` is the value of
+    /// `Host`.
     pub(super) fn keep(
         &mut self,
         buf: &[u8],
@@ -70,7 +70,7 @@ impl Repeats {
         has_secrets: bool,
     ) {
         self.bytes.clear();
-        // The duration of a comparison must not reveal other clients' credentials.
+        // Do not store credentials: the duration of a comparison would reveal those of other clients.
         if has_secrets || end - at > BYTES_MAX {
             return;
         }

@@ -31,8 +31,8 @@ const TOKEN: [bool; 256] = {
 
 /// Bytes allowed in a request target: printable ASCII except `#`.
 ///
-/// RFC 3986 allows fewer, but clients send `|` and `"`, and none of these can end the line. Bytes above 0x7F are not
-/// valid in a URL, and programs that decode them would disagree about their meaning.
+/// RFC 3986 allows fewer, but clients send `|` and `"`, and none of these can end the line. Bytes above 0x7F are excluded: they are
+/// not valid in a URL, and programs that decode them disagree about their meaning.
 const TARGET: [bool; 256] = {
     let mut table = [false; 256];
     let mut i = 0x21;

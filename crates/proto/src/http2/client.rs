@@ -6,7 +6,7 @@ use super::frame::STREAM_MAX;
 use super::streams::STREAMS_MAX;
 
 impl Connection {
-    /// Returns how many more streams can be opened now: 0 if the peer is going away or its
+    /// Returns the number of streams that can be opened now: 0 if the peer is going away or its
     /// SETTINGS_MAX_CONCURRENT_STREAMS is reached.
     #[must_use]
     pub fn room(&self) -> usize {

@@ -54,10 +54,9 @@ pub enum Event<'a> {
         /// Stream of the trailers.
         stream: StreamId,
     },
-    /// A request that was malformed or exceeded a limit. It was already answered, and the stream is closed without an
-    /// entry.
+    /// A request that was malformed or exceeded a limit. The response was already sent, and the stream is closed and has no entry.
     Refused {
-        /// Stream of the request; no call accepts it.
+        /// Stream of the request; calls do not accept this stream.
         stream: StreamId,
         /// Reason; its status was sent in the response.
         refusal: Refusal,
@@ -76,7 +75,7 @@ pub enum Event<'a> {
     Pong([u8; 8]),
     /// The peer changed its settings.
     Settings,
-    /// GOAWAY: the peer opens and accepts no further streams. It did not process a client's streams above `last`.
+    /// GOAWAY: the peer opens and accepts no further streams. It did not process this side's streams above `last`.
     GoAway {
         /// Last stream that the peer processed or may still process.
         last: u32,
@@ -106,7 +105,7 @@ pub struct Step<'a> {
 /// Position of the parser in the input.
 #[derive(Debug)]
 pub(super) enum Input {
-    /// In the preface, of which this many bytes have arrived. Only on a server.
+    /// In the preface, of which this many bytes have arrived. Only for servers.
     Preface(u8),
     /// In a frame header, of which this many bytes have arrived.
     Header([u8; HEADER_BYTES], u8),
@@ -131,7 +130,7 @@ pub(super) struct Data {
     pub end: bool,
 }
 
-/// Incomplete data. Allocated only while there is some.
+/// Parts of a payload or header block that have arrived. Allocated only while there are some.
 #[derive(Debug, Default)]
 pub(super) struct Partial {
     /// Received part of a frame's payload.
@@ -190,7 +189,7 @@ pub struct Connection {
     pub(super) send_window: i32,
     /// Receive window of the connection.
     pub(super) receive_window: i32,
-    /// Consumed bytes that no WINDOW_UPDATE has reported yet.
+    /// Number of consumed bytes that no WINDOW_UPDATE has reported yet.
     pub(super) unreported: u32,
     /// Highest stream that the peer opened.
     pub(super) peer_last: u32,
@@ -201,13 +200,13 @@ pub struct Connection {
     /// Time when SETTINGS were sent that the peer has not acknowledged.
     pub(super) settings_sent_ms: Option<u32>,
     pub(super) drain: Drain,
-    /// True once the peer's first SETTINGS arrived.
+    /// True after the peer's first SETTINGS arrived.
     pub(super) settings_seen: bool,
-    /// True once the peer sent GOAWAY.
+    /// True after the peer sent GOAWAY.
     pub(super) peer_leaves: bool,
     /// True if the next header block must start with a dynamic table size update to 0.
     pub(super) size_update_due: bool,
-    /// True once that update was sent; it is needed only once.
+    /// True after the table size update was sent. It is needed only once.
     pub(super) size_update_sent: bool,
     /// Number of DATA and HEADERS frames that may still arrive on streams refused before the client acknowledged the
     /// limit.
@@ -397,7 +396,7 @@ impl Connection {
         self.peer.connect_protocol
     }
 
-    /// Returns the caller's number of a stream: 0 until it is set, `None` once the stream is released.
+    /// Returns the number that the caller assigned to a stream: 0 until it is assigned, `None` after the stream was released.
     #[inline]
     #[must_use]
     pub fn context(&self, stream: StreamId) -> Option<u32> {
@@ -439,7 +438,7 @@ impl Connection {
         self.streams.kept_bytes() + self.decoder.kept_bytes() + partial
     }
 
-    /// Returns the side of the connection that this process is.
+    /// Returns the role of this side.
     #[must_use]
     pub fn role(&self) -> Role {
         self.role
@@ -465,7 +464,7 @@ impl Connection {
         violation
     }
 
-    /// Records that all output was passed to the kernel; from now on the peer may have seen it.
+    /// Records that all output was passed to the kernel. From now on the peer may have received it.
     #[inline]
     pub fn note_flushed(&mut self) {
         self.meters.flushed(self.peer_last);

@@ -124,8 +124,7 @@ pub enum Violation {
     /// A setting with an invalid value (RFC 9113, section 6.5.2).
     #[error("a setting has an invalid value")]
     SettingValue,
-    /// SETTINGS_INITIAL_WINDOW_SIZE above 2^31-1, or one that makes a window exceed that (RFC 9113, sections 6.5.2 and
-    /// 6.9.2).
+    /// SETTINGS_INITIAL_WINDOW_SIZE is above 2^31-1, or makes a window exceed this value (RFC 9113, sections 6.5.2 and 6.9.2).
     #[error("SETTINGS_INITIAL_WINDOW_SIZE makes a window too large")]
     SettingWindow,
     /// SETTINGS were not acknowledged in time (RFC 9113, section 6.5.3).
@@ -161,10 +160,10 @@ pub enum Violation {
     /// A malformed head or trailers; for a request see [`super::Event::Refused`] (RFC 9113, section 8.1.1).
     #[error("a head or trailers are malformed")]
     Malformed,
-    /// Too many interim responses before a final one.
+    /// Too many interim responses before a final response.
     #[error("a response is preceded by too many interim ones")]
     InterimTooMany,
-    /// Trailers that exceed what the head left of the limits.
+    /// Trailers that exceed the part of the limits that the head has left.
     #[error("trailers are too large")]
     TrailersTooLarge,
     /// Output of a stream waited for a window longer than `Limits::write_timeout_ms`.

@@ -112,7 +112,7 @@ const WORK_CREDIT: u32 = 4 * FRAME_COST;
 /// window.
 const CREDIT_MAX: u32 = 8_192 * FRAME_COST;
 
-/// Maximum number of resets that earlier responses give credit for.
+/// Maximum number of resets for which earlier responses give credit.
 const RESET_CREDIT_MAX: u16 = 1_000;
 
 /// Buckets of one connection, and the credit from its work.
@@ -120,7 +120,7 @@ const RESET_CREDIT_MAX: u16 = 1_000;
 pub(super) struct Meters {
     buckets: [Bucket; BUCKETS],
     credit: u32,
-    /// Last request received before output was last sent; no later request can have seen a response.
+    /// Last request that was received before output was last sent. The client cannot have seen responses to later requests.
     answerable: u32,
     reset_credit: u16,
 }

@@ -39,7 +39,7 @@ pub enum Kind {
     Settings = 0x4,
     /// Disabled by this implementation.
     PushPromise = 0x5,
-    /// Requests an acknowledgement with the same payload.
+    /// A request for an acknowledgement with the same payload.
     Ping = 0x6,
     /// Announces that no further streams are accepted.
     GoAway = 0x7,

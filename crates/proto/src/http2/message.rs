@@ -1,4 +1,4 @@
-//! Builds a message head from header fields (RFC 9113, section 8), in the form of the same HTTP/1.1 request.
+//! Builds a message head from header fields (RFC 9113, section 8), in the form of the equivalent HTTP/1.1 request.
 //!
 //! As in HTTP/1, a head that two servers could read differently is rejected. This covers misplaced or repeated
 //! pseudo-headers, upper-case names, control bytes, connection-specific headers, a `host` that differs from
@@ -17,9 +17,9 @@ use crate::{Refusal, Span};
 pub struct Message {
     /// Head of the request. Its spans are positions in `text`.
     ///
-    /// `:authority` is also present as `host`, and the `cookie` fields are joined, so its lines are those of the same
-    /// HTTP/1.1 request. A body of unknown length is [`Body::Chunked`]; it ends with the stream. For responses and
-    /// trailers only `headers` is valid.
+    /// `:authority` is also present as `host`, and the `cookie` fields are joined, so the lines are those of the same HTTP/1.1
+    /// request. A body of unknown length is [`Body::Chunked`]; it ends with the stream. For responses and trailers only `headers`
+    /// is valid.
     pub head: Head,
     /// Bytes of names and values.
     pub text: Vec<u8>,
@@ -161,7 +161,7 @@ impl<'a> Builder<'a> {
 
     #[inline]
     fn take_checked(&mut self, field: Field) -> Result<(), Refusal> {
-        // RFC 9113, section 6.5.2: pseudo-headers and each `cookie` field count like all others.
+        // RFC 9113, section 6.5.2: pseudo-headers and each `cookie` field count like all other fields.
         let size = (field.name.len + field.value.len).saturating_add(ENTRY_OVERHEAD as u32);
         let left = self.allowance.list_bytes.checked_sub(size);
         self.allowance.list_bytes = left.ok_or(Refusal::HeadTooLarge)?;
@@ -241,7 +241,7 @@ impl<'a> Builder<'a> {
                     return Err(Refusal::HostRepeated);
                 }
                 self.host = Some(field.value);
-                // With `:authority`, `host` is written from it instead.
+                // If there is an `:authority`, `host` is derived from it instead.
                 return Ok(());
             }
             b"content-length" if self.part != Part::Trailers => {

@@ -1,9 +1,9 @@
 //! HTTP/2 (RFC 9113) for clients and servers, with extended CONNECT (RFC 8441) and priorities (RFC 9218).
 //!
-//! [`Connection`] turns received bytes into events and appends frames to the caller's output buffer. It does no I/O,
-//! has no clock and stores no body. DATA is borrowed from the input; the caller keeps bytes to send until a window is
-//! open and it is the stream's turn. A stream therefore needs less than a hundred bytes. An event for many streams is
-//! encoded once; each stream adds nine bytes of frame header.
+//! [`Connection`] turns received bytes into events and appends frames to the caller's output buffer. It does no I/O, has no clock
+//! and stores no body. DATA is borrowed from the input; the caller stores bytes to send until a window is open and the stream has
+//! its turn. A stream therefore needs less than a hundred bytes. An event for many streams is encoded once; each stream adds nine
+//! bytes of frame header.
 //!
 //! ```
 //! use fermata_proto::http2::{Connection, Event, Limits, Message, Rest};

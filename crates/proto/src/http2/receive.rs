@@ -1,8 +1,7 @@
 //! Parses received bytes into events (RFC 9113, sections 4 to 6).
 //!
-//! Everything that a frame header decides is decided at the header. DATA is passed on as it arrives. Other payloads are
-//! parsed when they are complete, in place if the input contains all of them. Every split of the input therefore gives
-//! the same events.
+//! Checks that need only the frame header are made at the header. DATA is passed on as it arrives. Other payloads are parsed when
+//! they are complete, in place if the input contains all of them. Every split of the input therefore gives the same events.
 
 mod data;
 mod heads;
@@ -33,7 +32,7 @@ struct Context<'c> {
     out: &'c mut Vec<u8>,
 }
 
-/// An event, nothing, or a connection error.
+/// An event, no event, or a connection error.
 type Outcome = Result<Option<Event<'static>>, Violation>;
 
 impl Connection {
@@ -224,7 +223,7 @@ impl Connection {
         match self.gone(stream) {
             Gone::ResetHere => Ok(()),
             Gone::Closed => Err(Violation::StreamClosed),
-            // Trailers of a refused stream that is no longer among the recent ones.
+            // Trailers of a refused stream whose identifier is no longer stored.
             Gone::Forgotten if self.uninformed_frames > 0 => Ok(()),
             Gone::Forgotten => Err(Violation::StreamOrder),
         }
@@ -386,7 +385,7 @@ impl Connection {
             return Ok(None);
         }
         let place = self.streams.find(id);
-        // The first WINDOW_UPDATE of a stream is not counted: Firefox sends one with each request.
+        // Do not count the first WINDOW_UPDATE of a stream, because Firefox sends one with each request.
         let first = place.is_some_and(|place| {
             let stream = self.streams.get_mut(place);
             !std::mem::replace(&mut stream.window_updated, true)
@@ -471,7 +470,7 @@ impl Connection {
             self.drain_now(c.out);
             return Ok(None);
         }
-        // The acknowledgement may belong to no PING of this side, so it counts toward the same limit.
+        // The acknowledgement may not belong to a PING of this side, so it counts toward the same limit.
         self.count(Flood::Pings, c.now_ms, c.limits)?;
         Ok(Some(Event::Pong(payload)))
     }

@@ -1,7 +1,7 @@
 //! Sends heads, DATA and stream errors, within the windows and in the order of priorities.
 //!
-//! The caller keeps the bodies. It offers bytes of a stream, and the connection accepts as many as the windows allow. A
-//! stream with more output waits in a queue until [`Connection::next_ready`] returns it.
+//! The caller stores the bodies. It offers bytes of a stream, and the connection accepts as many as the windows allow. A stream
+//! with more output waits in a queue until [`Connection::next_ready`] returns it.
 
 use super::Role;
 use super::connection::{Connection, Drain, STALL_BYTES_MIN, StreamId};
@@ -30,11 +30,11 @@ pub enum Rest {
 pub struct Ready {
     /// The stream.
     pub stream: StreamId,
-    /// Maximum bytes that it may send now; never 0.
+    /// Maximum number of bytes that the stream may send now; never 0.
     pub bytes_max: usize,
 }
 
-/// Header of a DATA frame. The caller sends the payload after it, from its own memory.
+/// Header of a DATA frame. The caller sends the payload after the header, from its own memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataFrame {
     /// Header bytes to send first.
@@ -314,7 +314,7 @@ fn long_head(out: &mut Vec<u8>, block_start: usize, max: usize, id: u32, flags: 
 impl Connection {
     /// Sends as much of `data` as the windows allow and returns that number of bytes; 0 if the stream is closed.
     ///
-    /// If bytes are left over, offer them again when it is the stream's turn. Other streams may have waited longer: check
+    /// If bytes are left over, offer them again when the stream has its turn. Other streams may have waited longer: check
     /// [`Connection::has_ready`] first, and if it is true, call [`Connection::set_pending`] instead.
     pub fn send_data(
         &mut self,
@@ -351,7 +351,7 @@ impl Connection {
         Some(frame)
     }
 
-    /// Returns the waiting stream with a window whose turn it is (RFC 9218, section 10), or `None` if no stream can send.
+    /// Returns the stream that has its turn and a window (RFC 9218, section 10), or `None` if no stream can send.
     #[inline]
     #[must_use]
     pub fn next_ready(&self) -> Option<Ready> {

@@ -139,7 +139,8 @@ mod tests {
             let peer = peer.expect("valid");
             assert_eq!((peer.header_table_bytes, peer.window), (7, 9));
             assert_eq!((peer.streams_max, peer.frame_bytes_max), (5, 20_000));
-            // Unknown settings, which some clients send so that servers keep ignoring them.
+            // Unknown settings. Some clients send them so that servers keep ignoring unknown
+            // settings.
             assert_eq!(
                 apply(role, &[(0x0a0a, 7), (0xfafa, u32::MAX)]),
                 Ok(Settings::initial())

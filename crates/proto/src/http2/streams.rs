@@ -1,12 +1,12 @@
 //! Streams of a connection: found by identifier, queued by urgency.
 //!
-//! A stream has an entry (`Place`) from its head until the caller releases it. Entries are in a vector, and the
-//! identifiers in a separate sorted vector, so a look-up touches few cache lines. Of closed streams only the last few
-//! identifiers are stored: frames for them are handled by the identifier only.
+//! A stream has an entry (`Place`) from its head until the caller releases it. Entries are in a vector, and the identifiers in a
+//! separate sorted vector, so a look-up touches few cache lines. For closed streams only the last few identifiers are stored.
+//! Frames for closed streams are handled by the identifier only.
 
 use super::priority::{Priority, URGENCIES};
 
-/// Invalid place.
+/// Marker for "no place".
 const NONE: u16 = u16::MAX;
 
 /// Maximum number of streams: places are 16-bit numbers.
@@ -68,7 +68,7 @@ pub(super) struct Stream {
     pub priority: Priority,
     /// True if the caller has more to send.
     pub pending: bool,
-    /// True once the peer sent a WINDOW_UPDATE for the stream.
+    /// True after the peer sent a WINDOW_UPDATE for the stream.
     pub window_updated: bool,
     queued: bool,
     previous: u16,
@@ -84,7 +84,7 @@ pub(super) struct Incoming {
     pub missing: Option<u64>,
     /// Receive window. Negative if the peer sent more before it received SETTINGS that reduce it.
     pub window: i32,
-    /// Bytes passed to the caller that it has not consumed.
+    /// Number of bytes passed to the caller that the caller has not consumed.
     pub unconsumed: u32,
     /// Consumed bytes that no WINDOW_UPDATE has reported yet.
     pub unreported: u32,
@@ -98,7 +98,7 @@ pub(super) struct Incoming {
 pub(super) struct Stalled {
     /// Start of the wait: low half of the caller's clock, wrapping.
     pub at_ms: u32,
-    /// Bytes sent since then.
+    /// Number of bytes sent since then.
     pub bytes: u16,
 }
 
@@ -149,7 +149,7 @@ impl Stream {
         self.incoming.as_deref_mut()
     }
 
-    /// Returns the number of bytes passed to the caller that it has not consumed.
+    /// Returns the number of bytes passed to the caller that the caller has not consumed.
     #[inline]
     pub(super) fn unconsumed(&self) -> u32 {
         self.incoming
@@ -198,11 +198,11 @@ struct Ends {
 /// How a stream without an entry was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gone {
-    /// This side reset it: frames in flight must be ignored (RFC 9113, section 5.1).
+    /// This side reset the stream: frames in flight must be ignored (RFC 9113, section 5.1).
     ResetHere,
-    /// It ended, or the peer reset it.
+    /// The stream ended, or the peer reset it.
     Closed,
-    /// It closed too long ago to be remembered, or its identifier was skipped.
+    /// The stream was closed so long ago that its identifier is no longer stored, or its identifier was skipped.
     Forgotten,
 }
 
@@ -334,7 +334,7 @@ impl Streams {
         self.recent_next = (self.recent_next + 1) % RECENT as u8;
     }
 
-    /// Records that the peer ended or reset a stream that this side had reset: no further frames of it are in flight.
+    /// Records that the peer ended or reset a stream that this side had reset: no further frames of the stream are in flight.
     pub(super) fn ended_from_both(&mut self, id: u32) {
         for recent in &mut self.recent {
             if *recent == id | WAS_RESET_HERE {
@@ -366,7 +366,7 @@ impl Streams {
         self.order.get(nth).map(|&(_, place)| Place(place))
     }
 
-    /// Returns the stream whose turn it is: the first of the most urgent (RFC 9218, section 10).
+    /// Returns the stream that has its turn: the first of the most urgent (RFC 9218, section 10).
     #[inline]
     pub(super) fn first_queued(&self) -> Option<Place> {
         let ends = self.queues.iter().find(|ends| ends.first != NONE)?;
@@ -499,7 +499,8 @@ mod tests {
         stream
     }
 
-    /// Returns the identifiers in the order served. Each turn sends something; `turns` limits their number.
+    /// Returns the identifiers in the order in which the streams are served. Each turn sends something; `turns` limits the number
+    /// of turns.
     fn served(streams: &mut Streams, turns: usize) -> Vec<u32> {
         (0..turns)
             .filter_map(|_| {
@@ -537,7 +538,7 @@ mod tests {
             streams.remove(place);
         }
         assert_eq!(served(&mut streams, 7), [3, 5, 7, 3, 5, 7, 3]);
-        // Without a window the stream is skipped; later it returns behind the others.
+        // A stream without a window is skipped. When it has a window, it is queued behind the others.
         let place = streams.find(5).expect("there");
         streams.get_mut(place).send_window = 0;
         streams.requeue(place);

@@ -23,7 +23,7 @@ pub const BOUNDARY_BYTES_MAX: usize = 70;
 /// Maximum number of spaces after a delimiter.
 const PADDING_BYTES_MAX: u32 = 256;
 
-/// Parser events. Each part yields `Part`, any number of `Data`, then `PartEnd`.
+/// Events of the parser. Each part yields `Part`, any number of `Data`, then `PartEnd`.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// Start of a part.
@@ -37,10 +37,10 @@ pub enum Event<'a> {
 /// Parser state between two pieces of one body.
 #[derive(Debug)]
 pub struct Parser {
-    /// Searches for CR LF `--` boundary. Only its first byte is a CR, which [`Parser::scan`] relies on.
+    /// Searches for CR LF `--` boundary. Only the first byte of the delimiter is a CR; [`Parser::scan`] relies on this.
     delimiter: Finder<'static>,
     state: State,
-    /// Bytes of the delimiter at the end of the last piece. They are consumed; if the delimiter does not continue, they
+    /// Number of bytes of the delimiter at the end of the last piece. They are consumed; if the delimiter does not continue, they
     /// were data.
     matched: usize,
     /// Leading bytes of `matched` that are never content: the line end that is missing at the start of a body, or that
@@ -80,7 +80,7 @@ impl Parser {
         Self {
             delimiter: Finder::new(&delimiter).into_owned(),
             state: State::Preamble,
-            // The first delimiter may be at the very start, without the line end before it.
+            // The first delimiter may be at the very start, without a preceding line end.
             matched: 2,
             assumed: 2,
             head: Vec::new(),
@@ -88,7 +88,8 @@ impl Parser {
         }
     }
 
-    /// Parses all of `input`, which continues the previous call's input, and passes each event to `take`.
+    /// Parses the complete `input`, which continues the previous call's input, and passes each event to `take`. # Errors A parse
+    /// error of the body, or the error that `take` returned. The parser must not be used again.
     ///
     /// # Errors
     /// A parse error of the body, or the error that `take` returned. The parser must not be used again.

@@ -10,12 +10,12 @@ pub const HEADERS_COUNT_MAX: usize = 200;
 /// Initial capacity for headers.
 const HEADERS_COUNT_USUAL: usize = 16;
 
-/// Properties of the request that decide the framing of its response.
+/// Properties of a request that determine the framing of its response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestKind {
     /// True for HEAD, whose response has no body.
     pub is_head: bool,
-    /// True if the request asked for another protocol, so that 101 is a valid response.
+    /// True if the request contains an upgrade to another protocol, so that 101 is a valid response.
     pub wants_upgrade: bool,
 }
 
@@ -64,7 +64,7 @@ pub enum HeadError {
     /// A line is not a header, is folded, or has another line end than the status line (CRLF and LF are mixed).
     #[error("the response head contains a line that is not a header")]
     Line,
-    /// Different lengths, a length together with chunks, or a coding other than `chunked`.
+    /// Different lengths, a length together with chunked coding, or a coding other than `chunked`.
     #[error(
         "the end of the response is ambiguous: its Content-Length or Transfer-Encoding contradict each other or are malformed"
     )]
@@ -83,7 +83,7 @@ impl Head {
     /// # Errors
     /// The bytes are not a head, or two parsers could read the head differently.
     pub fn read(bytes: &[u8], request: RequestKind) -> Result<Option<(Self, usize)>, HeadError> {
-        // The first bytes show that this is not HTTP. Waiting for more would only end in a time-out.
+        // The first bytes show that this is not HTTP. Fail now, instead of waiting for more bytes until a time-out.
         let start = bytes.len().min(b"HTTP/1.".len());
         if bytes[..start] != b"HTTP/1."[..start] {
             return Err(HeadError::StatusLine);
@@ -146,9 +146,9 @@ impl Head {
 
 /// Line end of a head.
 ///
-/// A sender ends lines with CRLF; a recipient may accept LF (RFC 9112, section 2.2), which some CGI programs and
-/// devices send. The status line decides for all lines of the head. A mixture is rejected: a value that contains an LF,
-/// perhaps from a client, would otherwise become two headers.
+/// A sender ends lines with CRLF; a recipient may accept LF (RFC 9112, section 2.2), which some CGI programs and devices send. The
+/// line end of the status line applies to all lines of the head. A mixture is rejected: otherwise a value that contains an LF,
+/// perhaps from a client, would be read as two headers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Newline {
     CrLf,
@@ -186,7 +186,7 @@ pub(super) struct End {
 
 /// Finds the end of the head at the start of `bytes`. Returns `None` if it has not arrived.
 pub(super) fn end_of(bytes: &[u8]) -> Option<End> {
-    // One loop per line end: arrays of constant length are compared without a function call.
+    // Use a separate loop per line end, because arrays of constant length are compared without a function call.
     match Newline::of(bytes)? {
         newline @ Newline::CrLf => memchr::memchr_iter(b'\n', bytes).find_map(|at| {
             let start = at.checked_sub(3)?;

@@ -1,4 +1,5 @@
-//! Client-side parser for HTTP/1 responses.
+//! Client-side parser for HTTP/1 responses. Rejects a response that two parsers could read differently, because an attacker could
+//! hide a response for another client in it.
 //!
 //! A response that two parsers could read differently is rejected. Otherwise an attacker could hide a response for
 //! another client in it.

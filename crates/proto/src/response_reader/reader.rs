@@ -3,7 +3,7 @@
 use super::head::{Body, HEAD_BYTES_MAX, Head, HeadError, RequestKind, end_of};
 use crate::{Refusal, chunked};
 
-/// Maximum number of interim responses to one request; beyond it the connection fails.
+/// Maximum number of interim responses to one request. Above it, the connection fails.
 const INTERIM_COUNT_MAX: u32 = 16;
 /// Number of bytes that distinguish HTTP from another protocol.
 const HEAD_START_BYTES: usize = b"HTTP/1.".len();
@@ -92,7 +92,7 @@ impl ResponseReader {
             rest = match &mut self.state {
                 State::Head => self.head(rest, events)?,
                 State::Length(left) => {
-                    // At most the input's length, so it fits into `usize`.
+                    // The value is at most the input's length, so it fits into `usize`.
                     let len = (*left).min(rest.len() as u64) as usize;
                     let (piece, after) = rest.split_at(len);
                     *left -= len as u64;
@@ -131,8 +131,8 @@ impl ResponseReader {
         Ok(())
     }
 
-    /// Accounts for `bytes` if all of them are body data and the body continues after them; the caller can then forward
-    /// them without a copy. Returns false if the caller must pass them to [`ResponseReader::handle`].
+    /// Accounts for `bytes` and returns true if all of them are body data and the body continues after them. The caller can then
+    /// forward them without a copy. Returns false if the caller must pass them to [`ResponseReader::handle`].
     #[must_use]
     pub fn pass(&mut self, bytes: &[u8]) -> bool {
         match &mut self.state {
@@ -175,7 +175,7 @@ impl ResponseReader {
         events: &mut Vec<Event>,
     ) -> Result<&'a [u8], ResponseError> {
         let before = self.head.len();
-        // A head that arrived in one piece, as nearly all do, is parsed without a copy.
+        // Parse a head that arrived in one piece without a copy; nearly all heads do.
         if before == 0 && end_of(bytes).is_some() {
             return match Head::read(bytes, self.request)? {
                 Some((head, len)) => self.on_head(head, &bytes[len..], events),
@@ -194,7 +194,7 @@ impl ResponseReader {
             return Ok(&[]);
         };
         self.head.clear();
-        // The end of the head is in the new bytes, or an earlier call would have found it.
+        // The end of the head is in the new bytes; otherwise an earlier call would have found it.
         self.on_head(head, &bytes[len - before..], events)
     }
 

@@ -44,7 +44,7 @@ pub enum Received<'a> {
     Ping(Vec<u8>),
     /// A pong.
     Pong(Vec<u8>),
-    /// The server's Close frame; nothing follows.
+    /// The server's Close frame; no further frames follow.
     Closed {
         /// Close code; 1005 if the frame has none.
         code: u16,
@@ -288,7 +288,7 @@ impl Client {
     }
 }
 
-/// Returns the payload in place, or moves it to `place` so that it lives long enough.
+/// Returns the payload in place, or moves it to `place`, so that it is valid for `'a`.
 fn lend<'a>(payload: std::borrow::Cow<'a, [u8]>, place: &'a mut Vec<u8>) -> &'a [u8] {
     match payload {
         std::borrow::Cow::Borrowed(payload) => payload,

@@ -109,7 +109,7 @@ impl Payload {
 enum Reading {
     /// Frames may arrive.
     Open,
-    /// The peer's Close frame arrived with this code. Nothing may follow.
+    /// The peer's Close frame arrived with this code. No frame may follow.
     PeerClosed(u16),
     /// The peer violated the protocol, or the connection is lost. Further input is ignored.
     Ended(u16),
@@ -120,7 +120,7 @@ enum Reading {
 enum Writing {
     /// Frames may be sent.
     Open,
-    /// The Close frame was sent; nothing may follow.
+    /// The Close frame was sent; no frame may follow.
     Closed,
 }
 
@@ -198,14 +198,13 @@ impl Closing {
         self.writing == Writing::Open
     }
 
-    /// Returns true if both directions are closed; after flushing, nothing remains to wait for.
+    /// Returns true if both directions are closed: after flushing, the caller has nothing to wait for.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.reading != Reading::Open && self.writing == Writing::Closed
     }
 
-    /// Returns true if this side must close TCP now, after flushing. A client waits for the server to close it, for a
-    /// bounded time.
+    /// Returns true if this side must close TCP now, after flushing. A client waits a limited time for the server to close TCP.
     #[must_use]
     pub fn closes_tcp(&self) -> bool {
         let failed = matches!(self.reading, Reading::Ended(_));

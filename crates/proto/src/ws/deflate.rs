@@ -41,7 +41,7 @@ const TAIL_AND_END: [u8; 6] = [0, 0, 0xff, 0xff, 3, 0];
 /// Maximum number of DEFLATE streams in one message: after a final block, another stream may follow (RFC 7692, section
 /// 7.2.3.4).
 ///
-/// One is usual, two occur. Each stream copies a window, so without a limit a small message could cost seconds.
+/// One stream is usual, and two occur. Each stream copies a window, so without a limit a small message could cost seconds.
 const STREAMS_MAX: usize = 4;
 
 /// Maximum growth of a small message that is compressed only so that later messages can refer to it.
@@ -170,7 +170,7 @@ impl Compressor {
         }
     }
 
-    /// Appends `message` as one frame, compressed if that makes it smaller or lets later messages become smaller.
+    /// Appends `message` as one frame. Compresses it if that makes this message, or later ones, smaller.
     pub fn write(
         &mut self,
         context: &mut Context,
@@ -184,7 +184,7 @@ impl Compressor {
         }
     }
 
-    /// Appends `message` as one server frame that many connections can share, compressed if that makes it smaller.
+    /// Appends `message` as one server frame that many connections can share. Compresses it if that makes it smaller.
     ///
     /// The connections must have agreed to compression with a server window of at least `window_bits` and without server
     /// context takeover.
@@ -307,7 +307,7 @@ fn finish_frame(
 /// Decompresses received messages of any number of connections.
 #[derive(Debug)]
 pub struct Decompressor {
-    /// Uses the largest window, which can decode all smaller ones. Created on first use.
+    /// Decompression stream with the largest window, which can decode messages of all smaller windows. Created on first use.
     stream: Option<Decompress>,
 }
 
@@ -390,7 +390,7 @@ impl<'a> Inflating<'a> {
         self.out
             .reserve_exact(expected.clamp(ROOM_BYTES_MIN, self.bytes_max.max(ROOM_BYTES_MIN)));
         self.begin()?;
-        // After a final block at the very end, the tail has nothing to complete.
+        // If a final block ends the payload, the tail has nothing to complete.
         if self.take(payload)? || self.take(&TAIL_AND_END)? {
             Ok(())
         } else {
@@ -436,7 +436,7 @@ impl<'a> Inflating<'a> {
                 }
                 self.begin()?;
             } else if self.out.len() < room {
-                // There was space left, so decompression stopped for lack of input.
+                // The output had space left, so decompression stopped for lack of input.
                 return if input.is_empty() {
                     Ok(false)
                 } else {

@@ -71,7 +71,7 @@ pub enum Violation {
 }
 
 impl Violation {
-    /// Returns true if the violation was in a Close frame; no other Close frame follows it.
+    /// Returns true if the violation was in a Close frame. No other Close frame follows such a frame.
     #[must_use]
     pub fn is_of_close_frame(&self) -> bool {
         matches!(

@@ -50,9 +50,10 @@ pub struct Agreed {
     pub server_no_context_takeover: bool,
     /// True if the client drops its window after each message.
     pub client_no_context_takeover: bool,
-    /// Server's window, if the response names it. It must if the client's offer did (RFC 7692, section 7.1.2.1).
+    /// Server's window, if the response contains it. The response must contain it if the client's offer did (RFC 7692, section
+    /// 7.1.2.1).
     pub server_max_window_bits: Option<u8>,
-    /// Client's window, if the response names it.
+    /// Client's window, if the response contains it.
     pub client_max_window_bits: Option<u8>,
 }
 

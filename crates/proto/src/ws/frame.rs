@@ -115,7 +115,7 @@ pub struct Rules {
     pub masking: Masking,
     /// Reserved bits that a negotiated extension uses on data frames.
     pub reserved: Reserved,
-    /// Maximum payload of a data frame in bytes; [`Violation::FrameTooLarge`] above it.
+    /// Maximum payload of a data frame in bytes. Above it, [`Violation::FrameTooLarge`] is reported.
     pub frame_bytes_max: u64,
 }
 

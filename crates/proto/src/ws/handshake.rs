@@ -45,7 +45,7 @@ pub enum Refused {
     /// A version other than 13, or no version (RFC 6455, section 4.4).
     #[error("only version 13 of WebSocket is supported; send `Sec-WebSocket-Version: 13`")]
     Version,
-    /// A body, which would be parsed as frames.
+    /// The request has a body, which would be parsed as frames.
     #[error("a WebSocket handshake has no body; leave it out")]
     Body,
     /// The key is absent, repeated, or not base64 of 16 bytes (RFC 6455, section 4.2.1).

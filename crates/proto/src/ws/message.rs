@@ -70,7 +70,7 @@ pub enum Event<'a> {
     Ping(Cow<'a, [u8]>),
     /// Pong: the answer to a ping, or unsolicited.
     Pong(Cow<'a, [u8]>),
-    /// Close frame; see [`super::close::Closing::handle_close`]. Nothing follows.
+    /// Close frame; see [`super::close::Closing::handle_close`]. No frame follows.
     Close {
         /// Close code; `None` if the frame is empty.
         code: Option<u16>,
@@ -341,7 +341,7 @@ fn whole_frame(input: &[u8], rules: &Rules) -> Result<Option<(Header, usize, usi
         return Ok(None);
     };
     let follows = (input.len() - header_bytes) as u64;
-    // At most the length of the input, so it fits into `usize`.
+    // The value is at most the length of the input, so it fits into `usize`.
     let end = header_bytes + header.payload_len.min(follows) as usize;
     Ok((header.payload_len <= follows).then_some((header, header_bytes, end)))
 }
@@ -426,7 +426,8 @@ fn append(to: &mut Vec<u8>, input: &[u8], frame: &Frame) {
     }
 }
 
-/// Reserves space for `more` bytes and at most doubles the length, but reserves no more than `most` bytes.
+/// Reserves space for `more` bytes. At most doubles the length, and reserves no more than `most` bytes. So a header that announces
+/// gigabytes reserves little memory, and a message in tiny pieces is not copied for each piece.
 ///
 /// A header that announces gigabytes therefore reserves little memory, and a message in tiny pieces is not copied for
 /// each piece.

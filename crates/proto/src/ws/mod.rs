@@ -20,8 +20,7 @@ pub mod utf8;
 
 pub use error::Violation;
 
-/// The side of the connection that this process is. A client masks its frames, a server does not (RFC 6455, section
-/// 5.1).
+/// The role of this side of the connection. A client masks its frames, a server does not (RFC 6455, section 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The side that accepted the connection.

@@ -21,13 +21,13 @@ pub struct Field {
     pub never_indexed: bool,
 }
 
-/// Decoder state of one connection. Small until the peer inserts an entry into the dynamic table.
+/// Decoder state of one connection. It uses little memory until the peer inserts an entry into the dynamic table.
 #[derive(Debug)]
 pub struct Decoder {
     table: Option<Box<Table>>,
     /// Current maximum size that the peer chose for the table.
     size: u32,
-    /// Limit for `size`.
+    /// Maximum value of `size`.
     size_max: u32,
     /// True if the limit fell below `size`: the next block must start with a size update.
     update_due: bool,
@@ -88,8 +88,8 @@ impl Decoder {
 
     /// Decodes the field at `at` and advances `at`. Returns `None` at the end of the block.
     ///
-    /// Appends name and value to `text`. If `store` is false, strings from the tables are not appended and their spans
-    /// are empty. A block above the limits then costs no more than its own bytes, while the table stays in sync.
+    /// Appends name and value to `text`. If `store` is false, strings from the tables are not appended and their spans are empty. A
+    /// block above the limits then costs no more than its own bytes, but the table is still updated.
     ///
     /// # Errors
     /// See [`Error`].

@@ -9,7 +9,7 @@ const NAME_BYTES_USUAL: usize = 32;
 /// Literal without indexing: four bits of name index (RFC 7541, section 6.2.2).
 const LITERAL: u8 = 0x00;
 
-/// Literal that intermediaries must not index either (RFC 7541, section 6.2.3).
+/// Prefix of a literal that intermediaries must not index either (RFC 7541, section 6.2.3).
 const NEVER_INDEXED: u8 = 0x10;
 
 /// Dynamic table size update to 0 (RFC 7541, section 6.3), the start of the first block after the peer reduced its

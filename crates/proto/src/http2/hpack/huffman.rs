@@ -100,7 +100,7 @@ struct Length {
     end: u32,
     /// First code, in the low bits.
     first: u32,
-    /// Index of its symbol in [`SORTED`].
+    /// Index of the first symbol of this length in [`SORTED`].
     index: u16,
 }
 
@@ -134,7 +134,7 @@ pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
     // No code is shorter than five bits. The loop writes up to eight bytes per round without a bounds check.
     out.resize(start + input.len() * 8 / 5 + 8, 0);
     let mut end = start;
-    // The next bits, left-aligned, and the number of valid ones.
+    // The next bits, left-aligned, and the number of valid bits.
     let mut bits = 0u64;
     let mut have = 0u32;
     let mut at = 0;
@@ -174,7 +174,7 @@ pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         }
     }
     out.truncate(end);
-    // The rest is padding: a prefix of EOS, shorter than an octet.
+    // The remaining bits are padding: a prefix of EOS, shorter than an octet.
     if have < 8 && (have == 0 || bits >> (64 - have) == (1 << have) - 1) {
         Ok(())
     } else {
@@ -280,7 +280,7 @@ mod tests {
         // A complete octet of padding, and only padding.
         assert_eq!(decoded(&[0b0001_1111, 0xff]), Err(Error::Huffman));
         assert_eq!(decoded(&[0xff]), Err(Error::Huffman));
-        // EOS, also between other symbols.
+        // EOS is invalid, also between other symbols.
         assert_eq!(decoded(&[0xff, 0xff, 0xff, 0xff]), Err(Error::Huffman));
         assert_eq!(decoded(&[0xff, 0xff, 0xff, 0xfc]), Err(Error::Huffman));
         assert_eq!(

@@ -3,7 +3,7 @@
 //! [`Decoder`] has a dynamic table, which uses memory only after the peer inserts an entry. The encoder uses only the
 //! static table: it has no state, so an encoded block is valid on every connection.
 //!
-//! Price: headers that a server repeats are not shortened to an index. They cost bytes, but no memory per connection.
+//! Cost: headers that a server repeats are not shortened to an index. They need more bytes, but no memory per connection.
 
 mod decode;
 mod encode;

@@ -6,8 +6,8 @@ use super::ENTRY_OVERHEAD;
 
 /// Entries that the peer inserted, oldest first.
 ///
-/// Names and values are contiguous in one buffer. Evicted bytes stay at its front until they are as many as the live
-/// ones; then the live bytes move to the front. An insertion therefore copies its bytes at most twice, and the buffer
+/// Names and values are contiguous in one buffer. Evicted bytes stay at the front of the buffer until their number equals that of
+/// the live bytes; then the live bytes move to the front. An insertion therefore copies its bytes at most twice, and the buffer
 /// stays below twice the table's size.
 #[derive(Debug, Default)]
 pub(super) struct Table {

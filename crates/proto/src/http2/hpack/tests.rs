@@ -206,7 +206,7 @@ fn malformed_blocks() {
     );
 }
 
-/// A block above the limits costs no more than its own bytes, however large the referenced entries are.
+/// A block above the limits costs no more than its own bytes, however large the entries are that it refers to.
 #[test]
 fn what_is_not_stored_is_followed() {
     let mut decoder = Decoder::new();

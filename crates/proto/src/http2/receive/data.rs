@@ -22,8 +22,9 @@ impl Connection {
         let Some(place) = self.streams.find(id) else {
             let gone = self.gone(id);
             self.skip_data(header.len, c);
-            // Before the client knows the limit, more streams can be refused than are remembered. The client may learn
-            // the limit before it learns of the refusals, so this frame can arrive after its acknowledgement.
+            // Before the client knows the limit of streams, this side can refuse more streams than it stores identifiers. The
+            // client may receive the limit before the refusals, so this frame can arrive after the client's acknowledgement of
+            // SETTINGS.
             if gone == Gone::Forgotten && self.uninformed_frames > 0 {
                 self.uninformed_frames -= 1;
                 if !header.has(flag::END_STREAM) {
@@ -91,13 +92,13 @@ impl Connection {
         self.stream_error(place, violation, c)
     }
 
-    /// Skips the rest of the frame and returns its bytes to the connection's window.
+    /// Skips the rest of the frame, and returns its bytes to the connection's window.
     fn skip_data(&mut self, missing: u32, c: &mut Context) {
         self.credit_connection(missing, c.limits, c.out);
         self.input = Input::Skip(missing);
     }
 
-    /// Compares the frame's content length, once it is known, with `content-length`.
+    /// Compares the length of the frame's content, when it is known, with `content-length`.
     fn check_content(&mut self, place: Place, data: Data, c: &mut Context) -> Outcome {
         let content = data.missing - u32::from(data.padding.unwrap_or(0));
         if content > 0 {

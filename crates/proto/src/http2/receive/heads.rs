@@ -13,15 +13,15 @@ use crate::http2::message::{Allowance, Builder, Part};
 use crate::http2::streams::{Gone, Place, Reading, ResetState, STREAMS_MAX, Stream};
 use crate::response::bodiless;
 
-/// Stream identifiers below this one may be opened before the client knows the limit: a thousand heads, more than fit
-/// into a client's first flight.
+/// Streams with identifiers below this number may be opened before the client knows the limit of streams: a thousand heads, more
+/// than fit into a client's first flight.
 const UNINFORMED_STREAMS_END: u32 = 2_000;
 
-/// Frames that each of these streams may have sent after its head: more DATA than their shared window allows, and
+/// Number of frames that each of these streams may send after its head: more DATA frames than their shared window allows, and
 /// trailers.
 const UNINFORMED_FRAMES: u16 = 4;
 
-/// Divisor of the limit: this part of it is allowed in addition for reset streams whose handlers have not returned.
+/// Divisor of the limit: in addition, this part of the limit is allowed for reset streams whose handlers have not returned.
 const RESET_PART: usize = 4;
 
 /// Maximum number of interim responses before a final one, as for HTTP/1. They use no window.
@@ -149,7 +149,8 @@ impl Connection {
         }
     }
 
-    /// Decodes a block into the message, up to the limits. Always decodes all of it, to keep the table in sync.
+    /// Decodes a block into the message, up to the limits. Always decodes the complete block, so that the table stays equal to the
+    /// peer's.
     #[inline]
     fn decode(
         decoder: &mut hpack::Decoder,
@@ -167,7 +168,7 @@ impl Connection {
         }
     }
 
-    /// Decodes a block without using its fields (RFC 9113, section 4.3).
+    /// Decodes a block without using its fields, so that the table stays equal to the peer's (RFC 9113, section 4.3).
     fn follow(&mut self, block: &[u8], c: &mut Context) -> Result<(), Violation> {
         let nothing = Allowance {
             list_bytes: 0,
@@ -195,8 +196,8 @@ impl Connection {
         }
         if !self.has_room(c.limits) {
             self.follow(block, c)?;
-            // A client need not wait for SETTINGS, and knows no limit before they arrive (RFC 9113, sections 3.4 and
-            // 5.1.2).
+            // A client may open streams without waiting for SETTINGS, and does not know the limit before they arrive (RFC 9113,
+            // sections 3.4 and 5.1.2).
             let is_uninformed = self.settings_sent_ms.is_some() && id < UNINFORMED_STREAMS_END;
             if is_uninformed {
                 self.uninformed_frames += UNINFORMED_FRAMES;
@@ -253,8 +254,7 @@ impl Connection {
                 && self.streams.places().filter(is_open).count() < max
     }
 
-    /// Returns the initial receive window of a peer's stream. The announced window applies once the peer acknowledged
-    /// SETTINGS.
+    /// Returns the initial receive window of a peer's stream. The announced window applies after the peer acknowledged SETTINGS.
     pub(in crate::http2) fn own_window(&self, limits: &Limits) -> i32 {
         match self.settings_sent_ms {
             Some(_) => WINDOW_INITIAL,

@@ -1,5 +1,4 @@
-//! Floods and bombs: each is stopped at its limit and costs no more than the limit, and a peer below the rate is not
-//! disconnected.
+//! Floods and bombs: each is stopped at its limit and costs no more than the limit. A peer below the rate is not disconnected.
 
 use super::super::Flood;
 use super::*;
@@ -42,8 +41,8 @@ fn rapid_reset() {
     flood(Flood::Resets, 1000, 33, |_| {}, attack);
 }
 
-/// A reset stream counts until its handler returns, if not against the limit, then against a reserve of a quarter of
-/// it.
+/// A reset stream counts until its handler returns: against the limit, or if that is reached, against a reserve of a quarter of the
+/// limit.
 #[test]
 fn reset_streams_count_until_their_handlers_return() {
     let mut end = End::server(Limits::default());
@@ -182,7 +181,7 @@ fn reset_streams_use_a_reserve_until_their_handlers_return() {
     end.open(19, true);
     end.open(21, true);
     assert_eq!(end.request(23, true, &[]), refused(23));
-    // Ten streams are held, including reset ones.
+    // Ten streams are open, including reset ones.
     for stream in [5, 7, 9, 11] {
         reset(&mut end, stream);
     }
@@ -244,7 +243,7 @@ fn limits_interim_responses() {
     assert_eq!(end.sent(), [reset(stream, calm)]);
 }
 
-/// Bodies sent with those requests are no flood either, although only the last few refused streams are remembered.
+/// Bodies sent with those requests are no flood either, although only the identifiers of the last few refused streams are stored.
 #[test]
 fn bodies_of_streams_refused_before_settings_arrive_are_no_flood() {
     let limits = Limits {
@@ -265,7 +264,7 @@ fn bodies_of_streams_refused_before_settings_arrive_are_no_flood() {
         let refused = Received::Refused(stream, Refusal::StreamsTooMany);
         assert_eq!(told, Ok(vec![refused]));
     }
-    // The client may learn the limit before it learns of the refusals.
+    // The client may receive the limit before the refusals.
     assert_eq!(end.frame(Kind::Settings, flag::ACK, 0, &[]), Ok(Vec::new()));
     for stream in (5..205).step_by(2) {
         // Every second stream has trailers.

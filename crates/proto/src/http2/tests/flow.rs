@@ -169,7 +169,8 @@ fn connection_window_is_restored_when_streams_end_early() {
         ..Limits::default()
     };
     let mut end = End::server(limits);
-    // Released without being consumed; reset by this side; unknown; after the end.
+    // Four ways to end early: released without being consumed, reset by this side, unknown stream,
+    // after the end.
     let unread = end.open(1, false);
     let given_up = end.open(3, false);
     end.open(5, true);
@@ -242,7 +243,7 @@ fn a_stream_without_a_window_is_reset_in_time() {
     let (stuck, slow, idle) = (end.open(1, true), end.open(3, true), end.open(5, true));
     assert_eq!(end.answer(stuck, b"hello", Rest::End), 3);
     assert_eq!(end.answer(slow, &[0; 5000], Rest::End), 3);
-    // A stream without output has nothing to wait for.
+    // A stream without output does not wait for a window.
     assert_eq!(end.answer(idle, b"abc", Rest::Open), 3);
     assert_eq!(end.tick(), Ok(None));
     for second in 1..30 {

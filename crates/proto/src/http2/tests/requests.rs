@@ -19,7 +19,7 @@ fn refusal(fields: &[(&str, &str)]) -> Option<Refusal> {
     }
 }
 
-/// Returns the result of a usual request with one field changed (or removed, for "") and further fields.
+/// Returns the result of a usual request with one field changed (or removed, if the value is ""), and with further fields.
 fn changed(name: &str, value: &str, more: &[(&str, &str)]) -> Option<Refusal> {
     let mut fields: Vec<(&str, &str)> = USUAL
         .into_iter()
@@ -176,7 +176,7 @@ fn statuses_of_refusals() {
             } else {
                 assert_eq!(sent[1..], [reset(1, code)]);
             }
-            // Both sides still have the same table.
+            // Both sides still have the same header table.
             end.open(3, true);
         }
     }
@@ -255,7 +255,7 @@ fn extended_connect() {
         (message.head.method, message.head.path.of(text)),
         (Method::Connect, &b"/chat"[..])
     );
-    // Only with CONNECT, and with all other pseudo-headers.
+    // `:protocol` is valid only with CONNECT, and requires all other pseudo-headers.
     let told = end.head(
         3,
         true,
@@ -381,7 +381,7 @@ fn responses_as_bytes() {
         10
     );
     assert_eq!(end.out, b"\x00\x00\x0a\x00\x00\x00\x00\x00\x01data: hi\n\n");
-    // The same frame without a copy of the payload.
+    // The same frame, without a copy of the payload.
     let frame = end
         .connection
         .data_frame(stream, event.len(), Rest::Open)

@@ -41,7 +41,7 @@ fn after(
                 13
             }
         );
-        // The connection stays failed and sends nothing more.
+        // The failed connection stays failed, and sends no further frames.
         assert_eq!(end.frame(Kind::Ping, 0, 0, &[0; 8]), Err(violation));
         assert!(end.sent().is_empty());
     }
@@ -178,7 +178,7 @@ fn stream_errors() {
 #[test]
 fn ignores_frames_of_reset_streams_and_unknown_types() {
     for (kind, flags, stream, payload) in [
-        // In flight when this side reset the stream.
+        // The frame was in flight when this side reset the stream.
         (Kind::Data, 1, 9, &b"x"[..]),
         (Kind::Headers, 5, 9, b"\x82"),
         (Kind::WindowUpdate, 0, 9, b"\0\0\0\0"),
@@ -271,7 +271,7 @@ fn pings() {
     );
 }
 
-/// RFC 9218, section 7.1: before the request, and instead of its header.
+/// RFC 9218, section 7.1: a PRIORITY_UPDATE may arrive before the request, and replaces the request's header.
 #[test]
 fn priority_updates() {
     let mut end = End::server(Limits::default());

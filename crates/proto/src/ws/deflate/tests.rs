@@ -114,7 +114,7 @@ fn rejects_invalid_compressed_data() {
 
 #[test]
 fn limits_streams_per_message() {
-    // An empty final block each, then "Hello".
+    // Each payload consists of empty final blocks, and then "Hello".
     let streams = |count| [[3, 0].repeat(count), hex("f248cdc9c90700")].concat();
     assert_eq!(
         read_one(&streams(STREAMS_MAX - 1), LIMIT),
@@ -124,7 +124,7 @@ fn limits_streams_per_message() {
         read_one(&streams(STREAMS_MAX), LIMIT),
         Err(Violation::CompressionInvalid)
     );
-    // History from before the end of a stream is available after it, also across messages.
+    // History from before the end of a stream is available after the end, also across messages.
     let payloads = [
         hex("f348cdc9c9070000"),
         hex("f200110000"),

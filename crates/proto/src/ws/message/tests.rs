@@ -35,7 +35,7 @@ fn owned(event: Event<'_>) -> Event<'static> {
     }
 }
 
-/// Reads `input` in pieces of these sizes, in turn.
+/// Reads `input` in pieces of these sizes, using `pieces` cyclically.
 fn read(input: &[u8], pieces: &[usize], rules: &Rules) -> Outcome {
     let mut reader = Reader::new();
     let mut events = Vec::new();
@@ -271,7 +271,7 @@ fn a_message_in_tiny_pieces_gets_room_in_steps_and_only_what_it_needs() {
     assert!(steps < 10 && room.capacity() == 100_000);
 }
 
-/// Mostly valid frames, so that runs get far.
+/// Mostly valid frames, so that a run is not ended by an early violation.
 fn frames() -> impl Strategy<Value = Vec<u8>> {
     let first = prop_oneof![
         9 => prop::sample::select(vec![0x81u8, 0x82, 0x01, 0x00, 0x80, 0x89, 0x8a, 0x02, 0xc1, 0x41]),
