@@ -244,7 +244,7 @@ static void register_parts(void)
 	fermata_request_init_part();
 	fermata_response_init_part();
 	fermata_quiet_init();
-	/* Resumed last, because resuming the others may cause errors. */
+	/* Resumed last, because resuming the other parts may cause errors. */
 	fermata_last_errors_init();
 	fermata_changes_init();
 	/* Undone after PHP's state and before the changes, which restore the superglobals. */
@@ -459,8 +459,8 @@ zend_module_entry fermata_module_entry = {
 };
 
 #ifdef COMPILE_DL_FERMATA
-/* Explains PHP's warning "module already loaded": names the file in use. Of two extensions with one name PHP keeps the first and
- * does not report its file. */
+/* Explains PHP's warning "module already loaded": logs the name of the file in use. Of two extensions with the same name PHP keeps
+ * the first, and does not report its file. */
 static void tell_other(const zend_module_entry *first)
 {
 	Dl_info used, unused;

@@ -58,7 +58,7 @@ static zend_always_inline FmStr fermata_str_or_empty(const zend_string *string)
 	return string ? fermata_str(string) : FERMATA_LITERAL("");
 }
 
-/* Returns true if more than one reference, or a weak reference, refers to the object: it must not be reused. */
+/* Returns true if more than one reference, or a weak reference, refers to the object. Such an object must not be reused. */
 static zend_always_inline bool fermata_held_by_others(const zend_object *object)
 {
 	return GC_REFCOUNT(object) > 1 || (OBJ_FLAGS(object) & IS_OBJ_WEAKLY_REFERENCED);
@@ -97,11 +97,11 @@ typedef struct fermata_given {
 	zend_class_entry *const *ce; /* class of an object; an interface matches all classes that implement it */
 } fermata_given;
 #define FERMATA_GIVEN_OF(class) {FERMATA_GIVEN_OBJECT, &(class)}
-/* Returns true if the callable accepts these arguments; PHP ignores arguments without a parameter. Returns false with a
+/* Returns true if the callable accepts these arguments. As in PHP, arguments without a parameter are ignored. Returns false with a
  * MisuseError pending. */
 bool fermata_handler_takes(const fermata_handler *handler, const char *what, const fermata_given *given, uint32_t len);
 
-/* Returns true if the list is not empty and contains only strings; else false with a TypeError pending. */
+/* Returns true if the list is not empty and contains only strings; otherwise returns false with a TypeError pending. */
 bool fermata_strings_check(HashTable *list, uint32_t argument);
 
 /* opcache.c */
@@ -111,7 +111,7 @@ void fermata_opcache_tell_time(time_t now);
 uint64_t fermata_now_ns(void);
 
 /* standard_streams.c */
-/* Opens /dev/null for each closed descriptor from 0 to 2. Otherwise the next file or connection would have that number and receive
+/* Opens /dev/null for each closed descriptor from 0 to 2. Otherwise the next file or connection would get that number and receive
  * printed and logged text. */
 void fermata_fill_standard_streams(void);
 /* Keeps these descriptors open when PHP closes its streams for them, for the same reason. */

@@ -4,7 +4,7 @@
 
 #include "php.h"
 
-/* Set once in MINIT, in fermata.c. */
+/* Set once, in MINIT in fermata.c. */
 extern zend_class_entry *fermata_ce_server, *fermata_ce_limits, *fermata_ce_history, *fermata_ce_log;
 extern zend_class_entry *fermata_ce_tls, *fermata_ce_tls_version, *fermata_ce_client_certificate, *fermata_ce_trace;
 extern zend_class_entry *fermata_ce_access_log, *fermata_ce_access_log_format;

@@ -1,7 +1,7 @@
 /* Limits the processor time that hash collisions in a client's names can cost.
  *
  * PHP's hash functions have no secret. A client can send names that share one chain of a hash table; each new name is then compared
- * with all earlier ones. These functions count the comparisons per text and refuse the text above a limit. Ordinary names have
+ * with all earlier ones. These functions count the comparisons per text, and refuse the text above a limit. Ordinary names produce
  * chains of a few entries. */
 #include "base/collisions.h"
 #include "zend_exceptions.h"

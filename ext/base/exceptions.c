@@ -109,7 +109,7 @@ smart_str fermata_exception_text(zend_object *exception, bool with_place)
 		if (i) {
 			smart_str_appends(&text, ", caused by ");
 		}
-		/* Stop at NUL: an anonymous class's name continues with its location, which follows anyway. */
+		/* Stop at NUL: the name of an anonymous class continues with its location, which the log line contains anyway. */
 		smart_str_appends(&text, ZSTR_VAL(exception->ce->name));
 		smart_str_appends(&text, ": ");
 		append_str(&text, fermata_exception_string(exception, ZEND_STR_MESSAGE));

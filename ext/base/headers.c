@@ -13,7 +13,7 @@ static size_t headers_size(uint32_t capacity)
 bool fermata_header_check(const zend_string *name, const zend_string *value)
 {
 	if (UNEXPECTED(!fm_header_valid(fermata_str(name), fermata_str(value)))) {
-		/* Only a valid token is quoted, so that a name cannot forge log lines. */
+		/* Quote the name only if it is a valid token, so that it cannot forge log lines. */
 		if (fm_header_valid(fermata_str(name), FERMATA_LITERAL(""))) {
 			fermata_misuse("the value of header \"%s\" has a line break or another control character", ZSTR_VAL(name));
 		} else {
@@ -28,7 +28,7 @@ bool fermata_header_check(const zend_string *name, const zend_string *value)
 	return true;
 }
 
-/* Adds a line, with a reference to both strings. */
+/* Adds a line. Takes references to both strings. */
 void fermata_headers_add(fermata_headers **headers, zend_string *name, zend_string *value)
 {
 	fermata_headers *list = *headers;
@@ -68,7 +68,7 @@ fermata_headers *fermata_headers_copy(const fermata_headers *headers)
 	if (!headers || !headers->len) {
 		return NULL;
 	}
-	/* Room for one more: callers copy in order to add a line. */
+	/* Room for one more line, because callers copy in order to add a line. */
 	fermata_headers *copy = emalloc(headers_size(headers->len + 1));
 	copy->len = headers->len;
 	copy->capacity = headers->len + 1;

@@ -7,7 +7,7 @@
 
 #define FERMATA_JSON_OPTIONS (PHP_JSON_UNESCAPED_SLASHES | PHP_JSON_UNESCAPED_UNICODE)
 
-/* Throws the JsonException of json_encode(). Its texts are private to ext/json; json_last_error_msg() returns them. */
+/* Throws the JsonException of json_encode(). Its texts are private to ext/json, but json_last_error_msg() returns them. */
 static ZEND_COLD void throw_json_error(void)
 {
 	zval name, message;
@@ -57,7 +57,8 @@ static zend_always_inline bool put_byte(small *out, char byte)
 
 #define ONES (~(uint64_t)0 / 255)
 
-/* Returns true if one of eight bytes must be escaped or is not ASCII. Carries can only cause a false alarm next to such a byte. */
+/* Returns true if one of eight bytes must be escaped or is not ASCII. A carry can mark a byte wrongly, but only next to a byte that
+ * is marked correctly. */
 static zend_always_inline bool has_special(uint64_t word)
 {
 	uint64_t quote = word ^ (ONES * '"'), backslash = word ^ (ONES * '\\');
@@ -131,7 +132,7 @@ static bool put_array(small *out, zend_array *array)
 				if (!put_string(out, key)) {
 					return false;
 				}
-				/* No check: put_string() requires room for a word more than it writes. */
+				/* No check is needed: put_string() requires room for a word more than it writes. */
 				*out->at++ = ':';
 			} else if (!put_byte(out, '"') || !put_long(out, (zend_long)index) || !put_bytes(out, "\":", 2)) {
 				return false;
@@ -159,7 +160,7 @@ static bool put_value(small *out, zval *value)
 	}
 }
 
-/* Encodes a value. Returns NULL with an exception pending. Large strings are the encoder's buffer itself, without a copy. */
+/* Encodes a value. Returns NULL with an exception pending. A large string is the encoder's buffer itself and is not copied. */
 zend_string *fermata_json_encode(zval *data)
 {
 	char bytes[SMALL_BYTES_MAX];
@@ -170,7 +171,7 @@ zend_string *fermata_json_encode(zval *data)
 	}
 	smart_str buffer = {0};
 	zend_result result = php_json_encode_ex(&buffer, data, FERMATA_JSON_OPTIONS, PHP_JSON_PARSER_DEFAULT_DEPTH);
-	/* For INF and NAN the encoder writes 0 and returns success; only the error code reports them. */
+	/* For INF and NAN the encoder writes 0 and returns success; only the error code reports the failure. */
 	if (EXPECTED(result == SUCCESS && JSON_G(error_code) == PHP_JSON_ERROR_NONE && !EG(exception))) {
 		smart_str_0(&buffer);
 		return buffer.s ? buffer.s : ZSTR_EMPTY_ALLOC();

@@ -1,8 +1,8 @@
 /* Adapts OPcache to a process that runs for days.
  *
- * OPcache uses PHP's request time as its clock, which in a server is the time of the start. Without this file, a file written later
- * would always be too new to be cached (opcache.file_update_protection): every request would compile it, for example a compiled
- * template. And a cached file would never be checked again (opcache.revalidate_freq), so changes would have no effect. */
+ * OPcache uses PHP's request time as its clock, which in a server is the time of the start. Without the functions here, a file
+ * written after the start would always be too new to be cached (opcache.file_update_protection), so every request would compile it.
+ * A cached file would never be checked again (opcache.revalidate_freq), so changes would have no effect. */
 
 #include "base/base.h"
 #include "SAPI.h"
@@ -13,7 +13,7 @@ static struct {
 	time_t told; /* time of the last update; 0 = none */
 } opcache;
 
-/* Changes the value only inside OPcache. The INI entry, its text and handlers' changes of it stay as they are. */
+/* Changes the value only inside OPcache. The INI entry, its text, and changes by handlers are not affected. */
 static void set_silently(zend_ini_entry *entry, zend_long value)
 {
 	zend_string *text = zend_long_to_str(value);

@@ -1,5 +1,5 @@
-/* Callables from PHP code. Checks that a callable accepts its future arguments, so that a wrong one is refused at
- * registration and not when the first client connects. */
+/* Callables from PHP code. Checks that a callable accepts its future arguments, so that a wrong callable is refused at
+ * registration, not when the first client connects. */
 #include "base/base.h"
 #include "zend_closures.h"
 #include "zend_interfaces.h"
@@ -14,7 +14,7 @@ static bool is_callable_object(const zend_class_entry *ce)
 
 static bool takes_class(zend_string *name, zend_class_entry *ce)
 {
-	/* Without autoloading: Fermata's classes and their parents are loaded. */
+	/* Without autoloading, because Fermata's classes and their parents are already loaded. */
 	zend_class_entry *wanted = zend_lookup_class_ex(name, NULL, ZEND_FETCH_CLASS_NO_AUTOLOAD);
 	if (ce->ce_flags & ZEND_ACC_INTERFACE) {
 		/* A handler may declare any exception class. */
@@ -80,7 +80,7 @@ bool fermata_handler_takes(const fermata_handler *handler, const char *what, con
 	return true;
 }
 
-/* Converts the callable to a closure, so that its function exists as long as the handler. */
+/* Converts the callable to a closure, so that its function exists as long as the handler does. */
 bool fermata_handler_init(fermata_handler *handler, zval *callable)
 {
 	zend_fcall_info info;

@@ -24,7 +24,7 @@ void fermata_keep_standard_streams(void)
 			continue;
 		}
 		php_stream *stream = resource->ptr;
-		/* Other kinds of stream may belong to the application. Standard output may be a socket under systemd. */
+		/* Close no other kinds of stream: they may belong to the application. Standard output may be a socket under systemd. */
 		bool has_descriptor = stream->ops == &php_stream_stdio_ops || strcmp(stream->ops->label, "generic_socket") == 0;
 		int number = -1;
 		if (has_descriptor && php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void *)&number, 0) == SUCCESS

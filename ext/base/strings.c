@@ -1,4 +1,4 @@
-/* Functions that zend_smart_str.h calls and that older updates of PHP lack; see versions.h. */
+/* Functions that zend_smart_str.h calls and that older updates of PHP do not define; see versions.h. */
 #include "base/base.h"
 
 /* The extension never sets `fallible`: out of memory, PHP ends the request, as smart_str_erealloc() does. */

@@ -28,7 +28,8 @@ bool fermata_event_message(zend_object *event, FmMessage *message)
 	return true;
 }
 
-/* Checks an event when it is created, so that the error names that line. Returns false with a MisuseError pending. */
+/* Checks an event when it is created, so that the error contains the line that creates it. Returns false with a MisuseError
+ * pending. */
 static bool event_check(const zend_string *data, const zend_string *name)
 {
 	if (name && !ZSTR_LEN(name)) {

@@ -25,7 +25,7 @@ static void on_wake(void)
 	}
 }
 
-/* Set before each publish: other handlers run while one waits. */
+/* Sets the publisher. Called before each publish, because other handlers run while one waits. */
 static inline void name_publisher(void)
 {
 	bool is_request = fermata.handling && !fermata_this_socket() && fermata_this_request();
@@ -69,7 +69,7 @@ static uint32_t publish_waiting(fermata_publication *publication, FmId *id, FmEr
 	}
 	uint64_t due_ms = began_ms + fm_publish_wait_ms_max(fermata.worker);
 	for (;;) {
-		/* Shielded: an event on its way to all servers cannot be cancelled. */
+		/* Shielded, because an event that is being sent to all servers cannot be cancelled. */
 		if (!one.over && fermata_wait_shielded(due_ms) == FERMATA_WAIT_FAILED) {
 			fm_publish_forget(fermata.worker, record);
 			return FM_GONE;

@@ -17,7 +17,7 @@
 enum { ROWS, COLUMNS, KEY_BYTES, BYTES };
 enum { COLUMN_NAME, COLUMN_TYPE, COLUMN_BYTES };
 
-/* By FM_COLUMN_*. */
+/* Names of column types, by FM_COLUMN_*. */
 static const char *const types[] = {"Int", "Float", "String"};
 
 typedef struct table_column {

@@ -21,7 +21,7 @@ static zend_always_inline uint32_t case_number(zend_object *object, uint32_t oth
 	return object ? (uint32_t)Z_LVAL_P(zend_enum_fetch_case_value(object)) : otherwise;
 }
 
-/* Clears PHP's stat cache, so that its functions see the change. */
+/* Clears PHP's stat cache, so that PHP's functions see the change. */
 static void changed(void)
 {
 	php_clear_stat_cache(false, NULL, 0);
@@ -32,7 +32,7 @@ ZEND_METHOD(Fermata_File, __construct)
 	ZEND_PARSE_PARAMETERS_NONE();
 }
 
-/* Reads a file that is in the page cache directly into a string; NULL if it is not there. */
+/* Reads a file that is in the page cache directly into a string; returns NULL if it is not in the page cache. */
 static zend_string *read_cached(const zend_string *path, zend_long offset, zend_long length)
 {
 	if (UNEXPECTED(fermata_wait_obstacle())) {

@@ -74,8 +74,8 @@ static bool check_open(const fermata_file *file)
 	return file->open != NULL;
 }
 
-/* The caller's frame holds the object while the job is awaited, even if the application drops it. keep() may change the path
- * meanwhile. */
+/* The caller's frame holds the object while the job is awaited, even if the application drops it. The application may call keep(),
+ * which changes the path, during the wait. */
 bool fermata_file_run_on(const fermata_file *file, FmFileJob *job, FmFileResult *result)
 {
 	zend_string *path = zend_string_copy(path_of(file));

@@ -1,5 +1,5 @@
-/* File jobs of the core. The calling fiber waits until its job is complete. Where PHP cannot wait, the call blocks, also for
- * earlier jobs that it must not overtake. Failures become exceptions. */
+/* File jobs of the core. The calling fiber waits until its job is complete. Where PHP cannot wait, the call blocks, also until
+ * earlier jobs that must precede it are complete. Failures become exceptions. */
 #include "fibers/callbacks.h"
 #include "files/files.h"
 #include "main/fopen_wrappers.h"
@@ -57,7 +57,7 @@ static bool wait_for(FmFileJobId id, fermata_file_wait *one)
 {
 	while (!one->over) {
 		if (UNEXPECTED(fermata_wait(FERMATA_NEVER) == FERMATA_WAIT_FAILED)) {
-			/* The job continues without its fiber: a half-done job would be worse. */
+			/* The job continues without its fiber, because a half-done job would be worse. */
 			fm_file_forget(fermata.worker, id);
 			return false;
 		}
@@ -65,7 +65,7 @@ static bool wait_for(FmFileJobId id, fermata_file_wait *one)
 	return true;
 }
 
-/* The caller's strings must stay valid until this returns; the result's are valid until the next job. */
+/* The caller's strings must stay valid until this function returns. The result's strings are valid until the next job. */
 bool fermata_file_run(const FmFileJob *job, FmFileResult *result)
 {
 	FmError error;

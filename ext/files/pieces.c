@@ -55,7 +55,7 @@ void fermata_pieces_make(zval *return_value, zval *file, bool lines, zend_long b
 	all->bytes = bytes;
 }
 
-/* Reads the next piece. Releases the current one first, so that only one is in memory. */
+/* Reads the next piece. Releases the current piece first, so that only one piece is in memory. */
 static void advance(pieces *all)
 {
 	if (all->piece) {

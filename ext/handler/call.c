@@ -11,7 +11,7 @@ void fermata_refuse(FmRequest request, uint32_t status, FmStr text)
 	fm_respond(fermata.worker, request, &out);
 }
 
-/* Calls the parts again while PHP code runs during the clean-up: it may leave state of any part. */
+/* Calls the parts again while PHP code runs during the clean-up, because that code may leave state of any part. */
 static ZEND_COLD void clean_up_again(fermata_fiber *fiber)
 {
 	for (uint32_t passes = 2; passes <= CLEANINGS_MAX; passes++) {

@@ -40,8 +40,8 @@ static void detail_of(FmDetail *detail, zend_object *exception, smart_str *trace
 	detail->trace = fermata_str_or_empty(trace->s);
 }
 
-/* Returns true if the exception, or one it wraps, reports the client's disconnect. Libraries wrap the exceptions that interrupt
- * them. */
+/* Returns true if the exception, or an exception that it wraps, reports the client's disconnect. Libraries wrap the exceptions that
+ * interrupt them. */
 static bool client_has_left(zend_object *exception)
 {
 	const fermata_client *client = fermata_run.fiber ? fermata_run.fiber->client : NULL;
@@ -83,7 +83,7 @@ ZEND_COLD void fermata_log_exception(uint32_t level)
 	}
 }
 
-/* Logs a failure that sends no response. Allocates nothing, since memory may be exhausted. */
+/* Logs a failure that sends no response. Allocates nothing, because memory may be exhausted. */
 static void tell(const char *prefix, FmStr message, const FmDetail *detail)
 {
 	char text[LOG_LINE_BYTES_MAX];
@@ -94,7 +94,7 @@ static void tell(const char *prefix, FmStr message, const FmDetail *detail)
 static void fail(FmStr message, const FmDetail *detail)
 {
 	if (fermata_run.fiber->future) {
-		/* There is no request: the awaiting code gets the exception. */
+		/* There is no request; the awaiting code receives the exception. */
 		tell("task: ", message, detail);
 	} else if (fermata_run.socket) {
 		/* The client only receives the close code; the details go to the log. */
@@ -103,11 +103,11 @@ static void fail(FmStr message, const FmDetail *detail)
 			(FmStr){text, fermata_copy(text, sizeof(text), "WebSocket handler: ", message)}, detail);
 	} else if (fermata_run.stream) {
 		if (fm_stream_fail(fermata.worker, fermata_run.stream, message, detail) != FM_OK) {
-			/* Its client has already disconnected. */
+			/* The stream's client has already disconnected. */
 			tell("", message, detail);
 		}
 	} else if (fm_fail(fermata.worker, fermata_run.request->event.request, FERMATA_STATUS_ERROR, message, detail) != FM_OK) {
-		/* Its client has disconnected, or already has a response. */
+		/* The client has disconnected, or has already received a response. */
 		tell("", message, detail);
 	}
 }
@@ -155,7 +155,7 @@ static void fail_with_bad_request(zend_object *exception)
 	fermata_log_exception(FERMATA_LOG_INFO);
 }
 
-/* Sends a response only to complete the request on a half-open connection; nothing has failed. */
+/* Sends a response only to complete the request on a half-open connection. Nothing has failed. */
 static void fail_with_client_gone(void)
 {
 	if (!fermata_run.socket && !fermata_run.stream) {
@@ -164,7 +164,7 @@ static void fail_with_client_gone(void)
 	fermata_log_exception(FERMATA_LOG_DEBUG);
 }
 
-/* Returns true if the client disconnected while its handler was sending, which is no error of the application. */
+/* Returns true if the client disconnected while its handler was sending. This is not an error of the application. */
 static bool has_left(const zend_object *exception)
 {
 	FmWsInfo info;
@@ -234,7 +234,7 @@ static bool fail_without_error(const fermata_handler *handler)
 /* Sends the client an error response for the exception, and clears it. */
 ZEND_COLD void fermata_fail_with_exception(const fermata_handler *handler)
 {
-	/* The exception may also come from a generator that makes a body. */
+	/* The exception may also come from a generator that produces a body. */
 	fermata_run.fiber->has_failed = true;
 	if (fail_without_error(handler)) {
 		return;
@@ -245,7 +245,7 @@ ZEND_COLD void fermata_fail_with_exception(const fermata_handler *handler)
 	if (!fermata_run.socket && !fermata_run.stream && is_exception_answered()) {
 		return;
 	}
-	/* The error handler may itself have called exit() or lost its client. */
+	/* The error handler itself may have called exit(), or its client may have disconnected. */
 	if (fail_without_error(handler)) {
 		return;
 	}
@@ -290,7 +290,7 @@ void fermata_error_seen(int type, zend_string *file, uint32_t line, zend_string 
 	if (!(fermata.handling || fermata.worker) || fermata.forked || !is_fatal || fermata_run.fatal_seen) {
 		return;
 	}
-	/* The loop also leaves if it gets control back other than by longjmp(); see fermata_fibers_poll(). */
+	/* The loop also stops if it gets control back other than by longjmp(); see fermata_fibers_poll(). */
 	fermata_run.fatal_seen = fermata_run.waits = true;
 	fatal.message = zend_string_copy(message);
 	fatal.file = file ? zend_string_copy(file) : NULL;
@@ -304,7 +304,7 @@ void fermata_error_seen(int type, zend_string *file, uint32_t line, zend_string 
 }
 
 /* Detaches objects from the core's buffers, which are about to be freed. A shutdown function, a Fiber or a static variable may
- * still refer to them. */
+ * still refer to these objects. */
 void fermata_let_go(void)
 {
 	fermata_run.request->worker = NULL;

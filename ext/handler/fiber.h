@@ -5,7 +5,7 @@
 #include "handler/parts.h"
 #include "zend_fibers.h"
 
-/* A timer; a member of the structure it belongs to. */
+/* A timer. It is a member of the structure that it belongs to. */
 typedef struct fermata_timer {
 	uint64_t due_ms;
 	uint32_t at; /* index in the heap plus 1; 0 = not armed */
@@ -16,7 +16,7 @@ typedef struct fermata_timer {
 typedef struct fermata_client {
 	uint32_t references;
 	bool gone, is_cut_logged;
-	uint64_t gone_ms; /* time of its disconnect */
+	uint64_t gone_ms; /* time at which the client disconnected */
 	FmRequest request; /* either `request` or `socket` is set */
 	FmSocket socket;
 } fermata_client;

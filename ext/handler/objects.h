@@ -1,4 +1,4 @@
-/* Objects passed to handlers. One of each class is reused while no other code refers to it. */
+/* Objects passed to handlers. One object of each class is reused while no other code refers to it. */
 #ifndef FERMATA_OBJECTS_H
 #define FERMATA_OBJECTS_H
 

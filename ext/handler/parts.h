@@ -1,8 +1,8 @@
 /* Fiber parts: modules with state that follows a handler.
  *
- * A module declares a fermata_part with the functions it needs and registers it at MINIT (fermata.c lists all parts). It stores
- * its state of a fiber in a slot of that fiber. The pool and the runner call all parts through this registry and refer to none
- * by name.
+ * A module declares a fermata_part with the functions that it needs, and registers it at MINIT (fermata.c lists all parts). It
+ * stores its state of a fiber in a slot of that fiber. The pool and the runner call parts only through this registry, never by
+ * name.
  *
  * Invariant: parts are suspended and cleaned up in the order of registration, and resumed and ended (on_return, on_end) in
  * reverse order.
@@ -27,14 +27,14 @@ typedef struct fermata_part {
 	void (*on_resume)(fermata_fiber *fiber);
 	/* The handler has returned and its request still exists. Called only for a fiber with `has_ending` set. May run PHP code. */
 	void (*on_return)(fermata_fiber *fiber);
-	/* Resets PHP's state after each handler, before the next. Returns true if PHP code may have run; all parts are then called
-	 * again, unless `is_last`. `fiber` is NULL in a job process between two jobs. */
+	/* Resets PHP's state after each handler, before the next handler runs. Returns true if PHP code may have run; all parts are then
+	 * called again, unless `is_last`. `fiber` is NULL in a job process between two jobs. */
 	bool (*on_end)(fermata_fiber *fiber, bool is_last);
 	/* Like on_end, but before a handler's recorded changes are undone (state/changes.c). */
 	bool (*on_undo)(fermata_fiber *fiber);
 	/* After a handler or task for whose fiber fermata_touch() was called: releases the slot's contents. May run PHP code. */
 	void (*on_clean_up)(fermata_fiber *fiber);
-	/* After on_clean_up of all parts, when the fiber can serve other events. */
+	/* Called after on_clean_up of all parts, when the fiber can run other events. */
 	void (*on_cleaned_up)(fermata_fiber *fiber);
 
 	/* Returns true if the slot has state that outlives a piece of a streamed body (bodies.c). */
@@ -46,32 +46,33 @@ typedef struct fermata_part {
 	void (*on_create)(fermata_running *objects);
 	/* Makes these objects independent of the core's buffers, before a handler's first wait. */
 	void (*on_first_wait)(void);
-	/* Releases these objects: no handler runs on this fiber any more. */
+	/* Releases these objects, because no handler runs on this fiber any more. */
 	void (*on_release)(void);
 
 	/* The handler has called exit(). Returns true if the part has sent a response. */
 	bool (*answers_exit)(const fermata_handler *handler);
-	/* The handler threw the pending exception. Returns true if the part has sent a response and cleared it. */
+	/* Called when the handler has thrown the pending exception. Returns true if the part has sent a response and cleared the
+	 * exception. */
 	bool (*answers_exception)(void);
 
 	/* The fiber is about to wait. */
 	void (*on_wait)(fermata_fiber *fiber);
-	/* Returns the reason why PHP must not wait at this point, NULL if the part has none. */
+	/* Returns the reason why PHP must not wait at this point; NULL if the part has no reason. */
 	const char *(*obstacle)(const fermata_fiber *fiber);
 	/* Returns true if the wait continues for abandoned_query_timeout_ms after the client has disconnected. */
 	bool (*outlives_client)(const fermata_fiber *fiber);
-	/* Returns the fiber that has to run before this one, NULL if the part knows none. */
+	/* Returns the fiber that has to run before this one; NULL if the part knows no such fiber. */
 	const fermata_fiber *(*waits_for)(const fermata_fiber *fiber);
-	/* An exception ended a wait; uses of connections since then (fermata_clock()) are cut short. */
+	/* An exception ended a wait. Connections that were used since then (fermata_clock()) are shut down. */
 	void (*on_cut)(fermata_fiber *fiber, uint64_t since);
 	/* The fiber has released a lock that it acquired at `since`; others may use its connections. */
 	void (*on_unlock)(uint64_t since);
 
-	/* The worker starts, before its first handler. */
+	/* Called when the worker starts, before its first handler. */
 	void (*on_start)(void);
 	/* The core has woken the loop for work that it has completed. */
 	void (*on_wake)(void);
-	/* A fatal error has ended the fiber's handler: drops the slot's contents without releasing them. */
+	/* A fatal error has ended the fiber's handler: drop the slot's contents without releasing them. */
 	void (*on_fatal)(fermata_fiber *fiber);
 	/* A fatal error has ended a handler, and no further handler runs. */
 	void (*on_retire)(void);

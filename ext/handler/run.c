@@ -5,7 +5,7 @@
 fermata_state fermata;
 fermata_runner fermata_run;
 
-/* Resets all other fields to 0. */
+/* Starts the run of a server. Resets all fields that it does not set to 0. */
 void fermata_run_start(const fermata_server *server)
 {
 	memset(&fermata_run, 0, sizeof(fermata_run));

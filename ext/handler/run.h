@@ -35,7 +35,7 @@ typedef struct fermata_runner {
 	fermata_request *request; /* this and the next two are reused while no other code refers to them */
 	fermata_websocket *websocket;
 	fermata_message *message;
-	fermata_fiber *fiber;    /* the running fiber */
+	fermata_fiber *fiber;    /* running fiber */
 	uint64_t stream;         /* request whose streamed body has to make a piece; 0 = none */
 	FmSocket socket;         /* connection whose handler runs; 0 = the handler responds to the request */
 	bool (*take_turn)(void); /* called before each handler; NULL = handlers_max is not set */
@@ -204,7 +204,7 @@ static zend_always_inline void fermata_note_hold(zend_object *hold)
 }
 
 void fermata_run_start(const fermata_server *server);
-/* In the process of a test. `wait_ms` is the maximum wait for events from outside of it. */
+/* Starts a worker in the process of a test. `wait_ms` is the maximum wait for events from outside of the process. */
 void fermata_run_start_in_process(const fermata_server *server, uint32_t wait_ms, void (*on_failure)(zend_object *exception),
 	void (*on_hold)(zend_object *hold));
 void fermata_run_end(void);

@@ -142,7 +142,7 @@ static void close_ends(int *one, int *other)
 	*one = *other = -1;
 }
 
-/* Closes the ends that a worker does not use. The master keeps all ends open: for processes that it starts later, and so that
+/* Closes the ends that a worker does not use. The master keeps all ends open, for processes that it starts later, and so that
  * queued calls survive a restart of the job processes. */
 void fermata_jobs_in_worker(const fermata_server *server)
 {
@@ -355,7 +355,7 @@ static void take_reply(job_call *call, fermata_job_reply reply, zend_string *tex
 
 static void run(job_call *call, int other, uint32_t job, FmStr arguments, zval *return_value)
 {
-	/* Send as much as the socket buffer takes before the call is queued. */
+	/* Send as much as the socket buffer accepts before the call is queued. */
 	size_t sent = send_some(call->fd, arguments, 0);
 	if (!give(call, other, job, (uint32_t)arguments.len)) {
 		close(other);
@@ -410,7 +410,7 @@ static void run_elsewhere(job_call *call, uint32_t job, FmStr arguments, zval *r
 	}
 	call->fd = pair[0];
 	run(call, pair[1], job, arguments, return_value);
-	/* A process that receives the job later sees from the closed socket that the caller gave up. */
+	/* A process that receives the job later detects by the closed socket that the caller gave up. */
 	close(pair[0]);
 }
 
@@ -474,7 +474,7 @@ static void collect(zval *all, zval *given, uint32_t given_len, HashTable *named
 	}
 }
 
-/* Checks the arguments here, so that the error names the line of the call. Returns false with a MisuseError pending. */
+/* Checks the arguments here, so that the error contains the line of the call. Returns false with a MisuseError pending. */
 static bool check_given(const fermata_handler *job, const zend_string *name, uint32_t given_len, HashTable *named)
 {
 	const zend_function *function = job->call.function_handler;

@@ -3,8 +3,8 @@
  * jobs.c contains the class and the worker's side, process.c the job processes and their supervisor.
  *
  * The queue is one socket that all job processes read. A worker creates a socket pair for each call and queues one end of it with
- * the job's head. Arguments and result travel over the pair. If the job process crashes, the worker reads the end of the stream;
- * if the caller gives up, the job process does. */
+ * the job's head. Arguments and result travel over the pair. If the job process crashes, the worker reads the end of the stream. If
+ * the caller gives up, the job process reads the end of the stream. */
 #ifndef FERMATA_JOBS_H
 #define FERMATA_JOBS_H
 
@@ -26,7 +26,7 @@ struct fermata_jobs {
 	zend_object std;
 };
 
-/* Record in the queue; the descriptor of the call's socket accompanies it. */
+/* Record in the queue. It is sent together with the descriptor of the call's socket. */
 typedef struct fermata_job_head {
 	uint64_t due_ns; /* CLOCK_MONOTONIC */
 	uint32_t job;

@@ -1,8 +1,8 @@
 /* Fermata\Worker: messages between the workers of a server.
  *
- * Each worker has a socket pair that all processes of the server inherit. All of them write to it; only the worker reads. Its
- * replacement reads the messages that it left. The handler runs for one message at a time, so messages of one sender arrive in
- * order. */
+ * Each worker has a socket pair that all processes of the server inherit. All processes write to it; only the worker reads. If a
+ * worker exits, its replacement reads the remaining messages. The handler runs for one message at a time, so messages of one sender
+ * arrive in order. */
 #include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,11 +13,11 @@
 #include "jobs/jobs.h"
 #include "base/optimize_size.h"
 
-/* Below the kernel's default limit for one message (net.core.wmem_default, 208 KB). */
+/* Maximum size of a message: below the kernel's default limit for one message (net.core.wmem_default, 208 KB). */
 #define MESSAGE_BYTES_MAX 65536
 /* Worker index of messages from other servers. */
 #define OTHER_SERVER UINT32_MAX
-/* Limits of one turn. Then other handlers run, because message handlers may send further messages without end. */
+/* Limits of one turn. Afterwards other handlers run, because message handlers may send further messages without end. */
 #define TURN_MESSAGES_MAX 64
 #define TURN_NS_MAX 5000000
 
@@ -80,7 +80,7 @@ static void on_ready(fermata_watcher *watcher, short happened)
 	fermata_future *task = fermata_task_begin(&peers.receive, FM_TASK_MESSAGES);
 	peers.is_due = task;
 	if (UNEXPECTED(!task)) {
-		/* The task queue is full (tasks_queue_max). Its tasks run before the loop polls again. */
+		/* The task queue is full (tasks_queue_max). The queued tasks run before the loop polls again. */
 		short why;
 		zend_clear_exception();
 		fermata_watch(watcher, peers.pairs[peers.index][0], POLLIN, &why);
@@ -179,7 +179,7 @@ ZEND_METHOD(Fermata_Worker, receive)
 		deliver(from, peers.inbox + sizeof(from), (size_t)len - sizeof(from));
 	}
 	if (!fermata_fibers_is_unwinding()) {
-		/* Messages that are left wake the watcher immediately. */
+		/* If messages are left, the watcher fires immediately. */
 		watch();
 	}
 }
@@ -250,7 +250,7 @@ ZEND_METHOD(Fermata_Worker, broadcast)
 	ZEND_PARSE_PARAMETERS_END();
 	smart_str text = {0};
 	if (prepare(message, &text)) {
-		/* A full worker does not prevent delivery to the others. */
+		/* If the queue of one worker is full, the message is still delivered to the others. */
 		uint32_t full = peers.len;
 		for (uint32_t to = 0; to < peers.len; to++) {
 			if ((self || to != peers.index) && !send_to(to, peers.index, fermata_str(text.s))) {

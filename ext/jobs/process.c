@@ -234,7 +234,7 @@ static int take(const fermata_jobs *jobs, fermata_job_head *head)
 		if (fd >= 0) {
 			close(fd);
 		}
-		/* Length 0: all workers have closed their end. An error: another process received the job. */
+		/* Length 0: all workers have closed their end. Error: another process received the job. */
 		if (len == 0) {
 			return -1;
 		}
@@ -407,7 +407,7 @@ void fermata_job_work(const fermata_server *server, fermata_jobs *jobs)
 	fermata_run_start(server);
 	fermata.worker = NULL;
 	fermata_enter_process();
-	/* Nothing waits in this process, but changes of PHP's state are recorded per fiber. */
+	/* No code waits in this process, but changes of PHP's state are recorded per fiber, so it needs one. */
 	static fermata_fiber only;
 	fermata_set_fiber(&only);
 	fermata_limit_memory(fm_companion_memory_bytes_max(here.companion));

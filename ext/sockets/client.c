@@ -1,4 +1,5 @@
-/* Fermata\WebSocket\Client: a blocking client over PHP streams, which provide time-outs and TLS. The core encodes and decodes. */
+/* Fermata\WebSocket\Client: a blocking client over PHP streams, which provide time-outs and TLS. The core encodes and decodes
+ * frames. */
 #include "sockets/sockets.h"
 #include "php_network.h"
 #include "ext/standard/file.h"
@@ -23,7 +24,8 @@
 /* Time after the closing handshake in which the server should close TCP first (RFC 6455, section 7.1.1). */
 #define LINGER_S 1.0
 
-/* Minimum wait: PHP's TLS treats a time-out of 0 as none, and checks the clock before it reads bytes that have arrived. */
+/* Minimum wait in seconds: PHP's TLS interprets a time-out of 0 as no time-out, and checks the clock before it reads bytes that
+ * have arrived. */
 #define WAIT_S_MIN 0.001
 
 /* Maximum reads and control frames after the deadline. A message that arrived in time is still received, and a server that sends
@@ -325,7 +327,7 @@ static uint32_t next(websocket_client *client, FmWsReceived *received, double de
 			}
 			return FM_PROTOCOL;
 		}
-		/* Send pongs and the reply to a close. The next read detects a server that has left. */
+		/* Send pongs and the reply to a Close frame. The next read detects a server that has closed the connection. */
 		if (flush(client, deadline_of(client->timeout)) == READ_TIMED_OUT && received->kind != FM_WS_RECEIVED_CLOSE) {
 			/* Part of a pong may have been sent, so no other frame can follow. */
 			ended(client, CLOSE_ABNORMAL, FERMATA_LITERAL(""));

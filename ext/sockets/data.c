@@ -1,15 +1,15 @@
 /* Values of WebSocket::setData(): a table per worker, by connection, with entries only for connections that have a value.
  *
- * Releasing a value may run a destructor that calls these functions, throws, exits or fails fatally. So a value is removed from
- * the table before it is released, and no failure can release it twice. */
+ * Releasing a value may run a destructor that calls these functions, throws, exits or fails fatally. So a value is removed from the
+ * table before it is released, so that it is never released twice. */
 #include "sockets/sockets.h"
 
 #define CAPACITY_MIN 8
 
 static HashTable *table;
 
-/* Connection whose value was released last. A destructor of that value may still use the handle, but a value that it stored
- * there would never be released. */
+/* Connection whose value was released last. A destructor of that value may still use the handle. A value that it stored for this
+ * handle would never be released. */
 static uint64_t released;
 
 /* Returns the value of a connection; NULL if it has none. */

@@ -485,7 +485,7 @@ static void answer_allowed(zval *return_value, FmAuthOf *of, zval *result)
 		if (data) {
 			add_assoc_str(&answer, "channel_data", zend_string_copy(data));
 		}
-		/* The server passes on the shared secret of an encrypted channel and never stores it. */
+		/* The server forwards the shared secret of an encrypted channel, and never stores it. */
 		secret = Z_TYPE_P(result) == IS_ARRAY ? zend_hash_str_find(Z_ARRVAL_P(result), ZEND_STRL("shared_secret")) : NULL;
 		if (secret) {
 			add_copy(&answer, "shared_secret", secret);

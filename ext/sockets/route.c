@@ -227,7 +227,7 @@ ZEND_METHOD(Fermata_Routes, websocket)
 	add_websocket(INTERNAL_FUNCTION_PARAM_PASSTHRU, fermata_routes_server(group), group);
 }
 
-/* The methods of WebSocketHandler do nothing, but subclasses may call them as parent::. */
+/* These methods of WebSocketHandler do nothing, but subclasses may call them as parent::. */
 
 ZEND_METHOD(Fermata_WebSocketHandler, upgrade)
 {

@@ -1,4 +1,4 @@
-/* Runs WebSocket handlers: each event of a connection calls a handler of its route.
+/* Runs WebSocket handlers: for each event of a connection, a handler of its route is called.
  *
  *   exception, exit()   closes the connection with 1011 (or 1007); the response to an upgrade is 500 (or 400)
  *   fatal error         the same, and the worker retires; see handler/failure.c */
@@ -76,7 +76,7 @@ static void decide(const fermata_handler *handler, fermata_upgrade *upgrade)
 	}
 }
 
-/* Sends the response that the middleware returned: opens the WebSocket if it still carries the upgrade. */
+/* Sends the response that the middleware returned. Opens the WebSocket if the response still carries the upgrade. */
 static void respond_with_upgrade(const fermata_handler *handler, const fermata_response *response)
 {
 	fermata_upgrade *upgrade = FERMATA_FROM(fermata_upgrade, Z_OBJ(response->source->value));

@@ -1,7 +1,7 @@
 /* Fermata\WebSocket\Upgrade: a handler's decision on a WebSocket handshake.
  *
- * The object only records the decision. The runner applies it when the handler has returned, so a handler that fails after
- * accept() still causes a 500 response. */
+ * The object only records the decision. The runner applies the decision when the handler has returned, so a handler that fails
+ * after accept() still causes a 500 response. */
 #include "sockets/sockets.h"
 #include "base/optimize_size.h"
 
@@ -35,7 +35,7 @@ fermata_upgrade *fermata_upgrade_new(fermata_request *request)
 	return upgrade;
 }
 
-/* Clears a decision that was applied or is no longer valid. The request stays readable while the object exists. */
+/* Clears a decision that was applied or is no longer valid. The request can be read while the object exists. */
 void fermata_upgrade_end(fermata_upgrade *upgrade)
 {
 	zval data;

@@ -320,7 +320,7 @@ ZEND_METHOD(Fermata_WebSocket, leave)
 	ZEND_PARSE_PARAMETERS_START(1, 1)
 		Z_PARAM_STR(channel)
 	ZEND_PARSE_PARAMETERS_END();
-	/* A closed socket has left all channels. */
+	/* A closed socket has already left all channels. */
 	uint32_t code = worker() ? fm_ws_leave(worker(), THIS_SOCKET()->handle, fermata_str(channel), &error) : FM_GONE;
 	if (UNEXPECTED(code != FM_OK && code != FM_GONE)) {
 		throw_code(code, &error);

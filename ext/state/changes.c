@@ -1,8 +1,8 @@
 /* Undoes a handler's changes to PHP's process-wide state, which PHP itself resets only between two requests.
  *
- * The functions that change it are wrapped when the script starts. Called by a handler, they first record the previous state on
- * the handler's fiber. At the end of the handler, that state is restored. When a handler waits, its changes are exchanged for
- * the previous state, and back when it continues. A handler that changes nothing costs one comparison.
+ * The functions that change such state are wrapped when the script starts. If a handler calls one, the wrapper first records the
+ * previous state on the handler's fiber. At the end of the handler, the previous state is restored. When a handler waits, its state
+ * is exchanged for the previous state, and when it continues, exchanged back. A handler that changes nothing costs one comparison.
  *
  * The exchange runs no application code: warnings of PHP's functions go to the log, and no value is released. Values of a
  * finished handler are released before its changes are undone, so their destructors change that handler's state. */
@@ -26,7 +26,8 @@
 
 /* Values
  *
- * The first three have dedicated code here. For the others, PHP has a function that returns the value and one that sets it. */
+ * The first three have dedicated code in this file. For each of the others, PHP has a function that returns the value and one
+ * that sets it. */
 
 typedef enum value_kind {
 	VALUE_DIRECTORY, /* a descriptor of the directory, which stays valid if it is renamed or removed; a path if no descriptor is
@@ -105,9 +106,9 @@ static HashTable *scripts_shutdown; /* the script's shutdown functions, saved by
 static bool has_scripts_shutdown;
 static fermata_changes *unreleased; /* records of handlers whose destructors keep making changes without end */
 static bool has_failed_request; /* a handler with its request in PHP's globals ended in a fatal error */
-static bool is_job; /* this process runs jobs, one after the other */
+static bool is_job; /* true in a process that runs jobs, one after the other */
 
-/* Same order as fermata_superglobal. */
+/* In the same order as fermata_superglobal. */
 static const char *const superglobals[FERMATA_SUPERGLOBALS] = {"_GET", "_POST", "_COOKIE", "_FILES", "_SERVER", "_REQUEST", "_ENV",
 	"_SESSION"};
 
@@ -115,7 +116,7 @@ static const char *const superglobals[FERMATA_SUPERGLOBALS] = {"_GET", "_POST", 
 
 static bool is_handlers(void)
 {
-	/* Calls that this file makes to the wrapped functions are quiet, and are not recorded. */
+	/* Calls from this file to the wrapped functions are quiet and are not recorded. */
 	return (fermata.handling || fermata_is_cleaning() || is_job) && !fermata.forked && fermata_this_fiber() && !fermata_is_quiet();
 }
 
@@ -372,7 +373,7 @@ static void put_http(const http_state *from)
 	ZVAL_COPY_VALUE(&SG(callback_func), &from->callback);
 }
 
-/* The handler starts with empty state; http/globals.c restores its own. */
+/* The handler starts with empty state; http/globals.c restores its own state. */
 void fermata_changes_note_http(void)
 {
 	fermata_changes *noted = changes();
@@ -421,8 +422,8 @@ static void note_assertions(void)
 
 /* Wrapped functions */
 
-/* Function, condition under which it changes state, and how the previous state is recorded. Several functions only read when
- * called without arguments. */
+/* Function, condition under which it changes state, and the way to record the previous state. Several functions only read if they
+ * are called without arguments. */
 #define WRAPPED(with) \
 	with(date_default_timezone_set, true, note_value(VALUE_TIMEZONE)) \
 	with(chdir, true, note_value(VALUE_DIRECTORY)) \
@@ -545,7 +546,7 @@ bool fermata_globals_compare(void)
 	return differ;
 }
 
-/* Moves the current value out and the other one in. */
+/* Moves the current value out, and the other value in. */
 static void global_exchange(fermata_superglobal number, zval *other)
 {
 	zval *value = fermata_global_find(number), given;
@@ -606,7 +607,7 @@ void fermata_changes_end(void)
 
 /* Exchanging state */
 
-/* Reads the handler's own values first, so that changing a setting releases none of them. */
+/* Reads the handler's own values first, so that changing a setting releases none of these values. */
 static void get_values(const fermata_changes *noted, zval *own)
 {
 	for (value_kind kind = 0; kind < VALUES; kind++) {
@@ -712,7 +713,7 @@ static void exchange(fermata_changes *noted)
 		noted->http = now;
 	}
 	if (noted->has_seed) {
-		/* A handler must not be able to predict random numbers that another one uses as secrets. */
+		/* A handler must not be able to predict random numbers that another handler uses as secrets. */
 		RANDOM_G(mt19937_seeded) = false;
 	}
 	if (noted->has_globals) {
@@ -769,7 +770,7 @@ static void release(fermata_changes *own)
 	efree(own);
 }
 
-/* Records the superglobals of the start; the exchange replaces them with the handler's. */
+/* Records the superglobals of the start. The exchange replaces them by the handler's. */
 static void note_globals(void)
 {
 	fermata_changes *noted = changes();
@@ -824,7 +825,7 @@ static void on_return(fermata_fiber *fiber)
 		ZEND_HASH_FOREACH_PTR(functions, entry) {
 			zval result;
 			ZVAL_UNDEF(&result);
-			/* `result` stays undefined if the function cannot be called. */
+			/* `result` stays undefined if PHP cannot call the function. */
 			fermata_call_shutdown_function(entry, &result);
 			zval_ptr_dtor(&result);
 			if (EG(exception)) {
@@ -844,7 +845,7 @@ void fermata_changes_keep(fermata_fiber *fiber)
 	}
 }
 
-/* Stores the script's shutdown functions and restores nothing: after a fatal error, PHP's memory may be inconsistent. */
+/* Stores the script's shutdown functions. Restores no state, because PHP's memory may be inconsistent after a fatal error. */
 static void on_fatal(fermata_fiber *fiber)
 {
 	const fermata_changes *noted = slot(fiber)->noted;
@@ -911,7 +912,7 @@ static bool release_own_globals(void)
 	return true;
 }
 
-/* Drops shutdown functions that were registered after on_return() had called the others. They never run. */
+/* Drops shutdown functions that were registered after on_return() called the handler's others. They never run. */
 static bool release_own_shutdown(void)
 {
 	HashTable *functions = BG(user_shutdown_function_names);
@@ -984,7 +985,7 @@ static ZEND_COLD bool end(fermata_fiber *fiber, bool is_last)
 			return true;
 		}
 	}
-	/* Values released here may be the last references to objects of PHP code. */
+	/* Values that are released here may be the last references to objects of PHP code. */
 	fermata_set_cleaning(true);
 	bool had_some = release_own(slot(fiber)->noted);
 	fermata_set_cleaning(false);

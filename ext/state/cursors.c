@@ -1,9 +1,10 @@
 /* Functions that continue where the previous call stopped, with one position per process: readdir(), rewinddir() and closedir()
  * without a handle, and the mb_ereg_search functions.
  *
- * PHP's state for them is private, so the functions are wrapped. A handler's directory is the one it opened last, and the
- * wrapper passes its handle explicitly. A search is described by its text, pattern and position. Before another handler
- * searches, the wrapper reads the position and groups. It restarts the search there when its handler continues. */
+ * PHP's state for them is private, so the functions are wrapped. A handler's directory is the one that it opened last; the wrapper
+ * passes the directory's handle explicitly. A search is described by its text, pattern and position. Before another handler
+ * searches, the wrapper stores the position and groups of the current search. When the first handler continues, the wrapper
+ * restarts its search at that position. */
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
@@ -21,7 +22,7 @@ typedef struct search {
 	zend_string *pattern; /* NULL = none yet */
 	zend_string *options; /* NULL = default options */
 	zend_long position;   /* set while another handler searches */
-	zval groups;          /* groups of its last match, set if another handler has searched since */
+	zval groups;          /* groups of the last match, set if another handler has searched since */
 } search;
 
 typedef struct fermata_cursors {
@@ -138,7 +139,7 @@ static ZEND_NAMED_FUNCTION(wrapped_closedir)
 
 /* Searches */
 
-/* Set while the wrappers call PHP's functions, which then are not wrapped. */
+/* Set while the wrappers call PHP's functions; these calls are not wrapped. */
 static bool passes;
 
 static bool is_wrapped(void)
@@ -270,7 +271,7 @@ static ZEND_NAMED_FUNCTION(wrapped_search_init)
 	replace(&mine->text, text);
 	note_pattern(execute_data, mine, 2);
 	mine->position = 0;
-	/* Without a pattern, mbstring uses the last one, which may be another handler's. */
+	/* Without a pattern, mbstring uses its last pattern, which may be another handler's. */
 	searcher = is_others && !string_argument(execute_data, 2) ? NULL : fermata_this_fiber();
 }
 

@@ -144,7 +144,7 @@ static void on_suspend(fermata_fiber *fiber)
 	clean();
 }
 
-/* Resumed last: restoring other parts may fail and add libxml errors. */
+/* Resumed last, because restoring other parts may fail and add libxml errors. */
 static void on_resume(fermata_fiber *fiber)
 {
 	last_errors *it = slot(fiber);

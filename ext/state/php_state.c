@@ -1,8 +1,8 @@
 /* State that PHP stores once per process and resets only between two requests.
  *
- * While a handler waits, its state is saved in a block on its fiber, and PHP's is reset. After a handler, PHP's state is reset.
- * A handler that uses none of it costs a load and a comparison for each state. state/process_state.list lists all of PHP's
- * state, with its treatment. */
+ * While a handler waits, its state is saved in a block on its fiber, and PHP's is reset. After a handler, PHP's state is reset. For
+ * a handler that uses none of this state, the cost is a load and a comparison for each state. state/process_state.list lists all of
+ * PHP's state, with its treatment. */
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
@@ -22,7 +22,7 @@ typedef struct php_state {
 	size_t size;                     /* size of the saved state in bytes */
 	bool (*is_used)(void);           /* returns true if PHP's state is in use */
 	void (*on_suspend)(void *state); /* moves the state out of PHP and resets PHP's */
-	void (*on_resume)(void *state);  /* moves it back */
+	void (*on_resume)(void *state);  /* restores the saved state */
 	bool (*on_end)(void);            /* after the handler: resets PHP's state; returns true if PHP code may have run; NULL = PHP
 									  * resets it */
 } php_state;
@@ -103,7 +103,7 @@ static ZEND_COLD void drop_buffers(int level)
 /* Ends buffers as PHP does at the end of a script, including those that PHP code may not end. */
 void fermata_output_end(int level)
 {
-	/* Destructors of their callbacks may open more. */
+	/* Destructors of the buffers' callbacks may open further buffers. */
 	int left = MAX(php_output_get_level() - level, 0) + BUFFERS_MORE_MAX;
 	while (php_output_get_level() > level) {
 		if (UNEXPECTED(!left--)) {
@@ -390,7 +390,8 @@ static void resume_closing(void *state)
 	FG(pclose_wait) = *(const bool *)state;
 }
 
-/* The script's error handler. PHP removes it while it runs, but it must also receive errors of other request handlers. */
+/* Returns true while the script's error handler runs. PHP removes the handler while it runs, but it must also receive errors of
+ * other request handlers. */
 
 static bool is_handling_error(void)
 {
@@ -435,7 +436,7 @@ static void resume_http_headers(void *state)
 	ZVAL_COPY_VALUE(FERMATA_LAST_HTTP_HEADERS, (const zval *)state);
 }
 
-/* All states, in the order in which they are suspended and ended. A macro, so that the checks are inlined: they run at every
+/* All states, in the order in which they are suspended and ended. It is a macro, so that the checks are inlined: they run at every
  * switch and after every handler. */
 
 #define STATES(with) \
@@ -547,7 +548,7 @@ static void on_start(void)
 {
 	ZVAL_COPY(&error_handler, &EG(user_error_handler));
 	has_error_handler = !Z_ISUNDEF(error_handler);
-	/* A script's state must not reach handlers. A test keeps its own, which is saved when the test waits for a handler. */
+	/* The script's state must not reach handlers. A test keeps its own state, which is saved when the test waits for a handler. */
 	if (!fermata_is_in_process()) {
 		end_all();
 	}

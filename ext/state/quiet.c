@@ -1,10 +1,10 @@
 /* Brackets calls of PHP functions during which no application code may run: between two handlers, while switching fibers, and
  * while process state is inconsistent.
  *
- * Such functions may raise warnings, which would call the application's error handler. If that handler waited, other handlers
- * would see the intermediate state. If it threw, the next handler would get its exception. So the error handler and the pending
- * exception are set aside. Warnings and signals that the application handles are postponed until the call returns. No
- * application code runs during the call, so one record per process suffices. */
+ * Such functions may raise warnings, which would call the application's error handler. If the error handler waited, other handlers
+ * would run with the intermediate state. If it threw an exception, the next handler would receive that exception. So the error
+ * handler and the pending exception are set aside. Warnings and signals that the application handles are postponed until the call
+ * returns. No application code runs during the call, so one record per process suffices. */
 #include "handler/fiber.h"
 #include "state/quiet.h"
 #include "zend_exceptions.h"

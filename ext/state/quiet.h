@@ -4,11 +4,11 @@
 
 #include "handler/run.h"
 
-/* From here on, PHP's warnings call no error handler and throw nothing, and no wait is possible. */
+/* From here on, PHP's warnings call no error handler and throw no exception, and no wait is possible. */
 void fermata_quiet_begin(void);
-/* Ends the quiet call: PHP raises the stored warnings, so the error handler is called and may throw. */
+/* Ends the quiet call. PHP raises the stored warnings, so the error handler is called, and may throw. */
 void fermata_quiet_end(void);
-/* Ends the quiet call: the warnings go to the server's log, prefixed with `what`. */
+/* Ends the quiet call. The stored warnings are written to the server's log, prefixed with `what`. */
 void fermata_quiet_end_logged(const char *what);
 bool fermata_is_quiet(void);
 void fermata_quiet_init(void);

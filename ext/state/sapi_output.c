@@ -1,5 +1,5 @@
-/* Handles functions for a PHP-FPM response that reach no client here: output, header(), cookies. Also redirects PHP's own
- * warnings to the server's log.
+/* Handles functions that affect the response under PHP-FPM, but reach no client here: output, header(), cookies. Also redirects
+ * PHP's own warnings to the server's log.
  *
  * A call without an effect logs a warning, once for each source location. */
 #include "state/sapi_output.h"
@@ -62,7 +62,7 @@ static bool is_first(const char *what, const FmDetail *detail)
 	return zend_hash_str_add_empty_element(&places, key, len) != NULL;
 }
 
-/* Logs once for each location. */
+/* Logs the warning once for each location. */
 static ZEND_COLD void warn_at(const FmDetail *detail, const char *what, const char *advice)
 {
 	char text[LINE_BYTES_MAX];
@@ -145,7 +145,8 @@ bool fermata_printed_something(void)
 	return fermata_has_globals() && (printed.text.s || fermata_has_buffers());
 }
 
-/* Returns the output so far; the caller owns it. First ends buffers left open, whose callbacks may leave an exception pending. */
+/* Returns the output so far; the caller owns it. First ends buffers that were left open. Their callbacks may leave an exception
+ * pending. */
 zend_string *fermata_printed_take(void)
 {
 	fermata_end_buffers();
@@ -153,7 +154,7 @@ zend_string *fermata_printed_take(void)
 	return smart_str_extract(&printed.text);
 }
 
-/* The handler has finished: output since its response is logged and written to standard output. */
+/* The handler has finished: output after its response is logged and written to standard output. */
 void fermata_printed_end(void)
 {
 	if (printed.text.s) {
@@ -279,7 +280,7 @@ static void tell_error(int type, zend_string *file, const uint32_t line, zend_st
 	uint8_t display = PG(display_errors);
 	bool log = PG(log_errors);
 	PG(display_errors) = 0;
-	/* A log file configured by the user still receives it. */
+	/* A log file that the user has configured still receives the message. */
 	PG(log_errors) = log && fermata_has_error_log();
 	show_error(type, file, line, message);
 	PG(display_errors) = display;
@@ -358,7 +359,7 @@ void fermata_stray_start(void)
 	php_output_set_implicit_flush(0);
 	show_error = zend_error_cb;
 	zend_error_cb = tell_error;
-	/* Output of the script before it started the server was no response, and output does not send headers. */
+	/* Output that the script wrote before it started the server was not a response, so headers count as not sent. */
 	SG(headers_sent) = 0;
 	had_no_headers = SG(request_info).no_headers;
 	SG(request_info).no_headers = true;
@@ -369,8 +370,8 @@ static size_t drop_output(const char *bytes, size_t len)
 	return len;
 }
 
-/* After a fatal error in a handler that prints its page, PHP still calls shutdown functions, and frameworks print their error
- * page there. The client already has its response, so that output is dropped. */
+/* After a fatal error in a handler that prints its page, PHP still calls shutdown functions, in which frameworks print their error
+ * page. The client already has its response, so this output is dropped. */
 void fermata_stray_drop(void)
 {
 	sapi_module.ub_write = drop_output;

@@ -1,8 +1,8 @@
 /* PHP's sessions.
  *
  * PHP has one session per process. If one user's handler opened it, the next user's handler would read and write it. So sessions
- * are refused, except in a handler that runs alone and gets its request through fillGlobals(). Its session is closed when it
- * finishes.
+ * are refused, except in a handler that runs without concurrent handlers and has its request in PHP's superglobals (fillGlobals()).
+ * Its session is closed when it finishes.
  *
  * PHP's session functions leave some work to the end of the request's process, which a worker does not reach. With an exception
  * pending, PHP writes only the data it could serialize and does not call a userland close(). The session would lose data and
@@ -145,7 +145,7 @@ static zend_result guarded_write(PS_WRITE_ARGS)
 	return EXPECTED(!guard.is_abandoned && !EG(exception)) ? guard.module->s_write(mod_data, key, val, maxlifetime) : FAILURE;
 }
 
-/* Closes with the exception set aside; otherwise PHP would not call the userland function. */
+/* Closes while the exception is set aside; otherwise PHP would not call the userland function. */
 static zend_result guarded_close(PS_CLOSE_ARGS)
 {
 	if (EXPECTED(!EG(exception)) || guard.is_unopened) {
@@ -375,7 +375,8 @@ void fermata_session_unlocked(void)
 	is_unlocked = true;
 }
 
-/* Aborts a session whose wait for the lock was ended. PHP continues without the lock and would overwrite the owner's data. */
+/* Aborts a session whose wait for the lock was interrupted. PHP would continue without the lock, and overwrite the data of the
+ * lock's owner. */
 static void drop_unlocked_session(void)
 {
 	zend_function *abort = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("session_abort"));
@@ -405,7 +406,8 @@ static bool is_between_handlers(void)
 	return fermata.worker && !fermata.handling && !fermata.forked && !fermata_is_stopped();
 }
 
-/* Function, and condition under which it opens or changes a session. All are refused while another handler has the session. */
+/* Function, and condition under which it opens or changes a session. All of them are refused while another handler has the session.
+   */
 #define REFUSED(with) \
 	with(session_start, true) \
 	with(session_regenerate_id, true) \

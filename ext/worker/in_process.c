@@ -2,7 +2,7 @@
  *
  * The test runs on the first fiber, PHP's own stack. The pool (fibers/scheduler.c) treats it as a waiting handler: run() passes the
  * loop to another fiber and returns when the core has nothing left to do at the current time. Events, handlers, holds and timers
- * work as in a worker. Between two calls the test is no handler, so PHP's functions block as usual.
+ * work as in a worker. Between two calls the test does not count as a handler, so PHP's functions block as usual.
  *
  * The stack frame below the handlers does not belong to the test: a handler may start in one run() and continue in another,
  * called from elsewhere.

@@ -6,7 +6,7 @@
  *   fatal error, memory limit, time limit   500 to that client; PHP's heap may be corrupt, so no handler runs again, the core
  *                                           serves the other clients to the end, and the master replaces the worker
  *
- * fermata_clean_up() ensures that no state of a handler reaches the next one. */
+ * fermata_clean_up() ensures that no state of a handler reaches the next handler. */
 #include "sockets/sockets.h"
 #include "jobs/jobs.h"
 #include "worker/worker.h"
@@ -151,8 +151,8 @@ void fermata_runner_loop(zend_execute_data *frame)
 	} while (!fermata_run.stopped && !self->dying);
 }
 
-/* Detaches the worker. Shutdown functions and destructors of the script run next and may call any function; they find no worker and
- * no borrowed bytes of the core. The runner's objects exist until the script has finished. */
+/* Detaches the worker. Shutdown functions and destructors of the script run next, and may call any function; for them there is
+ * neither a worker nor borrowed bytes of the core. The runner's objects exist until the script has finished. */
 static void let_worker_go(void)
 {
 	fermata_let_go();
@@ -214,7 +214,7 @@ void fermata_run_worker(fermata_server *server, const FmStart *start)
 	FmWorker *worker = fermata.worker;
 	fermata_stray_end();
 	if (fermata_run.leaves) {
-		/* The core's state belongs to the parent process. Do not free it; the pointer stays reachable for leak checkers. Without
+		/* The core's state belongs to the parent process, so it is not freed. The pointer stays reachable for leak checkers. Without
 		 * volatile, the compiler drops a variable that is never read. */
 		static FmWorker *volatile parents;
 		parents = worker;

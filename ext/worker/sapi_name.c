@@ -1,7 +1,7 @@
 /* Runtime::setSapiName(): the value of PHP_SAPI and php_sapi_name().
  *
  * Libraries use it to choose between a page and a terminal. A server runs on the command line, where the value is "cli". Worker
- * scripts and bridges serve pages, so they set another name before they load the application.
+ * scripts and bridges serve pages, so they set a different name before they load the application.
  *
  * sapi_module.name does not change: PHP's C code checks it for php://stdin and dl().
  *
@@ -89,7 +89,7 @@ void fermata_sapi_name_start(void)
 	ZVAL_COPY_VALUE(&sapi.original, &sapi.constant->value);
 	set_flags((int)ZEND_CONSTANT_FLAGS(sapi.constant) & ~CONST_PERSISTENT);
 	if (!sapi.function) {
-		/* Otherwise OPcache would call php_sapi_name() at compile time. */
+		/* Otherwise OPcache would call php_sapi_name() when it compiles a file. */
 		function->common.fn_flags &= ~ZEND_ACC_COMPILE_TIME_EVAL;
 		sapi.function = &function->internal_function;
 		sapi.function_of_php = sapi.function->handler;
@@ -121,7 +121,7 @@ static void show_standard_input(void)
 {
 	zend_constant *constant = sapi.standard_input;
 	sapi.standard_input = NULL;
-	/* The application may have defined its own STDIN. */
+	/* The application may have defined a STDIN of its own. */
 	if (constant && !zend_hash_add_ptr(EG(zend_constants), constant->name, constant)) {
 		EG(zend_constants)->pDestructor(&(zval){.value.ptr = constant});
 	}
@@ -129,7 +129,7 @@ static void show_standard_input(void)
 
 static void set_value(const zval *value)
 {
-	/* The constant's flags are in a part of the zval that this does not change. */
+	/* This does not change the constant's flags, which are in another part of the zval. */
 	ZVAL_COPY_VALUE(&sapi.constant->value, value);
 }
 

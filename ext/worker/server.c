@@ -352,7 +352,7 @@ static void tell_program(FmServer *core)
 ZEND_METHOD(Fermata_Server, routes)
 {
 	ZEND_PARSE_PARAMETERS_NONE();
-	/* A tool that lists routes does not call run(), so suppress the warning about that. */
+	/* A tool that lists routes does not call run(), so suppress the warning that run() was not called. */
 	fermata_server_forget_prepared();
 	fermata_server *server = THIS_SERVER();
 	if (!server->listed) {
@@ -412,7 +412,7 @@ ZEND_METHOD(Fermata_Server, run)
 	if (!run_check(server) || !fermata_session_check() || !call_tool(server) || !fermata_middleware_compose(server)) {
 		RETURN_THROWS();
 	}
-	/* Buffered output would be written again by every forked worker. */
+	/* Write buffered output now; otherwise every forked worker would write it again. */
 	php_output_flush_all();
 	fflush(NULL);
 	fermata_fill_standard_streams();

@@ -1,7 +1,7 @@
 /* Exceptions that an application threw before it was served, for `fermata dev`.
  *
- * Frameworks catch exceptions of their start and print them in their own format, without the full file name. So this file records
- * each exception with its location and writes all of them when the script finishes. The command finds the printed exception by its
+ * Frameworks catch exceptions of their start and print them in their own format, without the full file name. So this module records
+ * each exception with its location, and writes all of them when the script finishes. The command finds the printed exception by its
  * message. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE

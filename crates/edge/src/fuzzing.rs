@@ -1,5 +1,4 @@
 //! Fuzz targets: each accepts arbitrary bytes, and panics when its parser breaks an invariant.
-//! Property tests next to the parsers check the same invariants on stable Rust.
 //!
 //! Property tests next to the parsers check the same invariants on stable Rust.
 

@@ -1,6 +1,5 @@
 //! Ids for embedders. An id contains an index and a generation, so it never matches a later object
-//! at the same index. No id is zero: `Option` of an id costs no byte, and C code has a value for
-//! "none".
+//! at the same index.
 //!
 //! No id is zero: `Option` of an id costs no byte, and C code has a value for "none".
 

@@ -1,7 +1,7 @@
-//! Look-ups that fail only because of a bug. On a failure a test panics; a production server
-//! continues and counts the failure for the operator.
+//! Look-ups that fail only because of a bug.
 //!
-//! On a failure a test panics; a production server continues and counts it for the operator.
+//! On a failure a test panics; a production server continues and counts the failure for the
+//! operator.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

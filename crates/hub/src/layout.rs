@@ -1,5 +1,4 @@
-//! Layout of the shared words, computed only from the configuration. No size or offset is read from shared memory, so damaged
-//! memory cannot move a section.
+//! Layout of the shared words, computed only from the configuration.
 //!
 //! No size or offset is read from shared memory, so damaged memory cannot move a section.
 

@@ -133,8 +133,7 @@ impl From<LockError> for PresenceError {
 }
 
 impl Ring {
-    /// Counts a further connection of a user, and announces the first one. # Errors [`PresenceError`]; nothing was changed or
-    /// announced.
+    /// Counts a further connection of a user, and announces the first one.
     ///
     /// # Errors
     /// [`PresenceError`]; nothing was changed or announced.

@@ -280,7 +280,7 @@ impl Ring {
     }
 
     /// Appends a record that concerns one subscriber: the only subscriber that must not receive a message, or the only subscriber
-    /// that receives a direct message. # Errors As [`Ring::publish`].
+    /// that receives a direct message.
     ///
     /// # Errors
     /// As [`Ring::publish`].
@@ -297,8 +297,7 @@ impl Ring {
         Ok(self.append(&guard, &draft, message, unix_ms))
     }
 
-    /// Starts the worker `who`, which reads from here on. Must be called in the worker itself, before it serves clients. # Errors
-    /// [`LockError`]; the worker did not start. # Panics If `who.slot` is not below `workers_max`.
+    /// Starts the worker `who`, which reads from here on. Must be called in the worker itself, before it serves clients.
     ///
     /// # Errors
     /// [`LockError`]; the worker did not start.

@@ -33,8 +33,7 @@ impl Alarm {
         })
     }
 
-    /// Makes the descriptor readable once after `delay`, but not before one nanosecond. Replaces an earlier time. # Errors None is
-    /// expected.
+    /// Makes the descriptor readable once after `delay`, but not before one nanosecond. Replaces an earlier time.
     ///
     /// # Errors
     /// None is expected.

@@ -16,10 +16,9 @@ pub const CAPACITY_BYTES: usize = 8 * 1024;
 /// Maximum capacity in bytes of a buffer that [`Pool::default`] keeps.
 pub const CAPACITY_BYTES_MAX: usize = 64 * 1024;
 
-/// A vector of bytes that needs 8 bytes while it is not allocated. Dereferences to a vector. Reading an unallocated buffer returns
-/// no bytes; writing to it allocates the vector.
+/// A vector of bytes that needs 8 bytes while it is not allocated.
 ///
-/// It dereferences to a vector. Reading an unallocated buffer returns no bytes; writing to it allocates the vector.
+/// Dereferences to a vector. Reading an unallocated buffer returns no bytes; writing to it allocates the vector.
 #[derive(Debug, Default)]
 // The box keeps the vector's 24 bytes out of the connection.
 #[allow(clippy::box_collection)]

@@ -114,10 +114,9 @@ pub struct Accepted {
     pub peer: Peer,
 }
 
-/// Operations that the engine needs from the kernel. `None` instead of a count means that the call would block. Interrupted calls
-/// are retried, except `wait`, which returns early without events.
+/// Operations that the engine needs from the kernel.
 ///
-/// `None` instead of a count means "would block". Interrupted calls are retried, except `wait`, which returns early
+/// `None` instead of a count means that the call would block. Interrupted calls are retried, except `wait`, which returns early
 /// without events.
 pub trait Driver {
     /// Returns monotonic milliseconds, read at the end of the last [`wait`](Self::wait) or

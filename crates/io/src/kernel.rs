@@ -33,11 +33,10 @@ impl fmt::Display for Backend {
     }
 }
 
-/// A driver over real descriptors. Create one per process, after the fork. Selecting the variant
-/// costs a comparison per call. With a generic type instead, all code above it would be compiled
-/// twice.
+/// A driver over real descriptors. Create one per process, after the fork.
 ///
-/// Selecting the variant costs a comparison per call, and avoids compiling all code above it twice.
+/// Selecting the variant costs a comparison per call. With a generic type instead, all code above
+/// it would be compiled twice.
 pub enum Kernel {
     /// See [`Epoll`].
     Epoll(Epoll),

@@ -29,11 +29,10 @@ static WRITE_END: AtomicI32 = AtomicI32::new(-1);
 /// Process that owns the pipe.
 static OWNER: AtomicI32 = AtomicI32::new(0);
 
-/// Signals that arrived in a forked child before it had a pipe of its own. Otherwise they would be written into the pipe that is
-/// shared with the parent: a signal that stops a worker right after its fork would stop the master.
+/// Signals that arrived in a forked child before it had a pipe of its own.
 ///
-/// Otherwise they would be written into the pipe shared with the parent: stopping a worker right after its fork would
-/// stop the master.
+/// Otherwise they would be written into the pipe that is shared with the parent: a signal that stops a worker right after its fork
+/// would stop the master.
 static EARLY: AtomicU64 = AtomicU64::new(0);
 
 /// The signal pipe of a process.

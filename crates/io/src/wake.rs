@@ -25,7 +25,7 @@ impl Waker {
         })
     }
 
-    /// Returns a second handle of the same waker. # Errors No descriptor is left.
+    /// Returns a second handle of the same waker.
     ///
     /// # Errors
     /// No descriptor is left.

@@ -1,6 +1,6 @@
-//! ZeroMQ ports of publishers and their peers. [`Ports::ended`] lists closed connections, for other parts that store their numbers.
+//! ZeroMQ ports of publishers and their peers.
 //!
-//! [`Ports::ended`] lists connections that ended, for other owners of their numbers.
+//! [`Ports::ended`] lists closed connections, for other parts that store their numbers.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::ToSocketAddrs;

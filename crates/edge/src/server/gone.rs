@@ -1,8 +1,7 @@
-//! `gone` links: notify an origin when a client that it held has left. The notification is one POST without content; its response
-//! has no effect. No notification is sent for a client that received its response, or whose stream the origin ended.
+//! `gone` links: notify an origin when a client that it held has left.
 //!
-//! The notification is one POST without content; its response has no effect. A client that received its response, or whose
-//! stream the origin ended, did not leave.
+//! The notification is one POST without content; its response has no effect. No notification is sent for a client that received its
+//! response, or whose stream the origin ended.
 
 use std::rc::Rc;
 

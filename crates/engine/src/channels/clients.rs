@@ -9,10 +9,9 @@ use crate::net::Net;
 use crate::net::buffered::RELIEF;
 use crate::websocket::Sockets;
 
-/// The parts of a worker through which a record reaches clients. Created for one call, and contains
-/// no decisions: its users change [`Channels`].
+/// The parts of a worker through which a record reaches clients.
 ///
-/// It exists for one call and decides nothing. Its users change [`Channels`].
+/// Created for one call, and contains no decisions: its users change [`Channels`].
 pub(crate) struct Clients<'a, D> {
     pub net: &'a mut Net<D>,
     pub http: &'a mut Http,

@@ -22,7 +22,7 @@ use crate::worker::Worker;
 
 impl<D: Driver> Net<D> {
     /// Starts to open a connection. The connection is open when the wire is writable without a
-    /// hang-up. # Errors Immediate errors of the kernel.
+    /// hang-up.
     ///
     /// # Errors
     /// Immediate errors of the kernel.
@@ -41,7 +41,7 @@ impl<D: Driver> Net<D> {
     }
 
     /// Watches an open connection, such as one end of a socket pair. The descriptor must be
-    /// non-blocking. # Errors Errors of the kernel, such as a reached watch limit.
+    /// non-blocking.
     ///
     /// # Errors
     /// Errors of the kernel, such as a reached watch limit.

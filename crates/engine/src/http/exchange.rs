@@ -40,10 +40,9 @@ pub(crate) enum Stage {
     Http2(CarrierPlace),
 }
 
-/// A held client: its format and its keep-alive. With `closes_on_gap` the client is closed, without
-/// a gap event, when the log overtakes it.
+/// A held client: its format and its keep-alive.
 ///
-/// With `closes_on_gap` it is closed, without a gap event, when the log overtakes it.
+/// With `closes_on_gap` the client is closed, without a gap event, when the log overtakes it.
 pub(crate) enum Held {
     /// Receives events, and a comment after `keep_alive_ms` of silence.
     Events {

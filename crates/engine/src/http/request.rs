@@ -1,8 +1,7 @@
-//! The current request, as offsets into the received bytes. Each worker reuses one `Request`, so a request costs no allocation.
-//! Values returned by accessors are valid until the worker is polled for its next event.
+//! The current request, as offsets into the received bytes.
 //!
-//! Each worker reuses one, so a request costs no allocation. Values returned by accessors are valid
-//! until the worker is polled for its next event.
+//! Each worker reuses one `Request`, so a request costs no allocation. Values returned by accessors are valid until the worker is
+//! polled for its next event.
 
 use fermata_io::{Deadline, Peer};
 use fermata_proto::http1::{self, Body};

@@ -1,9 +1,8 @@
 //! The state of one client's socket or of an HTTP/2 stream (`http2`). Its requests and responses
-//! are in its `Exchange`. An idle connection consists of these two structures, without buffers or
-//! heap blocks. `inbox` and `out` use memory only while bytes are in flight.
+//! are in its `Exchange`.
 //!
-//! An idle connection consists of these two, without buffers or heap blocks. `inbox` and `out` use
-//! memory only while bytes are in flight.
+//! An idle connection consists of these two structures, without buffers or heap blocks. `inbox` and
+//! `out` use memory only while bytes are in flight.
 
 use fermata_io::buffer::{Buffer, Pool};
 use fermata_io::{Deadline, Peer};

@@ -25,12 +25,10 @@ use crate::net::input::Step;
 use crate::net::running::Running;
 use crate::websocket::Sockets;
 
-/// Returns how the users of a socket leave when either side closes it with `code`. Codes 1000 and
-/// 1005 (no code, `socket.close()` of a browser) close a connection on purpose. A reloaded page
-/// sends 1001. After 1001 and every other code, the same user may reconnect.
+/// Returns how the users of a socket leave when either side closes it with `code`.
 ///
-/// Codes 1000 and 1005 (no code, `socket.close()` of a browser) end a connection on purpose. A
-/// reloaded page sends 1001; after this and every other code, the same user may reconnect.
+/// Codes 1000 and 1005 (no code, `socket.close()` of a browser) close a connection on purpose. A
+/// reloaded page sends 1001. After 1001 and every other code, the same user may reconnect.
 fn departure_of(code: u16) -> Departure {
     if code == CloseCode::Normal as u16 || code == CloseCode::NoStatus as u16 {
         Departure::Deliberate

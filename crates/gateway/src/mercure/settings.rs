@@ -199,8 +199,7 @@ impl Table {
 }
 
 impl MercureSettings {
-    /// Reads the environment variables of the Mercure hub. `notes` receives a line for each variable without effect. # Errors A
-    /// variable is invalid; the message contains its name.
+    /// Reads the environment variables of the Mercure hub. `notes` receives a line for each variable without effect.
     ///
     /// # Errors
     /// A variable is invalid; the message names it.
@@ -344,8 +343,7 @@ impl MercureSettings {
         Ok(said)
     }
 
-    /// Applies the protocol version after all settings that it needs were read. # Errors A setting of the version is missing or
-    /// invalid.
+    /// Applies the protocol version after all settings that it needs were read.
     ///
     /// # Errors
     /// A setting of the version is missing or invalid.

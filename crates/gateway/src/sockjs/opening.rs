@@ -33,8 +33,7 @@ pub(crate) fn prefixes(path: &str) -> Vec<&str> {
 }
 
 impl Prepared {
-    /// Prepares SockJS. Returns `None` if SockJS is disabled. `route` is the route of WebSockets. # Errors The sockets between
-    /// workers cannot be created.
+    /// Prepares SockJS. Returns `None` if SockJS is disabled. `route` is the route of WebSockets.
     ///
     /// # Errors
     /// The sockets between workers cannot be created.

@@ -86,7 +86,7 @@ impl Ring {
     }
 
     /// Sets the number of connections of a user in a channel for one slot. A user with zero connections over all slots is removed.
-    /// The limit per source does not apply. # Errors [`PresenceError`]; nothing has changed.
+    /// The limit per source does not apply.
     ///
     /// # Errors
     /// [`PresenceError`]; nothing has changed.

@@ -1,7 +1,6 @@
-//! Reads files that are in the page cache directly into the caller's memory. These functions never wait for a disk: a file that is
-//! not cached is refused, and the caller starts a job instead.
+//! Reads files that are in the page cache directly into the caller's memory.
 //!
-//! Nothing here waits for a disk: a file that is not cached is refused, and the caller starts a job instead.
+//! These functions never wait for a disk: a file that is not cached is refused, and the caller starts a job instead.
 
 use std::io;
 use std::mem::MaybeUninit;

@@ -36,11 +36,10 @@ impl Bytes {
     }
 }
 
-/// Bytes to write. They are not copied if the loop can write them during the caller's call. They are copied before an operation is
-/// passed to the kernel or to a thread, or is postponed.
+/// Bytes to write.
 ///
-/// They are not copied while the work can be done in the loop, during the caller's call. They are copied before an
-/// operation is passed to the kernel or to a thread, or is postponed.
+/// They are not copied if the loop can write them during the caller's call. They are copied before an operation is passed to the
+/// kernel or to a thread, or is postponed.
 #[derive(Clone)]
 pub struct Data(Rc<RefCell<Bytes>>);
 

@@ -88,8 +88,7 @@ impl Parser {
         }
     }
 
-    /// Parses the complete `input`, which continues the previous call's input, and passes each event to `take`. # Errors A parse
-    /// error of the body, or the error that `take` returned. The parser must not be used again.
+    /// Parses the complete `input`, which continues the previous call's input, and passes each event to `take`.
     ///
     /// # Errors
     /// A parse error of the body, or the error that `take` returned. The parser must not be used again.

@@ -1,8 +1,6 @@
-//! Client-side parser for HTTP/1 responses. Rejects a response that two parsers could read differently, because an attacker could
-//! hide a response for another client in it.
+//! Client-side parser for HTTP/1 responses.
 //!
-//! A response that two parsers could read differently is rejected. Otherwise an attacker could hide a response for
-//! another client in it.
+//! Rejects a response that two parsers could read differently, because an attacker could hide a response for another client in it.
 
 mod head;
 mod reader;

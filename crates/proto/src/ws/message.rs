@@ -426,11 +426,9 @@ fn append(to: &mut Vec<u8>, input: &[u8], frame: &Frame) {
     }
 }
 
-/// Reserves space for `more` bytes. At most doubles the length, and reserves no more than `most` bytes. So a header that announces
-/// gigabytes reserves little memory, and a message in tiny pieces is not copied for each piece.
+/// Reserves space for `more` bytes. At most doubles the length, and reserves no more than `most` bytes.
 ///
-/// A header that announces gigabytes therefore reserves little memory, and a message in tiny pieces is not copied for
-/// each piece.
+/// So a header that announces gigabytes reserves little memory, and a message in tiny pieces is not copied for each piece.
 fn make_room(to: &mut Vec<u8>, more: usize, most: usize) {
     if to.capacity() - to.len() < more {
         let room = to.len().max(ROOM_BYTES_MIN).min(most).max(more);

@@ -1,6 +1,4 @@
-//! Sessions stored by an external service: the session that a request belongs to, and the last ids that it received. The service is
-//! queried like all `services` (`zmq_state`). If it does not reply within `zmq_state_timeout_ms`, the request continues without a
-//! session.
+//! Sessions stored by an external service: the session that a request belongs to, and the last ids that it received.
 //!
 //! The service is queried like all `services` (`zmq_state`). If it does not reply within `zmq_state_timeout_ms`, the request
 //! continues without a session.

@@ -1,5 +1,4 @@
-//! Connections from workers to the worker with the stats socket. A worker connects at its start and after each disconnect, and then
-//! sends its complete state.
+//! Connections from workers to the worker with the stats socket.
 //!
 //! A worker connects at its start and after each disconnect, and then sends its complete state.
 

@@ -1,7 +1,7 @@
 //! A snapshot as Prometheus text (text format 0.0.4). Each worker has its own series, whose
-//! counters continue after a restart of the worker. `sum` over the series is the server's total.
+//! counters continue after a restart of the worker.
 //!
-//! Every worker is a series, and its counters continue across restarts; `sum` gives the server's.
+//! `sum` over the series is the server's total.
 
 use std::fmt::{self, Write};
 

@@ -65,8 +65,7 @@ impl Access {
         }
     }
 
-    /// Returns the credentials for servers whose addresses contain no credentials. # Errors A file
-    /// cannot be used.
+    /// Returns the credentials for servers whose addresses contain no credentials.
     ///
     /// # Errors
     /// A file cannot be used.

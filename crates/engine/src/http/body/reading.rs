@@ -114,7 +114,7 @@ impl Http {
     }
 
     /// Creates an unnamed file in the directory for temporary files. The kernel deletes the file
-    /// when it is closed, also after a crash. # Errors The file cannot be created.
+    /// when it is closed, also after a crash.
     ///
     /// # Errors
     /// It cannot be created there.

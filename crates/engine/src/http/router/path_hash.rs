@@ -2,10 +2,9 @@
 
 use std::hash::Hasher;
 
-/// A fast hash for short paths. The keys are the application's patterns, so a client cannot fill a
-/// bucket, and no secret key is needed.
+/// A fast hash for short paths.
 ///
-/// Its keys are the application's patterns, so a client cannot fill a bucket and no secret key is
+/// The keys are the application's patterns, so a client cannot fill a bucket, and no secret key is
 /// needed.
 #[derive(Default)]
 pub(super) struct PathHasher(u64);

@@ -256,10 +256,9 @@ fn clears_reused_params() {
 }
 
 /// Returns the kind of each matched segment; `None` if the pattern does not match. The pattern with
-/// the smallest list wins. This is a slow implementation of the documented rules, to check the
-/// trie.
+/// the smallest list wins.
 ///
-/// A slow implementation of the documentation, to check the trie.
+/// This is a slow implementation of the documented rules, to check the trie.
 fn naive_match(pattern: &str, path: &str) -> Option<Vec<u8>> {
     let mut kinds = Vec::new();
     let mut path = path[1..].split('/');

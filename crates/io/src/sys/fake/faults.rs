@@ -1,9 +1,8 @@
 //! Faults of the fake network, and counters of calls.
 
-/// Frequency of faults, each in thousandths of the affected calls. All faults except `reset` and `abort` are harmless: a correct
-/// engine delivers the same bytes despite them.
+/// Frequency of faults, each in thousandths of the affected calls.
 ///
-/// All faults except `reset` and `abort` are harmless: a correct engine delivers the same bytes with them.
+/// All faults except `reset` and `abort` are harmless: a correct engine delivers the same bytes despite them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Faults {
     /// `recv` returns fewer bytes than available; the rest is reported again.

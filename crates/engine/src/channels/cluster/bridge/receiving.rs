@@ -39,8 +39,7 @@ impl Process {
         Ok(())
     }
 
-    /// Starts at a log position, and treats earlier records as missing: the log is a different one, or lost messages. # Errors The
-    /// ring is damaged.
+    /// Starts at a log position, and treats earlier records as missing: the log is a different one, or lost messages.
     ///
     /// # Errors
     /// The ring is damaged.
@@ -86,7 +85,7 @@ impl Process {
         Ok(())
     }
 
-    /// Records that a message was read. The past of the log may end with this message. # Errors The ring is damaged.
+    /// Records that a message was read. The past of the log may end with this message.
     ///
     /// # Errors
     /// The ring is damaged.
@@ -98,7 +97,7 @@ impl Process {
         }
     }
 
-    /// Records that all messages were read that the log had when the connection started. # Errors The ring is damaged.
+    /// Records that all messages were read that the log had when the connection started.
     ///
     /// # Errors
     /// The ring is damaged.
