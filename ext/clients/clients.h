@@ -12,36 +12,16 @@ PHP_MINFO_FUNCTION(fermata_hooks);
 void fermata_pool_init(void);
 
 /* guards.c: PHP objects that a handler or task is executing inside of. */
-void fermata_guards_init(void);
 void fermata_guards_init_part(void);
-/* Records that this fiber has guards, which are released when its handler finishes. */
-void fermata_guards_note(fermata_fiber *fiber);
+
+/* wrap.c */
+void fermata_guards_init(void);
 /* Wraps PHP's functions before any PHP script is compiled, because `opcache.jit=function` compiles their addresses into calls.
  * Until hooks are turned on, the wrapper costs one jump per call. */
 void fermata_guards_wrap(void);
 /* Returns false if other extensions use up the reserved slots of PHP's functions. */
 bool fermata_hook_guards(void);
 void fermata_guards_undo(void);
-/* Acquires the key for this fiber; returns false if another fiber has it. Sets `*is_new` if the fiber did not have it before;
- * the caller then has to give it back. */
-bool fermata_guard_take(uintptr_t key, bool *is_new);
-/* Releases a key acquired by `taker`. */
-void fermata_guard_give_back(uintptr_t key, const fermata_fiber *taker);
-/* Returns true if another fiber has the key. */
-bool fermata_guard_is_anothers(uintptr_t key);
-/* Returns the fiber that has the key; NULL if none. */
-fermata_fiber *fermata_guard_holder(uintptr_t key);
-typedef enum fermata_turn {
-	FERMATA_TURN_MINE,
-	FERMATA_TURN_GONE, /* the guarded object is gone; no key was acquired */
-	FERMATA_TURN_REFUSED, /* an exception is pending */
-} fermata_turn;
-/* Waits until this fiber acquires the key. */
-fermata_turn fermata_guard_queue(uintptr_t key);
-/* Drops the key of an object that is gone. */
-void fermata_guard_drop(uintptr_t key);
-/* Releases a key whose handler, of `fiber`, has finished while a PHP Fiber is suspended inside the object. */
-void fermata_guard_leave_to_nobody(uintptr_t key, const fermata_fiber *fiber);
 
 /* libpq.c */
 extern const fermata_replacement fermata_calls_libpq[];

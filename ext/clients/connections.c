@@ -9,10 +9,10 @@
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
-#include "clients/guards.h"
+#include "clients/connections.h"
+#include "clients/keys.h"
 #include "clients/transactions.h"
 #include "main/php_network.h"
-#include "zend_closures.h"
 #include "zend_exceptions.h"
 #include "zend_smart_str.h"
 #include <dlfcn.h>
@@ -302,24 +302,12 @@ static bool ask_redis(zend_object *object, const char *method, zend_long *answer
 	return true;
 }
 
-static FmStr first_string(zend_execute_data *frame)
-{
-	for (uint32_t i = 1; i <= MIN(ZEND_CALL_NUM_ARGS(frame), 2); i++) {
-		const zval *argument = ZEND_CALL_ARG(frame, i);
-		ZVAL_DEREF(argument);
-		if (Z_TYPE_P(argument) == IS_STRING) {
-			return fermata_str(Z_STR_P(argument));
-		}
-	}
-	return (FmStr){NULL, 0};
-}
-
 static uint32_t flags_of_redis(const fermata_connection *it, uint32_t flags, zend_execute_data *frame)
 {
 	zend_long mode;
 	const char *name = ZSTR_VAL(frame->func->common.function_name);
 	if (strcasecmp(name, "rawCommand") == 0) {
-		FmStr command = first_string(frame);
+		FmStr command = fermata_guard_first_string(frame);
 		name = command.len ? command.ptr : name;
 	}
 	if (strcasecmp(name, "multi") == 0 || strcasecmp(name, "pipeline") == 0) {
@@ -337,25 +325,6 @@ static uint32_t flags_of_redis(const fermata_connection *it, uint32_t flags, zen
 		flags &= ~OPEN_TRANSACTION;
 	}
 	return flags;
-}
-
-/* Returns the SQL text passed to a function, or that of the statement it executes. */
-static FmStr text_of(zend_execute_data *frame)
-{
-#ifdef HAVE_PDO_OF_PHP
-	if (Z_TYPE(frame->This) == IS_OBJECT && strcasecmp(ZSTR_VAL(frame->func->common.function_name), "execute") == 0
-			&& frame->func->common.scope && strcmp(ZSTR_VAL(frame->func->common.scope->name), "PDOStatement") == 0) {
-		const zend_string *text = php_pdo_stmt_fetch_object(Z_OBJ(frame->This))->query_string;
-		return text ? fermata_str(text) : (FmStr){NULL, 0};
-	}
-#endif
-	const char *name = ZSTR_VAL(frame->func->common.function_name);
-	return strcasestr(name, "query") || strcasestr(name, "exec") || strcasestr(name, "prepare") ? first_string(frame) : (FmStr){NULL, 0};
-}
-
-FmStr fermata_connection_text(zend_execute_data *frame)
-{
-	return text_of(frame);
 }
 
 static bool begins_with(const char *text, const char *word)
@@ -441,7 +410,7 @@ bool fermata_connection_keeps(uintptr_t key, const fermata_root *root, zend_obje
 	if (is_known && connection.server == FERMATA_REDIS) {
 		flags = frame ? flags_of_redis(&connection, flags, frame) : flags;
 	} else if (is_known) {
-		text = frame ? text_of(frame) : text;
+		text = frame ? fermata_guard_text(frame) : text;
 		flags = flags_of_text(text, flags & OPEN_BY_TEXT)
 			| (connection.server == FERMATA_MYSQL ? flags_of_mysql(&connection) : flags_of_postgresql(&connection));
 		if (UNEXPECTED(connection.server == FERMATA_MYSQL && frame && !(flags & OPEN_TRANSACTION)
@@ -776,26 +745,6 @@ static ZEND_NAMED_FUNCTION(finish_next)
 	finish(it);
 }
 
-bool fermata_connection_begin_task(zif_handler handler)
-{
-	zend_internal_function function = {.type = ZEND_INTERNAL_FUNCTION, .handler = handler};
-	zval callable;
-	/* A worker that stops closes its connections. */
-	if (fermata_fibers_is_unwinding() || fermata_is_retired()) {
-		return false;
-	}
-	function.function_name = zend_string_init("rollback", strlen("rollback"), false);
-	zend_create_closure(&callable, (zend_function *)&function, NULL, NULL, NULL);
-	zend_string_release(function.function_name);
-	fermata_task_defer(&callable, true);
-	zval_ptr_dtor(&callable);
-	if (UNEXPECTED(EG(exception))) {
-		zend_clear_exception();
-		return false;
-	}
-	return true;
-}
-
 bool fermata_connection_left(uintptr_t key, const fermata_fiber *fiber)
 {
 	open_state *it = find(key);
@@ -811,7 +760,7 @@ bool fermata_connection_left(uintptr_t key, const fermata_fiber *fiber)
 		return false;
 	}
 	log_left(it, fiber->client && fiber->client->gone, fiber->future != NULL);
-	if (!fermata_connection_begin_task(finish_next)) {
+	if (!fermata_guard_begin_task(finish_next)) {
 		close_connection(&it->connection);
 		forget(it);
 		return false;

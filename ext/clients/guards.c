@@ -2,23 +2,19 @@
  *
  * Extensions store the state of a call (connection, transfer) in the object. Suppose one fiber waits inside mysqli::query(),
  * Redis::blPop() or curl_exec(). Another fiber that used the same connection would read its reply. One that closed the
- * connection would free memory that the first still uses. So functions and iterators of these extensions are wrapped here. A
- * fiber that calls an object in use queues for it. It also waits for state that the first leaves open: a transaction, an unread
- * result, a lock (connections.c, sqlite.c).
- *
- * A fiber that leaves an object runs until its next wait, even if others queue. So it can still query the last insert id or
- * error of its call. */
+ * connection would free memory that the first still uses. So functions and iterators of these extensions are wrapped (wrap.c,
+ * iterators.c). A fiber that calls an object in use queues for it (keys.c). It also waits for state that the first leaves open: a
+ * transaction, an unread result, a lock (connections.c, sqlite.c). */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
+#include "clients/connections.h"
 #include "clients/guards.h"
 #include "clients/transactions.h"
-#include "zend_closures.h"
 #include "zend_exceptions.h"
-#include "zend_extensions.h"
 #include <dlfcn.h>
 #include "base/optimize_size.h"
 
@@ -83,8 +79,8 @@ static uintptr_t key_of_pgsql(zend_object *object)
 }
 
 static const fermata_root roots[] = {
-	{"pdo", key_of_pdo, FERMATA_ROOT_CONNECTION, fermata_connection_of_pdo},
-	{"pdostatement", key_of_pdo_statement, FERMATA_ROOT_STATEMENT, fermata_connection_of_pdo_statement},
+	{"pdo", key_of_pdo, FERMATA_ROOT_CONNECTION, fermata_connection_of_pdo, .is_pdo = true},
+	{"pdostatement", key_of_pdo_statement, FERMATA_ROOT_STATEMENT, fermata_connection_of_pdo_statement, .is_pdo = true},
 	{"mysqli", key_of_mysqli, FERMATA_ROOT_CONNECTION, fermata_connection_of_mysqli},
 	{"mysqli_stmt", key_of_mysqli_statement, FERMATA_ROOT_STATEMENT, fermata_connection_of_mysqli_statement},
 	{"mysqli_result", key_of_mysqli_result, FERMATA_ROOT_RESULT, fermata_connection_of_mysqli_result},
@@ -102,6 +98,7 @@ static const fermata_root roots[] = {
 	{"sqlite3result", fermata_sqlite_key_of_result, FERMATA_ROOT_RESULT, NULL},
 };
 #define ROOTS_LEN (sizeof(roots) / sizeof(*roots))
+_Static_assert(ROOTS_LEN <= FERMATA_ROOTS_MAX, "raise FERMATA_ROOTS_MAX");
 
 /* An executed statement. No other handler executes it before its handler finishes; otherwise its rows would be mixed up. */
 static const fermata_root executed = {"", NULL, FERMATA_ROOT_EXECUTED, NULL};
@@ -118,44 +115,6 @@ static const char *const opening[] = {"query", "exec", "prepare", "begin", "mult
 /* A call that has queued for longer is logged. */
 #define QUEUED_MS_MIN 100
 
-/* Flags of an owner, stored in the low bits of a fiber's address, which is a multiple of four. */
-#define KEPT 1    /* no call is running, but state is open */
-#define LINGERS 2 /* the owner has left, others queue, and the first of them was woken */
-#define FLAGS (KEPT | LINGERS)
-
-/* A fiber that waits for a connection. Stored on the fiber's C stack. */
-typedef struct turn {
-	fermata_waiter waiter; /* first member: the list links these */
-	uintptr_t key;
-	fermata_turn result;
-	bool begins; /* it waits to start a transaction */
-} turn;
-
-static fermata_waiters turns; /* one list for all keys; usually empty */
-
-/* Owner of keys whose handler has finished while a PHP Fiber is suspended inside the object. */
-static fermata_fiber nobody;
-
-typedef struct slot_of_guards {
-	bool has_guards; /* has guards, or is inside a call */
-} slot_of_guards;
-
-static fermata_part part;
-FERMATA_SLOT(slot_of_guards, part)
-
-void fermata_guards_note(fermata_fiber *fiber)
-{
-	slot(fiber)->has_guards = true;
-	fermata_touch(fiber, part);
-}
-
-/* An object freed while another fiber was inside its connection. */
-typedef struct freed {
-	struct freed *next;
-	uintptr_t key;
-	zend_object *object;
-} freed;
-
 /* Original handlers that destroy and free objects of a class. */
 typedef struct ending {
 	const zend_object_handlers *handlers;
@@ -164,294 +123,22 @@ typedef struct ending {
 } ending;
 
 static struct {
-	bool is_on, is_wrapped;
-	const zend_class_entry *classes[ROOTS_LEN];
-	int place;           /* index in a function's reserved pointers for its original handler; closures of the function share it */
-	HashTable originals; /* original handlers by address of the zend_function */
-	HashTable held;      /* by key: the owning fiber and its flags */
+	bool is_on;
 	zend_object *pgsql_default; /* pgsql holds a reference while this is its default; NULL = unknown */
 	bool is_queue_logged[ROOTS_LEN];
-	HashTable suspects;  /* keys of connections whose library may count another handler's transaction; usually empty */
-	freed *freed;
 	ending endings[ENDINGS_MAX];
 	uint32_t endings_len;
 } guards;
 
-static zend_always_inline zend_ulong index_of(const void *function)
-{
-	return (zend_ulong)(uintptr_t)function >> 3;
-}
-
-/* Owners */
-
-static fermata_fiber *fiber_of(const zval *held)
-{
-	return (fermata_fiber *)((uintptr_t)Z_PTR_P(held) & ~(uintptr_t)FLAGS);
-}
-
-static bool has_flag(const zval *held, uintptr_t flag)
-{
-	return (uintptr_t)Z_PTR_P(held) & flag;
-}
-
-fermata_fiber *fermata_guard_holder(uintptr_t key)
-{
-	const zval *held = guards.is_on ? zend_hash_index_find(&guards.held, key) : NULL;
-	return held && !has_flag(held, LINGERS) ? fiber_of(held) : NULL;
-}
-
-bool fermata_guard_is_anothers(uintptr_t key)
-{
-	const fermata_fiber *holder = fermata_guard_holder(key);
-	return holder && holder != fermata_this_fiber();
-}
-
-static void hold(uintptr_t key, const fermata_fiber *fiber, uintptr_t flags)
-{
-	zval mine;
-	ZVAL_PTR(&mine, (void *)((uintptr_t)fiber | flags));
-	zend_hash_index_update(&guards.held, key, &mine);
-}
-
-static void hold_for_call(uintptr_t key)
-{
-	hold(key, fermata_this_fiber(), 0);
-	/* The handler may finish while a PHP Fiber is suspended inside. */
-	fermata_guards_note(fermata_this_fiber());
-}
-
-static fermata_waiter *first_in_queue(uintptr_t key)
-{
-	fermata_waiter *one = turns.first;
-	while (one && ((turn *)one)->key != key) {
-		one = one->next;
-	}
-	return one;
-}
-
-/* `opens`: the call starts a new exchange, before which queued fibers run. */
-static bool take(uintptr_t key, bool *is_new, bool opens)
-{
-	const zval *held = zend_hash_index_find(&guards.held, key);
-	bool is_mine = held && fiber_of(held) == fermata_this_fiber();
-	*is_new = !held || (is_mine && (has_flag(held, KEPT) || (has_flag(held, LINGERS) && !(opens && first_in_queue(key)))));
-	if (*is_new) {
-		hold_for_call(key);
-	}
-	return *is_new || (is_mine && !has_flag(held, FLAGS));
-}
-
-bool fermata_guard_take(uintptr_t key, bool *is_new)
-{
-	return take(key, is_new, false);
-}
-
-static ZEND_COLD void refuse_suspended(void)
-{
-	if (!EG(exception)) {
-		fermata_misuse("a Fiber that was begun by a handler which has ended is suspended inside a call of this connection; "
-			"resume it first, or give it a connection of its own");
-	}
-}
-
-/* Wakes all waiters of the key with `result`. */
-static ZEND_COLD void tell_all(uintptr_t key, fermata_turn result)
-{
-	for (fermata_waiter *one = turns.first, *next; one; one = next) {
-		next = one->next;
-		if (((turn *)one)->key == key) {
-			((turn *)one)->result = result;
-			fermata_note_awaited(one->fiber, 0);
-			fermata_waiters_remove(one);
-			fermata_wake(one->fiber);
-		}
-	}
-}
-
-/* Frees objects whose release was postponed because a fiber was inside. */
-static ZEND_COLD void free_late(uintptr_t key)
-{
-	for (freed **at = &guards.freed; *at;) {
-		freed *one = *at;
-		if (one->key != key) {
-			at = &one->next;
-			continue;
-		}
-		*at = one->next;
-		zend_object *object = one->object;
-		efree(one);
-		OBJ_RELEASE(object);
-		/* Freeing may have freed further objects. */
-		at = &guards.freed;
-	}
-}
-
-/* Wakes the first waiter. Until it runs, only `fiber`, which has just left, may retake the guard. */
-static void release(uintptr_t key, const fermata_fiber *fiber)
-{
-	fermata_waiter *first = EXPECTED(!turns.first) ? NULL : first_in_queue(key);
-	if (first) {
-		hold(key, fiber, LINGERS);
-		fermata_wake(first->fiber);
-	} else {
-		zend_hash_index_del(&guards.held, key);
-	}
-}
-
-static void keep(uintptr_t key)
-{
-	hold(key, fermata_this_fiber(), KEPT);
-	fermata_guards_note(fermata_this_fiber());
-}
-
-/* Returns true if the taker still owns the key. Otherwise the object is gone, and another connection may have the same address. */
-static bool is_still_of(uintptr_t key, const fermata_fiber *taker)
-{
-	const fermata_fiber *holder = fermata_guard_holder(key);
-	return EXPECTED(holder == taker || holder == &nobody);
-}
-
-void fermata_guard_give_back(uintptr_t key, const fermata_fiber *taker)
-{
-	if (UNEXPECTED(!is_still_of(key, taker))) {
-		return;
-	}
-	if (UNEXPECTED(guards.freed != NULL)) {
-		free_late(key);
-	}
-	if (UNEXPECTED(fermata_sqlite_keeps(key))) {
-		keep(key);
-	} else {
-		release(key, fermata_this_fiber());
-	}
-}
-
-/* The queue */
-
-static ZEND_COLD void throw_late(uintptr_t key)
-{
-	char place[PLACE_BYTES_MAX] = "another place";
-	const fermata_fiber *holder = fermata_guard_holder(key);
-	if (holder && holder->is_listed) {
-		fermata_fiber_place(holder, place, sizeof(place));
-	}
-	zend_throw_exception_ex(fermata_ce_timeout, 0, "after " ZEND_ULONG_FMT " ms (shared_wait_timeout_ms) another handler or task "
-		"still uses this connection in %s; give handlers connections of a Fermata\\Pool",
-		(zend_ulong)fermata_fibers_shared_wait_ms(), place);
-}
-
-/* The woken fiber does not need the key any more. */
-static void pass_on(uintptr_t key)
-{
-	const zval *held = zend_hash_index_find(&guards.held, key);
-	if (!held || has_flag(held, LINGERS)) {
-		release(key, NULL);
-	}
-}
-
-static bool may_take(uintptr_t key, const turn *self)
-{
-	const zval *held = zend_hash_index_find(&guards.held, key);
-	return (!held || has_flag(held, LINGERS) || fiber_of(held) == self->waiter.fiber)
-		&& first_in_queue(key) == &self->waiter;
-}
-
-static fermata_turn queue(uintptr_t key, bool begins)
-{
-	fermata_fiber *self = fermata_this_fiber(), *holder = fermata_guard_holder(key);
-	turn mine = {.waiter = {.fiber = self}, .key = key, .result = FERMATA_TURN_MINE, .begins = begins};
-	uint64_t due_ms = fermata_ms_to_due((int64_t)fermata_fibers_shared_wait_ms());
-	if (UNEXPECTED(holder == &nobody)) {
-		refuse_suspended();
-		return FERMATA_TURN_REFUSED;
-	}
-	if (UNEXPECTED(holder && !fermata_check_deadlock(holder))) {
-		return FERMATA_TURN_REFUSED;
-	}
-	fermata_waiters_add(&turns, &mine.waiter);
-	fermata_note_awaited(self, key);
-	fermata_wait_result waited = FERMATA_WAIT_WOKEN;
-	bool is_mine = false;
-	while (mine.waiter.list && !(is_mine = may_take(key, &mine))) {
-		waited = fermata_hook_wait(due_ms);
-		if (UNEXPECTED(waited != FERMATA_WAIT_WOKEN)) {
-			break;
-		}
-	}
-	fermata_note_awaited(self, 0);
-	bool is_told = !mine.waiter.list;
-	fermata_waiters_remove(&mine.waiter);
-	if (EXPECTED(is_mine)) {
-		hold_for_call(key);
-		return FERMATA_TURN_MINE;
-	}
-	if (!is_told) {
-		if (waited == FERMATA_WAIT_DUE) {
-			throw_late(key);
-		}
-		pass_on(key);
-		return FERMATA_TURN_REFUSED;
-	}
-	if (EG(exception)) {
-		return FERMATA_TURN_REFUSED;
-	}
-	if (UNEXPECTED(mine.result == FERMATA_TURN_REFUSED)) {
-		refuse_suspended();
-	}
-	return mine.result;
-}
-
-fermata_turn fermata_guard_queue(uintptr_t key)
-{
-	return queue(key, false);
-}
-
-void fermata_guard_drop(uintptr_t key)
-{
-	if (guards.is_on) {
-		zend_hash_index_del(&guards.suspects, key);
-		zend_hash_index_del(&guards.held, key);
-		tell_all(key, FERMATA_TURN_GONE);
-	}
-}
-
-void fermata_guard_leave_to_nobody(uintptr_t key, const fermata_fiber *fiber)
-{
-	if (fermata_guard_holder(key) == fiber) {
-		hold(key, &nobody, 0);
-		tell_all(key, FERMATA_TURN_REFUSED);
-	}
-}
-
-void fermata_guard_leave_to(uintptr_t key, const fermata_fiber *fiber)
-{
-	hold(key, fiber, 0);
-}
-
-void fermata_guard_release(uintptr_t key)
-{
-	if (guards.freed) {
-		free_late(key);
-	}
-	release(key, NULL);
-}
-
 /* State left open by a handler or task */
 
-static void end_left(uintptr_t key, uintptr_t flags, fermata_fiber *fiber)
+static void end_kept(uintptr_t key, fermata_fiber *fiber)
 {
-	if (flags & KEPT) {
-		if (fermata_connection_left_transaction(key)) {
-			zend_hash_index_add_empty_element(&guards.suspects, key);
-		}
-		if (!fermata_sqlite_roll_back(key, fiber) && !fermata_connection_left(key, fiber)) {
-			release(key, NULL);
-		}
-	} else if (flags & LINGERS) {
-		hold(key, NULL, LINGERS);
-	} else {
-		hold(key, &nobody, 0);
-		tell_all(key, FERMATA_TURN_REFUSED);
+	if (fermata_connection_left_transaction(key)) {
+		fermata_guard_suspect(key);
+	}
+	if (!fermata_sqlite_roll_back(key, fiber) && !fermata_connection_left(key, fiber)) {
+		fermata_guard_pass_on(key);
 	}
 }
 
@@ -460,43 +147,23 @@ static void end_left(uintptr_t key, uintptr_t flags, fermata_fiber *fiber)
  * needs a round trip. */
 static ZEND_COLD void end_all_left(fermata_fiber *fiber)
 {
-	bool is_any = true;
-	slot(fiber)->has_guards = false;
+	fermata_guards_note_none(fiber);
 	fermata_sqlite_drop_rows(fiber);
-	/* Freeing objects may change the table, so repeat until nothing is found. */
-	while (is_any) {
-		is_any = false;
-		/* By index: the table may be reallocated. */
-		for (uint32_t i = 0; i < guards.held.nNumUsed; i++) {
-			const Bucket *bucket = &guards.held.arData[i];
-			if (Z_TYPE(bucket->val) != IS_UNDEF && fiber_of(&bucket->val) == fiber) {
-				end_left(bucket->h, (uintptr_t)Z_PTR(bucket->val) & FLAGS, fiber);
-				is_any = true;
-			}
-		}
-	}
+	fermata_guards_end(fiber, end_kept);
 }
 
 /* Keys of objects inside which a PHP Fiber is suspended are not moved. */
 static void on_move(fermata_fiber *from, fermata_fiber *to)
 {
-	zend_ulong index;
-	const zval *held;
-	if (EXPECTED(!slot(from)->has_guards)) {
-		return;
+	if (UNEXPECTED(fermata_guards_has(from))) {
+		fermata_guards_move(from, to);
+		fermata_sqlite_move_rows(from, to);
 	}
-	ZEND_HASH_FOREACH_NUM_KEY_VAL(&guards.held, index, held) {
-		if (fiber_of(held) == from && has_flag(held, KEPT)) {
-			hold(index, to, KEPT);
-			fermata_guards_note(to);
-		}
-	} ZEND_HASH_FOREACH_END();
-	fermata_sqlite_move_rows(from, to);
 }
 
 static void on_clean_up(fermata_fiber *fiber)
 {
-	if (EXPECTED(!slot(fiber)->has_guards)) {
+	if (EXPECTED(!fermata_guards_has(fiber))) {
 		return;
 	}
 	/* Rows that a task requested belong to its handler, which may continue to read them. */
@@ -507,44 +174,17 @@ static void on_clean_up(fermata_fiber *fiber)
 	end_all_left(fiber);
 }
 
-static bool has_rest(const fermata_fiber *fiber)
-{
-	return slot(fiber)->has_guards;
-}
-
 /* After a fatal error, no fiber resumes to release its guards. */
 static void on_fatal(fermata_fiber *fiber)
 {
-	turns = (fermata_waiters){0};
+	fermata_guards_forget();
 	fermata_owners_forget();
 	if (guards.is_on) {
-		zend_hash_clean(&guards.held);
 		fermata_connections_forget();
-		guards.freed = NULL;
 	}
 }
 
 /* Objects */
-
-static const fermata_root *root_of(const zend_object *object)
-{
-	const zend_class_entry *class = object->ce;
-	while (class->parent) {
-		class = class->parent;
-	}
-	for (size_t i = 0; i < ROOTS_LEN; i++) {
-		if (guards.classes[i] == class) {
-			return &roots[i];
-		}
-	}
-	return NULL;
-}
-
-static uintptr_t key_of_object(const fermata_root *root, zend_object *object)
-{
-	uintptr_t key = root->key ? root->key(object) : 0;
-	return key ? key : (uintptr_t)object;
-}
 
 static const ending *ending_of(const zend_object *object)
 {
@@ -561,39 +201,35 @@ static const ending *ending_of(const zend_object *object)
 static void end(zend_object *object)
 {
 	ending_of(object)->destroy(object);
-	const fermata_root *root = guards.is_on && fermata.worker ? root_of(object) : NULL;
+	const fermata_root *root = fermata.worker ? fermata_guard_root(object) : NULL;
 	if (!root) {
 		return;
 	}
-	zend_hash_index_del(&guards.held, (uintptr_t)object);
-	uintptr_t key = key_of_object(root, object);
+	fermata_guard_forget((uintptr_t)object);
+	uintptr_t key = fermata_guard_key_of(root, object);
 	if (root->kind == FERMATA_ROOT_CONNECTION) {
-		zend_hash_index_del(&guards.suspects, key);
+		fermata_guard_trust(key);
 		fermata_connection_gone(key, object);
 		if (!fermata_sqlite_is_connection(key)) {
 			fermata_guard_drop(key);
 		}
 		return;
 	}
-	const zval *held = zend_hash_index_find(&guards.held, key);
-	if (UNEXPECTED(held && fiber_of(held) != fermata_this_fiber() && !fermata_sqlite_is_connection(key))) {
+	if (!fermata_sqlite_is_connection(key)) {
 		/* Destroying it would send a command in the middle of another fiber's exchange. */
-		freed *one = emalloc(sizeof(freed));
-		*one = (freed){guards.freed, key, object};
-		GC_ADDREF(object);
-		guards.freed = one;
+		fermata_guard_free_later(key, object);
 	}
 }
 
 /* Replaces free_obj: no other fiber enters while the server is notified. */
 static void free_guarded(zend_object *object)
 {
-	const fermata_root *root = guards.is_on && fermata.handling ? root_of(object) : NULL;
-	uintptr_t key = root && root->kind != FERMATA_ROOT_CONNECTION ? key_of_object(root, object) : 0;
+	const fermata_root *root = fermata.handling ? fermata_guard_root(object) : NULL;
+	uintptr_t key = root && root->kind != FERMATA_ROOT_CONNECTION ? fermata_guard_key_of(root, object) : 0;
 	const fermata_fiber *taker = fermata_this_fiber();
 	bool is_new = false;
 	if (key && !fermata_sqlite_is_connection(key)) {
-		take(key, &is_new, false);
+		fermata_guard_take(key, &is_new, false);
 	}
 	bool was_kept = is_new && fermata_connection_is_open(key);
 	if (UNEXPECTED(object == guards.pgsql_default)) {
@@ -601,10 +237,10 @@ static void free_guarded(zend_object *object)
 	}
 	ending_of(object)->free(object);
 	/* If an unread result was the only open state, freeing it ends that state. */
-	if (UNEXPECTED(was_kept && is_still_of(key, taker) && fermata_connection_is_open(key))) {
-		keep(key);
+	if (UNEXPECTED(was_kept && fermata_guard_is_still_of(key, taker) && fermata_connection_is_open(key))) {
+		fermata_guard_keep(key);
 	} else if (is_new) {
-		fermata_guard_give_back(key, taker);
+		fermata_guard_give_back(key, taker, fermata_sqlite_keeps);
 	}
 }
 
@@ -650,39 +286,12 @@ static void swap(fermata_guarded *call, uint32_t one, uint32_t other)
 	call->objects[other] = object;
 }
 
-const fermata_root *fermata_guard_root(const zend_object *object)
-{
-	return guards.is_on ? root_of(object) : NULL;
-}
-
-uintptr_t fermata_guard_key(zend_object *object)
-{
-	const fermata_root *root = fermata_guard_root(object);
-	return root ? key_of_object(root, object) : 0;
-}
-
-zend_object *fermata_guard_find_object(uintptr_t key)
-{
-	zend_object *found = NULL;
-	for (uint32_t i = 1; i < EG(objects_store).top; i++) {
-		zend_object *object = EG(objects_store).object_buckets[i];
-		const fermata_root *root = IS_OBJ_VALID(object) && !(OBJ_FLAGS(object) & IS_OBJ_DESTRUCTOR_CALLED) ? root_of(object) : NULL;
-		if (root && key_of_object(root, object) == key) {
-			found = object;
-			if (root->kind == FERMATA_ROOT_CONNECTION) {
-				break;
-			}
-		}
-	}
-	return found;
-}
-
 static void add_object(fermata_guarded *call, zend_object *object)
 {
-	const fermata_root *root = root_of(object);
+	const fermata_root *root = fermata_guard_root(object);
 	if (root) {
 		watch_end(object);
-		add(call, key_of_object(root, object), root, object);
+		add(call, fermata_guard_key_of(root, object), root, object);
 	}
 }
 
@@ -786,20 +395,17 @@ typedef enum contention {
  * pending. */
 static ZEND_COLD bool is_counted_right(const zend_function *function, uintptr_t key, const fermata_root *root, zend_object *object)
 {
-	bool is_settled, is_beginning = false;
+	bool is_settled;
 	if (!function || !root || root == &executed || !root->connection || fermata_guard_is_anothers(key)
 			|| BEGINS_WITH_ANY(ZSTR_VAL(function->common.function_name), harmless)) {
 		return true;
 	}
-	for (const fermata_waiter *one = turns.first; one; one = one->next) {
-		is_beginning |= ((const turn *)one)->key == key && ((const turn *)one)->begins;
-	}
 	bool is_right = fermata_transaction_check(EG(current_execute_data), key, fermata_connection_has_transaction(key, root, object),
-		is_beginning, &is_settled);
+		fermata_guard_is_beginning(key), &is_settled);
 	if (!is_right) {
-		zend_hash_index_add_empty_element(&guards.suspects, key);
+		fermata_guard_suspect(key);
 	} else if (is_settled) {
-		zend_hash_index_del(&guards.suspects, key);
+		fermata_guard_trust(key);
 	}
 	return is_right;
 }
@@ -813,7 +419,7 @@ static ZEND_COLD contention meet(const zend_function *function, uintptr_t key, c
 		? fermata_transaction_step_of(EG(current_execute_data)) : FERMATA_STEP_NONE;
 	if (UNEXPECTED(step == FERMATA_STEP_CONTINUES && fermata_guard_is_anothers(key) && fermata_connection_left_transaction(key))) {
 		fermata_transaction_refuse(EG(current_execute_data), key, fermata_guard_holder(key));
-		zend_hash_index_add_empty_element(&guards.suspects, key);
+		fermata_guard_suspect(key);
 		return CONTENTION_REFUSED;
 	}
 	if (!fermata_hook_may_wait()) {
@@ -825,14 +431,14 @@ static ZEND_COLD contention meet(const zend_function *function, uintptr_t key, c
 		return CONTENTION_REFUSED;
 	}
 	uint64_t since_ms = fm_worker_now_ms(fermata.worker);
-	switch (queue(key, step == FERMATA_STEP_BEGINS)) {
+	switch (fermata_guard_queue(key, step == FERMATA_STEP_BEGINS)) {
 		case FERMATA_TURN_MINE: {
 			uint64_t waited_ms = fm_worker_now_ms(fermata.worker) - since_ms;
 			if (UNEXPECTED(waited_ms >= QUEUED_MS_MIN && function && root && root != &executed)) {
 				log_queue(function, root, object, waited_ms);
 			}
 			if (UNEXPECTED(!is_counted_right(function, key, root, object))) {
-				fermata_guard_give_back(key, fermata_this_fiber());
+				fermata_guard_give_back(key, fermata_this_fiber(), fermata_sqlite_keeps);
 				return CONTENTION_REFUSED;
 			}
 			return CONTENTION_MINE;
@@ -853,17 +459,15 @@ static void give_back(fermata_guarded *call, uint32_t at, zend_execute_data *fra
 {
 	uintptr_t key = call->keys[at];
 	const fermata_root *root = call->roots[at];
-	if (UNEXPECTED(!is_still_of(key, call->taker))) {
+	if (UNEXPECTED(!fermata_guard_is_still_of(key, call->taker))) {
 		return;
 	}
 	if (root == &executed || (root && root->connection && fermata_connection_keeps(key, root, call->objects[at], frame))) {
-		if (UNEXPECTED(guards.freed != NULL)) {
-			free_late(key);
-		}
-		keep(key);
+		fermata_guard_free_late(key);
+		fermata_guard_keep(key);
 		return;
 	}
-	fermata_guard_give_back(key, call->taker);
+	fermata_guard_give_back(key, call->taker, fermata_sqlite_keeps);
 }
 
 /* Each Redis command is a separate exchange, except for reading the last error. */
@@ -877,12 +481,12 @@ static bool is_opening(const fermata_guarded *call, const zend_function *functio
 bool fermata_guarded_enter(fermata_guarded *call, const zend_function *function)
 {
 	/* The queue is usually empty. */
-	bool opens = UNEXPECTED(turns.first != NULL) && function && is_opening(call, function);
+	bool opens = UNEXPECTED(fermata_guard_has_queue()) && function && is_opening(call, function);
 	/* Another fiber may resume a PHP Fiber inside the call. */
 	call->taker = fermata_this_fiber();
 	for (uint32_t i = 0; i < call->len; i++) {
-		if (EXPECTED(take(call->keys[i], &call->is_taken[i], opens))) {
-			if (UNEXPECTED(zend_hash_num_elements(&guards.suspects) && zend_hash_index_exists(&guards.suspects, call->keys[i])
+		if (EXPECTED(fermata_guard_take(call->keys[i], &call->is_taken[i], opens))) {
+			if (UNEXPECTED(fermata_guard_is_suspect(call->keys[i])
 					&& !is_counted_right(function, call->keys[i], call->roots[i], call->objects[i]))) {
 				call->len = i + 1;
 				fermata_guarded_leave(call, NULL);
@@ -958,16 +562,10 @@ static ZEND_COLD bool may_call_between(zend_execute_data *frame)
 	return true;
 }
 
-static ZEND_NAMED_FUNCTION(guarded)
+void fermata_guarded_call(zif_handler original, INTERNAL_FUNCTION_PARAMETERS)
 {
-	zif_handler original = (zif_handler)execute_data->func->internal_function.reserved[guards.place];
-	/* Hooks are off, or another process guarded a class in OPcache's shared memory. */
-	if (!guards.is_on) {
-		original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-		return;
-	}
 	if (!fermata.handling) {
-		if (EXPECTED(!fermata.worker || !zend_hash_num_elements(&guards.held)) || may_call_between(execute_data)) {
+		if (EXPECTED(!fermata.worker || !fermata_guards_are_held()) || may_call_between(execute_data)) {
 			original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 			if (UNEXPECTED(is_pgsql(execute_data->func))) {
 				note_default(execute_data, return_value);
@@ -992,182 +590,27 @@ static ZEND_NAMED_FUNCTION(guarded)
 	fermata_fiber_end_reprieve();
 }
 
-static bool is_unguarded(const zend_function *function)
-{
-	return function->type == ZEND_INTERNAL_FUNCTION && function->internal_function.handler
-		&& function->internal_function.handler != guarded;
-}
+/* Start and end */
 
-static void guard(zend_function *function)
+void fermata_guards_start(void)
 {
-	if (is_unguarded(function)) {
-		zend_hash_index_update_ptr(&guards.originals, index_of(function), (void *)function->internal_function.handler);
-		function->internal_function.reserved[guards.place] = (void *)function->internal_function.handler;
-		function->internal_function.handler = guarded;
-	}
-}
-
-static bool is_guarded_module(const zend_module_entry *module)
-{
-	static const char *const names[] = {"curl", "ftp", "mysqli", "PDO", "pdo_mysql", "pdo_pgsql", "pdo_sqlite", "pgsql", "redis", "sqlite3"};
-	/* Functions of one module are adjacent, so the last result is cached. */
-	static const zend_module_entry *last;
-	static bool is_last;
-	if (module != last) {
-		last = module;
-		is_last = false;
-		for (size_t i = 0; module && i < sizeof(names) / sizeof(*names); i++) {
-			is_last |= strcmp(module->name, names[i]) == 0;
-		}
-	}
-	return is_last;
-}
-
-/* Guards methods of PDO drivers' subclasses, too: their methods are copies that belong to the module PDO, although the class
- * belongs to the driver. */
-static void guard_methods(zend_class_entry *class)
-{
-	zend_function *method;
-	ZEND_HASH_FOREACH_PTR(&class->function_table, method) {
-		if (is_unguarded(method) && is_guarded_module(method->internal_function.module)) {
-			guard(method);
-		}
-	} ZEND_HASH_FOREACH_END();
-}
-
-/* A userland class copies inherited functions when it is declared. The copies are freed with the script, so they are not
- * restored. */
-static void guard_copies(zend_class_entry *class)
-{
-	zend_function *copy;
-	ZEND_HASH_FOREACH_PTR(&class->function_table, copy) {
-		if (is_unguarded(copy) && is_guarded_module(copy->internal_function.module)) {
-			fermata_patch_lasting(&copy->internal_function.reserved[guards.place], (void *)copy->internal_function.handler);
-			fermata_patch_lasting((void **)&copy->internal_function.handler, (void *)guarded);
-		}
-	} ZEND_HASH_FOREACH_END();
-}
-
-/* PHP's private structure starts like this in all versions. PHP calls the original function through a handler that then releases
- * the closure. */
-typedef struct closure {
-	zend_object object;
-	zend_function function;
-	zval this;
-	zend_class_entry *called;
-	zif_handler original;
-} closure;
-
-/* Closures created earlier from such functions, `$pdo->query(...)`, have copies of them, too. */
-static void guard_closures(void)
-{
-	for (uint32_t i = 1; i < EG(objects_store).top; i++) {
-		zend_object *object = EG(objects_store).object_buckets[i];
-		if (!IS_OBJ_VALID(object) || object->ce != zend_ce_closure) {
-			continue;
-		}
-		zend_function *copy = (zend_function *)zend_get_closure_method_def(object);
-		if (copy->type != ZEND_INTERNAL_FUNCTION || !is_guarded_module(copy->internal_function.module)) {
-			continue;
-		}
-		const HashTable *functions = copy->common.scope ? &copy->common.scope->function_table : CG(function_table);
-		zend_string *name = zend_string_tolower(copy->common.function_name);
-		const zend_function *original = zend_hash_find_ptr(functions, name);
-		zend_string_release(name);
-		if (original && original->type == ZEND_INTERNAL_FUNCTION && original->internal_function.handler == guarded) {
-			closure *self = (closure *)object;
-			if ((void *)self->original == original->internal_function.reserved[guards.place]) {
-				copy->internal_function.reserved[guards.place] = (void *)self->original;
-				self->original = guarded;
-			}
-		}
-	}
-}
-
-void fermata_guards_init(void)
-{
-	guards.place = zend_get_resource_handle("fermata");
-}
-
-void fermata_guards_wrap(void)
-{
-	zend_class_entry *class;
-	zend_function *function;
-	if (UNEXPECTED(guards.place < 0)) {
-		return;
-	}
-	if (!guards.is_wrapped) {
-		zend_hash_init(&guards.originals, 0, NULL, NULL, true);
-		guards.is_wrapped = true;
-	}
-	ZEND_HASH_FOREACH_PTR(CG(function_table), function) {
-		if (function->type == ZEND_INTERNAL_FUNCTION && is_guarded_module(function->internal_function.module)) {
-			guard(function);
-		}
-	} ZEND_HASH_FOREACH_END();
-	ZEND_HASH_FOREACH_PTR(CG(class_table), class) {
-		if (class->type == ZEND_INTERNAL_CLASS) {
-			guard_methods(class);
-		}
-	} ZEND_HASH_FOREACH_END();
-}
-
-bool fermata_hook_guards(void)
-{
-	zend_class_entry *class;
-	if (guards.is_on) {
-		return true;
-	}
-	if (UNEXPECTED(guards.place < 0)) {
-		return false;
-	}
 	guards.is_on = true;
-	/* Queued callers wait like hooked calls. */
-	fermata_hooks_init();
-	zend_hash_init(&guards.held, 0, NULL, NULL, true);
-	zend_hash_init(&guards.suspects, 0, NULL, NULL, true);
+	fermata_keys_start();
+	fermata_guard_roots_start(roots, ROOTS_LEN);
 	fermata_connections_init();
-	for (size_t i = 0; i < ROOTS_LEN; i++) {
-		class = zend_hash_str_find_ptr(CG(class_table), roots[i].name, strlen(roots[i].name));
-		guards.classes[i] = class && class->type == ZEND_INTERNAL_CLASS ? class : NULL;
-	}
-	/* For extensions loaded since then. */
-	fermata_guards_wrap();
-	ZEND_HASH_FOREACH_PTR(CG(class_table), class) {
-		if (class->type == ZEND_USER_CLASS) {
-			guard_copies(class);
-		}
-	} ZEND_HASH_FOREACH_END();
-	guard_closures();
-	fermata_hook_iterators();
 	void *library = dlopen("libpq.so.5", RTLD_LAZY | RTLD_NOLOAD);
 	if (library) {
 		fermata_connections_find_libpq(library);
 		dlclose(library);
 	}
-	return true;
 }
 
-/* PHP frees its function table after it has unloaded the extension. */
-void fermata_guards_undo(void)
+void fermata_guards_stop(void)
 {
-	zend_ulong index;
-	void *original;
-	if (!guards.is_wrapped) {
-		return;
-	}
-	ZEND_HASH_FOREACH_NUM_KEY_PTR(&guards.originals, index, original) {
-		((zend_function *)(uintptr_t)(index << 3))->internal_function.handler = (zif_handler)original;
-	} ZEND_HASH_FOREACH_END();
-	zend_hash_destroy(&guards.originals);
-	guards.is_wrapped = false;
-	if (!guards.is_on) {
-		return;
-	}
-	zend_hash_destroy(&guards.held);
-	zend_hash_destroy(&guards.suspects);
-	fermata_connections_end();
 	guards.is_on = false;
+	fermata_keys_end();
+	fermata_guard_roots_end();
+	fermata_connections_end();
 }
 
 /* Returns the fiber that has to leave an object or a connection first. */
@@ -1181,10 +624,9 @@ static const fermata_fiber *waits_for(const fermata_fiber *fiber)
 	return holder || !fermata_key_is_of_fd(key) ? holder : fermata_owner_waited_for((int)(key >> 1), fiber);
 }
 
-static fermata_part part = {.size = sizeof(slot_of_guards), .on_clean_up = on_clean_up, .has_rest = has_rest, .on_move = on_move,
-	.waits_for = waits_for, .on_fatal = on_fatal};
-
 void fermata_guards_init_part(void)
 {
-	fermata_part_register(&part);
+	static const fermata_part functions = {.on_clean_up = on_clean_up, .has_rest = fermata_guards_has, .on_move = on_move,
+		.waits_for = waits_for, .on_fatal = on_fatal};
+	fermata_keys_init_part(&functions);
 }

@@ -8,7 +8,7 @@
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
-#include "clients/clients.h"
+#include "clients/keys.h"
 #include <dlfcn.h>
 #include <poll.h>
 #include "base/optimize_size.h"
@@ -29,14 +29,14 @@ static int poll_guarded(struct pollfd *fds, nfds_t len, int timeout_ms)
 		 * that. */
 		shutdown(fds[0].fd, SHUT_RDWR);
 	}
-	if (UNEXPECTED(is_guarded && !fermata_guard_take(key, &is_new))) {
+	if (UNEXPECTED(is_guarded && !fermata_guard_take(key, &is_new, false))) {
 		/* The call did not pass through a guard, and the library's protocol state no longer matches the other fiber's request. */
 		fermata_refuse_shared("connection to PostgreSQL");
 		ready = -1;
 	} else {
 		ready = fermata_hook_poll(fds, len, timeout_ms);
 		if (is_new) {
-			fermata_guard_give_back(key, taker);
+			fermata_guard_give_back(key, taker, NULL);
 		}
 		if (EXPECTED(ready >= 0 || len != 1 || !fermata_hook_is_cut())) {
 			return ready;

@@ -8,7 +8,7 @@
 # include "config.h"
 #endif
 #include "clients/clients.h"
-#include "clients/guards.h"
+#include "clients/connections.h"
 #include "zend_closures.h"
 #include "zend_exceptions.h"
 #include "base/optimize_size.h"

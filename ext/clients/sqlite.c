@@ -14,7 +14,8 @@
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
-#include "clients/guards.h"
+#include "clients/keys.h"
+#include "clients/objects.h"
 #include "zend_exceptions.h"
 #include "zend_smart_str.h"
 #include <dlfcn.h>
@@ -391,7 +392,7 @@ static ZEND_NAMED_FUNCTION(end_next)
 
 static ZEND_COLD bool leave_to_task(connection *at)
 {
-	if (!fermata_connection_begin_task(end_next)) {
+	if (!fermata_guard_begin_task(end_next)) {
 		return false;
 	}
 	at->is_left = true;
@@ -692,9 +693,9 @@ static bool enter(struct fermata_sqlite_call *it, database *db)
 		return !is_anothers(find(db));
 	}
 	connection *at = find_or_add(db);
-	if (UNEXPECTED(!fermata_guard_take((uintptr_t)db, &it->has_taken))) {
+	if (UNEXPECTED(!fermata_guard_take((uintptr_t)db, &it->has_taken, false))) {
 		bool may_queue = is_asked_by_program() && fermata_hook_may_wait();
-		if (may_queue && fermata_guard_queue((uintptr_t)db) != FERMATA_TURN_MINE) {
+		if (may_queue && fermata_guard_queue((uintptr_t)db, false) != FERMATA_TURN_MINE) {
 			return false;
 		}
 		it->has_taken = may_queue;
@@ -770,7 +771,7 @@ static void leave(struct fermata_sqlite_call *it)
 		}
 	}
 	if (it->has_taken) {
-		fermata_guard_give_back(key, it->taker);
+		fermata_guard_give_back(key, it->taker, fermata_sqlite_keeps);
 	}
 }
 
@@ -977,12 +978,12 @@ static ZEND_COLD bool owe(statement *self, int (*by)(statement *it))
 	connection *at = fermata_hook_is_loop() && (fermata.handling || is_settling) && !fermata.forked && !fermata_is_retired()
 		&& !fermata_fibers_is_unwinding() ? find(sqlite.database_of(self)) : NULL;
 	bool is_new;
-	if (!at || !(at->is_left || fermata_guard_take((uintptr_t)at->db, &is_new))) {
+	if (!at || !(at->is_left || fermata_guard_take((uintptr_t)at->db, &is_new, false))) {
 		return false;
 	}
 	add_later(at, by == sqlite.finalize ? finalize_later : reset_later, self);
 	if (!at->is_left && is_new) {
-		fermata_guard_give_back((uintptr_t)at->db, fermata_this_fiber());
+		fermata_guard_give_back((uintptr_t)at->db, fermata_this_fiber(), fermata_sqlite_keeps);
 	}
 	return true;
 }
@@ -1054,7 +1055,7 @@ static bool is_asked_by_sqlite3(void)
 static const statement *statement_of_pdo(zend_object *object)
 {
 	const fermata_root *root = fermata_guard_root(object);
-	if (!root || root->connection != fermata_connection_of_pdo_statement) {
+	if (!root || !root->is_pdo || root->kind != FERMATA_ROOT_STATEMENT) {
 		return NULL;
 	}
 	pdo_stmt_t *it = php_pdo_stmt_fetch_object(object);

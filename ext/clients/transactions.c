@@ -12,6 +12,7 @@
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
+#include "clients/objects.h"
 #include "clients/transactions.h"
 #include "fibers/fibers.h"
 #include "zend_exceptions.h"
@@ -81,7 +82,7 @@ fermata_transaction_step fermata_transaction_step_of(zend_execute_data *frame)
 	if (is_one_of(name, continues)) {
 		return FERMATA_STEP_CONTINUES;
 	}
-	FmStr text = trimmed(fermata_connection_text(frame));
+	FmStr text = trimmed(fermata_guard_text(frame));
 	if (begins_with(text, "BEGIN") || begins_with(text, "START TRANSACTION")) {
 		return FERMATA_STEP_BEGINS;
 	}

@@ -2,7 +2,7 @@
 #ifndef FERMATA_HOOKS_TRANSACTIONS_H
 #define FERMATA_HOOKS_TRANSACTIONS_H
 
-#include "clients/guards.h"
+#include "clients/clients.h"
 
 typedef enum fermata_transaction_step {
 	FERMATA_STEP_NONE,
