@@ -1,5 +1,5 @@
 //! The wall clock jumps by an hour, forward and back. Time-outs, waits and presence use
-//! `CLOCK_MONOTONIC`, so no client notices.
+//! `CLOCK_MONOTONIC`, so clients are not affected.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -29,7 +29,7 @@ fn status(client: &mut Connection, target: &str) -> Result<u16, ReadError> {
     answer.map(|it| it.status())
 }
 
-/// More clients than there are descriptors request a target that does not exist.
+/// More clients than available descriptors request a target that does not exist.
 fn check(process: &Listening, target: &str) {
     let pids = process.children();
     let mut inside = process.connect();

@@ -70,8 +70,8 @@ struct World {
     /// Events by position in the log, as readers have received them.
     seen: Mutex<HashMap<Place, Option<Numbered>>>,
     is_over: AtomicBool,
-    /// When a reader that has not received the last event fails. Set when that event is published,
-    /// because the time for earlier events depends on the machine.
+    /// Time at which a reader that has not received the last event fails. Set when that event is
+    /// published, because the time for earlier events depends on the machine.
     give_up: OnceLock<Instant>,
     readers_left: AtomicU32,
 }
@@ -162,7 +162,7 @@ impl Cluster<'_> {
             }
             "server killed" => {
                 lock(&self.world.addresses)[at] = None;
-                // Kills all its processes with SIGKILL.
+                // Kill all processes of the server with SIGKILL.
                 self.servers[at] = None;
                 thread::sleep(away);
                 self.start(at);
@@ -202,7 +202,8 @@ struct Reader<'a> {
     /// The last event received, and whether a gap was reported since.
     last: Place,
     is_warned: bool,
-    /// Ranges of positions received without an event; only presence records may be stored there.
+    /// Ranges of positions that were passed without an event. Only presence records may be stored
+    /// there.
     passed: Vec<(Place, Place)>,
     read: u64,
     gaps: u64,
@@ -258,7 +259,7 @@ impl Reader<'_> {
     }
 
     /// Returns true if only presence records can be stored before this position. The end of the run
-    /// verifies the assumption.
+    /// verifies this.
     fn pass_to(&mut self, place: Place) -> bool {
         if place != (self.last.0, self.last.1 + 1) {
             self.passed.push((self.last, place));
@@ -282,8 +283,8 @@ impl Reader<'_> {
             "{found:?} after {:?} without a word",
             self.last
         );
-        // A server that lags behind sends the next events it reads, which the client may have
-        // received from another server.
+        // A server that lags behind sends the next events that it reads. The client may have
+        // received them from another server.
         self.repeated += u64::from(found <= self.last);
         let numbered = event
             .data
@@ -346,7 +347,7 @@ fn play(log: Log) {
                     connects: 0,
                 };
                 scope.spawn(move || {
-                    // Also counts down if the thread panics.
+                    // Counts down even if the thread panics.
                     let _left = Left(world);
                     reader.run(random)
                 })
@@ -423,7 +424,7 @@ fn play(log: Log) {
     }
 }
 
-/// Counts down the running readers when dropped, even in a panic.
+/// Counts down the number of running readers when dropped, even in a panic.
 struct Left<'a>(&'a World);
 
 impl Drop for Left<'_> {

@@ -10,7 +10,7 @@ use crate::node::{PATIENT_MS, node_at};
 /// Number of NATS servers, each with its own relay.
 const SERVERS: usize = 3;
 
-/// With three servers, every fourth failure lasts longer by this factor.
+/// With three servers, every fourth failure lasts longer, by this factor.
 const LONG_EVERY: usize = 4;
 const LONG_FACTOR: u32 = 8;
 
@@ -29,7 +29,7 @@ impl Log {
         }
     }
 
-    /// Faults of the log in addition to those of the network to it.
+    /// Returns the faults of the log, in addition to faults of the network to it.
     pub fn faults(&self) -> &'static [&'static str] {
         match self {
             Log::One(_) => &["log killed", "log stopped"],
@@ -49,7 +49,7 @@ impl Log {
         Way { relays, replicas }
     }
 
-    /// Makes the log or one of its servers fail and repairs it.
+    /// Makes the log, or one of its servers, fail, and repairs it.
     pub fn fail(&mut self, fault: &str, random: &mut Random, away: Duration) {
         let one = random.within(0..SERVERS);
         // Long enough that sometimes a new leader is elected and the disconnected server must catch
@@ -95,7 +95,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// Returns a server that connects through it.
+    /// Returns a server that connects to the log through this network.
     pub fn node(&self) -> Builder {
         let server = node_at("hub", &self.url());
         // NATS needs up to nine seconds to elect a leader.

@@ -41,11 +41,11 @@ use crate::presence::members;
 over_each_log!(the_history_of_a_cluster_whose_log_goes_back_has_no_fault);
 
 const SECONDS: u64 = 15;
-/// Runs longer than this may exceed the log's size, which then drops its oldest events.
+/// Duration in seconds above which a run may exceed the log's size, so that the log drops its oldest events.
 const LONG_SECONDS: u64 = 120;
 const NODES: usize = 3;
 const PUBLISHERS: usize = 3;
-/// Number of clients that connect without an id, and of clients that resume from theirs.
+/// Number of clients that connect without an id, and number of clients that resume from their last id.
 const NEWCOMERS: usize = 3;
 const RETURNERS: usize = 3;
 const PUBLISH_MS: Range<usize> = 1..15;
@@ -310,7 +310,7 @@ impl Cluster<'_> {
         let until = Instant::now();
         println!("{:.3} lost", self.begun.elapsed().as_secs_f64());
         self.losses.push(Loss { from, until });
-        // Long enough that the loss is detected before the next one; two close losses count as one.
+        // Wait long enough that the loss is detected before the next one, because two close losses count as one.
         thread::sleep(Duration::from_millis(500));
     }
 
@@ -514,7 +514,7 @@ impl History {
     /// Checks that acknowledged events are stored.
     fn check_kept(&self, faults: &mut Vec<String>) {
         let kept: HashSet<Numbered> = self.kept.iter().map(|it| it.1).collect();
-        // In a long run the log drops its oldest events.
+        // In a long run the log drops its oldest events, so only later ones can be checked.
         let oldest = self.kept.first().filter(|_| seconds() > LONG_SECONDS);
         let oldest = oldest.and_then(|(_, event)| self.sent.get(event));
         for it in &self.acknowledged {

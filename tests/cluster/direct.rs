@@ -53,8 +53,8 @@ fn a_socket_gets_what_is_sent_to_it_on_another_machine(log: LogServer) {
             }
         }
     }
-    // An event published later in the log: a socket that wrongly gets another message has received
-    // it by then.
+    // An event published later in the log. A socket that wrongly receives another message has
+    // received it by then.
     let published = servers[0].connect().post("/publish/news", "the end");
     assert_eq!(published.status(), 200);
     for (socket, _) in &mut sockets {

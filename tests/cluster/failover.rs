@@ -1,5 +1,5 @@
 //! Failover of the log. With Redis, Sentinel promotes a replica: events that were not replicated
-//! are lost, and each client receives one gap. With three NATS servers nothing is lost and no gap
+//! are lost, and each client receives one gap. With three NATS servers no event is lost and no gap
 //! is sent.
 
 use std::time::Instant;
@@ -99,8 +99,8 @@ fn what_is_lost_by_a_promotion_is_one_gap_on_every_server() {
     });
 }
 
-/// Servers know only the Sentinels. The failover happens while events are published: once by
-/// command, once by a kill.
+/// Servers know only the addresses of the Sentinels. The failover happens while events are
+/// published: once by command, once by a kill.
 #[test]
 fn sentinels_say_who_leads_and_publishing_goes_on_there() {
     let (Some(mut first), Some(second)) = (Redis::start(), Redis::start()) else {
@@ -125,7 +125,7 @@ fn sentinels_say_who_leads_and_publishing_goes_on_there() {
         .each_ref()
         .map(|node| Stream::open(node.connect(), "/events", None));
     let mut published = 0..;
-    // Publishes until the failover is over, then some more.
+    // Publishes until the failover is over, and then some further events.
     let mut check = |streams: &mut [Stream; 2], what: &str, is_over: &dyn Fn() -> bool| {
         let (began, mut sent, mut ids) = (Instant::now(), Vec::new(), Vec::new());
         let mut more = 20;
@@ -180,7 +180,7 @@ fn sentinels_say_who_leads_and_publishing_goes_on_there() {
     first.kill();
 }
 
-/// The leader of the stream is killed, or isolated from the other two without noticing.
+/// The leader of the stream is killed, or isolated from the other two servers without detecting it.
 #[test]
 fn another_leader_of_nats_costs_a_wait_and_no_gap() {
     for fail in [NatsCluster::kill, |nats: &mut NatsCluster, at| {

@@ -22,7 +22,7 @@ over_each_log!(
     whatever_is_killed_nothing_is_lost_doubled_or_out_of_order,
 );
 
-/// Publishes, retrying until it succeeds.
+/// Publishes an event, and retries until this succeeds.
 fn publish_at_last(server: &Server, data: &str) {
     wait_until("the event is published", || {
         let response = server.connect().post("/publish/news", data);
@@ -61,7 +61,7 @@ fn without_the_log_publishing_fails_and_held_clients_stay(mut log: LogServer) {
     let mut stream = Stream::open(nodes[1].connect(), "/events", None);
     publish_at_last(&nodes[0], "before");
     assert_eq!(stream.next_event().data, "before");
-    // Servers also publish presence records, so most numbers are not exact.
+    // Servers also publish presence records, so most numbers cannot be checked exactly.
     assert_eq!(cluster_figure(&nodes[0], "ready"), 1);
     assert!(cluster_figure(&nodes[0], "published_total") > 0);
     assert!(cluster_figure(&nodes[1], "received_total") > 0);
@@ -84,8 +84,8 @@ fn without_the_log_publishing_fails_and_held_clients_stay(mut log: LogServer) {
         wait_ready(node, 200);
     }
     publish_at_last(&nodes[0], "after");
-    // The connection stays open and receives no gap. Rejected events may have been published
-    // anyway.
+    // The connection stays open and receives no gap. Events that were rejected may have been
+    // published anyway.
     let mut event = stream.next_event();
     while event.data != "after" {
         assert_ne!(event.name, "gap");
@@ -94,8 +94,8 @@ fn without_the_log_publishing_fails_and_held_clients_stay(mut log: LogServer) {
     assert_eq!(cluster_figure(&nodes[1], "gaps_total"), 0);
 }
 
-/// Publishes numbers until it is stopped. Returns the acknowledged ones and those that may have
-/// been published anyway.
+/// Publishes numbers until it is stopped. Returns the acknowledged numbers, and numbers that may
+/// have been published anyway.
 fn publish_numbers(
     server: &Server,
     name: &str,

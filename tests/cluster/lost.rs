@@ -26,7 +26,7 @@ fn publish_many(server: &Server, prefix: &str, count: usize) {
     assert_eq!(response.status(), 200, "{}", response.text());
 }
 
-/// Returns names and data up to an event with these data.
+/// Returns names and data of the events up to one with this data.
 #[track_caller]
 fn read_until(stream: &mut Stream, last: &str) -> Vec<(String, String)> {
     let mut read = Vec::new();
@@ -97,7 +97,7 @@ fn a_log_that_was_rolled_back_is_one_gap_and_what_comes_then(mut log: LogServer)
         socket.expect_close(1013),
         "the log of the cluster has lost messages; connect again and load the state"
     );
-    // A client that resumes with an earlier id receives a gap, too, and no history.
+    // A client that resumes with an earlier id also receives a gap and no history.
     let mut back = Stream::open(servers[1].connect(), "/events", Some(&id));
     assert_eq!(back.next_event().name, "gap");
     publish(&servers[0], "news", "later");
@@ -133,12 +133,13 @@ fn a_client_of_a_server_that_starts_gets_nothing_of_the_past(log: LogServer) {
         ready.then_some(())
     });
     publish(&first, "news", "live");
-    // The first of them may have connected before the log was reachable.
+    // The first client may have connected before the log was reachable.
     for stream in &mut streams {
         let read = read_until(stream, "live");
         assert!(read.len() <= 2 && read.iter().all(|(_, data)| !data.starts_with("before")));
     }
-    // It connected before the log was reachable, so it may have missed events and receives one gap.
+    // The client connected before the log was reachable, so it may have missed events and receives
+    // one gap.
     let read = read_until(&mut early, "live");
     assert_eq!(
         read,

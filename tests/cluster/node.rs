@@ -22,7 +22,7 @@ pub fn node_of(program: &str, log: &LogServer) -> Builder {
 pub fn node_at(program: &str, log: &str) -> Builder {
     fixture(program)
         .setting("cluster", log)
-        // NATS reserves this size, and rejects the stream on a machine with less space.
+        // NATS reserves this size, and rejects the stream on a machine with less free space.
         .setting("cluster_bytes_max", "16m")
         .setting("metrics_listen", "http://127.0.0.1:0")
         .setting("publish_wait_ms_max", PATIENT_MS)

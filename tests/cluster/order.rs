@@ -98,12 +98,12 @@ fn a_server_that_comes_later_has_the_past_under_the_same_ids(log: LogServer) {
         assert_eq!(event.data, number.to_string());
         assert_eq!(event.id.as_ref(), Some(&ids[number]));
     }
-    // An id that no server of this log has issued results in a gap.
+    // An id that was not issued by a server of this log results in a gap.
     let mut stream = Stream::open(second.connect(), "/events", Some("abc-1"));
     assert_eq!(stream.next_event().name, "gap");
 }
 
-/// A server skips events larger than its own limit, and reports them like lost ones.
+/// A server skips events larger than its own limit, and reports them like lost events.
 fn a_client_that_has_everything_is_told_of_what_its_server_leaves_out(log: LogServer) {
     let small = node(&log).start();
     let large = node(&log).setting("event_bytes_max", 200_000).start();

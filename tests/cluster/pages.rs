@@ -42,7 +42,7 @@ fn publish(server: &Server, data: &str) -> String {
     response.text().to_owned()
 }
 
-/// Publishes it with `mercure_publish()` and returns its id.
+/// Publishes the event with `mercure_publish()` and returns its id.
 fn update(server: &Server, data: &str) -> String {
     let response = server.connect().post("/update?name=item", data);
     assert_eq!(response.status(), 200, "{}", response.text());
@@ -153,7 +153,8 @@ fn pages_of_both_servers_get_everything_under_ids_of_both(log: LogServer) {
         let data = published.len().to_string();
         let by = if is_update { update } else { publish };
         let id = by(&servers[at], &data);
-        // Pages that share a connection receive it a moment later, and before the next event.
+        // Pages that share a connection receive the event a moment later, but before the next
+        // event.
         for page in who {
             pages.told(page, &data);
         }
@@ -163,7 +164,7 @@ fn pages_of_both_servers_get_everything_under_ids_of_both(log: LogServer) {
     for at in 0..10 {
         say(&pages, &PAGES, at % 3 == 0, at % 2);
     }
-    // Moves to the other server and back; events published during a move are missed.
+    // The pages move to the other server and back. They miss events published during a move.
     for (round, to) in [(1, "1"), (2, "0")] {
         pages.lead("cut");
         for at in 0..4 {

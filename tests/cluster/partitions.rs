@@ -144,8 +144,8 @@ fn what_the_log_has_lost_meanwhile_is_one_gap(log: LogServer) {
     let first = TOO_MANY - numbers.len();
     assert!(first > 0, "the log has lost nothing");
     assert_eq!(numbers, (first..TOO_MANY).collect::<Vec<_>>());
-    // It resumes from before the lost events: one gap, then the later events that are still in
-    // history.
+    // The client resumes from before the lost events: it receives one gap, then the later events
+    // that are still in history.
     let mut resumed = Stream::open(away.connect(), "/events", Some(&id));
     assert_eq!(resumed.next_event().name, "gap");
     let mut rest: Vec<String> = read_to(&mut resumed, "after");
@@ -181,7 +181,7 @@ fn a_half_open_connection_loses_and_doubles_nothing(log: LogServer) {
     relay.hold();
     thread::scope(|scope| {
         let publisher = scope.spawn(|| publish(&patient, "news", "waits"));
-        // It was sent, so it may have been stored or not.
+        // The event was sent, so it may or may not have been stored.
         let response = away.connect().post("/publish/news", "doubtful");
         assert_ne!(response.status(), 200);
         away.log().wait_for(0, "BackpressureException");
@@ -223,7 +223,7 @@ fn an_event_whose_acknowledgement_is_lost_is_there_once(log: LogServer) {
     relay.hold_answers();
     let id = thread::scope(|scope| {
         let publisher = scope.spawn(|| publish(&away, "news", "once"));
-        // The log has stored it, but its acknowledgement is lost.
+        // The log has stored the event, but its acknowledgement is lost.
         let event = streams[0].next_event();
         assert_eq!(event.data, "once");
         relay.cut();

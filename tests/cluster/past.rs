@@ -65,7 +65,7 @@ fn what_a_server_has_no_more_comes_from_the_log(log: LogServer) {
     for stream in &mut streams {
         expect_numbers(stream, 0, EVENTS);
     }
-    // Afterwards they are live, and receive each event once.
+    // Afterwards the clients are live, and receive each event once.
     publish_numbers(&servers[1], EVENTS);
     for stream in &mut streams {
         expect_numbers(stream, EVENTS, 2 * EVENTS);
@@ -86,7 +86,7 @@ fn a_server_that_came_later_gives_what_was_before_it(log: LogServer) {
     expect_numbers(&mut stream, EVENTS, 2 * EVENTS);
 }
 
-/// Earlier, such a server had only the last 10,000 events of the log.
+/// Regression: such a server had only the last 10,000 events of the log.
 fn a_server_that_came_later_has_the_same_history(log: LogServer) {
     let first = node(&log).setting("history_count_max", MANY).start();
     wait_ready(&first, 200);
@@ -165,7 +165,7 @@ fn history_beyond_what_a_server_has_comes_from_the_log(log: LogServer) {
         wait_until("it has read all", || {
             (history(server, "?count=1") == [2 * EVENTS - 1]).then_some(())
         });
-        // One megabyte from the log, and the content of the ring.
+        // The events are one megabyte from the log, and the content of the ring.
         let newest = history(server, "");
         assert!(newest.len() > EVENTS && newest == all[2 * EVENTS - newest.len()..]);
     }
@@ -215,7 +215,7 @@ fn a_bridge_that_is_killed_leaves_requests_to_the_next_one(log: LogServer) {
     expect_numbers(&mut stream, 0, EVENTS);
 }
 
-/// A log created again stores other events at the positions of earlier ids.
+/// A log that was created again stores other events at the positions of earlier ids.
 fn an_id_of_an_earlier_epoch_is_one_gap_on_every_server(mut log: LogServer) {
     let before = node(&log).start();
     wait_ready(&before, 200);
@@ -228,13 +228,13 @@ fn an_id_of_an_earlier_epoch_is_one_gap_on_every_server(mut log: LogServer) {
         let (epoch, _) = ids[0].split_once('-').expect("an epoch and a number");
         (response.status() == 200 && !response.text().starts_with(epoch)).then_some(())
     });
-    // A server that was running before, and one that started after.
+    // One server that was running before, and one that was started afterwards.
     let after = node(&log).start();
     for server in [&before, &after] {
         wait_ready(server, 200);
     }
     for round in 0..2 {
-        // Positions that the log has again, and one that it does not have yet.
+        // Positions that exist again in the new log, and one that does not exist yet.
         for id in [&ids[0], &ids[1], &ids[9]] {
             for server in [&before, &after] {
                 let mut stream = Stream::open(server.connect(), "/events", Some(id));

@@ -119,7 +119,7 @@ fn members_are_those_of_all_servers_and_come_and_go_once(log: LogServer) {
         let seen: Vec<_> = expected.iter().map(|_| next(stream)).collect();
         assert_eq!(seen, expected);
     }
-    // Both servers store the events at the same positions.
+    // Both servers have stored the events at the same positions.
     let histories: Vec<_> = servers
         .iter()
         .map(|server| json(&server.connect().get("/history/news")))
@@ -173,13 +173,13 @@ fn members_of_a_killed_server_leave_once(log: LogServer) {
         wait_members(server, &[("ann", 1), ("bob", 2), ("watch", 2)]);
     }
     publish(&survivors[0], "news", "all are there");
-    // Kills all its processes with SIGKILL.
+    // Dropping the server kills all its processes with SIGKILL.
     drop(killed);
     drop(gone);
     for server in &survivors {
         wait_members(server, &[("bob", 1), ("watch", 2)]);
     }
-    // A second leave event would come from the other survivor, which waits one lease longer.
+    // The other survivor would send a second leave event one lease later.
     for stream in &mut watch {
         let mut seen = Vec::new();
         while seen.last() != Some(&told("leave", "ann")) {
@@ -191,7 +191,7 @@ fn members_of_a_killed_server_leave_once(log: LogServer) {
         assert_eq!(count(told("leave", "bob")), 0);
         stream.expect_silence(Duration::from_millis(1_000));
     }
-    // It restarts with a new identity.
+    // The server restarts with a new identity.
     let again = start(&log);
     let _ann = join(&again, "ann");
     for server in survivors.iter().chain([&again]) {

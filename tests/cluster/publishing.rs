@@ -33,7 +33,7 @@ fn a_worker_serves_others_while_handlers_wait_for_the_log(log: LogServer) {
                 published.fetch_add(1, Ordering::Relaxed);
             });
         }
-        // The log does not respond, but the single worker still does.
+        // The log does not respond, but the only worker still responds.
         let mut connection = server.connect();
         for _ in 0..50 {
             assert_eq!(connection.get("/pid").status(), 200);

@@ -1,5 +1,5 @@
-//! Logs with TLS and passwords: which credentials work, how a server reports wrong ones, and that
-//! no output contains secrets.
+//! Logs with TLS and passwords: which credentials are accepted, how a server reports wrong
+//! credentials, and that no output contains secrets.
 
 use std::fs;
 use std::net::TcpStream;
@@ -102,7 +102,8 @@ impl Secure {
         self.directory.join(name).display().to_string()
     }
 
-    /// Starts with a certificate. Returns false if it exited because the port is in use.
+    /// Starts the log with a certificate. Returns false if the process exited because the port is
+    /// in use.
     fn begin(&mut self, certificate: &str) -> bool {
         let (port, folder) = (self.port, self.directory.path().display());
         let (command, text) = match self.kind {
@@ -248,7 +249,7 @@ fn three_servers_share_a_log_behind_tls_and_no_secret_is_shown(log: &Secure) {
     let mut streams = nodes
         .each_ref()
         .map(|node| Stream::open(node.connect(), "/events", None));
-    // Each event is larger than a TLS record, and all together are more than one read returns.
+    // Each event is larger than a TLS record, and all events together are larger than one read.
     let large = "x".repeat(40_000);
     for (number, node) in nodes.iter().cycle().take(30).enumerate() {
         publish(node, "news", &format!("{number} {large}"));

@@ -107,13 +107,13 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // It stops the processes it has started.
+        // On SIGTERM the command stops the processes that it has started.
         send_signal(self.child.id(), Signal::Terminate);
         let _ = self.child.wait();
     }
 }
 
-/// Waits until the workers of a killed server have noticed it and closed the port.
+/// Waits until the workers of a killed server have detected this and closed the port.
 fn wait_closed(port: u16) {
     wait_until(&format!("nobody listens on {port}"), || {
         (!is_open(port)).then_some(())
@@ -251,7 +251,7 @@ fn of_three_servers_of_nats_the_one_that_leads_is_told_and_may_be_killed() {
     cluster.wait_for(from, &format!("the log {first} has ended (signal 9)"));
     let second = wait_leader(&mut cluster);
     assert_ne!(first, second);
-    // Publishers wait for it.
+    // Publishers wait for the new leader.
     cluster.publish(3, "two");
     assert_eq!(stream.next_event().data, "two");
     cluster.enter("start log");
@@ -267,7 +267,7 @@ fn of_three_servers_of_nats_the_one_that_leads_is_told_and_may_be_killed() {
     assert!(status.success(), "{status}:\n{}", cluster.said());
 }
 
-/// All its processes stop, and the next run removes its folder.
+/// All processes that the command has started stop, and the next run removes their folder.
 #[test]
 fn what_it_has_started_ends_with_it_when_it_is_killed() {
     if !fermata_testkit::Nats::is_there() {
@@ -289,7 +289,7 @@ fn what_it_has_started_ends_with_it_when_it_is_killed() {
             .count()
     };
     assert_eq!(rest(), 1);
-    // This run fails because its port is in use, after it has removed the folder.
+    // This run fails because its port is in use, but only after it has removed the folder.
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = taken.local_addr().expect("it is bound").port().to_string();
     let mut command = fermata(&[
@@ -326,12 +326,13 @@ fn servers_share_channels_in_redis() {
     }
 }
 
-/// Earlier versions wrote the output to a file of unlimited size.
+/// Regression: earlier versions wrote the output to a file of unlimited size.
 #[test]
 fn what_a_log_writes_and_writes_is_kept_nowhere() {
     let folder = Directory::new();
     let log = folder.path().join("redis-server");
-    // Larger than this test allows for a file; the last part of the output is shown.
+    // The output is larger than the maximum size of a file in this test; the last part of it is
+    // shown.
     let script = "#!/bin/sh\n[ \"$1\" = --version ] && exit\nyes | head -c 20000000\nsleep 1\necho no room left\nexit 3\n";
     fs::write(&log, script).expect("the folder is writable");
     fs::set_permissions(&log, fs::Permissions::from_mode(0o755)).expect("it is ours");
@@ -385,7 +386,7 @@ fn a_log_that_is_not_installed_is_named() {
     assert!(said.contains("redis-server is not installed"), "{said}");
 }
 
-/// Another listener on the port would be mistaken for the log.
+/// A test that another listener on the port is not mistaken for the log.
 #[test]
 fn a_port_that_is_taken_or_named_twice_is_told() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");

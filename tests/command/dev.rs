@@ -169,7 +169,7 @@ fn changed_files_take_effect_and_one_burst_is_one_start() {
     });
     let starts = said.matches("ready at ").count();
     // One start each for the first start, the change and the burst. On a slow machine the burst may
-    // cause several, but not twenty.
+    // cause several starts, but not twenty.
     assert!((3..=8).contains(&starts), "{said}");
     // Backup files of editors, and files that the script does not load, change nothing.
     let pid = dev.server();
@@ -278,7 +278,8 @@ fn a_mistake_is_shown_while_the_old_program_answers() {
     });
 }
 
-/// Like a controller that a framework loads on demand: the script reaches run() without it.
+/// A file that the script reaches run() without, like a controller that a framework loads on
+/// demand.
 #[test]
 fn a_mistake_in_what_a_request_would_load_is_shown_while_the_old_program_answers() {
     let dev = Dev::ready(&[]);
@@ -355,7 +356,7 @@ fn what_has_been_compiled_is_kept_from_one_start_to_the_next() {
     let mut find = std::process::Command::new("find");
     let (_, found, _) = run(find.arg(dev.folder.path()).args(["-name", "old.php.bin"]));
     assert!(found.contains("/opcache/"), "{found}");
-    // Newer or older: any other modification time counts.
+    // A modification time that is newer or older than the stored one marks a file as changed.
     dev.write("old.php", &answers("older"));
     age(3);
     dev.write(
@@ -483,7 +484,7 @@ fn a_worker_script_that_throws_has_a_page() {
     }
 }
 
-/// Such workers cannot read the command's temporary files.
+/// Workers of another user cannot read the command's temporary files by default.
 #[test]
 fn workers_of_another_user_have_the_script_and_know_of_mistakes() {
     if !fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0) {
@@ -566,7 +567,7 @@ fn clients_resume_by_id_after_a_restart() {
 fn a_program_that_hangs_gives_way_to_one_that_is_changed() {
     let dev = Dev::ready(&[]);
     dev.write("answer.php", "<?php\nsleep(600);\n");
-    // Nothing shows that the file is being read; an earlier change has the same effect.
+    // No event shows that the file is being read. An earlier change has the same effect.
     thread::sleep(Duration::from_millis(300));
     dev.write("answer.php", &answers("two"));
     dev.wait_for_page("two");

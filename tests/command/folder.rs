@@ -53,12 +53,12 @@ struct Application {
     child: Child,
     port: u16,
     folder: Directory,
-    /// The folder of its sockets.
+    /// The folder of the application's sockets.
     place: Directory,
 }
 
 impl Application {
-    /// Starts it; `None` if PHP-FPM is not installed.
+    /// Starts the application; returns `None` if PHP-FPM is not installed.
     fn start() -> Option<Self> {
         Self::start_by("serve")
     }
@@ -143,7 +143,8 @@ impl Application {
     /// Returns the process id of PHP-FPM's master.
     fn fpm(&self) -> Option<u32> {
         let pid = self.get("/pid").parse().ok();
-        // Children of a killed master respond for a moment, with another parent by then.
+        // Children of a killed master still respond for a moment, but their parent has then
+        // changed.
         pid.filter(|pid| {
             let line = fs::read_to_string(format!("/proc/{pid}/cmdline"));
             line.is_ok_and(|line| line.contains("php-fpm"))
@@ -425,7 +426,7 @@ fn php_fpm_is_started_again_and_both_end_with_the_command() {
     let second = wait_until("PHP-FPM is back", || {
         application.fpm().filter(|pid| *pid != first)
     });
-    // The signal stops neither of them, nor the command.
+    // The signal stops neither PHP-FPM, nor the edge, nor the command.
     send_signal(application.child.id(), Signal::HangUp);
     wait_until("it answers after a reload", || application.fpm());
     let edge = application.edge();

@@ -65,7 +65,7 @@ impl Served {
         Self::start_with(program, &[])
     }
 
-    /// Starts it with additional environment variables.
+    /// Starts the server with additional environment variables.
     fn start_with(program: &Path, variables: &[(&str, &Path)]) -> Self {
         let port = free_port();
         let listen = format!("http://127.0.0.1:{port}");
@@ -219,11 +219,12 @@ fn serve_gives_a_server_a_control_socket_of_its_own() {
     assert_eq!(mode & 0o777, 0o600);
     killed.child.kill().expect("it is our child");
     killed.child.wait().expect("it is our child");
-    // From here on, its process id may belong to another process.
+    // Do not run its destructor: its process id may belong to another process now.
     std::mem::forget(killed);
     assert_eq!(count(), 1, "it could not remove it");
 
-    // The next server removes it, and removes its own socket when it stops.
+    // The next server removes the socket of the killed one, and removes its own socket when it
+    // stops.
     let mut server = Served::start_with(&program, &variables);
     assert_eq!(count(), 1);
     assert!(!socket.exists());
@@ -231,7 +232,7 @@ fn serve_gives_a_server_a_control_socket_of_its_own() {
     server.child.wait().expect("it is our child");
     assert_eq!(count(), 0);
 
-    // A named path is used, and a folder writable by others is not.
+    // A path given by name is used, but not a folder that other users can write to.
     let named = runtime.join("named.sock");
     let control = format!("unix:{}", named.display());
     let server = Served::start_with(

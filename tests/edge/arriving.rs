@@ -11,11 +11,11 @@ use fermata_testkit::{Directory, deadline, wait_until};
 
 use crate::own::Own;
 
-/// Maximum size of the body of a held request; the edge does not buffer more.
+/// Maximum size in bytes of the body of a held request; the edge buffers no more.
 const HELD_BYTES_MAX: usize = 100_000;
 /// Size larger than all buffers between a client and a backend that does not read.
 const TOO_MUCH_BYTES: usize = 256 * 1024 * 1024;
-/// How long no byte may be read until the test treats the transfer as blocked.
+/// Time without a byte read after which the test treats the transfer as blocked.
 const STILL: Duration = Duration::from_secs(2);
 /// Number of tries where the result depends on the bytes that the kernel has ready.
 const BURSTS: usize = 20;
@@ -142,7 +142,7 @@ fn a_large_body_is_sent_on_before_it_is_whole() {
     assert_eq!(arrived, rest);
     origin.get_mut().write_all(OK).expect("answered");
     assert!(read_answer(&mut client).ends_with("done"));
-    // Both connections stay usable.
+    // The connections to the client and to the backend stay usable.
     client
         .write_all(b"GET /two HTTP/1.1\r\nHost: a\r\n\r\n")
         .expect("sent");
@@ -415,8 +415,8 @@ fn a_conversation_that_ends_while_it_begins_leaves_no_connection() {
         let chunk =
             |bytes: usize| [format!("{bytes:x}\r\n").into_bytes(), vec![b'a'; bytes]].concat();
         let head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
-        // First nearly as much as the edge collects, then more than that, or malformed bytes, in
-        // one write.
+        // The first round sends nearly as much as the edge collects. Later rounds send more than
+        // that, or malformed bytes, in one write.
         client
             .write_all(&[&head[..], &chunk(99_000), b"\r\n"].concat())
             .expect("sent");

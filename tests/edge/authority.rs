@@ -113,7 +113,7 @@ fn a_backend_of_a_private_authority_sees_who_asks() {
     // The backend rejects clients without a certificate.
     let edge = Own::start(&["--route", &format!("* {target},{ca}")]);
     assert_eq!(edge.get("/").status, 400);
-    // The system's authorities do not include the private one.
+    // The system's authorities do not include the private authority.
     let edge = Own::start(&["--route", &format!("* {target},{own}")]);
     assert_eq!(edge.get("/").status, 502);
     edge.wait_for_log("certificate");

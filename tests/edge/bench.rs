@@ -166,8 +166,8 @@ impl Bench<'_> {
         panic!("nobody is held on {channel}");
     }
 
-    /// Publishes an item repeatedly until the client has a response, because a held long poll sends
-    /// no sign of being held.
+    /// Publishes an item repeatedly until the client has a response: the client cannot detect when
+    /// its long poll is held.
     #[track_caller]
     pub fn publish_until_answered(&self, client: &mut Client, item: Value) -> Answer {
         let end = Instant::now() + deadline();
@@ -180,8 +180,8 @@ impl Bench<'_> {
         panic!("nobody is answered");
     }
 
-    /// Asserts `fermata`'s result, or nothing for Pushpin, whose result varies. The documentation
-    /// must mention the case.
+    /// Asserts the result for `fermata`. Asserts nothing for Pushpin, whose result varies. The
+    /// documentation must mention the case.
     #[track_caller]
     pub fn differs_at_times<T: PartialEq + std::fmt::Debug>(&self, actual: T, fermata: T) {
         if let Ok(mut differing) = self.differing.lock() {

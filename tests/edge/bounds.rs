@@ -17,7 +17,7 @@ use crate::zmq::Zmq;
 const HOLDS: usize = 2_000;
 /// Number of crashes.
 const DEATHS: usize = 3;
-/// How long the tests wait to see that nothing arrives.
+/// Time for which the tests wait to verify that no bytes arrive.
 const QUIET: Duration = Duration::from_millis(300);
 
 /// Returns the number of open descriptors of a process and of its shared memory mappings.
@@ -121,7 +121,8 @@ fn recovering_reaches_the_clients_of_all_workers() {
         ];
         ok(&hold, body)
     });
-    // Makes the channel's last id known, so that no client polls because its message is the first.
+    // Make the channel's last id known, so that no client polls because the message is the
+    // channel's first.
     publish(&edge, &json!([item("recover", "1", None)]));
     let mut clients: Vec<Client> = (0..16)
         .map(|_| stream(&edge, "/recover/first", "opened\n"))
@@ -155,7 +156,7 @@ fn what_waited_in_a_worker_that_died_is_delivered() {
     wait_until("publishers are served", || {
         std::net::TcpStream::connect(("127.0.0.1", edge.control)).ok()
     });
-    // The edge still knows the delivered items; the waiting ones follow.
+    // The edge still stores the ids of the delivered items. The items that waited follow.
     assert_eq!(
         publish(&edge, &json!([first, item("c", "b;", Some("a;"))])),
         200
@@ -271,7 +272,7 @@ fn origins_hear_of_clients_that_leave() {
     wait_until("it is asked", || {
         (origin.seen("gone").len() == 5).then_some(())
     });
-    // The edge sends nothing while it holds the poll, so silence is the only sign.
+    // The edge sends nothing while it holds the poll, so silence is the only sign of a hold.
     assert!(!another.has_news(QUIET));
     drop(another);
     wait_until("it is told", || (told().len() == 2).then_some(()));

@@ -222,8 +222,8 @@ impl Client {
         }
     }
 
-    /// Reads a stream's body until it contains `part`. Returns the text up to there, without
-    /// probes.
+    /// Reads a stream's body until it contains `part`. Returns the text up to and including `part`,
+    /// without probes.
     #[track_caller]
     pub fn read_until(&mut self, part: &str) -> String {
         let end = Instant::now() + deadline();
@@ -284,7 +284,7 @@ impl Client {
         (text, is_clean)
     }
 
-    /// Returns true if a body ends cleanly, false if it is cut off, `None` if it does not end in
+    /// Returns true if a body ends cleanly, false if it is cut off; `None` if it does not end in
     /// time.
     pub fn ends_within(&mut self, patience: Duration) -> Option<bool> {
         let end = Instant::now() + patience;
@@ -373,7 +373,7 @@ impl Client {
         }
     }
 
-    /// Returns the number of bytes received, 0 at the end, `None` at a time-out.
+    /// Returns the number of bytes received; 0 at the end of the stream, `None` at a time-out.
     fn receive(&mut self, patience: Duration) -> Option<usize> {
         if self.has_ended {
             return Some(0);

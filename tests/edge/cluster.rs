@@ -19,7 +19,7 @@ const PATIENT_MS: u64 = 30_000;
 
 struct Edge {
     subject: Subject,
-    /// Port of the server that this edge requests from.
+    /// Port of the server to which this edge sends requests.
     origin: u16,
 }
 
@@ -38,7 +38,7 @@ impl Edge {
         format!("http://127.0.0.1:{}?key={key}", self.subject.control)
     }
 
-    /// Opens a held client, after its position.
+    /// Opens a held client, and reads up to its position.
     fn client(&self, last_id: Option<&str>) -> Client {
         let mut client = Client::open(self.subject.port, HOST);
         let headers: Vec<(&str, &str)> = last_id.iter().map(|id| ("Last-Event-ID", *id)).collect();
@@ -59,7 +59,7 @@ fn server(log: &LogServer, port: u16, edges: &str) -> Server {
         .setting("metrics_listen", "http://127.0.0.1:0")
         .control()
         .start();
-    // A client that is held earlier receives ids that the log does not know.
+    // Wait: a client that is held earlier receives ids that the log does not know.
     wait_ready(&server, 200);
     server
 }

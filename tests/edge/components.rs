@@ -135,15 +135,15 @@ fn php_fpm_behind_the_edge_behind_nginx() {
     client.send("GET", "/held.php", &[], b"");
     assert_eq!(client.read_head().status, 200);
     client.read_until("event: message\ndata: welcome\n\n");
-    // A response without body releases its PHP-FPM child, of which there are two.
+    // A response without a body releases its PHP-FPM child. There are only two children.
     for _ in 0..6 {
         let mut client = Client::open(edge, "localhost");
         assert_eq!(client.get("/stream.php?empty=1").status, 204);
         let head = client.request("HEAD", "/stream.php", &[], b"");
         assert_eq!(head.status, 200);
     }
-    // Concurrent requests: no child stays bound to one worker while requests of the other wait for
-    // it.
+    // Concurrent requests: no child stays bound to one worker while requests of another worker wait
+    // for a child.
     let mut crowd: Vec<Client> = (0..12)
         .map(|_| {
             let mut client = Client::open(edge, "localhost");

@@ -126,7 +126,7 @@ fn a_slow_body_keeps_no_place_at_the_control_port() {
         let head = b"POST /publish/ HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n";
         let end = std::time::Instant::now() + fermata_testkit::deadline();
         let mut next = &head[..];
-        // Sends faster than `body_rate_min` until the edge closes the connection.
+        // Send faster than `body_rate_min` until the edge closes the connection.
         while std::io::Write::write_all(&mut writer, next).is_ok() {
             assert!(std::time::Instant::now() < end, "it is never closed");
             std::thread::sleep(std::time::Duration::from_millis(20));

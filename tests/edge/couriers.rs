@@ -9,7 +9,7 @@ use fermata_testkit::{Server, Signal, free_port, send_signal, wait_until};
 use fermata_tests::{fixture_path, publish};
 use serde_json::Value;
 
-/// A control port that accepts every publish while it exists.
+/// A control port that accepts every publish until it is dropped.
 struct Port {
     number: u16,
     ids: Arc<Mutex<Vec<String>>>,
@@ -57,7 +57,7 @@ impl Drop for Port {
     }
 }
 
-/// Reads one request, responds to it and returns its items; `None` if there is no request.
+/// Reads one request, responds to it and returns its items; returns `None` if there is no request.
 fn take(mut socket: &TcpStream) -> Option<Value> {
     let mut reader = BufReader::new(socket);
     let (mut length, mut line) = (None, String::new());
@@ -91,7 +91,7 @@ fn a_worker_in_place_of_the_first_goes_on_where_it_was() {
         assert!(send_signal(worker, Signal::Kill), "it runs");
         worker = server.wait_replaced(0, worker);
     };
-    // No edge has received anything yet.
+    // No edge has received an event yet.
     let first = publish(&server, "c", "1");
     replace();
     let port = Port::open(number);
@@ -101,7 +101,7 @@ fn a_worker_in_place_of_the_first_goes_on_where_it_was() {
     let seen = server.log().lines_from(0).len();
     drop(port);
     let third = publish(&server, "c", "3");
-    // The worker has stored its position by then.
+    // When this line is logged, the worker has stored its position.
     server.log().wait_for(seen, "events wait for an edge");
     replace();
     // Events that were delivered before are not sent again.
@@ -116,7 +116,7 @@ fn what_is_published_when_the_first_worker_has_ended_is_told() {
     let mut late = server.connect_to(second);
     let sent = late.try_send_request("POST", "/publish-later/1000/c", &[], b"late");
     sent.expect("a request");
-    // Its handler is waiting by then.
+    // The handler is waiting by then.
     assert_eq!(server.connect_to(second).get("/pid").status(), 200);
     server.signal(Signal::Terminate);
     let id = late.read_response().text().to_string();

@@ -19,7 +19,7 @@ use crate::zmq::Zmq;
 
 /// Delay of a slow response.
 pub const SLOW: Duration = Duration::from_millis(300);
-/// How long a connection without a request stays open.
+/// Time for which a connection without a request stays open.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Size larger than all buffers between backend and client.
 const LARGE_BYTES: usize = 12 * 1024 * 1024;
@@ -121,7 +121,7 @@ fn until_end(stream: &mut TcpStream) {
     while stream.read(&mut buffer).is_ok_and(|len| len > 0) {}
 }
 
-/// The backend. It serves until the process exits; its ZHTTP ports close when it is dropped.
+/// The backend. It serves until the process exits. Its ZHTTP ports close when the value is dropped.
 pub struct Failing {
     origin: Origin,
     pub http: u16,
@@ -288,7 +288,7 @@ fn on_events(request: &Request) -> Reply {
     let events = ("Content-Type", "application/websocket-events".to_owned());
     let fault = Fault::of(&request.target);
     match fault {
-        // Later events of a socket receive a response only with some faults.
+        // Later events of a socket have a response only with some faults.
         fault if !body.starts_with(b"OPEN") && !fault.answers() => fault.reply(&[events], body),
         fault => fault.reply(&[events], body),
     }

@@ -1,4 +1,5 @@
-//! Marks a target as down only for its own faults, never for a fault caused by a request.
+//! Tests that the edge takes a target out only for the target's own faults, never for a fault
+//! caused by a request.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use crate::origin::{Origin, Reply, text};
 use crate::own::Own;
 use crate::socket;
 
-/// One more than the number of failures that mark a target as down.
+/// One more than the number of failures that take a target out.
 const TRIES: usize = 4;
 
 fn up(own: &Own, target: &str) -> Option<u64> {

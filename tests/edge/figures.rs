@@ -209,8 +209,8 @@ fn the_stats_socket_tells_of_the_clients_of_all_workers() {
             (kind, fields) => has_channel |= kind == "sub" && fields["mode"] == "stream",
         }
     }
-    // Packets about clients and channels arrive in order, so by now all are counted except the last
-    // of each worker.
+    // Packets about clients and channels arrive in order. So all are counted by now, except the
+    // last packet of each worker.
     let mut count = 0;
     while count < CLIENTS {
         edge.publish();
@@ -229,7 +229,7 @@ fn the_stats_socket_tells_of_the_clients_of_all_workers() {
             break;
         }
     }
-    // Each worker has some of the connections; only one worker receives the request.
+    // Each worker has some of the connections, but only one worker receives the request.
     let asked: Vec<String> = ids
         .iter()
         .map(|id| id.trim_matches('"').to_owned())
@@ -362,7 +362,7 @@ pub fn command(socket: &Path, method: &str, args: Value) -> Value {
     decode(&reply).expect("a packet").0.to_json()
 }
 
-/// Returns how many of these connections the edge has.
+/// Returns the number of these connections that the edge has.
 fn there(commands: &Path, ids: &[impl AsRef<str>]) -> usize {
     let ids: Vec<&str> = ids.iter().map(AsRef::as_ref).collect();
     let reply = command(commands, "conncheck", json!({"ids": ids}));

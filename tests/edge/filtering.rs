@@ -1,6 +1,6 @@
 //! Filters that request a decision from a server: `http-check` and `http-modify`. Debian's Pushpin
-//! lacks them, so the tests run against `fermata edge` alone and expect the behaviour documented by
-//! Pushpin 2.0.
+//! does not have these filters, so the tests run only against `fermata edge`, and expect the
+//! behaviour that Pushpin 2.0 documents.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -17,7 +17,7 @@ use crate::socket::{accept, open};
 
 /// Maximum number of items that the edge queues for one client.
 const WAITING_MAX: usize = 100;
-/// Time in which concurrent requests would reach the server.
+/// Time within which concurrent requests would reach the server.
 const PAUSE: Duration = Duration::from_millis(30);
 
 /// Delays responses until it is opened.
@@ -105,7 +105,7 @@ fn a_server_says_what_is_delivered() {
     wait_until("the first is asked about", || {
         (!origin.seen("filter").is_empty()).then_some(())
     });
-    // Later items do not overtake it.
+    // Later items do not overtake the first one.
     thread::sleep(PAUSE);
     assert_eq!(origin.seen("filter").len(), 1);
     gate.open();
@@ -289,7 +289,7 @@ fn a_client_that_leaves_takes_its_check_along() {
     wait_until("nothing is left", || {
         (open("request") == 0 && open("session") == 0).then_some(())
     });
-    // Its slot is free for other clients.
+    // The client's slot is free for other clients.
     origin.on("filter", judge);
     let mut client = stream(&own);
     own.publish_items(&[item("b", "")]);
@@ -324,7 +324,7 @@ fn a_long_poll_ends_with_the_item_that_is_asked_about() {
             (origin.seen("filter").len() > before).then_some(())
         });
         if expected == "a" {
-            // Waits past the time-out; no event shows that the edge has checked its clock.
+            // Wait past the time-out, because no event shows that the edge has checked its clock.
             thread::sleep(Duration::from_secs(6));
             gate.open();
         }

@@ -26,7 +26,7 @@ impl Drop for Backend {
 }
 
 impl Backend {
-    /// Starts the backend without TLS; `None` if Node is missing.
+    /// Starts the backend without TLS; returns `None` if Node is missing.
     fn start(environment: &[(&str, &str)]) -> Option<Backend> {
         Self::start_with(Directory::new(), &[], environment)
     }
@@ -68,13 +68,13 @@ impl Backend {
         })
     }
 
-    /// Starts an edge in front of it with HTTP/2 on both sides.
+    /// Starts an edge in front of the backend, with HTTP/2 on both sides.
     fn edge(&self, arguments: &[&str]) -> Own {
         let route = format!("* 127.0.0.1:{},http2", self.port);
         edge(&route, arguments)
     }
 
-    /// Starts an edge that connects to it over TLS.
+    /// Starts an edge that connects to the backend over TLS.
     fn edge_tls(&self, properties: &str) -> Own {
         let port = self.port;
         let route = format!("* localhost:{port},ssl,trust_connect_host,insecure{properties}");
@@ -176,7 +176,7 @@ fn there_are_as_many_at_a_time_as_the_target_and_the_setting_allow() {
             return;
         };
         let own = backend.edge(&["--origin-streams-max", setting]);
-        // From now on the edge knows the target's own limit.
+        // From now on the edge knows the target's own limit of streams.
         assert_eq!(own.get("/slow").status, 200);
         let answers = ask_many(&own, 12, "/slow");
         assert!(answers.iter().all(|it| it.0 == 200), "{answers:?}");
@@ -206,7 +206,7 @@ fn a_silent_connection_is_given_up() {
             (figure(&own, "seen") == 1).then_some(())
         });
         send_signal(backend.child.id(), Signal::Stop);
-        // Only the PING can close it.
+        // Only the missing acknowledgement of the PING can close the connection.
         assert_eq!(asked.join().expect("it answers"), 502);
         send_signal(backend.child.id(), Signal::Continue);
     });
@@ -382,7 +382,7 @@ fn what_was_not_looked_at_is_asked_again_and_nothing_else() {
     assert_eq!(post("/refuse").status, 502);
     let seen = figure(&own, "seen");
     assert!(seen <= 2 + 4, "{seen}");
-    // The target may have processed these, so the edge does not retry.
+    // The target may have processed these requests, so the edge does not retry them.
     assert_eq!(post("/reset").status, 502);
     assert_eq!(figure(&own, "seen"), seen + 1);
     assert_eq!(post("/die").status, 502);
@@ -466,13 +466,13 @@ fn both_directions_flow_and_trailers_arrive() {
         assert!(output.status.success(), "{errors}\n{}", own.log());
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    // The client sent each piece after the previous one had been echoed.
+    // The client has sent each piece after the previous one was echoed.
     let said = talk("/talk");
     assert_eq!(said.trim(), "200;piece 0;piece 1;piece 2;piece 3;0 done");
     assert_eq!(talk("/only-trailers").trim(), "200;");
 }
 
-/// Runs `grpc_calls.py`; `None` if its library is missing.
+/// Returns the command that runs `grpc_calls.py`; `None` if its library is missing.
 fn grpc_calls(arguments: &[&str]) -> Option<Command> {
     const PACKAGE: &str = "grpcio==1.85.1";
     let python = "python3";
@@ -708,7 +708,7 @@ fn nothing_is_smuggled_from_http2_to_http1() {
         seen,
         "none of them has come through"
     );
-    // Bodies shorter or longer than their Content-Length: the backend never receives a complete
+    // Bodies shorter or longer than their Content-Length. The backend never receives a complete
     // request.
     for (length, body) in [(&b"10"[..], &b"four"[..]), (b"2", b"four")] {
         let answer = ask_raw(

@@ -1,6 +1,5 @@
-//! Headers of a client as applications behind the edge receive them: PHP under FPM and under its own
-//! server, and Python's WSGI. Each folds header names differently, so the test sends the stripped
-//! headers in every spelling.
+//! Headers of a client as applications behind the edge receive them: PHP under FPM and under its own server, and Python's WSGI.
+//! Each maps header names to variables differently, so the test sends the stripped headers in every spelling.
 
 use std::process::{Command, Stdio};
 
@@ -44,7 +43,7 @@ const NAMES: [&str; 14] = [
 ];
 const FORGED: &str = "forged";
 
-/// Returns a name and the spellings that applications fold to the same variable.
+/// Returns a name, and the spellings that applications map to the same variable.
 fn spellings(name: &str) -> [String; 4] {
     let mut is_first = false;
     let mixed = name.chars().map(|c| match c {

@@ -78,7 +78,7 @@ fn early_hints_pass_from_origins_of_both_versions_to_clients_of_both() {
                 "{module} {version} {heads:?}"
             );
         }
-        // HTTP/1.0 clients would take an interim response for the final one.
+        // HTTP/1.0 clients would interpret an interim response as the final one.
         let heads = heads(&own, "--http1.0");
         assert_eq!(heads.len(), 1, "{module} {heads:?}");
     }

@@ -25,9 +25,9 @@ use crate::own::Own;
 
 /// Number of concurrent conversations.
 const CLIENTS: usize = 24;
-/// Maximum time until a client disconnects.
+/// Maximum time in milliseconds until a client disconnects.
 const LEAVES_WITHIN_MS: usize = 700;
-/// How long new conversations start, unless the environment specifies it.
+/// Seconds for which new conversations start, unless the environment specifies it.
 const SECONDS: u64 = 8;
 /// Maximum number of clients of the edge, which is less than the test opens.
 const PLACES: usize = 16;
@@ -76,7 +76,7 @@ enum Leaving {
     Resets,
     /// Closes its sending side and waits for the peer to close.
     HalfCloses,
-    /// Never completes its request and waits until the edge disconnects it.
+    /// The client never completes its request, and waits until the edge disconnects it.
     Stalls,
 }
 
@@ -86,20 +86,21 @@ const LEAVINGS: [Leaving; 4] = [
     Leaving::Resets,
     Leaving::HalfCloses,
 ];
-/// One of this many clients stalls; the time-out lasts as long as twenty other conversations.
+/// One of this many clients stalls. The time-out of a stalled client lasts as long as twenty other
+/// conversations.
 const STALLS: usize = 50;
 /// One of this many clients uses TLS.
 const TLS: usize = 3;
 
-/// A delay of this process that counts as a standstill of the machine: a third of the shortest
+/// Delay of this process that counts as a standstill of the machine: a third of the shortest
 /// time-out in the test.
 const STANDSTILL: Duration = Duration::from_millis(500);
-/// Interval of the check that this process runs.
+/// Interval at which this process measures its own delay.
 const PULSE: Duration = Duration::from_millis(20);
 /// One of this many conversations may fail because of a standstill.
 const LATE_ONE_OF: u64 = 1_000;
 
-/// Responses to a time-out; a standstill excuses only these.
+/// Responses after a time-out. Only these are excused by a standstill.
 const TIME_OUTS: [&str; 3] = ["HTTP/1.1 408 ", "HTTP/1.1 502 ", "HTTP/1.1 504 "];
 
 /// Records when this process did not run. Clients and backends are its threads, while the edge's
@@ -127,7 +128,7 @@ impl Pulse {
     /// Returns the longest standstill that was in progress after `from`.
     fn since(&self, from: Instant) -> Option<Duration> {
         let standstills = lock(&self.standstills);
-        // A standstill that started earlier may have ended later.
+        // A standstill that started before this time may have ended after it.
         let after = standstills
             .iter()
             .filter(|(begun, late)| *begun + *late >= from);
@@ -246,7 +247,7 @@ impl Plan {
         if self.leaving == Leaving::Stays {
             return self.stay(stream, is_sent);
         }
-        // Reads some of the response before it disconnects.
+        // Read some of the response before the client disconnects.
         let mut buffer = [0; 16_384];
         stream.set_patience(Duration::from_millis(50));
         while begun.elapsed() < self.after {
@@ -382,7 +383,7 @@ fn shown(got: &[u8]) -> String {
     format!("{} bytes: {}", got.len(), start.escape_debug())
 }
 
-/// Reads to the end; `None` if the stream does not end.
+/// Reads to the end of the stream; returns `None` if the stream does not end.
 fn read_to_end(stream: &mut Link) -> Option<usize> {
     let mut buffer = [0; 65_536];
     let mut bytes = 0;
@@ -582,7 +583,7 @@ fn a_client_that_leaves_keeps_no_place() {
     for kind in KINDS {
         for leaving in [Leaving::Closes, Leaving::Resets, Leaving::HalfCloses] {
             let fault = match kind {
-                // The edge holds their clients.
+                // The edge holds the clients of these kinds.
                 Kind::Poll | Kind::Stream | Kind::Filtered | Kind::Link => Fault::Quick,
                 _ => Fault::Never,
             };
@@ -619,8 +620,7 @@ struct Run {
     name: &'static str,
     seed: u64,
     seconds: u64,
-    /// True if no fault disturbs a client, so that it must receive the backend's response
-    /// unchanged.
+    /// True if no fault affects a client, so that it must receive the backend's response unchanged.
     is_calm: bool,
 }
 
@@ -837,7 +837,7 @@ impl Waiting {
         }
     }
 
-    /// Waits until every connection is closed, whatever it receives before.
+    /// Waits until every connection is closed, whatever bytes it receives before.
     fn wait_for_end(self) {
         for (plan, mut link) in self.plans {
             assert!(read_to_end(&mut link).is_some(), "{plan:?} stays");
@@ -912,7 +912,7 @@ fn an_edge_that_stops_ends_every_conversation() {
         bench.backend.has_been_asked(&plan.path()).then_some(())
     });
     bench.own.signal("-TERM");
-    // Requests that complete before the deadline receive their response.
+    // Requests that complete before the deadline of the drain receive their response.
     plan.stay(answered, true).expect("an answer");
     for waiting in waiting {
         waiting.wait_for_end();

@@ -94,7 +94,7 @@ fn make(folder: &Path, file: &str, name: &str) -> bool {
     made.is_ok_and(|status| status.success())
 }
 
-/// Sends an HTTPS request to a name, trusting only this certificate.
+/// Sends an HTTPS request to a host name, trusting only this certificate.
 fn ask(port: u16, name: &str, certificate: &Path) -> Option<String> {
     let output = Command::new("curl")
         .args(["--silent", "--max-time", "20", "--cacert"])
@@ -151,7 +151,7 @@ fn certificates_of_a_folder_are_chosen_by_name_and_read_again() {
             (ask(port, name, &file(name)) == answer).then_some(())
         });
     }
-    // An invalid certificate changes nothing.
+    // An invalid certificate changes nothing: the previous one stays in use.
     std::fs::write(file("a.test"), "no certificate").expect("a file");
     own.signal("-HUP");
     own.wait_for_log("certificates stay as they were: tls_certificates: ");

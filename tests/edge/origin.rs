@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Number of requests that are stored per name, unless all are.
+/// Number of requests that are stored per name, unless all requests are stored.
 const SEEN_MAX: usize = 50;
 
 /// A request as received.
@@ -115,7 +115,7 @@ impl Origin {
         origin
     }
 
-    /// The port it listens on.
+    /// Returns the port on which the backend listens.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -203,7 +203,7 @@ pub fn answer(status: u16, headers: &[(&str, String)], body: &[u8], is_head: boo
     [text.as_bytes(), body].concat()
 }
 
-/// Reads the next request; `None` at the end.
+/// Reads the next request; returns `None` at the end of the connection.
 fn read_request(reader: &mut impl BufRead, writer: &mut TcpStream) -> io::Result<Option<Request>> {
     let mut line = String::new();
     if reader.read_line(&mut line)? == 0 {

@@ -43,7 +43,7 @@ impl Own {
         own
     }
 
-    /// Starts an edge with its control port at this address.
+    /// Starts an edge whose control port is at this address.
     pub fn start_at(folder: Directory, control: &str, arguments: &[&str]) -> Self {
         Self::begin(folder, control, &[], arguments)
     }
@@ -122,14 +122,14 @@ impl Own {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the edge.
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args([name, &pid]).status();
         assert!(sent.is_ok_and(|status| status.success()));
     }
 
-    /// Kills all its processes, as if the machine had failed.
+    /// Kills all processes of the edge, as if the machine had failed.
     pub fn kill_all(self) {
         let pid = self.child.id();
         let all = std::iter::once(pid).chain(children(pid));
@@ -138,7 +138,7 @@ impl Own {
         assert!(killed.is_ok_and(|status| status.success()));
     }
 
-    /// Returns its log.
+    /// Returns the edge's log.
     pub fn log(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap_or_default()
     }
@@ -147,7 +147,7 @@ impl Own {
         self.folder.join("edge.log")
     }
 
-    /// Waits until its log contains `part`.
+    /// Waits until the edge's log contains `part`.
     pub fn wait_for_log(&self, part: &str) {
         wait_until(part, || self.log().contains(part).then_some(()));
     }

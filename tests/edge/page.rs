@@ -50,8 +50,8 @@ fn every_row_says_how_it_is_and_why() {
         let [.., third, _] = &row[..] else {
             panic!("{row:?}");
         };
-        // In tables of options the verdict is the third column; in the others it is the second,
-        // before the reason.
+        // In tables of options the verdict is in the third column; in the other tables it is in the
+        // second column, before the reason.
         let (verdict, why) = match third.as_str() {
             "same" | "stricter" | "differs" => (third, &row[3]),
             _ => (&row[1], third),
@@ -268,8 +268,8 @@ fn add_literals(folder: &Path, known: &mut BTreeSet<String>) {
     }
 }
 
-/// Names of fields, headers and methods appear in our sources if the page says that they work as in
-/// Pushpin, and do not appear if it says that they have no effect.
+/// Names of fields, headers and methods appear in our source files if the page states that they
+/// work as in Pushpin, and do not appear if it states that they have no effect.
 #[test]
 fn words_of_the_page_are_those_of_the_sources() {
     let mut known = BTreeSet::new();

@@ -104,7 +104,7 @@ fn a_hold_is_held_by_the_edge(kind: Kind) {
     let (mut later, _) = pair.client("/events-later?channels=a", None);
     pair.wait_given(2);
     assert_eq!(stats(&pair.server)["total"]["holds"], 0);
-    // Publishes from a handler, from other processes, and to both of its channels.
+    // Publish from a handler, from another process, and to both of the client's channels.
     let id = publish(&pair.server, "a", "from a handler");
     let event = format!("id: {id}\ndata: from a handler\n\n");
     assert!(client.read_until(&event).ends_with(&event));
@@ -171,7 +171,7 @@ fn the_library_publishes_everywhere(kind: Kind) {
         let event = format!("event: library\ndata: {address}\n\n");
         assert!(client.read_until(&event).ends_with(&event));
     }
-    // Publishing through the workers reaches both.
+    // Publishing through the workers reaches both edge and held clients.
     let socket = pair.server.control();
     assert_eq!(
         publish_by_library("lib", "to all", [&socket]),
@@ -228,7 +228,8 @@ fn nothing_gets_lost_on_the_way(kind: Kind, messages_after: usize) {
         let (mut count, mut left) = (0, messages_after);
         let end = Instant::now() + deadline();
         while left > 0 {
-            // Checked before publishing: a client that connects during the publish may miss it.
+            // Check before publishing, because a client that connects during the publish may miss
+            // the message.
             let are_all_here = come.load(Ordering::Relaxed) == CLIENTS || Instant::now() > end;
             publish(&pair.server, "race", &format!("<{count}>"));
             count += 1;
@@ -241,7 +242,8 @@ fn nothing_gets_lost_on_the_way(kind: Kind, messages_after: usize) {
         }
         publish(&pair.server, "race", "<end>");
         // While Pushpin polls the backend for a client, it queues 100 messages and drops the rest.
-        // A dropped `<end>` shows only when a later message does not follow the client's last one.
+        // The client detects a dropped `<end>` only by a later message that does not follow its
+        // last one.
         let end = Instant::now() + deadline();
         while kind == Kind::Pushpin
             && !clients.iter().all(ScopedJoinHandle::is_finished)

@@ -83,7 +83,7 @@ fn php_fpm_gets_large_bodies_and_the_edge_its_files() {
         assert_eq!(answer.status, 200);
         assert!(answer.body == body[..bytes], "{bytes} bytes come back");
     }
-    // FastCGI has no chunked coding, so the edge passes a length to the script.
+    // FastCGI has no chunked coding, so the edge passes the length to the script.
     for bytes in [10, BYTES] {
         let chunk = format!("{bytes:x}\r\n");
         let chunked = [chunk.as_bytes(), &body[..bytes], b"\r\n0\r\n\r\n"].concat();
@@ -176,7 +176,7 @@ fn one_address_holds_no_more_children_of_php_fpm_than_it_may() {
     let Some((_fpm, own, _folder)) = with_scripts(&variables) else {
         return;
     };
-    // Each occupies a child for two seconds at most (`SILENT_MS`), so their number decides how long others wait.
+    // Each client occupies a child for at most two seconds (`SILENT_MS`), so the number of clients determines how long others wait.
     let _clients = silent_clients(&own, 10, "/huge.php");
     assert_eq!(own.get("/pid.php").status, 200);
     // The one client that may occupy a child is served when it reads.

@@ -11,8 +11,8 @@ use fermata_testkit::{command_path, free_port, wait_until};
 use crate::client::Client;
 use crate::zmq::Zmq;
 
-/// Pause between two bytes of a greeting. All 64 bytes take longer than the handshake time-out of
-/// the edge.
+/// Pause between two bytes of a greeting. Sending all 64 bytes takes longer than the handshake
+/// time-out of the edge.
 const PAUSE: Duration = Duration::from_millis(300);
 
 struct Edge(Child);

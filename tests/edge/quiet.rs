@@ -1,4 +1,4 @@
-//! Responses whose origin pauses: the edge writes nothing, and still notices when the client
+//! Responses whose origin pauses: the edge writes nothing, but still detects that the client
 //! disconnects.
 
 use std::io::{Read, Write};

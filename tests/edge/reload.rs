@@ -12,7 +12,7 @@ use crate::own::Own;
 
 /// Number of route changes under load.
 const RELOADS: usize = 12;
-/// Numbers of clients that send requests continuously and of held clients.
+/// Number of clients that send requests continuously, and number of held clients.
 const ASKING: usize = 4;
 const HELD: usize = 6;
 

@@ -31,7 +31,7 @@ fn a_malformed_route_of_the_command_is_an_error() {
         ("* file//nowhere/at/all", "file cannot be read"),
         ("", "it is empty; give a condition and a target"),
     ] {
-        // A valid route next to it makes no difference.
+        // A valid route in addition to the invalid one makes no difference.
         for routes in [
             &["--route", route][..],
             &["--route", "a.test test", "--route", route],

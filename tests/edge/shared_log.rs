@@ -41,7 +41,7 @@ fn start_with(log: &LogServer, wait_ms: &str, arguments: &[&str]) -> Own {
         ("FERMATA_EDGE_WORKERS", "2"),
     ];
     let edge = Own::start_with(&variables, arguments);
-    // The log does not know the positions of clients that are held earlier.
+    // Wait: the log does not know the positions of clients that are held earlier.
     wait_ready(&edge, 200);
     edge
 }
@@ -77,7 +77,7 @@ fn item(channel: &str, number: usize) -> Value {
     item
 }
 
-/// Publishes items; `None` if there is no response.
+/// Publishes items; returns `None` if there is no response.
 fn try_post(control: u16, items: &[Value]) -> Option<Answer> {
     let stream = std::net::TcpStream::connect(("127.0.0.1", control));
     drop(stream.ok()?);
@@ -142,7 +142,7 @@ fn clients_of_all_edges_get_the_same(log: LogServer) {
         .map(|edge| socket::open(edge.client(), "/ws?channel=c"));
     let mut poll = edges[1].client();
     poll.send("GET", "/response?channel=polled", &[], b"");
-    // Each item follows one that was published to the other edge.
+    // Each item follows an item that was published to the other edge.
     for number in 0..20 {
         post(&edges[number % 2], &[item("c", number)]);
     }
@@ -154,7 +154,7 @@ fn clients_of_all_edges_get_the_same(log: LogServer) {
             assert_eq!(socket.next_text(), format!("{number}\n"));
         }
     }
-    // Published through both edges, out of order and twice.
+    // The items are published through both edges, out of order and twice.
     for (edge, number) in [(0, 22), (1, 21), (1, 22), (0, 20), (1, 20), (0, 21)] {
         post(&edges[edge], &[item("c", number)]);
     }
@@ -243,8 +243,7 @@ fn what_the_log_refuses_for_good_is_sent_once() {
     let mut client = stream(&edge, "c");
     let mut large = item("c", 0);
     large["id"] = "i".repeat(200).into();
-    // The maximum size of a ZeroMQ message. NATS includes headers in its limit, and one header
-    // contains the id.
+    // An item of the maximum size of a ZeroMQ message. NATS includes headers in its limit, and one header contains the id.
     let rest = 1 + large.to_string().len();
     large["http-stream"]["content"] = "x".repeat((1 << 20) - rest).into();
     let mut push = Zmq::tcp(pull, Kind::Push);
@@ -363,7 +362,7 @@ fn without_the_log_publishing_fails_and_clients_stay(mut log: LogServer) {
         check_numbers(client, 0, 0);
     }
     log.kill();
-    // Two concurrent publishes: neither waits for the other.
+    // Two concurrent publishes, which do not wait for each other.
     let control = edges[0].control;
     let other = thread::spawn(move || try_post(control, &[item("d", 0)]));
     let began = Instant::now();
@@ -386,7 +385,7 @@ fn without_the_log_publishing_fails_and_clients_stay(mut log: LogServer) {
     let mut pulled = stream(&edges[1], "pulled");
     log.restart();
     check_numbers(&mut pulled, 0, 0);
-    // A rejected item is no duplicate and is delivered once.
+    // A rejected item does not count as a duplicate, and is delivered once when it is repeated.
     wait_until("publishing works", || {
         let answer = try_post(edges[0].control, &[item("c", 1)])?;
         (answer.status == 200).then_some(())
@@ -431,7 +430,7 @@ fn what_is_killed_loses_doubles_and_turns_nothing(mut log: LogServer) {
         pause();
         log.restart();
         pause();
-        // Kills its workers, including the one with the publishers' ports, and then a whole edge.
+        // Kill workers, including the worker with the publishers' ports, and then a complete edge.
         let bridge = bridge_pid(&edges[0]);
         for pid in edges[0].workers().into_iter().filter(|pid| *pid != bridge) {
             assert!(send_signal(pid, Signal::Kill));

@@ -1,5 +1,5 @@
-//! Equal requests that share one backend request (`share_all`): which requests share and which must
-//! not.
+//! Equal requests that share one backend request (`share_all`): which requests are shared, and
+//! which must not be.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -225,7 +225,8 @@ fn a_late_client_has_time_of_its_own() {
     let own = Own::start(&[&shared[..], &limits].concat());
     let mut first = ask(&own, "/late", &[]);
     wait_for_open(&own, 1);
-    // Well before the first request times out, when these have most of their time left.
+    // Well before the first request times out: the later requests then have most of their time
+    // left.
     std::thread::sleep(std::time::Duration::from_secs(3));
     let mut late: Vec<Client> = (0..CLIENTS).map(|_| ask(&own, "/late", &[])).collect();
     wait_for_open(&own, 1 + CLIENTS as u64);

@@ -141,7 +141,7 @@ impl Socket {
         self.send(CLOSE, close_payload(code, reason));
     }
 
-    /// Returns the next frame that is not a probe; `None` at the end.
+    /// Returns the next frame that is not a probe; `None` at the end of the connection.
     pub fn next(&mut self) -> Option<Frame> {
         loop {
             let frame = self.read()?;

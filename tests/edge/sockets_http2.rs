@@ -195,7 +195,7 @@ fn a_client_that_takes_nothing_holds_up_no_other_socket() {
     };
     let own = backend.edge(",http2");
     let mut slow = open(&own, "/x");
-    // Every piece is echoed, and the client reads none of them.
+    // Every piece is echoed, but the client reads no echo.
     let piece = "p".repeat(100_000);
     let frames = fermata_testkit::websocket::frame(TEXT, piece.as_bytes()).repeat(PIECES);
     let sender = slow.connection().send_in_background(frames);

@@ -98,7 +98,8 @@ fn refuses_requests_of_other_origins_in_a_session() {
         }
         let sent = edge.post_with(&path("xhr_send"), &own, "[\"own\"]");
         assert_eq!(sent, (200, "ok".to_owned()));
-        // Not lost to another page, and not delayed by one of its messages.
+        // The message is not lost to another page, and the poll is not delayed by one of its
+        // messages.
         let polled = edge.post_with(&path("xhr"), &own, "");
         assert_eq!(polled, (200, "a[\"own\"]\n".to_owned()));
     }
@@ -122,7 +123,7 @@ fn a_client_that_breaks_off_has_left_whatever_worker_it_has_asked() {
             other.send("POST", &path("xhr"), &[], b"");
             let is_answered = other.has_news(std::time::Duration::from_millis(200));
             if !is_answered {
-                // This poll was first, or its response takes longer.
+                // This poll was the first one, or its response takes longer.
                 polls.push(other);
                 return None;
             }

@@ -59,8 +59,8 @@ fn start(origin: &Origin, arguments: &[&str]) -> Edge {
     edge
 }
 
-/// Starts the service with the requests it receives; `None` if its dependencies cannot be
-/// installed.
+/// Starts the service. Returns it with the requests that it receives; `None` if its dependencies
+/// cannot be installed.
 fn service(port: u16) -> Option<(Running, Receiver<Value>)> {
     let folder = installed("state-python");
     if !install_python(&folder, &folder.join("zmq"), &["pyzmq==27.3.0"]) {
@@ -141,7 +141,7 @@ fn sessions_are_found_by_every_worker() {
     let Some((_service, questions)) = service(edge.state) else {
         return;
     };
-    // Waits until the service is reachable.
+    // Wait until the service is reachable.
     wait_until("the service is asked", || {
         post(&edge, "{}");
         questions.try_recv().ok()

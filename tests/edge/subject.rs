@@ -15,7 +15,8 @@ use crate::origin::{Origin, Request, ok};
 
 /// Pause between two checks that the server is up.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Time-out of one check. Requests sent before all of its processes are up never get a response.
+/// Time-out of one check. A request that is sent before all processes of the server run never gets
+/// a response.
 const TRY: Duration = Duration::from_secs(2);
 /// The key of Grip-Sig.
 pub const SIG_KEY: &str = "a secret for tests";
@@ -153,12 +154,12 @@ impl Subject {
         self.folder.join("zhttp")
     }
 
-    /// Returns the path of a Unix socket in its folder.
+    /// Returns the path of a Unix socket in the server's folder.
     pub fn socket(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// Returns the last part of its logs.
+    /// Returns the last part of the server's logs.
     pub fn logs(&self) -> String {
         let Ok(entries) = fs::read_dir(self.folder.path()) else {
             return String::new();
@@ -218,9 +219,9 @@ impl Subject {
         }
     }
 
-    /// Waits until a request reaches this server's backend and returns.
+    /// Waits until a request reaches this server's backend and its response returns.
     fn wait_until_up(&mut self) {
-        // Another server that listens on the port would have a different backend.
+        // If another server listens on the port, it has a different backend.
         let name = self.folder.path().display().to_string();
         let body = name.clone();
         // An instruction without hold, which also tests the component that holds clients.

@@ -1,4 +1,4 @@
-//! Selection among several targets and their health, which Pushpin lacks.
+//! Selection among several targets, and health of targets. Pushpin has neither.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -175,7 +175,7 @@ fn checks_put_a_target_out_and_bring_it_back() {
         checked.port(),
         other.port()
     );
-    // A failure that one worker detects counts for all.
+    // A failure that one worker detects counts for all workers.
     let own = Own::start(&["--workers", "2", "--route", &route]);
     wait_until("it is out", || {
         (up(&own, "r", checked.port()) == Some(0)).then_some(())
@@ -222,7 +222,7 @@ fn names_are_looked_up_and_the_next_target_is_tried_without() {
     let origin = named("found");
     let routes = [
         format!("by-name.test localhost:{}", origin.port()),
-        // RFC 6761: this name never resolves, however long the lookup takes.
+        // RFC 6761: this name never resolves. The lookup may take long.
         format!(
             "nowhere.test fermata.invalid:80 localhost:{}",
             origin.port()

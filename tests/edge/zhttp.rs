@@ -17,10 +17,11 @@ const REQUESTS: usize = 12;
 /// Backend time-out: long enough for a running backend on a busy machine.
 const TIMEOUT_MS: &str = "3000";
 
-/// Sent bytes of a body with a larger Content-Length, more than the edge reads before it contacts
-/// the backend.
+/// Number of sent bytes of a body with a larger Content-Length: more than the edge reads before it
+/// contacts the backend.
 const UPLOADED_BYTES: usize = 60_000;
-/// No more than the kernel buffers; otherwise the close of the connection would not reach the edge.
+/// At most as many bytes as the kernel buffers; otherwise the close of the connection would not
+/// reach the edge.
 const UNREAD_BYTES: usize = 10_000;
 
 struct Edge(Child);
@@ -70,7 +71,8 @@ fn every_worker_reaches_a_backend_and_nobody_waits_for_none() {
         let is_listening = |port| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
         [port, backend].into_iter().all(is_listening).then_some(())
     });
-    // Requests through every worker: none of them reaches the backend that connects later.
+    // Send requests through every worker. None of these requests reaches the backend that connects
+    // later.
     let late: Vec<_> = (0..REQUESTS)
         .map(|_| std::thread::spawn(move || Client::open(port, "localhost").get("/late").status))
         .collect();
@@ -109,7 +111,7 @@ fn free_ports() -> u16 {
 /// Starts an edge with three workers in front of a backend with sessions. Returns the edge, its
 /// port and the backend with its port.
 fn start_with_ports() -> (Edge, u16, Backend, u16) {
-    // Another process may use the ports by now. Then the edge does not start, and the test tries
+    // Another process may use the ports by now. The edge does not start then, and the test tries
     // other ports.
     wait_until("it listens", || {
         let (port, backend) = (free_port(), free_ports());
@@ -183,7 +185,7 @@ fn every_worker_has_sessions_with_a_backend() {
 #[test]
 fn a_name_belongs_to_the_backend_that_has_it() {
     let (_edge, port, mut backend, sessions) = start_with_ports();
-    // Otherwise packets of its sessions would reach either of the two backends at random.
+    // Otherwise packets of the first backend's sessions would reach either backend at random.
     assert!(Zmq::is_refused(sessions, Socket::Router, NAME));
     let body = vec![b'b'; 300_000];
     let sent = body.len();
@@ -233,7 +235,7 @@ fn sessions_end_with_the_worker_that_has_the_ports() {
 /// How a client disconnects while bytes from it are unread.
 #[derive(Clone, Copy, Debug)]
 enum Leaving {
-    /// It waits for a response and has pipelined another request.
+    /// The client waits for a response and has pipelined another request.
     Asking,
     /// In the middle of a body that the backend cannot accept.
     Uploading,
@@ -246,7 +248,7 @@ fn a_session_ends_with_its_client_behind_bytes_that_are_not_read() {
     let (_edge, port, mut backend) = start_with_sessions();
     for leaving in [Leaving::Asking, Leaving::Uploading, Leaving::Answered] {
         println!("{leaving:?}");
-        // Through more than one worker.
+        // Repeat, so that more than one worker is used.
         for _ in 0..4 {
             let mut client = Client::open(port, "localhost");
             if let Leaving::Uploading = leaving {
@@ -260,7 +262,7 @@ fn a_session_ends_with_its_client_behind_bytes_that_are_not_read() {
                 client.raw(b"GET /g HTTP/1.1\r\nHost: a\r\n\r\n");
             }
             let mut session = backend.next();
-            // The edge learns the backend's address.
+            // From this packet, the edge learns the backend's address.
             backend.say(&mut session, [("type", "keep-alive".into())]);
             if let Leaving::Answered = leaving {
                 let begun = [

@@ -127,7 +127,7 @@ impl Backend {
 }
 
 impl Session {
-    /// Skips a sequence number, as if its packet was lost.
+    /// Skips a sequence number, as if a packet was lost.
     pub fn lose_one(&mut self) {
         self.sequence += 1;
     }

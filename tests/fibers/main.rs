@@ -5,7 +5,8 @@ use std::time::Duration;
 use fermata_testkit::{Connection, Server, Signal};
 use fermata_tests::{fixture, json};
 
-/// Number of concurrently waiting handlers in one worker.
+/// Polls the metric until it has the value `expected`. If the test hangs, the connection's own
+/// time-out ends it.
 const MANY: usize = 1_000;
 
 fn server() -> Server {
@@ -170,14 +171,14 @@ fn tasks_of_one_request_leave_fibers_for_others() {
     for path in ["/tasks/65536", "/deferred/60000"] {
         let mut greedy = server.connect();
         greedy.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
-        // Each of these takes at most ten seconds, although all fibers were occupied for half a
-        // minute.
+        // Each of these requests takes at most ten seconds, although all fibers were occupied for
+        // half a minute.
         for _ in 0..3 {
             let mut other = server.connect();
             assert_eq!(other.get("/wait/1").status(), 200, "{path}");
         }
     }
-    // The queue still has room for tasks of others.
+    // The queue still has room for tasks of other requests.
     let server = fixture("fibers").workers(1).start();
     assert_eq!(server.connect().get("/tasks/16384").text(), "begun");
     assert_eq!(server.connect().get("/tasks/16385").status(), 500);

@@ -1,5 +1,5 @@
 //! PHP's own functions and extensions under hooks, with real databases. Many handlers wait
-//! concurrently, which the database confirms; clients disconnect; the database is killed.
+//! concurrently, as the database confirms; clients disconnect; the database is killed.
 
 #[allow(dead_code, reason = "each suite starts those it needs")]
 mod services;
@@ -48,8 +48,8 @@ fn text(server: &Server, target: &str) -> String {
     response.text().to_string()
 }
 
-/// Requests repeatedly until the response is `expected`; the same worker serves it while the others
-/// wait.
+/// Requests repeatedly until the response is `expected`. The same worker serves these requests
+/// while the others wait.
 fn wait_for(server: &Server, target: &str, expected: &str) {
     wait_until(&format!("{target} is {expected}"), || {
         (text(server, target) == expected).then_some(())
@@ -65,7 +65,7 @@ fn wait_for_state(server: &Server, name: &str, expected: usize) {
 
 const MYSQL_WAIT: &str = "sql=SELECT+SLEEP(600)";
 const MYSQL_RUNNING: &str = "/mysql?sql=SELECT+COUNT(*)+FROM+information_schema.processlist+WHERE+info+LIKE+'SELECT+SLEEP%25'";
-/// Kills one of the queries; `NULL` if there is none.
+/// Kills one of the queries; returns `NULL` if no query runs.
 const MYSQL_END_ONE: &str = "/mysql?sql=BEGIN+NOT+ATOMIC+DECLARE+i+INT;SET+i=(SELECT+MIN(id)+FROM+information_schema.processlist+WHERE+info+LIKE+'SELECT+SLEEP%25');IF+i+IS+NOT+NULL+THEN+KILL+QUERY+i;END+IF;SELECT+i;END";
 
 #[test]
@@ -156,7 +156,7 @@ fn a_connection_to_redis_that_handlers_share_gives_nobody_the_answer_of_another(
     wait_for(&server, "/redis", "1");
     text(&server, "/push?key=second&count=1");
     let mut second = ask(&server, "/shared?key=second");
-    // Nor may another handler replace a connection that is in use.
+    // Another handler must not replace a connection that is in use.
     let mut connect = ask(&server, "/shared-connect");
     wait_for_state(&server, "waiting", 3);
     text(&server, "/push?key=first&count=1");
@@ -164,8 +164,8 @@ fn a_connection_to_redis_that_handlers_share_gives_nobody_the_answer_of_another(
     assert_eq!(second.read_response().text(), "1");
     assert_eq!(connect.read_response().status(), 200);
 
-    // A client that disconnects in the middle of a reply costs the connection, but the next handler
-    // still gets its own reply.
+    // If a client disconnects in the middle of a reply, the connection is closed, but the next
+    // handler still receives its own reply.
     let gone = ask(&server, "/shared?key=first");
     wait_for(&server, "/redis", "1");
     drop(gone);
@@ -200,7 +200,7 @@ fn a_library_whose_request_was_ended_gives_nobody_the_data_of_another() {
         drop(gone);
         wait_for_state(&server, "left", round + 1);
         text(&server, &format!("/push?key={list}&count=1"));
-        // The library notices that its connection is closed and opens another one.
+        // The library detects that its connection is closed, and opens another one.
         let refused = ask(&server, "/predis?command=get&key=bob").read_response();
         assert_eq!(refused.status(), 503, "{command}: {}", refused.text());
         for name in ["bob", "alice"] {
@@ -281,7 +281,7 @@ fn a_query_of_postgres_whose_client_has_left_is_finished_and_its_connection_kept
     );
     wait_for(&server, waiting, "1");
     drop(gone);
-    // It keeps its fiber while the database runs the query.
+    // The request keeps its fiber while the database runs the query.
     wait_for(
         &server,
         "/pdo-pgsql?sql=SELECT+COUNT(*)+FROM+pg_stat_activity+WHERE+wait_event='PgSleep'+AND+clock_timestamp()-query_start>'0.3s'",
@@ -348,7 +348,7 @@ fn a_connection_to_postgres_that_handlers_share_gives_nobody_the_answer_of_anoth
     );
     let mut second = ask(&server, "/kept-pgsql?sql=SELECT+'mine'");
     wait_for_state(&server, "waiting", 2);
-    // In between, an earlier statement is freed, which its connection does not track.
+    // In between, an earlier statement is freed; the connection does not track that statement.
     assert_eq!(text(&server, "/free-pgsql"), "freed");
     text(
         &server,
@@ -376,8 +376,8 @@ fn a_connection_to_mysql_is_closed_by_another_handler_when_nobody_is_inside() {
     assert_eq!(second.read_response().text(), "1");
 }
 
-/// A second `begin()` counted as nested in another task's transaction, and its statements ran
-/// without a transaction.
+/// Regression: a second `begin()` counted as nested in another task's transaction, and its
+/// statements ran without a transaction.
 #[test]
 fn a_library_that_counts_transactions_of_others_is_refused_and_no_rolled_back_row_stays() {
     let service = Service::mariadb();
@@ -404,7 +404,7 @@ fn a_connection_whose_clean_up_gets_no_answer_is_given_to_the_next_closed() {
     service.stop();
     assert_eq!(text(&server, "/leave-mysql"), "told");
     assert_eq!(left.read_response().text(), "left");
-    // It would queue for an hour.
+    // If the connection was not closed, this request would queue for an hour.
     let next = ask(&server, "/next-mysql").read_response();
     assert_eq!(next.status(), 503, "{}", next.text());
     server.log().wait_for(0, "in the middle of a transaction");

@@ -1,4 +1,5 @@
-//! Databases for a single test: in its directory, on a Unix socket, stopped with it.
+//! Databases for a single test. Each is in the test's directory, listens on a Unix socket, and is
+//! stopped with the test.
 
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -16,18 +17,18 @@ use fermata_testkit::{Directory, Signal, free_port, send_signal, wait_until, wor
 const STARTS_MAX: usize = 3;
 /// The interpreter that Debian's packages support.
 const PYTHON: &str = "/usr/bin/python3";
-/// The start uses both processors for a few seconds, and they may be busy.
+/// The start of RabbitMQ uses both processors for a few seconds, and they may be busy.
 const RABBITMQ_STARTS_WITHIN: Duration = Duration::from_secs(180);
 const RABBITMQ: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 
 /// A running database.
 pub struct Service {
     child: Child,
-    /// Path of its Unix socket; empty if it only listens on a port.
+    /// Path of the service's Unix socket; empty if it only listens on a port.
     pub socket: PathBuf,
-    /// Port on 127.0.0.1; 0 if it only listens on a socket.
+    /// Port of the service on 127.0.0.1; 0 if it only listens on a socket.
     pub port: u16,
-    /// Its name server, if it needs one. Such a service has a separate process group.
+    /// Name server of the service, if it needs one. Such a service has a separate process group.
     names: Option<Child>,
     _directory: Directory,
 }
@@ -50,8 +51,8 @@ impl Service {
         }
     }
 
-    /// Starts an MTA that accepts all mail, see `fixtures/conversations/smtp.py`; `None` if its
-    /// package is missing.
+    /// Starts an MTA that accepts all mail, see `fixtures/conversations/smtp.py`. Returns `None` if
+    /// its package is missing.
     pub fn smtp() -> Option<Service> {
         if !works(PYTHON, &["-c", "import aiosmtpd"]) {
             return None;
@@ -75,7 +76,7 @@ impl Service {
         })
     }
 
-    /// Starts RabbitMQ; `None` if it is not installed.
+    /// Starts RabbitMQ; returns `None` if it is not installed.
     pub fn rabbitmq() -> Option<Service> {
         if !Path::new(RABBITMQ).is_file() {
             return None;
@@ -101,8 +102,8 @@ impl Service {
             command.env(name, directory.join(folder));
         }
         std::fs::create_dir(directory.join("home")).expect("a folder");
-        // Its parts find each other through a name server. The test starts a separate one, because
-        // the one that RabbitMQ starts is an orphan and outlives it.
+        // The parts of RabbitMQ find each other through a name server. The test starts a separate
+        // name server, because the one that RabbitMQ starts is an orphan and outlives it.
         let mut keeper = Command::new("epmd");
         keeper
             .args(["-port", &names.to_string()])
@@ -120,7 +121,7 @@ impl Service {
                 "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
                 "+S 1:1 -kernel inet_dist_use_interface {127,0,0,1}",
             )
-            // Its start script does not stop it.
+            // The start script of RabbitMQ does not stop it, so use a process group.
             .process_group(0);
         let mut service = Service {
             child: spawn("rabbitmq-server", &mut command),
@@ -160,7 +161,7 @@ impl Service {
             "--auth-root-authentication-method=normal",
             "--skip-test-db",
             "--skip-name-resolve",
-            // The kernel limits these for the whole machine.
+            // The kernel limits the number of native asynchronous operations of the machine.
             "--innodb-use-native-aio=0",
             &data,
             &temporary,
@@ -224,7 +225,7 @@ impl Service {
         let data = directory.join("data");
         let tools = postgres_tools();
         let mut command = if is_root() {
-            // It refuses to run as root.
+            // PostgreSQL refuses to run as root.
             run(Command::new("chown").arg("postgres").arg(directory.path()));
             let mut command = Command::new("setpriv");
             command.args([
@@ -265,12 +266,12 @@ impl Service {
         service
     }
 
-    /// Stops the process; it no longer responds, and its connections stay open.
+    /// Stops the process by SIGSTOP: it no longer responds, but its connections stay open.
     pub fn stop(&self) {
         assert!(send_signal(self.child.id(), Signal::Stop));
     }
 
-    /// Kills it, like a power loss.
+    /// Kills the process, which simulates a power loss.
     pub fn kill(&mut self) {
         if let Some(mut names) = self.names.take() {
             let group = format!("-{}", self.child.id());
@@ -314,8 +315,8 @@ fn is_root() -> bool {
     output.stdout == b"0\n"
 }
 
-/// Returns the folder of PostgreSQL's programs: Debian has one per version, outside of the search
-/// path.
+/// Returns the folder of PostgreSQL's programs. Debian has one folder per version, outside of the
+/// search path.
 fn postgres_tools() -> PathBuf {
     let versions = std::fs::read_dir("/usr/lib/postgresql");
     let mut folders: Vec<PathBuf> = versions

@@ -19,7 +19,7 @@ impl Peer {
         Peer { listener }
     }
 
-    /// Returns its URL, encoded for a request target.
+    /// Returns the peer's URL, encoded for a request target.
     fn url(&self) -> String {
         let address = self.listener.local_addr().expect("it listens");
         format!("url=http%3A%2F%2F{address}%2F")

@@ -125,7 +125,7 @@ fn long_chunk_extensions_and_trailers_are_bounded() {
         format!("0\r\n{}", "X: y\r\n".repeat(200_000)),
     ] {
         let mut connection = server.connect();
-        // The server may respond and close before it has read everything.
+        // The server may respond and close before it has received the complete body.
         let _ = connection.try_send(format!("{head}{chunks}"));
         let answer = connection
             .try_read_response(false)

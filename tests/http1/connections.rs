@@ -34,7 +34,7 @@ fn connections_over_the_limit_wait_or_are_refused_and_places_become_free() {
         assert_eq!(first.get("/rooms/1").text(), "1");
         assert_eq!(second.get("/rooms/2").text(), "2");
     }
-    // The connection waits in the kernel's queue, is closed or gets 503; it is never served.
+    // The connection waits in the kernel's queue, is closed, or gets 503. It is never served.
     if third.has_news(Duration::ZERO) {
         let answer = third
             .try_read_response(false)

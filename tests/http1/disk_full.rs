@@ -1,6 +1,5 @@
-//! A full disk: uploads are rejected and leave no files, the access log drops lines and counts
-//! them, and both recover when space is free again. The disk is a small tmpfs in the mount namespace
-//! of the server, which ends with it.
+//! A full disk: uploads are rejected and leave no files; the access log drops and counts lines. Both recover when space is free
+//! again. The disk is a small tmpfs in the mount namespace of the server, which ends with it.
 
 use std::fs;
 use std::path::Path;

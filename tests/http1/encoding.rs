@@ -56,7 +56,7 @@ fn text_is_compressed_for_those_who_read_it() {
         assert_eq!(plain.header("content-encoding"), None);
         assert_eq!(plain.header("vary"), Some("Accept-Encoding"), "{path}");
         for coding in ["gzip", "br", "zstd"] {
-            // Twice: first compressed, then served from the cache.
+            // Request twice: the first response is compressed, the second one comes from the cache.
             for _ in 0..2 {
                 let response = ask(&mut connection, path, coding);
                 assert_eq!(response.header("content-encoding"), Some(coding), "{path}");

@@ -1,4 +1,4 @@
-//! Exhausted descriptors: new clients are rejected or wait, connected ones are served, and the
+//! Exhausted descriptors: new clients are rejected or wait, and connected clients are served. The
 //! server recovers when descriptors are free again.
 
 use std::time::Duration;

@@ -87,7 +87,7 @@ impl Drop for Fpm {
     }
 }
 
-/// Returns a server with its folder of scripts.
+/// Returns a server with a folder of scripts.
 fn site() -> Builder {
     site_of(fixture("fastcgi").workers(1))
 }
@@ -103,7 +103,7 @@ fn site_of(builder: Builder) -> Builder {
     builder.env("FOLDER", path)
 }
 
-/// Starts PHP-FPM in the folder; `None` if it is not installed.
+/// Starts PHP-FPM in the folder; returns `None` if it is not installed.
 fn fpm(builder: &Builder, children: usize) -> Option<Fpm> {
     let folder = builder.directory();
     let programs = ["8.2", "8.3", "8.4"].map(|version| format!("/usr/sbin/php-fpm{version}"));
@@ -137,7 +137,7 @@ fn fpm(builder: &Builder, children: usize) -> Option<Fpm> {
     Some(fpm)
 }
 
-/// Starts both, with `children` PHP-FPM children.
+/// Starts PHP-FPM with this number of children, and the server.
 fn both(children: usize) -> Option<(Fpm, Server)> {
     let builder = site();
     let fpm = fpm(&builder, children)?;
@@ -199,7 +199,7 @@ fn scripts_files_and_routes_are_served_side_by_side() {
     );
     assert_eq!(old["SCRIPT_FILENAME"], format!("{root}/page.php"));
     assert_eq!(connection.get("/old/nothing").status(), 404);
-    // A held client and a WebSocket run next to it.
+    // A held client and a WebSocket are connected at the same time.
     let _events = Stream::open(server.connect(), "/events", None);
     let mut socket = Socket::open(server.connect(), "/echo");
     socket.text("hello");
@@ -513,7 +513,7 @@ fn connections_are_kept_where_the_program_says_so() {
             Some("4")
         );
     }
-    // Its child has exited and the connection is closed, so a new one is opened.
+    // The child has exited and the connection is closed, so the server opens a new one.
     assert_eq!(connection.get("/dies_at_once.php").status(), 502);
     assert_eq!(
         wait_until("another child", || {
@@ -527,8 +527,7 @@ fn connections_are_kept_where_the_program_says_so() {
 
 #[test]
 fn http_2_carries_large_answers_and_clients_that_leave() {
-    // Smaller than the output of the endless script, so that the script still runs when its client
-    // leaves.
+    // The limit is smaller than the output of the endless script, so that the script still runs when its client disconnects.
     let builder = site().setting("response_spool_bytes_max", "8m");
     let Some(_fpm) = fpm(&builder, 1) else { return };
     let server = builder.start();
@@ -546,8 +545,7 @@ fn http_2_carries_large_answers_and_clients_that_leave() {
         serde_json::from_slice(&curl("/page.php", &[]).stdout).expect("JSON");
     assert_eq!(page["SERVER_PROTOCOL"], "HTTP/2.0");
     assert_eq!(page["HTTP_HOST"], server.address().to_string());
-    // The client disconnects while the only child works for it: the response is dropped, and the
-    // child is free again.
+    // The client disconnects while the only child works for it. The response is dropped, and the child is free again.
     let log = server.directory().join("left");
     let target = format!("/endless.php?log={}", log.display());
     let left = curl(&target, &["--max-time", "1", "--limit-rate", "10k"]);
@@ -575,8 +573,7 @@ fn a_client_that_leaves_the_queue_leaves_its_place() {
     first.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
     wait_until("the script runs", || at.exists().then_some(()));
     for _ in 0..3 {
-        // The server may notice the disconnect only after it has rejected this request, which it
-        // does immediately.
+        // The server may detect the disconnect only after it has rejected this request, which it does immediately.
         let _waiting = wait_until("there is a place in the queue", || {
             let mut waiting = server.connect();
             waiting.send("GET /pid.php HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -679,8 +676,8 @@ fn silent_clients(server: &Server, count: usize, path: &str) -> Vec<Connection> 
     clients.collect()
 }
 
-/// Returns the bytes that the files of a folder occupy which a process has open, including unlinked ones. Parts that were
-/// read are holes.
+/// Returns the number of bytes that the files of a folder which a process has open occupy, including unlinked files. Parts of a
+/// file that were read are holes.
 fn spooled(pid: u32, folder: &Path) -> u64 {
     let entries = fs::read_dir(format!("/proc/{pid}/fd"))
         .into_iter()

@@ -1,5 +1,5 @@
-//! Handlers that fail: their client gets 500, the log contains the position, and other clients are
-//! unaffected.
+//! Handlers that fail: their client gets 500, the log contains the source position, and other
+//! clients are not affected.
 
 use std::time::Duration;
 
@@ -124,7 +124,7 @@ fn others_of_the_worker_are_served_to_the_end_after_a_fatal_error() {
     let pids = server.worker_pids();
     let mut held = sse::Stream::open(server.connect_to(pids[&0]), "/events", None);
 
-    // A client of the same worker that has not read its response yet.
+    // Another client of the same worker has not read its response yet.
     let mut reader = wait_until("a slow reader is with worker 0", || {
         let target = Target {
             address: server.address(),
@@ -171,7 +171,7 @@ fn a_client_cannot_fill_the_log_with_bad_requests() {
     for _ in 0..REQUESTS {
         assert_eq!(connection.get("/bad-request").status(), 400);
     }
-    // A log line of the application still arrives, after the earlier ones.
+    // A later log line of the application is still written.
     assert_eq!(connection.get("/throw").status(), 500);
     server.log().wait_for(0, "secret detail");
     let lines = server.log().lines_from(0);

@@ -95,7 +95,8 @@ fn header_lines_cannot_be_injected() {
                 "{path} {value}"
             );
         }
-        // A redirect or a cookie may also encode the value, but never emit it as a separate line.
+        // In a redirect or a cookie the server may also encode the value, but never emit it as a
+        // separate line.
         for path in ["/redirect?", "/cookie?name=a&"] {
             let response = connection.get(&format!("{path}value={value}"));
             assert_eq!(response.header("x-injected"), None, "{path} {value}");

@@ -106,7 +106,7 @@ fn check_answers(connection: &mut Connection, round: &Round) {
             "request {number} got another answer"
         );
     }
-    // No bytes are left over: requests and responses are still in step.
+    // No bytes are left over, so requests and responses still correspond.
     assert_eq!(connection.get("/rooms/last").text(), "last");
 }
 

@@ -318,7 +318,7 @@ fn a_refused_head_gets_no_content() {
         );
         assert!(text.ends_with("\r\n\r\n"), "{attack}: {text}");
     }
-    // Nor does a connection above the limit. The refused ones count until the server has closed them.
+    // A connection above the limit gets no content either. Refused connections count until the server has closed them.
     let _idle = wait_until("the refused connections are closed", || {
         let mut idle = [server.connect(), server.connect()];
         let are_served = idle.iter_mut().all(|it| it.get("/").status() == 200);

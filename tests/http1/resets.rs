@@ -7,7 +7,7 @@ use fermata_testkit::{Connection, Server, Target, wait_until};
 use fermata_tests::{fixture, stats, temporary_files};
 use serde_json::Value;
 
-/// Size of the response that the client has read before it resets, in bytes.
+/// Number of bytes of the response that the client has read before it resets.
 const POINTS: [usize; 9] = [0, 1, 15, 16, 100, 300, 5_000, 70_000, 1_000_000];
 
 /// Returns a client with a small receive buffer, so that the server is still sending when the test
@@ -56,7 +56,8 @@ fn an_upload_may_be_reset_at_every_byte() {
         let mut connection = server.connect();
         connection.send(&wire[..len]);
         connection.reset();
-        // The same after the server has read the bytes: it sends another client's response later.
+        // Repeat the test after the server has read the bytes, which is certain when it sends
+        // another client's later response.
         let mut connection = server.connect();
         connection.send(&wire[..len]);
         assert_eq!(server.connect().get("/pid").status(), 200);

@@ -107,8 +107,8 @@ fn a_slash_that_is_part_of_an_id() {
         connection.get("/rooms/a%2Fb/messages/c%2fd").text(),
         "a/b|c/d"
     );
-    // Literal text contains no slash, and a catch-all parameter cannot distinguish encoded slashes
-    // from real ones.
+    // Literal text contains no slash. A catch-all parameter cannot distinguish encoded slashes from
+    // real ones.
     for path in [
         "/rooms%2Fnew",
         "/rooms/a%2Fmessages%2F7/x",

@@ -1,9 +1,9 @@
 //! Request smuggling and framing, as a table of requests and responses.
 //!
 //! Smuggling needs two interpretations of the same bytes, one by a proxy in front and one by the
-//! server. So each case has exactly one response, the connection closes after it, and the hidden
-//! request after it never gets a response. The cases are those of RFC 9112 and of the public
-//! collections of CL.TE, TE.CL, TE.TE and chunk attacks.
+//! server. So in each case exactly one response arrives, then the connection closes, and the hidden
+//! request never gets a response. The cases are those of RFC 9112 and of the public collections of
+//! CL.TE, TE.CL, TE.TE and chunk attacks.
 
 use fermata_testkit::{Random, Server};
 use fermata_tests::fixture;
@@ -11,7 +11,7 @@ use fermata_tests::fixture;
 /// The request that an attacker tries to smuggle.
 const SMUGGLED: &str = "GET /rooms/smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// Name, header lines of a POST after `Host` (each with its line end), body, status.
+/// Name, header lines of a POST after `Host` (each with its line end), body, and expected status.
 type Framing = (&'static str, &'static str, &'static str, u16);
 
 /// Name, complete request, status.
@@ -27,7 +27,7 @@ const LENGTHS: &[Framing] = &[
     ("TE identity and CL", "Transfer-Encoding: identity\r\nContent-Length: 1\r\n", "x", 400),
     ("TE unknown and CL", "Transfer-Encoding: cow\r\nContent-Length: 1\r\n", "x", 400),
     ("TE twice and CL", "Transfer-Encoding: chunked\r\nTransfer-Encoding: cow\r\nContent-Length: 4\r\n", "5c\r\n", 400),
-    // CL.CL: two lengths, or an ambiguous one.
+    // CL.CL: two lengths, or one ambiguous length.
     ("CL 0, CL 5", "Content-Length: 0\r\nContent-Length: 5\r\n", "hello", 400),
     ("CL 5, CL 0", "Content-Length: 5\r\nContent-Length: 0\r\n", "hello", 400),
     ("CL twice the same", "Content-Length: 5\r\nContent-Length: 5\r\n", "hello", 400),

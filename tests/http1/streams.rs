@@ -219,7 +219,7 @@ fn a_broken_promise_of_length_cuts_the_connection() {
         );
         server.log().wait_for(0, logged);
     }
-    // The first piece exceeds the length already, so the server can still send an error status.
+    // The first piece already exceeds the length, so the server can still send an error status.
     assert_eq!(server.connect().get("/stream/1/10?length=5").status(), 500);
 }
 

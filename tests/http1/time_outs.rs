@@ -1,4 +1,4 @@
-//! Time-outs. Each test sets one to a fraction of a second and waits for its effect.
+//! Time-outs. Each test sets one time-out to a fraction of a second, and waits for its effect.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -7,10 +7,12 @@ use std::time::Duration;
 use fermata_testkit::{Connection, End, ReadError, Server, Target, wait_until};
 use fermata_tests::fixture;
 
-/// The time-out under test; the others keep defaults far above any test's duration.
+/// The time-out under test in milliseconds. The others have their defaults, far above the duration
+/// of any test.
 const LIMIT_MS: u64 = 250;
 
-/// Sends a byte at intervals until the server closes, and returns the status of its response.
+/// Sends a byte at intervals until the server closes the connection, and returns the status of its
+/// response.
 fn drip(mut connection: Connection, byte: &str) -> Result<u16, ReadError> {
     wait_until("the server has had enough", || {
         let gone = connection.try_send(byte).is_err();
@@ -160,8 +162,8 @@ fn a_client_that_does_not_read_is_dropped() {
     };
     let mut connection = target.connect().expect("the server listens");
     connection.send("GET /bytes/16777216 HTTP/1.1\r\nHost: a\r\n\r\n");
-    // Without reading, this client cannot notice the close, so another one sends requests for
-    // longer than the time-out.
+    // This client does not read, so it cannot detect the close. Instead, another client sends
+    // requests for longer than the time-out.
     for _ in 0..10 {
         thread::sleep(Duration::from_millis(LIMIT_MS / 4));
         assert_eq!(server.connect().get("/rooms/1").text(), "1");
@@ -200,7 +202,7 @@ fn an_answer_that_lies_in_the_kernel_is_given_up_as_well() {
             receive_bytes: Some(4_096),
         };
         // The client reads almost nothing of the response and keeps the connection open. The kernel
-        // of the server has accepted the whole response.
+        // of the server has accepted the complete response.
         let mut connection = target.connect().expect("the server listens");
         connection.send("GET /bytes/65536 HTTP/1.1\r\nHost: a\r\n\r\n");
         wait_until("the server gives up", || {
@@ -231,7 +233,7 @@ fn an_answer_that_lies_in_the_kernel_behind_a_close_is_given_up() {
         let client = connection.local_address();
         connection.send("GET /bytes/65536 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         let mut seen = false;
-        // FIN_WAIT1: the server has closed, and its kernel has unsent bytes.
+        // FIN_WAIT1: the server has closed the connection, and its kernel still has unsent bytes.
         wait_until("the kernel has dropped it", || {
             let state = kernel_state(&server, client);
             seen |= state.is_some();

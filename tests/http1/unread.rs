@@ -19,7 +19,8 @@ const BESIDE_KB: usize = 80 << 10;
 /// Additional memory that a worker may retain after all clients have disconnected.
 const AFTER_KB: usize = 32 << 10;
 
-/// Clients per kind. Without limits they would pin at least five times the allowed memory.
+/// Number of clients per kind. Without limits they would use at least five times the allowed
+/// memory.
 const CLIENTS: usize = 60;
 
 /// Streams per HTTP/2 connection.
@@ -44,7 +45,7 @@ fn check(way: &str, clients: usize, request: &[u8]) {
     let mut all: Vec<Connection> = Vec::new();
     for nth in 0..clients {
         let mut client = server.connect();
-        // The server may already have closed it as the largest one.
+        // The server may already have closed this connection as the largest one.
         let _ = client.try_send(request);
         all.push(client);
         if nth % 4 == 3 {
@@ -139,7 +140,7 @@ fn sends_a_slow_client_a_response_above_the_bound_of_its_address() {
     slow.send(get("/big"));
     for read in (STEP_BYTES..RESPONSE_BYTES).step_by(STEP_BYTES) {
         slow.wait_for_bytes(read);
-        // Requests of other clients with its address do not get it closed.
+        // Requests of other clients with the same address do not cause it to be closed.
         assert_eq!(server.connect().get("/").text(), "alive");
         std::thread::sleep(Duration::from_millis(10));
     }

@@ -46,13 +46,14 @@ fn files_arrive_whole_however_they_are_split() {
     let mut random = Random::from_environment();
     let mut connection = server.connect();
     for len in [0, 1, 63, 4_096, 65_536, 300_000, 3_000_000] {
-        // Made of parts of the delimiter, so that many splits fall into near matches.
+        // Content that consists of parts of the delimiter, so that many splits are close to a
+        // match.
         let pieces: [&[u8]; 5] = [b"\r\n--", b"\r", b"--B", b"\n", b"x"];
         let mut content = Vec::new();
         while content.len() < len {
             content.extend_from_slice(random.choose::<&[u8]>(&pieces));
         }
-        // The content must not contain the delimiter, nor complete it at its start.
+        // The content must neither contain the delimiter nor complete it at its start.
         let mut text = String::from_utf8_lossy(&content).replace("\r\n--B", "\r\n-B");
         if text.starts_with("--B") {
             text.remove(0);
@@ -121,7 +122,7 @@ fn what_a_killed_server_leaves_is_removed_by_the_next() {
     wait_for_files(&killed, 0);
     let mut upload = begin(&alive);
     wait_for_files(&killed, 1);
-    // A third server does not delete the files of a running one.
+    // A third server does not delete the files of a running server.
     let _third = next().start();
     assert_eq!(files(&killed), 1);
     upload.send(&body[50_000..]);

@@ -30,13 +30,14 @@ const ENHANCE_YOUR_CALM: u8 = 0xb;
 /// `GET /` with the authority `a`.
 const HEAD: &[u8] = &[0x82, 0x86, 0x84, 0x01, 1, b'a'];
 
-/// Much more than any of the rate limits allows, even if sending takes a second on a busy machine.
+/// Number of writes: much more than any rate limit allows, even if sending takes a second on a busy
+/// machine.
 const TIMES: u32 = 20_000;
 
 /// The name of a flood, and its frames for a stream number.
 type Attack<'a> = (&'a str, &'a dyn Fn(u32) -> Vec<u8>);
 
-/// Stops the other client when dropped, so also after a panic.
+/// Stops the other client when dropped, also after a panic.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -64,7 +65,7 @@ fn flood(server: &Server, attack: impl Fn(u32) -> Vec<u8>) -> u8 {
     let mut writing = stream.try_clone().expect("a descriptor");
     let mut wire = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     wire.extend(frame(SETTINGS, 0, 0, &[]));
-    // An endless body.
+    // A request with an endless body.
     wire.extend(frame(HEADERS, END_HEADERS, 1, HEAD));
     for time in 0..TIMES {
         wire.extend(attack(3 + 2 * time));

@@ -23,7 +23,7 @@ fn node_is_not_cut_in_a_closed_loop() {
     assert_eq!(said.trim(), "no request was lost", "{errors}");
 }
 
-/// gRPC clients measure the bandwidth this way: one PING at a time while DATA arrives, and small
+/// gRPC clients measure bandwidth like this: one PING at a time while DATA arrives, and small
 /// WINDOW_UPDATEs.
 #[test]
 fn a_ping_and_two_window_updates_for_each_data_frame_are_no_flood() {

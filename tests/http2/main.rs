@@ -9,7 +9,7 @@ use fermata_testkit::{Builder, Server, wait_until};
 use fermata_tests::{fixture, publish, stats};
 use serde_json::Value;
 
-/// Longer than any transfer takes on a busy machine.
+/// Maximum seconds for a transfer: longer than any transfer takes on a busy machine.
 const TRANSFER_S: &str = "120";
 
 pub(crate) fn on(name: &str) -> Builder {
@@ -159,7 +159,7 @@ fn held_clients_get_their_events_and_a_drain_ends_them_in_order() {
     wait_until("the stream begins", || {
         events().contains("id: ").then_some(())
     });
-    // A request counts by its kind, and its connection counts separately.
+    // A held request counts by its kind. Its connection is counted separately.
     wait_until("it is counted", || {
         let figures = stats(&server);
         let open = &figures["total"]["connections"];

@@ -19,7 +19,7 @@ const KILL_EVERY: Duration = Duration::from_millis(200);
 /// Pause between two messages, so that the burst outlasts several kills.
 const PUBLISH_EVERY: Duration = Duration::from_millis(2);
 
-/// Publishes all messages, retrying each until it is accepted, and returns their ids.
+/// Publishes all messages, and retries each one until it is accepted. Returns their ids.
 fn publish_burst(server: &Server) -> Vec<String> {
     let mut connection: Option<Connection> = None;
     let mut ids = Vec::new();
@@ -66,7 +66,7 @@ fn a_burst_survives_kills_without_loss_or_repetition() {
     for follower in &mut followers {
         follower.connect();
     }
-    // With its first id, a subscriber can resume.
+    // Publish once, so that a subscriber has a first id with which it can resume.
     publish(&server, "news", "begin");
     for follower in &mut followers {
         follower.read_until("the first message", |events| !events.is_empty());

@@ -110,7 +110,8 @@ fn one_hold_merges_several_channels_in_order() {
     for number in 0..60 {
         let channel = ["c", "d", "a", "b"][number % 4];
         let data = format!("live {number}");
-        // Some events are published alone, and some as three in a row, which arrive in one tick.
+        // Some events are published separately, and some as three in a row, which arrive in one
+        // turn of the loop.
         if number % 5 == 0 {
             let burst = format!("/burst/{channel}?count=3&prefix=burst{number}.");
             assert_eq!(server.connect().post(&burst, "").status(), 200);

@@ -1,5 +1,5 @@
 //! Workers killed at the worst moment: while appending, joining or leaving. Shared memory must stay
-//! consistent for the others.
+//! consistent for the other workers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,7 +17,7 @@ fn kill_while_publishing(server: &Server, pid: u32, random: &mut Random) {
     let mut connection = server.connect_to(pid);
     let mut watcher = Stream::open(server.connect(), "/events", None);
     connection.send(format!("POST {ENDLESS} HTTP/1.1\r\nHost: a\r\n\r\n"));
-    // The result does not matter: the stream is cut off if its worker is killed.
+    // The result does not matter: if the stream's worker was killed, the stream is cut off.
     let _ = watcher.try_next(Duration::from_millis(50));
     thread::sleep(Duration::from_micros(random.within(0..3_000) as u64));
     assert!(send_signal(pid, Signal::Kill));
@@ -83,7 +83,7 @@ fn a_ring_file_is_sound_after_everything_was_killed() {
         last = sequence(&id);
         let pids = server.worker_pids();
         kill_while_publishing(&server, pids[&(round % 2)], &mut random);
-        // Dropping it kills the master and the other worker.
+        // Dropping the server kills the master and the other worker.
         drop(server);
     }
 }

@@ -50,7 +50,7 @@ fn one_of_ours_that_is_damaged_or_cut_is_moved_aside() {
     publish(&server, "news", "before");
     drop(server);
     let file = OpenOptions::new().write(true).open(&path).expect("a file");
-    // Everything after its first line is invalid: positions, links, records.
+    // Everything after the file's first line is invalid: positions, links, records.
     let bytes = file.metadata().expect("a file").len();
     file.write_all_at(&vec![0xa5; 4096], 64).expect("a disk");
     begins_anew(&builder, &path, "history.damaged");

@@ -36,7 +36,7 @@ fn tab(server: &Server, pid: u32, user: &str) -> Stream {
     Stream::open(server.connect_to(pid), &path, None)
 }
 
-/// Checks an announcement and its user.
+/// Checks an announcement and the user in it.
 #[track_caller]
 fn assert_announces(event: &Event, name: &str, user: &str) {
     assert_eq!(event.name, name, "{event:?}");
@@ -199,7 +199,7 @@ fn a_crowd_in_one_channel_is_refused_and_leaves_room_for_the_users_of_others() {
         .setting("members_per_channel_max", 20)
         .control()
         .start();
-    // Short connections with unique names: users who have left still count.
+    // Clients connect briefly, with unique names. Users who have left still count.
     for user in 0..60 {
         let mut connection = server.connect();
         let head = format!("GET /events?channels=crowd&user=u{user} HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -282,7 +282,7 @@ fn a_client_with_many_names_leaves_room_for_the_users_of_others() {
     ];
     for (crowd, client) in crowds.iter().enumerate() {
         for user in 0..15 {
-            // Each in a separate channel; users who have left still count.
+            // Each client uses a separate channel. Users who have left still count.
             let status = status_of(&server, client, &format!("u{crowd}-{user}"));
             assert_eq!(status, if user < 10 { 200 } else { 503 }, "{crowd} {user}");
         }

@@ -82,7 +82,7 @@ fn a_missing_server_is_a_connection_exception() {
 #[test]
 fn the_socket_of_a_killed_server_is_taken_over() {
     let builder = fixture("hub").control();
-    // Dropping it kills it without cleanup.
+    // Dropping the server kills it without cleanup.
     drop(builder.clone().start());
     assert!(
         builder.directory().join("control.sock").exists(),

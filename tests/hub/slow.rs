@@ -1,5 +1,5 @@
-//! Subscribers that do not read: bounded by their channel's log, and by policy sent a gap or
-//! closed. Other clients are unaffected.
+//! Subscribers that do not read: their unread messages are limited by the channel's log. The policy
+//! is to send a gap or to close them. Other clients are not affected.
 
 use fermata_testkit::sse::{Event, Item, Stream, StreamEnd};
 use fermata_testkit::{Connection, Server, Signal, Target, send_signal, wait_until};
@@ -27,7 +27,7 @@ fn open_slow(server: &Server, path: &str) -> Stream {
     Stream::open(target.connect().expect("the server listens"), path, None)
 }
 
-/// Publishes everything in small steps; `attentive` reads each step before the next one.
+/// Publishes all messages in small steps; `attentive` reads each step before the next one.
 fn publish_all(server: &Server, attentive: &mut Stream) {
     let mut connection = server.connect();
     for start in (0..MESSAGES).step_by(4) {
@@ -115,7 +115,8 @@ fn with_close_policy_a_slow_subscriber_is_closed_and_can_resume() {
         "{MESSAGES} messages cannot all have been queued"
     );
 
-    // After it resumes, it receives the retained history; the rest is announced as a gap.
+    // After it resumes, the subscriber receives the retained history. Missing messages are
+    // announced by a gap.
     let last_id = last.and_then(|event| event.id);
     let mut resumed = Stream::open(server.connect(), "/events", last_id.as_deref());
     publish(&server, "news", "the end");
@@ -197,7 +198,8 @@ fn a_subscriber_whose_events_lie_in_the_kernel_is_given_up() {
             .start();
         let mut slow = open_slow(&server, "/events?keepalive=0");
         let mut attentive = Stream::open(server.connect(), "/events?keepalive=0", None);
-        // Too little for the server to notice: the kernel buffers all of it.
+        // Too few bytes for the server to detect the slow client, because the kernel buffers all of
+        // them.
         for number in 0..4 {
             let data = format!("{number:0width$}", width = MESSAGE_BYTES);
             publish(&server, "news", &data);
@@ -209,7 +211,8 @@ fn a_subscriber_whose_events_lie_in_the_kernel_is_given_up() {
             let dropped = figure("/total/connections_dropped/write_timeout");
             (dropped == Some(1) && figure("/total/connections/sse") == Some(1)).then_some(())
         });
-        // A client that has read everything is not slow, however long nothing arrives.
+        // A client that has read everything is not slow, even if no message arrives for a long
+        // time.
         publish(&server, "news", "the end");
         assert_eq!(attentive.next_event().data, "the end", "{io}");
         let end = loop {

@@ -39,7 +39,7 @@ impl Writer {
             };
             self.begun.fetch_add(CHANGES, Ordering::AcqRel);
             let answer = connection.try_request("GET", self.path, &[], b"");
-            // If its process was killed, the request is cut off or the server responds.
+            // If the process was killed, the request is cut off, or the server itself responds.
             if let Ok(answer) = answer
                 && answer.status() == 200
             {
@@ -74,7 +74,7 @@ fn killed_workers_and_jobs_lose_no_change_and_keep_no_lock() {
             wait_until("a writer goes on", || {
                 (writer.acknowledged.load(Ordering::Acquire) > before).then_some(())
             });
-            // It may have been replaced since it responded.
+            // The process may have been replaced since it responded.
             send_signal(writer.pid.load(Ordering::Acquire), Signal::Kill);
         }
         is_over.store(true, Ordering::Release);

@@ -84,7 +84,7 @@ fn a_killed_process_costs_the_call_it_ran_and_is_replaced() {
     assert!(server.log().text().contains("killed by signal 9"));
 }
 
-/// Requests metrics until they are as expected; they are up to 100 ms old.
+/// Requests metrics until `is` returns true; metrics are up to 100 ms old.
 fn wait_for_figures(server: &Server, what: &str, is: impl Fn(&Value) -> bool) -> Value {
     wait_until(what, || {
         let now = stats(server);
@@ -218,8 +218,8 @@ fn a_message_reaches_every_other_worker() {
                 let message = format!("{from} {round}");
                 let times = heard.iter().filter(|it| **it == message).count();
                 assert!(times <= 1, "{heard:?}");
-                // The sender's own list is checked immediately: a message to itself would have
-                // arrived before the others'.
+                // Check the sender's own list immediately: a message to itself would have arrived
+                // before the messages to others.
                 if number.to_string() == from {
                     assert_eq!(times, 0, "{heard:?}");
                     break;

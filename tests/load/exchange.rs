@@ -58,8 +58,8 @@ fn every_request_can_have_a_url_and_a_body_of_its_own() {
 #[test]
 fn an_open_loop_keeps_its_rate_and_counts_from_the_schedule() {
     let server = fixture("http").workers(1).start();
-    // One worker that needs 20 ms per request cannot serve 200 per second: the last ones wait
-    // longest.
+    // One worker that needs 20 ms per request cannot serve 200 requests per second: the last ones
+    // wait longest.
     let url = format!("http://{}/slow/20", server.address());
     let result = load(&["http", &url, "-c", "4", "-n", "100", "--rate", "200"]);
     result.assert_passed();

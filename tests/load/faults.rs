@@ -1,4 +1,4 @@
-//! Failures are detected, counted and reported by another exit code.
+//! Failures are detected, counted, and reported by a different exit code.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -53,7 +53,8 @@ fn options_that_cannot_be_used_are_explained() {
 
 #[test]
 fn nobody_listens() {
-    // Bound but not listening: connections are refused, and no other process can take the port.
+    // The port is bound but not listening: connections are refused, and no other process can use
+    // the port.
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("bound");
     drop(taken);
@@ -160,7 +161,8 @@ fn a_server_that_is_gone_at_the_end_fails_the_run() {
 
 #[test]
 fn a_server_that_repeats_loses_and_damages_is_found_out() {
-    // Responds to each POST, and sends its body to the one client as this list specifies.
+    // The server responds to each POST, and sends the POST's body to its only client as this list
+    // specifies.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");
     thread::spawn(move || {

@@ -18,7 +18,8 @@ fn progress_summary_and_plot() {
     let plot_path = plot.display().to_string();
     let result = load(&["http", &url, "-c", "4", "-t", "300ms", "--svg", &plot_path]);
     result.assert_passed();
-    // Standard error is not a terminal here: plain lines without control characters.
+    // Standard error is not a terminal here, so the command prints plain lines without control
+    // characters.
     assert!(result.stderr.lines().count() >= 3, "{}", result.stderr);
     assert!(!result.stderr.contains('\x1b'), "{:?}", result.stderr);
     for word in ["responses", "p99", "verification       passed"] {

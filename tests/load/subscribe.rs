@@ -41,7 +41,7 @@ fn every_client_gets_every_message() {
     result.assert_passed();
     let (published, deliveries) = (result.count("published"), result.count("deliveries"));
     assert!(published >= 60, "{}", result.all());
-    // A message to a group reaches 10 clients, one to all reaches 60.
+    // A message to a group reaches 10 clients; a message to all groups reaches 60.
     assert!(deliveries > published * 10, "{}", result.all());
     assert_eq!(
         result.json["last_byte_us"]["count"],
@@ -83,7 +83,7 @@ fn steps_follow_one_another_with_their_own_numbers() {
         panic!("three steps: {steps:?}");
     };
     assert_eq!(count(quiet, "deliveries"), 0);
-    // Each step counts its own messages: 10 clients in a group, 40 in total.
+    // Each step counts its own messages: 10 clients per group, 40 in total.
     assert!(count(groups, "published") >= 20, "{}", result.all());
     assert_eq!(count(groups, "deliveries"), 10 * count(groups, "published"));
     assert!(count(all, "published") >= 4, "{}", result.all());

@@ -17,7 +17,7 @@ fn binary() -> PathBuf {
     path
 }
 
-/// A run of `fermata load`. Dropping it before its end kills it and its processes.
+/// A run of `fermata load`. Dropping the value early kills the run and its processes.
 pub struct Load {
     child: Option<Child>,
     directory: Directory,
@@ -28,7 +28,7 @@ pub struct Result {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
-    /// The content of its JSON file; null if there is none.
+    /// Content of the run's JSON file; null if there is none.
     pub json: Value,
 }
 
@@ -58,7 +58,7 @@ impl Load {
         }
     }
 
-    /// Returns its standard error, to be read while it runs.
+    /// Returns the run's standard error, which the caller reads while it runs.
     pub fn take_stderr(&mut self) -> ChildStderr {
         let stderr = self.child.as_mut().and_then(|child| child.stderr.take());
         stderr.expect("it is taken once")
@@ -69,11 +69,11 @@ impl Load {
         self.child.as_ref().map_or(0, Child::id)
     }
 
-    /// Waits for its exit.
+    /// Waits for the run's exit.
     #[track_caller]
     pub fn end(mut self) -> Result {
         let mut child = self.child.take().expect("it ends once");
-        // Its output is a few lines, which fit into the pipes.
+        // The run prints only a few lines, which fit into the pipes.
         wait_until("the run ends", || {
             child.try_wait().expect("our own child").map(|_| ())
         });
@@ -95,7 +95,7 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // It may have exited already.
+            // The process may already have exited.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -111,14 +111,14 @@ impl Result {
             .unwrap_or_else(|| panic!("no {name} in {}", self.all()))
     }
 
-    /// Fails unless the run passed.
+    /// Panics unless the run passed.
     #[track_caller]
     pub fn assert_passed(&self) {
         assert_eq!(self.code, Some(0), "{}", self.all());
         assert_eq!(self.json["passed"], true, "{}", self.all());
     }
 
-    /// Fails unless verification failed.
+    /// Panics unless the run's verification failed.
     #[track_caller]
     pub fn assert_failed(&self) {
         assert_eq!(self.code, Some(1), "{}", self.all());
@@ -137,7 +137,7 @@ pub fn load(arguments: &[&str]) -> Result {
     Load::start(arguments).end()
 }
 
-/// Runs the command with exactly these arguments, so without a JSON file.
+/// Runs the command with exactly these arguments, and thus without a JSON file.
 #[track_caller]
 pub fn load_as_given(arguments: &[&str]) -> Result {
     Load::start_as_given(Directory::new(), arguments).end()

@@ -37,7 +37,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It may have exited already.
+        // The process may already have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -21,7 +21,7 @@ fn tokens_expire_by_the_wall_clock_and_subscribers_stay() {
     let until = sign(&json!({"mercure": grants, "exp": now_s() + 600}));
     let from = sign(&json!({"mercure": grants, "nbf": now_s() - 600}));
     let mut held = hub.subscribe(&["a"], None);
-    // A worker that responds exists, but others may still start.
+    // Some workers respond already, but others may still be starting.
     let count: usize = WORKERS.parse().expect("a number");
     wait_until("all workers run", || {
         (hub.workers().len() == count).then_some(())

@@ -85,7 +85,7 @@ fn what_one_door_publishes_the_other_hears() {
         let event = stream.next_event();
         assert_eq!((event.name.as_str(), event.data.as_str()), ("told", "8"));
     }
-    // Events do not loop: the next one is the next published event.
+    // Events do not loop: the next event is the one that is published next.
     assert_eq!(json_of(&echo.next_text())["event"], "told");
     hub.publish(&[("topic", "news"), ("data", "last")]);
     assert_eq!(json_of(&echo.next_text())["data"], "last");
@@ -118,7 +118,7 @@ fn hides_types_of_pushers_protocol_from_clients_of_pusher() {
         // Mercure subscribers receive every type.
         let event = stream.next_event();
         assert_eq!((event.name.as_str(), event.data.as_str()), (kind, forged));
-        // Events of a channel arrive in order, so a forged one would be the next.
+        // Events of a channel arrive in order, so a forged event would arrive next.
         hub.publish(&[("topic", "news"), ("type", "told"), ("data", kind)]);
         let event = json_of(&echo.next_text());
         assert_eq!(

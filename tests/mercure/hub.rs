@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 pub const SECRET: &str = "!ChangeThisMercureHubJWTSecretKey!";
 
-/// Number of workers, large enough that two clients are mostly on different ones.
+/// Number of workers, large enough that two clients are mostly connected to different workers.
 pub const WORKERS: &str = "3";
 
 pub const PATH: &str = "/.well-known/mercure";
@@ -40,7 +40,7 @@ pub fn reader(topics: &[&str]) -> String {
     sign(&json!({"mercure": {"subscribe": topics}, "exp": now_s() + 36_000}))
 }
 
-/// Returns a token that allows to publish to these topics.
+/// Returns a token that allows publishing to these topics.
 pub fn publisher(topics: &[&str]) -> String {
     sign(&json!({"mercure": {"publish": topics}}))
 }
@@ -114,12 +114,12 @@ impl Hub {
         self.process.connect()
     }
 
-    /// The worker processes.
+    /// Returns the process ids of the workers.
     pub fn workers(&self) -> Vec<u32> {
         self.process.children()
     }
 
-    /// Kills it, as if the machine had failed.
+    /// Kills the hub, as if the machine had failed.
     pub fn kill(self) {
         let pids = self.workers();
         self.process.kill();

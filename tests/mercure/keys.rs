@@ -26,10 +26,10 @@ impl Key {
         Key { id, pair }
     }
 
-    /// Returns its public half.
+    /// Returns the public half of the key.
     fn jwk(&self) -> Value {
         let point = self.pair.public_key_raw();
-        // Uncompressed point: 4, then both coordinates.
+        // The point is uncompressed: a byte 4, then both coordinates.
         json!({
             "kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": self.id,
             "x": for_url(&point[1..33]), "y": for_url(&point[33..]),
@@ -64,7 +64,7 @@ fn for_url(bytes: &[u8]) -> String {
 #[derive(Clone)]
 enum Answers {
     Keys(Vec<Value>),
-    /// This status and body.
+    /// Respond with this status and body.
     With(&'static str, String),
     Never,
 }

@@ -21,7 +21,7 @@ fn ten_thousand_requests_that_make_no_sense() {
                 .collect()
         };
         let query = noise(60, b"topic=&%{}*+/?#,;:.0fFlastEventID\\\"'|~");
-        // A space or a fragment would make a different request line.
+        // An unencoded space or fragment would produce a different request line.
         let query = query.replace('#', "%23");
         let target = match at % 4 {
             0 => format!("{PATH}?{query}"),

@@ -40,7 +40,7 @@ fn subscribers_of_all_hubs_get_what_any_publishes(log: LogServer) {
         .iter()
         .map(|hub| hub.subscribe(&topics, Some(&reader(&[secret]))))
         .collect();
-    // Receives no private update, and every topic of the public ones.
+    // This client receives no private update, and public updates of every topic.
     let mut stranger = hubs[1].subscribe(&["https://example.com/other"], None);
     let mut ids = Vec::new();
     for at in 0..10 {
@@ -67,7 +67,7 @@ fn subscribers_of_all_hubs_get_what_any_publishes(log: LogServer) {
         assert_eq!(stream.next_event().data, "both");
     }
     assert_eq!(stranger.next_event().data, "both");
-    // A client with an update id of one hub resumes at the other.
+    // A client with the id of an update at one hub resumes at the other hub.
     let path = Hub::path(&topics, None);
     let mut back = Stream::open(hubs[1].connect(), &path, Some(&ids[4]));
     for at in 5..10 {
@@ -77,7 +77,7 @@ fn subscribers_of_all_hubs_get_what_any_publishes(log: LogServer) {
     let mut all = Stream::open(hubs[1].connect(), &path, Some("earliest"));
     assert_eq!(all.next_event().data, "0");
     drop((back, all));
-    // Each hub lists the subscriptions of both, and drops those of a killed hub.
+    // Each hub lists the subscriptions of both hubs, and drops those of a killed hub.
     for hub in &hubs {
         wait_until("all subscriptions", || (count(hub, "") == 3).then_some(()));
     }

@@ -36,7 +36,7 @@ pub fn count(hub: &Hub, below: &str) -> usize {
 fn coming_and_going_is_told_and_can_be_asked_for() {
     let hub = Hub::start("subscriptions\nanonymous");
     let mut watcher = hub.subscribe(&[ALL], Some(&reader(&[ALL])));
-    // It receives the event about itself first.
+    // The watcher receives the event about itself first.
     let own: Value = serde_json::from_str(&watcher.next_event().data).expect("JSON");
     assert_eq!(own["topic"], ALL);
     let mut stranger = hub.subscribe(&["*"], None);
@@ -56,7 +56,7 @@ fn coming_and_going_is_told_and_can_be_asked_for() {
         let expected = format!("{PATH}/subscriptions/");
         assert!(id.starts_with(&expected), "{id}");
         told.insert(event["topic"].as_str().expect("text").to_owned());
-        // Its own URL returns it.
+        // The subscription's own URL returns it.
         let found = list(
             &hub,
             id.strip_prefix(&format!("{PATH}/subscriptions"))
@@ -76,7 +76,7 @@ fn coming_and_going_is_told_and_can_be_asked_for() {
         assert_eq!(event["active"], false);
     }
     assert_eq!(count(&hub, ""), 2);
-    // An unauthorized client receives no event about it.
+    // An unauthorized client receives no event about the subscription.
     hub.publish(&[("topic", "a"), ("data", "1")]);
     assert_eq!(stranger.next_event().data, "1");
     let path = format!("{PATH}/subscriptions");

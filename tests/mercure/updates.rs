@@ -1,4 +1,4 @@
-//! Updates: recipients, order and resumption.
+//! Updates: their recipients, order and resumption.
 
 use std::time::Duration;
 
@@ -138,13 +138,13 @@ fn a_client_resumes_by_every_form_of_its_last_id() {
         let by_both = Stream::open(hub.connect(), &path, Some(id));
         assert_eq!(by_both.head().header("last-event-id"), Some(id.as_str()));
     }
-    // If several updates share an id, the earliest one counts.
+    // If several updates share an id, a client resumes after the earliest one.
     let mut again = Stream::open(hub.connect(), &path, Some("one id for all"));
     assert_eq!(data(&mut again, 11), ["more"; 11]);
     let mut earliest = Stream::open(hub.connect(), &path, Some("earliest"));
     assert_eq!(earliest.head().header("last-event-id"), Some("earliest"));
     assert_eq!(data(&mut earliest, 6), rest);
-    // An unknown id is reported as such.
+    // The hub reports that an id is unknown.
     let mut unknown = Stream::open(hub.connect(), &path, Some("urn:nobody"));
     assert_eq!(unknown.head().header("last-event-id"), Some("earliest"));
     assert_eq!(

@@ -18,7 +18,7 @@ fn logged(name: &str, format: &str) -> (Builder, PathBuf) {
     (builder, path)
 }
 
-/// Returns the log when it has `count` lines. It may lag by 100 ms.
+/// Returns the log when it has `count` lines. Lines may be written 100 ms late.
 #[track_caller]
 fn lines(path: &Path, count: usize) -> Vec<String> {
     wait_until(&format!("{} has {count} lines", path.display()), || {
@@ -145,7 +145,7 @@ fn a_stream_has_its_line_with_every_byte_of_its_body() {
         let (bytes, end) = connection.read_to_end();
         assert_eq!(end, Some(End::Closed));
         let head = bytes.windows(4).position(|four| four == b"\r\n\r\n");
-        // Chunk framing counts, because it is sent over the network.
+        // Chunk framing counts as well, because it is sent over the network.
         sent.push(bytes.len() - head.expect("a head") - 4);
     }
     let mut connection = server.connect();
@@ -193,7 +193,8 @@ fn the_file_is_opened_anew_on_sigusr1_and_sighup() {
         fs::rename(&path, &moved).expect("the same folder");
         server.signal(signal);
         wait_until("the log is there again", || path.exists().then_some(()));
-        // Every worker must have opened it, or its lines would go to the old one.
+        // Wait until every worker has opened the new file; otherwise its lines would go to the old
+        // file.
         wait_until("new lines are in the new file", || {
             assert_eq!(server.connect().get("/").status(), 200);
             let text = fs::read_to_string(&path).unwrap_or_default();

@@ -117,7 +117,7 @@ fn a_handler_that_has_waited_is_named_when_it_goes_on_and_blocks() {
     assert_eq!(server.connect().get("/task").text(), "done");
     let line = server.log().wait_for(0, "a task held the loop for ").text;
     assert!(line.contains("blocking.php:57."), "{line}");
-    // The task is reported, and the handler that awaits it is not.
+    // The log reports the task, and not the handler that awaits it.
     let text = server.log().text();
     assert!(!text.contains("the handler of GET /task"), "{text}");
     assert_eq!(text.matches("held the loop").count(), 4, "{text}");

@@ -1,5 +1,5 @@
-//! Clients that never complete the start of a connection, at each kind of listener: they are
-//! disconnected, and others are served.
+//! Clients that never complete the start of a connection, at each kind of listener. They are
+//! disconnected, and other clients are served.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,18 +12,18 @@ use fermata_tests::fixture;
 
 use crate::address_after;
 
-/// Pause between two bytes. Sending all bytes would take longer than each time-out.
+/// Pause between two bytes. Sending all bytes would take longer than any of the time-outs.
 const PAUSE: Duration = Duration::from_millis(20);
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const SETTINGS: &[u8] = b"\0\0\0\x04\0\0\0\0\0";
 
-/// A client that sends these first bytes, then the others one by one forever.
+/// A client that sends these first bytes, and then the others one by one forever.
 struct Slow {
     name: &'static str,
     first: Vec<u8>,
     then: u8,
-    /// True if no byte follows the first ones.
+    /// True if the client sends no byte after the first ones.
     is_silent: bool,
 }
 
@@ -150,7 +150,7 @@ fn clients_that_finish_no_handshake_are_closed_at_every_listener() {
             stream.set_read_timeout(Some(PAUSE)).expect("not zero");
             scope.spawn(move || client.run(stream));
         }
-        // The only worker still serves others.
+        // The only worker still serves other clients.
         for _ in 0..50 {
             assert_eq!(server.connect().get("/").status(), 200);
             thread::sleep(PAUSE);

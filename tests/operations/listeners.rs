@@ -125,7 +125,7 @@ fn systemd_passes_sockets_and_is_told_how_the_server_is() {
         assert_eq!(Connection::open(address).get("/").status(), 200);
     }
     assert_eq!(told(&manager), "WATCHDOG=1");
-    // A process started by a handler is not the one that the manager has started.
+    // A process that a handler has started is not the one that the service manager has started.
     let variables = Connection::open(address).get("/child-environment");
     let text = variables.text();
     assert!(text.contains("TEST_DIRECTORY="), "{text}");

@@ -36,7 +36,7 @@ fn metrics_are_read_at_their_own_address_and_count_only_the_public_one() {
         (sum(&text, "fermata_requests_total", "") >= 30.0).then_some(text)
     });
     assert_eq!(sum(&text, "fermata_requests_total", ""), 30.0);
-    // Every request is in one bucket, and the last bucket contains all of them.
+    // Each request is counted in one bucket; the last, cumulative bucket contains all requests.
     let bucket = "fermata_request_duration_seconds_bucket";
     assert_eq!(sum(&text, bucket, "le=\"+Inf\""), 30.0);
     assert!(sum(&text, bucket, "le=\"0.00005\"") <= sum(&text, bucket, "le=\"10\""));

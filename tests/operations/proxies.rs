@@ -52,7 +52,7 @@ impl Proxy {
         proxy
     }
 
-    /// Returns the client information that the application behind it sees for these headers.
+    /// Returns the client information that the application behind the proxy sees for these headers.
     fn ask(&self, headers: &[&str]) -> String {
         ask(&format!("http://127.0.0.1:{}/", self.port), headers)
     }

@@ -63,7 +63,7 @@ fn the_client_is_whom_the_header_names() {
     ] {
         assert_eq!(told(&server, &preface), format!("{client} http a"));
     }
-    // Byte by byte, with a second request after it.
+    // Send the header byte by byte, with a second request after it.
     let mut connection = server.connect();
     for byte in b"PROXY TCP4 192.0.2.9 10.0.0.1 4711 80\r\n" {
         connection.send([*byte]);
@@ -83,7 +83,7 @@ fn a_peer_without_the_header_or_no_proxy_is_closed_unanswered() {
     server
         .log()
         .wait_for(0, "does not begin with a PROXY protocol header");
-    // An incomplete header.
+    // Send an incomplete header.
     let mut connection = server.connect();
     connection.send("PROXY TCP4 192.0.2.7");
     connection.expect_end();

@@ -151,7 +151,7 @@ fn a_secret_in_any_setting_is_in_nothing_that_is_printed() {
         let text = [&output.stdout[..], &output.stderr[..]].concat();
         assert!(!text.is_empty(), "doctor says something");
         check("doctor", &String::from_utf8_lossy(&text));
-        // Settings that contain no address or path are all rejected in the same way.
+        // Settings that contain neither an address nor a path are all rejected in the same way.
         let places = ["url", "cluster", "control", "listen", "log", "path", "tls"];
         let tried = |name: &&String| number == 0 || places.iter().any(|it| name.contains(it));
         for name in names.iter().filter(tried) {
@@ -214,7 +214,7 @@ fn the_command_masks_them() {
     }
 }
 
-/// Starts a NATS server that rejects every client and echoes its bytes.
+/// Starts a NATS server that rejects every client, and echoes the client's bytes in its error.
 fn repeating_nats() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("bound").port();
@@ -287,7 +287,7 @@ fn mistakes_in_a_file_show_no_secret() {
         "app = ".to_owned(),
         "[app]\nsecret = ".to_owned(),
         format!("{app}secret = "),
-        // A duplicate key, and a misspelled one.
+        // A duplicate key, and a misspelled key.
         format!("{app}secret = 's'\nsecret = "),
         format!("{app}secrets = "),
         format!("{hook}url = "),

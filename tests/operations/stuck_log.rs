@@ -1,9 +1,9 @@
-//! No process reads the log: lines are dropped and counted, and everything else continues.
+//! No process reads the log: lines are dropped and counted, and the server continues otherwise.
 
 use fermata_testkit::{Builder, Connection, Server, Signal, send_signal, wait_until};
 use fermata_tests::{fixture, json, stats};
 
-/// More lines than a pipe holds, whichever worker writes them.
+/// Number of lines: more than a pipe holds, whichever worker writes them.
 const FAILURES: usize = 1_500;
 
 fn stuck(builder: Builder) -> Server {
@@ -111,7 +111,7 @@ fn a_program_that_writes_to_standard_error_waits_for_no_reader() {
     let pids = server.worker_pids();
     server.log().pause();
     let mut connection = server.connect();
-    // The first of these loops already fills the pipe.
+    // The first of these requests already fills the pipe.
     let line = "x".repeat(1_000);
     for way in WAYS {
         for _ in 0..80 {
@@ -159,7 +159,7 @@ fn what_a_program_writes_to_standard_error_is_json_in_a_log_of_json() {
         whole += usize::from(message.contains(&format!("first \u{1b}[2J\n{forged}")));
         split += usize::from(message == forged || message == forged.to_uppercase());
     }
-    // Messages of error_log() and PHP are one line, those of streams two.
+    // A message of error_log() or of PHP is one log line; a message written to a stream is two.
     assert_eq!((whole, split), (2 * 4, 2 * 10), "{lines:#?}");
 }
 

@@ -288,7 +288,7 @@ fn another_implementation_reads_what_is_sent() {
         assert_eq!(get_with(&server, "/pid", &parent("01")), 200);
         let odd = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\ntracestate: a=\"\u{e9}\\\r\n");
         assert_eq!(get_with(&server, "/missing", &odd), 404);
-        // One span each: three requests, the hold, a publish, and its request.
+        // One span for each of: three requests, the hold, a publish, and the publish's request.
         wait_until("they were sent", || (told(&server) == (6, 0)).then_some(()));
         let heads = collector.kept.lock().expect("nobody panics").heads.clone();
         for head in heads {
@@ -535,7 +535,7 @@ fn a_killed_worker_loses_no_span_that_it_has_handed_over_and_a_killed_exporter_i
     for _ in 0..10 {
         assert_eq!(get_with(&server, "/", ""), 200);
     }
-    // They leave the worker within 100 ms.
+    // Spans leave the worker within 100 ms.
     thread::sleep(Duration::from_millis(500));
     let (number, pid) = server.worker_pids().into_iter().next().expect("a worker");
     send_signal(pid, Signal::Kill);

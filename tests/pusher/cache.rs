@@ -52,7 +52,7 @@ fn a_subscriber_receives_the_last_event_or_a_miss() {
         let mut second = subscriber(&hub, channel, user);
         let cached = second.next();
         assert_eq!(cached, event, "the event as it was sent live");
-        // It is a single event: the next one is live.
+        // The cache has only one event: the next one is live.
         hub.publish(channel, "price", "3");
         assert_eq!(second.next()["data"], "3");
         // An event of another channel is not delivered.
@@ -133,13 +133,13 @@ fn a_refused_subscriber_receives_nothing_of_the_cache() {
             "{frame}"
         );
     }
-    // The earlier events do not arrive later.
+    // The earlier events do not arrive later either.
     let data = client.subscribe(&hub, "cache-e", None);
     assert_eq!(data, json!({}));
     assert_eq!(client.next(), miss("cache-e"));
     backend.wait_for("cache_miss", "cache-e");
     assert_eq!(backend.channels("cache_miss"), ["cache-e"]);
-    // The owner of the valid signature receives it.
+    // The client with the valid signature receives the event.
     let mut member = subscriber(&hub, "private-cache-c", None);
     let cached = member.next();
     assert_eq!(

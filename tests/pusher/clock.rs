@@ -17,7 +17,7 @@ fn signed_requests_are_accepted_while_the_clocks_agree() {
     let variables = variables.each_ref().map(|(name, value)| (*name, &**value));
     let hub = Hub::start_with(&[], &variables);
     let mut client = hub.client();
-    // A worker that responds exists, but others may still start.
+    // Some workers respond already, but others may still be starting.
     let count: usize = WORKERS.parse().expect("a number");
     wait_until("all workers run", || {
         (hub.workers().len() == count).then_some(())

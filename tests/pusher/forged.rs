@@ -41,7 +41,7 @@ fn socket_ids_have_unpredictable_bits() {
             "bit {bit} repeats or alternates"
         );
     }
-    // The id consists of these parts only, so the signed text contains all of them.
+    // The id consists of these parts only, so the signed text contains the complete id.
     for (client, id) in clients.iter().zip(&ids) {
         assert_eq!(client.id, id.to_string());
     }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// The application of all tests.
 pub const APPLICATION: &str = "1:app-key:0123456789abcdef";
 
-/// Number of workers, large enough that two clients are mostly on different ones.
+/// Number of workers, large enough that two clients are mostly connected to different workers.
 pub const WORKERS: &str = "3";
 
 /// The server process.
@@ -110,21 +110,21 @@ impl Hub {
         Connection::open(self.address())
     }
 
-    /// Kills it, as if the machine had failed.
+    /// Kills the hub, as if the machine had failed.
     pub fn kill(self) {
         let pids = self.workers();
         match self.runs {
             Runs::Alone(process) => process.kill(),
             Runs::Beside(_) => panic!("its server is a program's"),
         }
-        // Without this, the workers could still send messages before they notice that their master
+        // Kill the workers too: they could still send messages before they detect that their master
         // has exited.
         for pid in pids {
             send_signal(pid, Signal::Kill);
         }
     }
 
-    /// The worker processes.
+    /// Returns the process ids of the workers.
     pub fn workers(&self) -> Vec<u32> {
         match &self.runs {
             Runs::Alone(process) => process.children(),

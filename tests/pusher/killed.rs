@@ -13,7 +13,7 @@ use crate::hub::{Client, Hub, data_of};
 /// Number of users, each with two tabs, which are mostly on different workers.
 const USERS: usize = 8;
 
-/// Time without data or a close, after which a client counts as still connected.
+/// Time after which a client counts as still connected if neither data nor a close has arrived.
 const LOOK: Duration = Duration::from_millis(50);
 
 fn users_of(hub: &Hub) -> BTreeSet<String> {
@@ -48,7 +48,7 @@ fn every_member_list_ends_right() {
             members: all.clone(),
         });
     }
-    // These connect and disconnect while a worker is killed.
+    // These users connect and disconnect while a worker is killed.
     let mut coming: Vec<(String, Client)> = (0..USERS)
         .map(|at| (format!("late{at}"), hub.client()))
         .collect();
@@ -70,7 +70,8 @@ fn every_member_list_ends_right() {
     }
     // The connections themselves show which are closed.
     let mut left = settle(&hub, &mut lists);
-    // The killed worker may have had no clients. Kill another one until a client is disconnected.
+    // The killed worker may have had no clients. Kill another worker until a client is
+    // disconnected.
     while lists.len() == total {
         let killed = hub.workers()[0];
         assert!(send_signal(killed, Signal::Kill));
@@ -110,7 +111,7 @@ fn replaced(hub: &Hub, killed: u32) {
 }
 
 /// Drops the clients whose connections are closed, and waits until the hub's members are the
-/// others.
+/// remaining users.
 fn settle(hub: &Hub, lists: &mut Vec<List>) -> BTreeSet<String> {
     let mut left = BTreeSet::new();
     wait_until("the connections of the killed worker have ended", || {

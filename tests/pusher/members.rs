@@ -42,7 +42,7 @@ impl Observer {
         }
     }
 
-    /// Waits until the events make exactly these users present.
+    /// Waits until exactly these users are present according to the events.
     fn expect(&mut self, present: &BTreeSet<String>) {
         wait_until("the members are who is there", || {
             self.look();
@@ -55,7 +55,7 @@ impl Observer {
 }
 
 /// Reverb finds users only through presence channels, and skips connections that first subscribed
-/// to another one: https://github.com/laravel/reverb/pull/399
+/// to another channel: https://github.com/laravel/reverb/pull/399
 #[test]
 fn connections_of_a_user_who_is_present_are_ended() {
     let hub = Hub::start(&[]);
@@ -103,7 +103,7 @@ fn a_user_is_added_once_and_removed_once() {
             let (user, mut tab) = tabs.swap_remove(at);
             if random.within(0..2) == 0 {
                 tab.say("pusher:unsubscribe", &json!({"channel": CHANNEL}));
-                // It stays connected and may subscribe again.
+                // The tab stays connected and may subscribe again.
                 tab.say("pusher:ping", &json!({}));
                 while tab.next()["event"] != "pusher:pong" {}
                 if random.within(0..2) == 0 {
@@ -151,7 +151,7 @@ fn a_client_that_comes_back_to_a_presence_channel_is_not_told_of_itself() {
     let next = |client: &mut Client| client.next()["event"].clone();
     assert_eq!(next(&mut observer), "pusher_internal:member_added");
     assert_eq!(next(&mut observer), "item");
-    // The two events take different ways to the ring, so their order varies.
+    // The two events reach the ring on different paths, so their order varies.
     let mut events = [next(&mut observer), next(&mut observer)];
     events.sort_by_key(Value::to_string);
     assert_eq!(events, [json!("client-own"), json!("item")]);

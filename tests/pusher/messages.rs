@@ -74,7 +74,7 @@ fn a_newcomer_that_may_not_read_the_past_is_told_that_it_is_missing() {
             ids.push(member.next()["id"].clone());
         }
     }
-    // A client that was not connected at that time, but has an id of such an event.
+    // A client that was not connected at that time, but has the id of such an event.
     let mut newcomer = hub.client();
     let auth = fermata_pusher::auth::subscription(&hub.app, &newcomer.id, "private-a", None);
     let data = json!({"channel": "private-a", "auth": auth, "fermata:since": ids[0]});
@@ -153,7 +153,7 @@ fn a_handshake_is_refused_where_clients_can_read_it() {
         socket.expect_close(code);
     }
     let held = hub.client();
-    // Other workers receive the new count with a delay.
+    // Other workers receive the new count with a delay, so repeat.
     wait_until("another one is refused", || {
         let mut socket = Socket::open(hub.connect(), "/app/app-key?protocol=7");
         let frame = json_of(&socket.next_text());
@@ -169,8 +169,8 @@ fn a_handshake_is_refused_where_clients_can_read_it() {
 
 #[test]
 fn a_client_that_answers_no_ping_is_closed_with_a_code() {
-    // Long enough that a busy machine sends the later messages before the close, which would
-    // otherwise become a reset.
+    // The timeout is so long that even a busy machine sends the later messages before the close.
+    // Otherwise the close would become a reset.
     let hub = Hub::configured("ping_interval_s = 3\nactivity_timeout_s = 3");
     let mut silent = hub.client();
     silent.ask_to_subscribe(&hub, "presence-a", Some("silent"));
@@ -183,7 +183,7 @@ fn a_client_that_answers_no_ping_is_closed_with_a_code() {
         pings += usize::from(frame.first == PING);
     };
     assert_eq!(code, 4201);
-    // An earlier message may have counted as the response to the first ping.
+    // The server may have counted an earlier message as the response to the first ping.
     assert!((1..=2).contains(&pings), "{pings}");
     wait_until("it is no member any more", || {
         let (_, users) = hub.ask("GET", "/apps/1/channels/presence-a/users", &[], "");
@@ -218,7 +218,7 @@ fn malformed_messages_do_no_harm() {
                 let frame = client.next();
                 match frame["event"].as_str() {
                     Some("pusher:pong") => answered += 1,
-                    // A mutation may still be valid, such as another public channel.
+                    // A mutated message may still be valid, for example for another public channel.
                     Some("pusher:error" | "pusher_internal:subscription_succeeded") => {}
                     other => panic!("{other:?}: {frame}"),
                 }
@@ -323,7 +323,7 @@ fn members_are_bounded_and_said() {
         (&frame["event"], &frame["data"]["code"]),
         (&json!("pusher:error"), &json!(4004))
     );
-    // Ann received one event about Bob.
+    // Ann received one event about Bob, and no other.
     let added = ann.next();
     assert_eq!(added["event"], "pusher_internal:member_added");
     assert_eq!(data_of(&added)["user_id"], "bob");

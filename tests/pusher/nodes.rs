@@ -80,7 +80,7 @@ fn state(hub: &Hub, channel: &str, info: &str) -> Value {
     hub.ask("GET", &path, &[("info", info)], "").1
 }
 
-/// Events, and messages between servers, stay within their application.
+/// Events, and messages between servers, do not leave their application.
 fn two_applications_with_one_prefix_do_not_meet(log: LogServer) {
     let hubs = ["one", "two"].map(|application| {
         let hub = start_as(application, &log, &[]);
@@ -128,7 +128,7 @@ fn clients_of_all_servers_get_the_same(log: LogServer) {
             assert_eq!(next(client), item(data));
         }
     }
-    // Published at one server, excluding a socket of the other.
+    // An event is published at one server, excluding a socket of the other.
     let body =
         json!({"name": "item", "channel": "news", "data": "but one", "socket_id": clients[1].id});
     let (status, answer) = hubs[0].ask("POST", "/apps/1/events", &[], &body.to_string());
@@ -140,7 +140,7 @@ fn clients_of_all_servers_get_the_same(log: LogServer) {
         (&frame["event"], &frame["channel"]),
         (&json!("client-typing"), &json!("private-room"))
     );
-    // A client with an event id of one server resumes at the other.
+    // A client with an event id of one server resumes at the other server.
     hubs[0].publish("news", "item", "seen");
     let seen = clients[0].next();
     assert_eq!(seen["data"], "seen");
@@ -188,8 +188,8 @@ fn members_and_counts_are_those_of_all_servers(log: LogServer) {
     ann.subscribe(&hubs[0], "presence-room", Some("ann"));
     let mut bobs: Vec<Client> = Vec::new();
     for hub in &hubs[1..] {
-        // Ann's join arrives through the log; a client that subscribes earlier would receive her as
-        // added.
+        // Ann's join arrives through the log. A client that subscribes earlier would receive an
+        // event that she was added.
         wait_until("Ann is there", || {
             let users = hub
                 .ask("GET", "/apps/1/channels/presence-room/users", &[], "")
@@ -308,7 +308,7 @@ fn backends_are_told_once_however_many_servers_there_are(log: LogServer) {
             "{name}: {told:?}"
         );
     }
-    // The hub that sends webhooks is killed. The other one continues, including for channels that
+    // The hub that sends webhooks is killed. The other hub continues, including for channels that
     // only the first one had.
     hubs.remove(0).kill();
     drop(bob);

@@ -67,7 +67,7 @@ fn join(hub: &Hub, client: &mut Client, channel: &str, user: &str) -> Value {
     data_of(&frame)
 }
 
-/// Returns the next message of an application's socket that is not about its position.
+/// Returns the next message of an application's socket that does not contain its position.
 fn next_message(socket: &mut Socket) -> Value {
     loop {
         let text = json_of(&socket.next_text());
@@ -90,7 +90,7 @@ fn the_libraries_talk_to_a_program() {
     talk(&hub, "ws");
     assert!(!hub.connect().get("/pid").text().is_empty());
     assert_eq!(hub.connect().get("/up").status(), 404);
-    // The other application has separate channels.
+    // The other application has its own channels.
     let mut other = Socket::open(hub.connect(), "/app/other-key?protocol=7");
     other.next_text();
     other.text(r#"{"event":"pusher:subscribe","data":{"channel":"news"}}"#);
@@ -116,7 +116,7 @@ fn what_anyone_publishes_reaches_everyone() {
     let mut events = Stream::open(hub.connect(), "/events", None);
     let mut updates = mercure(&hub, &["news"], None);
     let mut socket = Socket::open(hub.connect(), "/socket");
-    // Receives its position when it has joined.
+    // The client receives its position when it has joined.
     socket.next_text();
 
     let publisher = token(&json!({"mercure": {"publish": ["*"]}}));
@@ -280,7 +280,7 @@ fn a_closure_decides_who_may() {
     assert_eq!(user["id"], "42");
 }
 
-/// Returns true if the client's worker is running; its response then follows earlier events about
+/// Returns true if the client's worker is running. Its response follows earlier events about
 /// members.
 fn answers(client: &mut Client) -> bool {
     client
@@ -311,7 +311,7 @@ fn members_end_right_when_a_worker_of_the_program_is_killed() {
     }
     assert!(send_signal(hub.workers()[0], Signal::Kill));
     let mut left = BTreeSet::new();
-    // Keep the clients connected until the application's list is checked.
+    // Keep the clients connected until the application's member list is checked.
     let mut living = Vec::new();
     for (user, mut client) in clients {
         if answers(&mut client) {

@@ -31,7 +31,7 @@ fn path(session: usize, transport: &str) -> String {
 struct Stream {
     reader: BufReader<TcpStream>,
     text: String,
-    /// Size of its body so far.
+    /// Number of bytes of the body so far.
     bytes: usize,
 }
 
@@ -113,7 +113,7 @@ fn subscribe(hub: &Hub, session: usize, socket: &str, channel: &str, user: Optio
     assert_eq!(send(hub, session, &message), 204);
 }
 
-/// A polling session, whose received frames are returned one by one.
+/// A polling session. Returns its received frames one by one.
 struct Polls<'a> {
     hub: &'a Hub,
     session: usize,
@@ -153,7 +153,7 @@ fn sessions_live_whichever_worker_is_asked() {
             Some(&format!("user{session}")),
         );
         let mut succeeded = stream.messages().remove(0);
-        // Members who join in between are announced, too.
+        // Members who join during the subscription are announced, too.
         while succeeded["event"] != "pusher_internal:subscription_succeeded" {
             succeeded = stream.messages().remove(0);
         }
@@ -188,13 +188,13 @@ fn sessions_live_whichever_worker_is_asked() {
             assert_eq!(heard, [event]);
         }
     };
-    // The worker that received the wave forwards it to the worker with the session, and a third one
-    // may publish before it arrives.
+    // The worker that received the message forwards it to the worker with the session, and a third
+    // worker may publish before it arrives.
     hear(&mut streams, "client-wave");
     hub.publish("presence-room", "item", "{\"at\":2}");
     hear(&mut streams, "item");
     assert_eq!(polling.next()["event"], "item", "the wave was its own");
-    // A closed page leaves: its stream is cut off, and the page opens no new one.
+    // A closed page leaves its channels: its stream is cut off, and the page opens no new one.
     drop(streams);
     for _ in 0..SESSIONS {
         assert_eq!(polling.next()["event"], "pusher_internal:member_removed");
@@ -225,7 +225,7 @@ fn nothing_is_lost_where_a_page_begins_another_response() {
         while heard.len() < count {
             let news = stream.messages().into_iter();
             heard.extend(news.map(|it| data_of(&it)["at"].as_u64().expect("a number") as usize));
-            // pusher-js aborts a longer response once it has read all of it.
+            // pusher-js aborts a response above this size after it has read all of it.
             if stream.bytes > LONG_BYTES && stream.text.is_empty() {
                 stream = Stream::open(&hub, session);
                 begun += 1;
@@ -256,7 +256,7 @@ fn sessions_end_with_their_worker_and_begin_anew() {
     let mut ended = 0;
     for (session, mut stream) in streams.into_iter().enumerate() {
         match send(&hub, session, &ping) {
-            // Its response may have been relayed by the killed worker.
+            // The killed worker may have relayed the response.
             204 => match stream.next() {
                 Some(frame) => assert_eq!(
                     messages_of(&frame).expect("a pong")[0]["event"],

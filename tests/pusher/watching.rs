@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::hub::{Client, Hub, data_of, json_of};
 
-/// Time without data or a close, after which a client counts as still connected.
+/// Time after which a client counts as still connected if neither data nor a close has arrived.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Signs in as a user with a watchlist.

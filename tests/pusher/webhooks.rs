@@ -16,17 +16,17 @@ use serde_json::{Value, json};
 
 use crate::hub::{APPLICATION, Hub, json_of};
 
-/// How long the test waits to see that nothing arrives.
+/// Time for which the test waits to verify that no webhook arrives.
 const QUIET: Duration = Duration::from_millis(1_000);
 
 /// Reaction of a backend to a POST.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Does {
-    /// It accepts the POST.
+    /// Accept the POST.
     Take,
-    /// It responds with 500.
+    /// Respond with 500.
     Refuse,
-    /// It reads the POST and never responds.
+    /// Read the POST and never respond.
     Hang,
 }
 
@@ -329,7 +329,7 @@ fn killed_workers_vacate_their_channels_once() {
         wait_until("nothing is missing", || {
             (backend.channels(name).len() >= count).then_some(())
         });
-        // Events that the killed worker had sent but not recorded are sent again.
+        // Events that the killed worker had sent, but not recorded as sent, are sent again.
         let is_exact = name != "member_added";
         assert!(!is_exact || backend.channels(name).len() == count, "{name}");
     }
@@ -350,7 +350,7 @@ fn what_is_given_up_holds_up_nothing() {
         client.subscribe(&hub, &format!("given-up-{number}"), None);
         clients.push(client);
     }
-    // One attempt for at most two events each.
+    // Each event is tried once, with at most two events per POST.
     wait_until("each was tried", || (backend.refused() >= 3).then_some(()));
     let refused = backend.refused();
     holds_until("nothing is sent again", QUIET, || {

@@ -15,7 +15,7 @@ pub const DISK_BYTES: usize = 256 * 1024;
 const MOUNT: &str =
     "size=$0 path=$1; shift; mount -t tmpfs -o size=$size none \"$path\" && exec \"$@\"";
 
-/// Returns a server with a disk of [`DISK_BYTES`], and the path of the disk. `None` if the user cannot mount one.
+/// Returns a server with a disk of [`DISK_BYTES`], and the path of the disk. Returns `None` if the user cannot mount a disk.
 ///
 /// # Panics
 /// Panics if the directory of the test cannot be written.

@@ -1,7 +1,7 @@
 //! Black-box tests over real sockets: code shared by the tests of all protocols.
 //!
-//! A test starts a PHP script of `tests/fixtures`, sends bytes to it and checks only the responses
-//! and the log. `cargo test -p fermata-tests --test http1 pipelining` runs one feature.
+//! A test starts a PHP script of `tests/fixtures`, sends bytes to the server, and checks only the responses and the log. `cargo
+//! test -p fermata-tests --test http1 pipelining` runs one feature.
 
 #![forbid(unsafe_code)]
 
@@ -66,7 +66,7 @@ pub fn publish(server: &Server, channel: &str, data: &str) -> String {
     response.text().to_string()
 }
 
-/// Returns the number of temporary files in a folder, without the lock files of their owners.
+/// Returns the number of temporary files in a folder, excluding the lock files of their owners.
 ///
 /// # Panics
 /// Panics if the folder does not exist.

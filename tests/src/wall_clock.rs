@@ -66,7 +66,7 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// Compiles the library; `None` without a C compiler.
+    /// Compiles the library. Returns `None` without a C compiler.
     ///
     /// # Panics
     /// Panics if the library does not compile.

@@ -8,7 +8,7 @@ use fermata_testkit::sse::Stream;
 use fermata_testkit::wait_until;
 use fermata_tests::fixture;
 
-/// How long the server is observed; periodic work would show in this time.
+/// Time for which the server is observed: long enough to detect periodic work.
 const WATCHED: Duration = Duration::from_secs(3);
 
 /// Returns the number of times that the kernel has scheduled each process.
@@ -29,7 +29,7 @@ fn a_server_that_only_holds_clients_makes_no_system_call() {
     let server = fixture("hub")
         .workers(2)
         .control()
-        // So that time-outs from before the hold expire soon.
+        // Set a short time-out, so that time-outs from before the hold expire soon.
         .setting("header_timeout_ms", 100)
         .start();
     let mut pids: Vec<_> = server.worker_pids().into_values().collect();

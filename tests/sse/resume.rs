@@ -12,8 +12,8 @@ fn a_client_resumes_on_any_worker_without_loss_or_repetition() {
     let mut follower = Follower::new(server.address(), "/events");
     follower.connect();
     for number in 0..60 {
-        // One message live, two while the client is disconnected; 60 reconnections reach both
-        // workers.
+        // Each round publishes one message live, and two while the client is disconnected. The 60
+        // reconnections reach both workers.
         publish(&server, "news", &format!("{number}.live"));
         follower.read_until("the live message", |events| events.len() == number * 3 + 1);
         follower.disconnect();
@@ -139,7 +139,7 @@ fn reports_a_gap_for_each_id_that_is_none() {
         let gap = stream.next_event();
         assert_eq!(gap.name, "gap", "{id:?}: {gap:?}");
         publish(&server, "news", id);
-        // Whatever is replayed after a gap, the live event is the last one.
+        // Whatever events are replayed after a gap, the live event is the last one.
         let mut event = stream.next_event();
         while event.data != *id {
             event = stream.next_event();

@@ -128,8 +128,8 @@ fn watching_does_not_move_the_figures_watched() {
     }
 }
 
-/// Other tests run servers concurrently, so the list may contain several; and on a busy machine the
-/// server may not respond in time.
+/// Other tests run servers concurrently, so the list may contain several servers. On a busy
+/// machine, a server may not respond in time.
 #[test]
 fn a_command_without_an_address_finds_the_servers_that_run_here() {
     let server = fixture("http").control().start();

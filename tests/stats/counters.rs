@@ -153,8 +153,8 @@ fn deliveries_are_records_times_subscribers() {
 
 #[test]
 fn resumed_clients_and_their_gaps_are_counted() {
-    // One worker, because a second one may not have read the last record yet and would deliver it
-    // as live.
+    // Use one worker: a second one may not have read the last record yet, and would deliver it as
+    // live.
     let server = fixture("hub").workers(1).control().start();
     let mut publisher = server.connect();
     let ids: Vec<_> = (0..4)

@@ -42,7 +42,7 @@ fn figure(stats: &Value, path: &str) -> u64 {
     value.unwrap_or_else(|| panic!("no number {path} in {stats:#}"))
 }
 
-/// Returns the metrics once they no longer change.
+/// Returns the metrics when they no longer change.
 #[track_caller]
 fn settled(server: &Server) -> Value {
     wait_until("the figures rest", || {

@@ -1,4 +1,4 @@
-//! Counters survive the workers that counted.
+//! Counters are not lost when the workers that counted exit.
 
 use fermata_testkit::sse::Stream;
 use fermata_testkit::{Signal, send_signal, wait_until};
@@ -59,7 +59,7 @@ fn a_worker_that_ends_in_order_loses_no_count() {
     for _ in 0..10 {
         assert_eq!(connection.get("/pid").status(), 200);
     }
-    // Immediately: the last requests were counted less than a turn ago.
+    // Send the signal immediately: the last requests were counted less than a turn ago.
     assert!(send_signal(old, Signal::Terminate));
     server.wait_replaced(0, old);
     wait_for(

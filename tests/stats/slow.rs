@@ -6,7 +6,7 @@ use fermata_tests::fixture;
 
 use crate::{fermata, wait_for};
 
-/// Number of messages, more than the buffers of both ends and the channel's log hold.
+/// Number of messages: more than the buffers of both ends and the channel's log hold.
 const MESSAGES: usize = 1_200;
 const MESSAGE_BYTES: usize = 8_192;
 
@@ -54,7 +54,7 @@ fn a_client_that_is_told_of_gaps() {
     assert!(client["waiting_bytes"].as_u64() > Some(0), "{stats:#}");
 
     while stream.next_event().name != "gap" {}
-    // The client reads on, so it receives one gap and is no longer blocked for long.
+    // The client continues to read, so it receives one gap and is not blocked for long.
     while stream
         .try_next(std::time::Duration::from_millis(300))
         .is_some()

@@ -35,7 +35,7 @@ fn a_connection_is_used_again() {
     let url = format!("https://one.test:{}/who", world.address.port());
     let arguments = [&url, "-o", "first", "-w", "%{num_connects}\n"];
     let said = world.get("one.test", "/who", &arguments);
-    // The format is printed for both transfers; the second has opened no connection.
+    // curl prints the format for both transfers; the second transfer opened no connection.
     assert!(said.contains("1\n") && said.contains("0\n"), "{said}");
 }
 
@@ -79,7 +79,7 @@ fn the_client_of_go_speaks_http2() {
     assert_eq!(said, "63 requests, 1 connection, 1 hint\n", "{errors}");
 }
 
-/// Does the same with a Python client, whose held stream shares the connection.
+/// Runs the same requests with a Python client, whose held stream shares the connection.
 #[test]
 fn the_client_of_python_speaks_http2() {
     if !works("python3", &["-m", "pip", "--version"]) {
@@ -185,7 +185,7 @@ fn clients_prove_who_they_are_where_it_is_asked() {
                 .success()
         );
     }
-    // Each worker publishes its own counts.
+    // Each worker publishes its own counts, so wait for all of them.
     wait_until("all of them are counted", || {
         let total = &stats(&world)["total"];
         let failed = total["tls_handshakes_failed"]["client_certificate"].as_u64();

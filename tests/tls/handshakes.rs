@@ -21,7 +21,8 @@ fn both_versions_and_http_alone_are_spoken() {
         assert!(said.contains(&format!("New, {name}")), "{said}");
         assert!(said.contains("HTTP/1.1 200"), "{said}");
     }
-    // The newest version that both support, in whatever order the client lists them.
+    // The server selects the newest version that both support, in whatever order the client lists
+    // them.
     let said = world.openssl(&["-alpn", "http/1.1,h2"], "");
     assert!(said.contains("ALPN protocol: h2"), "{said}");
     let said = world.openssl(&["-alpn", "h3"], "");

@@ -1,4 +1,4 @@
-//! New certificates without new connections.
+//! New certificates are used for new connections; existing connections stay open.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -8,12 +8,12 @@ use fermata_testkit::Signal;
 
 use crate::{World, make, secure};
 
-/// More reloads than there are slots for draining workers.
+/// Number of reloads: more than there are slots for draining workers.
 const RELOADS: usize = 6;
-/// Number of concurrent clients, so that each worker has one.
+/// Number of concurrent clients: large enough that each worker has one.
 const UPLOADS: usize = 5;
 
-/// A client whose connection stays open; one byte of a response shows that it works.
+/// A client whose connection stays open. One byte of a response shows that it is connected.
 struct Held(Child);
 
 impl Held {
@@ -33,7 +33,7 @@ impl Held {
         Held(child.expect("openssl is there"))
     }
 
-    /// Sends an incomplete body, so that its worker waits for the rest.
+    /// Sends an incomplete body, so that the client's worker waits for the rest.
     fn uploads(&mut self) {
         let stdin = self.0.stdin.as_mut().expect("it was piped");
         let _ = stdin.write_all(
@@ -41,7 +41,7 @@ impl Held {
         );
         let mut byte = [0];
         let stdout = self.0.stdout.as_mut().expect("it was piped");
-        // The first request has its response, so the second has arrived.
+        // The first request has its response, so the second request has arrived.
         assert_eq!(stdout.read(&mut byte).expect("it runs"), 1);
     }
 
@@ -109,7 +109,7 @@ fn new_files_serve_new_connections_and_bad_ones_change_nothing() {
     }
     held.asks();
 
-    // A worker that starts later uses them, too.
+    // A worker that starts later also uses the new files.
     let pid = world.server.worker_pids()[&0];
     fermata_testkit::send_signal(pid, Signal::Kill);
     world.server.wait_replaced(0, pid);
@@ -118,8 +118,8 @@ fn new_files_serve_new_connections_and_bad_ones_change_nothing() {
     }
 }
 
-/// Workers of another user cannot read the keys again and are replaced. A draining worker keeps its
-/// slot until its clients have disconnected.
+/// Workers of another user lack permission to read the keys again, so they are replaced. A draining
+/// worker keeps its slot until its clients have disconnected.
 #[test]
 fn certificates_that_change_again_and_again_leave_somebody_who_serves() {
     let status = fs::read_to_string("/proc/self/status").expect("Linux tells");

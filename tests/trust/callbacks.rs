@@ -1,5 +1,5 @@
-//! Handlers that wait wherever PHP calls user code: each gets the same result as when it runs
-//! without others.
+//! Handlers that wait wherever PHP calls user code. Each has the same result as without concurrent
+//! handlers.
 //!
 //! The corpus is every PHP function that takes a callback and that `ext/fibers/callbacks.list`
 //! allows to wait, those that block the worker, and functions that keep state between two calls.
@@ -20,7 +20,7 @@ use crate::conversations::seconds;
 const SECONDS: u64 = 8;
 /// Number of concurrent handlers.
 const HANDLERS_MAX: usize = 4;
-/// Names that occur in each handler's values; the fixture has folders for them.
+/// Names that occur in each handler's values. The fixture has a folder for each name.
 const NAMES: [&str; HANDLERS_MAX] = ["anna", "bert", "carl", "dora"];
 /// The workspace's own test of the list fails for fewer.
 const CASES_MIN: usize = 50;

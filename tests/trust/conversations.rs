@@ -31,8 +31,8 @@ const SHRINKS_WITHIN: Duration = Duration::from_secs(60);
 const SHRINK_TRIES: usize = 4;
 /// Number of cases between two checks of the pools.
 const POOLS_EVERY: usize = 50;
-/// How often a shared connection may be found closed: by the cancelled handler, and by one of its
-/// tasks that had queued for it.
+/// Maximum number of times that a shared connection may be found closed: by the cancelled handler,
+/// and by one of its tasks that had queued for it.
 const GONE_MAX: usize = 4;
 
 /// How a handler ends.
@@ -51,7 +51,7 @@ const ENDINGS: [&str; 12] = [
     "fatal",
 ];
 
-/// One connection for all handlers, or a pool.
+/// Modes: one connection for all handlers, or a pool.
 const MODES: [&str; 2] = ["same", "pool"];
 
 /// A client library, as the fixture describes it.
@@ -63,7 +63,7 @@ struct Client {
     shared_by: String,
 }
 
-/// Another handler that runs concurrently with its own requests.
+/// Another handler, which runs concurrently and sends its own requests.
 #[derive(Clone, Debug)]
 struct Bystander {
     at_ms: usize,
@@ -108,7 +108,7 @@ impl Case {
             client,
         };
         if matches!(case.ending, "memory" | "fatal") && random.within(0..3) > 0 {
-            // Each of these endings costs a worker.
+            // Each of these endings costs a worker, so use them rarely.
             case.ending = ENDINGS[random.within(0..10)];
         }
         if case.needs_pool() {
@@ -116,7 +116,7 @@ impl Case {
         }
         if case.mode == "same" && case.client.shared_by != "tasks" && !case.is_question() {
             // With a library written in PHP, the handler would continue in the middle of its own
-            // exchange: a MULTI whose replies it has read stays open.
+            // exchange: a MULTI stays open although its replies were read.
             case.goes_on = false;
             // The same applies to cleanup code, unless the connection was closed with the wait.
             case.tidies &= case.ending != "throw";
@@ -317,7 +317,7 @@ struct Place {
 
 impl Place {
     fn start() -> Place {
-        // It takes longest to start.
+        // RabbitMQ takes longest to start, so start it in a thread.
         let rabbitmq = thread::spawn(Service::rabbitmq);
         let mut services = vec![Service::mariadb(), Service::postgres(), Service::redis()];
         let builder = fixture("conversations").workers(1).ini("memory_limit=96M");
@@ -390,7 +390,7 @@ impl Place {
         Ok(connection)
     }
 
-    /// Runs a case. The error describes a foreign value that a handler received, or a missing one.
+    /// Runs a case. Returns an error if a handler received a value of another handler, or no value.
     fn play(&mut self, case: &Case) -> Result<(), String> {
         self.cases += 1;
         let user = |number: usize| format!("u{}x{number}y", self.cases);
@@ -431,7 +431,8 @@ impl Place {
             let has_failed = !matches!(&answer, Ok(response) if response.status() != 500);
             Self::check_act(case, &user(0), answer)?;
             if case.ends_worker() && has_failed {
-                // Otherwise the next case would be affected.
+                // Wait for the replacement of the worker; otherwise the next case would be
+                // affected.
                 let end = Instant::now() + deadline();
                 while self.server.worker_pids() == pid {
                     if Instant::now() > end {
@@ -469,7 +470,7 @@ impl Place {
                 response.text() == format!("{id}a") || response.text() == "ended"
             }
             200 => response.text() == "ended",
-            // Its wait was cancelled, or it threw an exception.
+            // The handler's wait was cancelled, or it threw an exception.
             503 => true,
             500 => matches!(case.ending, "exit" | "memory" | "fatal"),
             _ => false,
@@ -509,8 +510,8 @@ impl Place {
         }
     }
 
-    /// Checks that the next handler receives its own reply, at the latest after it has noticed that
-    /// the shared connection is closed.
+    /// Checks that the next handler receives its own reply, at the latest after it has detected
+    /// that the shared connection is closed.
     fn check_next(&self, case: &Case, id: &str) -> Result<(), String> {
         let target = format!("/next/{}/{}?id={id}", case.client.name, case.mode);
         let end = Instant::now() + deadline();
@@ -574,7 +575,7 @@ impl Place {
         }
     }
 
-    /// Restarts the workers, because a failed case may leave anything behind.
+    /// Restarts the workers, because a failed case may have left state behind.
     fn forget(&mut self) {
         let pids = self.server.worker_pids();
         for (number, pid) in pids {

@@ -31,7 +31,7 @@ fn wait_for_sleeping(server: &Server, client: &str, port: u16, wanted: usize) {
 }
 
 /// Waits until `/alone` has found its connection. No other client may connect to that server
-/// before, or it would get the wanted number.
+/// before: it could get the wanted connection number.
 fn wait_for_found(server: &Server, port: u16) {
     wait_until(&format!("a connection of its number at {port}"), || {
         (text(server, &format!("/found/{port}")) == "found").then_some(())

@@ -1,6 +1,5 @@
-//! A handler that has ended, or that waits, never leaks state into another handler: open
-//! transactions on a shared connection, replies or rows. Tests each PHP client against its real
-//! server.
+//! A handler that has ended, or that waits, never affects another handler by open transactions on a
+//! shared connection, replies or rows. Tests each PHP client against its real server.
 
 mod callbacks;
 mod conversations;
@@ -24,7 +23,7 @@ const CLIENTS: [&str; 13] = [
     "mysqli",
     "pdo-pgsql",
     "pgsql",
-    // The functions are called without a connection and use the last one.
+    // These functions are called without a connection, and use the last one.
     "pgsql-default",
     "sqlite",
     "redis",
@@ -122,7 +121,7 @@ fn what_a_handler_has_left_open_ends_with_it() {
             };
             let mut begun = ask(&place.server, &target);
             if how == "gone" {
-                // The next request queues until the server notices the disconnect.
+                // The next request queues until the server detects the disconnect.
                 std::thread::sleep(std::time::Duration::from_millis(50));
                 drop(begun);
             } else {
@@ -147,10 +146,10 @@ fn what_a_handler_has_left_open_ends_with_it() {
 #[test]
 fn a_handler_that_fails_fatally_leaves_nothing_to_the_next_worker() {
     let place = start();
-    // Each costs a worker, whose replacement takes some time.
+    // Each of these endings costs a worker, whose replacement takes some time.
     for (client, how) in [("mysql", "memory"), ("pgsql", "fatal"), ("redis", "memory")] {
         ask(&place.server, &format!("/begin/{client}/{how}")).read_response();
-        // The database releases its locks when it notices the closed connection.
+        // The database releases its locks when it detects that the connection is closed.
         wait_until(
             &format!("the next worker finds nothing: {client} {how}"),
             || {
@@ -203,7 +202,8 @@ fn the_server_ends_what_a_client_of_a_pool_has_left_although_nobody_comes_next()
                 (count == wanted.to_string()).then_some(())
             });
         };
-        // One of two queries is stopped through the other connection, which was opened before it.
+        // One of two queries is stopped through another connection, which was opened before its
+        // own.
         let mut first = ask(
             &place.server,
             &format!("/ask/pool-{client}/first?seconds=2"),
@@ -231,7 +231,7 @@ fn the_server_ends_what_a_client_of_a_pool_has_left_although_nobody_comes_next()
 
 #[test]
 fn a_transaction_that_was_left_ends_although_all_fibers_wait_for_its_end() {
-    // A queued request would wait for an hour.
+    // With this time-out, a queued request would wait for an hour.
     let place = start_with(|builder| {
         builder
             .setting("fibers_max", 4)
@@ -294,7 +294,7 @@ fn rows_that_a_handler_has_left_unread_are_given_to_nobody() {
                 "nothing",
                 "{client}"
             );
-            // The connection is closed with them.
+            // The connection is closed together with the unread results.
             assert_eq!(
                 text(&place.server, &format!("/unread/{client}/query")),
                 "nothing",

@@ -21,7 +21,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Its threads run until the test process exits.
+    /// Starts the server. Its threads run until the test process exits.
     pub fn start(folder: &Path) -> Peer {
         let lines = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let http = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -53,7 +53,7 @@ impl Peer {
     }
 }
 
-/// Returns the reply after its delay; `None` for an invalid request.
+/// Returns the reply after its delay; `None` if the request is invalid.
 fn answer<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<String> {
     let id = words.next()?;
     let delay = Duration::from_millis(words.next()?.parse().ok()?);

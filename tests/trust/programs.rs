@@ -1,6 +1,5 @@
-//! Random handlers: they share connections, wait in every way, start, race and cancel tasks, leave
-//! results unread and generators unfinished. The expected values of each handler do not depend on
-//! what others do concurrently.
+//! Random handlers: they share connections, wait in every way, start, race and cancel tasks, leave results unread and generators
+//! unfinished. The expected values of each handler do not depend on concurrent handlers.
 //!
 //! `FERMATA_TEST_SEED` repeats a run, `FERMATA_TEST_SECONDS` makes it longer;
 //! `FERMATA_TEST_VALGRIND=1` runs the server under memcheck.
@@ -30,17 +29,17 @@ const REST_EVERY: u64 = 25;
 /// Memory that a worker may gain in total, and per program, because PHP caches executed code.
 const MEMORY_BYTES_MAX: u64 = 24 << 20;
 const PROGRAM_BYTES_MAX: u64 = 32 << 10;
-/// Number of programs after which the server is replaced. PHP retains the texts of evaluated code
-/// until its script ends, which filled a worker's gigabyte after 98,000 handlers.
+/// Number of programs after which the server is replaced. PHP retains the texts of evaluated code until its script ends; this
+/// filled a worker's gigabyte after 98,000 handlers.
 const PROGRAMS_PER_SERVER: u64 = 10_000;
 const DESCRIPTORS_MAX: u64 = 24;
-/// The last programs run again this often, with their code cached; afterwards nothing may grow.
+/// Number of times that the last programs run again, with their code cached. Memory must not grow afterwards.
 const AGAIN_PROGRAMS: usize = 8;
 const AGAIN_BEFORE: usize = 4;
 const AGAIN: usize = 20;
 const AGAIN_BYTES_MAX: u64 = 256 << 10;
 
-/// In the order in which a handler may acquire them.
+/// Connections in the order in which a handler may acquire them.
 const CONNECTIONS: [&str; 7] = [
     "mysql",
     "mysqli",
@@ -121,7 +120,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns a connection, and true if it comes from a pool; `None` if all are held.
+    /// Returns a connection, and true if it comes from a pool; `None` if all connections are held.
     fn connection(&mut self, from: usize, to: usize) -> Option<(usize, bool)> {
         if from >= to {
             return None;
@@ -209,8 +208,7 @@ impl Writer<'_> {
         self.close();
     }
 
-    /// Writes other statements between a request and its reply, or within a mail, and then
-    /// continues it.
+    /// Writes other statements between a request and its reply, or within a mail, and then continues the request or mail.
     fn halfway(&mut self, from: usize) {
         let Some((at, is_pool)) = self.connection(from.max(LINES), self.connections) else {
             return;
@@ -513,7 +511,7 @@ impl Place {
         }
     }
 
-    /// Returns the resources once no handler runs.
+    /// Returns the resources when no handler runs.
     fn rest(&self) -> Rest {
         let end = Instant::now() + deadline();
         loop {

@@ -1,5 +1,5 @@
 //! One library object written in plain PHP, shared by all handlers as in a framework's container.
-//! Handlers queue for its connection, and none continues another's conversation.
+//! Handlers queue for its connection, and no handler continues another's conversation.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -132,7 +132,7 @@ fn a_transaction_that_a_library_in_plain_php_has_left_open_reaches_nobody() {
         .start();
     assert_eq!(text(&server, "/predis/1"), "1");
     assert_eq!(text(&server, "/predis-leave"), "left");
-    // The library notices that its connection is closed and opens another one.
+    // The library detects that its connection is closed, and opens another one.
     assert_eq!(
         ask(&server, "/predis-get?key=left")
             .read_response()

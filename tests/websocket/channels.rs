@@ -1,5 +1,5 @@
 //! Channels: published messages reach WebSockets and event streams alike, but not their sender;
-//! clients that reconnect receive the missed ones.
+//! clients that reconnect receive the missed messages.
 
 use std::time::Duration;
 
@@ -105,7 +105,7 @@ fn reports_a_gap_to_a_socket_whose_id_is_none() {
     ] {
         let mut socket = open(&server, &format!("/rooms/log?format=json&since={id}"));
         let mut texts: Vec<String> = Vec::new();
-        // Messages of the handler itself may arrive before or after it.
+        // The handler's own messages may arrive before or after the event.
         while texts.len() < 2 && !texts.iter().any(|text| has(text, "event", "gap")) {
             texts.push(socket.next_text());
         }

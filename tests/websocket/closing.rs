@@ -1,4 +1,4 @@
-//! The closing handshake, from both sides, and closes without it.
+//! The closing handshake, started by either side, and closes without a handshake.
 
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ fn ends_without_a_close_are_1006() {
     open(&server, "/echo").into_connection().reset();
     server.log().wait_for(from, "closed 1006");
     let from = server.log().len();
-    // Inside a frame.
+    // Close in the middle of a frame.
     let mut cut = open(&server, "/echo");
     cut.connection().send(&frame(TEXT, b"never whole")[..9]);
     drop(cut);

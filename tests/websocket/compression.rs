@@ -113,7 +113,7 @@ fn large_messages_and_every_window() {
             _ => offer.clone(),
         };
         let mut client = Client::open(&server, "/takeover", &offer, Some(&expected));
-        // Decompressing with the negotiated window shows that the server uses no larger one.
+        // Decompressing with the negotiated window verifies that the server uses no larger window.
         client.decompress = Decompress::new_with_window_bits(false, bits);
         for seed in 0u32..4 {
             let message: Vec<u8> = (0..100_000u32)

@@ -145,8 +145,8 @@ fn a_dripping_handshake_ends_at_its_time_out() {
     let mut slow = server.connect();
     let bytes = request("/echo", &[]).into_bytes();
     let mut sent = 0;
-    // One byte at a time until the server responds; sending everything would take longer than any
-    // deadline of a test.
+    // Send one byte at a time until the server responds. Sending all bytes would take longer than
+    // any time-out of the test.
     while !slow.has_news(Duration::from_millis(150)) {
         assert!(sent < bytes.len(), "the server takes all the time there is");
         let _ = slow.try_send(&bytes[sent..=sent]);

@@ -62,7 +62,7 @@ fn a_client_that_never_reads_while_10_000_messages_are_published() {
         grown < 16 << 20,
         "{grown} bytes for one client that does not read"
     );
-    // It is closed, or receives at most as much as the limits allow.
+    // The client is closed, or receives at most as many bytes as the limits allow.
     let mut got = 0;
     while let Some(Item::Frame(frame)) = lazy.try_next(Duration::from_secs(5)) {
         got += frame.payload.len();

@@ -29,7 +29,8 @@ fn clients() -> PathBuf {
     workspace_root().join("tests/websocket/clients")
 }
 
-/// Checks without compression and with it, unless the client's version decides about compression.
+/// Checks without compression and with compression, unless the client's version determines the
+/// compression.
 #[track_caller]
 fn check(start_client: &dyn Fn(&str) -> Command, compression: Compression) {
     let server: Server = start();

@@ -156,7 +156,7 @@ fn a_second_signal_ends_at_once() {
     assert!(!stuck.has_news(Duration::from_millis(100)));
     server.signal(Signal::Terminate);
     wait_draining(&server);
-    // Earlier, it would count as the same signal.
+    // Wait: an earlier second signal would count as a repetition of the first.
     std::thread::sleep(Duration::from_millis(600));
     let began = Instant::now();
     server.signal(Signal::Terminate);

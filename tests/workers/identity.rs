@@ -73,7 +73,7 @@ fn handlers_run_as_the_user_that_was_asked_for_and_the_master_stays_root() {
     let socket = server.control();
     let socket = fs::metadata(socket.trim_start_matches("unix:")).expect("it is there");
     assert_eq!(socket.uid(), user, "its programs publish");
-    // The same applies to workers that start later.
+    // Workers that start later also run as the user.
     let pids = server.worker_pids();
     assert!(fermata_testkit::send_signal(pids[&0], Signal::Kill));
     server.wait_replaced(0, pids[&0]);

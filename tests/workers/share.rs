@@ -13,7 +13,8 @@ const CLIENTS: usize = 100;
 /// Number of requests per client.
 const REQUESTS: usize = 20;
 
-/// Large enough that random deviation stays 4.8 standard deviations below the bound.
+/// Number of connections: large enough that the limit is 4.8 standard deviations above the mean
+/// random deviation.
 const SHORT_CONNECTIONS: usize = 16_000;
 
 /// Returns a metric per worker.
@@ -27,7 +28,7 @@ fn per_worker(server: &Server, path: &str) -> Vec<u64> {
         .collect()
 }
 
-/// Returns the metric per worker once the sum has reached `total`.
+/// Returns the metric per worker when the sum has reached `total`.
 fn when_reached(server: &Server, path: &str, total: u64) -> Vec<u64> {
     wait_until(&format!("{path} adds up to {total}"), || {
         let figures = per_worker(server, path);
@@ -109,8 +110,8 @@ fn a_connection_per_request_is_shared_and_never_moved() {
     let server = fixture("http").workers(8).control().start();
     for nth in 0..SHORT_CONNECTIONS {
         let [_, _, third, last] = (nth as u32).to_be_bytes();
-        // For one address, the kernel reuses the same ten thousand ports, and assigns each to the
-        // same worker as before.
+        // From one address, the kernel reuses the same ten thousand ports, and assigns each port to
+        // the same worker as before.
         let target = Target {
             address: server.address(),
             source: Some(Ipv4Addr::new(127, 1, third, last)),
@@ -140,7 +141,7 @@ fn without_balancing_a_connection_stays_where_it_was_accepted() {
 fn connections_handed_to_a_worker_that_dies_are_answered_by_others() {
     let server = fixture("faults").workers(2).control().start();
     let stopped = server.worker_pids()[&1];
-    // It is running and accepts connections.
+    // The worker is running and accepts connections.
     drop(server.connect_to(stopped));
     send_signal(stopped, Signal::Stop);
     let mut connections: Vec<_> = (0..CLIENTS).map(|_| server.connect()).collect();

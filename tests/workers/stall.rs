@@ -32,14 +32,14 @@ fn a_handler_that_does_not_return_is_named() {
     let line = server.log().wait_for(0, "has not answered").text;
     assert!(line.contains("in the handler of GET /slow/{ms}"), "{line}");
     victim.expect_end();
-    // Its other clients reconnect to any worker and continue.
+    // The worker's other clients reconnect to any worker and continue.
     held.read_to_end();
     let mut back = Stream::open(server.connect_to(new_pid), "/events", None);
     publish(&server, "news", "on");
     assert_eq!(back.next_event().data, "on");
 }
 
-/// Without hooks; with them, a call that would wait there has a time-out.
+/// Hooks are off, because with hooks a call that would block here has a time-out.
 #[test]
 fn a_destructor_that_does_not_return_is_named() {
     let server = fixture("faults").setting("stall_timeout_ms", 2_000).start();
@@ -89,7 +89,7 @@ fn busy_and_idle_workers_stay() {
     let server = fixture("hub").setting("stall_timeout_ms", 2_000).start();
     let pids = server.worker_pids();
     let mut busy = server.connect_to(pids[&0]);
-    // Much longer than the time-out in total, but the loop runs in between.
+    // Much longer in total than the time-out, but the loop runs in between.
     for _ in 0..30 {
         assert_eq!(busy.get("/slow/100").status(), 200);
     }

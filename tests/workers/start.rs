@@ -6,7 +6,7 @@ use fermata_testkit::{Connection, Signal, free_port};
 use fermata_tests::fixture;
 use serde_json::Value;
 
-/// Number of tries of a test that needs a port which no other process takes.
+/// Number of tries of a test that needs a port which no other process uses.
 const PORT_TRIES: usize = 5;
 
 #[test]

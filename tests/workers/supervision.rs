@@ -1,4 +1,4 @@
-//! Crashed workers are replaced, and clients of other workers are unaffected.
+//! Crashed workers are replaced, and clients of other workers are not affected.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -147,7 +147,7 @@ fn idle_clients_of_a_worker_that_ends_alone_are_served_by_the_others() {
         let server = fixture("hub").workers(workers).start();
         let pid = server.worker_pids()[&0];
         let mut idle: Vec<_> = (0..5).map(|_| server.connect_to(pid)).collect();
-        // The kernel assigns some of them to that worker.
+        // The kernel assigns some of these connections to that worker.
         let mut untouched: Vec<_> = (0..12).map(|_| server.connect()).collect();
         assert!(send_signal(pid, Signal::Terminate));
         server.wait_replaced(0, pid);
@@ -179,7 +179,7 @@ fn workers_end_with_their_master() {
 fn a_worker_that_blocks_ends_with_its_master_too() {
     let mut server = fixture("hub").setting("stall_timeout_ms", 0).start();
     let pids = server.worker_pids();
-    // Held, so that this connection stays with its worker.
+    // Hold the client, so that its connection stays with its worker.
     let mut blocked: Vec<_> = (0..8).map(|_| server.connect()).collect();
     for connection in &mut blocked {
         connection.send("GET /slow/600000 HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -209,7 +209,7 @@ fn a_worker_that_a_signal_ends_is_logged_with_its_handler() {
     assert!(server.log().contains(&line), "{}", server.log().text());
 }
 
-/// One page crashes its worker with every request, while others are requested.
+/// Requests to one page crash its worker, while other pages are requested.
 #[test]
 fn a_page_that_runs_out_of_memory_again_and_again_costs_nobody_else_anything() {
     let server = fixture("faults").ini("memory_limit=32M").start();

@@ -54,7 +54,8 @@ fn a_body_that_ends_early_is_not_whole(bench: &Bench) {
     for rest in ["/length", "/chunks"] {
         let mut client = bench.client("plain.test");
         client.send("GET", &bench.path(rest), &[], b"");
-        // Pushpin leaves the client waiting, or ends the incomplete response as if it was complete.
+        // Pushpin leaves the client waiting, or ends the incomplete response as if it were
+        // complete.
         let patience = match bench.kind() {
             Kind::Pushpin => Duration::from_secs(2),
             Kind::Fermata => deadline(),

@@ -97,7 +97,8 @@ fn variables_are_put_into_messages(bench: &Bench) {
         item(bench, "%(unknown)s", json!({})),
         item(bench, "end", json!({}))
     ]));
-    // An item that lacks a variable is not sent; whether it also closes the stream differs.
+    // An item that lacks a variable is not sent. The servers differ in whether the item also closes
+    // the stream.
     bench.differs(
         client.read_until_or_end("end"),
         "me is at a b 100%;".to_owned(),

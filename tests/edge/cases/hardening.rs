@@ -277,7 +277,7 @@ fn an_item_for_others_is_no_gap(bench: &Bench) {
     client.read_head();
     client.read_until("opened\n");
     let item = |id: &str, prev_id: &str, sender: &str| json!({"channel": channel, "id": id, "prev-id": prev_id, "meta": {"sender": sender}, "http-stream": {"content": id}});
-    // The client has item 1 already, and sent item 2 itself.
+    // The client already has item 1, and sent item 2 itself.
     bench.publish(json!([
         item("1", "0", "you"),
         item("2", "1", "me"),

@@ -34,7 +34,7 @@ macro_rules! cases {
 pub(crate) use cases;
 
 /// Cases that make every client of the edge poll its origin, including clients of other cases. They
-/// run while no other case does.
+/// run while no other case runs.
 pub const ALONE: &[&str] = &[
     "control_answers_have_known_words",
     "recovering_asks_links",

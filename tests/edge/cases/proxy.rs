@@ -213,7 +213,7 @@ fn forwarded_proto_of_clients_is_dropped(bench: &Bench) {
     assert_eq!(bench.requests()[0].header("x-forwarded-proto"), None);
 }
 
-/// Sends these headers and returns those that the backend received.
+/// Sends these headers, and returns the ones that the backend received.
 fn passed(bench: &Bench, host: &str, names: &[&'static str]) -> Vec<&'static str> {
     echo(bench);
     let headers: Vec<_> = names.iter().map(|name| (*name, "forged")).collect();

@@ -10,7 +10,7 @@ use crate::bench::Bench;
 use crate::client::Client;
 use crate::origin::{ok, text};
 
-/// How long a long poll must be held, per attempt.
+/// Time for which a long poll must be held, per attempt.
 const SETTLE: [Duration; 3] = [
     Duration::from_millis(700),
     Duration::from_secs(3),
@@ -28,8 +28,8 @@ cases!(
     recovering_asks_links,
 );
 
-/// Returns a stream after its first body. Without probes: an item without id would look like a
-/// missed item.
+/// Returns a stream after its first body. Publishes no probes, because an item without id would
+/// look like a missed item.
 fn opened(bench: &Bench) -> Client {
     let mut client = bench.client("plain.test");
     client.send("GET", &bench.path("/first"), &[], b"");
@@ -167,8 +167,8 @@ fn a_long_poll_up_to_date_is_held(bench: &Bench) {
             ),
         }
     });
-    // A held long poll sends no sign of it. If an item arrives before the hold, the edge correctly
-    // polls again; the next poll, which follows that item, then gets more time.
+    // The client cannot detect when its long poll is held. If an item arrives before the hold, the
+    // edge correctly polls again. The next poll, which follows that item, then has more time.
     for (newest, settle) in SETTLE.into_iter().enumerate() {
         let path = format!("/poll/{}", newest + 1);
         let mut poll = bench.client("plain.test");

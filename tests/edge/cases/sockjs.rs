@@ -184,7 +184,7 @@ fn sockjs_gets_what_is_published(bench: &Bench) {
 }
 
 fn sockjs_ends_as_its_backend_says(bench: &Bench) {
-    // Pushpin loses messages that a backend sends right before its close, and may crash.
+    // Pushpin loses messages that a backend sends right before it closes, and may crash.
     if bench.kind() == Kind::Pushpin {
         return;
     }

@@ -74,7 +74,7 @@ fn begun(bench: &Bench) -> Socket {
     socket
 }
 
-/// Opens a socket that is known to be subscribed.
+/// Opens a socket, and waits until it is subscribed.
 fn subscribed(bench: &Bench) -> Socket {
     let mut socket = begun(bench);
     assert_eq!(socket.next_text(), "ready");
@@ -149,7 +149,7 @@ fn a_socket_passes_pings(bench: &Bench) {
     assert_eq!(ping.first, PING);
     let content = b"from the backend".to_vec();
     bench.differs(ping.payload.clone(), Vec::new(), content);
-    // Only the PONG for this PING passes.
+    // Only the PONG for this PING is forwarded.
     socket.send(PONG, "nobody asked");
     socket.send(PONG, &ping.payload[..]);
     let (pushpin, ours) = ("pong ".to_owned(), "pong from the backend".to_owned());

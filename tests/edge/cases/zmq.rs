@@ -284,7 +284,7 @@ fn stats_report_what_a_route_has_had(bench: &Bench) {
     let mut client = bench.client("report.test");
     let answer = client.request("POST", &path, &[("X-Asked", "words")], BODY);
     assert_eq!(answer.body.len(), 2_000);
-    // Counts names and values only, without separators.
+    // Count only names and values, without separators.
     let bytes = |words: &[&str]| words.iter().map(|it| it.len() as u64).sum::<u64>();
     let host = bytes(&["Host", "report.test"]);
     let asked = bytes(&["POST", &path, "Content-Length", "1000", "X-Asked", "words"]) + host;
@@ -320,7 +320,7 @@ fn stats_report_what_a_route_has_had(bench: &Bench) {
         ("server-content-bytes-sent", 1_000),
         ("server-header-bytes-received", answered),
     ]);
-    // Includes a signature and other headers.
+    // The sum includes a signature and other headers.
     assert!(sums["server-header-bytes-sent"] > asked, "{sums:?}");
     assert_eq!(sums["client-messages-sent"], 0, "{sums:?}");
     let mut socket = open(bench.client("report.test"), &path);

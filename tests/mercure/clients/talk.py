@@ -15,7 +15,7 @@ TOPIC = "https://example.com/books/1"
 
 heard = queue.Queue()
 consumer = Consumer(url, [TOPIC, "https://example.com/authors/{id}"], heard.put)
-# The test ends with this thread, which reads an endless stream.
+# The thread reads an endless stream, so it must not keep the process running.
 consumer.daemon = True
 consumer.start_consumption()
 
