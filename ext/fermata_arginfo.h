@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: aa367a5b2aba5d59dfaa63147c34224a0013f30d */
+ * Stub hash: f221358ec372c6c3cfa39ccdda0e6123b9abe794 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -588,6 +588,11 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Hold_since, 0, 1, 
 	ZEND_ARG_TYPE_INFO(0, eventId, IS_STRING, 1)
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Hold_fromStart, 0, 0, IS_STATIC, 0)
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_Hold_fromNow arginfo_class_Fermata_Hold_fromStart
+
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Hold_keepAlive, 0, 1, IS_STATIC, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_LONG, 0)
 ZEND_END_ARG_INFO()
@@ -708,6 +713,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_join, 0,
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, announce, _IS_BOOL, 0, "true")
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, since, IS_STRING, 1, "null")
 	ZEND_ARG_OBJ_INFO_WITH_DEFAULT_VALUE(0, format, Fermata\\WebSocket\\Format, 0, "Fermata\\WebSocket\\Format::Data")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, fromStart, _IS_BOOL, 0, "false")
 ZEND_END_ARG_INFO()
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_WebSocket_leave, 0, 1, IS_STATIC, 0)
@@ -1328,6 +1334,8 @@ ZEND_METHOD(Fermata_Hold, __construct);
 ZEND_METHOD(Fermata_Hold, sse);
 ZEND_METHOD(Fermata_Hold, as);
 ZEND_METHOD(Fermata_Hold, since);
+ZEND_METHOD(Fermata_Hold, fromStart);
+ZEND_METHOD(Fermata_Hold, fromNow);
 ZEND_METHOD(Fermata_Hold, keepAlive);
 ZEND_METHOD(Fermata_Hold, with);
 ZEND_METHOD(Fermata_Hold, slow);
@@ -1777,6 +1785,8 @@ static const zend_function_entry class_Fermata_Hold_methods[] = {
 	ZEND_ME(Fermata_Hold, sse, arginfo_class_Fermata_Hold_sse, ZEND_ACC_PUBLIC|ZEND_ACC_STATIC)
 	ZEND_ME(Fermata_Hold, as, arginfo_class_Fermata_Hold_as, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Hold, since, arginfo_class_Fermata_Hold_since, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Hold, fromStart, arginfo_class_Fermata_Hold_fromStart, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Hold, fromNow, arginfo_class_Fermata_Hold_fromNow, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Hold, keepAlive, arginfo_class_Fermata_Hold_keepAlive, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Hold, with, arginfo_class_Fermata_Hold_with, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Hold, slow, arginfo_class_Fermata_Hold_slow, ZEND_ACC_PUBLIC)

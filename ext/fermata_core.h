@@ -1605,6 +1605,10 @@ typedef struct FmWsJoin {
    */
   struct FmStr since;
   /**
+   * True if a client without an id receives all stored events.
+   */
+  bool from_start;
+  /**
    * FM_WS_FORMAT_*.
    */
   uint32_t format;
@@ -1784,6 +1788,10 @@ typedef struct FmHold {
    * Last event id that the client received; `ptr` NULL for none.
    */
   struct FmStr since;
+  /**
+   * True if a client without an id receives all stored events.
+   */
+  bool from_start;
   /**
    * Milliseconds without output before a keep-alive comment; -1 = default, 0 = never.
    */

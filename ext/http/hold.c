@@ -119,6 +119,7 @@ uint32_t fermata_hold_send(FmWorker *worker, const fermata_request *request, con
 		.info = fermata_str_or_absent(hold->info),
 		.announce = hold->announce,
 		.since = fermata_str_or_absent(hold->since),
+		.from_start = hold->from_start,
 		.keep_alive_ms = hold->keep_alive_ms,
 		.slow = hold->slow,
 		.with = with,
@@ -223,6 +224,25 @@ ZEND_METHOD(Fermata_Hold, since)
 	fermata_hold *hold = THIS_HOLD();
 	release(&hold->since);
 	hold->since = id && ZSTR_LEN(id) ? zend_string_copy(id) : NULL;
+	RETURN_THIS();
+}
+
+static void set_from_start(zval *hold, bool from_start)
+{
+	FERMATA_FROM(fermata_hold, Z_OBJ_P(hold))->from_start = from_start;
+}
+
+ZEND_METHOD(Fermata_Hold, fromStart)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	set_from_start(ZEND_THIS, true);
+	RETURN_THIS();
+}
+
+ZEND_METHOD(Fermata_Hold, fromNow)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+	set_from_start(ZEND_THIS, false);
 	RETURN_THIS();
 }
 

@@ -148,6 +148,7 @@ typedef struct fermata_hold {
 	uint32_t slow;
 	uint8_t format;
 	bool announce;
+	bool from_start; /* all stored events, for a client without an id */
 	zend_object std;
 } fermata_hold;
 void fermata_hold_init(void);

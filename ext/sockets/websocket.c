@@ -270,11 +270,11 @@ ZEND_METHOD(Fermata_WebSocket, join)
 {
 	zend_string *channel, *user = NULL, *since = NULL, *encoded = NULL;
 	zval *info = NULL;
-	bool announce = true;
+	bool announce = true, from_start = false;
 	zend_object *format = NULL;
 	FmError error;
 	error.len = 0;
-	ZEND_PARSE_PARAMETERS_START(1, 6)
+	ZEND_PARSE_PARAMETERS_START(1, 7)
 		Z_PARAM_STR(channel)
 		Z_PARAM_OPTIONAL
 		Z_PARAM_STR_OR_NULL(user)
@@ -282,6 +282,7 @@ ZEND_METHOD(Fermata_WebSocket, join)
 		Z_PARAM_BOOL(announce)
 		Z_PARAM_STR_OR_NULL(since)
 		Z_PARAM_OBJ_OF_CLASS(format, fermata_ce_format)
+		Z_PARAM_BOOL(from_start)
 	ZEND_PARSE_PARAMETERS_END();
 	if (user && !ZSTR_LEN(user)) {
 		fermata_misuse("a present user needs a name; pass null to join without being counted");
@@ -301,6 +302,7 @@ ZEND_METHOD(Fermata_WebSocket, join)
 		.info = fermata_str_or_absent(encoded),
 		.announce = announce,
 		.since = fermata_str_or_absent(since && ZSTR_LEN(since) ? since : NULL),
+		.from_start = from_start,
 		.format = as_json ? FM_WS_FORMAT_JSON : FM_WS_FORMAT_DATA,
 	};
 	uint32_t code = worker() ? fm_ws_join(worker(), THIS_SOCKET()->handle, &join, &error) : FM_GONE;

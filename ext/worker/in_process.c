@@ -421,6 +421,7 @@ ZEND_METHOD(Fermata_Testing_Engine, takeHold)
 	array_init(return_value);
 	add_assoc_zval(return_value, "channels", &channels);
 	add_text(return_value, "since", hold->since);
+	add_assoc_bool(return_value, "fromStart", hold->from_start);
 	add_text(return_value, "user", hold->user);
 	add_text(return_value, "info", hold->info);
 	add_assoc_bool(return_value, "announces", hold->announce);

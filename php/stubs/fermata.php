@@ -1564,8 +1564,20 @@ namespace Fermata {
          */
         public function as(string $user, ?array $info = null, bool $announce = true): static {}
 
-        /** Replays the events published after the event with this id; null or "" replays none. */
+        /**
+         * Replays the events published after the event with this id, usually the client's Last-Event-ID. With null or "", the
+         * client starts as fromStart() or fromNow() says.
+         */
         public function since(?string $eventId): static {}
+
+        /**
+         * Replays all stored events to a client without an id, then sends it new ones. No event is missed or repeated in
+         * between. If older events of the channels may no longer be stored, a `gap` event comes first.
+         */
+        public function fromStart(): static {}
+
+        /** Sends a client without an id only the events published from now on. This is the default. */
+        public function fromNow(): static {}
 
         /**
          * Sets the time without an event after which a comment is sent, so that proxies keep the connection open.
@@ -1837,7 +1849,8 @@ namespace Fermata {
          *        change publishes another `join` event with `"changed": true`. Needs $user.
          * @param bool $announce publishes `join` and `leave` events to the channel when the user's first connection opens and
          *        the last one closes
-         * @param string|null $since replays the events published after the event with this id; null or "" replays none
+         * @param string|null $since replays the events published after the event with this id; null or "": see $fromStart
+         * @param bool $fromStart replays all stored events to a client without an id; see Hold::fromStart()
          * @throws Exception\ConnectionClosedException if the connection has closed
          * @throws Exception\BackpressureException if a worker has been a complete ring behind for publish_wait_ms_max, or too
          *        many users are present (members_max and related settings)
@@ -1851,6 +1864,7 @@ namespace Fermata {
             bool $announce = true,
             ?string $since = null,
             WebSocket\Format $format = WebSocket\Format::Data,
+            bool $fromStart = false,
         ): static {}
 
         /** Ends the subscription to a channel; does nothing if there is none. */
@@ -3260,7 +3274,7 @@ namespace Fermata\Testing {
          * Returns the last Hold of a handler since the previous call; null if there was none. `info` is JSON. A `keepAlive` of
          * null means the setting.
          *
-         * @return array|null array{channels: list<string>, since: ?string, user: ?string, info: ?string, announces: bool,
+         * @return array|null array{channels: list<string>, since: ?string, fromStart: bool, user: ?string, info: ?string, announces: bool,
          *        keepAlive: ?int, closesOnGap: bool}
          */
         public function takeHold(): ?array {}

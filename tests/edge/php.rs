@@ -113,6 +113,15 @@ fn a_hold_is_held_by_the_edge(kind: Kind) {
     let events = [0, 1].map(|at| format!("id: {}\nevent: note\ndata: told{at}\n\n", ids[at]));
     let text = client.read_until(&events[1]);
     assert_eq!(with_data(&text), events.concat(), "{text}");
+    // A client without an id receives all stored events if the handler says so.
+    let (_, opening) = pair.client("/events?channels=b&from=start&with=first", None);
+    assert_eq!(
+        with_data(&opening),
+        format!(
+            "event: welcome\ndata: first\n\nevent: message\ndata: {{\"second\":true}}\n\n{}",
+            events.concat()
+        )
+    );
     // A client that reconnects through the edge receives the missed events.
     let (mut again, opening) = pair.client("/events?channels=a,b", Some(&ids[0]));
     assert!(opening.ends_with("data: told1\n\n"), "{opening}");

@@ -237,8 +237,7 @@ impl<D: Driver> Worker<D> {
             Stage::Head if connection.inbox.is_empty() => self.net.close(&mut self.http, index),
             Stage::Head | Stage::Body(_) if is_retired => {
                 connection.inbox = Buffer::default();
-                self.http
-                    .refuse_restarting(&mut self.net, index.exchange());
+                self.http.refuse_restarting(&mut self.net, index.exchange());
             }
             // The application that would produce the rest of the stream has exited.
             Stage::Handling(_) if is_retired && exchange.body.is_some() => {

@@ -166,8 +166,9 @@ pub use channels::presence::{MembersError, is_info_change};
 pub use channels::publish::{
     EventId, Member, Message, Past, PublishFailure, check_channel, check_message,
 };
+pub use channels::since::Since;
 pub use channels::stream_format::StreamFormat;
-pub use channels::views::{Past as ViewPast, Since, ViewHold};
+pub use channels::views::{Past as ViewPast, ViewHold};
 pub use embed::event::{Event, Left};
 pub use embed::file_jobs::{FileJobError, FileJobs};
 pub use embed::program_figures::{JobEnd, TaskKind};

@@ -6,6 +6,7 @@
 use std::io::Write as _;
 use std::mem::MaybeUninit;
 
+use fermata_engine::Since;
 use fermata_engine::websocket::{
     AcceptError, Callbacks, Compression, Format, Join, OriginPolicy, QueuePolicy, Route, SendError,
 };
@@ -109,6 +110,8 @@ pub struct FmWsJoin {
     pub announce: bool,
     /// Last event id that the client received; `ptr` NULL for none.
     pub since: FmStr,
+    /// True if a client without an id receives all stored events.
+    pub from_start: bool,
     /// FM_WS_FORMAT_*.
     pub format: u32,
 }
@@ -303,7 +306,7 @@ pub extern "C" fn fm_ws_join(
             user: join.user.option(),
             info: join.info.option(),
             announces: join.announce,
-            since: join.since.option(),
+            since: Since::of(join.since.option(), join.from_start),
             formerly: None,
             format: match join.format {
                 FM_WS_FORMAT_JSON => Format::Json,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use fermata_config::LogLevel;
 use fermata_engine::{
     Detail, EXIT_RETIRED, Event, History, HistoryError, HistoryReader, Hold, HoldError, Member,
-    MembersError, Message, Past, RequestId, RequestView, StreamFormat, Worker,
+    MembersError, Message, Past, RequestId, RequestView, Since, StreamFormat, Worker,
 };
 use fermata_fastcgi::FastCgi;
 use fermata_gateway::{Hub, Opening};
@@ -284,6 +284,8 @@ pub struct FmHold {
     pub announce: bool,
     /// Last event id that the client received; `ptr` NULL for none.
     pub since: FmStr,
+    /// True if a client without an id receives all stored events.
+    pub from_start: bool,
     /// Milliseconds without output before a keep-alive comment; -1 = default, 0 = never.
     pub keep_alive_ms: i64,
     /// FM_SLOW_*.
@@ -637,7 +639,7 @@ pub extern "C" fn fm_hold(
             user: hold.user.option(),
             info: hold.info.option(),
             announces: hold.announce,
-            since: hold.since.option(),
+            since: Since::of(hold.since.option(), hold.from_start),
             keep_alive_ms: u64::try_from(hold.keep_alive_ms).ok(),
             closes_on_gap: hold.slow == FM_SLOW_CLOSE,
             with: &with,

@@ -2,7 +2,7 @@
 
 use fermata_engine::missed;
 use fermata_engine::websocket::{Format, Join, SendError};
-use fermata_engine::{Ack, Busy, Message, PublishFailure, Publishing, RequestId, SocketId};
+use fermata_engine::{Ack, Busy, Message, PublishFailure, Publishing, RequestId, Since, SocketId};
 use fermata_pusher::channel::ChannelName;
 use fermata_pusher::connection::{Connection, Outcome, SignedIn, Subscribe, check_handshake};
 use fermata_pusher::frame::{self, Code};
@@ -256,7 +256,7 @@ impl Gateway<'_> {
             user: subscribe.member.as_ref().map(|it| it.user_id.as_bytes()),
             info: info.as_ref().map(String::as_bytes),
             announces: true,
-            since: subscribe.since.as_ref().map(String::as_bytes),
+            since: Since::of(subscribe.since.as_ref().map(String::as_bytes), false),
             formerly: formerly.as_ref().map(String::as_bytes),
             format: Format::Own,
         };

@@ -23,6 +23,9 @@ const FOUND_MAX: usize = 1024;
 /// server. Afterwards the client receives a gap.
 pub const AHEAD_MS_MAX: u64 = 2_000;
 
+/// The position before all records of whatever log the ring has. No log has this epoch.
+const START_OF_LOG: LogPlace = LogPlace { epoch: 0, seq: 0 };
+
 /// The next item for the client.
 #[derive(Debug)]
 pub enum Missed<'a> {
@@ -129,6 +132,12 @@ impl Backlog {
             ahead: Some((place, None)),
             ..Backlog::new(channels, 0)
         }
+    }
+
+    /// Creates a backlog of all records published to `channels` that the ring or its log has. It waits while no log is
+    /// known.
+    pub fn from_start_of_log(channels: &[&[u8]]) -> Backlog {
+        Backlog::ahead(channels, START_OF_LOG)
     }
 
     /// Returns true if the backlog waits for the ring to reach the client's position, or for the log. No record can be delivered
@@ -292,8 +301,15 @@ impl Ring {
         if let Some((place, until_ms)) = backlog.ahead {
             let is_doubted = std::mem::take(&mut backlog.is_doubted);
             let until_ms = until_ms.unwrap_or(unix_ms + AHEAD_MS_MAX);
+            let place = match (place, self.log_epoch()) {
+                (START_OF_LOG, Some(epoch)) => LogPlace { epoch, seq: 0 },
+                _ => place,
+            };
             match self.find_place(place) {
-                IdRef::Seq(after) if after <= up_to => backlog.go_on_after(after),
+                IdRef::Seq(after) if after <= up_to => {
+                    backlog.go_on_after(after);
+                    backlog.place = Some(place);
+                }
                 // No log is known yet, or the caller knows that the log is unavailable. The id may belong to the next log.
                 IdRef::Foreign if is_doubted || self.has_no_log() && unix_ms < until_ms => {
                     backlog.ahead = Some((place, Some(until_ms)));

@@ -20,6 +20,7 @@ use crate::channels::missed::{Loss, OnLoss, Resume};
 use crate::channels::pace::interval_of;
 use crate::channels::presence::check_member;
 use crate::channels::publish::{Message, PublishFailure, check_channel, check_message};
+use crate::channels::since::Since;
 use crate::channels::stream_format::StreamFormat;
 use crate::embed::waiting::Waiting;
 use crate::http::Http;
@@ -52,8 +53,8 @@ pub struct Hold<'a> {
     pub info: Option<&'a [u8]>,
     /// Publish `join` and `leave` events of the user.
     pub announces: bool,
-    /// Last event id of the client; later events are sent first.
-    pub since: Option<&'a [u8]>,
+    /// Start of its events; past ones are sent first.
+    pub since: Since<'a>,
     /// Interval of keep-alive comments on a silent stream; `None` = setting `keep_alive_ms`, 0 =
     /// never.
     pub keep_alive_ms: Option<u64>,
@@ -479,9 +480,7 @@ impl Channels {
         for message in hold.with {
             hold.format.event(None, message.name, message.data, out);
         }
-        let missed = hold
-            .since
-            .map(|since| self.missed_since(hold.channels, since));
+        let missed = self.missed_since(hold.channels, hold.since);
         let missed = match missed {
             // The client resumes from its position on another worker.
             Some(Some(_)) if !is_past_wanted => return None,

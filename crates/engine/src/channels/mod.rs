@@ -21,6 +21,7 @@ pub(crate) mod pace;
 pub(crate) mod presence;
 pub(crate) mod publish;
 pub(crate) mod resume;
+pub(crate) mod since;
 pub(crate) mod stream_format;
 #[cfg(test)]
 pub(crate) mod test_ring;

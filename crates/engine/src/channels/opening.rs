@@ -9,6 +9,7 @@ use super::Channels;
 use crate::admin::stats::{Counter, Counts};
 use crate::channels::follow;
 use crate::channels::hold::{Hold, HoldError};
+use crate::channels::since::Since;
 use crate::channels::stream_format::StreamFormat;
 use crate::misuse::Misuse;
 
@@ -53,10 +54,11 @@ impl Channels {
         let newest = self.ring.newest();
         let after = match lasts {
             [] => {
-                for message in hold.with {
-                    StreamFormat::EventStream.event(None, message.name, message.data, &mut body);
-                }
-                let since = hold.since.map(|id| self.place(id));
+                let since = match hold.since {
+                    Since::Now => None,
+                    Since::Earliest => Some(Some(self.place_of_start())),
+                    Since::After(id) => Some(self.place(id)),
+                };
                 vec![begin(since, newest, counts, &mut body); hold.channels.len()]
             }
             _ => {
@@ -76,6 +78,13 @@ impl Channels {
             }
         };
         let is_told = !body.is_empty() && after.contains(&0);
+        if lasts.is_empty() {
+            let mut own = Vec::new();
+            for message in hold.with {
+                StreamFormat::EventStream.event(None, message.name, message.data, &mut own);
+            }
+            body.splice(..0, own);
+        }
         self.write_between(
             hold.channels,
             &after,
@@ -109,6 +118,16 @@ impl Channels {
             IdRef::Seq(seq) => Some(Place::At(seq)),
             IdRef::Past(_) => Some(Place::Before),
             IdRef::Ahead(_) | IdRef::Foreign | IdRef::Invalid => None,
+        }
+    }
+
+    /// Returns the position before all stored events. Those that only the log has are not sent
+    /// through an edge.
+    fn place_of_start(&mut self) -> Place {
+        match self.ring.oldest_of_log() {
+            Some((_, before)) if before.seq > 0 => Place::Before,
+            None if self.outbox.is_some() => Place::Before,
+            _ => Place::At(0),
         }
     }
 

@@ -6,6 +6,7 @@ use fermata_hub::{Backlog, ID_BYTES_MAX, IdRef, Ids, Kind, LockError, PublishErr
 use super::Channels;
 use crate::admin::stats::{Counter, Counts, Shared};
 use crate::channels::busy::{Busy, RingWait};
+use crate::channels::since::Since;
 use crate::channels::stream_format::StreamFormat;
 use crate::log::Log;
 use crate::misuse::{Misuse, NameProblem};
@@ -215,9 +216,32 @@ impl Channels {
         EventId::new(&self.ring.ids(), seq)
     }
 
+    /// Returns the past events that a client receives: `None` if it wants none, `Some(None)` if its
+    /// last event id is unknown.
+    pub(crate) fn missed_since(
+        &mut self,
+        channels: &[&[u8]],
+        since: Since<'_>,
+    ) -> Option<Option<Backlog>> {
+        match since {
+            Since::Now => None,
+            Since::Earliest => Some(Some(self.all_stored(channels))),
+            Since::After(id) => Some(self.missed_since_id(channels, id)),
+        }
+    }
+
+    /// Returns all stored events of the channels. In a cluster, these include the events that only
+    /// the log has.
+    fn all_stored(&self, channels: &[&[u8]]) -> Backlog {
+        match self.outbox {
+            Some(_) => Backlog::from_start_of_log(channels),
+            None => Backlog::new(channels, 0),
+        }
+    }
+
     /// Returns the events that a client has missed since its last event id; `None` if the id is
     /// unknown.
-    pub(crate) fn missed_since(&mut self, channels: &[&[u8]], id: &[u8]) -> Option<Backlog> {
+    pub(crate) fn missed_since_id(&mut self, channels: &[&[u8]], id: &[u8]) -> Option<Backlog> {
         match (self.ring.parse_id(id), self.ring.place_of_id(id)) {
             (IdRef::Foreign, _) => self.awaited(channels, id),
             (at, place) => Backlog::since(channels, at, place),

@@ -24,6 +24,7 @@ use crate::channels::pace::interval_of;
 use crate::channels::presence::check_member;
 use crate::channels::publish::check_channel;
 use crate::channels::resume::close_too_slow;
+use crate::channels::since::Since;
 use crate::channels::stream_format::StreamFormat;
 use crate::http::exchange::{Exchange, Held, HeldView};
 use crate::id::RequestId;
@@ -36,17 +37,6 @@ const FORMAT: StreamFormat = StreamFormat::EventStream;
 
 /// Maximum number of events examined for one client per piece.
 const LOOKED_MAX: usize = 1024;
-
-/// Start of a client's events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Since<'a> {
-    /// From now on.
-    Now,
-    /// All retained events.
-    Earliest,
-    /// After the event with this id.
-    After(&'a [u8]),
-}
 
 /// Extent of the past events that a client receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +146,7 @@ impl Channels {
                 // The response head has to state now if the id is known. If the id later proves
                 // unknown, the client is closed and receives a gap event when it reconnects.
                 IdRef::Ahead(_) | IdRef::Foreign | IdRef::Invalid => {
-                    match self.missed_since(channels, id) {
+                    match self.missed_since_id(channels, id) {
                         Some(backlog) => (backlog, Past::Whole),
                         None => (Backlog::from_now(channels, newest), Past::Unknown),
                     }

@@ -44,7 +44,7 @@ use sockets::Call;
 use crate::channels::test_ring;
 use crate::http::router::Router;
 use crate::id::{RequestId, SocketId};
-use crate::{Event, Hold, HoldError, Left, Logger, Message, Parts, Worker};
+use crate::{Event, Hold, HoldError, Left, Logger, Message, Parts, Since, Worker};
 
 const HELLO: u32 = 1;
 const ECHO: u32 = 2;
@@ -290,7 +290,7 @@ impl Rig {
             user: word("user=").map(str::as_bytes),
             info: None,
             announces: true,
-            since,
+            since: Since::of(since, false),
             keep_alive_ms: word("keep=").map(|ms| ms.parse().expect("a number")),
             closes_on_gap: word("close").is_some(),
             with: &[],

@@ -8,7 +8,7 @@ use fermata_proto::ws::frame::{self, Header, Opcode, Parse, Reserved, Rules};
 use super::{Rig, client};
 use crate::id::SocketId;
 use crate::websocket::{Callbacks, Compression, Format, Join, OriginPolicy, QueuePolicy, Route};
-use crate::{Event, Message};
+use crate::{Event, Message, Since};
 
 pub const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 
@@ -176,7 +176,7 @@ impl Rig {
             user: None,
             info: None,
             announces: true,
-            since: None,
+            since: Since::Now,
             formerly: None,
             format: Format::Data,
         };
@@ -188,6 +188,7 @@ impl Rig {
             "/join" => self.worker.join_channel(socket, &join),
             "/json" => {
                 let since = Some(second.as_bytes()).filter(|since| !since.is_empty());
+                let since = Since::of(since, false);
                 let format = Format::Json;
                 self.worker.join_channel(
                     socket,

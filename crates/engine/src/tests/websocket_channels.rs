@@ -5,6 +5,7 @@ use fermata_proto::ws::frame::Opcode;
 
 use super::sockets::{Call, close, masked, text};
 use super::*;
+use crate::Since;
 use crate::channels::encode::ChannelEvent;
 use crate::channels::presence::MembersError;
 use crate::websocket::{Format, Join};
@@ -506,7 +507,7 @@ fn sends_messages_in_the_embedders_format() {
             user: Some(user.as_bytes()),
             info: None,
             announces: true,
-            since: Some(b"of another server"),
+            since: Since::After(b"of another server"),
             formerly: None,
             format: Format::Own,
         };

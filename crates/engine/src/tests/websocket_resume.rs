@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::sockets::{Client, text};
 use super::websocket_deflate::{OFFER, Party};
 use super::*;
+use crate::Since;
 use crate::websocket::{Format, Join};
 
 /// Publishes numbers of 500 digits to `channel`; returns the ids.
@@ -25,7 +26,7 @@ fn join(rig: &mut Rig, channel: &str, since: &str, format: Format) {
         user: None,
         info: None,
         announces: true,
-        since: Some(since.as_bytes()),
+        since: Since::After(since.as_bytes()),
         formerly: None,
         format,
     };

@@ -20,6 +20,7 @@ use crate::channels::presence::Presence;
 use crate::channels::presence::check_member;
 use crate::channels::private_channel;
 use crate::channels::publish::{PublishFailure, check_channel};
+use crate::channels::since::Since;
 use crate::embed::waiting::WaitEvent;
 use crate::id::SocketId;
 use crate::missed::missed;
@@ -54,8 +55,8 @@ pub struct Join<'a> {
     pub info: Option<&'a [u8]>,
     /// Publish `join` and `leave` events of the user.
     pub announces: bool,
-    /// Last event id of the client. Events after this id are sent first.
-    pub since: Option<&'a [u8]>,
+    /// Start of its events. Past events are sent first.
+    pub since: Since<'a>,
     /// Id of the client's previous socket. Messages that excluded that socket as their sender are
     /// skipped.
     pub formerly: Option<&'a [u8]>,
@@ -98,9 +99,7 @@ impl Channels {
             return Err(SendError::Gone);
         };
         let format = self.frame_format(to.sockets, socket, join.format);
-        let missed = join
-            .since
-            .map(|since| self.missed_since(&[join.channel], since));
+        let missed = self.missed_since(&[join.channel], join.since);
         if let Some(Some(backlog)) = missed {
             let formerly = join.formerly.and_then(parse_id);
             let missing = Missing {

@@ -245,3 +245,31 @@ fn past_ends_with_its_log() {
         });
     assert_eq!(records, 1);
 }
+
+#[test]
+fn start_of_a_log_waits_for_it_and_has_all_its_records() {
+    let mut machine = Machine::new();
+    let mut early = Backlog::from_start_of_log(&[b"c"]);
+    assert_eq!(machine.missed(&mut early), []);
+    assert!(early.is_waiting());
+    machine
+        .ring
+        .begin_log(&worker(0), begin(EPOCH, 0, 3, false))
+        .unwrap();
+    machine.read(EPOCH, 1..=2);
+    assert_eq!(machine.missed(&mut early), [Ok(1), Ok(2)]);
+    machine.read(EPOCH, 3..=3);
+    machine.ring.end_past(&worker(0)).unwrap();
+    let mut late = Backlog::from_start_of_log(&[b"c"]);
+    assert_eq!(machine.missed(&mut late), [Ok(1), Ok(2), Ok(3)]);
+    assert_eq!(machine.missed(&mut early), [Ok(3)]);
+    assert!(late.is_at(machine.reader.read_up_to()));
+    // This ring does not have the log's first records, and nobody reads them from the log.
+    machine
+        .ring
+        .begin_log(&worker(0), begin(EPOCH + 1, 7, 0, true))
+        .unwrap();
+    machine.read(EPOCH + 1, 8..=8);
+    let mut cut = Backlog::from_start_of_log(&[b"c"]);
+    assert_eq!(machine.missed(&mut cut), [Err(false), Ok(8)]);
+}
