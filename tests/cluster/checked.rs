@@ -561,22 +561,23 @@ impl History {
         let mut last = None::<Place>;
         let mut had = HashSet::new();
         let (mut opened, mut is_excused, mut is_warned) = (self.begun, true, false);
-        let mut has_id = false;
+        let (mut at_server, mut has_id) = (0, false);
         for (at, (when, step)) in seen.iter().enumerate() {
             let mut blame = |when: Instant, text: String| {
                 faults.push(format!(
-                    "client {client} after {:.3} s: {text}; before it:{}",
+                    "client {client} of server {at_server} after {:.3} s: {text}; before it:{}",
                     self.at(when),
                     self.steps_before(&seen[..=at])
                 ));
             };
             match step {
                 Step::Opened {
+                    server,
                     is_ready,
                     has_id: with_id,
-                    ..
                 } => {
-                    (opened, is_excused, has_id) = (*when, !is_ready, *with_id);
+                    (at_server, opened) = (*server, *when);
+                    (is_excused, has_id) = (!is_ready, *with_id);
                     if !has_id {
                         last = None;
                         is_warned = false;

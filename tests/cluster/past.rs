@@ -12,6 +12,7 @@ use crate::node::{bridge_pid, node, wait_ready};
 over_each_log!(
     what_a_server_has_no_more_comes_from_the_log,
     a_server_that_came_later_gives_what_was_before_it,
+    a_client_from_the_start_receives_what_only_the_log_has,
     a_server_that_came_later_has_the_same_history,
     history_beyond_what_a_server_has_comes_from_the_log,
     history_that_only_the_log_has_is_an_error_while_that_is_away,
@@ -84,6 +85,24 @@ fn a_server_that_came_later_gives_what_was_before_it(log: LogServer) {
     expect_numbers(&mut stream, 0, EVENTS);
     publish_numbers(&first, EVENTS);
     expect_numbers(&mut stream, EVENTS, 2 * EVENTS);
+}
+
+fn a_client_from_the_start_receives_what_only_the_log_has(log: LogServer) {
+    let first = small(&log);
+    wait_ready(&first, 200);
+    publish_numbers(&first, 0);
+    let late = small(&log);
+    // Before the server has reached the log, and afterwards.
+    let path = "/events?from=start";
+    let mut streams = vec![Stream::open(late.connect(), path, None)];
+    wait_ready(&late, 200);
+    streams.push(Stream::open(late.connect(), path, None));
+    streams.push(Stream::open(first.connect(), path, None));
+    publish_numbers(&first, EVENTS);
+    for stream in &mut streams {
+        expect_numbers(stream, 0, 2 * EVENTS);
+        stream.expect_silence(Duration::from_millis(50));
+    }
 }
 
 /// Regression: such a server had only the last 10,000 events of the log.
